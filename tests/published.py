@@ -16,7 +16,7 @@ from privreg.families import scores
 from privreg.protocol import codes
 from privreg.protocol.codes import BLOCK, DIAGONAL, TINY
 from privreg.simulation.published import sgd_kernels as kernels
-from tests.devices import randomised_one
+from tests.devices import inner, randomised_one
 
 if TYPE_CHECKING:
     from privreg.arrays import Array

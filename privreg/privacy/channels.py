@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.protocol.plans import Channel
 
-    Array = NDArray[np.float64]
-
 
 def width(channel: Channel, size: int) -> int:
     """Standard normals that a report of `size` numbers takes."""
