@@ -13,7 +13,7 @@ from privreg.collector import chain as chains
 from privreg.collector.chain import Cell, Cells, Chain, Place
 from privreg.collector.field import roles_of
 from privreg.diagnostics import Diagnostic
-from privreg.errors import PrivregError, StudyError
+from privreg.errors import PrivregError, StudyError, quietly
 from privreg.field.declared import fit_of
 from privreg.privacy.ledger import Release
 from privreg.protocol import lattice
@@ -56,14 +56,10 @@ def fit_plan_of(plan: PublicPlan) -> FitPlan:
 
 def _made(make: Callable[[], T]) -> T:
     """What is made of a plan's text, which may say anything."""
-    why = "it is none that `privreg study sign` writes."
     try:
-        return make()
+        return quietly(make, StudyError("it is none that `privreg study sign` writes."))
     except PrivregError as e:
-        why = str(e)
-    except Exception:  # whatever it is of
-        pass
-    raise StudyError(f"the plan carries a model that can't be fitted: {why}")
+        raise StudyError(f"the plan carries a model that can't be fitted: {e}") from None
 
 
 def begun(plan: PublicPlan) -> tuple[Stream, RoundsRun]:

@@ -61,8 +61,8 @@ class ArrayDesign:
         return hash((self.exog_names, self.endog_name, self.has_offset, self.has_exposure, self.kind))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        more = (self.has_offset, self.has_exposure, self.kind)
-        return _rebuild, (self.exog_names, self.endog_name, self.schema, *more)
+        make = partial(array_design, offset=self.has_offset, exposure=self.has_exposure, kind=self.kind)
+        return make, (self.exog_names, self.endog_name, self.schema)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -283,8 +283,8 @@ class ArrayDesign:
         if doc.get("kind") != "arrays":
             raise SavedFileError(f"expected a saved array design, got kind {doc.get('kind')!r}.")
         schema = Schema.from_json(doc["schema"])
-        more = (bool(doc["offset"]), bool(doc["exposure"]), str(doc["response"]))
-        return _rebuild(doc["exog_names"], doc["endog_name"], schema, *more)
+        more: dict[str, Any] = {"offset": bool(doc["offset"]), "exposure": bool(doc["exposure"])}
+        return array_design(doc["exog_names"], doc["endog_name"], schema, **more, kind=str(doc["response"]))
 
 
 class Held(NamedTuple):
@@ -428,12 +428,6 @@ def array_design(
     span = _endog_limits(endog_name, schema, kind)
     own = unclamped(schema, endog_name, kind)
     return ArrayDesign(names, endog_name, own, offset, exposure, kind, limits, columns, probe, constant, span)
-
-
-def _rebuild(
-    exog_names: Sequence[str], endog_name: str, schema: Schema, offset: bool, exposure: bool, kind: str
-) -> ArrayDesign:
-    return array_design(exog_names, endog_name, schema, offset=offset, exposure=exposure, kind=kind)
 
 
 def _endog_limits(name: str, schema: Schema, kind: str) -> tuple[float, float]:

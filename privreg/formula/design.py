@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -126,7 +127,8 @@ class Design:
         return self.schema.levels.get(self.parsed.plain.get(self.parsed.response, ""))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.formula, self.schema, dict(self.functions), self.offset, self.exposure, self.kind)
+        more: dict[str, Any] = {"offset": self.offset, "exposure": self.exposure, "kind": self.kind}
+        return partial(formula_design, functions=dict(self.functions), **more), (self.formula, self.schema)
 
     def encode(self, frame: Any, missing: str = "raise") -> Encoded:
         """Encode raw rows: clamp numbers to their bounds, code factors by their declared levels.
@@ -430,12 +432,6 @@ def formula_design(
         parsed,
         plan,
     )
-
-
-def _rebuild(
-    formula: str, schema: Schema, functions: dict[str, Rowwise], offset: str | None, exposure: str | None, kind: str
-) -> Design:
-    return formula_design(formula, schema, functions=functions, offset=offset, exposure=exposure, kind=kind)
 
 
 def _check_offset(offset: str | None, exposure: str | None, schema: Schema, response: Sequence[str]) -> None:
