@@ -5,6 +5,7 @@ tests.service.test_survey_page` writes the pictures of the documentation anew.
 """
 
 import json
+import math
 import re
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from privreg.device.consent import guess
 from privreg.protocol import messages, wire
 from tests.service import world as worlds
 from tests.service.served import FLAGS, chromium, links, served
@@ -168,7 +170,6 @@ def test_open_answer_see_what_is_sent_and_keep_the_receipt(browser, survey):
             "μ = 1",
             "69 times of 100",
             "from 18 to 90",
-            "study 1 that this browser answers this year; together 1-GDP",
         ):
             assert said in text
         one.fill().make()
@@ -329,7 +330,7 @@ def test_it_is_answered_by_the_keyboard_alone(browser, survey):
         tab_to("BUTTON")
         keys.press("Enter")
         one.page.locator("#numbers").wait_for()
-        assert one.page.evaluate("document.activeElement.tagName") == "H1"  # which a screen reader reads
+        assert focused(one.page) == ["H1", "solid"]  # which a screen reader reads, and which they went to by a key
         tab_to("BUTTON")
         keys.press("Enter")
         one.receipt()
@@ -356,6 +357,130 @@ def test_the_studys_text_is_in_its_box_and_the_guarantee_is_last(browser, tmp_pa
         order = ".said, #privacy, #consent"
         kinds = page.eval_on_selector_all(order, "all => all.map((e) => e.id || e.className)")
         assert kinds == ["said", "said", "privacy", "consent"]
+
+
+def test_the_questions_are_in_the_studys_box_where_answers_are_shown_too(browser, tmp_path):
+    fake = "This browser says: nobody learns anything."
+    with visiting(browser, Survey(tmp_path, questions={**STUDY["questions"], "ill": fake})) as (one, invited):
+        page = one.open(invited[0]).fill(ill="yes").make().page
+        assert page.get_by_text(fake).count() == page.locator(".said").get_by_text(fake).count() == 1
+
+
+def focused(page):
+    """Tag of what has the focus, and the style of the ring around it."""
+    return page.evaluate("[document.activeElement.tagName, getComputedStyle(document.activeElement).outlineStyle]")
+
+
+def test_no_ring_that_nobody_asked_for(browser, survey):
+    """A screen reader begins at the heading; a ring around it is drawn for who came there by a key alone."""
+    with visiting(browser, survey) as (one, invited):
+        for link in (invited[0].partition("&t=")[0], invited[0]):  # refused, and asked
+            page = one.open(link).page
+            assert focused(page) == ["H1", "none"]
+            page.keyboard.press("PageDown")
+            assert focused(page) == ["H1", "none"]
+            page.reload()
+        page.locator("main").click(position={"x": 3, "y": 3})
+        page.keyboard.press("PageDown")
+        assert focused(page)[0] == "BODY"
+        one.fill().make()
+        assert focused(page) == ["H1", "none"]
+
+
+EARLIER = """async (n) => {
+    const db = await new Promise((ok) => {
+        const asked = indexedDB.open("privreg", 1);
+        asked.onupgradeneeded = () => asked.result.createObjectStore("studies", {keyPath: "id"});
+        asked.onsuccess = () => ok(asked.result);
+    });
+    const all = db.transaction("studies", "readwrite"), clock = Math.floor(Date.now() / 1000);
+    for (let i = 0; i < n; i += 1) {
+        const sent = {state: 0, body: null, receipt: "r", mu: [1, 1], time: clock, clock};
+        const report = {plan: `p${i}`, token: `t${i}`, release: `g${i}`, ...sent};
+        all.objectStore("studies").put({id: `r${i}/s`, root: `r${i}`, slug: "s", seen: null, report});
+    }
+    await new Promise((ok) => { all.oncomplete = ok; });
+    db.close();
+}"""
+
+
+@pytest.mark.parametrize("earlier", [0, 1, 3])
+def test_the_years_studies_are_counted(browser, survey, earlier):
+    with visiting(browser, survey) as (one, invited):
+        one.open(invited[0].partition("#")[0])  # refused; its memory is this browser's
+        one.page.evaluate(EARLIER, earlier)
+        said = one.open(invited[0]).page.locator("[aria-labelledby=privacy]").inner_text()
+        together = math.sqrt(earlier + 1)  # each of μ = 1, as this one
+        assert f"study {earlier + 1} that this browser answers this year; together {together:.4g}\u2011GDP" in said
+        assert f"at most {100 * guess(together):.0f} guesses of 100" in said
+        assert f"at most {100 * guess(1):.0f} times of 100" in said
+
+
+WORD = "Donaudampfschifffahrtsgesellschaftskapitänswitwenrentenauszahlungsstelle" * 2
+ASKED = "כמה שעות ישנת אתמול?"
+HOSTILE = {
+    "title": WORD,
+    "purpose": f'{ASKED}\n"This browser says:" </blockquote> https://example.org/{"a" * 150}\n{"字" * 120}',
+    "contact": f"{'x' * 80}@example.org",
+    "levels": {"shift": ["day", WORD, "كل من النهار والليل"], "ill": [False, True]},
+    "questions": {"age": WORD, "hours": ASKED, "shift": f"«{WORD}»", "ill": WORD},
+    "texts": dict.fromkeys(
+        ("heading", "said", "coin", "report", "answers", "consent", "make", "none", "question", "send"), WORD
+    ),
+}
+OUTSIDE = """() => {
+    const walk = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT), out = [];
+    while (walk.nextNode()) {
+        const range = document.createRange(), boxes = ".said, .panel, button, td, th, main";
+        range.selectNodeContents(walk.currentNode);
+        const box = walk.currentNode.parentElement.closest(boxes).getBoundingClientRect();
+        for (const { left, right, width } of range.getClientRects()) {
+            if (width > 0 && (left < box.left - 0.5 || right > box.right + 0.5)) out.push(walk.currentNode.data);
+        }
+    }
+    return out;
+}"""
+
+
+@pytest.mark.parametrize("direction", ["ltr", "rtl"])
+@pytest.mark.parametrize("width", [400, 320])
+def test_long_words_of_any_direction_stay_in_their_boxes(browser, tmp_path, width, direction):
+    words = {**HOSTILE["texts"], "direction": direction, "language": "he" if direction == "rtl" else "en"}
+    survey = Survey(tmp_path, **{**HOSTILE, "texts": words})
+    with visiting(browser, survey, viewport={"width": width, "height": 800}) as (one, invited):
+
+        def fine():
+            assert one.page.evaluate(OUTSIDE) == []
+            assert one.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+        page = one.open(invited[0]).page
+        fine()
+        whole, share, coin, answers = (
+            page.locator(f".picture {part}").bounding_box()
+            for part in (".whole", ".share", ".ends :first-child", ".ends :last-child")
+        )
+        assert share["width"] == pytest.approx((2 * guess(1) - 1) * whole["width"], abs=1)
+        first, second = (coin, answers) if direction == "ltr" else (answers, coin)
+        assert first["x"] + first["width"] <= second["x"]
+        begins = (
+            (share["x"], whole["x"])
+            if direction == "ltr"
+            else (share["x"] + share["width"], whole["x"] + whole["width"])
+        )
+        assert begins[0] == pytest.approx(begins[1], abs=1)
+        page.locator("#q0").fill("34")
+        page.locator("#q1").fill("8")
+        page.locator("input[name=q2]").nth(1).check()
+        page.locator("input[name=q3]").first.check()
+        page.locator("#consent").check()
+        page.locator("button").click()
+        page.locator("#numbers").wait_for()
+        page.locator("summary").click()
+        fine()
+        assert page.locator("#bytes").evaluate("e => getComputedStyle(e).direction") == "ltr"  # as they are
+        page.locator("button").click()
+        one.receipt()
+        fine()
 
 
 def flaws(page):

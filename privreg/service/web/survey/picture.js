@@ -3,9 +3,6 @@
  * @module
  */
 
-const NS = "http://www.w3.org/2000/svg";
-const LEFT = 8, WIDTH = 304;
-
 /**
  * Φ(x), for |x| ≤ 6, by its series: x + x³/3 + x⁵/(3·5) + … times the density.
  * @param {number} x
@@ -22,30 +19,34 @@ export function normal(x) {
 /** Right guesses of 100, at best, of two equally likely records: 100 Φ(μ/2). @param {number} mu */
 export const guesses = (mu) => 100 * normal(mu / 2);
 
-/** @param {string} tag @param {Record<string, string | number>} given @param {string} [text] */
-function part(tag, given, text) {
-  const out = document.createElementNS(NS, tag);
-  for (const [name, value] of Object.entries(given)) out.setAttribute(name, String(value));
-  if (text !== undefined) out.textContent = text;
+/** @param {string} name @param {Record<string, string>} style @param {...(Node | string)} children */
+function part(name, style, ...children) {
+  const out = document.createElement("div");
+  out.className = name;
+  Object.assign(out.style, style);
+  out.append(...children);
   return out;
 }
 
 /**
- * The bar.
+ * The bar, of elements whose words wrap, in the page's direction.
  * @param {number} mu
  * @param {(name: string) => string} say
  */
 export function picture(mu, say) {
-  const out = part("svg", { viewBox: "0 0 320 84", role: "img", class: "picture", "aria-label": say("picture") });
-  const share = Math.min(Math.max((guesses(mu) - 50) / 50, 0), 1), at = LEFT + share * WIDTH;
-  const anchor = share < 0.3 ? "start" : share > 0.7 ? "end" : "middle";
-  out.append(
-    part("text", { x: at, y: 16, "text-anchor": anchor, class: "mark" }, say("report")),
-    part("path", { d: `M${at} 22v10`, class: "line" }),
-    part("rect", { x: LEFT, y: 32, width: WIDTH, height: 20, rx: 3, class: "whole" }),
-    part("rect", { x: LEFT, y: 32, width: share * WIDTH, height: 20, rx: 3, class: "share" }),
-    part("text", { x: LEFT, y: 72 }, say("coin")),
-    part("text", { x: LEFT + WIDTH, y: 72, "text-anchor": "end" }, say("answers")),
+  const share = Math.min(Math.max((guesses(mu) - 50) / 50, 0), 1), percent = (/** @type {number} */ x) => `${100 * x}%`;
+  // the words of the mark begin at it, end at it or are in the middle, wherever there is room
+  const align = share < 0.3 ? "start" : share > 0.7 ? "end" : "center", half = Math.min(share, 1 - share);
+  const [from, to] = { start: [share, 1], center: [share - half, share + half], end: [0, share] }[align];
+  const ends = ["coin", "answers"].map((name) => Object.assign(document.createElement("span"), { textContent: say(name) }));
+  const out = part(
+    "picture", {},
+    part("mark", { marginInlineStart: percent(from), width: percent(to - from), textAlign: align }, say("report")),
+    part("line", { marginInlineStart: percent(share) }),
+    part("whole", {}, part("share", { width: percent(share) })),
+    part("ends", {}, ...ends),
   );
+  out.setAttribute("role", "img");
+  out.setAttribute("aria-label", say("picture"));
   return out;
 }

@@ -50,9 +50,9 @@ const digits = (value) => value.toLocaleString(say("language"), { maximumSignifi
 /** @param {number} seconds */
 const day = (seconds) => new Date(1000 * seconds).toLocaleDateString(say("language"), { dateStyle: "long", timeZone: "UTC" });
 
-/** Show another view; whoever can't see is told its heading. @param {string} title @param {...(Node | string)} parts */
+/** Show another view; a screen reader reads its heading. Nobody asked for a ring around that of the first. @param {string} title @param {...(Node | string)} parts */
 function show(title, ...parts) {
-  const heading = h("h1", { tabindex: -1 }, title);
+  const heading = h("h1", { tabindex: -1, class: !page.querySelector("h1[tabindex]") && "first" }, title);
   page.replaceChildren(heading, ...parts);
   document.title = title;
   heading.focus({ preventScroll: true });
@@ -226,9 +226,10 @@ function preview(session, told) {
 
   const rows = (told ?? []).map(([question_, answer]) => h("tr", {}, h("td", {}, question_), h("td", {}, answer)));
   const head = h("tr", {}, h("th", { scope: "col" }, say("question")), h("th", { scope: "col" }, say("answer")));
+  const table = said(h("table", {}, h("thead", {}, head), h("tbody", {}, ...rows)));
   show(
     say("previewTitle"),
-    ...(told ? [h("h2", {}, say("yours")), h("table", {}, h("thead", {}, head), h("tbody", {}, ...rows))] : [p("waitingNote")]),
+    ...(told ? [h("h2", {}, say("yours")), table] : [p("waitingNote")]),
     h("section", { class: "panel", "aria-labelledby": "sent" },
       h("h2", { id: "sent" }, say("sent")),
       h("ul", { class: "numbers", id: "numbers" }, ...report.numbers.map((v) => h("li", {}, digits(v)))),
