@@ -4,11 +4,12 @@ import json
 import math
 import urllib.request
 
+import numpy as np
 import pytest
 
 from privreg.inference.methods import Anytime
 from tests.service.served import FLAGS, chromium, served
-from tests.service.world import ANALYST, World
+from tests.service.world import ANALYST, World, people
 
 pytestmark = pytest.mark.browser
 
@@ -163,6 +164,24 @@ def test_everybody_can_read_it(browser, world, width, scheme):
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         wide = "(all) => all.filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.innerText)"
         assert page.eval_on_selector_all(".pr section, .pr table, .pr p, .pr dl", wide) == []
+        page.context.close()
+
+
+def test_long_names_stay_in_their_boxes(browser, tmp_path):
+    long = "Nachtschichtarbeitszeitverordnungsänderungsgesetz" * 2
+    folk = people(1500)
+    folk["shift"] = np.array(["day", long, "both"])[np.arange(1500) % 3]
+    words = {"title": long, "purpose": long, "questions": {"age": "a?", "hours": "h?", "shift": "s?"}}
+    model = {"formula": "hours ~ age + C(shift)", "levels": {"shift": ["day", long, "both"]}, "rows": 1500}
+    world = World(tmp_path, n=1500, folk=folk, **model, **words)
+    world.answer(1200)
+    with served(world.course) as address:
+        page = opened(browser, address, width=400)
+        page.wait_for_selector(".pr-curves canvas")
+        page.locator(".pr li", has_text=long).wait_for()  # a note of the fit names the column
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        wide = "(all) => all.filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.innerText)"
+        assert page.eval_on_selector_all("h1, .pr section, .pr table, .pr p, .pr ul, .pr dl", wide) == []
         page.context.close()
 
 
