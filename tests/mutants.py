@@ -54,6 +54,7 @@ WEB, PAGES = "privreg/service/web/device", "tests/service/test_js_session.py"
 DEVICE, SESSION = "privreg/device/answer.py", "privreg/device/session.py"
 ANSWERS, VISITS = "tests/device/test_answer.py", "tests/device/test_session.py"
 APART = (f"{ANSWERS}::test_whatever_comes_two_reports_are_no_farther_apart_than_the_noise_is_for",)
+SUMS = "tests/means/test_sums.py"
 FARTHEST = ("tests/device/test_noise.py::test_the_farthest_reports_show_what_is_claimed_and_half_the_noise_is_caught",)
 
 MUTANTS = (
@@ -1226,6 +1227,27 @@ MUTANTS = (
             "tests/collector/test_reach.py::"
             "test_rounds_far_from_the_last_state_are_left_behind_once_others_tell_as_much",
         ),
+    ),
+    Mutant(
+        "people of whom a sum of levels was drawn are summed again",
+        "privreg/means/stream.py",
+        "held[g] = state, np.zeros(plan.size)",
+        "held[g] = state, waiting",
+        (f"{SUMS}::test_a_sum_is_drawn_once_and_nothing_without_noise_is_kept_then",),
+    ),
+    Mutant(
+        "a sum of levels with the noise of one report",
+        "privreg/means/factors.py",
+        "people + math.sqrt(n) * self.sd * z[0]",
+        "people + self.sd * z[0]",
+        (f"{SUMS}::test_a_sum_drawn_at_once_has_the_mean_and_covariance_of_single_reports",),
+    ),
+    Mutant(
+        "a sum of bits without those of other levels",
+        "privreg/means/factors.py",
+        "binom.ppf(second, n - people, q)",
+        "q * (n - people)",
+        (f"{SUMS}::test_a_sum_drawn_at_once_has_the_mean_and_covariance_of_single_reports",),
     ),
     Mutant(
         "moments are not learned",

@@ -26,9 +26,9 @@ class State(NamedTuple):
     """Sums over the people of one subgroup."""
 
     people: int
-    counts: Array  # People who reported both numbers; shape (size, size)
-    sums: Array  # Of the first number's reports, by people who reported both; shape (size, size)
-    products: Array  # shape (size, size)
+    counts: Array  # People who reported both of two items; shape (k, k)
+    sums: Array  # Of a number's reports, by people who reported an item, too; shape (size, k)
+    products: Array  # Of two numbers, those of levels of one factor left out; shape (size, size)
 
 
 class Estimates(NamedTuple):
@@ -39,22 +39,24 @@ class Estimates(NamedTuple):
     unusable: tuple[Unusable, ...] = ()  # By term, where whether there is a value was asked, too
 
 
-def init(size: int) -> State:
+def init(plan: Plan) -> State:
     """State before anybody reported."""
-    zero = np.zeros((size, size))
-    return State(0, zero, zero, zero)
+    k = len(plan.items)
+    return State(0, np.zeros((k, k)), np.zeros((plan.size, k)), np.zeros((plan.size, plan.size)))
 
 
-def update(state: State, reports: Array) -> State:
+def update(plan: Plan, state: State, reports: Array) -> State:
     """Take in reports, shape (n, size), NaN where a person was not asked."""
     told = ~np.isnan(reports)
-    given, mask = np.where(told, reports, 0.0), told.astype(np.float64)
-    return State(
-        state.people + len(reports),
-        state.counts + mask.T @ mask,
-        state.sums + given.T @ mask,
-        state.products + given.T @ given,
-    )
+    given, mask = np.where(told, reports, 0.0), told[:, [item.at for item in plan.items]].astype(np.float64)
+    products, left = np.array(state.products), np.ones(plan.size, dtype=np.bool_)
+    for here, _ in _factors(plan):
+        left[here] = False
+        both = given[:, here].T @ given[:, left]
+        products[here, left] += both
+        products[left, here] += both.T
+    products[np.ix_(left, left)] += given[:, left].T @ given[:, left]
+    return State(state.people + len(reports), state.counts + mask.T @ mask, state.sums + given.T @ mask, products)
 
 
 def merge(a: State, b: State) -> State:
@@ -62,23 +64,44 @@ def merge(a: State, b: State) -> State:
     return State(a.people + b.people, a.counts + b.counts, a.sums + b.sums, a.products + b.products)
 
 
+def _factors(plan: Plan) -> list[tuple[slice, FactorMechanism]]:
+    """Where each factor's levels are in a report; none where the record goes as a whole."""
+    found = [(slice(i.at, i.at + i.size), i.mechanism) for i in plan.items if plan.vector is None]
+    return [(here, m) for here, m in found if isinstance(m, FactorMechanism)]
+
+
+def _item(plan: Plan) -> NDArray[np.intp]:
+    """Item of each number of a report, shape (size,)."""
+    return np.repeat(np.arange(len(plan.items)), [item.size for item in plan.items])
+
+
+def _means(plan: Plan, state: State) -> tuple[Array, Array]:
+    """People who reported each number, and the means of their reports, two of shape (size,)."""
+    n = np.diag(state.counts)[_item(plan)]
+    return n, state.sums[np.arange(plan.size), _item(plan)] / np.maximum(n, 1.0)
+
+
 def _raw(state: State, plan: Plan) -> tuple[Array, Array]:
-    """Means of reports and their covariance, which holds the mechanism's, the sampling's and the people's variance."""
-    n = np.diag(state.counts)
+    """Means of reports and their covariance, which holds the mechanism's, the sampling's and the people's variance.
+
+    That of a factor's levels follows from their shares and the mechanism.
+    """
+    (n, theta), item = _means(plan, state), _item(plan)
     if (n < 2).any():
         raise InferenceError(
             f"of {len(plan.items)} items every person was asked {plan.asked}, and one was asked of fewer than 2 people "
             "of a subgroup; it takes more people, or a larger m."
         )
-    theta = np.diag(state.sums) / n
-    cross = theta[:, None] * state.sums.T
-    centred = state.products - cross - cross.T + np.outer(theta, theta) * state.counts
+    cross = theta[:, None] * state.sums[:, item].T
+    centred = state.products - cross - cross.T + np.outer(theta, theta) * state.counts[np.ix_(item, item)]
     cov = centred / np.sqrt(np.outer(n * (n - 1.0), n * (n - 1.0)))
+    for here, m in _factors(plan):
+        cov[here, here] = m.covariance(theta[here]) / (n[here.start] - 1.0)
     return theta, cov + np.diag(np.maximum(_least(plan, theta) / n - np.diag(cov), 0.0))
 
 
 def _least(plan: Plan, theta: Array) -> Array:
-    """Least variance that reports of these means can have; 0 where the record goes as a whole.
+    """Least variance that reports of numbers can have, by their means; 0 where the record goes as a whole.
 
     The mechanism's own at the mean, which is a lower bound as it is convex in the value, and with that of the values
     exact where answers are two. Few reports of few answers may be all alike, and their variance 0.
@@ -88,13 +111,8 @@ def _least(plan: Plan, theta: Array) -> Array:
         return out
     for item in plan.items:
         here, m = slice(item.at, item.at + item.size), item.mechanism
-        if isinstance(m, NumberMechanism):
-            if m.unbiased:
-                out[here] = m.variance(theta[here])
-            continue
-        share = np.clip(theta[here], 0.0, 1.0)
-        own, other = m.variances()
-        out[here] = share * own + (1.0 - share) * (other + share)
+        if isinstance(m, NumberMechanism) and m.unbiased:
+            out[here] = m.variance(theta[here])
     return out
 
 
@@ -113,25 +131,25 @@ def alike(plan: Plan, state: State, rows: int) -> float:
         else:
             own, other = m.variances()
             noise[here] = other + np.clip(theta[here], 0.0, 1.0) * (own - other)
-    values = np.clip(1.0 - noise / np.maximum(np.diag(state.counts) * np.diag(cov), 1e-300), 0.0, 1.0)
+    values = np.clip(1.0 - noise / np.maximum(_means(plan, state)[0] * np.diag(cov), 1e-300), 0.0, 1.0)
     return math.sqrt(1.0 + (rows - 1.0) * float(values.max()))
 
 
 def few(plan: Plan, state: State) -> frozenset[int]:
     """Terms of which some answer was given or withheld by so few that normal limits don't hold; from reports."""
-    n, out = np.diag(state.counts), set()
     if plan.vector is not None or not state.people:
         return frozenset()
+    (n, theta), out = _means(plan, state), set()
     for item in plan.items:
         here, m = slice(item.at, item.at + item.size), item.mechanism
         least = n[here].min()
         if isinstance(m, FactorMechanism) and m.name in {"grr", "oue"}:
             p, q = m.chances
-            told = q + (p - q) * np.diag(state.sums)[here] / np.maximum(n[here], 1.0)  # people who gave it, a share
+            told = q + (p - q) * theta[here]  # people who gave it, a share
             least = (n[here] * np.minimum(told, 1.0 - told)).min()
         elif isinstance(m, NumberMechanism) and m.name == "duchi":
             low, high = m.output_range
-            told = (np.diag(state.sums)[here] / np.maximum(n[here], 1.0) - low) / (high - low)
+            told = (theta[here] - low) / (high - low)
             least = (n[here] * np.minimum(told, 1.0 - told)).min()
         if least < FEW:
             out.add(item.term)
@@ -173,12 +191,13 @@ def _ratios(terms: Sequence[Term], plan: Plan, theta: Array, cov: Array) -> Esti
         term = terms[item.term]
         if item.kind == "answered":
             continue
-        for k in range(len(term.names)):
+        many = len(term.names)
+        for k in range(many):
             at, slope = item.at + k, np.zeros(plan.size)
             share, over = 1.0, 0
             if item.term in answered:
                 share, over, sign = theta[answered[item.term]], answered[item.term], 1.0
-            elif item.size > len(term.names):  # the last level is 'missing'
+            elif item.size > many:  # the last level is 'missing'
                 share, over, sign = 1.0 - theta[item.at + item.size - 1], item.at + item.size - 1, -1.0
             else:
                 sign = 0.0

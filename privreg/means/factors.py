@@ -124,6 +124,54 @@ class FactorMechanism:
             bits = uniforms < np.where(own, p, q)
         return np.asarray((bits - q) / (p - q))
 
+    def summed(self, people: Array, normals: Array) -> Array:
+        """Sum of the reports of people of whom so many have each level, drawn at once with the same distribution.
+
+        Bits of "oue" sum to two binomial numbers a level. "grr" tells one's level with probability p − q, and else any
+        of the L. Binomial numbers are quantiles (Devroye 1986, Non-uniform random variate generation, section III.2).
+
+        Parameters
+        ----------
+        people : ndarray, shape (levels,)
+        normals : ndarray, shape (2 levels,)
+            Independent standard normals, each used once.
+
+        Returns
+        -------
+        ndarray, shape (levels,)
+        """
+        n, z = float(people.sum()), normals.reshape(2, self.levels)
+        if self.name == "gaussian":
+            return np.asarray(people + math.sqrt(n) * self.sd * z[0])
+        from scipy.stats import binom
+
+        (p, q), (first, second) = self.chances, ndtr(z)
+        if self.name == "oue":
+            bits = binom.ppf(first, people, p) + binom.ppf(second, n - people, q)
+        else:
+            bits = binom.ppf(first, people, p - q)
+            left = n - bits.sum()
+            for k, u in enumerate(second):
+                some = binom.ppf(u, left, 1.0 / (self.levels - k))
+                bits[k], left = bits[k] + some, left - some
+        return np.asarray((bits - n * q) / (p - q))
+
+    def covariance(self, shares: Array) -> Array:
+        """Covariance of a report's numbers where levels have these shares, shape (levels, levels).
+
+        "grr" tells one level. Else bits are independent given the level: of two they have covariance −π_k π_l, shrunk
+        where noise has made shares so large that it would be none.
+        """
+        own, other = self.variances()
+        at = np.clip(shares, 0.0, 1.0)
+        least = at * own + (1.0 - at) * (other + at)
+        if self.name == "grr":
+            p, q = self.chances
+            told = (q + (p - q) * shares) / (p - q)
+            return np.asarray(np.diag(np.maximum(told / (p - q), least + told**2)) - np.outer(told, told))
+        most = float(np.sum(at**2 / np.maximum(least + at**2, 1e-300)))
+        return np.asarray(np.diag(least + at**2) - np.outer(at, at) / max(most, 1.0))
+
     def variances(self) -> tuple[float, float]:
         """Exact variance of a report's number where the level is the person's own, and where it is not."""
         if self.name == "gaussian":

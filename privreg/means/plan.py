@@ -70,6 +70,16 @@ class Plan:
         """Numbers in a whole report."""
         return self.items[-1].at + self.items[-1].size
 
+    @cached_property
+    def summed(self) -> FactorMechanism | None:
+        """Mechanism of a factor that is all that is asked: its reports' sum is all that is used, and drawn at once.
+
+        None where products with other items are wanted, and for bits of a histogram, which may have any mechanism.
+        """
+        how = self.items[0].mechanism
+        one = len(self.items) == 1 and self.vector is None and isinstance(how, FactorMechanism) and how.bit is None
+        return how if one and isinstance(how, FactorMechanism) else None
+
     @property
     def selection(self) -> int:
         """Standard normals by which a person's items are drawn."""

@@ -15,7 +15,7 @@ from privreg.means.results.results import MeansFit, MeansResults
 from privreg.means.results.words import header, is_biased, silent, statement
 from privreg.means.spec import Spec
 from privreg.privacy.ledger import Charge, Release
-from privreg.privacy.noise import NoiseStream, fresh_key, seeded_key
+from privreg.privacy.noise import NoiseStream, derived_key, fresh_key, seeded_key
 
 
 class MeansStream:
@@ -31,8 +31,12 @@ class MeansStream:
     def __init__(self, spec: Spec, seed: int | None) -> None:
         self._spec, self._seed = spec, seed
         key = fresh_key() if seed is None else seeded_key(seed, "means")
-        self._noise = NoiseStream(key, max(max(p.width for p in spec.plans), 1))
-        self._states = [collector.init(p.size) for p in spec.plans]
+        self._noise = NoiseStream(key, max((p.width for p in spec.plans if not p.summed), default=1))
+        self._of_sums = NoiseStream(
+            derived_key(key, "sums"), max((2 * p.size for p in spec.plans if p.summed), default=1)
+        )
+        # by subgroup, with people by level whose reports' sum is not drawn yet: raw, and handed out to nobody
+        self._held = [(collector.init(p), np.zeros(p.size)) for p in spec.plans]
         self._counter: Counter | None = spec.people.counter()
         self._cautioned = False  # whether results have warned that they should not be relied on
 
@@ -56,7 +60,7 @@ class MeansStream:
         DataError, SchemaError
             If a row can't be used; nobody of the piece of rows that holds it has then reported.
         """
-        widest = max(p.width + 3 * p.size for p in self._spec.plans)
+        widest = max(1 if p.summed else p.width + 3 * p.size for p in self._spec.plans)
         spec, charge = self._spec, self.charged(batch) if charge is None else charge
         batch = one_batch(batch, (*spec.columns, *spec.people.columns), spec.schema)
         for piece in pieces([batch], min(chunk_of(widest), CHUNK - 1)):  # CHUNK itself would take a batch whole
@@ -83,19 +87,37 @@ class MeansStream:
         n = len(next(iter(raw.values())))
         charge.enter()
         normals = self._noise.draw(n)
-        states = list(self._states)
+        held = list(self._held)
         for g, plan in enumerate(spec.plans):
             here = slice(None) if spec.by is None else np.flatnonzero(raw[spec.by] == g)
             part = {name: values[here] for name, values in raw.items()}
             values = device.inside(spec.own[g], part, None if silent is None else silent[here])
-            reports = device.reports(plan, values, normals[here][:, : plan.width])
-            states[g] = collector.update(states[g], reports)
-        self._states = states  # an interrupt leaves no subgroup counted, or all
+            state, waiting = held[g]
+            if plan.summed:
+                codes = values[0].astype(np.intp)
+                state = state._replace(people=state.people + len(codes))
+                waiting = waiting + np.bincount(codes, minlength=plan.size)
+            else:
+                state = collector.update(plan, state, device.reports(plan, values, normals[here][:, : plan.width]))
+            held[g] = state, waiting
+        self._held = held  # an interrupt leaves no subgroup counted, or all
+
+    def _states(self) -> list[collector.State]:
+        """Sums of all reports so far; what was not drawn yet is drawn now, for good."""
+        held = list(self._held)
+        for g, plan in enumerate(self._spec.plans):
+            state, waiting = held[g]
+            if plan.summed is not None and waiting.any():
+                sums = plan.summed.summed(waiting, self._of_sums.draw(1)[0, : 2 * plan.size])
+                state = state._replace(counts=state.counts + waiting.sum(), sums=state.sums + sums[:, None])
+                held[g] = state, np.zeros(plan.size)
+        self._held = held
+        return [state for state, _ in held]
 
     @property
     def nobs(self) -> int:
         """People who sent a report so far."""
-        return sum(s.people for s in self._states)
+        return sum(state.people for state, _ in self._held)
 
     def results(self) -> MeansResults:
         """Results so far; looking at them costs nothing.
@@ -134,11 +156,11 @@ class MeansStream:
         InferenceError
             If there are too few people.
         """
-        spec = self._spec
-        whole = collector.estimates(spec.terms, spec.own, spec.plans, self._states)
-        apart = [self._alone(g) for g in range(len(spec.plans))] if spec.by is not None else []
+        spec, states = self._spec, self._states()
+        whole = collector.estimates(spec.terms, spec.own, spec.plans, states)
+        apart = [self._alone(states, g) for g in range(len(spec.plans))] if spec.by is not None else []
         p = len(whole.params)
-        few = [collector.few(plan, state) for plan, state in zip(spec.plans, self._states, strict=True)]
+        few = [collector.few(plan, state) for plan, state in zip(spec.plans, states, strict=True)]
         doubted = [own | silent(alone.unusable) for own, alone in zip(few, apart, strict=True)] if apart else []
         numbers = [t for t in spec.terms for _ in t.names]
         fit = MeansFit(
@@ -150,7 +172,7 @@ class MeansStream:
             nobs=self.nobs,
             by=spec.by,
             groups=tuple(str(g) for g in spec.groups) if spec.by is not None else (),
-            group_people=tuple(s.people for s in self._states) if spec.by is not None else (),
+            group_people=tuple(s.people for s in states) if spec.by is not None else (),
             group_params=np.array([a.params for a in apart]).reshape(-1, p),
             group_variances=np.array([np.diag(a.cov) for a in apart]).reshape(-1, p),
             header=header(spec, self.nobs, whole.unusable),
@@ -164,17 +186,17 @@ class MeansStream:
                 unusable=whole.unusable,
                 alike=max(
                     collector.alike(plan, state, spec.people.max_per_id)
-                    for plan, state in zip(spec.plans, self._states, strict=True)
+                    for plan, state in zip(spec.plans, states, strict=True)
                 ),
             ),
             group_reliable=~np.array([spec.concerned(own) for own in doubted], dtype=np.bool_).reshape(-1, p),
         )
         return MeansResults(fit)
 
-    def _alone(self, g: int) -> collector.Estimates:
+    def _alone(self, states: list[collector.State], g: int) -> collector.Estimates:
         spec, one = self._spec, slice(g, g + 1)
         try:
-            return collector.estimates(spec.terms, spec.own[one], spec.plans[one], self._states[one])
+            return collector.estimates(spec.terms, spec.own[one], spec.plans[one], states[one])
         except InferenceError:
             p = sum(len(t.names) for t in spec.terms)
             return collector.Estimates(np.full(p, np.nan), np.full((p, p), np.nan))

@@ -153,8 +153,8 @@ def test_the_covariance_is_that_of_the_reports():
     told = rng.normal(size=(500, 3)) @ rng.normal(size=(3, 3))
     terms = [Term(c, -1, 1) for c in "abc"]
     plan = make_plan(terms, pr.Budget.declare(mu=None), m=3)  # these reports carry no noise
-    half = collector.update(collector.init(3), told[:200])
-    whole = collector.merge(half, collector.update(collector.init(3), told[200:]))
+    half = collector.update(plan, collector.init(plan), told[:200])
+    whole = collector.merge(half, collector.update(plan, collector.init(plan), told[200:]))
     got = collector.estimates(terms, [terms], [plan], [whole])
     np.testing.assert_allclose(got.params, told.mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(got.cov, np.cov(told.T) / 500, rtol=1e-9, atol=1e-12)
@@ -488,7 +488,7 @@ def test_the_least_variance_of_reports_is_no_more_than_theirs(name):
     number, factor = (item.mechanism for item in plan.items)
     own, other = factor.variances()
     exact = np.append(np.mean(number.variance(values)) + values.var(), law * own + (1 - law) * other + law * (1 - law))
-    least = collector._least(plan, theta)
+    least = np.append(collector._least(plan, theta)[0], np.diag(factor.covariance(law)))
     assert (least <= exact * (1 + 1e-12)).all()
     assert np.allclose(least[1:], exact[1:])
     assert name != "duchi" or least[0] == pytest.approx(exact[0])
@@ -555,11 +555,11 @@ def test_an_interrupt_leaves_no_subgroup_of_a_batch_counted(monkeypatch):
     held = stream_module.collector.update
     calls = []
 
-    def interrupted(state, reports):
+    def interrupted(plan, state, reports):
         calls.append(len(calls))
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return held(state, reports)
+        return held(plan, state, reports)
 
     with monkeypatch.context() as m:
         m.setattr(stream_module.collector, "update", interrupted)

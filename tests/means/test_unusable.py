@@ -42,7 +42,7 @@ def unusable(data, seed=1, **more):
     """Shares that reports tell, x and smoker."""
     stream = pr.means.PrivateMeans.from_formula(FORMULA, None, **PUBLIC, **more).start(seed=seed)
     stream.update(data)
-    spec, states = stream._spec, stream._states
+    spec, states = stream._spec, stream._states()
     return pr.means.collector.estimates(spec.terms, spec.own, spec.plans, states).unusable
 
 
