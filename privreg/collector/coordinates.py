@@ -11,7 +11,7 @@ from privreg.collector import law, many, pilot
 from privreg.collector.covariates import factors as cells
 from privreg.collector.covariates import moments, whitening
 from privreg.collector.covariates.reference import bounded, normal_points
-from privreg.collector.plan import Plan, Progress
+from privreg.collector.plan import End, Plan, Progress
 from privreg.protocol import codes
 from privreg.protocol.rounds import State
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.collector.covariates.moments import Scatter
     from privreg.collector.law import Law
+
+    Array = NDArray[np.float64]
 
 AT_BOUND: Final = 0.5
 """Learned sd from a bound up to which the mean of a number lies that is there for most records: of an exponential one
@@ -193,6 +195,22 @@ def _location(points: Array, rows: Array) -> tuple[Array, Array]:
     """Mean and sd of each covariate before a map, two of shape (d,)."""
     x = points @ np.linalg.inv(rows).T
     return x.mean(axis=0), x.std(axis=0)
+
+
+def far_ends(plan: Plan, progress: Progress) -> list[End]:
+    """Bounds of numbers of which splines are made that lie more than `whitening.WIDE` learned sd from most records.
+
+    That is the distance of the spline's row there from its mean in the metric of its columns' covariance: at most k/D²
+    of the records lie at a distance D or farther, k columns given, since the mean of its square is k (Markov).
+    """
+    d, out = plan.d, list[End]()
+    if plan.ends:
+        inverse = np.linalg.inv(progress.scatter.rows[:d, :d] @ (np.eye(d) if plan.mix is None else plan.mix))
+        for end in plan.ends:
+            spread, away = inverse[end.columns, 1:], end.row - inverse[end.columns, 0]
+            square = float(away @ np.linalg.lstsq(spread @ spread.T, away)[0])
+            out += [end] if square > whitening.WIDE**2 else []
+    return out
 
 
 def reference(plan: Plan, progress: Progress) -> Law:

@@ -12,7 +12,10 @@ from privreg.collector.law import Law, expected
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from privreg.arrays import Array
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
 
 DOUBT: Final = 0.3
 """Share of its size to which a round's mean is trusted: the law is not the data's."""
@@ -22,6 +25,12 @@ PRECISE: Final = 1e-2
 """Gain, in units of a squared standard error, that is worth no further step."""
 SHORTEST: Final = 1e-4
 """Part of a step that is tried, at least."""
+
+TRUSTED: Final = 0.1
+"""The same of the share of residuals within the corner."""
+
+SURPLUS: Final = 2.33
+"""Standard errors by which it must be above the law's to be called a heap: one of a hundred normal fits is, at most."""
 
 FARTHEST: Final = 7.0
 """Length of the slopes, whitened coordinates, beyond which a score of bounded curvature tells nothing."""
@@ -93,6 +102,30 @@ def fit(law: Law, seen: Sequence[Observed], guess: Fitted, prior: Fitted) -> Fit
     return Fitted(at[:size], math.exp(float(at[size])), np.asarray(np.linalg.inv(hessian), dtype=np.float64))
 
 
+def heaped(law: Law, last: Observed, scale: float) -> bool:
+    """Whether more residuals lie within the corner of the last pilot round than any smooth density would leave there.
+
+    The pilot brings the corner c to half a scale s at which the normal law has as many residuals within c as reports
+    have: 2 Φ(1/2) − 1 = 38%. Of a density that is smooth at the estimate the share falls in proportion to c: there is
+    such a scale whatever its shape. If a share a > 38% of residuals is at one point, no c has less than a within it:
+    s shrinks round by round, the share stays, and the fit to all rounds expects fewer at the last corner than there
+    are. It is compared with 2 Φ(c/s) − 1, the most that the law has there at any state, by the known variance of the
+    reports' mean, and must exceed it by more than `fit` lets a share be off. Since s was fitted to this share, too, the
+    difference varies less than that variance says.
+
+    Parameters
+    ----------
+    law : Law
+    last : Observed
+    scale : float
+        As fitted to all rounds.
+    """
+    if last.number is None:
+        return False
+    more = last.number - law.answering * math.erf(last.c / (math.sqrt(2.0) * scale))
+    return more > max(SURPLUS * math.sqrt(last.number_variance), TRUSTED * last.number)
+
+
 def _held(at: Array, law: Law, size: int) -> Array:
     """Keep slopes where scores still bend, and the scale a number."""
     out = np.array(at)
@@ -120,7 +153,7 @@ def _distance(
         gradient = gradient + each * (by.T @ rest)
         hessian = hessian + each * (by.T @ by)
         if one.number is not None and law.scaled:
-            each = 1.0 / (one.number_variance + (0.1 * one.number) ** 2)
+            each = 1.0 / (one.number_variance + (TRUSTED * one.number) ** 2)
             off = law_says.number - one.number
             row = np.append(law_says.number_slope, law_says.number_by_scale)
             value += each * off**2

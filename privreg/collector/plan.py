@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from privreg.families.measures import Gauge
     from privreg.privacy.mechanisms import Mechanism
 
+    Array = NDArray[np.float64]
+
 SAMPLED: Final = 0.7
 """Mean square of a score's length, relative to the square of its bound."""
 
@@ -73,6 +75,15 @@ class Made(NamedTuple):
         return np.column_stack([np.ones(len(v)), of, of[:, self.pairs[:, 0]] * of[:, self.pairs[:, 1]]])
 
 
+class End(NamedTuple):
+    """A bound of a number of which a spline is made, and the spline's row there."""
+
+    name: str
+    upper: bool
+    columns: NDArray[np.int64]  # The spline's; shape (k,)
+    row: Array  # Of these columns, as they are before `mix`; shape (k,)
+
+
 class Plan(NamedTuple):
     """What is fixed and public before the first record."""
 
@@ -107,6 +118,7 @@ class Plan(NamedTuple):
     bases: bool = False
     mix: Array | None = None  # By which columns were multiplied that are nearly collinear; shape (d, d)
     made: tuple[Made, ...] = ()  # In the order in which they can be made, before that
+    ends: tuple[End, ...] = ()
     clamps: tuple[Bounded, ...] = ()  # Columns of which records tell whether bounds clamp them, if any are asked
 
     def people(self, progress: Progress) -> int:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from privreg.collector.law import Law
     from privreg.collector.pilot import Fitted
 
+    Array = NDArray[np.float64]
+
 ENOUGH: Final = 0.8
 """Reports by which a state follows its predecessor, relative to the largest round's."""
 
@@ -238,10 +240,10 @@ def _refitted(plan: Plan, progress: Progress, said: Law) -> Fitted:
     assert progress.fitted is not None
     prior = progress.prior
     assert prior is not None
-    return pilot.fit(said, _observed(plan, progress), progress.fitted, prior)
+    return pilot.fit(said, observed(plan, progress), progress.fitted, prior)
 
 
-def _observed(plan: Plan, progress: Progress) -> list[pilot.Observed]:
+def observed(plan: Plan, progress: Progress) -> list[pilot.Observed]:
     """Mean reports of pilot rounds."""
     seen = []
     for one in progress.seen:
@@ -311,7 +313,7 @@ def _next_of_many(plan: Plan, progress: Progress, state: State) -> tuple[Progres
     assert progress.fitted is not None
     assert progress.prior is not None
     if progress.seen and progress.seen[-1].state.role == "pilot":
-        theta, scale, unsure = many.fit(rules, box, _observed(plan, progress), progress.prior)
+        theta, scale, unsure = many.fit(rules, box, observed(plan, progress), progress.prior)
         if rules.track:
             more = min(math.sqrt(unsure), 1.5 * scale) if state.role == "pilot" else 0.0
             state = state._replace(corner=rules.ratio * math.hypot(scale, more))

@@ -12,7 +12,8 @@ from privreg.collector import clamping, many
 from privreg.collector.covariates import diagonal, thresholds
 from privreg.collector.covariates import factors as cells
 from privreg.collector.covariates.moments import Layout
-from privreg.collector.plan import Crossed, Made, Plan
+from privreg.collector.plan import Crossed, End, Made, Plan
+from privreg.formula.trees.splines import SPLINES
 from privreg.protocol.plans import ScorePlan
 from privreg.protocol.schedule import schedule
 
@@ -119,6 +120,7 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
         bases=rules.moving and not is_many and not reports.label and _bases(spec, order, held, made),
         mix=_mix(spec, order),
         made=made,
+        ends=_ends(spec, order) if constant and not is_many else (),
         clamps=clamps,
     )
     linear = np.asarray(np.kron(np.eye(reports.blocks), units.matrix[:, order]))
@@ -169,6 +171,24 @@ def _bases(spec: ModelSpec, order: NDArray[np.intp], held: Sequence[Cells], made
     told = {m.column for m in made} | {int(j) for g in held for j in g.columns}
     free = Counter(frozenset(spec.design.sources[j]) for k, j in enumerate(order) if k not in told)
     return any(own and many > 1 for own, many in free.items())
+
+
+def _ends(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[End, ...]:
+    """Both bounds of the numbers of which splines are made."""
+    design, units, terms = spec.design, spec.units, dict[str, list[int]]()
+    for k, j in enumerate(order.tolist()):
+        if len(design.sources[j]) == 1 and design.names[j].startswith(tuple(f"{s}(" for s in SPLINES)):
+            terms.setdefault(design.names[j].rpartition("[")[0], []).append(k)
+    out = []
+    for columns in terms.values():
+        name = design.sources[order[columns[0]]][0]
+        others = {
+            c: design.schema.levels.get(c, design.schema.reference(c))[:1] * 2 for c in design.covariates if c != name
+        }
+        rows = design.encode_covariates({**others, name: design.schema.limits(name)})
+        inside = ((rows - units.centre) / units.scale)[:, order[columns]]
+        out += [End(name, bool(k), np.array(columns), row) for k, row in enumerate(inside)]
+    return tuple(out)
 
 
 def _mix(spec: ModelSpec, order: NDArray[np.intp]) -> Array | None:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.special import chdtrc, ndtr
 
-from privreg.collector import clamping, combination, coordinates, curvature, estimate
+from privreg.collector import clamping, combination, coordinates, curvature, estimate, pilot, rounds
 from privreg.collector.covariates import diagonal, moments, rarity, thresholds, whitening
 from privreg.collector.pilot import FARTHEST
 from privreg.diagnostics import Diagnostic
 from privreg.inference.resampling import FIRST
+from privreg.protocol import codes
 from privreg.results.wording import Unusable
 from privreg.simulation.reporting.notes import RARE, Findings
 
@@ -129,6 +130,9 @@ def found_of(
     wide: list[tuple[int, float]] = []
     if have and plan.wide is None:
         wide = whitening.wide(scatter.rows, plan.gaps, plan.unscaled, plan.layout.constant, plan.crossed)
+    empty = coordinates.far_ends(plan, progress) if have else []
+    spline = {int(j) for end in empty for j in end.columns}
+    wide = [one for one in wide if one[0] not in spline]
     collinear = whitening.collinear(scatter.rows, [j for j, _ in wide], plan.layout.constant) if wide else {}
     low, high = plan.y_low, plan.y_high
     learned = fitted is not None and plan.rules.track and not plan.rules.moving
@@ -166,6 +170,8 @@ def found_of(
         bare=_bare(run, progress, found) if have and found is not None and people >= needed else [],
         wide=[one for one in wide if one[0] not in collinear],
         collinear=collinear,
+        empty=empty,
+        heaped=have and found is not None and not nonresponse and _heap(plan, progress),
         nonresponse=nonresponse,
         unanswered=unusable if run.unusable and unusable.sure else None,
         asked=asked,
@@ -187,6 +193,16 @@ def found_of(
         needed=needed / max(people, 1.0) * run.people if people < needed else None,
         studied=False,
     )
+
+
+def _heap(plan: Plan, progress: Progress) -> bool:
+    """Whether most residuals seem to be at one point, of Huber's loss with a corner that is learned."""
+    learned = plan.rules.track and plan.rules.shape.family == codes.HUBER and not plan.many
+    pilots = [s for s in progress.seen if s.state.role == "pilot" and s.weight.any()]
+    if not learned or not pilots or progress.fitted is None:
+        return False
+    last = rounds.observed(plan, progress._replace(seen=tuple(pilots)))[-1]
+    return pilot.heaped(coordinates.reference(plan, progress), last, progress.fitted.scale)
 
 
 def _together(plan: Plan, progress: Progress, order: NDArray[np.intp]) -> Array:

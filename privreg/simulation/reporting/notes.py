@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
     from privreg.collector.clamping import Shares
-    from privreg.collector.plan import Plan, Progress
+    from privreg.collector.plan import End, Plan, Progress
 
 MANY_MORE: Final = 1.25
 """People, relative to those expected, from whom on a note says that pilots were short for them. With fewer, simulations
@@ -47,6 +47,8 @@ class Findings(NamedTuple):
     rare: Rare = Rare()  # Columns about a value that too few records have
     bare: Sequence[int] = ()  # Coefficients, as the user has them, along which reports tell hardly any curvature
     wide: Sequence[tuple[int, float]] = ()  # Whose bounds span so many learned sd
+    empty: Sequence[End] = ()  # Bounds of splines' numbers that most records are too far from
+    heaped: bool = False  # Whether most residuals are at one point
     collinear: Mapping[int, Sequence[int]] = MappingProxyType({})  # Which others nearly add up to
     nonresponse: bool = False  # Whether most records seem to be noise only
     unanswered: Unusable | None = None  # Share of the records that surely were
@@ -228,6 +230,15 @@ def _of_bounds(fit: _Fit) -> list[Diagnostic]:
             "middle before a power, as in I((x - 50)**2)"
         )
         out.append(doubt("collinear", text, fit.place([*constant, *fit.found.summed])))
+    if fit.found.empty:
+        ends = {(end.name, "upper" if end.upper else "lower"): None for end in fit.found.empty}
+        rows = {int(j) for end in fit.found.empty for j in (*end.columns, *(constant if not end.upper else ()))}
+        text = (
+            f"hardly any records seem to be near {_listed(f'the {bound} bound of {name}' for name, bound in ends)}, to "
+            "which a spline reaches: some of its coefficients stand for what is there; give narrower bounds "
+            "(lower_bound= and upper_bound= of the spline, bounds= of the number), fewer knots, or a straight line"
+        )
+        out.append(doubt("empty", text, fit.place(sorted(rows))))
     if not wide:
         return out
     text = (
@@ -250,6 +261,15 @@ def _of_results(found: Findings) -> list[Diagnostic]:
             "times one by one"
         )
         out.append(doubt("changing", text, of="the results"))
+    if found.heaped:
+        text = (
+            "most residuals seem to be at one point, as of amounts that are mostly 0: with the threshold that was "
+            "learned the estimate is nearer to a conditional median than to a mean. Use Poisson(y_max=...) for counts, "
+            "Logistic() for whether there is any, Squared() or Expectile(0.5) for means, at the price of noise in "
+            "proportion to the bounds of the response or of longer intervals, or a wider threshold, "
+            "Huber(1.345, scale=...)"
+        )
+        out.append(Diagnostic("heaped", text))
     if found.have and found.at_limit:
         text = (
             "the estimate lies at a public limit of the response, where the search ran out of records; ask more "
