@@ -11,7 +11,7 @@ noted, low, high
     Share of fits with the note "heaped" or "empty", in %, and its 95% limits (Clopper and Pearson).
 covered
     Coverage of 95% intervals over all coefficients, in %, of the worst of them in `worst`; of the estimand on 200,000
-    other records, whose own chance is a sixth of a standard error or less. Of designs that are to be noted.
+    other records, whose chance is a sixth of a standard error or less. Of designs that are to be noted.
 marked
     Share of all coefficients that some note takes back, in %, and covered of the others in `unmarked`.
 """

@@ -27,10 +27,11 @@ SHORTEST: Final = 1e-4
 """Part of a step that is tried, at least."""
 
 TRUSTED: Final = 0.1
-"""The same of the share of residuals within the corner."""
+"""The same of the share of residuals within the threshold c."""
 
 SURPLUS: Final = 2.33
-"""Standard errors by which it must be above the law's to be called a heap: one of a hundred normal fits is, at most."""
+"""Standard errors by which it must exceed what is expected to be a heap: of normal residuals one fit in a hundred
+has as much by chance, at most (`benchmarks.notes`)."""
 
 FARTHEST: Final = 7.0
 """Length of the slopes, whitened coordinates, beyond which a score of bounded curvature tells nothing."""
@@ -103,15 +104,13 @@ def fit(law: Law, seen: Sequence[Observed], guess: Fitted, prior: Fitted) -> Fit
 
 
 def heaped(law: Law, last: Observed, scale: float) -> bool:
-    """Whether more residuals lie within the corner of the last pilot round than any smooth density would leave there.
+    """Whether the last pilot round has more residuals within its threshold c than a smooth density leaves there.
 
-    The pilot brings the corner c to half a scale s at which the normal law has as many residuals within c as reports
-    have: 2 Φ(1/2) − 1 = 38%. Of a density that is smooth at the estimate the share falls in proportion to c: there is
-    such a scale whatever its shape. If a share a > 38% of residuals is at one point, no c has less than a within it:
-    s shrinks round by round, the share stays, and the fit to all rounds expects fewer at the last corner than there
-    are. It is compared with 2 Φ(c/s) − 1, the most that the law has there at any state, by the known variance of the
-    reports' mean, and must exceed it by more than `fit` lets a share be off. Since s was fitted to this share, too, the
-    difference varies less than that variance says.
+    The pilot brings c to half of the scale s at which normal residuals have the reported share within c: 2 Φ(1/2) − 1
+    = 38%. Near the estimate a smooth density's share is in proportion to c: there is such an s whatever its shape.
+    Where more than 38% of residuals are at one point there is none: s shrinks from round to round, the share stays, and
+    the fit to all rounds, with 2 Φ(c/s) − 1 at most, expects too few at the last c. The difference is compared with the
+    known noise of the share, than which it varies less as s was fitted to it, and with what `fit` lets a share be off.
 
     Parameters
     ----------

@@ -190,6 +190,18 @@ class Design:
         """Encode public rows of these columns, clamped to their bounds."""
         return self.encode_exog(frame, clamp=True)
 
+    def at(self, name: str, values: Floats) -> Floats:
+        """Public rows at values of a number, others in the middle of their limits, factors at their first level."""
+        rows: dict[str, Any] = {}
+        for c in self.parsed.exog_columns:
+            first = c in self.schema.levels
+            rows[c] = (
+                np.zeros(len(values), dtype=np.intp)
+                if first
+                else np.full(len(values), np.mean(self.schema.reference(c)))
+            )
+        return self._plan.exog({**rows, name: values}, len(values), None)[0]
+
     def encode_exog(self, frame: Any, *, clamp: bool = False) -> Floats:
         """Encode the right-hand side only, without clamping unless asked: for prediction."""
         return self._right(frame, clamp=clamp, gaps=False)

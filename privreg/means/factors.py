@@ -167,8 +167,8 @@ class FactorMechanism:
         least = at * own + (1.0 - at) * (other + at)
         if self.name == "grr":
             p, q = self.chances
-            told = (q + (p - q) * shares) / (p - q)
-            return np.asarray(np.diag(np.maximum(told / (p - q), least + told**2)) - np.outer(told, told))
+            bits = (q + (p - q) * shares) / (p - q)
+            return np.asarray(np.diag(np.maximum(bits / (p - q), least + bits**2)) - np.outer(bits, bits))
         most = float(np.sum(at**2 / np.maximum(least + at**2, 1e-300)))
         return np.asarray(np.diag(least + at**2) - np.outer(at, at) / max(most, 1.0))
 

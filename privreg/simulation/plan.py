@@ -175,19 +175,15 @@ def _bases(spec: ModelSpec, order: NDArray[np.intp], held: Sequence[Cells], made
 
 def _ends(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[End, ...]:
     """Both bounds of the numbers of which splines are made."""
-    design, units, terms = spec.design, spec.units, dict[str, list[int]]()
+    design, units, terms, out = spec.design, spec.units, dict[tuple[str, str], list[int]](), list[End]()
     for k, j in enumerate(order.tolist()):
-        if len(design.sources[j]) == 1 and design.names[j].startswith(tuple(f"{s}(" for s in SPLINES)):
-            terms.setdefault(design.names[j].rpartition("[")[0], []).append(k)
-    out = []
-    for columns in terms.values():
-        name = design.sources[order[columns[0]]][0]
-        others = {
-            c: design.schema.levels.get(c, design.schema.reference(c))[:1] * 2 for c in design.covariates if c != name
-        }
-        rows = design.encode_covariates({**others, name: design.schema.limits(name)})
-        inside = ((rows - units.centre) / units.scale)[:, order[columns]]
-        out += [End(name, bool(k), np.array(columns), row) for k, row in enumerate(inside)]
+        if design.formula is not None and len(design.sources[j]) == 1 and design.names[j].startswith(tuple(SPLINES)):
+            terms.setdefault((design.sources[j][0], design.names[j].rpartition("[")[0]), []).append(k)
+    for (name, _), columns in terms.items():
+        limits = design.schema.limits(name)
+        if not math.isinf(limits[0]):
+            rows = (design.at(name, np.array(limits)) - units.centre) / units.scale
+            out += [End(name, bool(k), np.array(columns), rows[k, order[columns]]) for k in range(2)]
     return tuple(out)
 
 

@@ -7,8 +7,11 @@ import pandas as pd
 import pytest
 
 import privreg as pr
+from privreg.collector import law, pilot
 from privreg.collector.covariates import whitening
 from privreg.errors import ReliabilityWarning
+from tests.kinds import KINDS
+from tests.rounds import plan_by_rounds
 
 N = 60_000
 BOUNDS = {"x": (-1, 1), "u": (-1, 1), "w": (-2, 2), "y": (-6, 6)}
@@ -104,3 +107,67 @@ def test_dates_that_are_declared_numbers_are_refused_before_anything_is_spent_wh
     given = {"mu": 1, "bounds": BOUNDS}
     with pytest.raises(pr.errors.DataError, match="holds dates and is declared a number"):
         pr.PrivateOnlineRegression.from_formula("y ~ x", tmp_path / "rows.parquet", **given).fit()
+
+
+SPLINE = "y ~ bs(age, knots=[30, 45], lower_bound={}, upper_bound={}) + C(g) + x"
+
+
+def ages(low, high, n=N):
+    rng = np.random.default_rng(3)
+    age, x = low + (high - low) * rng.random(n), rng.standard_normal(n)
+    y = 2 + np.sin(age / 12) + 0.5 * x + 0.7 * rng.standard_normal(n)
+    return pd.DataFrame({"age": age, "x": x, "g": rng.choice(["a", "b"], n), "y": y})
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"), [((16, 95), "the upper bound of age"), ((0, 69), "the lower bound of age"), ((16, 69), None)]
+)
+def test_splines_that_reach_beyond_the_data_are_marked_and_the_bound_is_named(ends, said):
+    low, high = (16, 69) if said != "the lower bound of age" else (25, 69)
+    bounds = {"age": ends, "x": (-4, 4), "y": (-4, 8)}
+    res = fitted(ages(low, high), SPLINE.format(*ends), mu=2, bounds=bounds, levels={"g": ["a", "b"]})
+    notes = {note.code: note for note in res.privacy.notes}
+    reliable = res.tidy().set_index("term")["reliable"]
+    spline = reliable.index.str.startswith("bs(")
+    if said is None:
+        assert "empty" not in notes
+        assert reliable[spline].all()
+    else:
+        assert f"near {said}, to which a spline reaches" in notes["empty"]
+        assert not reliable[spline].any()
+        assert reliable["x"]
+        assert bool(reliable["Intercept"]) == (said == "the upper bound of age")  # its value at the lower one
+
+
+def test_rows_at_a_bound_are_those_of_the_design():
+    bounds = {"age": (16, 70), "x": (-4, 4), "y": (-4, 8)}
+    formula = SPLINE.format(16, 70)
+    model = pr.PrivateOnlineRegression.from_formula(formula, None, mu=1, bounds=bounds, levels={"g": ["a", "b"]})
+    design = model._spec.design
+    at = design.at("age", np.array([16.0, 70.0]))
+    frame = pd.DataFrame({"age": [16.0, 70.0], "x": 0.0, "g": "a"})
+    np.testing.assert_allclose(at, design.encode_covariates(frame))
+
+
+@pytest.mark.parametrize(
+    ("share", "people", "noted"), [(0.42, 20_000, False), (0.60, 20_000, True), (0.60, 300, False)]
+)
+def test_a_heap_is_more_than_the_fit_expects_and_more_than_noise(share, people, noted):
+    said = law.law_of(plan_by_rounds(KINDS["huber"]).rules, np.ones((1, 1)))
+    last = pilot.Observed(np.zeros(1), 0.55, np.zeros(1), share, 1.0, 5.25 / people)
+    assert pilot.heaped(said, last, 1.0) == noted  # of which 2 Φ(0.55) − 1 = 0.418 are expected
+    assert not pilot.heaped(said, last._replace(number=None), 1.0)
+
+
+@pytest.mark.parametrize(("zeros", "noted"), [(0.65, True), (0.0, False)])
+def test_responses_that_are_mostly_one_value_are_noted_and_what_to_use_is_said(zeros, noted):
+    rng = np.random.default_rng(5)
+    x, u = rng.uniform(-1, 1, (2, N))
+    y = np.where(rng.random(N) < zeros, 0, rng.poisson(np.exp(1.5 + 0.3 * x)))
+    data = pd.DataFrame({"x": x, "u": u, "y": np.minimum(y, 20)})
+    res = fitted(data, "y ~ x + u", mu=2, bounds={**BOUNDS, "y": (0, 20)})
+    notes = {note.code: note for note in res.privacy.notes}
+    assert ("heaped" in notes) == noted
+    if noted:
+        assert "nearer to a conditional median than to a mean" in notes["heaped"]
+        assert notes["heaped"].severity == "caution"

@@ -196,7 +196,7 @@ def found_of(
 
 
 def _heap(plan: Plan, progress: Progress) -> bool:
-    """Whether most residuals seem to be at one point, of Huber's loss with a corner that is learned."""
+    """Whether most residuals seem to be at one point, where the threshold of Huber's loss is learned."""
     learned = plan.rules.track and plan.rules.shape.family == codes.HUBER and not plan.many
     pilots = [s for s in progress.seen if s.state.role == "pilot" and s.weight.any()]
     if not learned or not pilots or progress.fitted is None:
