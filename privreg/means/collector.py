@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from privreg.errors import InferenceError
 from privreg.means.factors import FactorMechanism
@@ -156,6 +157,12 @@ def few(plan: Plan, state: State) -> frozenset[int]:
     return frozenset(out)
 
 
+def _moved(matrix: Array, cov: Array) -> Array:
+    """Covariance J V J' of combinations of few numbers each, the rows of J, in as many steps as V has entries."""
+    few = csr_array(matrix)
+    return np.asarray(few @ np.ascontiguousarray((few @ cov).T))
+
+
 def _linear(terms: Sequence[Term], own: Sequence[Term], plan: Plan) -> tuple[Array, Array]:
     """How a subgroup's means enter: as matrix and constant, numbers about the middle of their overall range.
 
@@ -209,8 +216,7 @@ def _ratios(terms: Sequence[Term], plan: Plan, theta: Array, cov: Array) -> Esti
             slope[over] -= sign * value / share
             rows.append(slope)
             params.append(value + (0.0 if term.is_factor else 0.5 * (term.low + term.high)))
-    jacobian = np.array(rows)
-    return Estimates(np.array(params), jacobian @ cov @ jacobian.T, tuple(unusable.values()))
+    return Estimates(np.array(params), _moved(np.array(rows), cov), tuple(unusable.values()))
 
 
 def estimates(
@@ -247,7 +253,7 @@ def estimates(
         theta, v = _raw(state, plan)
         matrix, constant = _linear(terms, mine, plan)
         means.append(matrix @ theta + constant)
-        cov += weight**2 * matrix @ v @ matrix.T
+        cov += weight**2 * _moved(matrix, v)
     theta = weights @ np.array(means)
     apart = np.array(means) - theta  # subgroups' sizes are those of this sample
     cov += (apart.T * weights) @ apart / total
