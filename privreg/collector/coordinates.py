@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from privreg.collector.covariates.moments import Scatter
     from privreg.collector.law import Law
 
-    Array = NDArray[np.float64]
-
 AT_BOUND: Final = 0.5
 """Learned sd from a bound up to which the mean of a number lies that is there for most records: of an exponential one
 it lies one from 0, of a number that 15% of the records have, else 0, a third."""

@@ -12,9 +12,7 @@ from privreg.collector.law import Law, expected
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+    from privreg.arrays import Array
 
 
 DOUBT: Final = 0.3

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from privreg.families.measures import Gauge
     from privreg.privacy.mechanisms import Mechanism
 
-    Array = NDArray[np.float64]
-
 SAMPLED: Final = 0.7
 """Mean square of a score's length, relative to the square of its bound."""
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from privreg.collector.law import Law
     from privreg.collector.pilot import Fitted
 
-    Array = NDArray[np.float64]
-
 ENOUGH: Final = 0.8
 """Reports by which a state follows its predecessor, relative to the largest round's."""
 

@@ -17,6 +17,8 @@ from privreg.privacy.scalar import NumberMechanism
 from privreg.results.wording import Unusable
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from privreg.arrays import Array
 
 FEW: Final = 10.0
