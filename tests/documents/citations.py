@@ -25,7 +25,9 @@ FOREIGN = {
     "plt.style.use",
     "fdr",
     "benchmarks.NAME",
-}  # R's, patterns, beginnings
+    "limit_conn",
+    "client_header_timeout",
+}  # R's, patterns, beginnings, nginx's
 MAP = ROOT / "CONTRIBUTING.md"  # Its paths are those within privreg
 MADE = ("docs/_build/",)  # by commands, not kept
 
