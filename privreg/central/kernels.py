@@ -1,6 +1,6 @@
 """Compiled loops of a curator's stochastic gradient descent. One file: a cached caller elsewhere would go stale.
 
-The NumPy twins are in `tests/central/twins.py`, operation by operation.
+NumPy's slopes are in `privreg.central.twins`, and its loops in `tests/central/twins.py`, operation by operation.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from scipy.stats import binom
 import privreg as pr
 from benchmarks.central import FAMILIES
 from benchmarks.central_designs import fitted
-from privreg.central import Regression, audit, calibration, descent, twins
+from privreg.central import Regression, audit, calibration, descent
 from privreg.central.curvature import Directions, directions, notes, symmetric_noise
 from privreg.central.losses import resolve_loss
 from privreg.central.plan import make_plan
@@ -21,6 +21,7 @@ from privreg.errors import ReliabilityWarning
 from privreg.privacy.ledger import LEDGER, Budget
 from privreg.privacy.noise import seeded_key
 from privreg.results.statement import PrivacyStatement
+from tests.central import twins
 
 EVERY = pytest.mark.parametrize("name", FAMILIES)
 LEVELS = {"Intercept", "g[T.b]", "g[T.c]", "g[T.d]"}

@@ -342,9 +342,8 @@ class Stream:
             After an interrupted update(), results() or save(), or while another thread is at it.
         """
         res = self._so_far()
-        if not self._cautioned:
-            self._cautioned = bool(res._doubts())
-            res._caution()
+        if not self._cautioned and {note.code for note in res._doubts()} != {"unbegun"}:  # more records may come
+            self._cautioned = res._caution()
         return res
 
     def _so_far(self) -> PrivateResults:
