@@ -454,7 +454,7 @@ def test_a_table_of_a_stream_that_lacks_a_column_is_refused_whole():
 
 
 def _shown():
-    res, new = fitted(), people()[["age", "g"]].iloc[:9].reset_index(drop=True).copy()
+    res, new = fitted(), pd.DataFrame(people()[["age", "g"]].iloc[:9].to_dict("list"))  # a copy shares its texts
     rounds = silos(rounds=2)
     multinomial = regression("g ~ age", family="multinomial").fit(seed=1, progress=False)
     return {
