@@ -282,9 +282,9 @@ def test_an_old_polars_is_told_what_to_do(monkeypatch):
 
 
 def test_the_ledger_knows_files_and_tables_again(tmp_path):
-    data = people()
-    data.to_parquet(tmp_path / "people.parquet")
-    for given in (tmp_path / "people.parquet", pa.Table.from_pandas(data), pl.from_pandas(data)):
+    people().to_parquet(tmp_path / "people.parquet")
+    # each of rows of its own: tables made of one frame share its memory, and are one account
+    for given in (tmp_path / "people.parquet", pa.Table.from_pandas(people()), pl.from_pandas(people())):
         model(given).fit(progress=False)
         assert (
             model([given] if isinstance(given, type(tmp_path)) else given).fit(progress=False).privacy.release.number

@@ -306,7 +306,7 @@ def test_results_taken_before_main_rounds_show_estimates_and_why():
     res = array_model(rows=3000).start().update((y[:600], x[:600])).results()
     summary = res.summary()
     assert [r.split() for r in table_lines(summary.as_text())] == [
-        list(row) for row in zip(res.params.index, in_one_format(res.params, 4), strict=True)
+        [name, "†", value] for name, value in zip(res.params.index, in_one_format(res.params, 4), strict=True)
     ]
     for text in (summary.as_text(), summary.as_html(), summary.as_latex()):
         assert "std err" not in text

@@ -109,7 +109,7 @@ def test_tests_effects_and_audits_fit_a_terminal():
     long, won = fitted("interactions"), fitted("logistic")
     check(long.t_test(np.eye(len(long.params))))
     check(long.wald_test(np.eye(len(long.params))[:2]))
-    check(won.marginal_effects(DATA.head(5).copy(), average=False))
+    check(won.marginal_effects(pd.DataFrame(DATA.head(5).to_dict("list")), average=False))
     check(won.privacy.verify(n=2000))
 
 

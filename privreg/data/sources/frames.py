@@ -139,6 +139,8 @@ def open_frames(data: Iterable[Any], table: Callable[[Any], Source | None], want
             )
 
     def piece(batch: Any) -> Piece:
+        if isinstance(batch, Mapping):
+            check_mapping(batch, wanted.columns)  # which refuses a row by itself
         whole = isinstance(batch, pd.DataFrame | Mapping)
         rows = rows_of(batch) if whole else getattr(table(batch), "rows", None)
         return Piece(rows, lambda skip: beyond(each(batch), skip))
