@@ -170,7 +170,7 @@ def test_values_outside_the_bounds_are_clamped_and_counted_nowhere_where_nobody_
     monkeypatch.setattr("privreg.collector.clamping.people_for", lambda *_: 0)
     data = rows()
     clamped = data.assign(**{c: data[c].clip(*BOX[c]) for c in BOX})
-    clamped = pd.DataFrame({c: np.array(clamped[c].tolist()) for c in clamped})  # other memory: other people
+    clamped = pd.DataFrame({c: clamped[c].tolist() for c in clamped}, index=data.index)  # other memory: other people
     assert (data["a"] != clamped["a"]).sum() == 3
     one, two = (fit(d, way) for d in (data, clamped))
     (doc, arrays), (doc_2, arrays_2) = (archive.read(save(r, tmp_path)) for r in (one, two))
