@@ -216,22 +216,19 @@ def _partners(column: str, terms: Sequence[Any]) -> list[str]:
 
 def _where(fit: ResultData, column: str, terms: Sequence[Any]) -> str:
     """At which values of the columns it is multiplied by a factor's coefficients are its levels' differences."""
-    at, over = [], []
+    at, over = list[str](), list[str]()
     for name in _partners(column, terms):
         main = next((t for t in fit.design.terms if t.levels and t.reads == (name,)), None)
-        coding = None if main is None else main.coding
-        if name not in fit.design.schema.levels:
-            at.append(f"{name} = 0" if all(name in t.name.split(":") for t in terms if name in t.reads) else "")
-        elif coding is not None and not coding.any(axis=1).all():
-            at.append(f"{name} = {main.levels[int(np.argmin(coding.any(axis=1)))]}" if main else "")
-        elif coding is not None and np.allclose(coding.mean(axis=0), 0.0):
+        if name not in fit.design.schema.levels and all(name in t.name.split(":") for t in terms if name in t.reads):
+            at.append(f"{name} = 0")
+        elif main is not None and not (coded := main.coding.any(axis=1)).all():  # the level that is coded as zeros
+            at.append(f"{name} = {main.levels[int(np.argmin(coded))]}")
+        elif main is not None and np.allclose(main.coding.mean(axis=0), 0.0):
             over.append(name)
         else:
-            at.append("")
-    if "" in at:
-        return f"where what {column} is multiplied by is 0"
-    words = [f"at {', '.join(at)}"] if at else []
-    return ", ".join([*words, *([f"averaged over levels of {', '.join(over)}"] if over else [])])
+            return f"where what {column} is multiplied by is 0"
+    said = [f"at {', '.join(at)}"] * bool(at) + [f"averaged over levels of {', '.join(over)}"] * bool(over)
+    return ", ".join(said)
 
 
 def _minus(levels: Sequence[Any], j: int, i: int) -> str:
