@@ -1,5 +1,6 @@
 """What is spent is in the ledger before the first report, stays there whatever becomes of the fit, and counts once."""
 
+import gc
 import os
 import shutil
 
@@ -163,6 +164,10 @@ def test_batches_of_a_stream_are_entered_each_once(batch):
     parts = [data[k : k + 5_000] for k in range(0, N, 5_000)]
     if batch is dict:
         parts = [{c: part[c].to_numpy() for c in part} for part in parts]
+    gc.collect()
+    LEDGER.spent(data)  # entries of what is gone go now
+    known = accounts_of(whole).now()
+    others = {one.key: len(LEDGER._spent.get(one.key, ())) for one in known}  # a block of memory may have other arrays
     stream = regression(None).start()
     for part in parts:
         stream.update(part)
@@ -170,8 +175,9 @@ def test_batches_of_a_stream_are_entered_each_once(batch):
         with pytest.raises(DataError):
             stream.update(batch({"a": part["a"]}))
     assert LEDGER.spent(data) == pytest.approx(1.0)  # each row once
-    here = {account.key for account in accounts_of(whole).now()} & LEDGER._spent.keys()
-    assert max(len(LEDGER._spent[key]) for key in here) <= 4  # batches that follow each other are one entry, a column
+    here = others.keys() & LEDGER._spent.keys()
+    more = [len(LEDGER._spent[key]) - others[key] for key in here]
+    assert 1 <= max(more) <= 4  # batches that follow each other are one entry, a column
     stream.update(parts[0])
     assert LEDGER.spent(parts[0]) == pytest.approx(np.sqrt(2))
     assert stream.results().privacy.release.number == 0
