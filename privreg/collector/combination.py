@@ -51,7 +51,7 @@ def combine(
     scattered: Array | None = None,
     brief: bool = False,
 ) -> Combined:
-    """Carry every round to where its mean report would be zero, and average.
+    """Carry rounds to where mean reports would be zero, and average: equations (31), (34), (35) of docs/estimator.md.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def combine(
 
 
 def _wary(m: Array) -> Array:
-    """Inverse of a curvature, for a covariance: larger than that along directions of low curvature.
+    """Inverse of a curvature, made larger along directions of low curvature: equation (33) of docs/estimator.md.
 
     The prior, and secants in place of slopes, let low curvature seem less low than it is, by a few percent, and an
     interval would be too short by as much.
@@ -107,7 +107,10 @@ def _wary(m: Array) -> Array:
 
 
 def _blurred(curvature: Curvature, draws: Array, own: Array, noise: Array) -> Array:
-    """Mean of B Ω Bᵀ, B = M⁻¹ (draw − M) M⁻¹: what noise of covariance Ω adds to first order as M isn't known."""
+    """Mean of B Ω Bᵀ, B = M⁻¹ (draw − M) M⁻¹: what noise of covariance Ω adds to first order as M isn't known.
+
+    Second term of equation (34) of docs/estimator.md.
+    """
     half = draws[: len(draws) // 2] - curvature.mean  # the others are their opposites
     turned = own @ half @ own
     return np.asarray((turned @ noise @ turned.transpose(0, 2, 1)).mean(axis=0))

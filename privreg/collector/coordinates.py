@@ -38,7 +38,7 @@ LEAST: Final = 1e-3
 
 
 def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
-    """Coordinates of the scores, and where the pilot begins."""
+    """Coordinates of the scores, and where the pilot begins, by the response's row of W; see docs/estimator.md."""
     scatter = progress.scatter
     if plan.wide is not None:
         return _placed_wide(plan, progress, state)
@@ -124,7 +124,7 @@ def _rarer(plan: Plan, scatter: Scatter, rows: Array, near: Array) -> tuple[Arra
 
 
 def _points(plan: Plan, scatter: Scatter, shares: Array, rows: Array, near: Array) -> Array:
-    """Points that stand for records, coordinates of the scores: levels by their shares, all else within its bounds."""
+    """Points that stand for records, coordinates of the scores, shape (m, d): equation (10) of docs/estimator.md."""
     d, constant = plan.d, plan.layout.constant
     if d == int(constant):
         return np.ones((1, 1))
@@ -165,7 +165,7 @@ def at_a_bound(plan: Plan, progress: Progress, state: State) -> list[int]:
 
 
 def unbound(plan: Plan, progress: Progress, state: State) -> Array:
-    """How freely few records may make a covariate's variance, from 0 to 1, by its bounds, learned mean and sd.
+    """How freely few records may make a covariate's variance, from 0 to 1: τ of equation (15) of docs/estimator.md.
 
     Where one bound is near and the other one far, values are skewed, and few of them lie far out.
 
@@ -212,7 +212,7 @@ def far_ends(plan: Plan, progress: Progress) -> list[End]:
 
 
 def reference(plan: Plan, progress: Progress) -> Law:
-    """The law in the coordinates of the scores."""
+    """The reference model in the coordinates of the scores: equation (11) of docs/estimator.md."""
     assert progress.points is not None
     answering = progress.scatter.answering
     return law.law_of(plan.rules, progress.points, blocks=plan.blocks, unit=not plan.label, answering=answering)
@@ -227,7 +227,7 @@ def inside(plan: Plan, state: State, theta: Array) -> Array:
 
 
 def linear(plan: Plan, state: State) -> Array:
-    """Linear part of `inside`, shape (b d, b d)."""
+    """Linear part of `inside`, shape (b d, b d); W' of equation (37) of docs/estimator.md."""
     rows = state.rows
     if plan.wide is not None:
         rows = np.diag(rows[0])

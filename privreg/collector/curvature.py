@@ -136,7 +136,7 @@ def learn(
     alone: bool = False,
     brief: bool = False,
 ) -> Curvature:
-    """Posterior of M from differences within rounds and between them.
+    """Posterior of M from differences within rounds and between them: equations (25) to (30) of docs/estimator.md.
 
     Parameters
     ----------
@@ -244,6 +244,7 @@ def _between(rounds: Sequence[Answered], noise: Array, gain: Array) -> tuple[Arr
     come slowly, so that it is told where it matters. A round's noise moves the states after it by −G (I − G)^i of
     itself, G the `gain`, i the rounds between, and so their mean, from which its own state is counted: this part of the
     product is expected to be positive, whatever M is, and subtracted. A round far out counts less, as in `combine`.
+    Equation (26) of docs/estimator.md.
 
     References
     ----------
@@ -265,7 +266,7 @@ def _between(rounds: Sequence[Answered], noise: Array, gain: Array) -> tuple[Arr
 
 
 def gain(noise: Array, *, moving: bool) -> Array:
-    """Part of the way from a state to its reports' one-step estimate that the next one goes, shape (q, q).
+    """Part of the way to a one-step estimate that the next state goes, (q, q): equation (24) of docs/estimator.md.
 
     Parameters
     ----------
@@ -292,7 +293,7 @@ def means(rounds: Sequence[Answered]) -> tuple[Array, Array, Array]:
 def _widths(
     precision: Array, gram: Array, *, alone: bool, moving: bool, brief: bool, several: bool
 ) -> list[tuple[float, float]]:
-    """Prior sds of eigenvalues and of slopes that are tried."""
+    """Prior sds of eigenvalues and of slopes that are tried: equation (29) of docs/estimator.md."""
     if alone:
         return [(ALONE[0], 0.0)]
     sd2 = float(np.mean(1.0 / np.maximum(np.diag(precision) * np.diag(gram), 1e-300)))
@@ -316,7 +317,10 @@ def _precision(each: Array, among: Array) -> tuple[Array, float]:
 
 
 def _information(precision: Array, gram: Array, row: NDArray[np.intp], col: NDArray[np.intp]) -> Array:
-    """What reports tell of the entries of M, as M = Σ m_e E_e, E_e symmetric with ones at (a, b) and (b, a)."""
+    """Information J on the entries of M = Σ m_e E_e, E_e symmetric with ones at (a, b) and (b, a).
+
+    Equation (28) of docs/estimator.md.
+    """
     by_row, by_col = precision.take(row, axis=0), precision.take(col, axis=0)
     # both matrices are symmetric: of the four products two are each other's transpose
     mixed = by_row.take(col, axis=1) * gram.take(col, axis=0).take(row, axis=1)
@@ -347,7 +351,7 @@ def _inverse(root: Array) -> Array:
 
 
 def told(curvature: Curvature, directions: Array) -> tuple[Array, Array]:
-    """Curvature along unit vectors and its standard deviation, two of shape (m,).
+    """Curvature along unit vectors and its posterior sd, two of shape (m,); for equation (39) of docs/estimator.md.
 
     Parameters
     ----------

@@ -52,7 +52,10 @@ SETTLED: Final = 0.1
 
 
 def framed(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float, *, nearby: bool = False) -> Frame:
-    """Rounds in the law's own coordinates at `theta`; `nearby` takes all states for so near that the law is linear."""
+    """Rounds in coordinates in which the reference model has M = I: equations (21) and (22) of docs/estimator.md.
+
+    The model is taken at `theta`, shape (b d,); with `nearby`, as linear between that and all states.
+    """
     main, rounds = progress.main, counted(plan, progress)
     last = main[-1]
     local = _local(plan, progress, said, theta, scale)
@@ -114,7 +117,7 @@ def _local(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float
 
 
 def _slopes(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float) -> Array:
-    """What curvature changes by in the ways in which the law may be wrong, each as far as it may be; (k, q, q)."""
+    """What curvature changes by as the reference model may be wrong, (k, q, q): equation (15) of docs/estimator.md."""
     last = progress.main[-1].state
     out = law.slopes(said, theta, last.corner, scale) / math.sqrt(plan.size)
     if not plan.rules.moving or plan.wide is not None or plan.size > curvature.MOST:
@@ -130,7 +133,7 @@ def _kind(one: Seen) -> tuple[float, float]:
 
 
 def _noise(plan: Plan, said: Law, theta: Array, scale: float, one: Seen) -> Array:
-    """Second moments of a round's report at `theta`, shape (b d, b d)."""
+    """Second moments of a round's report, noise included, (b d, b d); for equation (22) of docs/estimator.md."""
     corner, kappa, limits = one.state.corner, one.state.kappa, _limits(plan, one.state)
     if not plan.mechanism.additive:  # what is sent has the same size whatever the score
         if plan.label:
@@ -177,7 +180,7 @@ def counted(plan: Plan, progress: Progress) -> list[Seen]:
 
 
 def equation(plan: Plan, progress: Progress, found: Estimated) -> tuple[Array, Array, Array, Array]:
-    """What the estimate solves: Σ_j a_j E ω z ψ_j(z'(θ + δ_j), y) = e.
+    """What the estimate solves, Σ_j a_j E ω z ψ_j(z'(θ + δ_j), y) = e: equation (40) of docs/estimator.md.
 
     Returns
     -------
@@ -266,7 +269,10 @@ def _estimate_of_many(plan: Plan, progress: Progress) -> Estimated:
 
 @one_thread()
 def estimate(plan: Plan, progress: Progress) -> Estimated | None:
-    """Coefficients from all rounds so far; None before a main round has begun."""
+    """Coefficients from all rounds so far; None before a main round has begun.
+
+    Equations (21) to (36) of docs/estimator.md, all but the last at each of at most three estimates in turn.
+    """
     if progress.final is not None:
         return progress.final
     if not progress.main:
@@ -299,7 +305,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
 
 
 def scattered(plan: Plan, progress: Progress, frame: Frame, m: Array) -> Array:
-    """Covariance of a report, by how cells' mean reports scatter about the line of slope `m`, and by the law.
+    """Covariance of a report, by how cells scatter about the line of slope `m`: equation (32) of docs/estimator.md.
 
     The law counts as if that many degrees of freedom had told it as a variance with its error would have. At μ = 1
     that is thousands, where 15 rounds of 8 parts and 16 groups have 1,900; at μ = 8 it is some thirty. The law's is the

@@ -70,7 +70,7 @@ class Expected(NamedTuple):
 
 
 def expected(law: Law, state: Array, c: float, theta: Array, s: float) -> Expected:
-    """Mean report at a state if `theta` were the truth and `s` the residual scale.
+    """Mean report at a state if `theta` is the truth, `s` the residual scale; for equation (16) of docs/estimator.md.
 
     Parameters
     ----------
@@ -97,7 +97,10 @@ def expected(law: Law, state: Array, c: float, theta: Array, s: float) -> Expect
 
 
 def secant(law: Law, state: Array, c: float, theta: Array, s: float) -> Array:
-    """S with E ψ(state) − E ψ(θ) = S (state − θ) under the law, shape (b d, b d); symmetric for one predictor."""
+    """S with E ψ(state) − E ψ(θ) = S (state − θ), shape (b d, b d); symmetric for one predictor.
+
+    Equation (13) of docs/estimator.md.
+    """
     if law.blocks > 1:
         return _blocks_secant(law, state, theta)
     z, w = law.points, law.weight * law.answering / len(law.points)
@@ -116,6 +119,7 @@ def slopes(law: Law, theta: Array, c: float, s: float) -> Array:
     """What curvature at θ changes by if the logarithm of the residuals' scale rises along a direction, shape (k, q, q).
 
     Directions are those of scores, ω z, each of mean square 1 over the points; there are none without a residual scale.
+    Equation (15) of docs/estimator.md.
     """
     if law.blocks > 1 or not law.scaled:
         return np.zeros((0, len(theta), len(theta)))
@@ -131,7 +135,8 @@ def slopes(law: Law, theta: Array, c: float, s: float) -> Array:
 def spreads(law: Law, rows: Array, theta: Array, c: float, s: float, *, constant: bool, unit: bool) -> Array:
     """What curvature at θ changes by if the logarithm of a covariate's spread rises, shape (k, b d, b d).
 
-    Where few records lie far out, most lie nearer to the mean than its second moments say.
+    Where few records lie far out, most lie nearer to the mean than its second moments say. Equation (15) of
+    docs/estimator.md.
 
     Parameters
     ----------
@@ -174,7 +179,7 @@ def _blocks_spreads(law: Law, theta: Array, apart: Array, along: Array, *, unit:
 
 
 def bend(law: Law, theta: Array, square: Array, c: float, s: float) -> Array:
-    """Mean report at θ of groups that answer apart, beyond what a straight line would give, shape (b d,).
+    """Mean report at θ of groups with offsets, beyond a line's, shape (b d,): equation (14) of docs/estimator.md.
 
     Parameters
     ----------
@@ -208,7 +213,7 @@ def bend(law: Law, theta: Array, square: Array, c: float, s: float) -> Array:
 
 
 def variance(law: Law, state: Array, c: float, theta: Array, s: float) -> Array:
-    """Second moments of a report before noise under the law, shape (b d, b d)."""
+    """Second moments of a report before noise, shape (b d, b d); for equation (22) of docs/estimator.md."""
     d = law.points.shape[1]
     z, share = law.points, law.answering / len(law.points)
     if law.blocks > 1:
@@ -295,7 +300,8 @@ def _scalar(
 ) -> tuple[Array, ...]:
     """Mean unit score at `here` if `there` is the truth; its derivatives by `there` and log s; the same of the number.
 
-    All of shape (m,); the first two alone if `brief`. Residuals may have a scale each.
+    All of shape (m,); the first two alone if `brief`. Residuals may have a scale each. Equation (12) of
+    docs/estimator.md.
     """
     found = _predicted(rules, here, there) if not _of_residuals(rules) else None
     if found is not None:
@@ -378,7 +384,7 @@ def _window(
 
 
 def _square(rules: ScoreRules, here: Array, there: Array, c: float, s: float | Array) -> Array:
-    """Mean squared unit score, shape (m,)."""
+    """Mean squared unit score, shape (m,): equation (12) of docs/estimator.md."""
     family = rules.shape.family
     if family in {codes.HUBER, codes.EXPECTILE}:
         up, down = _sides(rules)

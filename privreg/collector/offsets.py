@@ -23,7 +23,7 @@ OFFSET: Final = 0.35
 """Length of a group's offset in corners with few records in main rounds; it falls with the fourth root of more."""
 
 OFFSET_PEOPLE: Final = 170_000.0
-"""Records in main rounds, at μ = 1, up to which it is that long, with as many coefficients as `OFFSET_FOR`."""
+"""Records in all rounds, times 4/(σ² + 0.7/d), up to which it is that long with `OFFSET_FOR` coefficients."""
 
 OFFSET_FOR: Final = 4
 """Coefficients with which that is so: of more, more entries of the curvature are to be learned; of fewer, what offsets
@@ -76,7 +76,7 @@ a rare level were left whose scores bent, and its coefficient's sd was larger by
 
 
 def offsets(plan: Plan, progress: Progress, state: State) -> Array:
-    """What each group answers apart from the others: balanced, all directions spanned, other signs in each round."""
+    """Offsets of the groups, shape (groups, q), balanced: equation (19) of docs/estimator.md."""
     q = plan.size
     if q < plan.groups:
         signs = hadamard(plan.groups)[:, 1 : q + 1].astype(np.float64) * (-1.0) ** state.number
@@ -93,7 +93,7 @@ def offsets(plan: Plan, progress: Progress, state: State) -> Array:
 
 
 def _length(plan: Plan, progress: Progress, state: State) -> float:
-    """Length of groups' offsets."""
+    """Length of groups' offsets: equation (18) of docs/estimator.md."""
     q = plan.size
     people = sum(progress.held) if plan.rows is None else plan.rows
     bent = plan.rules.moving or plan.rules.centre != 0.0 or plan.rules.shape.family == codes.SQUARED
@@ -116,7 +116,7 @@ def _length(plan: Plan, progress: Progress, state: State) -> float:
 
 
 def stretched(plan: Plan, progress: Progress, state: State, said: Law, frame: Frame) -> Progress:
-    """With what offsets are multiplied by, once so many main rounds have told the curvature.
+    """Add the matrix by which offsets are multiplied after four main rounds: equation (20) of docs/estimator.md.
 
     Along directions of less curvature than usual they are as much longer as it is less, but for `SHORT` ones. A
     standard error is as wrong as curvature is relative to its size, which offsets of one length tell the less precisely

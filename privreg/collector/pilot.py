@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 DOUBT: Final = 0.3
-"""Share of its size to which a round's mean is trusted: the law is not the data's."""
+"""Error of the reference model's mean scores that is allowed for, relative to the length of a round's mean."""
+
+TRUSTED: Final = 0.1
+"""The same of the share of residuals within the corner c."""
 
 TURNS: Final = 60
 PRECISE: Final = 1e-2
 """Gain, in units of a squared standard error, that is worth no further step."""
 SHORTEST: Final = 1e-4
 """Part of a step that is tried, at least."""
-
-TRUSTED: Final = 0.1
-"""The same of the share of residuals within the threshold c."""
 
 SURPLUS: Final = 2.33
 """Standard errors by which it must exceed what is expected to be a heap: of normal residuals one fit in a hundred
@@ -55,7 +55,7 @@ class Fitted(NamedTuple):
 
 
 def fit(law: Law, seen: Sequence[Observed], guess: Fitted, prior: Fitted) -> Fitted:
-    """Minimum distance by Gauss–Newton steps, shortened where they go too far.
+    """Minimum distance, equation (16) of docs/estimator.md, by Gauss–Newton steps, shortened where they go too far.
 
     Parameters
     ----------
@@ -137,6 +137,7 @@ def _held(at: Array, law: Law, size: int) -> Array:
 def _distance(
     law: Law, seen: Sequence[Observed], at: Array, origin: Array, precision: Array
 ) -> tuple[float, Array, Array]:
+    """Squared distance, half its gradient and about half its Hessian: equation (16) of docs/estimator.md."""
     size = len(at) - 1
     theta, s = at[:size], math.exp(float(at[size]))
     away = at - origin

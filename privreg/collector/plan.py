@@ -191,7 +191,7 @@ class Plan(NamedTuple):
 
     @property
     def effective_mu(self) -> float:
-        """The budget μ that Gaussian noise of the size of a score report's error, sampling included, would have."""
+        """μ per person of Gaussian noise as large as a score report's error: equation (38) of docs/estimator.md."""
         return 2.0 / math.sqrt(self.sd("main") ** 2 * (1.0 / self.d if self.label else 1.0) + SAMPLED / self.d)
 
     @property

@@ -208,7 +208,7 @@ def _pays(plan: Plan, progress: Progress, number: int) -> bool:
 
 
 def _next(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
-    """State of the next round of scores."""
+    """State of the next round of scores; its corner by equation (17) of docs/estimator.md."""
     assert progress.fitted is not None
     if plan.many:
         progress, state = _next_of_many(plan, progress, state)
@@ -261,7 +261,7 @@ def observed(plan: Plan, progress: Progress) -> list[pilot.Observed]:
 
 
 def _stepped(plan: Plan, progress: Progress, state: State, said: Law) -> tuple[Progress, State]:
-    """Go part of the way to what the last round's reports say."""
+    """Go part of the way to the one-step estimate of the last round: equation (23) of docs/estimator.md."""
     assert progress.fitted is not None
     frame, learned, back = _known(plan, progress, state, said)
     told = max(float(r.weight.sum()) for r in frame.rounds)
@@ -283,7 +283,7 @@ def _stepped(plan: Plan, progress: Progress, state: State, said: Law) -> tuple[P
 
 
 def _known(plan: Plan, progress: Progress, state: State, said: Law) -> tuple[Frame, Curvature, Array]:
-    """What reports tell at the last state, and what turns a mean report, the law's own coordinates, to a step."""
+    """Rounds and curvature at the last state, and M̂ₛ of equation (23) of docs/estimator.md, which makes steps."""
     assert progress.fitted is not None
     frame = framed(plan, progress, said, state.theta, progress.fitted.scale, nearby=not plan.rules.moving)
     learned = frame.learned(brief=True)
@@ -293,7 +293,8 @@ def _known(plan: Plan, progress: Progress, state: State, said: Law) -> tuple[Fra
 def _latest(rounds: Sequence[Answered], m: Array) -> tuple[Array, Array]:
     """The last state, and the mean report there: the last round's, or of several rounds as much as one holds.
 
-    Where many reports come late, the last round's are few; those of states before are carried to the last one by `m`.
+    Reports of states before are carried to the last one by `m`, where those of the last round are few: where many
+    come late, or in families whose last pilot round is larger than a main one. Equation (23) of docs/estimator.md.
     """
     total, x, g = curvature.means(rounds)
     most, share = float(total.max()), np.zeros(len(rounds))

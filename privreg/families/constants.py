@@ -67,10 +67,10 @@ def normal_expectile(tau: float, c: float) -> float:
 
 
 def auto_c(p: int, mu: float) -> float:
-    """Pick c (in residual sd) that minimises the asymptotic variance under unit weights, in [0.5, 1.345].
+    """Corner c in residual sd, in [0.5, 1.345], of the least asymptotic variance: equation (3) of docs/estimator.md.
 
-    With spherical covariates A = (2Φ(c)−1) a I and the per-coordinate variance of a report is
-    E ψ²/p + (2c/μ)²; below c = 0.5 the gain is under 5% while the curvature keeps falling.
+    Of `p` coefficients at `mu` per person. With spherical covariates the curvature is in proportion to 2Φ(c) − 1;
+    below c = 0.5 the gain is under 5% while the curvature keeps falling.
     """
     grid = np.linspace(0.5, CLASSICAL_C, 170)
     cdf = np.array([math.erf(v / math.sqrt(2.0)) for v in grid])  # 2Φ(c) − 1

@@ -40,7 +40,7 @@ class Score:
 def unit(
     shape: Shape, c: float | Array, eta: Array, y: Array, function: Callable[[float, float], float] | None = None
 ) -> Array:
-    """Scalar score over its bound, in [−1, 1].
+    """Scalar score over its bound, in [−1, 1]: equation (2) of docs/estimator.md.
 
     Parameters
     ----------

@@ -38,20 +38,23 @@ _TITLES: Final = {
 
 
 def score_sensitivity(bound: float) -> float:
-    """Largest ℓ2 distance of two reports that both lie in the ball of radius `bound`."""
+    """Largest ℓ2 distance of two reports in the ball of radius `bound`; equation (1) of docs/estimator.md."""
     return 2.0 * bound
 
 
 def psd_sensitivity(bound: float) -> float:
     """Largest Frobenius distance of two positive semidefinite matrices of Frobenius norm at most `bound`.
 
-    √2 rather than 2: two such matrices have a non-negative inner product.
+    √2 rather than 2: two such matrices have a non-negative inner product. Equation (1) of docs/estimator.md.
     """
     return math.sqrt(2.0) * bound
 
 
 def joint_sensitivity(bound: float, kappa: float) -> float:
-    """Largest ℓ2 distance of two joint reports: a score in the ball of radius `bound` and a number in [0, kappa]."""
+    """Largest ℓ2 distance of two joint reports: a score in the ball of radius `bound` and a number in [0, kappa].
+
+    Equation (1) of docs/estimator.md.
+    """
     return math.hypot(score_sensitivity(bound), kappa)
 
 

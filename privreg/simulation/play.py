@@ -138,7 +138,10 @@ def told(plan: Plan, state: State, v: Array) -> Array:
 
 
 def _scored(plan: Plan, state: State, y: Array, x: Array, offset: Array | None) -> tuple[Array, Array, Array | None]:
-    """Rows z, shape (groups, m, d), factors ψ ω, shape (groups, m) or (groups, m, b), and numbers in joint reports."""
+    """Rows z, shape (groups, m, d), factors ψ ω, shape (groups, m) or (groups, m, b), and numbers in joint reports.
+
+    Equation (1) of docs/estimator.md, before noise.
+    """
     groups = len(state.offsets)
     m, d, shape = len(y) // groups, x.shape[1], plan.rules.shape
     raw = _mapped(state, x)

@@ -310,7 +310,9 @@ def step(fit, theta, s):
     mean = share @ (g + (x[-1] - x) @ m) / share.sum()
     move = -back @ mean
     move = move * min(1.0, reach.FAR * (fit.seen[-1].c if fit.huber else 1.0) / np.linalg.norm(move))
-    return solve(frame.root.T, x[-1]) + gain_of(fit, back @ frame.omega @ back.T / n.max()) @ move, Values(root=frame.root, m=m)
+    return solve(frame.root.T, x[-1]) + gain_of(fit, back @ frame.omega @ back.T / n.max()) @ move, Values(
+        root=frame.root, m=m
+    )
 
 
 def estimated(fit, theta, s):

@@ -24,7 +24,9 @@ CLOSE = 1e-8
 def fitted(kind):
     """A default fit, its run, and its states in order."""
     rng = np.random.default_rng(3)
-    x = pd.DataFrame({"a": np.clip(rng.standard_normal(N), -4, 4), "b": np.clip(1 + 0.5 * rng.standard_normal(N), -1, 3)})
+    x = pd.DataFrame(
+        {"a": np.clip(rng.standard_normal(N), -4, 4), "b": np.clip(1 + 0.5 * rng.standard_normal(N), -1, 3)}
+    )
     x["g"] = rng.choice(LEVELS["g"], N, p=[0.4, 0.35, 0.25])
     x["y"] = np.clip(1 + x.a - x.b + (x.g == "v") + 0.5 * rng.standard_normal(N), -8, 8)
     x["yes"] = np.where(rng.random(N) < 1 / (1 + np.exp(x.b / 2 - x.a)), "yes", "no")
@@ -69,7 +71,8 @@ def off(kind):
     found, engine, out = reference(kind), run.estimate(), {}
 
     def compare(name, ours, theirs):
-        out[name] = max(out.get(name, 0.0), float(np.max(np.abs(ours - theirs)) / np.max(np.abs(theirs))))
+        size = float(np.max(np.abs(theirs))) or 1.0
+        out[name] = max(out.get(name, 0.0), float(np.max(np.abs(ours - theirs))) / size)
 
     asked = [s for s in states if s.role in {"moments", "pilot", "main"}]
     for state, other in zip(asked, found.states, strict=True):

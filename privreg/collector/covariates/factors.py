@@ -108,7 +108,7 @@ def groups(sources: Sequence[Sequence[str]], levels: Mapping[str, Sequence[Any]]
 
 
 def certain(some: Sequence[Cells], rows: Array) -> Certain:
-    """Where the mean of moment reports can lie that are made at `rows`.
+    """Space of the mean of moment reports that are made at `rows`; for equation (9) of docs/estimator.md.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def certain(some: Sequence[Cells], rows: Array) -> Certain:
 
 
 def keep(part: Array, noise2: Array) -> float:
-    """What to keep of numbers with these noise variances, positive-part James–Stein.
+    """Share to keep of numbers with such noise variances, positive-part James–Stein: equation (7) of docs/estimator.md.
 
     As many degrees of freedom as the largest variance would need for their sum.
     """
@@ -172,7 +172,7 @@ def unknown(some: Sequence[Cells]) -> Shares:
 
 
 def shrunk(some: Sequence[Cells], shares: Shares) -> list[Array]:
-    """Shares of each group's cells, shrunk toward equal ones by what noise can have made of them; positive, sum 1."""
+    """Shares of each group's cells, shrunk toward equal ones; positive, sum 1. Equation (9) of docs/estimator.md."""
     out, at = [], 0
     for g in some:
         here = slice(at, at + len(g.values))
@@ -192,7 +192,7 @@ def unsure(shares: Array, variance: Array) -> bool:
 def update(
     some: Sequence[Cells], shares: Shares, space: Certain, entries: Array, people: float, sd: float, rows: Array
 ) -> Shares:
-    """Take in the mean of a round's reports, made at `rows`.
+    """Take in the mean of a round's reports, made at `rows`: equation (9) of docs/estimator.md.
 
     E 1{cell}/‖z‖² is linear in the report's first column, E z_j z₀/‖z‖². That it is a share over a squared length is
     allowed for by stand-ins.
@@ -242,7 +242,10 @@ def update(
 
 
 def whiten(some: Sequence[Cells], shares: Sequence[Array], rows: Array) -> Array:
-    """Row map, shape (d, d), that whitens each group's columns by its shares and leaves all else as `rows` has it."""
+    """Row map, shape (d, d), that whitens each group's columns by its shares and leaves all else as `rows` has it.
+
+    Equation (9) of docs/estimator.md.
+    """
     own = np.linalg.inv(rows)  # second moments are its square, whose roots are found without squaring
     mean, root = np.array(own[1:, 0], dtype=np.float64), np.array(own[1:, 1:], dtype=np.float64)
     for g, p in zip(some, shares, strict=True):

@@ -40,7 +40,7 @@ APART: Final = 3.0
 
 
 def lead(plan: Plan, progress: Progress, number: int) -> float:
-    """Square of the constant in reports on moments of this round."""
+    """Square λ of the constant in reports on moments of this round: equation (6) of docs/estimator.md."""
     before = sum(r.role == "moments" for r in plan.rounds[:number])
     if plan.label or plan.wide is not None or before < EVEN:
         return 1.0

@@ -116,7 +116,7 @@ def learn(
     lead: float = 1.0,
     nonresponse: bool = False,
 ) -> Scatter:
-    """Take in one round of reports.
+    """Take in one round of reports: equations (5), (6) and (8) of docs/estimator.md.
 
     Parameters
     ----------
@@ -276,7 +276,7 @@ def exact(scatter: Scatter, total: Array, gaps: Sequence[float]) -> Scatter:
 def _believed(
     deviation: Array, noise2: Array, layout: Layout, moved: Array | None = None, coded: Sequence[int] = ()
 ) -> Array:
-    """Shrink the deviation group by group, positive-part James–Stein with a known noise variance.
+    """Shrink the deviation group by group, positive-part James–Stein: equation (7) of docs/estimator.md.
 
     Groups: scales about their common mean, locations, correlations, the response's row, and correlations with levels,
     which `coded` columns are, apart: they are mostly about 0, and many. Of many locations or correlations that part is

@@ -56,7 +56,7 @@ def _moments(d: int, constant: bool, lead: float) -> tuple[float, float]:
 
 
 def moment_diagonal(d: int, constant: bool, lead: float = 1.0) -> Array:
-    """Diagonal of E u uᵀ, u = z/‖z‖; it has no other entries.
+    """Diagonal of E u uᵀ, u = z/‖z‖, which has no other entries: equation (4) of docs/estimator.md.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def normal_points(cov: Array, constant: bool) -> Array:
 
 
 def bounded(points: Array, rows: Array, columns: Iterable[int], *, constant: bool) -> Array:
-    """Points whose covariates keep within their bounds, from ones that are normal: beta with the same mean and sd.
+    """Points with beta covariates within their bounds, from normal ones: equation (10) of docs/estimator.md.
 
     Where a covariate is even, has two peaks or is skewed, bounds, mean and sd tell as much of it as the law needs: with
     normal ones, which go beyond the bounds, curvature was off and intervals were too short (`benchmarks.validity`).

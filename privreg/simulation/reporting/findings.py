@@ -219,7 +219,7 @@ def _together(plan: Plan, progress: Progress, order: NDArray[np.intp]) -> Array:
 
 
 def _bare(run: RoundsRun, progress: Progress, found: Estimated) -> list[int]:
-    """Coefficients along which reports tell hardly any curvature, or states still move."""
+    """Coefficients of hardly any curvature, equation (39) of docs/estimator.md, or whose states still move."""
     frame, learned = found.frame, found.curvature
     if frame is None or learned is None:
         return []
@@ -282,7 +282,7 @@ def _flat(plan: Plan, progress: Progress, scale: float, theta: Array) -> bool:
 
 
 def wanted(plan: Plan) -> float:
-    """Records in main rounds from whom on a fit doesn't say that they are few."""
+    """Records in main rounds from whom on a fit doesn't say that they are few: equation (38) of docs/estimator.md."""
     return ENOUGH * plan.size**2 / plan.effective_mu**2
 
 
