@@ -19,7 +19,7 @@ DOUBT: Final = 0.3
 """Error of the reference model's mean scores that is allowed for, relative to the length of a round's mean."""
 
 TRUSTED: Final = 0.1
-"""The same of the share of residuals within the corner c."""
+"""The same of the share of residuals within the threshold c."""
 
 TURNS: Final = 60
 PRECISE: Final = 1e-2

@@ -208,7 +208,7 @@ def _pays(plan: Plan, progress: Progress, number: int) -> bool:
 
 
 def _next(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
-    """State of the next round of scores; its corner by equation (17) of docs/estimator.md."""
+    """State of the next round of scores; its threshold c by equation (17) of docs/estimator.md."""
     assert progress.fitted is not None
     if plan.many:
         progress, state = _next_of_many(plan, progress, state)

@@ -67,7 +67,7 @@ def normal_expectile(tau: float, c: float) -> float:
 
 
 def auto_c(p: int, mu: float) -> float:
-    """Corner c in residual sd, in [0.5, 1.345], of the least asymptotic variance: equation (3) of docs/estimator.md.
+    """Threshold c in residual sd, in [0.5, 1.345], of the least asymptotic variance: equation (3) of docs/estimator.md.
 
     Of `p` coefficients at `mu` per person. With spherical covariates the curvature is in proportion to 2Φ(c) − 1;
     below c = 0.5 the gain is under 5% while the curvature keeps falling.

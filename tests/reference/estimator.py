@@ -13,7 +13,7 @@ from numpy.linalg import cholesky, inv, solve
 from scipy.linalg import hadamard
 from scipy.special import expit, ndtr
 
-from privreg.collector import combination, curvature, estimate, offsets, pilot, reach
+from privreg.collector import combination, coordinates, curvature, estimate, offsets, pilot, reach
 from privreg.collector import law as reference_law
 from privreg.collector import plan as planned
 from privreg.collector import rounds as collector
@@ -238,7 +238,7 @@ def learned(fit, frame, *, brief=False):
     spread = curvature.WIDEST / (1.0 + (sd2 / (curvature.TOLD if fit.huber else curvature.TOLD_MOVING) ** 2) ** 2)
     along = 1.0 / (1.0 + sd2 / curvature.TOLD_ALONG**2)
     tried = [(t * spread, v) for t in curvature.STEPS for v in curvature.SLOPES]
-    tried = [(curvature.STEPS[1] * spread, curvature.ROUGH[1])] if brief else tried
+    tried = [(curvature.STEPS[curvature.ROUGH[0]] * spread, curvature.ROUGH[1])] if brief else tried
     tried = tried if fit.huber else [(spread, curvature.SLOPES[0])]
     common, best = curvature.UNSCALED if fit.huber else curvature.COMMON, (-math.inf, None, None)
     for width, slope in tried:  # (27), (28), (30)
@@ -408,4 +408,4 @@ def unbound(fit, q):
     mean, sd = x.mean(axis=0)[1:], x.std(axis=0)[1:]
     apart = np.maximum((1.0 - mean**2) / sd**2 - 1.0, 0.0)
     even = np.maximum(1.0 - np.abs(mean), 0.0) / (1.0 + np.abs(mean))
-    return np.where(np.arange(fit.d - 1) >= q, apart / (35.0 * even + apart), 0.0)
+    return np.where(np.arange(fit.d - 1) >= q, apart / (coordinates.FAR * even + apart), 0.0)

@@ -1,5 +1,8 @@
 """The engine's default fit is what `docs/estimator.md` says: computed again, in plain NumPy, from the same reports."""
 
+import ast
+import importlib
+import re
 from functools import cache
 
 import numpy as np
@@ -7,9 +10,9 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.collector import combination, curvature, estimate, offsets, pilot
 from privreg.collector import rounds as collector
 from privreg.simulation.rounds import RoundsRun
+from tests.documents.citations import ROOT
 from tests.reference import estimator
 
 N, MU = 60_000, 2.0
@@ -18,11 +21,20 @@ LEVELS = {"g": ["u", "v", "w"], "yes": ["no", "yes"]}
 CODED = np.array([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0]])  # 0 and 1 of two columns, within their bounds
 MODELS = {"huber": "y ~ a + b", "logistic": "yes ~ a + b", "factor": "y ~ g + a"}
 CLOSE = 1e-8
+NOT_HERE = {
+    "collector.covariates.moments.LARGEST", "collector.covariates.factors.RAREST", "collector.covariates.leads.FULL",
+    "collector.covariates.reference.WIDEST", "collector.offsets.LONGEST", "collector.offsets.FARTHEST",
+    "collector.estimate.WIDE_CORNER", "collector.reach.FAR", "collector.curvature.STEADY",
+    "collector.curvature.SLOWEST", "collector.combination.LARGEST", "collector.estimate.TURNS",
+    "collector.estimate.SETTLED", "collector.pilot.PRECISE", "collector.rounds.ENOUGH", "collector.combination.DRAWS",
+    "collector.curvature.ALONE",
+}  # fmt: skip
+"""Bounds and the like, which a tenth more of doesn't reach in these fits."""
 
 
 @cache
 def fitted(kind):
-    """A default fit, its run, and its states in order."""
+    """A default fit, its run, its states in order and its estimate inside."""
     rng = np.random.default_rng(3)
     x = pd.DataFrame(
         {"a": np.clip(rng.standard_normal(N), -4, 4), "b": np.clip(1 + 0.5 * rng.standard_normal(N), -1, 3)}
@@ -48,12 +60,12 @@ def fitted(kind):
     for reports in run.behind:
         states.append(progress.state)
         progress = collector.advance(run.plan, progress, reports)
-    return res, run, [*states, progress.state]
+    return res, run, [*states, progress.state], run.estimate()
 
 
 def reference(kind):
     """The same from the same reports."""
-    _, run, states = fitted(kind)
+    _, run, states, _ = fitted(kind)
     reports = [*run.behind, run.reports]
     rounds = [(s.number, s.role, r.weight, r.total) for s, r in zip(states, reports, strict=True)]
     columns = {"huber": ["a", "b", "y"], "logistic": ["a", "b"], "factor": ["a", "y"]}[kind]
@@ -67,8 +79,8 @@ def reference(kind):
 
 def off(kind):
     """Largest difference between the engine and the reference, relative to the largest entry of each array."""
-    res, run, states = fitted(kind)
-    found, engine, out = reference(kind), run.estimate(), {}
+    res, _, states, engine = fitted(kind)
+    found, out = reference(kind), {}
 
     def compare(name, ours, theirs):
         size = float(np.max(np.abs(theirs))) or 1.0
@@ -95,3 +107,36 @@ def off(kind):
 def test_the_default_fit_is_the_references(kind):
     differences = off(kind)
     assert max(differences.values()) < CLOSE, differences
+
+
+def constants():
+    """The table of `docs/estimator.md`: names and values."""
+    page = (ROOT / "docs" / "estimator.md").read_text("utf-8")
+    return {
+        name: ast.literal_eval(value) for name, value in re.findall(r"^\| `([\w.]+)` \| ([^|]+) \|", page, flags=re.M)
+    }
+
+
+def test_the_page_has_the_values_of_the_engine():
+    assert len(constants()) > 60
+    for name, value in constants().items():
+        module, _, own = name.rpartition(".")
+        assert getattr(importlib.import_module(f"privreg.{module}"), own) == value, name
+
+
+def more(value):
+    """A tenth more, or one of a number that counts."""
+    if isinstance(value, tuple):
+        return tuple(map(more, value))
+    return value + 1 if isinstance(value, int) else 1.1 * value
+
+
+@pytest.mark.some(3)
+@pytest.mark.parametrize("name", sorted(n for n in constants() if n.startswith("collector.") and n not in NOT_HERE))
+def test_another_value_of_a_constant_is_noticed(name, monkeypatch):
+    """The reference with it is not the engine's fit without it: by this the first test can fail."""
+    module, _, own = name.rpartition(".")
+    for kind in MODELS:
+        fitted(kind)
+    monkeypatch.setattr(f"privreg.{module}.{own}", more(constants()[name]))
+    assert any(max(off(kind).values()) > CLOSE for kind in ("factor", "logistic"))
