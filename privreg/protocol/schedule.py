@@ -43,7 +43,7 @@ MOST_BESIDE: Final = 0.015
 """Share of the records who are in each of them, at most, where that is more than half of the last."""
 
 PILOT: Final = 0.15
-"""Of a stream of known length, at most."""
+"""Share of a stream of known length."""
 
 ENDLESS: Final = 1 << 62
 
@@ -93,7 +93,7 @@ def schedule(
     rows : int or None
         Records expected, if known.
     rounds : int
-        Of moments, pilot and main together: moments count as three even where fewer are held.
+        Of moments, pilot and main together: moments count as three even where fewer or more are held.
     label : bool
         Whether covariates are public, so that their moments carry no noise.
     moving : bool

@@ -1,7 +1,6 @@
 """Coordinates of the scores from reports on second moments, and points that stand for records: `docs/estimator.md`.
 
-Readable NumPy, for tests: a design with a constant, numbers within ±1 that are not correlated so much that they are
-near a bound, and at most one factor, whose columns come first. Equations are numbered as in `docs/estimator.md`.
+Readable NumPy, for tests: a design with a constant, at most one factor, whose columns follow it, and numbers within ±1.
 """
 
 import math
@@ -65,17 +64,17 @@ def learn(rows, memory, weight, mean, people, sd, lead, response, factor=None, s
     stretch = (length2 + 2.0) / length2
     size = np.sqrt(np.outer(white(d, lead), white(d, lead))) / stretch
     total = weight + people
-    told = (weight * size * memory + people * (matrix(mean, d) - np.diag(white(d, lead)))) / total  # (5)
+    found = (weight * size * memory + people * (matrix(mean, d) - np.diag(white(d, lead)))) / total  # (5)
     left, asked = np.ones((d, d)), rows * np.r_[math.sqrt(lead), np.ones(d - 1)][:, None]
     if factor is not None:
         basis = certain(factor, asked)
         q = len(basis)
         shares = shares_of(factor, shares, basis, basis @ (basis.T @ mean[:q]), people, sd, asked)
-        own = entries(told)
-        told = matrix(np.r_[basis @ (basis.T @ own[:q]), own[q:]], d)
-        own = entries(left)
-        left = matrix(np.r_[own[:q] * (basis**2).sum(axis=1), own[q:]], d)
-    deviation = told / size
+        entry = entries(found)
+        found = matrix(np.r_[basis @ (basis.T @ entry[:q]), entry[q:]], d)
+        entry = entries(left)
+        left = matrix(np.r_[entry[:q] * (basis**2).sum(axis=1), entry[q:]], d)
+    deviation = found / size
     noise2 = (sd**2 + 2.0 / length2**2) / total * (stretch * length2) ** 2 * left  # (6)
     noise2[0, 1:] /= lead
     noise2[1:, 0] /= lead
@@ -94,8 +93,8 @@ def learn(rows, memory, weight, mean, people, sd, lead, response, factor=None, s
 
 def lead_of(number, people, sd, d):
     """Square of the constant where curvature goes with the coefficients (6)."""
-    told = leads.SHARP * math.sqrt(people) / sd - (d - 1.0)
-    return max(min(told, leads.FULL * d), 1.0) if number >= leads.EVEN else 1.0
+    found = leads.SHARP * math.sqrt(people) / sd - (d - 1.0)
+    return max(min(found, leads.FULL * d), 1.0) if number >= leads.EVEN else 1.0
 
 
 # --- levels of one factor, whose columns follow the constant -------------------------------------------------------
@@ -110,16 +109,16 @@ def certain(levels, asked):
 
 def shrunk(levels, shares):
     """Shares of levels, positive and shrunk to equal ones (9)."""
-    told, variance, _ = shares
+    found, variance, _ = shares
     even = 1.0 / len(levels)
-    keep = kept(told - even, variance) if variance.any() else 1.0
-    p = np.clip(even + keep * (told - even), f.RAREST * even, 1.0)
+    keep = kept(found - even, variance) if variance.any() else 1.0
+    p = np.clip(even + keep * (found - even), f.RAREST * even, 1.0)
     return p / p.sum()
 
 
 def shares_of(levels, shares, basis, mean, people, sd, asked):
     """Shares of levels by this round's reports and those before (9)."""
-    told, variance, before = shares
+    found, variance, before = shares
     lead, c = levels.shape[1] + 1, len(levels)
     first = np.arange(1, lead + 1).cumsum() - np.arange(1, lead + 1)
     once, back = np.where(first == 0, 1.0, math.sqrt(0.5)), inv(asked[:lead, :lead])
@@ -132,14 +131,13 @@ def shares_of(levels, shares, basis, mean, people, sd, asked):
     new = share / share.sum()
     error2 = (noise * (sd / share.sum()) ** 2 + np.abs(new * (1.0 - new))) / people
     a, b = before / (before + people), people / (before + people)
-    return a * told + b * new, a**2 * variance + b**2 * error2, before + people
+    return a * found + b * new, a**2 * variance + b**2 * error2, before + people
 
 
 def whiten(levels, p, rows):
     """The row map with the levels' columns white by their shares (9)."""
-    k, own = slice(1, levels.shape[1] + 1), inv(rows)
-    mean, root = own[1:, 0].copy(), own[1:, 1:].copy()
-    k = slice(0, levels.shape[1])
+    k, back = slice(0, levels.shape[1]), inv(rows)
+    mean, root = back[1:, 0].copy(), back[1:, 1:].copy()
     covariance = (levels - p @ levels).T * p @ (levels - p @ levels)
     root[k] = cholesky(covariance) @ np.linalg.solve(cholesky(root[k] @ root[k].T), root[k])
     mean[k] = p @ levels

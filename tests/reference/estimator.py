@@ -1,8 +1,8 @@
 """The default fit once more, from the noised sums of its rounds: readable NumPy, for tests.
 
-Huber's loss with a learned scale, or a logistic regression, of two to some ten coefficients that nothing special
-happens to: nobody's values are missing, states don't wander, no step is cut. Equations are numbered as in
-`docs/estimator.md`, constants are the engine's. Rows W, states, curvature, estimate and covariance follow.
+Huber's loss with a learned scale, or a logistic regression, without special cases: up to 15 coefficients, no missing
+values, no number near a bound or 0 for most records, no valley for states to cross. Equations are numbered as in
+`docs/estimator.md`; constants are the engine's.
 """
 
 import math
@@ -231,10 +231,10 @@ def learned(fit, frame, *, brief=False):
     row, col = np.tril_indices(q)
     unit = np.array([np.outer(np.eye(q)[a], np.eye(q)[b]) for a, b in zip(row, col, strict=True)])
     unit = np.maximum(unit, unit.transpose(0, 2, 1))
-    told = np.linalg.inv(omega)
-    info = np.einsum("iab,bc,jcd,da->ij", unit, told, unit, gram, optimize=True)
-    linear = np.einsum("iab,ab->i", unit, told @ cross)
-    sd2 = np.mean(1.0 / (np.diag(told) * np.diag(gram)))  # (29)
+    precision = np.linalg.inv(omega)
+    info = np.einsum("iab,bc,jcd,da->ij", unit, precision, unit, gram, optimize=True)
+    linear = np.einsum("iab,ab->i", unit, precision @ cross)
+    sd2 = np.mean(1.0 / (np.diag(precision) * np.diag(gram)))  # (29)
     spread = curvature.WIDEST / (1.0 + (sd2 / (curvature.TOLD if fit.huber else curvature.TOLD_MOVING) ** 2) ** 2)
     along = 1.0 / (1.0 + sd2 / curvature.TOLD_ALONG**2)
     tried = [(t * spread, v) for t in curvature.STEPS for v in curvature.SLOPES]
@@ -298,7 +298,7 @@ def scattered(fit, frame, m):
 
 
 def step(fit, theta, s):
-    """The next state (23), and what curvature is known (24)."""
+    """The next state (23), by gains (24), and the curvature that was used."""
     frame = framed(fit, theta, s, nearby=fit.huber)
     m = combination.floored(learned(fit, frame, brief=True)[0])
     n, x, g = means(frame.rounds)

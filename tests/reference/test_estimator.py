@@ -22,13 +22,24 @@ CODED = np.array([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0]])  # 0 and 1 of two col
 MODELS = {"huber": "y ~ a + b", "logistic": "yes ~ a + b", "factor": "y ~ g + a"}
 CLOSE = 1e-8
 NOT_HERE = {
-    "collector.covariates.moments.LARGEST", "collector.covariates.factors.RAREST", "collector.covariates.leads.FULL",
-    "collector.covariates.reference.WIDEST", "collector.offsets.LONGEST", "collector.offsets.FARTHEST",
-    "collector.estimate.WIDE_CORNER", "collector.reach.FAR", "collector.curvature.STEADY",
-    "collector.curvature.SLOWEST", "collector.combination.LARGEST", "collector.estimate.TURNS",
-    "collector.estimate.SETTLED", "collector.pilot.PRECISE", "collector.rounds.ENOUGH", "collector.combination.DRAWS",
-    "collector.curvature.ALONE",
-}  # fmt: skip
+    "privreg.collector.covariates.moments.LARGEST",
+    "privreg.collector.covariates.factors.RAREST",
+    "privreg.collector.covariates.leads.FULL",
+    "privreg.collector.covariates.reference.WIDEST",
+    "privreg.collector.offsets.LONGEST",
+    "privreg.collector.offsets.FARTHEST",
+    "privreg.collector.estimate.WIDE_CORNER",
+    "privreg.collector.reach.FAR",
+    "privreg.collector.curvature.STEADY",
+    "privreg.collector.curvature.SLOWEST",
+    "privreg.collector.combination.LARGEST",
+    "privreg.collector.estimate.TURNS",
+    "privreg.collector.estimate.SETTLED",
+    "privreg.collector.pilot.PRECISE",
+    "privreg.collector.rounds.ENOUGH",
+    "privreg.collector.combination.DRAWS",
+    "privreg.collector.curvature.ALONE",
+}
 """Bounds and the like, which a tenth more of doesn't reach in these fits."""
 
 
@@ -120,8 +131,8 @@ def constants():
 def test_the_page_has_the_values_of_the_engine():
     assert len(constants()) > 60
     for name, value in constants().items():
-        module, _, own = name.rpartition(".")
-        assert getattr(importlib.import_module(f"privreg.{module}"), own) == value, name
+        module, _, last = name.rpartition(".")
+        assert getattr(importlib.import_module(module), last) == value, name
 
 
 def more(value):
@@ -132,11 +143,12 @@ def more(value):
 
 
 @pytest.mark.some(3)
-@pytest.mark.parametrize("name", sorted(n for n in constants() if n.startswith("collector.") and n not in NOT_HERE))
+@pytest.mark.parametrize(
+    "name", sorted(n for n in constants() if n.startswith("privreg.collector.") and n not in NOT_HERE)
+)
 def test_another_value_of_a_constant_is_noticed(name, monkeypatch):
     """The reference with it is not the engine's fit without it: by this the first test can fail."""
-    module, _, own = name.rpartition(".")
     for kind in MODELS:
         fitted(kind)
-    monkeypatch.setattr(f"privreg.{module}.{own}", more(constants()[name]))
+    monkeypatch.setattr(name, more(constants()[name]))
     assert any(max(off(kind).values()) > CLOSE for kind in ("factor", "logistic"))

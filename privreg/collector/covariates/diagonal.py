@@ -2,7 +2,7 @@
 
 Second moments are d (d + 1)/2 numbers a person, whose noise drowns them long before they become slow. Above `WIDE`
 coefficients people report two numbers a column, for its mean and its square; correlations are not learned, so the
-chains' row map is a scale and a shift for each column, and their Newton step is diagonal. Public numbers in, public
+row map is a scale and a shift for each column. Public numbers in, public
 numbers out.
 """
 
@@ -34,7 +34,7 @@ UNEQUAL: Final = 100.0
 """Ratio of a column's variance to the common one, at most."""
 
 FARTHEST: Final = 5.0
-"""How far apart the two values of a two-valued column are in the chains' coordinates, at most."""
+"""Distance of the two values of a two-valued column in the scores' coordinates, at most."""
 
 
 class Wide(NamedTuple):
