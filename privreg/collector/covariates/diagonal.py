@@ -2,8 +2,7 @@
 
 Second moments are d (d + 1)/2 numbers a person, whose noise drowns them long before they become slow. Above `WIDE`
 coefficients people report two numbers a column, for its mean and its square; correlations are not learned, so the
-row map is a scale and a shift for each column. Public numbers in, public
-numbers out.
+row map is a scale and a shift for each column. Public numbers in, public numbers out.
 """
 
 from __future__ import annotations
