@@ -238,36 +238,62 @@ def level_codes(raw: Any, name: str, levels: Sequence[Any], *, gaps: bool = Fals
 
 def _places(raw: Any, name: str, levels: Sequence[Any]) -> Codes:
     """The same, with the code of a missing value and that of one that is not declared told from each other."""
-    codes, seen = quietly(lambda: factorized(raw), _unreadable(name))
-    table = np.array([*map(places_of(tuple(levels)).place, seen), GAP], dtype=np.intp)
-    out: Codes = table.take(codes)  # a missing value has code -1: the last entry
+    codes, places = _coded(raw, name, levels)
+    out: Codes = np.array([*places, GAP], dtype=np.intp).take(codes)  # a missing value has code -1: the last entry
     return out
 
 
-def joined(frames: Sequence[Any], names: Iterable[str], schema: Schema, verbatim: Container[str]) -> dict[str, Any]:
-    """The named columns of several frames as one, read as :func:`prepare` would; those in `verbatim` stay as they are.
+def _coded(raw: Any, name: str, levels: Sequence[Any]) -> tuple[NDArray[Any], list[int]]:
+    """Codes of a column's distinct values, -1 for a missing one, and their positions among the declared levels."""
+    codes, seen = quietly(lambda: factorized(raw), _unreadable(name))
+    return codes, [*map(places_of(tuple(levels)).place, seen)]
+
+
+def joined(
+    frames: Iterable[Any], names: Sequence[str], schema: Schema, verbatim: Container[str], most: int
+) -> dict[str, Any]:
+    """The named columns of frames of `most` rows together, or fewer, as one; read as :func:`prepare` would.
+
+    Columns in `verbatim` stay as they are. Frames are read as they come, so that few need be in memory.
 
     Raises
     ------
     DataError
-        If a column is missing, or the columns differ in length.
+        If a column is missing, the columns differ in length, or there are more rows.
     """
-    out: dict[str, Any] = {}
-    for name in names:
-        parts = [column_of(frame, name) for frame in frames]
-        if name in verbatim:
-            cells = [cell for part in parts for cell in as_series(part).tolist()]
-            out[name] = np.fromiter(cells, dtype=object, count=len(cells))
-        elif (levels := schema.levels.get(name)) is not None:
-            codes = np.concatenate([_places(part, name, levels) for part in parts])
+    held: dict[str, NDArray[Any]] = {}
+    rows = 0
+    for frame in frames:
+        some = {name: _small(column_of(frame, name), name, schema, name in verbatim) for name in names}
+        if len({len(values) for values in some.values()}) > 1:
+            raise DataError("the columns differ in length.")
+        n = len(some[names[0]])
+        if rows + n > most:
+            raise DataError("there are more rows than were counted; data must not change while they are read.")
+        for name, values in some.items():
+            held.setdefault(name, np.empty(most, dtype=values.dtype))[rows : rows + n] = values
+        rows += n
+    out: dict[str, Any] = {name: values[:rows] for name, values in held.items()}
+    for name, levels in schema.levels.items():
+        if name in out and name not in verbatim:
             kind = pd.CategoricalDtype(pd.Index([*levels, object()], dtype=object))  # the last is none of them
-            out[name] = pd.Categorical.from_codes(np.where(codes == UNKNOWN, len(levels), codes), dtype=kind)
-        else:
-            dates = name in schema.dates
-            out[name] = np.concatenate([numbers(part, name, gaps=True, dates=dates) for part in parts])
-    if len({len(v) for v in out.values()}) > 1:
-        raise DataError("the columns differ in length.")
+            out[name] = pd.Categorical.from_codes(out[name], dtype=kind, validate=False)
     return out
+
+
+def _small(raw: Any, name: str, schema: Schema, verbatim: bool) -> NDArray[Any]:
+    """A column in little memory: cells as they are, numbers, or codes of which the last is a level not declared."""
+    if verbatim:
+        cells = as_series(raw).tolist()
+        return np.fromiter(cells, dtype=object, count=len(cells))
+    levels = schema.levels.get(name)
+    if levels is None:
+        return numbers(raw, name, gaps=True, dates=name in schema.dates)
+    codes, places = _coded(raw, name, levels)
+    kind = np.min_scalar_type(-len(levels) - 1)
+    if places == list(range(len(places))) and codes.dtype == kind:
+        return codes
+    return np.array([*(len(levels) if k == UNKNOWN else k for k in places), GAP], dtype=kind).take(codes)
 
 
 def prepare(

@@ -76,14 +76,16 @@ def dealt_pieces(
         given = list(pieces())
         if len(given) > 1 and sum(piece.rows or 0 for piece in given) > most:
             given = [given[k] for k in spread(key, 1, len(given))[0]]
+        counts = [piece.rows for piece in given]
         number, skip = divmod(skip, most)
         for held in _together(chained(given, number * most), most):
-            columns, rows = joined(held, wanted.columns, wanted.schema, wanted.verbatim), sum(map(rows_of, held))
-            held.clear()  # before more are read
+            left = most if None in counts else sum(n or 0 for n in counts) - number * most
+            columns = joined(held, wanted.columns, wanted.schema, wanted.verbatim, min(left, most))
+            rows = len(columns[wanted.columns[0]])
             mine = derived_key(key, f"rows {number}") if number else key
             yield from (Taken(columns, at) for at in dealt_rows(rows, mine, skip, len(columns)))
             number, skip = number + 1, 0
-            del columns  # as well
+            del columns  # before more are read
 
     return lambda key: partial(dealt, PUBLIC if key is None else key)
 
@@ -96,20 +98,20 @@ def chained(pieces: Iterable[Piece], skip: int) -> Iterator[Batch]:
         skip = max(skip - (rows or 0), 0)
 
 
-def _together(batches: Iterable[Batch], most: int) -> Iterator[list[Batch]]:
-    """Batches by so many rows."""
-    held: list[Batch] = []
-    left = most
-    for batch in batches:
-        while rows_of(batch) > left:
-            held += first([batch], left)
-            yield held
-            batch = next(beyond([batch], left))
-            held, left = [], most
-        held.append(batch)
-        left -= rows_of(batch)
-    if held:
-        yield held
+def _together(batches: Iterator[Batch], most: int) -> Iterator[Iterator[Batch]]:
+    """Batches by so many rows, each to be read before more are asked for."""
+    waiting: list[Batch] = []
+
+    def some(left: int) -> Iterator[Batch]:
+        while left and (batch := waiting.pop() if waiting else next(batches, None)) is not None:
+            took = min(rows_of(batch), left)
+            waiting.extend(beyond([batch], took) if rows_of(batch) > took else ())
+            left -= took
+            yield from first([batch], took)
+
+    while (batch := waiting.pop() if waiting else next(batches, None)) is not None:
+        waiting.append(batch)
+        yield some(most)
 
 
 def dealt_rows(rows: int, key: bytes | None, skip: int = 0, columns: int = 1) -> Iterator[Ints]:
