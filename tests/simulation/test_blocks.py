@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import privreg as pr
+from privreg.collector.estimate import counted
 from privreg.data.sources.open import file_mark
 from privreg.errors import DataError, OptionError
 from privreg.privacy.ledger import Release
@@ -110,11 +111,14 @@ def test_every_row_is_played_once_in_an_order_that_the_key_chooses(folder):
         seen, noted = played()
         stream_of(whole(folder), noted, seed)
         spans = [s for given in seen for some in given for s in some[1].spans]
-        rows = pd.concat([pd.DataFrame({"path": s.path, "at": np.arange(s.first, s.first + s.rows)}) for s in spans])
+        rows = pd.concat([pd.DataFrame({"path": s.path, "at": s.places()}) for s in spans])
         assert len(rows) == N
         assert not rows.duplicated().any()
         assert [some[2] for given in seen for some in given] == [some[1].rows for given in seen for some in given]
         orders.append(spans)
+        early = [s for given in seen for some in given if some[5].role != "main" for s in some[1].spans]
+        assert len({(s.path, s.of) for s in early}) > 40  # of 80 row groups; whole ones would be 19
+        assert all(np.ptp(s.places()) > s.of[1] / 2 for s in early if s.rows > 100)
     assert orders[0] == orders[1] != orders[2]
     seen, noted = played()
     stream_of(whole(folder), noted, how={"order": "position"})
@@ -173,11 +177,36 @@ def test_everybody_is_counted_once_and_the_estimate_is_that_of_one_stream(folder
         assert (np.abs(res.params - TRUTH) < 5 * res.using(name).bse).all()
     files = sorted(folder.glob("*.parquet"))
     alone = pr.PrivateOnlineRegression.from_formula("y ~ a + b", files, **{**PUBLIC, "mu": None}).fit(progress=False)
-    without = fitted(whole(folder), mu=None)  # noise makes standard errors differ by a fifth
+    stream = stream_of(whole(folder), mu=None)  # noise makes standard errors differ by a fifth
+    without = stream._results(Release(0, 1.0))
     np.testing.assert_allclose(without.bse, alone.bse, rtol=0.1)
-    # each is a mean over main rounds, which hold a share f = 0.77 of the records, and not the same ones: the variance
-    # of their difference is 2 (1 - f) times that of either
-    assert (np.abs(without.params - alone.params) < 3 * np.sqrt(2 * 0.23) * alone.bse).all()
+    # each is a mean over the share f of the records whose rounds count. Two random shares have f of their records in
+    # common, so that the correlation of the means is f
+    run = stream._run
+    f = sum(seen.weight.sum() for seen in counted(run.plan, run.progress)) / N
+    assert 0.85 < f < 0.95
+    assert (np.abs(without.params - alone.params) < 3 * np.sqrt(2 * (1 - f)) * alone.bse).all()
+
+
+def test_rows_that_are_sorted_over_all_files_give_the_truth(tmp_path):
+    data = table(N).sort_values("y")  # row groups read from their first row to their last: 5 standard errors off
+    data.to_parquet(tmp_path / "x.parquet", row_group_size=1_500)
+    res = fitted(whole(tmp_path), mu=None)
+    assert (np.abs(res.params - TRUTH) < 4 * res.bse).all()
+
+
+def test_a_task_reads_a_row_group_once_and_gives_the_rows_at_its_places(folder):
+    seen, noted = played()
+    stream_of(whole(folder), noted)
+    work, part, rows = next(some for some in seen[0] if len({s.of for s in some[1].spans}) > 1)[:3]
+    spans = part.before(rows).spans
+    (one,) = spans[:1]
+    found = pd.concat([pd.DataFrame({c: batch[c] for c in ("a", "b", "y")}) for batch in work.batches(part, rows)])
+    assert len(found) == rows
+    of_one = pd.read_parquet(one.path).iloc[
+        np.concatenate([s.places() for s in spans if s.of == one.of and s.path == one.path])
+    ]
+    np.testing.assert_array_equal(found[: len(of_one)], of_one[["a", "b", "y"]])
 
 
 def test_unusable_records_and_budgets_of_their_own_are_played_as_in_one_place(tmp_path):
@@ -207,10 +236,7 @@ def test_no_noise_without_privacy_and_the_sum_of_pieces_is_that_of_the_rows(fold
     np.testing.assert_array_equal(sum(s.total for s in first) * rounds.STEP, reports.total[0])
     assert sum(s.weight.sum() for s in first) == reports.people == role.people
     data = pd.concat(
-        pd.read_parquet(s.path).iloc[s.first : s.first + s.rows]
-        for some in seen
-        if some[5].number == 0
-        for s in some[1].spans
+        pd.read_parquet(s.path).iloc[s.places()] for some in seen if some[5].number == 0 for s in some[1].spans
     )
     x, units = np.column_stack([np.ones(len(data)), data["a"], data["b"]]), stream._spec.units
     units.rows_inside(x)
@@ -245,6 +271,7 @@ def test_tasks_hold_no_rows_and_print_no_keys_and_no_two_have_the_same(folder):
     given = [some for one in seen for some in one]
     keys = [key.value for some in given for key in some[4]]
     assert len(set(keys)) == len(keys) > 100
+    keys += {span.order for some in given for span in some[1].spans}
     raw = pd.concat(pd.read_parquet(path) for path in sorted(folder.glob("*.parquet")))
     values = {float(v) for v in raw.to_numpy().ravel()}
     for some in given:

@@ -114,6 +114,25 @@ def _together(batches: Iterator[Batch], most: int) -> Iterator[Iterator[Batch]]:
         yield some(most)
 
 
+def at_places(batches: Iterable[Batch], places: Ints, wanted: Wanted) -> Iterator[Batch]:
+    """Rows of batches at some places, counted over all of them, in the order of the places; only these are held."""
+    turn = np.argsort(places)
+
+    def some() -> Iterator[Batch]:
+        begin = 0
+        for batch in batches:
+            end = begin + rows_of(batch)
+            inside = slice(*np.searchsorted(places, (begin, end), sorter=turn))
+            yield Taken(batch, places[turn[inside]] - begin)
+            begin = end
+
+    columns = joined(some(), wanted.columns, wanted.schema, wanted.verbatim, len(places))
+    rows, most = len(columns[wanted.columns[0]]), chunk_of(len(columns))
+    back = np.empty(rows, dtype=np.int64)
+    back[turn[:rows]] = np.arange(rows)
+    yield from (Taken(columns, back[a : a + most]) for a in range(0, rows, most))
+
+
 def dealt_rows(rows: int, key: bytes | None, skip: int = 0, columns: int = 1) -> Iterator[Ints]:
     """Positions of all rows in random order, each once.
 

@@ -20,6 +20,7 @@ import numpy as np
 from privreg.data.sources.order import PUBLIC, spread
 from privreg.errors import DataError, OptionError
 from privreg.privacy.noise import Key, derived_key
+from privreg.simulation.reporting.findings import before_role
 from privreg.simulation.rounds import MOST, PIECE, STEP, RoundsRun, Sent
 from privreg.simulation.streaming.stream import begin
 from privreg.simulation.workers.tasks import Each, Part, Span, Work, quiet
@@ -59,7 +60,7 @@ def blocks_of(files: Sequence[Span], spec: ModelSpec) -> list[Span]:
     for file, rows_each in zip(files, groups, strict=True):
         first = 0
         for rows in rows_each or (file.rows,):
-            held += [file._replace(first=first, rows=rows)] if rows else []
+            held += [file._replace(first=first, rows=rows, of=(first, rows))] if rows else []
             first += rows
     pieces = math.ceil((FEWEST if any(groups) else FEWEST_OF_LINES) / max(len(held), 1))
     out = []
@@ -154,11 +155,21 @@ def _together(sizes: Sequence[int], most: int = PIECE) -> list[list[int]]:
 
 
 def _dealt(blocks: Sequence[Span], order: Any, stream: Stream) -> list[Span]:
-    """Blocks in the order in which rounds take them."""
+    """Blocks in the order in which rounds take them, rows of a group at random; early rounds take some of each of many.
+
+    Whole groups in early rounds would be missing from the rounds that make the estimate.
+    """
     if order == "position":
         return list(blocks)
-    key = stream.deal_key
-    return [blocks[k] for k in spread(PUBLIC if key is None else key, 1, len(blocks))[0]]
+    key = PUBLIC if stream.deal_key is None else stream.deal_key
+    keys = {(b.path, b.of): Key(derived_key(key, f"group {k}")) for k, b in enumerate(blocks)}
+    blocks = [b._replace(first=b.first - b.of[0], order=keys[b.path, b.of]) for b in blocks]
+    blocks = [blocks[k] for k in spread(key, 1, len(blocks))[0]]
+    early = before_role(_rounds(stream).plan, _rounds(stream).progress, "main")
+    most = -(-early // min(FEWEST, len(blocks))) if blocks else 0
+    heads = [b._replace(rows=min(b.rows, most)) for b in blocks[:FEWEST]]
+    rests = [b._replace(first=b.first + most, rows=b.rows - most) for b in blocks[:FEWEST] if b.rows > most]
+    return [*heads, *rests, *blocks[FEWEST:]]
 
 
 def _rounds(stream: Stream) -> RoundsRun:

@@ -12,12 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
-from privreg.data.sources.open import Batch, file_mark, first, rows_of
+import numpy as np
+
+from privreg.data.sources.open import Batch, Wanted, file_mark, first, rows_of
+from privreg.data.sources.order import at_places, dealt_rows
 from privreg.errors import DataError, PrivregError
 from privreg.formula.spec import ModelSpec
+from privreg.privacy.noise import Key
 from privreg.simulation.streaming.stream import begin
 
 if TYPE_CHECKING:
+    from privreg.arrays import Ints
     from privreg.simulation.settings import FitOptions
     from privreg.simulation.streaming.stream import Stream
 
@@ -26,12 +31,21 @@ T = TypeVar("T")
 
 
 class Span(NamedTuple):
-    """Consecutive rows of one file."""
+    """Consecutive rows of one file, or rows at consecutive places of a random order of those of a row group."""
 
     path: str
-    first: int
+    first: int  # Among all rows of the file, or in the order
     rows: int
     mark: tuple[int, ...] = ()  # Size and times of change of the file when the fit began; a key is for no other rows
+    of: tuple[int, int] = (0, 0)  # First row of the group, and how many it has
+    order: Key | None = None  # What its order follows from; None where its rows are consecutive
+
+    def places(self) -> Ints:
+        """Numbers of the rows in the file."""
+        if self.order is None:
+            return np.arange(self.first, self.first + self.rows)
+        held = list(dealt_rows(self.of[1], self.order.value))
+        return self.of[0] + np.concatenate(held)[self.first : self.first + self.rows]
 
 
 class Part(NamedTuple):
@@ -82,23 +96,29 @@ class Work:
         return begin(self.spec, self.asked, self.start, None, self.rows)
 
     def batches(self, part: Part, rows: int) -> Iterator[Batch]:
-        """The first so many rows of a part."""
-        for span in part.spans:
-            n = min(span.rows, rows)
-            rows -= n
-            if n:
-                yield from self._of_span(span, n)
+        """The first so many rows of a part; those of a row group that is dealt together, as it is read once."""
+        together: dict[tuple[object, ...], list[Span]] = {}
+        for span in part.before(rows).spans:
+            together.setdefault(span if span.order is None else (span.path, span.of), []).append(span)
+        for spans in together.values():
+            yield from self._of_spans(spans)
 
-    def _of_span(self, span: Span, rows: int) -> Iterator[Batch]:
-        source = self.spec.open(span.path)
-        changed = DataError(f"{span.path!r} is not what it was when the fit began; files must not change under a fit.")
-        if span.mark and tuple(file_mark(Path(span.path))[1:]) != span.mark:
+    def _of_spans(self, spans: Sequence[Span]) -> Iterator[Batch]:
+        path, first_row, rows, mark, of, order = spans[0]
+        source = self.spec.open(path)
+        changed = DataError(f"{path!r} is not what it was when the fit began; files must not change under a fit.")
+        if mark and tuple(file_mark(Path(path))[1:]) != mark:
             raise changed
-        batches = first(source.batches(span.first), rows) if source.part is None else source.part(span.first, rows)
+        begin, n = (first_row, rows) if order is None else of
+        batches = first(source.batches(begin), n) if source.part is None else source.part(begin, n)
+        if order is not None:
+            wanted = Wanted(self.spec.columns, self.spec.design.schema)
+            batches = at_places(batches, np.concatenate([span.places() for span in spans]) - begin, wanted)
+            n = sum(span.rows for span in spans)
         for batch in batches:
-            rows -= rows_of(batch)
+            n -= rows_of(batch)
             yield batch
-        if rows:
+        if n:
             raise changed
 
 
