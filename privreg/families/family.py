@@ -262,9 +262,11 @@ def check_ratios(family: Family, response: str) -> None:
 def _is_log(response: str) -> bool:
     try:
         call = ast.parse(response, mode="eval").body
-    except (SyntaxError, ValueError):  # the name of a column need not be Python
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the name of a column need not be Python
         return False
-    return isinstance(call, ast.Call) and ast.unparse(call.func) in {"np.log", "np.log1p"}
+    func = call.func if isinstance(call, ast.Call) else None
+    of_numpy = isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == "np"
+    return of_numpy and getattr(func, "attr", "") in {"log", "log1p"}
 
 
 def with_counts(schema: Schema, family: Family, name: str) -> Schema:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from privreg.errors import FormulaError, SchemaError, equation, nearest
+from privreg.formula.language.limits import refuse_deep, syntax
 
 if TYPE_CHECKING:
     from privreg.schema.declarations import Schema
@@ -62,13 +63,13 @@ def read_formula(formula: object) -> tuple[list[str], list[str]]:
             "means have no covariates: the right of '~' is 1 (means by subgroup come with by='column'; for a "
             "regression use PrivateOnlineRegression)."
         )
-    try:
-        tree = ast.parse(left.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise FormulaError(f"the formula can't be read; {_FORM}.") from None
+    tree = syntax(left.strip())
+    if tree is None:
+        raise FormulaError(f"the formula can't be read; {_FORM}.")
     columns: list[str] = []
     factors: list[str] = []
     for node in _summands(tree):
+        refuse_deep(node, left)
         name, factor = _column(node)
         if name in columns:
             raise FormulaError(f"the formula names {name!r} twice; once is enough.")

@@ -14,6 +14,7 @@ from privreg.formula.language.parse import check_formula, needed_columns
 from privreg.formula.trees.compile import compile_trees
 from privreg.formula.trees.evaluate import Program
 from privreg.formula.trees.splines import SPLINES, problem, trees
+from privreg.means.terms import read_formula
 from privreg.protocol import trees as devices
 from privreg.protocol.study import MOST_COLUMNS
 from privreg.schema.declarations import Schema
@@ -62,6 +63,29 @@ def test_each_number_is_read_at_its_limit_and_refused_one_beyond(what):
         needed_columns(f"y ~ {write(most + 1)}", {})
     assert time.process_time() - begin < 2.0
     assert "formula" in str(got.value) or "term" in str(got.value)
+
+
+LARGE = f"0x{'f' * 5000}"
+
+
+@pytest.mark.parametrize(
+    "term",
+    [LARGE, f"I(x * {LARGE})", f"C(g, Treatment({LARGE}))", f"C(g, contr.treatment({LARGE}))", f"x.rank({LARGE})",
+     f"offset({LARGE})", f"poly(x, {LARGE})", f"x ^ {LARGE}", f"x**{LARGE}", f"x[{LARGE}]", f"I(f'{{{LARGE}}}')"],
+)  # fmt: skip
+def test_numbers_that_python_does_not_write_again_are_refused(term):
+    for what in (f"y ~ {term}", f"{term} ~ x"):
+        with pytest.raises(PrivregError):
+            needed_columns(what, {})
+    with pytest.raises(PrivregError):
+        read_formula(f"{term} ~ 1")
+
+
+@pytest.mark.parametrize("term", ["-" * 900 + "x", "x" + ".a" * 900, "x" + "(0)" * 900, "not " * 900 + "x"])
+def test_means_have_no_deep_terms_but_long_sums(term):
+    with pytest.raises(FormulaError, match="more than 48 parts inside each other"):
+        read_formula(f"{term} ~ 1")
+    assert read_formula("+".join(f"x{k}" for k in range(300)))[0][-1] == "x299"
 
 
 def test_columns_are_counted_before_they_are_made():

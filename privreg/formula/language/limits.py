@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from itertools import chain, combinations
 from typing import Any, Final, NoReturn
@@ -13,9 +15,13 @@ from patsy.parse_formula import parse_formula
 
 from privreg.errors import FormulaError, shown
 from privreg.protocol.study import MOST_COLUMNS
+from privreg.protocol.trees import DEEPEST
 
 LONGEST: Final = 1 << 14
 """Characters of a formula, at most."""
+
+WIDEST: Final = 1024
+"""Bits of a whole number, at most: doubles end there."""
 
 NESTED: Final = 250
 """Operators inside each other, at most, as a + b + c has two: patsy calls itself for each."""
@@ -31,6 +37,30 @@ def refuse_long(formula: str) -> None:
     """Refuse too many characters, before anything looks for what stands in them."""
     if len(formula) > LONGEST:
         _too_large(formula, f"{LONGEST:,} characters")
+
+
+def syntax(code: str) -> ast.expr | None:
+    """The syntax of an expression; None of what is none."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(code, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def refuse_deep(tree: ast.expr, code: str) -> None:
+    """Refuse what Python can't write again: parts inside each other, and whole numbers of thousands of digits."""
+    level: list[ast.AST] = [tree]
+    for _ in range(DEEPEST):
+        level = [c for n in level for c in ast.iter_child_nodes(n) if isinstance(c, ast.expr | ast.keyword)]
+    if level:
+        raise FormulaError(
+            f"the term {shown(code)} has more than {DEEPEST} parts inside each other; compute the column before."
+        )
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value.bit_length() > WIDEST:
+            raise FormulaError(f"the term {shown(code)} has a number beyond all doubles; change the unit.")
 
 
 def read(formula: str) -> tuple[ModelDesc, ParseNode]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType, SimpleNamespace
@@ -19,12 +18,11 @@ from patsy import EvalEnvironment, ModelDesc, PatsyError
 from patsy.builtins import C, Diff, Helmert, I, Poly, Sum, Treatment
 from patsy.infix_parser import ParseNode
 
-from privreg.errors import FormulaError, PrivacyLeakError, PrivregError, SchemaError, choose, equation, shown
+from privreg.errors import FormulaError, PrivacyLeakError, PrivregError, SchemaError, choose, equation
 from privreg.formula.language.allowlist import NUMPY_CONSTANTS, NUMPY_FUNCTIONS, RESERVED, Walker, check_levels
-from privreg.formula.language.limits import read, refuse_long, refuse_wide
+from privreg.formula.language.limits import read, refuse_deep, refuse_long, refuse_wide, syntax
 from privreg.formula.language.spelling import foreign
 from privreg.formula.trees.splines import SPLINES
-from privreg.protocol.trees import DEEPEST
 from privreg.protocol.wire import LARGEST
 from privreg.schema.declarations import RESPONSE_KINDS, Schema
 
@@ -338,23 +336,12 @@ def _codes(desc: ModelDesc) -> list[str]:
 
 def term_tree(code: str, formula: str) -> ast.expr:
     """The syntax of a factor of a formula."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(code, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        pass
-    else:
-        level: list[ast.AST] = [tree]
-        for _ in range(DEEPEST):
-            level = [c for n in level for c in ast.iter_child_nodes(n) if isinstance(c, ast.expr | ast.keyword)]
-        if level:
-            raise FormulaError(
-                f"the term {shown(code)} has more than {DEEPEST} parts inside each other; compute the column before."
-            )
+    tree = syntax(code)
+    if tree is not None:
+        refuse_deep(tree, code)
         return tree
     name = f'; a name with spaces is written Q("{code}")' if re.fullmatch(r"[\w ]+", code) else ""
-    raise FormulaError(f"the term {code!r} of the formula {formula!r} is not a Python expression{name}.") from None
+    raise FormulaError(f"the term {code!r} of the formula {formula!r} is not a Python expression{name}.")
 
 
 def _check(
