@@ -836,6 +836,27 @@ MUTANTS = (
         ("tests/laws/test_views.py::test_a_view_is_the_people_it_is_of",),
     ),
     Mutant(
+        "a memoryview is other people than the array it looks into",
+        "privreg/privacy/accounts.py",
+        "        return np.asarray(memoryview(data))\n",
+        "        return None\n",
+        ("tests/laws/test_views.py::test_what_looks_into_the_memory_of_an_array_is_known_as_it",),
+    ),
+    Mutant(
+        "a relation of a table in memory is a query of its text",
+        "privreg/privacy/accounts.py",
+        "    return replace(found, whole=read <= _OF_TABLES, lost=not read <= _OF_TABLES)\n",
+        "    return found\n",
+        ("tests/laws/test_views.py::test_rows_of_which_nothing_tells_whose_they_are_are_refused",),
+    ),
+    Mutant(
+        "a mapping of columns that nothing tells of is counted",
+        "privreg/privacy/accounts.py",
+        "    return replace(found, whole=found.whole and not columns.lost, lost=columns.lost)\n",
+        "    return found\n",
+        ("tests/laws/test_views.py::test_rows_of_which_nothing_tells_whose_they_are_are_refused",),
+    ),
+    Mutant(
         "memory that others share is forgotten with what was fitted",
         "privreg/privacy/ledger.py",
         "stays = account.owner is None or (account.kept is not None and not seeded)",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 import weakref
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -142,9 +143,13 @@ def accounts_of(data: Any) -> Accounts:
         except Exception:  # whatever kind of query it is
             return Accounts(tuple(_watched(data)), lost=True)
     found = _whole(_of_object(data))
-    rows = any(hasattr(data, name) for name in ("__arrow_c_stream__", "__array__")) and getattr(data, "size", 1) != 0
+    rows = any(hasattr(data, name) for name in _FORMS) and getattr(data, "size", 1) != 0
     lost = rows and found.entries == tuple(_watched(data))
     return replace(found, whole=found.whole and not lost, lost=lost)
+
+
+_FORMS: Final = ("__arrow_c_stream__", "__array__", "__array_interface__", "__dlpack__", "__dataframe__")
+"""By which other libraries' objects hand out rows without a word of where they are."""
 
 
 def of_columns(columns: Iterable[Any]) -> Accounts:
@@ -164,7 +169,8 @@ def of_mapping(data: Mapping[str, Any], read: Iterable[Any]) -> Accounts:
     for column in filter(_holds_rows, dict.values(data) if isinstance(data, dict) else ()):
         out += [[_weakly(account) for account in group] for group in _of_object(column)]
     columns = of_columns(read)
-    return replace(_whole([columns.entries, *out]), lost=columns.lost)
+    found = _whole([columns.entries, *out])
+    return replace(found, whole=found.whole and not columns.lost, lost=columns.lost)
 
 
 def of_parts(parts: Iterable[Any]) -> Accounts:
@@ -189,6 +195,17 @@ def of_query(text: str, parameters: Any, place: Any, owner: Any = None) -> Accou
     """
     told = "\0".join((" ".join(text.split()), repr(parameters), repr(place)))
     return Accounts((Account(("query", hashlib.sha256(told.encode()).hexdigest()), owner),), whole=True)
+
+
+def of_relation(relation: Any, text: str, parameters: Any, connection: Any) -> Accounts:
+    """Accounts of a query of DuckDB's, which may be whose rows it will, if it reads others than its own tables."""
+    found = of_query(text, parameters, id(connection), connection)
+    read = set(re.findall(r"[A-Z_]+_SCAN|READ_[A-Z_]+", relation.explain()))
+    return replace(found, whole=read <= _OF_TABLES, lost=not read <= _OF_TABLES)
+
+
+_OF_TABLES: Final = {f"{kind}_SCAN" for kind in ("SEQ", "TABLE", "INDEX", "COLUMN_DATA", "CTE", "DELIM", "DUMMY")}
+"""Names, in DuckDB's plans, of what reads its own tables; files and other libraries' tables are read by others."""
 
 
 # --- of one thing ----------------------------------------------------------------------------------------
@@ -217,7 +234,7 @@ def _holds_rows(value: Any) -> bool:
     """Whether a value is an object of its own that holds rows: no number or text, no list of them, and no class."""
     if isinstance(value, type | str | bytes | int | float | list | tuple | None):
         return False
-    kinds = ("__len__", "__array__", "__arrow_c_stream__", "__next__")
+    kinds = ("__len__", "__next__", *_FORMS)
     return any(hasattr(value, name) for name in kinds) or any(comes_from(value, *names) for *names, _ in _QUERIES)
 
 
@@ -281,8 +298,18 @@ def _leaves(data: Any) -> Iterator[Any]:
         parts = [data.to_numpy() if isinstance(data.dtype, np.dtype) else data.array]
     elif comes_from(data, "pandas", "ExtensionArray"):
         parts = [held for name in _HELD_AS if (held := getattr(data, name, None)) is not None][:1]
+    elif _exported(data) is not None:
+        yield data
     for part in parts:
         yield from _leaves(part)
+
+
+def _exported(data: Any) -> np.ndarray | None:
+    """The memory of an object that is neither NumPy's nor Arrow's, but lets others look into it, as a memoryview."""
+    try:
+        return np.asarray(memoryview(data))
+    except Exception:  # of an object that doesn't
+        return None
 
 
 _HELD_AS: Final = ("_pa_array", "_ndarray", "_data", "_sparse_values")
@@ -299,7 +326,10 @@ def _of_polars(series: Any) -> Iterator[Any]:
 
 
 def _buffer(array: Any) -> tuple[int, int] | None:
-    """Where the rows of an Arrow array begin and end in memory, in bits; of texts where each of them is told."""
+    """Where rows of an Arrow array or a memoryview begin and end in memory, in bits; of texts where each is told."""
+    if (seen := _exported(array)) is not None:
+        first, (low, high) = seen.__array_interface__["data"][0], _moves(seen)
+        return (8 * (first + low), 8 * (first + high + seen.itemsize)) if seen.size else None
     array = getattr(array, "storage", array)
     array = getattr(array, "indices", array)
     kind, buffers = array.type, array.buffers()
@@ -345,7 +375,7 @@ def _of_dataset(data: Any) -> Accounts:
 _QUERIES: Final[tuple[tuple[str, str, Callable[[Any], Accounts]], ...]] = (
     ("polars", "LazyFrame", _of_lazy),
     ("pyarrow", "Dataset", _of_dataset),
-    ("duckdb", "DuckDBPyRelation", lambda data: of_query(data.sql_query(), None, id(data._con), data._con)),
+    ("duckdb", "DuckDBPyRelation", lambda data: of_relation(data, data.sql_query(), None, data._con)),
 )
 
 
@@ -362,8 +392,8 @@ def _file(path: Path) -> Iterator[Account]:
 
 def _root(values: np.ndarray) -> np.ndarray:
     """The array that an array is, in the end, a view of."""
-    while isinstance(values.base, np.ndarray):
-        values = values.base
+    while isinstance(base := values.base.obj if isinstance(values.base, memoryview) else values.base, np.ndarray):
+        values = base
     return values
 
 
@@ -375,6 +405,11 @@ def _memory(values: np.ndarray, *, alone: bool = False) -> Iterator[Account]:
     yield Account(("array", id(root)), root, rows, axis, kept=kept)
     if not values.size:
         return
+    if isinstance(root, np.memmap) and root.filename is not None:
+        low, high = (values.__array_interface__["data"][0] + move for move in _moves(values))
+        begin = root.__array_interface__["data"][0] - root.offset
+        part = range(low - begin, high - begin + values.itemsize)
+        yield from (account._replace(rows=part, main=False) for account in _file(Path(root.filename)))
     # row by row where rows lie one after another, else column by column
     whole = values.ndim != 2 or values.strides[0] == values.shape[1] * values.itemsize
     places = set()

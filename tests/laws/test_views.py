@@ -12,7 +12,7 @@ import pytest
 
 import privreg as pr
 from privreg.errors import BudgetError, NotPrivateError
-from privreg.privacy.accounts import accounts_of
+from privreg.privacy.accounts import accounts_of, of_files
 from privreg.privacy.ledger import LEDGER, Ledger
 
 N = 1_000
@@ -189,6 +189,32 @@ def test_a_relation_is_its_text_and_connection():
     assert ledger.spent(other.table("t")) == 0.0
 
 
+@pytest.mark.parametrize(
+    "same",
+    [memoryview, lambda x: memoryview(x)[::2], lambda x: memoryview(x)[5:6], lambda x: np.frombuffer(memoryview(x))],
+)
+def test_what_looks_into_the_memory_of_an_array_is_known_as_it(same):
+    data, ledger = np.linspace(-1, 1, N), Ledger()
+    ledger.spend(same(data), 1.0)
+    assert ledger.spent(data) == ledger.spent(same(data)) == 1.0
+    assert ledger.spent(np.linspace(-1, 1, N)) == 0.0
+
+
+def test_a_file_that_is_mapped_twice_is_one_file(tmp_path):
+    path, ledger = tmp_path / "x.f8", Ledger()
+    np.linspace(-1, 1, N).tofile(path)
+    ledger.spend(np.memmap(path, "f8", "r")[:500], 1.0)
+    assert ledger.spent(np.asarray(np.memmap(path, "f8", "r", offset=800))) == 1.0
+    assert ledger.spent(np.memmap(path, "f8", "r")[500:]) == 0.0
+    assert ledger.spent(of_files([path])) == 1.0
+
+
+def test_a_relation_of_a_file_is_nobody_s_that_are_known(tmp_path):
+    path = arrow_file(tmp_path)
+    with pytest.raises(BudgetError, match="no source to count by"):
+        Ledger(limit=5).check(duckdb.read_parquet(str(path)), 1.0)
+
+
 class Streamed:
     """A table of a library that nobody knows."""
 
@@ -199,8 +225,28 @@ class Streamed:
         return self.table.__arrow_c_stream__(requested)
 
 
+class Interface:
+    """A column of a library that nobody knows."""
+
+    def __init__(self, values):
+        self.values, self.__array_interface__ = values, values.__array_interface__
+
+    def __len__(self):
+        return len(self.values)
+
+
+def registered(table):
+    connection = duckdb.connect()
+    connection.register("people", table)
+    return pr.sql("SELECT * FROM people", connection)
+
+
 UNKNOWN = {
     "stream": Streamed,
+    "relation of a table": duckdb.from_arrow,
+    "relation of a frame": lambda t: duckdb.from_df(t.to_pandas()).filter("x > -2"),
+    "query of a table": registered,
+    "arrays' interface": lambda t: {name: Interface(t[name].to_numpy()) for name in ("x", "y")},
     "reader": lambda t: t.to_reader(),
     "frames": lambda t: (part for part in [t.to_pandas()]),
     "dataset in memory": ds.dataset,

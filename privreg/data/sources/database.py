@@ -15,7 +15,7 @@ from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, beyond, ch
 from privreg.data.sources.tables import open_object, quoted
 from privreg.errors import DataError, MissingExtraError, UnsupportedArgumentError, quietly
 from privreg.files.optional import comes_from, need
-from privreg.privacy.accounts import Account, Accounts, of_query
+from privreg.privacy.accounts import Account, Accounts, accounts_of, of_query, of_relation
 
 _ALIAS: Final = "privreg_rows"
 
@@ -46,6 +46,11 @@ class Sql:
             weakref.ref(mark)
         except TypeError:  # nothing tells when it is gone
             return Accounts((Account(("object", id(self)), self),))
+        if comes_from(given, "duckdb", "DuckDBPyConnection"):
+            try:
+                return of_relation(_relation_of(self), _bare(text), parameters, given)
+            except Exception:  # of no query, or while rows of another are read; nothing tells what it reads
+                return Accounts(lost=True)
         return of_query(_bare(text), parameters, id(mark), mark)
 
     def __reduce__(self) -> str:
@@ -168,6 +173,13 @@ def _place(connection: Any) -> str:
 
 
 def _of_duckdb(data: Sql, wanted: Wanted) -> Source:
+    opened = open_object(_relation_of(data), wanted)
+    assert opened is not None
+    return Source("SQL query on duckdb", None, opened.batches, accounts_of(data))  # now, as no rows are read yet
+
+
+def _relation_of(data: Sql) -> Any:
+    """The rows of a query on DuckDB, none of which is asked for yet."""
     more = {} if data.parameters is None else {"params": data.parameters}
     refused = DataError("the SQL query on duckdb was refused; try it on the connection itself, which says why.")
     parts = quietly(lambda: data.connection.extract_statements(data.query), refused)
@@ -176,9 +188,7 @@ def _of_duckdb(data: Sql, wanted: Wanted) -> Source:
     relation = quietly(lambda: data.connection.sql(data.query, **more), refused)
     if relation is None:
         raise DataError("the SQL query on duckdb gives no rows; give one that selects some.")
-    opened = open_object(relation, wanted)
-    assert opened is not None
-    return Source("SQL query on duckdb", None, opened.batches, data)
+    return relation
 
 
 def _compiled(query: Any) -> tuple[str, Any]:

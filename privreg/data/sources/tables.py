@@ -12,7 +12,7 @@ from privreg.data.sources.order import Piece, dealt_pieces, held_rows
 from privreg.data.sources.source import CHUNK, Source, Wanted, check_labels, once
 from privreg.errors import DataError, UnsupportedArgumentError, quietly
 from privreg.files.optional import comes_from
-from privreg.privacy.accounts import UNKNOWN
+from privreg.privacy.accounts import UNKNOWN, accounts_of
 
 
 def open_object(data: Any, wanted: Wanted) -> Source | None:
@@ -154,7 +154,8 @@ def _relation(data: Any, wanted: Wanted) -> Source:
         read = found.to_arrow_reader if hasattr(found, "to_arrow_reader") else found.fetch_arrow_reader
         return read(CHUNK)
 
-    return _by_position(_opened("DuckDB relation", data, data.columns, make, wanted), wanted)
+    source = _opened("DuckDB relation", data, data.columns, make, wanted)
+    return _by_position(replace(source, identity=accounts_of(data)), wanted)  # now, as no rows are read yet
 
 
 _KINDS = (
