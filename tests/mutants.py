@@ -564,8 +564,8 @@ MUTANTS = (
     Mutant(
         "blocks dealt by a key that anybody knows",
         WORKERS,
-        "spread(PUBLIC if key is None else key, 1",
-        "spread(PUBLIC, 1",
+        "key = PUBLIC if stream.deal_key is None else stream.deal_key",
+        "key = PUBLIC",
         (f"{BLOCKS}::test_every_row_is_played_once_in_an_order_that_the_key_chooses",),
     ),
     Mutant(

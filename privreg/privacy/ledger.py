@@ -89,9 +89,10 @@ class Ledger:
     A source is the object or file the rows came from, so a copy counts as another source: the ledger reminds, it can't
     know people. Columns count by their memory, whether NumPy's, pandas', Arrow's or polars', and so do all views of it
     (parts without a common row apart); a table as itself and by its columns, a mapping by its columns, a list by its
-    members in any order, a file by device and inode whatever its name and date, also one that NumPy maps, a query by its
-    text and connection unless DuckDB reads files or others' tables, a polars query or an Arrow dataset by what it reads. Of several accounts the fullest one is told. Entries go when the
-    object goes. Arrow and polars don't tell when memory goes; it is kept until the process ends, if noise was secret.
+    members in any order, a file by device and inode whatever its name and date, also one that NumPy maps, a query by
+    its text and connection unless DuckDB reads files or others' tables, a polars query or an Arrow dataset by what it
+    reads. Of several accounts the fullest one is told. Entries go when the object goes. Arrow and polars don't tell
+    when memory goes; it is kept until the process ends, if noise was secret.
     Entries of files stay, so that a new file in the inode of a deleted one may count too much, never too little. Fits
     enter their releases in the process's own ledger before the first report, and whatever becomes of the fit they stay.
     :func:`limit_spending` gives it a limit; a ledger made here keeps the accounts you enter yourself.
