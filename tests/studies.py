@@ -65,6 +65,7 @@ HIDDEN = {
     "byte order mark": "\ufeffa",
     "soft hyphen": "a\u00adb",
     "Hangul filler": "\u3164",
+    "empty braille": "\u2800",
     "interlinear mark": "a\ufff9b",
     "tag": "a\U000e0041b",
     "musical control": "a\U0001d173b",

@@ -30,7 +30,7 @@ const BLANK = /[ \t\n\r]*/y;
 const STRING = /"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/y;
 /** Characters that aren't seen: controls, turns of direction, no width; joiners where no script needs them. */
 // eslint-disable-next-line no-control-regex
-const HIDDEN = /[\0-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]|(?<![\u0300-\u1fff\u2100-\u{10ffff}])[\u200c\u200d]|[\u200c\u200d](?![\u0300-\u1fff\u2100-\u{10ffff}])/gu;
+const HIDDEN = /[\0-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]|(?<![\u0300-\u1fff\u2100-\u{10ffff}])[\u200c\u200d]|[\u200c\u200d](?![\u0300-\u1fff\u2100-\u{10ffff}])/gu;
 const WORDS = new Map([["true", true], ["false", false], ["null", null]]);
 
 /**
