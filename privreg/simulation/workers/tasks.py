@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
-from privreg.data.sources.open import Batch, Wanted, file_mark, first, rows_of
+from privreg.data.sources.open import Batch, file_mark, first, rows_of
 from privreg.data.sources.order import at_places, dealt_rows
+from privreg.data.sources.source import Wanted
 from privreg.errors import DataError, PrivregError
 from privreg.formula.spec import ModelSpec
 from privreg.privacy.noise import Key
