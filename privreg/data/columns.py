@@ -220,7 +220,8 @@ def level_codes(raw: Any, name: str, levels: Sequence[Any], *, gaps: bool = Fals
     With `gaps`, the code of a value that is missing or not declared is -1; without, it is an error. `new` as in
     :func:`numbers`.
     """
-    out = _places(raw, name, levels)
+    codes, places = _coded(raw, name, levels)
+    out: Codes = np.array([*places, GAP], dtype=np.intp).take(codes)  # a missing value has code -1: the last entry
     lowest = int(out.min()) if out.size else 0
     if gaps:
         return np.maximum(out, GAP) if lowest < GAP else out
@@ -236,13 +237,6 @@ def level_codes(raw: Any, name: str, levels: Sequence[Any], *, gaps: bool = Fals
     return out
 
 
-def _places(raw: Any, name: str, levels: Sequence[Any]) -> Codes:
-    """The same, with the code of a missing value and that of one that is not declared told from each other."""
-    codes, places = _coded(raw, name, levels)
-    out: Codes = np.array([*places, GAP], dtype=np.intp).take(codes)  # a missing value has code -1: the last entry
-    return out
-
-
 def _coded(raw: Any, name: str, levels: Sequence[Any]) -> tuple[NDArray[Any], list[int]]:
     """Codes of a column's distinct values, -1 for a missing one, and their positions among the declared levels."""
     codes, seen = quietly(lambda: factorized(raw), _unreadable(name))
@@ -254,7 +248,7 @@ def joined(
 ) -> dict[str, Any]:
     """The named columns of frames of `most` rows together, or fewer, as one; read as :func:`prepare` would.
 
-    Columns in `verbatim` stay as they are. Frames are read as they come, so that few need be in memory.
+    Columns in `verbatim` stay as they are. Frames are read as they come; few need be in memory.
 
     Raises
     ------

@@ -20,9 +20,6 @@ from privreg.protocol.trees import DEEPEST
 LONGEST: Final = 1 << 14
 """Characters of a formula, at most."""
 
-WIDEST: Final = 1024
-"""Bits of a whole number, at most: doubles end there."""
-
 NESTED: Final = 250
 """Operators inside each other, at most, as a + b + c has two: patsy calls itself for each."""
 
@@ -55,11 +52,10 @@ def refuse_deep(tree: ast.expr, code: str) -> None:
     for _ in range(DEEPEST):
         level = [c for n in level for c in ast.iter_child_nodes(n) if isinstance(c, ast.expr | ast.keyword)]
     if level:
-        raise FormulaError(
-            f"the term {shown(code)} has more than {DEEPEST} parts inside each other; compute the column before."
-        )
+        much = f"more than {DEEPEST} parts inside each other"
+        raise FormulaError(f"the term {shown(code)} has {much}; compute the column before.")
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value.bit_length() > WIDEST:
+        if isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value.bit_length() > 1024:
             raise FormulaError(f"the term {shown(code)} has a number beyond all doubles; change the unit.")
 
 
