@@ -181,9 +181,9 @@ def reliable(notes: Iterable[Diagnostic], p: int) -> NDArray[np.bool_]:
 
 
 def along(notes: Iterable[Diagnostic], matrix: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which linear combinations, the rows of a matrix of shape (q, p), no note takes back, shape (q,)."""
+    """Which linear combinations, the rows of a matrix of shape (q, p), are known and no note takes back, shape (q,)."""
     enters = np.abs(matrix) > ROUNDED * np.abs(matrix).max(axis=1, keepdims=True, initial=0.0)
-    return np.asarray(~enters[:, ~reliable(notes, matrix.shape[1])].any(axis=1))
+    return np.asarray(~enters[:, ~reliable(notes, matrix.shape[1])].any(axis=1) & ~np.isnan(matrix).any(axis=1))
 
 
 def caution(

@@ -201,6 +201,9 @@ def known_arguments(function: Callable[P, R]) -> Callable[P, R]:
     most = sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters.values())
     most = len(known) if any(p.kind is p.VAR_POSITIONAL for p in parameters.values()) else most
     plots = function.__name__.startswith("plot")
+    taken = ", ".join(f"{k}=" for k in known) or "no arguments"
+    free = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    needed = [(at, k) for at, (k, p) in enumerate(parameters.items()) if p.default is p.empty and p.kind not in free]
     why = _PLOTS["path"] if plots else {"TestedResults.anova": _NESTED, "anova": _PAIRS}.get(function.__qualname__)
 
     @functools.wraps(function)
@@ -208,9 +211,12 @@ def known_arguments(function: Callable[P, R]) -> Callable[P, R]:
         unknown = next((name for name in given if name not in known), None)
         if unknown is not None:
             raise _refuse(function.__name__, unknown, known)
-        if why is not None and (len(args) > most or (plots and any(map(_names_a_figure, args)))):
-            takes = ", ".join(f"{k}=" for k in known)
-            raise UnsupportedArgumentError(f"{function.__name__}() takes {takes}. {why}.")
+        if len(args) > most or (plots and any(map(_names_a_figure, args))):
+            said = f" {why}." if why else ""
+            raise UnsupportedArgumentError(f"{function.__name__}() takes no more than {taken}.{said}")
+        lacking = next((k for at, k in needed if at >= len(args) and k not in given), None)
+        if lacking is not None:
+            raise UnsupportedArgumentError(f"{function.__name__}() needs {lacking}=. It takes {taken}.")
         return function(*args, **given)
 
     return told

@@ -9,7 +9,7 @@ import pytest
 
 from privreg.errors import FormulaError, PrivregError
 from privreg.formula.design import formula_design
-from privreg.formula.language.limits import LONGEST, NESTED
+from privreg.formula.language.limits import LONGEST, NESTED, read
 from privreg.formula.language.parse import check_formula, needed_columns
 from privreg.formula.trees.compile import compile_trees
 from privreg.formula.trees.evaluate import Program
@@ -31,7 +31,7 @@ def spline(count, what="bs", **more):
 
 
 def chain(count, sign=" + "):
-    return sign.join(f"{name}:{other}" for name, other in itertools.islice(itertools.combinations(NAMES, 2), count))
+    return sign.join(itertools.islice(map(":".join, itertools.combinations(NAMES, 2)), count))
 
 
 CASES = {
@@ -46,7 +46,8 @@ CASES = {
     "decimals before": (lambda n: f"np.round(x, -{n})", 22, "whole decimals from -22 to 22"),
     "a constant": (lambda n: f"I(x * {2**n})", 60, "beyond 2^60"),
     "an exponent": (lambda n: f"I(x ** {2**n})", 60, "beyond 2^60"),
-    "terms of a sum": (chain, NESTED, "more than 250 operators inside each other"),
+    "terms of a sum": (lambda n: chain(n, "+"), MOST_COLUMNS - 1, "more than 2,000 columns"),
+    "terms within a product": (lambda n: f"x * ({chain(n - 1)})", NESTED, "more than 250 operators inside each other"),
     "terms left out": (lambda n: f"x - {chain(n - 1, ' - ')}", NESTED, "more than 250 operators inside each other"),
     "terms of a power": (lambda n: f"({'+'.join(NAMES[:n])})**2", 62, "more than 2,000 terms"),
     "terms of a product": (lambda n: "*".join(NAMES[:n]), 10, "more than 2,000 terms"),
@@ -256,3 +257,13 @@ def test_a_response_of_many_levels_is_no_deep_tree():
     devices.check(tree, {"h": devices.Column("h", tuple(levels), 0.0, 0.0, "")}, "the response")
     (found,) = Program([tree], schema)({"h": np.arange(50)})
     assert found.tolist() == list(range(50))
+
+
+PARTS = ["a", "b", "a:b", "b*c", "0", "1", "(a+b)", "(a - 1)", "(0 + c)"]
+
+
+@pytest.mark.parametrize("signs", ["+++", "++-", "+-+", "-++", "--+"])
+def test_sums_are_read_as_patsy_reads_them(signs):
+    for parts in itertools.product(PARTS, PARTS[::2], PARTS[1::2], ["c", "1"]):
+        formula = f"y ~ {parts[0]}{''.join(f' {s} {p}' for s, p in zip(signs, parts[1:], strict=True))}"
+        assert read(formula)[0].describe() == patsy.ModelDesc.from_formula(formula).describe(), formula

@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 import numpy as np
 
 from privreg.errors import FormulaError, PrivacyLeakError, SchemaError, nearest
-from privreg.formula.language.spelling import contrast_here, spelt_here
+from privreg.formula.language.spelling import contrast_here, explained, spelt_here
 from privreg.formula.trees.splines import problem
 from privreg.options.elsewhere import WORDS, by_name
 from privreg.schema.declarations import MOST_LEVELS, Schema
@@ -65,8 +65,9 @@ class Walker:
     is_plain: bool = False
     width: int = 0  # Columns of a spline
 
-    def _refuse(self, why: str, key: str = "") -> NoReturn:
-        fix = f" Fix: {_FIXES[key]}." if key in _FIXES else ""
+    def _refuse(self, why: str, key: str = "", fix: str | None = None) -> NoReturn:
+        fix = _FIXES.get(key, fix)
+        fix = f" Fix: {fix}." if fix else ""
         raise PrivacyLeakError(f"formula term {self.code!r}: {why} is not allowed.{fix} {_ALLOWED}")
 
     def _mend(self, what: str, fix: str) -> NoReturn:
@@ -96,6 +97,8 @@ class Walker:
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd | ast.Invert):
             self._number(node.operand)
         elif isinstance(node, ast.BinOp) and isinstance(node.op, _OPERATORS):
+            if isinstance(node.op, ast.BitAnd | ast.BitOr) and any(map(self._column_name, (node.left, node.right))):
+                self._mend("& or | of a column", "they join comparisons, as in (a > 1) & (b > 1); interactions are a:b")
             before = len(self.columns)
             self._number(node.left)
             self._number(node.right)
@@ -116,7 +119,7 @@ class Walker:
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitXor):
             self._mend("a power", f"write I({ast.unparse(node.left)}**{ast.unparse(node.right)})")
         else:
-            self._refuse(f"a Python {type(node).__name__}")
+            self._refuse(f"a Python {type(node).__name__}", fix=explained(self.code))
 
     def _column_name(self, node: ast.expr) -> str | None:
         if isinstance(node, ast.Name):
@@ -166,7 +169,8 @@ class Walker:
 
     def _constant(self, node: ast.Constant) -> None:
         if not isinstance(node.value, int | float):
-            self._refuse(f"the constant {node.value!r} here")
+            fix = f'a column is written Q("{node.value}")' if isinstance(node.value, str) else None
+            self._refuse(f"the constant {node.value!r} here", fix=fix)
         try:
             self.constants.append(float(node.value))
         except OverflowError:
@@ -207,7 +211,7 @@ class Walker:
         ours = contrast_here(node)
         if ours is not None and ast.unparse(node.value) == "contr":
             self._mend(ast.unparse(node), f"write C(x, {ours})")
-        self._refuse(f"the attribute .{node.attr}", node.attr)
+        self._refuse(f"the attribute .{node.attr}", node.attr, explained(self.code))
 
     def _foreign(self, node: ast.Call) -> None:
         fix = spelt_here(node, _ARGUMENTS)

@@ -21,7 +21,7 @@ LONGEST: Final = 1 << 14
 """Characters of a formula, at most."""
 
 NESTED: Final = 250
-"""Operators inside each other, at most, as a + b + c has two: patsy calls itself for each."""
+"""Operators inside each other, at most, as a - b - c has two: patsy calls itself for each."""
 
 
 def _too_large(formula: str, what: str) -> NoReturn:
@@ -67,10 +67,35 @@ def read(formula: str) -> tuple[ModelDesc, ParseNode]:
     FormulaError
         If it is too large; of what is no formula, patsy's own errors.
     """
-    node = parse_formula(formula)
+    node = _level(parse_formula(formula))
     if _terms(node, formula, 0) > MOST_COLUMNS + 1:  # and the response
         _too_large(formula, f"{MOST_COLUMNS:,} terms")
     return ModelDesc.from_formula(node), node
+
+
+def _level(node: ParseNode) -> ParseNode:
+    """The same formula with sums of columns and products of them halved, so that they are not inside each other."""
+    if node.type == "~":
+        return ParseNode("~", node.token, [_level(arg) for arg in node.args], node.origin)
+    signs = list[ParseNode]()
+    while node.type in {"+", "-"} and len(node.args) == 2:
+        signs.append(node)
+        node = node.args[0]
+    run = list[ParseNode]()
+    for sign in reversed(signs):
+        term = sign.args[1]
+        if sign.type == "+" and all(part.type == "PYTHON_EXPR" for part in term.args or [term]):
+            run.append(term)
+        else:
+            node, run = ParseNode(sign.type, sign.token, [_sum(node, run), term], sign.origin), []
+    return _sum(node, run)
+
+
+def _sum(first: ParseNode, run: list[ParseNode]) -> ParseNode:
+    while len(run) > 1:
+        halves = [run[at : at + 2] for at in range(0, len(run), 2)]
+        run = [ParseNode("+", None, two, first.origin) if len(two) > 1 else two[0] for two in halves]
+    return ParseNode("+", None, [first, *run], first.origin) if run else first
 
 
 def _terms(node: ParseNode, formula: str, deep: int) -> int:

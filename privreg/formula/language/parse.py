@@ -21,7 +21,7 @@ from patsy.infix_parser import ParseNode
 from privreg.errors import FormulaError, PrivacyLeakError, PrivregError, SchemaError, choose, equation
 from privreg.formula.language.allowlist import NUMPY_CONSTANTS, NUMPY_FUNCTIONS, RESERVED, Walker, check_levels
 from privreg.formula.language.limits import read, refuse_deep, refuse_long, refuse_wide, syntax
-from privreg.formula.language.spelling import foreign
+from privreg.formula.language.spelling import bare, explained, foreign
 from privreg.formula.trees.splines import SPLINES
 from privreg.protocol.wire import LARGEST
 from privreg.schema.declarations import RESPONSE_KINDS, Schema
@@ -272,13 +272,9 @@ def _parse(formula: object) -> ModelDesc:
     except FormulaError:
         raise
     except PatsyError as error:
-        reason = str(error).splitlines()[0]
-        if "'^" in reason:
-            reason = "powers are written with **, as in '(x1 + x2)**2' for interactions or 'I(x1**2)' for a square"
-        if "numbers besides" in reason:
-            reason = "arithmetic goes into I(), as in 'I((x - 40) / 10)', with public numbers"
+        reason = explained(formula) or str(error).splitlines()[0]
     except Exception:
-        pass  # patsy's tokenizer raises many kinds; none of them is passed on
+        reason = explained(formula) or reason  # patsy's tokenizer raises many kinds; none of them is passed on
     else:
         for code, power in powers:
             raise FormulaError(
@@ -289,10 +285,9 @@ def _parse(formula: object) -> ModelDesc:
     raise FormulaError(f"the formula {formula!r} can't be read: {reason}. Write it as 'y ~ x1 + x2'.") from None
 
 
-_QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
 _BACKTICKS = re.compile(r"`([^`]*)`")
 _LONE_DOT = re.compile(r"(?<![\w.)\]])\.(?![\w.])")
-_RANDOM_EFFECT = re.compile(r"(?<!\w)\(\s*[01]\s*(?:\+[\w\s+]*)?\|\|?\s*([A-Za-z_]\w*)\b[\s\w:/]*\)")
+_RANDOM_EFFECT = re.compile(r"(?<!\w)\([\w\s+]+\|\s*\|?\s*([A-Za-z_]\w*)\b[\s\w:/]*\)")
 
 
 def _refuse_foreign(formula: str) -> None:
@@ -300,21 +295,21 @@ def _refuse_foreign(formula: str) -> None:
     meant = equation(formula)
     if meant is not None:
         raise FormulaError(f"the formula {formula!r} has no '~'; write {meant!r}.")
-    bare = _QUOTED.sub("Q", formula)
-    words = foreign(bare)
+    plain = bare(formula)
+    words = foreign(plain)
     if words is not None:
         raise FormulaError(f"the formula {formula!r} can't be read: {words}.")
-    name = _BACKTICKS.search(bare)
+    name = _BACKTICKS.search(plain)
     if name is not None:
         raise FormulaError(
             f'a column whose name is no plain word is written with Q() and quotes, not in backticks: Q("{name[1]}").'
         )
-    if _LONE_DOT.search(bare):
+    if _LONE_DOT.search(plain):
         raise FormulaError(
             f"the formula {formula!r} has a '.' for all other columns; name the columns, as in 'y ~ x1 + x2': each of "
             "them needs a public declaration."
         )
-    group = _RANDOM_EFFECT.search(bare)
+    group = _RANDOM_EFFECT.search(plain)
     if group is not None:
         raise FormulaError(
             f"the formula {formula!r} has a random effect {group[0]}, and there are none here; use fixed ones, "
@@ -340,8 +335,9 @@ def term_tree(code: str, formula: str) -> ast.expr:
     if tree is not None:
         refuse_deep(tree, code)
         return tree
-    name = f'; a name with spaces is written Q("{code}")' if re.fullmatch(r"[\w ]+", code) else ""
-    raise FormulaError(f"the term {code!r} of the formula {formula!r} is not a Python expression{name}.")
+    name = explained(code) or (f'a name with spaces is written Q("{code}")' if re.fullmatch(r"[\w ]+", code) else "")
+    why = f"; {name}" if name else ""
+    raise FormulaError(f"the term {code!r} of the formula {formula!r} is not a Python expression{why}.")
 
 
 def _check(

@@ -84,6 +84,30 @@ def contrast_here(node: ast.expr) -> str | None:
     return _CONTRASTS.get(node.id.lower()) if isinstance(node, ast.Name) else None
 
 
+_QUOTED: Final = re.compile(r"""'[^']*'|"[^"]*\"""")
+
+
+def bare(formula: str) -> str:
+    """A formula with Q in the place of whatever is in quotes."""
+    return _QUOTED.sub("Q", formula)
+
+
+def explained(formula: str) -> str | None:
+    """Why a formula, or a term, that can't be read can't, and what to write; None if no sign of it is known.
+
+    Examples
+    --------
+    >>> explained("y ~ d$x")
+    "data$x is R's; a column is written by its name alone, x"
+    """
+    plain = bare(formula)
+    if plain.count("(") != plain.count(")"):
+        return None
+    signs: dict[str, str] = WORDS["formulas"]["symbols"]
+    parts = (re.sub(r"(?<=\w)\(.*?\)", "", plain), plain)  # what is outside of calls first
+    return next((text for part in parts for sign, text in signs.items() if re.search(sign, part)), None)
+
+
 _DOTTED: Final = re.compile(r"\b(as|is)\.([a-z]+)\s*\(\s*([\w.]*)")
 _INNER: Final = re.compile(r"\([^()]*\)")
 _GROUPS: Final = re.compile(r"~([^~|]*)\|\|?([^~|]*)")
@@ -162,7 +186,7 @@ def _label_of(name: str, labels: Collection[Any]) -> str:
     """The label that is this name to Python; the name itself if there is none."""
     plain = normalize("NFKC", name)
     same = {c for c in labels if isinstance(c, str) and not c.isascii() and normalize("NFKC", c) == plain}
-    same |= {plain} if plain in labels else set()
+    same |= {plain} if plain in labels and name.isidentifier() else set()
     if len(same) > 1:
         raise DataError(f"{' and '.join(map(repr, sorted(same)))} are one name to Python, {plain!r}; rename a column.")
     return same.pop() if same else name

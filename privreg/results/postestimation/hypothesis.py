@@ -285,8 +285,11 @@ def _read(
     names: Sequence[str], restrictions: Any, terms: Mapping[str, Sequence[int]] | None = None
 ) -> tuple[Array, Array, tuple[str, ...]]:
     """Restrictions as R, r and labels, shapes (q, p), (q,) and (q,); a term's name stands for all its coefficients."""
-    restrictions = _ordered(restrictions, {*names, *(terms or ())})
     labels: tuple[str, ...] = ()
+    if isinstance(restrictions, dict) and restrictions:  # of values by name, as patsy reads them
+        labels = tuple(f"{name} = {value}" for name, value in restrictions.items())
+        restrictions = pd.DataFrame(np.eye(len(restrictions)), columns=list(restrictions)), list(restrictions.values())
+    restrictions = _ordered(restrictions, {*names, *(terms or ())})
     values: Array
     own = _of_terms(names, restrictions, terms or {})
     if own is not None:
@@ -301,7 +304,9 @@ def _read(
         if isinstance(restrictions, tuple) and len(restrictions) == 2:
             restrictions, given = restrictions
         try:
-            matrix = np.atleast_2d(np.asarray(restrictions, dtype=np.float64))
+            restrictions, called = _placed(names, restrictions)
+            labels = labels or called
+            matrix = np.atleast_2d(_numbers(restrictions))
             values = np.zeros(len(matrix)) if given is None else np.atleast_1d(np.asarray(given, dtype=np.float64))
         except (TypeError, ValueError, OverflowError):
             raise OptionError(
@@ -317,9 +322,43 @@ def _read(
     return matrix, values, labels if len(labels) == len(matrix) else tuple(f"c{i}" for i in range(len(matrix)))
 
 
+def _placed(names: Sequence[str], given: Any) -> tuple[Any, tuple[str, ...]]:
+    """Numbers of a table in the order of the coefficients that its columns name, and what its rows are called.
+
+    Coefficients that it doesn't name get 0, and a Series is a row. What has no names is returned as it is.
+
+    Raises
+    ------
+    OptionError
+        If a name is no coefficient's, or occurs twice.
+    """
+    table = given.to_frame().T if isinstance(given, pd.Series) else given
+    if isinstance(table, np.ndarray) or not hasattr(table, "__array__"):
+        return given, ()
+    columns = getattr(table, "column_names", getattr(table, "columns", None))
+    if columns is None or isinstance(columns, pd.RangeIndex):
+        return given, ()
+    if not {*columns} <= {*names} or len({*columns}) < len(columns):
+        raise OptionError(f"columns of restrictions are named by different coefficients: {', '.join(names)}.")
+    matrix = np.zeros((len(table), len(names)))
+    matrix[:, [names.index(column) for column in columns]] = _numbers(table)
+    rows = getattr(table, "index", None)
+    return matrix, tuple(rows) if isinstance(rows, pd.Index) and all(isinstance(r, str) for r in rows) else ()
+
+
+def _numbers(given: Any) -> Array:
+    """What an array or a table holds; a TypeError where that is text or complex."""
+    held = np.asarray(given)
+    if held.dtype.kind not in "biufO":
+        raise TypeError
+    return held.astype(np.float64)
+
+
 def _ordered(restrictions: Any, known: Collection[str]) -> Any:
     if isinstance(restrictions, str):
         return _in_order(restrictions, known)
+    if isinstance(restrictions, tuple | pd.Index):
+        restrictions = list(restrictions) if all(isinstance(r, str) for r in restrictions) else restrictions
     if isinstance(restrictions, list) and all(isinstance(r, str) for r in restrictions):
         return [_in_order(r, known) for r in restrictions]
     return restrictions
