@@ -9,7 +9,7 @@ import argparse
 from typing import TYPE_CHECKING, Final
 
 from privreg.cli import output
-from privreg.cli.values import budget, check_order, family, given, rows_of
+from privreg.cli.values import budget, check_order, csv_of, family, given
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,7 +73,9 @@ def run(a: argparse.Namespace) -> int:
     from privreg.families.family import check_ratios
     from privreg.regression import PrivateOnlineRegression
 
-    model = PrivateOnlineRegression.from_formula(a.formula, rows_of(a), family=FAMILIES[loss](**own), **described)
+    model = PrivateOnlineRegression.from_formula(
+        a.formula, csv_of(a) or a.path, family=FAMILIES[loss](**own), **described
+    )
     if a.exponentiate:  # before anybody's budget is spent
         check_ratios(model.family, model.endog_names)
     if "covariates" in asked:

@@ -9,7 +9,7 @@ import argparse
 from typing import TYPE_CHECKING, Final
 
 from privreg.cli import output
-from privreg.cli.values import budget, check_order, given, rows_of, single
+from privreg.cli.values import budget, check_order, csv_of, given, single
 from privreg.errors import OptionError
 
 if TYPE_CHECKING:
@@ -56,7 +56,9 @@ def run(a: argparse.Namespace) -> int:
     groups = {str(g): g for g in options.get("levels", {}).get(a.by, ())}
     given_own = single("--by-budget", a.by_budget, "GROUP=NUMBER, such as --by-budget north=0.5")
     own = {groups.get(name, name): value for name, value in given_own.items()}
-    model = means.PrivateMeans.from_formula(a.formula, rows_of(a), **budget(a), **options, by_budget=own or None)
+    model = means.PrivateMeans.from_formula(
+        a.formula, csv_of(a) or a.path, **budget(a), **options, by_budget=own or None
+    )
     res = model.fit(progress=False if a.quiet else None, **given(a, "means.fit"))
     return deliver(res, targets, a, alpha)
 

@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 from typing import Final
 
-from privreg.cli.values import sep_of
+from privreg.cli.values import csv_of
 from privreg.errors import OptionError, choose
 
 ABOUT: Final = "compare a file's columns with public declarations"
@@ -69,7 +69,7 @@ def _check(a: argparse.Namespace) -> int:
     if a.formula is not None:
         response, exog = needed_columns(a.formula, {})
         wanted = list(dict.fromkeys([*response, *exog]))
-    files = described(a.path, sep_of(a))
+    files = described(a.path, *filter(None, [csv_of(a)]))
     found = [(file.name, line) for file in files for line in mismatches(schema, file, wanted)]
     count = f"{len(found)} mismatch{'' if len(found) == 1 else 'es'}"
     print(f"{a.path} against {a.schema}: {count if found else 'nothing found'}")
@@ -85,7 +85,7 @@ def _template(a: argparse.Namespace) -> int:
     from privreg.data.inspect import template
     from privreg.files import archive
 
-    text = template(a.path, sep_of(a))
+    text = template(a.path, *filter(None, [csv_of(a)]))
     if a.out is None:
         print(text, end="", flush=True)
         return 0

@@ -8,11 +8,14 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from privreg.cli.spelling import quoted
 from privreg.errors import BudgetError, OptionError, SchemaError, choose
 from privreg.options.table import BUDGET, accepted, of_verb
+
+if TYPE_CHECKING:
+    from privreg.data.sources.csv import Csv
 
 _FILES: Final = (".csv", ".parquet", ".pq", ".feather", ".arrow", ".ipc", ".gz", ".bz2", ".xz", ".zip", ".tsv")
 
@@ -32,13 +35,8 @@ def check_order(a: argparse.Namespace) -> None:
     raise OptionError(f"the formula comes first and the data second: privreg {a.verb} {quoted(path)} {quoted(formula)}")
 
 
-def sep_of(a: argparse.Namespace) -> str:
-    """What is between fields of a CSV file; a tab may be written as a word."""
-    return "\t" if a.sep in {"tab", "\\t"} else str(a.sep or ",")
-
-
-def rows_of(a: argparse.Namespace) -> Any:
-    """The file of rows, with --sep and --decimal where they are given.
+def csv_of(a: argparse.Namespace) -> Csv | None:
+    """The file as a CSV file, if anything is said of how it is written; a tab may be written as a word.
 
     Raises
     ------
@@ -46,9 +44,11 @@ def rows_of(a: argparse.Namespace) -> Any:
     """
     from privreg.data.sources.csv import csv
 
-    if a.sep is None and a.decimal is None:
-        return a.path
-    return csv(a.path, sep=sep_of(a), decimal=a.decimal or ".")
+    said = {name: getattr(a, name, None) for name in ("sep", "decimal", "dates", "encoding")}
+    given = {name: text for name, text in said.items() if text is not None}
+    if given.get("sep") in {"tab", "\\t"}:
+        given["sep"] = "\t"
+    return csv(a.path, **given) if given else None
 
 
 _ONE: Final = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from privreg.data.columns import missing, reads_as_number
 from privreg.data.sources.arrow import kind_of
-from privreg.data.sources.csv import check_commas, header_of
+from privreg.data.sources.csv import PLAIN, Csv, check_commas, header_of
 from privreg.data.sources.files import arrow_schema, files_of
 from privreg.errors import DataError
 from privreg.schema.declarations import Schema
@@ -26,21 +26,21 @@ class Described(NamedTuple):
     kinds: Mapping[str, str] | None
 
 
-def described(path: str | Path, sep: str = ",") -> list[Described]:
-    """Names and types of the columns of a file, or of each file of a folder; `sep` is that of a CSV file.
+def described(path: str | Path, how: Csv = PLAIN) -> list[Described]:
+    """Names and types of the columns of a file, or of each file of a folder; `how` says how a CSV file is written.
 
     Raises
     ------
     DataError
         If there is no such file, or its header can't be read.
     """
-    return [_described(name, file, sep) for name, file in files_of(Path(path)).items()]
+    return [_described(name, file, how) for name, file in files_of(Path(path)).items()]
 
 
-def _described(name: str, path: Path, sep: str) -> Described:
+def _described(name: str, path: Path, how: Csv) -> Described:
     schema = arrow_schema(name, path)
     if schema is None:
-        labels = header_of(path, sep)
+        labels = header_of(path, how)
         check_commas(path, labels, {""})
         return Described(name, labels, None)
     return Described(name, schema.names, {field.name: kind_of(field.type) for field in schema})
@@ -97,7 +97,7 @@ _HEAD: Final = """\
 _EITHER: Final = "# A CSV file has no types: keep a number (or date) under bounds and a factor under levels.\n"
 
 
-def template(path: str | Path, sep: str = ",") -> str:
+def template(path: str | Path, how: Csv = PLAIN) -> str:
     """A skeleton of a schema in YAML, from the names and types of a file's columns, or the names of a CSV file's.
 
     Raises
@@ -105,7 +105,7 @@ def template(path: str | Path, sep: str = ",") -> str:
     DataError
         For a CSV file whose first line looks like a person's row.
     """
-    file = described(path, sep)[0]
+    file = described(path, how)[0]
     if file.kinds is None and any(not c.strip() or reads_as_number(c) for c in file.columns):
         raise DataError(f"{file.name}: its first line looks like a row; write names of columns above it.")
     out = [_HEAD.format(name=file.name), _EITHER if file.kinds is None else ""]

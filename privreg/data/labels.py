@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from privreg.data.columns import missing
-from privreg.data.sources.csv import Csv, check_commas, header_of
+from privreg.data.sources.csv import PLAIN, Csv, check_commas, header_of
 from privreg.data.sources.files import arrow_schema
 from privreg.data.sources.source import check_labels
 from privreg.data.sources.tables import labels_of_object
@@ -47,9 +47,7 @@ def check_columns(data: Any, columns: Collection[str]) -> list[Any] | None:
         path = Path(data)
         return _of_file(path, columns) if len(str(data)) < _LONGEST and path.is_file() else None
     if isinstance(data, Csv):
-        return (
-            _of_file(data.files, columns, data.sep) if isinstance(data.files, Path) and data.files.is_file() else None
-        )
+        return _of_file(data.files, columns, data) if isinstance(data.files, Path) and data.files.is_file() else None
     if isinstance(data, pd.DataFrame | Mapping):
         labels = list(data)
         absent = next((c for c in columns if c not in labels), None)
@@ -62,10 +60,10 @@ def check_columns(data: Any, columns: Collection[str]) -> list[Any] | None:
     return None if found is None else found[1]
 
 
-def _of_file(path: Path, columns: Collection[str], sep: str = ",") -> list[Any] | None:
+def _of_file(path: Path, columns: Collection[str], how: Csv = PLAIN) -> list[Any] | None:
     try:
         held = arrow_schema(path.name, path)
-        labels = header_of(path, sep) if held is None else list(held.names)
+        labels = header_of(path, how) if held is None else list(held.names)
     except PrivregError:  # said in full where the file is opened
         return None
     if held is None:

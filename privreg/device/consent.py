@@ -72,8 +72,8 @@ def words(plan: PublicPlan, unread: Sequence[str], year: Sequence[Fraction] = ()
         f"The guarantee is mu = {plan.title_of_mu}. Suppose somebody knows that your answers are one of two "
         f"possibilities. From your report they guess the right one at most {100.0 * guess(mu):.0f} times of 100. A "
         "coin guesses it 50 times.",
-        f"This would be study {len(year)} this year; together {together:.4g}-GDP: from the reports to all of them at "
-        f"most {100.0 * guess(together):.0f} guesses of 100 are right.",
+        f"This would be study {len(year)} this year. Who sees the reports to all of them guesses right at most "
+        f"{100.0 * guess(together):.0f} times of 100.",
     ]
     return plain("\n".join(lines))
 

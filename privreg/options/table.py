@@ -144,6 +144,8 @@ _METHODS: Final = (
     *("path_curvature", "random_scaling_full", "plug_in_central"),
 )
 
+_ROBUST: Final = "robust vce robust_se hc_type vcov"
+
 # fmt: off
 TABLE: Final = (
     # --- words of the command line ---------------------------------------------------------------------------
@@ -155,6 +157,8 @@ TABLE: Final = (
     Option("path", verbs="means", kind="word?", metavar="DATA", help=_DATA),
     Option("sep", verbs="fit means schema", metavar="MARK", help="CSV: what is between fields, ';' or tab say"),
     Option("decimal", verbs="fit means", metavar="MARK", help="CSV: what is before decimals, '.' or ','"),
+    Option("dates", verbs="fit means", metavar="FORMAT", help="CSV: how dates are written, such as %%d.%%m.%%Y"),
+    Option("encoding", verbs="fit means schema", metavar="NAME", help="CSV: such as latin-1; UTF-8 by default"),
     Option("schema", verbs="schema", kind="word?", metavar="SCHEMA", help="check: YAML or JSON file of declarations"),
     Option("name", verbs="data", kind="word", metavar="NAME", help="us-insurance or ride-sharing"),
     Option("path", verbs="show", kind="word", metavar="FILE", help="results that --out FILE.privreg or save() kept"),
@@ -422,8 +426,13 @@ TABLE: Final = (
            hint="each person reports once, so there is one pass over the people; more precision comes from more "
            "people"),
     Option("", elsewhere="link", hint="each family has one link; families.custom(..., link=) has one of yours"),
-    Option("", elsewhere="robust vce robust_se hc_type vcov", hint="standard errors are those of a sandwich "
-           "already, robust to the variance, and family='huber' to outlying responses"),
+    Option("", "local plan", elsewhere=_ROBUST, hint="standard errors are those of a sandwich already, robust to the "
+           "variance, and family='huber' to outlying responses"),
+    Option("", "curator", elsewhere=_ROBUST, hint="standard errors come from groups of disjoint records already, "
+           "whatever the variance is, and family='huber' is robust to outlying responses"),
+    Option("", "silos", elsewhere=_ROBUST,
+           hint="there are no standard errors, and family='huber' is robust to outlying responses"),
+    Option("", "means", elsewhere=_ROBUST, hint="standard errors of means assume no distribution already"),
     Option("", elsewhere="subset", hint="leave rows out before, by something public"),
 )
 # fmt: on

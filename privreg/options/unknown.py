@@ -51,9 +51,8 @@ def _meant(door: str, name: str) -> str | None:
     """What another library's name stands for, in options that the product has."""
     product = door.partition(".")[0]
     own = {o.name for o in TABLE if o.of(product)}
-    for o in sorted(
-        (o for o in TABLE if name in o.elsewhere.split()), key=lambda o: bool(o.name) and not o.of(product)
-    ):
+    meant = [o for o in TABLE if name in o.elsewhere.split() and (o.name or not o.doors or o.of(product))]
+    for o in sorted(meant, key=lambda o: bool(o.name) and not o.of(product)):
         text = o.hint or f"it is called {o.name}="
         if set(re.findall(r"\b([a-z_]+)=", re.sub(r"\([^()]*\)", "", text))) <= own:
             return text
@@ -213,7 +212,7 @@ def known_arguments(function: Callable[P, R]) -> Callable[P, R]:
             raise _refuse(function.__name__, unknown, known)
         if len(args) > most or (plots and any(map(_names_a_figure, args))):
             said = f" {why}." if why else ""
-            raise UnsupportedArgumentError(f"{function.__name__}() takes no more than {taken}.{said}")
+            raise UnsupportedArgumentError(f"{function.__name__}() takes {taken}, by name.{said}")
         lacking = next((k for at, k in needed if at >= len(args) and k not in given), None)
         if lacking is not None:
             raise UnsupportedArgumentError(f"{function.__name__}() needs {lacking}=. It takes {taken}.")

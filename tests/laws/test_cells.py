@@ -17,6 +17,7 @@ import pytest
 
 import privreg as pr
 from privreg.data.columns import prepare
+from privreg.data.inspect import template
 from privreg.data.participants import Counter
 from privreg.data.sources.open import open_table
 from privreg.schema.declarations import Schema
@@ -195,10 +196,43 @@ def test_a_decimal_comma_is_read_in_each_cell_alone(beside, tmp_path):
         assert read(data, Schema.declare({}, {"v": [cell, "x"]}, {}))[0] == 0
 
 
-@pytest.mark.parametrize("how", [{"sep": ";;"}, {"sep": "a"}, {"decimal": "'"}, {"sep": ",", "decimal": ","}])
+@pytest.mark.parametrize("beside", [[], ["2"], ["a", ""]], ids=str)
+def test_a_date_written_by_a_format_is_read_in_each_cell_alone(beside, tmp_path):
+    schema = Schema.declare({"v": ("2020-01-01", "2022-01-01")}, {}, {})
+    days = {"31.12.2020": 18627.0, "1.2.2021": 18659.0, "2020-12-31": np.nan, "31.2.2021": np.nan, "": np.nan}
+    for cell, day in (days | {"18627": np.nan, "31.12.2020 12:00": np.nan, "NA": np.nan}).items():
+        data = pr.csv(written(tmp_path / "t.csv", [cell, *beside], sep=";"), sep=";", dates="%d.%m.%Y")
+        np.testing.assert_array_equal(read(data, schema)[0], day, err_msg=cell)
+    with pytest.raises(pr.errors.OptionError, match="none has dates as its bounds"):
+        read(data, ROLES["number"])
+
+
+def test_letters_of_one_byte_are_read_by_their_encoding(tmp_path):
+    path = tmp_path / "t.csv"
+    for encoding, letter in (("latin-1", "é"), ("cp1252", "€"), ("iso8859-7", "λ")):
+        schema = Schema.declare({}, {"v": ["x", letter]}, {})
+        path.write_bytes(f"v\n{letter}\nx\n{letter}{letter}\n".encode(encoding))
+        assert list(read(pr.csv(path, encoding=encoding), schema)) == [1, 0, -1]
+        assert list(read(path, schema)) == [-1, 0, -1]
+        path.write_bytes(f"{letter}\nb\n".encode(encoding))
+        assert letter in template(path, pr.csv(path, encoding=encoding))
+    assert pr.csv(path, encoding="UTF-8") == pr.csv(path)
+
+
+WRONG = [{"sep": ";;"}, {"sep": "a"}, {"decimal": "'"}, {"sep": ",", "decimal": ","}, {"dates": "%d.%m."}]
+WRONG += [{"dates": 1}, {"dates": "dd.mm.yyyy"}, {"encoding": "utf-16"}, {"encoding": "gbk"}, {"encoding": "none"}]
+
+
+@pytest.mark.parametrize("how", [*WRONG, {"encoding": None}], ids=str)
 def test_marks_that_cannot_be(how):
-    with pytest.raises(pr.errors.OptionError, match=r"(sep|decimal)=.* must be"):
+    with pytest.raises(pr.errors.OptionError, match=r"(sep|decimal|dates|encoding)=.* must be"):
         pr.csv("people.csv", **how)
+
+
+def test_other_libraries_words_for_files_are_answered():
+    for word, said in (("delimiter", "sep="), ("parse_dates", "dates="), ("header", "first line"), ("dtype", "levels")):
+        with pytest.raises(pr.errors.UnsupportedArgumentError, match=said):
+            pr.csv("people.csv", **{word: None})
 
 
 # --- front doors -----------------------------------------------------------------------------------------

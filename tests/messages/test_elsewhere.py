@@ -49,6 +49,19 @@ def test_robust_standard_errors_are_there_already(name):
     for call in (lambda: model(**{name: "HC3"}), lambda: model().fit(**{name: "HC3"})):
         with pytest.raises(TypeError, match="those of a sandwich already, robust to the variance"):
             call()
+    data = pd.DataFrame({"x": [0.0], "y": [0.0]})
+    more = {"mu": 1, "bounds": {"x": (0, 1), "y": (0, 1)}, name: True}
+    for call, said in (
+        (lambda: pr.central.Regression.from_formula("y ~ x", data, **more), "groups of disjoint records"),
+        (
+            lambda: pr.federated.FederatedRegression.from_formula("y ~ x", [data], **more),
+            "there are no standard errors",
+        ),
+        (lambda: pr.means.PrivateMeans.from_formula("y ~ 1", data, **more), "assume no distribution"),
+        (lambda: pr.plan("y ~ x", **more), "those of a sandwich already"),
+    ):
+        with pytest.raises(TypeError, match=said):
+            call()
 
 
 @pytest.mark.parametrize("bounds", [[(0, 1)], np.zeros((2, 2)), ((0, 1), (0, 1))])
@@ -58,7 +71,7 @@ def test_bounds_without_names_are_answered_by_names(bounds):
 
 
 MEANT = {
-    "crosstab": "privreg.means.estimate(data, 'y ~ group', ...)",
+    "crosstab": "privreg.means.estimate(data, 'y ~ 1', by='group', ...)",
     "describe": "privreg.means.estimate(data, 'x ~ 1', ...)",
     "ttest": "res.t_test('group[T.b] = 0')",
     "ttest_ind": "res.t_test('group[T.b] = 0')",

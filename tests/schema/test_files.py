@@ -377,11 +377,11 @@ def test_a_template_is_filled_in(folder, capsys):
 def test_a_template_of_a_csv_file_has_every_column_and_no_value(tmp_path, capsys):
     path = tmp_path / "people.csv"
     path.write_text('Alter in Jahren;g;"Größe (cm)"\n41;secret;170,5\n')
-    text = template(path, sep=";")
+    text = template(path, pr.csv(path, sep=";"))
     assert [text.count(f'  "{name}": []') for name in ("Alter in Jahren", "g", "Größe (cm)")] == [2, 2, 2]
     assert run(capsys, "schema", "template", path, "--sep", ";")[1] == text
     path.write_text('Alter in Jahren;g;"Größe (cm)"\n')  # nothing but the header is read
-    assert template(path, sep=";") == text
+    assert template(path, pr.csv(path, sep=";")) == text
     with pytest.raises(DataError, match="separated by semicolons"):
         template(path)
     for first in ("41,yes\n", "a,,b\n"):

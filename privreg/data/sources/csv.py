@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +17,7 @@ from privreg.data.sources import lines
 from privreg.data.sources.arrow import coded
 from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, ahead, check_labels, file_mark
 from privreg.errors import DataError, OptionError, quietly, shown
+from privreg.options.unknown import known_arguments
 from privreg.privacy.accounts import of_files
 
 
@@ -25,13 +28,23 @@ class Csv:
     files: Path | tuple[Path, ...] = ()
     sep: str = ","
     decimal: str = "."
+    dates: str | None = None
+    encoding: str = "utf-8"
 
 
 PLAIN: Final = Csv()
 
 
-def csv(path: str | Path | Sequence[str | Path], *, sep: str = ",", decimal: str = ".") -> Csv:
-    """A CSV file that isn't separated by commas, to be given to a model as its data.
+@known_arguments
+def csv(
+    path: str | Path | Sequence[str | Path],
+    *,
+    sep: str = ",",
+    decimal: str = ".",
+    dates: str | None = None,
+    encoding: str = "utf-8",
+) -> Csv:
+    """A CSV file that is written otherwise than with commas, points and ISO dates, to be given to a model as its data.
 
     Parameters
     ----------
@@ -40,6 +53,11 @@ def csv(path: str | Path | Sequence[str | Path], *, sep: str = ",", decimal: str
         One character between fields: ";", a tab, "|" or ":".
     decimal : {".", ","}
         Mark before the decimals of numbers. Where it is a comma, a number with a point can't be read.
+    dates : str, optional
+        How dates are written, in the signs of `datetime.strptime`, such as "%d.%m.%Y" of 31.12.2020. It is for columns
+        that have dates as their bounds; what is written otherwise is missing. ISO texts by default.
+    encoding : str
+        Of the text: "utf-8", or one that writes each letter in one byte, such as "latin-1" or "cp1252".
 
     Raises
     ------
@@ -55,32 +73,62 @@ def csv(path: str | Path | Sequence[str | Path], *, sep: str = ",", decimal: str
         raise OptionError(f"sep={shown(sep)} must be one character: ',', ';', a tab, '|' or ':'.")
     if decimal not in (".", ",") or sep == decimal:
         raise OptionError(f"decimal={shown(decimal)} must be '.' or ',', and not the character between fields.")
-    return Csv(Path(path) if isinstance(path, str | Path) else tuple(map(Path, path)), sep, decimal)
+    day = datetime(2001, 2, 3)
+    if dates is not None and not (isinstance(dates, str) and _iso(day.strftime(dates), dates) == day.isoformat()):
+        raise OptionError(f"dates={shown(dates)} must be a format with day, month and year, such as '%d.%m.%Y'.")
+    files = Path(path) if isinstance(path, str | Path) else tuple(map(Path, path))
+    return Csv(files, sep, decimal, dates, _named(encoding))
 
 
-def _count_lines(path: Path, sep: bytes = b",") -> int | None:
-    """Records of a file but its header, at a fraction of the cost of reading them; None if it can't be read."""
+def _named(encoding: str) -> str:
+    wrong = f"encoding={shown(encoding)} must be 'utf-8', or of one byte a letter, such as 'latin-1' or 'cp1252'."
+    name = quietly(lambda: codecs.lookup(encoding).name.removesuffix("-sig"), OptionError(wrong))
+    signs = bytes(range(256))
+    read = quietly(lambda: signs.decode(name, "replace"), OptionError(wrong))
+    if name != "utf-8" and (len(read) < len(signs) or read[:128] != signs[:128].decode()):
+        raise OptionError(wrong)
+    return name
+
+
+def _iso(text: Any, written: str) -> str:
+    """An ISO text of a date that is written otherwise; empty where it is none."""
     try:
-        with lines.opened(path) as file:
+        return datetime.strptime(str(text), written).isoformat()
+    except Exception:  # no cell decides whether others are read
+        return ""
+
+
+def _opened(path: Path, how: Csv) -> Any:
+    """Bytes of a file in UTF-8, whatever it is written in."""
+    file = lines.opened(path)
+    return file if how.encoding == "utf-8" else codecs.EncodedFile(file, "utf-8", how.encoding, "replace")
+
+
+def _count_lines(path: Path, how: Csv = PLAIN) -> int | None:
+    """Records of a file but its header, at a fraction of the cost of reading them; None if it can't be read."""
+    sep = how.sep.encode()
+    try:
+        with _opened(path, how) as file:
             columns = len(lines.header(file, path.name, sep))
             return sum(lines.lines_in(piece, columns, sep) for piece in lines.pieces(file, columns, sep=sep))
     except Exception:  # whatever is wrong with the file, reading its rows says so in words of our own
         return None
 
 
-def _chunks(path: Path, columns: int, skip: int, text: dict[str, Any], **how: Any) -> Iterator[Any]:
+def _chunks(path: Path, how: Csv, columns: int, skip: int, text: dict[str, Any], **given: Any) -> Iterator[Any]:
     """Records after the first `skip`, by chunks.
 
     Some versions of pandas fail where one number has hundreds of digits. Then reading goes on from there with every
     column as `text`, of which each cell is read by itself: no cell decides whether a file can be read.
     """
     came = skip
-    for dtype in (how.pop("dtype"), text):
+    for dtype in (given.pop("dtype"), text):
         try:
-            with lines.opened(path) as file:
-                sep = how["sep"].encode()
+            with _opened(path, how) as file:
+                sep = how.sep.encode()
                 lines.header(file, path.name, sep)
-                with _reader(lines.pieces(file, columns, came, sep), columns, dtype=dtype, **how) as reader:
+                below = lines.pieces(file, columns, came, sep)
+                with _reader(below, columns, dtype=dtype, sep=how.sep, **given) as reader:
                     for chunk in ahead(reader):
                         came += len(chunk)
                         yield chunk
@@ -107,7 +155,7 @@ def _reader(below: Iterator[bytes], columns: int, **how: Any) -> Any:
     return pd.read_csv(_Text(names, below), chunksize=CHUNK, **fixed, **how)
 
 
-def header_of(path: Path, sep: str = ",") -> list[str]:
+def header_of(path: Path, how: Csv = PLAIN) -> list[str]:
     """Column names of a CSV file; nothing else is looked at.
 
     Raises
@@ -117,8 +165,8 @@ def header_of(path: Path, sep: str = ",") -> list[str]:
     """
 
     def read() -> list[str]:
-        with lines.opened(path) as file:
-            return lines.header(file, path.name, sep.encode())
+        with _opened(path, how) as file:
+            return lines.header(file, path.name, how.sep.encode())
 
     names = quietly(read, DataError(f"{path.name}: not a readable CSV file; mend or download it again."))
     if not names:
@@ -138,7 +186,13 @@ def open_csv(path: Path, wanted: Wanted, how: Csv = PLAIN) -> Source:
         and c not in schema.dates
         and not any(isinstance(level, str) for level in schema.levels.get(c, ()))
     }
-    text |= commas  # each cell by itself: pandas reads a column so, or none of its cells
+    if how.dates is not None and not schema.dates:
+        raise OptionError(
+            f"dates={how.dates!r} is for columns of dates, and none has dates as its bounds; give them, as in "
+            "bounds={'day': ('2020-01-01', '2020-12-31')}, or leave dates= out."
+        )
+    dates = {c for c in columns if how.dates is not None and c in schema.dates and c not in wanted.verbatim}
+    text |= commas | dates  # each cell by itself: pandas reads a column so, or none of its cells
     # Ids are nearly all different: a chunk's categories would only cost time. Pandas makes numbers of categories that
     # all look like numbers. A column of which it finds out itself that there are texts it reads in half of the time:
     # if a chunk has none, it has no declared level either, as none looks like a number.
@@ -152,7 +206,7 @@ def open_csv(path: Path, wanted: Wanted, how: Csv = PLAIN) -> Source:
     def batches(skip: int) -> Iterator[Batch]:
         import pandas as pd
 
-        header = header_of(path, how.sep)
+        header = header_of(path, how)
         check_commas(path, header, columns)
         check_labels(columns, header, path.name)
         place = {c: str(header.index(c)) for c in columns}
@@ -162,20 +216,23 @@ def open_csv(path: Path, wanted: Wanted, how: Csv = PLAIN) -> Source:
             f"{path.name}: it can't be read to its end (cut off, or damaged); mend or download it again."
         )
         dtype = {place[c]: kind for c, kind in kinds.items()} | {last: "category"}
-        given = {"sep": how.sep, "usecols": [*place.values(), last], "na_values": {**missing_texts, last: [""]}}
-        chunks = _chunks(path, len(header), skip, dict.fromkeys(place.values(), "str") | dtype, dtype=dtype, **given)
+        given = {"usecols": [*place.values(), last], "na_values": {**missing_texts, last: [""]}}
+        texts = dict.fromkeys(place.values(), "str") | dtype
+        chunks = _chunks(path, how, len(header), skip, texts, dtype=dtype, **given)
         while (chunk := quietly(lambda: next(chunks, None), problem)) is not None:
             whole = chunk[last].isna().to_numpy()
             held = {c: _as_codes(chunk[j], schema.levels[c]) if c in found else chunk[j] for c, j in place.items()}
             held |= {c: held[c].map(_pointed) for c in commas}
+            for c in dates:  # of many records few dates differ
+                held[c] = held[c].map({cell: _iso(cell, str(how.dates)) for cell in held[c].unique()})
             if not whole.all():  # a line with more fields than the header: nobody knows which is which
                 held |= {c: held[c].astype(object).where(whole, None) for c in own}
             yield pd.DataFrame(held, copy=False)
 
-    count = partial(_count_lines, path, how.sep.encode())
+    count = partial(_count_lines, path, how)
 
     def stamp() -> list[Any] | None:  # workers and whoever goes on with a fit know a file by its path alone
-        return [file_mark(path)] if (how.sep, how.decimal) == (",", ".") else None
+        return [file_mark(path)] if replace(how, files=()) == PLAIN else None
 
     return Source(f"CSV file {path.name}", None, batches, of_files([path]), count, stamp)
 

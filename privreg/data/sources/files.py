@@ -32,14 +32,14 @@ def open_files(given: Path | Sequence[Path], wanted: Wanted, how: Csv = PLAIN) -
     if len(kinds) > 1:
         raise UnsupportedArgumentError("the files are of several kinds; give CSV files only, or Parquet files only.")
     if how is not PLAIN and kinds != {"CSV"}:
-        raise UnsupportedArgumentError("sep= and decimal= are of CSV files; give the path of another file alone.")
+        raise UnsupportedArgumentError("pr.csv() is for CSV files; give the path of another file alone.")
     paths = list(files.values())
     if kinds == {"Parquet"}:
         return open_parquet(files, wanted, _words(given, paths))
     if kinds == {"CSV"} and len(paths) > 1:
-        first = header_of(paths[0], how.sep)
+        first = header_of(paths[0], how)
         for path in paths[1:]:
-            if header_of(path, how.sep) != first:
+            if header_of(path, how) != first:
                 raise DataError(
                     f"{path.name}: its header is not that of {paths[0].name}; all files need the same columns in the "
                     "same order."

@@ -122,7 +122,7 @@ function ask(session) {
   const { plan } = session, mu = plan.mu[0] / plan.mu[1], needed = plan.missing === "refuse";
   const guess = {
     guess: Math.round(guesses(mu)), mu: Number(mu.toPrecision(4)), studies: session.year?.length ?? 1,
-    total: Number(session.together.toPrecision(4)), all: Math.round(guesses(session.together)),
+    all: Math.round(guesses(session.together)),
   };
   const asked = used(plan).map((column, i) => question(column, i, needed)), fields = asked.map((one) => one.field);
   const consent = /** @type {HTMLInputElement} */ (h("input", { type: "checkbox", id: "consent", autocomplete: "off", "aria-describedby": "consent-flaw" }));

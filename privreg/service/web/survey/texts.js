@@ -19,8 +19,8 @@ export const ENGLISH = {
     + "{guess} times of 100. A coin guesses it 50 times.",
   guarantee: "In the field's terms: μ = {mu}, Gaussian differential privacy.",
   year:
-    "This would be study {studies} that this browser answers this year; together {total}\u2011GDP: from the reports to all of them at "
-    + "most {all} guesses of 100 are right.",
+    "This would be study {studies} that this browser answers this year. Who sees the reports to all of them guesses right at most "
+    + "{all} times of 100.",
   translated: "The study has written words of this page anew. In the page's first words:",
   picture: "Right guesses of 100, at best: a coin toss 50, who sees your report {guess}, who sees your answers 100.",
   coin: "50: a coin toss",
