@@ -22,8 +22,9 @@ from privreg.results.results import PrivateResults
 from privreg.schema.declarations import Schema
 from privreg.simulation.fit_plan import FitPlan, plan_fit
 from privreg.simulation.settings import FitOptions
+from privreg.simulation.streaming.begin import begin
 from privreg.simulation.streaming.checkpoint import forget, read_checkpoint, take_all
-from privreg.simulation.streaming.stream import Stream, begin
+from privreg.simulation.streaming.stream import Stream
 from privreg.simulation.tuning import warn_of_steps
 from privreg.unavailable import not_fitted
 

@@ -12,9 +12,10 @@ import numpy as np
 
 from privreg.errors import OptionError
 from privreg.protocol import codes, lattice
+from privreg.protocol.lattice import mu_of
 from privreg.protocol.messages import WORDS, Ask, Gauge
 from privreg.protocol.rounds import Reports, State
-from privreg.protocol.study import FAMILIES, ROLES, Role, mu_of
+from privreg.protocol.study import FAMILIES, ROLES, Role
 
 if TYPE_CHECKING:
     from privreg.arrays import Array, Ints

@@ -151,8 +151,8 @@ def _respond(
     year = [*s.memory.year(int(s.clock())), Fraction(*plan.mu)]
     if squares(year) > s.limits.total**2:
         raise RefusedError(
-            f"it would be study {len(year)} of a year's, {math.sqrt(squares(year)):.4g}-GDP together, more than the "
-            f"{float(s.limits.total):g} that this device allows; wait until a year has passed, or allow more: "
+            f"it would be study {len(year)} of a year's, which cost mu = {math.sqrt(squares(year)):.4g} together, more "
+            f"than the {float(s.limits.total):g} that this device allows; wait until a year has passed, or allow more: "
             "--yearly-total, Limits(total=)."
         )
     unread = design.unread(plan, row)

@@ -17,10 +17,11 @@ from privreg.errors import PrivregError, StudyError, quietly
 from privreg.field.declared import fit_of
 from privreg.privacy.ledger import Release
 from privreg.protocol import lattice
-from privreg.protocol.study import mu_of
+from privreg.protocol.lattice import mu_of
 from privreg.protocol.wire import MessageError, Record
 from privreg.simulation.rounds import RoundsRun
-from privreg.simulation.streaming.stream import Stream, begin
+from privreg.simulation.streaming.begin import begin
+from privreg.simulation.streaming.stream import Stream
 
 if TYPE_CHECKING:
     from privreg.collector.plan import Plan

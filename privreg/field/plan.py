@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from privreg.collector.field import check_field, family_of, roles_of
 from privreg.errors import OptionError, SchemaError
 from privreg.protocol import lattice, trees
-from privreg.protocol.study import LIMIT, Cell, Held, PublicPlan, mu_of, plan_payload, read_plan
+from privreg.protocol.lattice import mu_of
+from privreg.protocol.study import LIMIT, Cell, Held, PublicPlan, plan_payload, read_plan
 from privreg.protocol.trees import Column
 from privreg.protocol.wire import MessageError
 from privreg.simulation.plan import plan_of

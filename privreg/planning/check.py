@@ -13,7 +13,7 @@ from scipy.stats import binom
 from privreg.errors import OptionError
 from privreg.planning.precision import ASKED
 from privreg.regression import PrivateOnlineRegression
-from privreg.simulation.streaming.stream import begin
+from privreg.simulation.streaming.begin import begin
 
 if TYPE_CHECKING:
     from privreg.planning.plan import Planned

@@ -12,9 +12,12 @@ Dong, Roth & Su (2022), Gaussian differential privacy, Theorem 1 and Proposition
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Final, NamedTuple
 
-__all__ = ["BALL", "BITS", "BOX", "CLAMP", "FORMS", "JOINT", "MOMENTS", "Mu", "is_private", "most", "radius"]
+from .wire import MessageError
+
+__all__ = ["BALL", "BITS", "BOX", "CLAMP", "FORMS", "JOINT", "MOMENTS", "Mu", "is_private", "most", "mu_of", "radius"]
 
 BALL: Final = "ball"
 """Σ a² ≤ R²: scores."""
@@ -50,6 +53,25 @@ class Mu(NamedTuple):
 
     p: int
     q: int
+
+
+def mu_of(value: float) -> Mu:
+    """A budget μ as a fraction of small integers, never more than its decimal digits say.
+
+    Raises
+    ------
+    MessageError
+
+    Examples
+    --------
+    >>> mu_of(1.0), mu_of(0.1), mu_of(0.8)
+    (Mu(p=1, q=1), Mu(p=1, q=10), Mu(p=4, q=5))
+    """
+    if not 1e-5 <= value <= 10.0:
+        raise MessageError("mu of a study in the field must lie between 0.00001 and 10.")
+    exact = Fraction(repr(float(value)))
+    near = exact if exact.denominator <= 10**6 else Fraction(int(exact * 10**6), 10**6)
+    return Mu(near.numerator, near.denominator)
 
 
 def is_private(form: str, numbers: int, radius: int, mu: Mu, bits: int = BITS) -> bool:

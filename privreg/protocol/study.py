@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 from . import codes, lattice, trees
@@ -17,7 +16,7 @@ from .lattice import Mu
 from .trees import Column
 from .wire import KEY, LONGEST, VERSION, MessageError, Record, base, dumps, key_id, loads, must_show, text_of
 
-__all__ = ["FAMILIES", "MEASURES", "ROLES", "Cell", "Held", "PublicPlan", "Role", "mu_of", "plan_payload", "read_plan"]
+__all__ = ["FAMILIES", "MEASURES", "ROLES", "Cell", "Held", "PublicPlan", "Role", "plan_payload", "read_plan"]
 
 FAMILIES: Final = {
     "huber": codes.HUBER,
@@ -482,22 +481,3 @@ def _plan_object(plan: PublicPlan) -> dict[str, Any]:
         **texts,
         **clamping,
     }
-
-
-def mu_of(value: float) -> Mu:
-    """A budget μ as a fraction of small integers, never more than its decimal digits say.
-
-    Raises
-    ------
-    MessageError
-
-    Examples
-    --------
-    >>> mu_of(1.0), mu_of(0.1), mu_of(0.8)
-    (Mu(p=1, q=1), Mu(p=1, q=10), Mu(p=4, q=5))
-    """
-    if not 1e-5 <= value <= 10.0:
-        raise MessageError("mu of a study in the field must lie between 0.00001 and 10.")
-    exact = Fraction(repr(float(value)))
-    near = exact if exact.denominator <= 10**6 else Fraction(int(exact * 10**6), 10**6)
-    return Mu(near.numerator, near.denominator)

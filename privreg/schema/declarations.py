@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from privreg.errors import SchemaError, nearest, real, shown
 from privreg.schema.dates import EPOCH_TEXT, day_of, iso
-from privreg.schema.files import PARTS, checked_path, document, write
+from privreg.schema.files import PARTS, checked_path, document, numbers_of, pairs, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -342,9 +342,9 @@ class Schema:
             for name, value in columns.items():
                 if value is None or value == []:
                     raise SchemaError(f"{kind}[{name!r}] is empty; fill it in, or leave the column out.")
-        numbers = {kind: {k: _numbers(v) for k, v in parts[kind].items()} for kind in ("bounds", "moments")}
+        numbers = {kind: {k: numbers_of(v) for k, v in parts[kind].items()} for kind in ("bounds", "moments")}
         return cls.declare(
-            numbers["bounds"], parts["levels"], {**numbers["moments"], **dict(_pairs(doc.get("correlations")))}
+            numbers["bounds"], parts["levels"], {**numbers["moments"], **dict(pairs(doc.get("correlations")))}
         )
 
     def to_file(self, path: str | Path) -> None:
@@ -472,33 +472,3 @@ class Schema:
 
 def _out(x: float | str) -> float | str:
     return x if isinstance(x, str) or math.isfinite(x) else str(x)
-
-
-def _pairs(given: Any) -> Iterator[tuple[tuple[str, str], Any]]:
-    """Correlations, written as a list of [column, column, correlation]."""
-    if given is None:
-        return
-    wrong = SchemaError("correlations must be a list of [column, column, correlation], such as [x1, x2, 0.9].")
-    if not isinstance(given, list):
-        raise wrong
-    seen = set()
-    for entry in given:
-        if not isinstance(entry, list) or len(entry) != 3 or not all(isinstance(c, str) for c in entry[:2]):
-            raise wrong
-        a, b, rho = entry
-        if frozenset((a, b)) in seen:
-            raise SchemaError(f"correlations has {a!r} and {b!r} twice; keep one.")
-        seen.add(frozenset((a, b)))
-        yield (a, b), rho
-
-
-def _numbers(value: Any) -> Any:
-    """Pairs whose numbers may be texts: JSON knows no infinity, and YAML takes 1e5 for a text."""
-    return [_number(v) for v in value] if isinstance(value, list) else value
-
-
-def _number(value: Any) -> Any:
-    try:
-        return float(value) if isinstance(value, str) else value
-    except ValueError:
-        return value

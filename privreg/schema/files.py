@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -122,6 +123,36 @@ def _check_level(yaml: Any, name: str, level: Any) -> None:
         f"line {level.start_mark.line + 1}: levels[{name!r}] has the unquoted level {shown(level.value)}, which YAML "
         f'takes for something else than this text; quote it, "{level.value}", or write true, false, or a plain number.'
     )
+
+
+def pairs(given: Any) -> Iterator[tuple[tuple[str, str], Any]]:
+    """Yield correlations, written as a list of [column, column, correlation]."""
+    if given is None:
+        return
+    wrong = SchemaError("correlations must be a list of [column, column, correlation], such as [x1, x2, 0.9].")
+    if not isinstance(given, list):
+        raise wrong
+    seen = set()
+    for entry in given:
+        if not isinstance(entry, list) or len(entry) != 3 or not all(isinstance(c, str) for c in entry[:2]):
+            raise wrong
+        a, b, rho = entry
+        if frozenset((a, b)) in seen:
+            raise SchemaError(f"correlations has {a!r} and {b!r} twice; keep one.")
+        seen.add(frozenset((a, b)))
+        yield (a, b), rho
+
+
+def numbers_of(value: Any) -> Any:
+    """Pairs whose numbers may be texts: JSON knows no infinity, and YAML takes 1e5 for a text."""
+    return [_number(v) for v in value] if isinstance(value, list) else value
+
+
+def _number(value: Any) -> Any:
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
 
 
 # --- writing ---------------------------------------------------------------------------------------------

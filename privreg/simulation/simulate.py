@@ -27,7 +27,7 @@ from privreg.protocol.rounds import Reports
 from privreg.simulation.devices import Block
 from privreg.simulation.fit_plan import FitPlan
 from privreg.simulation.rounds import RoundsRun
-from privreg.simulation.streaming.stream import begin
+from privreg.simulation.streaming.begin import begin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -44,6 +44,8 @@ URL = "https://study.example.org/v1/studies/sleep"
 KEY = wire.base(public(ROOT))
 GOOD = {"age": 41, "bmi": 24.5, "shift": "night", "hours": 7}
 
+YEAR = "This would be study 1 this year. Who sees the reports to all of them"
+
 
 class Server:
     """A study's server that keeps what it gets."""
@@ -265,7 +267,7 @@ def test_the_studys_text_is_seen_to_be_its_own_and_the_guarantee_comes_last(memo
     assert not any(part in ours for part in ("mu = 0.", "Thanks", "nobody learns", "xxx", "\u7d05"))
     guarantee, count = ours.split("\n")[-2:]
     assert guarantee.startswith("The guarantee is mu = 1. ")
-    assert count.startswith("This would be study 1 this year; together 1-GDP")
+    assert count == f"{YEAR} guesses right at most 69 times of 100."
 
 
 def test_the_studys_text_is_quoted_among_the_devices_words(memory):
@@ -656,11 +658,12 @@ def asked(memory, k, limits=None, clock=NOON, **more):
 
 def test_all_studies_share_a_budget_whatever_their_keys_and_groups(memory):
     for k in range(4):
-        assert f"study {k + 1} this year; together {math.sqrt(k + 1):.4g}-GDP" in asked(memory, k)
+        assert f"study {k + 1} this year. " in (said := asked(memory, k))
+        assert f"guesses right at most {100 * guess(math.sqrt(k + 1)):.0f} times" in said
     for limits in (None, Limits(yearly=Fraction(10))):
-        with pytest.raises(RefusedError, match=r"study 5 of a year's, 2\.236-GDP together, more than the 2 that"):
+        with pytest.raises(RefusedError, match=r"year's, which cost mu = 2\.236 together, more than the 2 that"):
             asked(memory, 4, limits)
-    assert "study 5 this year; together 2.236-GDP" in asked(memory, 4, Limits(total=Fraction(3)))
+    assert f"at most {100 * guess(math.sqrt(5)):.0f} times" in asked(memory, 4, Limits(total=Fraction(3)))
 
 
 @pytest.mark.parametrize("claimed", [0, NOON - 3000 * DAY, NOON + 3000 * DAY])

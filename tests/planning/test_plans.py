@@ -26,7 +26,7 @@ from privreg.planning.plan import least
 from privreg.planning.precision import ASKED
 from privreg.planning.rehearsal import enough_in_main
 from privreg.planning.study_plan import StudyPlan
-from privreg.simulation.streaming.stream import begin
+from privreg.simulation.streaming.begin import begin
 
 INSURED = {
     "bounds": {"age": (18, 65), "bmi": (18, 50), "charges": (0, 35_000)},

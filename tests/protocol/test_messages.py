@@ -403,17 +403,17 @@ def test_operations_have_the_arguments_they_need(tree, fine):
 @settings(max_examples=200)
 @given(st.floats(1e-5, 10.0))
 def test_a_budget_as_a_fraction_is_no_larger(mu):
-    p, q = study.mu_of(mu)
+    p, q = lattice.mu_of(mu)
     assert q <= 10**6
     assert p / q <= mu * (1 + 1e-15)
     assert p / q >= mu - 1e-6
 
 
 def test_budgets_of_a_field_study_have_limits():
-    assert study.mu_of(0.8) == Mu(4, 5)
+    assert lattice.mu_of(0.8) == Mu(4, 5)
     for mu in (0.0, -1.0, math.nan, math.inf, 11.0):
         with pytest.raises(MessageError):
-            study.mu_of(mu)
+            lattice.mu_of(mu)
 
 
 def test_keys_of_tests_are_no_keys_of_each_other():

@@ -287,7 +287,7 @@ def test_all_studies_share_a_budget_whatever_their_keys_and_groups(device):
     one, link = apart(device, 4)
     for limits in ({}, {"yearly": [10, 1]}):
         said = device.refuses(
-            "study 5 of a year's, 2.236-GDP together, more than the 2 that", one, limits=limits, **link
+            "study 5 of a year's, which cost mu = 2.236 together, more than the 2 that", one, limits=limits, **link
         )
         assert said["log"] == ["get plan"]
     assert device(one, limits={"total": [3, 1]}, **link)["out"] is True

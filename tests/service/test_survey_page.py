@@ -411,8 +411,8 @@ def test_the_years_studies_are_counted(browser, survey, earlier):
         one.page.evaluate(EARLIER, earlier)
         said = one.open(invited[0]).page.locator("[aria-labelledby=privacy]").inner_text()
         together = math.sqrt(earlier + 1)  # each of μ = 1, as this one
-        assert f"study {earlier + 1} that this browser answers this year; together {together:.4g}\u2011GDP" in said
-        assert f"at most {100 * guess(together):.0f} guesses of 100" in said
+        assert f"study {earlier + 1} that this browser answers this year. Who sees the reports to all of them" in said
+        assert f"guesses right at most {100 * guess(together):.0f} times of 100" in said
         assert f"at most {100 * guess(1):.0f} times of 100" in said
 
 

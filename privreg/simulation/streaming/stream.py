@@ -25,9 +25,7 @@ from privreg.errors import (
 )
 from privreg.files import archive
 from privreg.formula.spec import ModelSpec
-from privreg.options.table import check
 from privreg.options.threads import one_thread
-from privreg.options.values import read_start
 from privreg.privacy.ledger import Charge, Release
 from privreg.privacy.noise import Key, derived_key, fresh_key, seeded_key
 from privreg.protocol.schedule import ENDLESS
@@ -37,10 +35,9 @@ from privreg.simulation.plan import plan_of
 from privreg.simulation.reporting.outcome import report_of_rounds
 from privreg.simulation.reporting.statements import statement, title
 from privreg.simulation.rounds import RoundsRun
-from privreg.simulation.settings import FitOptions, Settings
+from privreg.simulation.settings import Settings
 from privreg.simulation.streaming.encoding import Encoder, Rows
 from privreg.simulation.streaming.storage import document_of, plan_told, refuse_unstorable
-from privreg.simulation.tuning import resolve_tuning
 from privreg.simulation.workers.crew import Crew, Task
 
 if TYPE_CHECKING:
@@ -492,41 +489,3 @@ class Stream:
 
     def __repr__(self) -> str:
         return f"<privreg stream: {self._spec.formula!r}, {self.nobs:,} records so far, {self._spec.budget}>"
-
-
-def begin(
-    spec: ModelSpec, asked: FitOptions, start_params: Any, seed: Any, rows: int | None, start: Any = None
-) -> Stream:
-    """A stream that waits for its first rows.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    asked : FitOptions
-    start_params : array_like, mapping or None
-        A public first guess, user's units.
-    seed : int or None
-        For simulation only.
-    rows : int or None
-        Records expected, if known.
-    start : list of float, optional
-        The first guess of a saved stream, internal units, in place of the user's.
-
-    Raises
-    ------
-    OptionError, InferenceError
-        If an option is out of range, or a method can't do what is asked.
-    """
-    seed = check("local.fit", "seed", seed)
-    settings = resolve_tuning(asked, spec, rows)
-    options = asked.plain([m.name for m in settings.methods]) | {"rows": rows}
-    if start is not None:
-        inside = np.array(start, dtype=np.float64)
-        if inside.shape != (len(spec.coefficients),) or not np.isfinite(inside).all():
-            raise ValueError("a first guess of another model")
-        return Stream(spec, settings, options, seed=seed, start=inside)
-    given = read_start(start_params, spec.coefficients)
-    if given is not None:
-        blocks = given.reshape(-1, len(spec.design.names))
-        given = np.concatenate([spec.units.params_inside(block) for block in blocks])
-    return Stream(spec, settings, options, seed=seed, start=given)

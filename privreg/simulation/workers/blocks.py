@@ -22,7 +22,7 @@ from privreg.errors import DataError, OptionError
 from privreg.privacy.noise import Key, derived_key
 from privreg.simulation.reporting.findings import before_role
 from privreg.simulation.rounds import MOST, PIECE, STEP, RoundsRun, Sent
-from privreg.simulation.streaming.stream import begin
+from privreg.simulation.streaming.begin import begin
 from privreg.simulation.workers.tasks import Each, Part, Span, Work, quiet
 
 if TYPE_CHECKING:

@@ -138,7 +138,7 @@ export class Session {
     this.year ??= [...await memory.year(Math.floor(this.given.clock())), plan.mu];
     if (!within(this.year, [limits.total])) {
       const together = Number(this.together.toPrecision(4)), cap = limits.total[0] / limits.total[1];
-      throw new RefusedError(`it would be study ${this.year.length} of a year's, ${together}-GDP together, more than the ${cap} `
+      throw new RefusedError(`it would be study ${this.year.length} of a year's, which cost mu = ${together} together, more than the ${cap} `
         + "that this device allows; answer it when a year has passed.");
     }
     if (await memory.used(base(this.token.id))) {

@@ -1,0 +1,52 @@
+"""A stream that waits for its first rows, made of a model and what is asked of a fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from privreg.formula.spec import ModelSpec
+from privreg.options.table import check
+from privreg.options.values import read_start
+from privreg.simulation.settings import FitOptions
+from privreg.simulation.streaming.stream import Stream
+from privreg.simulation.tuning import resolve_tuning
+
+
+def begin(
+    spec: ModelSpec, asked: FitOptions, start_params: Any, seed: Any, rows: int | None, start: Any = None
+) -> Stream:
+    """A stream that waits for its first rows.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    asked : FitOptions
+    start_params : array_like, mapping or None
+        A public first guess, user's units.
+    seed : int or None
+        For simulation only.
+    rows : int or None
+        Records expected, if known.
+    start : list of float, optional
+        The first guess of a saved stream, internal units, in place of the user's.
+
+    Raises
+    ------
+    OptionError, InferenceError
+        If an option is out of range, or a method can't do what is asked.
+    """
+    seed = check("local.fit", "seed", seed)
+    settings = resolve_tuning(asked, spec, rows)
+    options = asked.plain([m.name for m in settings.methods]) | {"rows": rows}
+    if start is not None:
+        inside = np.array(start, dtype=np.float64)
+        if inside.shape != (len(spec.coefficients),) or not np.isfinite(inside).all():
+            raise ValueError("a first guess of another model")
+        return Stream(spec, settings, options, seed=seed, start=inside)
+    given = read_start(start_params, spec.coefficients)
+    if given is not None:
+        blocks = given.reshape(-1, len(spec.design.names))
+        given = np.concatenate([spec.units.params_inside(block) for block in blocks])
+    return Stream(spec, settings, options, seed=seed, start=given)
