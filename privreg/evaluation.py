@@ -195,7 +195,7 @@ def plot_calibration(results: EstimatedResults, public_test: Any, groups: int = 
     Returns
     -------
     Axes
-        Whiskers are 95% intervals of the observed means. Levels of a multinomial response are told apart by a legend.
+        Whiskers are 95% intervals of the observed means. Levels of a multinomial response have a legend.
 
     Raises
     ------

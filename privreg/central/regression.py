@@ -301,8 +301,8 @@ class Regression:
             None for losses with bounded gradients, 5 for QHinge, 2 for QNorm.
         lanes : int, optional
             Disjoint random parts of the records, each fitted with what curvature leaves of the budget (some 3%, of all
-            records, so as to see which coefficients the records determine); their mean is the estimate and how far they
-            lie apart gives the intervals. 8 by default, 1 with fewer than 4,000 records. One lane is the most precise
+            records, so as to see which coefficients the records determine); their mean is the estimate and their
+            differences give the intervals. 8 by default, 1 with fewer than 4,000 records. One lane is the most precise
             and has no standard errors.
         average : float
             Share of the iterates, the last ones, that are averaged; 1 is the published average of all.

@@ -163,7 +163,7 @@ class FederatedResults(Results):
 
 
 def make_results(plan: Plan, state: State, statement: PrivacyStatement) -> FederatedResults:
-    """Results of the models that a server sent and ended with, internal units, and of what reports told beside."""
+    """Results of the models that a server sent and ended with, internal units, and how many records were usable."""
     models, unusable = np.array(state.path), _unusable(plan, state)
     found = (*_of_records(unusable), *([STILL_MOVING] if _still_moving(plan, models) else []))
     title = _title(plan) + ((("Unusable", f"{unusable} of a silo's records"),) if unusable.sure else ())

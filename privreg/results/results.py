@@ -230,7 +230,7 @@ class PrivateResults(EstimatedResults):
         title : str, optional
             Above the figure, or in place of the term's name on one Axes of yours.
         ax : Axes or sequence of Axes, optional
-            Where to draw. One Axes holds all terms, told apart by a legend; a sequence holds one term each. Without
+            Where to draw. One Axes holds all terms, with a legend; a sequence holds one term each. Without
             it a figure is made, with one panel a term, since coefficients rarely share a scale. Two or three levels of
             a multinomial response stand side by side, the panels of a term on one scale.
 

@@ -483,6 +483,20 @@ def test_long_words_of_any_direction_stay_in_their_boxes(browser, tmp_path, widt
         fine()
 
 
+def test_a_response_of_0_and_1_is_a_choice_of_two(browser, tmp_path):
+    folk = pd.DataFrame({"age": [30.0] * 20, "rested": [1.0] * 20})
+    more = {"formula": "rested ~ age", "family": "logistic", "bounds": {"age": [18, 90], "rested": [0, 1]}}
+    asks = {"questions": {"age": "How old are you?", "rested": "Are you rested?"}}
+    with visiting(browser, worlds.World(tmp_path, n=20, folk=folk, **more, **asks)) as (one, invited):
+        page = one.open(invited[0]).page
+        page.get_by_label("How old are you?").fill("34")
+        choices = page.get_by_role("radio")
+        assert [choices.nth(k).locator("..").inner_text() for k in range(3)] == ["0", "1", "No answer"]
+        page.get_by_role("radio", name="1", exact=True).check()
+        assert "1" in one.make().page.locator("dl, table").first.inner_text()
+        one.send().receipt()
+
+
 def flaws(page):
     """What axe finds against WCAG 2.2 AA and its own best practice."""
     if find_spec("axe_playwright_python") is None:

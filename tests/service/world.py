@@ -19,7 +19,7 @@ from privreg.protocol.messages import Token
 from privreg.service.course import Course
 from privreg.service.store import Arrived, Store
 from privreg.service.tokens import Issuer
-from privreg.simulation.streaming.stream import begin
+from privreg.simulation.streaming.begin import begin
 from tests.studies import DAY, NOON, ROOT, SERVER, public
 
 SECRET = bytes(range(32))

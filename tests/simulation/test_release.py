@@ -11,7 +11,7 @@ from privreg.errors import InferenceError
 from privreg.inference.sandwich import central_sandwich
 from privreg.privacy.ledger import Release
 from privreg.simulation.settings import FitOptions
-from privreg.simulation.streaming.stream import begin
+from privreg.simulation.streaming.begin import begin
 from tests.helpers import array_model, people
 
 

@@ -18,7 +18,7 @@ from privreg.files.optional import need
 from privreg.options.progress import progress_bar
 from privreg.options.table import check
 from privreg.privacy.ledger import LEDGER
-from privreg.simulation.streaming.stream import begin
+from privreg.simulation.streaming.begin import begin
 from privreg.simulation.workers.blocks import blocks_of, fit_blocks
 from privreg.simulation.workers.tasks import Span
 

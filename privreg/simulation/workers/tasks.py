@@ -20,7 +20,7 @@ from privreg.data.sources.source import Wanted
 from privreg.errors import DataError, PrivregError
 from privreg.formula.spec import ModelSpec
 from privreg.privacy.noise import Key
-from privreg.simulation.streaming.stream import begin
+from privreg.simulation.streaming.begin import begin
 
 if TYPE_CHECKING:
     from privreg.arrays import Ints

@@ -111,6 +111,15 @@ function question(column, i, needed) {
   return { box, field: { column, input: inputs[0].input, flaw, text, value: () => column.levels[chosen()] } };
 }
 
+const CLASSES = new Set(["logistic", "balanced", "hinge", "smoothed_hinge"]);
+
+/** A column as it is asked for: a response of which all but 0 and 1 is missing has these for its choices.
+ * @param {Session["plan"]} plan @param {Column} column @returns {Column} */
+function choices({ family, response: { tree: [what, , kept] } }, column) {
+  const two = CLASSES.has(family) && !column.levels.length && what === "where" && kept[0] === "col" && kept[1] === column.name;
+  return two ? { ...column, levels: ["0", "1"] } : column;
+}
+
 /** An answer as it was given, and what it counts as. @param {Field} field */
 function counting({ column, text, value }) {
   const counted = column.levels.length ? null : read(column, value());
@@ -124,7 +133,7 @@ function ask(session) {
     guess: Math.round(guesses(mu)), mu: Number(mu.toPrecision(4)), studies: session.year?.length ?? 1,
     all: Math.round(guesses(session.together)),
   };
-  const asked = used(plan).map((column, i) => question(column, i, needed)), fields = asked.map((one) => one.field);
+  const asked = used(plan).map((column, i) => question(choices(plan, column), i, needed)), fields = asked.map((one) => one.field);
   const consent = /** @type {HTMLInputElement} */ (h("input", { type: "checkbox", id: "consent", autocomplete: "off", "aria-describedby": "consent-flaw" }));
   const flaw = h("span", { class: "flaw", id: "consent-flaw" }), alert = h("div", { class: "alert", role: "alert" });
   const status = h("p", { role: "status", class: "soft" }, say("nothingYet"));
