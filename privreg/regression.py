@@ -12,14 +12,13 @@ from privreg.data.sources.open import Source
 from privreg.errors import DataError, InferenceError, OptionError, UnsupportedArgumentError
 from privreg.formula.covariates import public_rows
 from privreg.formula.describe import array_spec, formula_spec, scopes_of
-from privreg.formula.spec import ModelSpec
+from privreg.formula.spec import Described, ModelSpec
 from privreg.options.progress import progress_bar
 from privreg.options.table import accepted, check
 from privreg.options.unknown import refuse_positional, refuse_unknown
 from privreg.options.values import read_threads
 from privreg.privacy.ledger import LEDGER, UNSET
 from privreg.results.results import PrivateResults
-from privreg.schema.declarations import Schema
 from privreg.simulation.fit_plan import FitPlan, plan_fit
 from privreg.simulation.settings import FitOptions
 from privreg.simulation.streaming.begin import begin
@@ -29,12 +28,12 @@ from privreg.simulation.tuning import warn_of_steps
 from privreg.unavailable import not_fitted
 
 if TYPE_CHECKING:
-    from privreg.families.family import Family
+    pass
 
 __all__ = ["PrivateOnlineRegression"]
 
 
-class PrivateOnlineRegression:
+class PrivateOnlineRegression(Described):
     """Regression with inference under local differential privacy, in one pass over the people.
 
     Parameters
@@ -280,32 +279,6 @@ class PrivateOnlineRegression:
         self._spec, self._source = spec, source
 
     # --- public facts ----------------------------------------------------------------------------------
-
-    @property
-    def formula(self) -> str:
-        """The formula."""
-        return self._spec.formula
-
-    @property
-    def family(self) -> Family:
-        """The family."""
-        return self._spec.family
-
-    @property
-    def exog_names(self) -> list[str]:
-        """Names of the design's columns."""
-        return list(self._spec.design.names)
-
-    @property
-    def endog_names(self) -> str:
-        """Name of the response."""
-        return str(self._spec.design.endog_name)
-
-    @property
-    def schema(self) -> Schema:
-        """What was declared public."""
-        schema: Schema = self._spec.design.schema
-        return schema
 
     def __repr__(self) -> str:
         return f"<PrivateOnlineRegression: {self.formula!r}, {self.family!r}, {self._spec.budget}>"

@@ -719,8 +719,8 @@ MUTANTS = (
     Mutant(
         "decimal commas are read by columns",
         "privreg/data/sources/csv.py",
-        "    text |= commas  #",
-        "    commas &= text  #",
+        "    text |= commas | dates  #",
+        "    text |= dates  #",
         ("tests/laws/test_cells.py::test_a_decimal_comma_is_read_in_each_cell_alone",),
     ),
     Mutant(

@@ -21,7 +21,7 @@ from privreg.errors import DataError, OptionError, PrivregWarning, SchemaError, 
 from privreg.families.family import check_response
 from privreg.formula.arrays import array_design, check_array_levels, read_arrays
 from privreg.formula.describe import read_design, scopes_of
-from privreg.formula.spec import ModelSpec
+from privreg.formula.spec import Described, ModelSpec
 from privreg.formula.units import public_units
 from privreg.options.progress import progress_bar
 from privreg.options.table import accepted, check
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from privreg.families.family import Family
 
 
-class Regression:
+class Regression(Described):
     """Regression by a trusted curator, who sees all rows and releases coefficients with noise.
 
     Parameters
@@ -210,32 +210,6 @@ class Regression:
         self._spec, self._loss, self._source = ModelSpec(design, units, family, budget, people=people), loss, source
 
     # --- public facts ----------------------------------------------------------------------------------
-
-    @property
-    def formula(self) -> str:
-        """The formula."""
-        return self._spec.formula
-
-    @property
-    def family(self) -> Family:
-        """The family."""
-        return self._spec.family
-
-    @property
-    def exog_names(self) -> list[str]:
-        """Names of the coefficients."""
-        return list(self._spec.coefficients)
-
-    @property
-    def endog_name(self) -> str:
-        """Name of the response."""
-        return str(self._spec.design.endog_name)
-
-    @property
-    def schema(self) -> Schema:
-        """What is declared public."""
-        declared: Schema = self._spec.design.schema
-        return declared
 
     def __repr__(self) -> str:
         b = self._spec.budget

@@ -17,7 +17,7 @@ from privreg.federated.results import FederatedResults, make_results
 from privreg.federated.statement import make_statement
 from privreg.formula.arrays import array_design, check_array_levels, read_arrays
 from privreg.formula.describe import read_design, scopes_of
-from privreg.formula.spec import ModelSpec
+from privreg.formula.spec import Described, ModelSpec
 from privreg.options.progress import progress_bar
 from privreg.options.table import accepted, check
 from privreg.options.unknown import refuse_unknown
@@ -28,7 +28,7 @@ from privreg.schema.declarations import Schema
 from privreg.unavailable import not_fitted
 
 
-class FederatedRegression:
+class FederatedRegression(Described):
     """Regression over silos that share nothing but randomised updates: federated averaging under local privacy.
 
     The unit of protection is **one silo's whole contribution** (client level), not one record. In each round every
@@ -266,19 +266,8 @@ class FederatedRegression:
         return self._plan
 
     @property
-    def formula(self) -> str:
-        """The formula."""
-        return self._plan.spec.formula
-
-    @property
-    def exog_names(self) -> list[str]:
-        """Names of the design's columns."""
-        return list(self._plan.spec.design.names)
-
-    @property
-    def endog_names(self) -> str:
-        """Name of the response."""
-        return str(self._plan.spec.design.endog_name)
+    def _spec(self) -> ModelSpec:
+        return self._plan.spec
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_plan": self._plan, "_sources": None}

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from privreg.data.sources.open import Source
     from privreg.formula.units import Units
     from privreg.privacy.mechanisms import Mechanism
+    from privreg.schema.declarations import Schema
 
 UNUSABLE: Final = {
     "noise": "records with a value missing, unreadable or not declared, or a term not finite; they {}",
@@ -293,3 +294,35 @@ def one_number(private: str, blocks: int, alone: bool) -> bool:
             "first; use private='record', or Logistic() for each level."
         )
     return blocks == 1 and (private == "response" or alone)
+
+
+class Described:
+    """What is public about a model of any product, by the names that statsmodels has for it."""
+
+    _spec: ModelSpec
+
+    @property
+    def formula(self) -> str:
+        """The formula."""
+        return self._spec.formula
+
+    @property
+    def family(self) -> Family:
+        """The family."""
+        return self._spec.family
+
+    @property
+    def exog_names(self) -> list[str]:
+        """Names of the design's columns."""
+        return list(self._spec.design.names)
+
+    @property
+    def endog_names(self) -> str:
+        """Name of the response."""
+        return str(self._spec.design.endog_name)
+
+    @property
+    def schema(self) -> Schema:
+        """What was declared public."""
+        schema: Schema = self._spec.design.schema
+        return schema
