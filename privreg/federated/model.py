@@ -266,7 +266,7 @@ class FederatedRegression(Described):
         return self._plan
 
     @property
-    def _spec(self) -> ModelSpec:
+    def _spec(self) -> ModelSpec:  # type: ignore[override]
         return self._plan.spec
 
     def __getstate__(self) -> dict[str, Any]:
