@@ -1,9 +1,9 @@
 """Every check of the project by one command: ``python -m tests [--fast] [pytest arguments]``.
 
 Runs the linter, the formatter's check, the type checker, the import contracts and then pytest. All of them
-run even if one fails; the exit status is the first that wasn't zero. Left out are Monte Carlo (``-m
-statistical`` runs it), further cases of what other cases test (``-m thorough``) and tests in a browser (``-m
-browser``); ``--fast`` leaves out the slow tests too.
+run even if one fails; the exit status is the first that wasn't zero. The type checker runs beside the others, and what
+it says comes last. Left out are Monte Carlo (``-m statistical`` runs it), further cases of what other cases test (``-m
+thorough``) and tests in a browser (``-m browser``); ``--fast`` leaves out the slow tests too.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from tests import compiled
 from tests.compiled import ROOT
@@ -19,9 +22,10 @@ PYTHON = sys.executable
 CHECKS = {
     "ruff check": [PYTHON, "-m", "ruff", "check", "."],
     "ruff format": [PYTHON, "-m", "ruff", "format", "--check", "."],
-    "mypy": [PYTHON, "-m", "mypy"],
     "lint-imports": [PYTHON, "-c", "from importlinter.cli import lint_imports_command as main; main()"],
 }
+TYPES = [PYTHON, "-m", "mypy"]
+"""Long, and in one process: runs while the others do."""
 
 
 def run(name: str, command: list[str]) -> int:
@@ -30,8 +34,28 @@ def run(name: str, command: list[str]) -> int:
     return subprocess.run(command, cwd=ROOT, check=False).returncode
 
 
+@contextmanager
+def beside(name: str, command: list[str]) -> Iterator[Callable[[], int]]:
+    """Run a check in the background; what is yielded waits for it, prints what it said and returns its exit status."""
+    with (
+        tempfile.TemporaryFile() as said,
+        subprocess.Popen(command, cwd=ROOT, stdout=said, stderr=subprocess.STDOUT) as process,
+    ):
+
+        def result() -> int:
+            process.wait()
+            said.seek(0)
+            print(f"== {name}\n{said.read().decode('utf-8', 'replace')}", end="", flush=True)
+            return process.returncode
+
+        try:
+            yield result
+        finally:
+            process.kill()  # if it was not waited for
+
+
 def main(arguments: list[str]) -> int:
-    """Run every check; pytest is last, so that its closing line ends the output."""
+    """Run every check; the last line names those that failed."""
     fast = "--fast" in arguments
     rest = [argument for argument in arguments if argument != "--fast"]
     marks = "not statistical and not browser and not thorough" + (" and not slow" if fast else "")
@@ -39,13 +63,14 @@ def main(arguments: list[str]) -> int:
     os.environ.setdefault("NUMBA_CACHE_DIR", str(compiled.folder()))
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # the processes that tests start needn't compile all anew
     compiling = compiled.start()  # meanwhile
-    statuses = {name: run(name, command) for name, command in CHECKS.items()}
+    with beside("mypy", TYPES) as types:
+        statuses = {name: run(name, command) for name, command in CHECKS.items()}
+        if compiling is not None:
+            compiling.wait()
+        statuses["pytest"] = run("pytest", pytest)
+        statuses["mypy"] = types()
     failed = [name for name, status in statuses.items() if status]
-    if failed:
-        print(f"== failed so far: {', '.join(failed)} (see above)", flush=True)
-    if compiling is not None:
-        compiling.wait()
-    statuses["pytest"] = run("pytest", pytest)
+    print(f"== failed: {', '.join(failed)} (see above)" if failed else "== all passed", flush=True)
     return next((status for status in statuses.values() if status), 0)
 
 

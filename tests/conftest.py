@@ -51,8 +51,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 case.add_marker("thorough")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What collection makes lives until the end: the garbage collector needn't go through it again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_collection_finish() -> None:
-    """What collection has made lives until the end: the garbage collector needn't go through it again and again."""
+    """Nor later on."""
     gc.collect()
     gc.freeze()
 
@@ -156,6 +166,14 @@ def few_rounds() -> Iterator[None]:
         m.setattr("privreg.simulation.plan.schedule", fewer)
         m.setattr("privreg.planning.precision.PAIRS", 1)
         yield
+
+
+@pytest.fixture
+def usual_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many rounds as users get, for one test among others with few."""
+    from privreg.protocol.schedule import schedule
+
+    monkeypatch.setattr("privreg.simulation.plan.schedule", schedule)
 
 
 @cache

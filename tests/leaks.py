@@ -97,15 +97,19 @@ def streamed(seed=1, wild=True, way="default", people=N, mu=1):
     return started(way, mu).update(rows(seed, wild).head(people))
 
 
+STEP = 3
+"""People at a time; the smallest rounds have some times as many."""
+
+
 @cache
 def places(way="default"):
     """How many people bring a stream into the middle of a round of each role; at last all of them."""
     if way == "published":
         return {"published": N}
     stream, data, at = started(way), rows(), {}
-    for i in range(N):
+    for i in range(0, N, STEP):
         at.setdefault((stream._run.progress.state.role, len(stream._run.progress.held)), []).append(i)
-        stream.update(data.iloc[i : i + 1])
+        stream.update(data.iloc[i : i + STEP])
     # of several rounds of a role the last
     return {role: people[len(people) // 2] for (role, _), people in at.items()} | {"end": N}
 
@@ -113,33 +117,39 @@ def places(way="default"):
 # --- the searches --------------------------------------------------------------------------------------
 
 
-def reach(thing, seen=None):
+SKIPPED = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, Raw)
+
+
+def reach(thing):
     """Texts, bytes and numbers that can be reached from an object by any chain of attributes and items."""
-    seen = {} if seen is None else seen
-    skipped = type | types.ModuleType | types.FunctionType | types.BuiltinFunctionType | Raw
-    if id(thing) in seen or isinstance(thing, skipped):
-        return
-    seen[id(thing)] = thing
-    if isinstance(thing, str | bytes | int | float | np.generic):
-        yield thing
-    elif isinstance(thing, np.ndarray):
-        if thing.dtype.kind in "biuf":
-            yield from thing.ravel().tolist()
+    seen, todo = {}, [thing]
+    while todo:
+        thing = todo.pop()
+        if id(thing) in seen or isinstance(thing, SKIPPED):
+            continue
+        seen[id(thing)] = thing
+        if isinstance(thing, (str, bytes, int, float, np.generic)):
+            yield thing
+        elif isinstance(thing, np.ndarray):
+            if thing.dtype.kind in "biuf":
+                yield from thing.ravel().tolist()
+            else:
+                todo += thing.ravel().tolist()
+        elif isinstance(thing, (pd.DataFrame, pd.Series, pd.Index)):
+            todo += [thing.to_numpy(), *getattr(thing, "axes", [])[:2], getattr(thing, "name", None)]
+        elif isinstance(thing, Mapping):
+            todo += [part for pair in thing.items() for part in pair]
+        elif isinstance(thing, (list, tuple, set, frozenset)):
+            todo += thing
         else:
-            yield from (v for item in thing.ravel().tolist() for v in reach(item, seen))
-    elif isinstance(thing, pd.DataFrame | pd.Series | pd.Index):
-        parts = [thing.to_numpy(), *getattr(thing, "axes", [])[:2], getattr(thing, "name", None)]
-        yield from (v for part in parts for v in reach(part, seen))
-    elif isinstance(thing, Mapping):
-        yield from (v for pair in thing.items() for part in pair for v in reach(part, seen))
-    elif isinstance(thing, list | tuple | set | frozenset):
-        yield from (v for item in thing for v in reach(item, seen))
-    else:
-        inside = dict(getattr(thing, "__dict__", {}))
-        for name in {s for c in type(thing).__mro__ for s in np.atleast_1d(getattr(c, "__slots__", ()))}:
-            if hasattr(thing, name) and name not in {"__dict__", "__weakref__"}:
-                inside[name] = getattr(thing, name)
-        yield from reach(inside, seen)
+            held = {name: getattr(thing, name) for name in slots(type(thing)) if hasattr(thing, name)}
+            todo.append({**getattr(thing, "__dict__", {}), **held})
+
+
+@cache
+def slots(kind):
+    """Names of attributes that objects of a class have beside those in their dictionary."""
+    return {s for c in kind.__mro__ for s in np.atleast_1d(getattr(c, "__slots__", ()))} - {"__dict__", "__weakref__"}
 
 
 def leaves(thing, path="", seen=None):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import gc
 import importlib
 import io
 import re
@@ -30,12 +31,16 @@ FOREIGN = {
 }  # R's, patterns, beginnings, nginx's
 MAP = ROOT / "CONTRIBUTING.md"  # Its paths are those within privreg
 MADE = ("docs/_build/",)  # by commands, not kept
+NAMED = frozenset({"id", "attr", "name", "arg", "asname", "module"})  # Fields of nodes that hold a name
 
 PATH = re.compile(rf"(?<![\w./:-])(?:{'|'.join(FOLDERS)})/[\w./*{{}},-]*[\w/*}}](?:::\w+)?")
 ROLE = re.compile(r":(?:func|class|mod|meth|attr|data|exc|obj):`~?([\w.]+)`")
 DOTTED = re.compile(r"(?<![\w./@-])(?:privreg|(?<=-m )tests|benchmarks|docs)(?:\.[A-Za-z_]\w*)+(?![\w/-])")
 QUOTED = re.compile(r"(?<![`:\w])`{1,2}([A-Za-z_][\w.]*)(?:\([^`]*\))?`{1,2}(?!`)")
 SHORT = re.compile(r"`([\w/]+\.(?:py|js))`")
+COMMENT = re.compile(rf"#.*(?:`|{PATH.pattern}|{DOTTED.pattern})")
+"""Where a comment may cite something."""
+WORD = re.compile(r"\w+")
 FILE = re.compile(r"\.(?:py|md|toml|yml|csv|json|db|plan|key|privreg|html|parquet|analyst|pkl)$")
 
 
@@ -49,8 +54,18 @@ def files(*suffixes: str) -> tuple[Path, ...]:
 
 @cache
 def nodes(file: Path) -> tuple[ast.AST, ...]:
-    """All nodes of a module; parsing all files once is most of the cost of these tests."""
-    return tuple(ast.walk(ast.parse(file.read_text("utf-8"))))
+    """All nodes of a module; parsing all files once is most of the cost of these tests.
+
+    Nodes live until the end: the garbage collector would go through those of all files so far again and again.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return tuple(ast.walk(ast.parse(file.read_text("utf-8"))))
+    finally:
+        gc.freeze()
+        if collects:
+            gc.enable()
 
 
 def docstrings(file: Path) -> list[ast.Constant]:
@@ -66,6 +81,8 @@ def texts(file: Path) -> Iterator[str]:
         yield source
         return
     yield from (str(text.value) for text in docstrings(file))
+    if not COMMENT.search(source):
+        return
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield token.string
@@ -137,11 +154,14 @@ def identifiers() -> frozenset[str]:
             continue
         said = {id(text) for text in docstrings(file)}
         for node in nodes(file):
-            for name in ("id", "attr", "name", "arg", "asname", "module"):
-                if isinstance(value := getattr(node, name, None), str):
-                    found |= set(value.split("."))
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
-                found |= set(re.findall(r"\w+", node.value))
+            if isinstance(node, ast.Constant):
+                if isinstance(node.value, str) and id(node) not in said:
+                    found.update(WORD.findall(node.value))
+                continue
+            held = vars(node)
+            for name in NAMED & held.keys():
+                if isinstance(value := held[name], str):
+                    found.update(value.split("."))
     for file in files(".csv"):
         with file.open(encoding="utf-8") as lines:
             first = next((line for line in lines if not line.startswith("#")), "")
@@ -230,10 +250,7 @@ def used() -> frozenset[str]:
     """Names that code reads, imports, or has as a whole string that is not in ``__all__``; words of pages."""
     found: set[str] = set()
     for file in files(".py"):
-        tree = ast.parse(file.read_text("utf-8"))
-        named = [
-            line for line in ast.walk(tree) if isinstance(line, ast.Assign) and _last(line.targets[0]) == "__all__"
-        ]
+        named = [line for line in nodes(file) if isinstance(line, ast.Assign) and _last(line.targets[0]) == "__all__"]
         public = {id(node) for line in named for node in ast.walk(line)} if file.name != "__init__.py" else set()
         for node in nodes(file):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):

@@ -1,6 +1,7 @@
 """The asymptotic limits of benchmarks/limits.py against known numbers and large samples."""
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -21,6 +22,13 @@ from benchmarks.limits import (
 )
 
 N = 400_000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nodes_are_found_once():
+    with pytest.MonkeyPatch.context() as m:
+        m.setattr("numpy.polynomial.legendre.leggauss", cache(np.polynomial.legendre.leggauss))
+        yield
 
 
 # The known lengths were found from a finite sample of covariates and rounded: they hold to within 0.3%.

@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from privreg.inference import blocks
 from privreg.inference.blocks import Layout
 
-pytestmark = pytest.mark.usefixtures("few_rounds")
-
 D = 2
 
 

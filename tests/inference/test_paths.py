@@ -679,6 +679,7 @@ def assert_predicts(res, method):
 
 @pytest.mark.some(5)
 @pytest.mark.parametrize("name", KINDS)
+@pytest.mark.usefixtures("usual_rounds")
 def test_every_family_has_every_method(name):
     res = fit_kind(name, "efficient", EVERY)
     assert res.methods == EVERY

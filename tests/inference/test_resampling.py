@@ -13,8 +13,6 @@ from privreg.inference.batches import batches
 from privreg.inference.methods import Anytime, Bootstrap, Normal, RandomScaling, StudentT
 from privreg.inference.resampling import DRAWS, FIRST
 
-pytestmark = pytest.mark.usefixtures("few_rounds")
-
 BOTH_FORMS = pytest.mark.parametrize("studentised", [False, True])
 
 

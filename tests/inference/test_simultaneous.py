@@ -18,8 +18,6 @@ from privreg.inference.simultaneous import joint_critical, max_critical
 from privreg.results.results import PrivateResults
 from tests.helpers import NAMES, array_model
 
-pytestmark = pytest.mark.usefixtures("few_rounds")
-
 PIVOTS = [Normal(), StudentT(7), StudentT(31), RandomScaling(), RandomScaling(4), RandomScaling(16)]
 
 

@@ -183,13 +183,13 @@ QUICKEST = "published"
 FEW = ("on the pole", "missing", "far out", "undeclared", "text", "unreadable")
 """Records that every door is tried with: of each way in which a cell can be of no use."""
 SEVERAL = ("local", QUICKEST)
-"""Doors that are tried with every one of these; the others with two, and the rest by ``-m thorough``."""
+"""Doors that are tried with every one of these; the others with the plain one, and the rest by ``-m thorough``."""
 
 
 def marks(door: str, formula: str) -> list[pytest.MarkDecorator]:
     if formula == "plain" or door in SEVERAL:
         return []
-    return [pytest.mark.slow if formula == "pole" else pytest.mark.thorough]
+    return [pytest.mark.thorough]
 
 
 PAIRS = [

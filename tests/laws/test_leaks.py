@@ -346,6 +346,7 @@ def test_a_stream_file_holds_the_keys_to_come_only_and_no_used_noise(keys, tmp_p
         assert not any(k in now for k in past)
 
 
+@pytest.mark.some(2)
 @BY_ROUNDS
 def test_a_stream_in_progress_holds_the_keys_to_come_only(keys, way):
     stream, before, gone = model(way=way).start(**WAYS[way][1]), 0, set()

@@ -78,8 +78,10 @@ def people(n=N, seed=0):
     return pd.DataFrame({"x": x, "b": b, "y": y, "g": rng.choice(["u", "v"], n), "who": np.arange(n) // 2})
 
 
+ALIKE = {"inference", "lanes", "missing", "rounds"}
+"""Options of whose values one tells what the others do."""
 CASES = [
-    pytest.param(where, given, id=f"{name}-{k}")
+    pytest.param(where, given, id=f"{name}-{k}", marks=[pytest.mark.thorough] if k and name in ALIKE else [])
     for where, table in (("model", MODEL), ("fit", FIT))
     for name, values in table.items()
     for k, given in enumerate(values)

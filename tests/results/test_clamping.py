@@ -12,8 +12,6 @@ import privreg as pr
 from privreg.errors import PrivregWarning
 from tests.results.test_summary import flat
 
-pytestmark = pytest.mark.usefixtures("few_rounds")
-
 SAID = "values outside these bounds were clamped; how many was not counted"
 SHOWN = SAID.replace("these", "the declared")  # a summary has no bounds to point to
 LABEL = "Public: clamping"

@@ -12,8 +12,6 @@ from privreg.errors import OptionError
 from tests.helpers import array_model
 from tests.results.test_summary import changed, check_latex, flat, read, wide
 
-pytestmark = pytest.mark.usefixtures("few_rounds")
-
 
 @pytest.fixture(scope="module", params=["efficient", "published"])
 def one(request):

@@ -23,8 +23,6 @@ from privreg.results.results import PrivateResults
 from privreg.schema.declarations import Schema
 from tests.helpers import array_model
 
-pytestmark = pytest.mark.usefixtures("few_rounds")
-
 BOUNDS = {"x": (-3, 3), "z": (0.5, 4), "y": (0, 50), "o": (-1, 1), "t": (0.5, 4)}
 LEVELS = {"g": ["a", "b", "c"], "s": ["no", "yes"], "w": ["lo", "mid", "hi"]}
 

@@ -141,6 +141,7 @@ def test_the_balanced_score_is_that_of_the_devices():
         assert np.allclose(_balanced(eta, y)[:, :, j].T, scores.multinomial(np.eye(3), eta[:, :, j].T, y), atol=1e-12)
 
 
+@pytest.mark.usefixtures("usual_rounds")
 def test_it_is_found_where_noise_has_put_a_rare_level_far_out():
     """There the scores of all who have it are at their bounds, and the equation is flat."""
 

@@ -8,8 +8,6 @@ import pytest
 import privreg as pr
 from privreg.errors import FormulaError, OptionError, PrivregWarning
 
-pytestmark = pytest.mark.usefixtures("few_rounds")
-
 
 @pytest.fixture(scope="module")
 def res():

@@ -9,8 +9,6 @@ from privreg.errors import DataError, InferenceError, NotPrivateError, OptionErr
 from privreg.families import measures
 from privreg.families.measures import Gauge
 
-pytestmark = pytest.mark.usefixtures("few_rounds")
-
 N = 60_000
 NAMES = ["const", "a", "b"]
 BOUNDS = {"a": (-4, 4), "b": (-4, 4)}

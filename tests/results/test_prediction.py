@@ -37,8 +37,6 @@ from privreg.results.results import PrivateResults
 from privreg.schema.declarations import Schema
 from tests.helpers import array_model
 
-pytestmark = pytest.mark.usefixtures("few_rounds")
-
 BOUNDS = {"x": (-2, 2), "y": (0, 20), "o": (-1, 1), "t": (0.5, 4)}
 PARAMS = np.array([0.2, -1.5])
 COV = np.array([[0.04, 0.01], [0.01, 0.09]])

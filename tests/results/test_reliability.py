@@ -148,6 +148,7 @@ def test_what_crosses_a_factor_and_a_number_is_told_by_the_level_and_not_by_its_
         ("g * x", 0.0, ["g[T.c]", "g[T.c]:x"]),
     ],
 )
+@pytest.mark.usefixtures("usual_rounds")
 def test_a_rare_level_takes_back_all_that_is_about_it(right, share, marked):
     """In codings beside a mean of all levels that is the constant, too, and the slope by itself."""
     rng, n = np.random.default_rng(5), 40_000

@@ -16,8 +16,6 @@ from privreg.privacy.ledger import Budget, Release, compose
 from privreg.results.statement import PrivacyStatement
 from privreg.results.wording import WHOLE_RECORD, closing_notes
 
-pytestmark = pytest.mark.usefixtures("few_rounds")
-
 declare = Budget.declare
 
 

@@ -22,8 +22,6 @@ from privreg.results.postestimation.levels import ADJUSTMENTS
 from tests.helpers import array_model
 from tests.results.test_effects import BOUNDS, covariance, made
 
-pytestmark = pytest.mark.usefixtures("few_rounds")
-
 RIGHT = "x + C(g) + s + x:s"
 
 

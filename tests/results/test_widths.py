@@ -9,8 +9,6 @@ import pytest
 import privreg as pr
 from tests.results.test_summary import check_latex
 
-pytestmark = pytest.mark.usefixtures("few_rounds")
-
 LONG = "very_long_column_name_indeed"
 LEVELS = {
     LONG: ["b level", "a level that goes on and on"],

@@ -193,7 +193,6 @@ def test_a_writer_keeps_more_than_a_transaction_at_once_and_counts(world):
 KILLED = """
     import os, signal, sys
     import sqlalchemy as sa
-    from tests.service.world import World
     from privreg.service.store import Store, Arrived
     url, when = sys.argv[1], sys.argv[2]
     store = Store(url, "sleep")

@@ -168,6 +168,7 @@ def test_without_a_seed_the_noise_and_the_order_are_fresh(folder):
     assert orders[0] != orders[1]
 
 
+@pytest.mark.usefixtures("usual_rounds")
 def test_everybody_is_counted_once_and_the_estimate_is_that_of_one_stream(folder):
     names = ("sandwich", "random_scaling", "batch_means")
     res = fitted(whole(folder), how={"inference": names})
@@ -265,6 +266,7 @@ def test_what_comes_back_has_its_noise(folder):
         blocks._play(work, part, n, [n], [None], state)
 
 
+@pytest.mark.usefixtures("usual_rounds")
 def test_tasks_hold_no_rows_and_print_no_keys_and_no_two_have_the_same(folder):
     seen, noted = played()
     stream_of(whole(folder), noted, None)
@@ -282,6 +284,7 @@ def test_tasks_hold_no_rows_and_print_no_keys_and_no_two_have_the_same(folder):
         assert not any(isinstance(v, pd.DataFrame) for v in some)
 
 
+@pytest.mark.usefixtures("usual_rounds")
 def test_every_piece_of_a_task_is_noised_by_its_own_key(folder, monkeypatch):
     drawn = []
 
@@ -313,6 +316,7 @@ def test_small_pieces_are_one_task_and_large_ones_are_apart():
     assert blocks._together([]) == []
 
 
+@pytest.mark.usefixtures("usual_rounds")
 def test_large_pieces_are_cut_and_spread_over_tasks(folder, monkeypatch):
     monkeypatch.setattr(rounds, "PIECE", 1_000)
     monkeypatch.setattr(blocks, "PIECE", 1_000)

@@ -109,6 +109,7 @@ def test_a_checkpoint_leaves_no_trace_in_the_result(people, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.usefixtures("usual_rounds")
 def test_the_noise_of_a_killed_fit_is_that_of_the_fit_that_goes_on(people, tmp_path, monkeypatch):
     # without a seed: what is in memory at the kill comes again, from the same key, on the way to the end
     kept, found, original = tmp_path / "run", [], Stream._take

@@ -33,6 +33,11 @@ N, FILES = 100_000, 8
 PUBLIC = {"mu": 1, "bounds": {"a": (-1, 1), "b": (-1, 1), "y": (-4, 4)}}
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _few():
+    """As many rounds as users get: workers are other processes."""
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     rng = np.random.default_rng(1)
@@ -65,33 +70,34 @@ def in_turn(function, given):
     return [function(*some) for some in given]
 
 
+@pytest.fixture(scope="module")
 def here(folder):
-    """The same fit without Dask."""
+    """The bits of the same fit without Dask."""
     built = model(folder)
     blocks = blocks_of(dask.files_of(built._source, built._spec), built._spec)
-    return fit_blocks(built._spec, FitOptions(), None, 3, blocks, in_turn)._results(Release(0, 1.0))
+    return bits(fit_blocks(built._spec, FitOptions(), None, 3, blocks, in_turn)._results(Release(0, 1.0)))
 
 
-def test_workers_one_or_two_or_none_give_the_same_bits(folder, client):
+def test_workers_one_or_two_or_none_give_the_same_bits(folder, client, here):
     two = model(folder).fit(client=client, seed=3, progress=False)
     with (
         distributed.LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0") as local,
         distributed.Client(local) as own,
     ):
         one = model(dd.read_parquet(folder)).fit(client=own, seed=3, progress=False)
-    assert bits(one) == bits(two) == bits(here(folder))
+    assert bits(one) == bits(two) == here
     assert two.nobs == N
     assert (np.abs(two.params - [0.5, 1.0, -1.0]) < 5 * two.bse).all()
 
 
-def test_a_dask_frame_stands_for_its_files(folder, client):
+def test_a_dask_frame_stands_for_its_files(folder, client, here):
     files = sorted(map(str, folder.glob("*.parquet")))
     for frame in (
         dd.read_parquet(folder),
         dd.read_parquet(files),
         dd.read_parquet(f"{folder}/part*.parquet")[["y", "a", "b"]],
     ):
-        assert bits(model(frame).fit(client=client, seed=3, progress=False)) == bits(here(folder))
+        assert bits(model(frame).fit(client=client, seed=3, progress=False)) == here
 
 
 def test_frames_that_are_more_than_their_files_are_refused(folder):
@@ -109,8 +115,7 @@ def places(client):
     return set(client.scheduler_info(n_workers=-1)["workers"])
 
 
-def test_a_worker_that_is_killed_changes_no_bit(folder, client):
-    right = bits(model(folder).fit(client=client, seed=3, progress=False))
+def test_a_worker_that_is_killed_changes_no_bit(folder, client, here):
     before, there = set(client.run(os.getpid).values()), places(client)
 
     def kill():
@@ -121,7 +126,7 @@ def test_a_worker_that_is_killed_changes_no_bit(folder, client):
     killer.start()
     found = bits(model(folder).fit(client=client, seed=3, progress=False))
     killer.join()
-    assert found == right
+    assert found == here
     limit = time.monotonic() + 60
     while time.monotonic() < limit and not places(client) - there:
         time.sleep(0.1)

@@ -83,6 +83,7 @@ WAYS = pytest.mark.parametrize(
 
 
 @WAYS
+@pytest.mark.usefixtures("usual_rounds")
 def test_the_trajectory_ends_with_the_intervals(tuning, inference, lanes):
     data = frame(3000)
     # crowded columns are made orthogonal inside

@@ -56,6 +56,7 @@ def test_records_of_smaller_budgets_count_as_records(people):
     assert np.ptp(np.diff(ends)[:-1]) <= 1  # main rounds are equal, but for the last
 
 
+@pytest.mark.usefixtures("usual_rounds")
 def test_no_noise_is_drawn_twice(people, monkeypatch):
     keys = []
 

@@ -104,6 +104,7 @@ def test_offsets_do_not_move_what_a_logistic_fit_estimates():
     assert abs(np.mean(off)) < 0.5  # 0.9 without
 
 
+@pytest.mark.usefixtures("usual_rounds")
 def test_groups_answer_farther_apart_where_there_is_little_curvature():
     """Errors four times as wide where g is "y": the score bends there less, whatever else the model has."""
     rng = np.random.default_rng(5)

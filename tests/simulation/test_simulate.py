@@ -19,6 +19,11 @@ BOUNDS = {"a": (-4, 4), "b": (-4, 4), "y": (-8, 10)}
 N = 30_000
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _few():
+    """As many rounds as users get."""
+
+
 def people(n=N, seed=0):
     rng = np.random.default_rng(seed)
     a, b = rng.standard_normal((2, n))

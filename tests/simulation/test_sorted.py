@@ -8,6 +8,7 @@ from tests.tables import model
 
 
 @pytest.mark.filterwarnings("ignore::privreg.errors.ReliabilityWarning")
+@pytest.mark.usefixtures("usual_rounds")
 def test_a_sorted_stream_is_noted_as_its_order_and_not_as_rare_levels():
     rng, n = np.random.default_rng(0), 40_000
     data = pd.DataFrame({"x": rng.uniform(-1, 1, n), "g": np.repeat(["u", "v", "w", "u"], n // 4)})

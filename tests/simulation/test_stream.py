@@ -16,7 +16,7 @@ from privreg.errors import DataError, InferenceError, PrivregWarning, SavedFileE
 from privreg.files import archive
 from tests.helpers import array_model, people
 
-pytestmark = pytest.mark.usefixtures("small_blocks", "few_rounds")
+pytestmark = pytest.mark.usefixtures("small_blocks")
 FORMULA = "y ~ a + b + I(a * b) + g"
 OPTIONS = {
     "family": pr.Huber(scale=0.3),

@@ -1,4 +1,4 @@
-"""Plots: whatever the number of rounds."""
+"""Results: whatever the number of rounds, but for tests that ask for `usual_rounds`."""
 
 import pytest
 
