@@ -25,7 +25,11 @@ _SECRET = pytest.StashKey[str]()
 SLOW = Path(__file__).with_name("slow.txt")
 """Test functions whose cases take longer than `LONG` together; ``python -m tests --record`` measures them anew."""
 LONG = 0.1
+"""Seconds of the processor, children's among them, so that the list is the same whatever else the machine does."""
+LAWS, QUICK = "tests/laws/", 8
+"""Of a slow function's cases in this folder every `QUICK`-th stays in the fast subset."""
 _seconds: Counter[str] = Counter()
+_so_far = pytest.StashKey[float]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -37,10 +41,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of the list as slow, and all but some cases of those with many as thorough."""
     listed = set(SLOW.read_text("utf-8").split("\n"))
     many: dict[str, list[pytest.Item]] = {}
+    slow: Counter[str] = Counter()
     for item in items:
         name = item.nodeid.partition("[")[0]
         if name in listed:
-            item.add_marker("slow")
+            slow[name] += 1
+            if not name.startswith(LAWS) or slow[name] % QUICK:
+                item.add_marker("slow")
         if item.get_closest_marker("some"):
             many.setdefault(name, []).append(item)
     for cases in many.values():
@@ -61,15 +68,32 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """Nor later on."""
     gc.collect()
     gc.freeze()
+    session.config.stash[_so_far] = _processor()
+
+
+def _processor() -> float:
+    """Seconds that this process and its children that have ended took of the processor."""
+    return sum(os.times()[:4])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Tell what a part of a test took of the processor, its setup first."""
+    report = yield
+    before, item.config.stash[_so_far] = item.config.stash.get(_so_far, 0.0), _processor()
+    report.processor = item.config.stash[_so_far] - before
+    return report
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Add up what the cases of a function take."""
-    _seconds[report.nodeid.partition("[")[0]] += report.duration
+    _seconds[report.nodeid.partition("[")[0]] += getattr(
+        report, "processor", 0.0
+    )  # of a process that was killed nothing is told
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -154,9 +178,13 @@ def the_same_rounds() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def few_rounds() -> Iterator[None]:
-    """Fits hold 10 rounds, the fewest that fit(rounds=) takes, and plans rehearse one pair: for other tests."""
+    """Fits hold 10 rounds, the fewest that fit(rounds=) takes, and plans rehearse one pair.
+
+    What a test says holds whatever their number: fits are quick. A test of the usual number asks for `usual_rounds`; a
+    module of such tests, or whose fits run in other processes too, has a `few_rounds` of its own that does nothing.
+    """
     from privreg.protocol.schedule import schedule
 
     def fewer(*, rows: int | None, rounds: int, **given: Any) -> Any:

@@ -16,8 +16,6 @@ from privreg.privacy.mechanisms import MECHANISMS, Mechanism
 from privreg.results.statement import PrivacyStatement
 from tests.kinds import KINDS
 
-pytestmark = pytest.mark.usefixtures("few_rounds")
-
 N = 6_000
 
 

@@ -11,8 +11,6 @@ from privreg.errors import DataError
 from privreg.federated import FederatedRegression
 from privreg.formula.language.spelling import as_labelled
 
-pytestmark = pytest.mark.usefixtures("few_rounds")
-
 PAIRS = {
     "micro and Greek": ("\u00b5x", "\u03bcx"),
     "ligature": ("\ufb01t", "fit"),

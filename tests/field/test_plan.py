@@ -26,6 +26,11 @@ SHIFTS = {"shift": ["day", "night", "both"]}
 N = 4000
 
 
+@pytest.fixture(scope="module")
+def few_rounds():
+    """As many as users get."""
+
+
 class Trees(NamedTuple):
     endog: Any
     exog: tuple

@@ -270,6 +270,7 @@ WIDE = [
 ]
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize("right", WIDE)
 @pytest.mark.parametrize("spoil", [False, True])
 def test_looked_up_columns_are_patsy_s_and_come_scaled_to_the_last_bit(right, spoil):

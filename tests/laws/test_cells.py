@@ -22,8 +22,6 @@ from privreg.data.participants import Counter
 from privreg.data.sources.open import open_table
 from privreg.schema.declarations import Schema
 
-pytestmark = pytest.mark.usefixtures("few_rounds")
-
 NUMBERS = {
     **{"1": 1, "1.0": 1, "01": 1, "+1": 1, " 1 ": 1, "1.": 1, "-.5": -0.5, "1e3": 1000, "1E+3": 1000, "-0": 0},
     **{"True": 1, "true": 1, "FALSE": 0, "\u0661": 1, "\uff11": 1, "\u00a01": 1, "2\u2003": 2},

@@ -34,8 +34,6 @@ from privreg.formula.design import formula_design
 from privreg.formula.encoding import by_rows
 from privreg.schema.declarations import Schema
 
-pytestmark = pytest.mark.usefixtures("few_rounds")
-
 N = 600
 AT = 137
 BOUNDS = {"y": (0.0, 10.0), "x": (0.0, 5.0), "z": (0.0, 2.0), "w": (0.0, 1.0), "x2": (0.0, 5.0)}
@@ -227,6 +225,7 @@ def people(_, data):
     return model.fit(progress=False, seed=5)
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("door", [means, people])
 @pytest.mark.parametrize("who", [None, 1.5, "", ["a"], np.nan, pd.NaT, 10**30])
 def test_no_id_changes_whether_a_fit_fails(door, who):

@@ -16,8 +16,6 @@ from privreg.errors import DataError
 from privreg.federated import FederatedRegression
 from privreg.formula.arrays import read_arrays
 
-pytestmark = pytest.mark.usefixtures("few_rounds")
-
 N = 400
 BOX = {"x": (-1, 1), "y": (-2, 2), "e": (1, 2), "offset": (-1, 1), "exposure": (1, 2)}
 SECRET = "SECRETLABEL"

@@ -45,7 +45,7 @@ from tests.leaks import (
     texts,
 )
 
-pytestmark = pytest.mark.usefixtures("the_same_rounds", "few_rounds")
+pytestmark = pytest.mark.usefixtures("the_same_rounds")
 
 # --- the searches find what they are for -----------------------------------------------------------------
 

@@ -19,8 +19,6 @@ from privreg.errors import DataError, MissingExtraError, UnsupportedArgumentErro
 from privreg.schema.declarations import Schema
 from tests.tables import BOUNDS, KNOWN, LEVELS, NAMES, bits, gappy, model, people, sources
 
-pytestmark = pytest.mark.usefixtures("few_rounds")
-
 SCHEMA = Schema.declare(BOUNDS, LEVELS, {})
 WANTED = ("y", "x", "k", "b", "f", "g", "id")
 

@@ -33,7 +33,7 @@ from tests.leaks import (
     texts,
 )
 
-pytestmark = pytest.mark.usefixtures("the_same_rounds", "few_rounds")
+pytestmark = pytest.mark.usefixtures("the_same_rounds")
 
 
 def without_learned_words(res):

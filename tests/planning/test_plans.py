@@ -33,8 +33,6 @@ INSURED = {
     "levels": {"smoker": ["no", "yes"]},
 }
 FORMULA = "charges ~ age + bmi + smoker"
-pytestmark = pytest.mark.usefixtures("few_rounds")
-
 FIT = {"tuning": ASKED.tuning, "progress": False}
 BOX = {"x0": (-2, 2), "x1": (-2, 2)}
 

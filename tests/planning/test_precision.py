@@ -37,6 +37,11 @@ SETTINGS = {
 OFTEN = {"linear"}
 
 
+@pytest.fixture(scope="module")
+def few_rounds():
+    """Plans and fits of as many as users get."""
+
+
 @pytest.mark.parametrize(
     "name", [pytest.param(k, marks=[] if k in OFTEN else [pytest.mark.statistical]) for k in SETTINGS]
 )

@@ -63,7 +63,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(4)
 @pytest.mark.parametrize("name", CASES)
 def test_without_noise_estimates_solve_their_own_equation(name):
     """On the fitted rows: what is left is that rounds and groups have different records."""

@@ -28,6 +28,11 @@ pytestmark = pytest.mark.filterwarnings("ignore::privreg.errors.ReliabilityWarni
 
 
 @pytest.fixture(scope="module")
+def few_rounds():
+    """As many as users get: others read the plan."""
+
+
+@pytest.fixture(scope="module")
 def world(tmp_path_factory):
     one = World(tmp_path_factory.mktemp("sleep"))
     one.answer(PEOPLE)

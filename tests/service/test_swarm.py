@@ -30,6 +30,11 @@ from tests.service.world import ANALYST, SERVER, Course, World, assert_same, in_
 pytestmark = pytest.mark.filterwarnings("ignore::privreg.errors.ReliabilityWarning")
 
 
+@pytest.fixture(scope="module")
+def few_rounds():
+    """As many as users get: other processes read the plan."""
+
+
 @pytest.fixture
 def world(tmp_path):
     return World(tmp_path)

@@ -33,8 +33,8 @@ N, FILES = 100_000, 8
 PUBLIC = {"mu": 1, "bounds": {"a": (-1, 1), "b": (-1, 1), "y": (-4, 4)}}
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _few():
+@pytest.fixture(scope="module")
+def few_rounds():
     """As many rounds as users get: workers are other processes."""
 
 

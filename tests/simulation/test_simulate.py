@@ -19,8 +19,8 @@ BOUNDS = {"a": (-4, 4), "b": (-4, 4), "y": (-8, 10)}
 N = 30_000
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _few():
+@pytest.fixture(scope="module")
+def few_rounds():
     """As many rounds as users get."""
 
 

@@ -1,8 +1,0 @@
-"""Commands: whatever the number of rounds."""
-
-import pytest
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _few(few_rounds):
-    """Quick fits."""

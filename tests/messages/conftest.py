@@ -1,8 +1,0 @@
-"""What is said: whatever the number of rounds."""
-
-import pytest
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _few(few_rounds):
-    """Quick fits."""

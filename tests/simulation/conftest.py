@@ -1,8 +1,0 @@
-"""Fits of rows in this process: whatever the number of rounds, but for tests that ask for `usual_rounds`."""
-
-import pytest
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _few(few_rounds):
-    """Quick fits."""
