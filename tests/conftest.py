@@ -97,9 +97,11 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the list, in the process that hears of every test."""
+    """Write the list, in the process that hears of every test; a run of the fast subset adds to it."""
     if session.config.getoption("--record") and "PYTEST_XDIST_WORKER" not in os.environ:
-        SLOW.write_text("".join(f"{name}\n" for name, s in sorted(_seconds.items()) if s > LONG), "utf-8")
+        kept = set(SLOW.read_text("utf-8").split()) if "not slow" in session.config.option.markexpr else set()
+        found = kept | {name for name, seconds in _seconds.items() if seconds > LONG}
+        SLOW.write_text("".join(f"{name}\n" for name in sorted(found)), "utf-8")
 
 
 def pytest_configure(config: pytest.Config) -> None:
