@@ -341,7 +341,7 @@ def coverage(quick: bool, _peer: str | None, runs_kept: Runs) -> pd.DataFrame:
 
 # --- identified ------------------------------------------------------------------------------------------
 
-EACH, RUNS = 20, 140
+EACH, RUNS = 20, 400
 
 
 def identified(quick: bool, _peer: str | None, runs_kept: Runs) -> pd.DataFrame:
