@@ -56,3 +56,15 @@ def test_the_text_refers_to_equations_that_are_there():
 def test_what_a_citation_says(words, said):
     (found,) = CITED.findall(f"of what: {words} of\n    docs/estimator.md.")
     assert numbers(found) == said
+
+
+def test_equations_of_two_collectors_are_numbered_and_cited():
+    page = (ROOT / "docs" / "two_collectors.md").read_text("utf-8")
+    tags = [int(n) for n in re.findall(r"\\tag\{(\d+)\}", page)]
+    assert tags == list(range(1, len(tags) + 1))
+    files = sorted((ROOT / "privreg" / "collector" / "aggregate").glob("*.py"))
+    said = " ".join(path.read_text("utf-8") for path in files)
+    cited = set().union(
+        *(numbers(found) for found in re.findall(r"Equations? ([\d(),\s]+(?:(?:and|to) [\d()]+)?)", said))
+    )
+    assert cited == set(tags)

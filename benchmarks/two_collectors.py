@@ -1,0 +1,160 @@
+"""Two collectors: errors over those without privacy, and how many 95% intervals hold the estimand.
+
+``python -m benchmarks.two_collectors [--designs NAME …] [--n N …] [--mu MU …] [--runs R] [--keep FOLDER] [--quick]``
+
+One line for each design, n, μ and coefficient:
+
+ratio
+    Root mean squared error over the standard error of the same estimator without privacy and weights.
+bias
+    Mean error over that standard error.
+cover, low, high
+    Share of 95% intervals that hold the estimand, in %, and its 99% limits (Clopper and Pearson), of fits that are not
+    marked: the estimand is the root of the fit's own weighted equation on 200,000 other records, whose chance is part
+    of the error.
+marked
+    Share of fits whose estimate lies far from the last state, or whose curvature is lost in noise, in %.
+beyond
+    Fits that are not marked and more than 8 standard errors off, in any coefficient.
+far, wanders
+    Mean and sd of the estimand less the root without weights, over the same standard error.
+
+Table two_collectors.csv. With --keep FOLDER finished cells are kept there, and a study that was killed goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import warnings
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy.stats import beta
+
+import privreg as pr
+from benchmarks.central import Runs
+from benchmarks.central_designs import commit
+from benchmarks.designs import DESIGNS
+from benchmarks.store import save_table
+from privreg.collector.aggregate.estimate import estimate
+from privreg.collector.aggregate.plan import Plan
+from privreg.formula.spec import ModelSpec
+from privreg.simulation import aggregate
+from privreg.simulation.streaming.encoding import Encoder
+from tests.reference import two_collectors as reference
+
+RESULTS = Path(__file__).parent / "results" / "two_collectors.csv"
+POPULATION = 200_000
+REACH, CLEAR = 1.0, 2.0
+"""A fit is marked whose estimate is further off in thresholds, or whose curvature is less clear of its noise."""
+NAMES = [
+    "normal", "fanned", "quadratic", "lognormal", "incomes", "heaped", "two peaks", "binaries", "factors", "rare",
+    "charges", "interaction", "mostly none", "correlated", "ten numbers", "ten levels", "skewed", "skewed, fanned",
+    "heavy", "median", "yes, wrong link", "yes, by group", "yes, few far out", "counts, by group",
+]  # fmt: skip
+SIZES = [1_000, 2_000, 5_000, 20_000, 200_000]
+
+
+def prepared(name: str, n: int, mu: float) -> tuple[ModelSpec, Plan, Encoder]:
+    """A design's public side."""
+    design = DESIGNS[name]
+    rows = pd.DataFrame(design.make(np.random.default_rng(0), 1_000))
+    model = pr.PrivateOnlineRegression.from_formula(
+        design.formula, rows, family=design.family, bounds=design.bounds, levels=design.levels, mu=mu
+    )
+    plan, order, _ = aggregate.plan_of(model._spec, n)
+    return model._spec, plan, Encoder(model._spec, order, None, narrow=False, by_column=True)
+
+
+def cell(name: str, n: int, mu: float, runs: int) -> list[float]:
+    """Errors, standard errors, the estimand's distance, and marks, of all runs in one list."""
+    design, (_, plan, encoder) = DESIGNS[name], prepared(name, n, mu)
+    many = encoder.encode(pd.DataFrame(design.make(np.random.default_rng(1), POPULATION)))
+    start = np.linalg.lstsq(many.exog, many.endog, rcond=None)[0]
+    plain = reference.root(plan, many.endog, many.exog, np.ones(POPULATION), start if plan.rules.scaled else 0 * start)
+    alone = reference.errors(plan, many.endog, many.exog, plain) / np.sqrt(n)
+    out: list[float] = []
+    for run in range(runs):
+        rng = np.random.default_rng([run, n, zlib.crc32(name.encode())])
+        rows = encoder.encode(pd.DataFrame(design.make(rng, n)))
+        found = estimate(plan, aggregate.play(plan, rows.endog, rows.exog, os.urandom(32)))
+        assert found is not None
+        weights = reference.weight(plan, found, many.exog)
+        own = reference.root(plan, many.endog, many.exog, weights, plain)
+        cov = found.rows.T @ found.cov @ found.rows
+        errors = (found.rows.T @ found.theta - own) / alone
+        marked = float(found.reach > REACH or found.clear < CLEAR)
+        out += [*errors, *(np.sqrt(np.diag(cov)) / alone), *((own - plain) / alone), marked]
+    return out
+
+
+def lines(name: str, n: int, mu: float, numbers: Sequence[float]) -> list[dict[str, object]]:
+    """Lines of a cell, one a coefficient."""
+    spec, plan, encoder = prepared(name, n, mu)
+    d = plan.d
+    table = np.array(numbers).reshape(-1, 3 * d + 1)
+    errors, widths, far, marked = table[:, :d], table[:, d : 2 * d], table[:, 2 * d : 3 * d], table[:, -1] > 0
+    held = ~marked
+    inside, some = np.abs(errors) < 1.959963984540054 * widths, int(held.sum())
+    beyond = int(((np.abs(errors) > 8.0).any(axis=1) & held).sum())
+    out: list[dict[str, object]] = []
+    for j in range(d):
+        k = int(inside[held, j].sum())
+        out.append(
+            {
+                "design": name,
+                "n": n,
+                "mu": mu,
+                "runs": len(table),
+                "coefficient": spec.design.names[encoder.order[j]],
+                "ratio": np.sqrt(np.mean(errors[:, j] ** 2)),
+                "robust": 1.4826 * np.median(np.abs(errors[:, j])),
+                "bias": errors[:, j].mean(),
+                "length": np.median(widths[:, j]),
+                "cover": 100.0 * k / some if some else np.nan,
+                "low": 100.0 * beta.ppf(0.005, k, some - k + 1) if k else 0.0,
+                "high": 100.0 * beta.ppf(0.995, k + 1, some - k) if k < some else 100.0,
+                "marked": 100.0 * marked.mean(),
+                "beyond": beyond,
+                "far": far[:, j].mean(),
+                "wanders": far[:, j].std(),
+            }
+        )
+    return out
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    summary, usage = (__doc__ or "").split("\n\n", 1)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.two_collectors", description=summary, epilog=usage,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("--designs", nargs="*", default=NAMES, choices=NAMES, metavar="NAME")
+    parser.add_argument("--n", nargs="*", type=int, default=SIZES)
+    parser.add_argument("--mu", nargs="*", type=float, default=[1.0])
+    parser.add_argument("--runs", type=int, default=1_000, help="a cell; at n above 20,000 at most 200")
+    parser.add_argument("--keep", type=Path, help="folder of finished cells")
+    parser.add_argument("--quick", action="store_true", help="a look: 10 runs a cell, nothing stored")
+    args = parser.parse_args(arguments)
+    warnings.simplefilter("ignore")
+    kept, table = Runs(None if args.quick else args.keep), list[dict[str, object]]()
+    for n in args.n:
+        for mu in args.mu:
+            for name in args.designs:
+                runs = 10 if args.quick else min(args.runs, 1_000 if n <= 20_000 else 200)
+                parts = [kept.get(f"two-{name}-{n}-{mu:g}-{runs}", lambda a=(name, n, mu, runs): cell(*a))]
+                table += lines(name, n, mu, parts[0])
+                print(f"{name}, n = {n:,}, μ = {mu:g}: done", flush=True)
+    found = pd.DataFrame(table).round(3)
+    if not args.quick:
+        save_table(found, RESULTS, f"python -m benchmarks.two_collectors --runs {args.runs}", (commit(),))
+    with pd.option_context("display.width", 250, "display.max_columns", 30, "display.max_rows", 1_000):
+        print(found.to_string(index=False))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""Coefficients and their covariance from all rounds of scores: Equations (12) to (16)."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from privreg.collector.aggregate.rounds import floored, level, posterior
+
+if TYPE_CHECKING:
+    from privreg.arrays import Array
+    from privreg.collector.aggregate.plan import Plan, Progress, Summed
+
+ALIKE: Final = math.log(1.5)
+"""Rounds whose thresholds differ by a larger factor estimate something else."""
+
+
+class Estimated(NamedTuple):
+    """What a fit has found, in whitened coordinates z = rows @ x."""
+
+    rows: Array  # Shape (d, d)
+    theta: Array  # Shape (d,)
+    cov: Array
+    unknown: Array  # The part of it that is from what isn't known of the curvature
+    curvature: Array  # Mean slope times z z', per unit of the score's bound and c
+    weights: Array  # Of the rounds that count; sum 1
+    rounds: tuple[Summed, ...]  # Which these are, in their own coordinates
+    reach: float  # Distance, in thresholds, from the last state to the estimate: a long one is not to be relied on
+    clear: float  # Smallest eigenvalue of the curvature in multiples of what noise alone would give
+    scale: float  # Residual scale; 1 without one
+
+
+class _Turned(NamedTuple):
+    """A round in the last one's coordinates."""
+
+    theta: Array
+    score: Array  # Times the threshold
+    slope: Array
+    square: Array
+    noise: Array  # Covariance of the score
+    beyond: Array
+    steep: float
+    people: int
+    wider: float  # Mean square by which noise grew in turning
+    sds: tuple[float, float, float, float, float]
+
+
+def estimate(plan: Plan, progress: Progress) -> Estimated | None:
+    """Combine all rounds of scores; None before there is one."""
+    if not progress.seen:
+        return None
+    last = progress.seen[-1].state
+    c = last.threshold(plan.rules)
+    alike = tuple(s for s in progress.seen if abs(math.log(s.state.threshold(plan.rules) / c)) < ALIKE)
+    rules, d = plan.rules, plan.d
+    scale, best = _scale(alike) if rules.scaled else (1.0, ())
+    common = rules.ratio * scale if rules.cornered else c
+    turned = [_turn(s, last.rows, s.state.threshold(rules), common) for s in alike]
+    known = progress.known
+
+    people = np.array([t.people / t.wider for t in turned])
+    shares = people / people.sum()
+    pooled = sum(w * t.slope for w, t in zip(shares, turned, strict=True))
+    noise = math.sqrt(sum((w * t.sds[1] * t.wider) ** 2 for w, t in zip(shares, turned, strict=True)))
+    height = level(pooled, noise, rules.slope)
+    curvature, spread = posterior(pooled, noise, known, height)
+
+    square = sum(w * t.square for w, t in zip(shares, turned, strict=True))
+    jitter = math.sqrt(sum((w * t.sds[2] * t.wider) ** 2 for w, t in zip(shares, turned, strict=True)))
+    middle = level(square[:d, :d], jitter, rules.square)
+    close = known._replace(mean=np.eye(d), variances=np.full((d, d), 0.09))
+    squares = posterior(square[:d, :d], jitter, close, middle)[0] * common**2
+
+    weights = np.array([1.0 / (middle * common**2 / t.people + float(np.trace(t.noise)) / d) for t in turned])
+    weights /= weights.sum()
+    steps = sum(w * (curvature @ t.theta - t.score) for w, t in zip(weights, turned, strict=True))
+    theta = np.linalg.solve(curvature, steps)
+    meat = squares * sum(w**2 / t.people for w, t in zip(weights, turned, strict=True))
+    meat = meat + sum(w**2 * t.noise for w, t in zip(weights, turned, strict=True))
+    far = sum(w * (t.theta - theta) for w, t in zip(weights, turned, strict=True))
+    half = 0.5 * spread
+    unknown = floored(half * np.outer(far, far) + np.diag(half @ far**2), 0.0)
+    if rules.cornered:
+        by_scale = common * sum(w * t.beyond for w, t in zip(weights, turned, strict=True))
+        narrow = [(w, t) for w, t, s in zip(weights, turned, alike, strict=True) if any(s is one for one in best)]
+        meat = meat + _of_scale(by_scale, narrow, common)
+    bread = np.linalg.inv(curvature)
+    cov, extra = bread @ (meat + unknown) @ bread.T, bread @ unknown @ bread.T
+    move = (theta - last.theta) / c
+    reach = max(float(np.linalg.norm(move)), *(abs(float(p @ move)) for p in known.points), 0.0)
+    edge = math.sqrt(2.0 * d * float(spread.mean()))
+    clear = float(np.linalg.eigvalsh(curvature)[0]) / max(edge, 1e-12)
+    return Estimated(last.rows, theta, cov, extra, curvature, weights, alike, reach, clear, scale)
+
+
+def _scale(rounds: tuple[Summed, ...]) -> tuple[float, tuple[Summed, ...]]:
+    """Residual scale, and the rounds of the narrowest window, which tell it."""
+    least = min(s.state.window for s in rounds)
+    best = tuple(s for s in rounds if s.state.window == least)
+    people = np.array([float(s.people) for s in best])
+    return math.exp(float(people @ [s.scale for s in best] / people.sum())), best
+
+
+def _of_scale(by_scale: Array, rounds: list[tuple[float, _Turned]], c: float) -> Array:
+    """What the meat gains as the scale is estimated, its covariance with the score included: Equation (15)."""
+    people = sum(t.people for _, t in rounds)
+    out = np.zeros((len(by_scale), len(by_scale)))
+    for weight, t in rounds:
+        share, d = t.people / people / t.steep, len(by_scale)
+        alone = share**2 * (max(float(t.square[d, d]), 0.0) / t.people + t.sds[4] ** 2)
+        with_score = c * weight * share / t.people * t.square[:d, d]
+        # the score rises with θ, and a larger scale with c: both move θ by minus the bread
+        both = np.outer(by_scale, with_score)
+        out += alone * np.outer(by_scale, by_scale) + both + both.T
+    return out
+
+
+def _turn(s: Summed, rows: Array, c: float, common: float) -> _Turned:
+    """A round's sums in other coordinates, scores at the common threshold, squares about their mean: Equation (12)."""
+    by = rows @ np.linalg.inv(s.state.rows)
+    d = len(s.score)
+    mean = np.append(s.score, s.number)[: len(s.square)]
+    square = s.square - np.outer(mean, mean)
+    square[:d, :d] += s.sds[0] ** 2 * np.eye(d)
+    wide = np.eye(len(square))
+    wide[:d, :d] = by
+    return _Turned(
+        theta=np.asarray(np.linalg.solve(by.T, s.state.theta), dtype=np.float64),
+        score=by @ (c * s.score + (common - c) * s.beyond),
+        slope=by @ s.slope @ by.T,
+        square=wide @ square @ wide.T,
+        noise=((c * s.sds[0]) ** 2 + ((common - c) * s.sds[3] if common != c else 0.0) ** 2) * by @ by.T,
+        beyond=by @ s.beyond,
+        steep=s.steep,
+        people=s.people,
+        wider=float((by**2).sum()) / len(by),
+        sds=s.sds,
+    )

@@ -1,0 +1,193 @@
+"""What a fit with two collectors fixes before the first record, and what is known after some rounds: values."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+from scipy.stats import chi2
+
+from privreg.families.constants import score_rules
+from privreg.protocol import codes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg.arrays import Array, Flags
+    from privreg.families.family import Family
+    from privreg.protocol.plans import Shape
+
+LOCATION: Final = 40.0
+MOMENTS: Final = 14.0
+CLOSING: Final = 7.0
+LARGEST: Final = {"location": 0.06, "moments": 0.08, "approach": 0.2, "closing": 0.25}
+"""Share of the records that a round has at most; sizes: Equation (4), `benchmarks.two_collectors sizes`."""
+
+APPROACHES: Final = 4
+"""Rounds of approach at most."""
+
+STRETCH: Final = (5.0, 2.0)
+"""By which numbers within ±1 about their mean, and indicators, are multiplied for the first second moments."""
+
+SCALE: Final = 0.2
+"""Norm of the number by which a report tells the residual scale, where the family has one."""
+
+BESIDE: Final = 0.5
+"""Weight of that number beside the score, of which a report holds the squares and the product."""
+
+
+class Rules(NamedTuple):
+    """A family in units of its score's bound. Public."""
+
+    shape: Shape
+    ratio: float  # Threshold c in residual scales; 1 without one
+    scaled: bool  # Whether c follows the residual scale
+    top: float  # Largest slope of the unit score, per unit of c
+    slope: float  # Its mean under the reference model
+    square: float  # Mean square of the unit score there
+    # Squared norms in a report of score, slope, squared score, and the score's slope by c (0 where there is no c)
+    shares: tuple[float, float, float, float]
+
+    @property
+    def cornered(self) -> bool:
+        """Whether the score has a threshold, beyond which it is constant."""
+        return self.shares[3] > 0.0
+
+
+class Plan(NamedTuple):
+    """What is fixed and public before the first record."""
+
+    d: int  # Coefficients; the first column is the constant
+    rows: int  # Records expected
+    mu: float  # GDP parameter per person, against either collector
+    rules: Rules
+    y_low: float  # Public limits of the response, internal units
+    y_high: float
+    dummies: Flags  # Columns that are 0 or 1; shape (d,)
+    lows: Array  # Public limits of the columns, internal units; shape (d,)
+    highs: Array
+
+    @property
+    def numbers(self) -> NDArray[np.intp]:
+        """Columns whose mean the first round learns."""
+        return np.flatnonzero(~self.dummies[1:]) + 1
+
+    @property
+    def located(self) -> int:
+        """Numbers of the first round: columns that aren't indicators, and a response that is a number."""
+        return len(self.numbers) + int(not self.binary)
+
+    @property
+    def binary(self) -> bool:
+        """Whether the response is 0 or 1."""
+        return self.rules.shape.family in {codes.LOGISTIC, codes.SMOOTHED_HINGE}
+
+    @property
+    def reach(self) -> float:
+        """Length L of whitened covariates beyond which a record's weight falls: Equation (7)."""
+        return math.sqrt(1.0 + float(chi2.ppf(0.99, max(self.d - 1, 1))))
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Records of a round of each role but the last, which has the rest: Equation (4)."""
+        size, rules = self.d + 1, self.rules
+        noise = 8.0 * self.reach**2 / (self.mu**2 * rules.shares[0] * rules.square)
+        asked = {
+            "location": 20.0 + LOCATION * math.sqrt(self.located) / self.mu if self.located else 0.0,
+            "moments": 40.0 + MOMENTS * size**1.5 / self.mu,
+            "approach": noise,
+            "closing": CLOSING * self.d * math.sqrt(self.rows) if LARGEST["closing"] * self.rows > 4.0 * noise else 0.0,
+        }
+        return {role: int(min(n, LARGEST[role] * self.rows)) for role, n in asked.items()}
+
+    def width(self, role: str) -> int:
+        """Numbers of a report."""
+        pairs = self.d * (self.d + 1) // 2
+        moments = (self.d + 1) * (self.d + 2) // 2
+        scaled = int(self.rules.scaled)  # squares are of the score and the number that tells the scale
+        scores = self.d * (1 + int(self.rules.cornered)) + 2 * pairs + scaled * (self.d + 3)
+        return {"location": self.located, "moments": moments}.get(role, scores)
+
+
+class State(NamedTuple):
+    """What a round's devices answer. Public, made of noised sums only."""
+
+    number: int
+    role: str  # "location", "moments", "approach", "closing" (the last approach) or "main"
+    rows: Array  # z = rows @ x of a record's covariates; shape (d, d)
+    theta: Array  # Coefficients of z; shape (d,)
+    y_centre: float  # Of second moments, before there are coefficients
+    scale: float  # Residual scale; 1 without one
+    window: float  # Logarithm of the factor within which reports tell the scale
+    ball: float  # Squared length to which rows of second moments are shortened
+
+    def threshold(self, rules: Rules) -> float:
+        """The score's threshold c."""
+        return rules.ratio * self.scale if rules.scaled else 1.0
+
+
+class Known(NamedTuple):
+    """Whitened second moments of covariates, as far as they are known: Equations (5) and (6)."""
+
+    mean: Array  # Shape (d, d)
+    variances: Array  # Of its entries; √2 times an entry off the diagonal has this variance; shape (d, d)
+    points: Array  # Whitened rows of records with an indicator, all else at its mean; shape (k, d)
+
+
+class Summed(NamedTuple):
+    """One round's noised sum, as mean reports in the round's coordinates."""
+
+    state: State
+    people: int
+    score: Array  # Mean unit score times z, weighted; shape (d,)
+    slope: Array  # Mean slope times z z'; shape (d, d)
+    square: Array  # Mean squared score, last beside it the number that tells the scale; shape (d, d) or (d + 1, d + 1)
+    beyond: Array  # Mean sign times z of residuals beyond c, weighted; shape (d,)
+    scale: float  # Logarithm of the residual scale; 0 without one
+    steep: float  # By which the number that tells the scale rises with that logarithm; 0 without one
+    number: float  # That number's mean
+    sds: tuple[float, float, float, float, float]  # Of these five; off the diagonal √2 times an entry has it
+
+
+class Progress(NamedTuple):
+    """What the public knows after some rounds."""
+
+    state: State
+    known: Known
+    held: tuple[int, ...]  # Records of the rounds that are over
+    seen: tuple[Summed, ...]  # Sums of scores, in order
+    near: bool = False  # Whether the last step was short
+
+    @property
+    def over(self) -> int:
+        """Records of all rounds that are over."""
+        return sum(self.held)
+
+
+def rules_of(family: Family, low: float, high: float) -> Rules:
+    """A family's unit score and what is expected of it under the reference model: whitened normal covariates.
+
+    Parameters
+    ----------
+    family : Family
+    low, high : float
+        Public limits of the response, internal units.
+    """
+    known = score_rules(family, 1, math.inf, low=low, high=high, label=True)
+    shape, shares = known.shape, (0.68, 0.26, 0.06, 0.0)
+    if family.cornered:
+        shares = (0.65, 0.26, 0.06, 0.03)
+    top, slope, square = 1.0, known.curvature, 0.39  # of Huber's and expectiles' at normal errors
+    match shape.family:
+        case codes.QUANTILE:
+            top, square = 0.5 / shape.b, (1.0 - shape.a) * shape.a / shape.b**2
+        case codes.LOGISTIC:
+            top, slope, square, shares = 0.25, 0.2, 0.2, (0.94, 0.6, 0.06, 0.0)  # of joint norm 1: Equation (3)
+        case codes.POISSON:
+            top, slope, square = 2.0, 2.0 / shape.a, 2.0 / shape.a**2
+        case codes.SQUARED:
+            top, slope, square = 1.0 / (high - low), 1.0 / (high - low), 0.01
+        case codes.SMOOTHED_HINGE:
+            top, square = 1.0 / shape.a, 0.3
+    return Rules(shape, known.ratio, known.track and family.of_residuals, top, slope, square, shares)

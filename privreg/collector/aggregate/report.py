@@ -1,0 +1,152 @@
+"""What a record's report holds before it is shared out: a vector of norm 1 at most, by role. And sums of reports, read.
+
+Devices and collectors both need it: Equations (1) to (3).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from privreg.collector.aggregate.plan import BESIDE, SCALE
+from privreg.families.scores import unit
+from privreg.protocol import codes
+
+if TYPE_CHECKING:
+    from privreg.arrays import Array
+    from privreg.collector.aggregate.plan import Plan, Rules, State
+
+ROOT2: Final = math.sqrt(2.0)
+MEDIAN: Final = 0.6744897501960817
+"""Median absolute value of a standard normal."""
+
+
+def stacked(matrix: Array) -> Array:
+    """Entries of symmetric matrices, √2 times those off the diagonal: shape (…, d, d) to (…, d (d + 1)/2)."""
+    i, j = np.triu_indices(matrix.shape[-1])
+    return np.asarray(matrix[..., i, j] * np.where(i == j, 1.0, ROOT2))
+
+
+def unstacked(entries: Array) -> Array:
+    """The symmetric matrix of stacked entries, shape (d, d)."""
+    d = math.isqrt(2 * len(entries))
+    i, j = np.triu_indices(d)
+    out = np.zeros((d, d))
+    out[i, j] = out[j, i] = entries / np.where(i == j, 1.0, ROOT2)
+    return out
+
+
+def products(z: Array, by: Array) -> Array:
+    """Stacked by · z z' of rows z, shape (m, d), one row each."""
+    i, j = np.triu_indices(z.shape[1])
+    out = z[:, i]
+    out *= z[:, j]
+    out *= np.where(i == j, 1.0, ROOT2)
+    out *= by[:, None]
+    return out
+
+
+def vectors(plan: Plan, state: State, y: Array, x: Array, offset: Array | None = None) -> Array:
+    """Reports of records, each of norm 1 at most; zeros of those with nothing to tell.
+
+    Parameters
+    ----------
+    plan : Plan
+    state : State
+    y : ndarray, shape (m,)
+        Internal units; NaN of a record that can't be used.
+    x : ndarray, shape (m, d)
+    offset : ndarray, shape (m,), optional
+
+    Returns
+    -------
+    ndarray, shape (m, plan.width(state.role))
+    """
+    silent = ~(np.isfinite(y) & np.isfinite(x).all(axis=1))
+    y, x = np.where(silent, 0.0, y), np.where(silent[:, None], 0.0, x)
+    y, x = np.clip(y, plan.y_low, plan.y_high), np.clip(x, plan.lows, plan.highs)
+    shift = np.zeros(len(y)) if offset is None else np.where(np.isfinite(offset), offset, 0.0)
+    match state.role:
+        case "location":
+            out = _places(plan, y, x)
+        case "moments":
+            out = _moments(plan, state, y - (shift if plan.rules.scaled else 0.0), x)
+        case _:
+            out = _scores(plan, state, y, x, shift)
+    out[silent] = 0.0
+    norm = np.sqrt(np.einsum("ij,ij->i", out, out))
+    out /= np.maximum(norm, 1.0)[:, None]  # rounding, and rows whose numbers overflow: public, whatever they are
+    return np.where(np.isfinite(out), out, 0.0)
+
+
+def _places(plan: Plan, y: Array, x: Array) -> Array:
+    """Numbers within ±1: Equation (1)."""
+    columns = plan.numbers
+    middle, half = 0.5 * (plan.lows + plan.highs)[columns], 0.5 * (plan.highs - plan.lows)[columns]
+    out = (x[:, columns] - middle) / half
+    if not plan.binary:
+        out = np.column_stack([out, (y - 0.5 * (plan.y_low + plan.y_high)) / (0.5 * (plan.y_high - plan.y_low))])
+    return np.asarray(np.clip(out, -1.0, 1.0) / math.sqrt(plan.located))
+
+
+def _moments(plan: Plan, state: State, y: Array, x: Array) -> Array:
+    """Second moments of (z, r), shortened to the square root of the state's ball: Equation (2)."""
+    z = x @ state.rows.T
+    rows = np.column_stack([z, (y - state.y_centre - z @ state.theta) / state.scale])
+    square = np.einsum("ij,ij->i", rows, rows)
+    return products(rows, np.minimum(1.0, state.ball / np.maximum(square, 1e-300)) / state.ball)
+
+
+def _scores(plan: Plan, state: State, y: Array, x: Array, shift: Array) -> Array:
+    """Score, slope and squared score with bounded weights, the score beyond c, and the scale: Equation (3)."""
+    rules, c, reach = plan.rules, state.threshold(plan.rules), plan.reach
+    z = x @ state.rows.T
+    eta = z @ state.theta + shift
+    weight = np.minimum(1.0, reach**2 / np.maximum(np.einsum("ij,ij->i", z, z), 1e-300))
+    score = unit(rules.shape, c, eta, y) * weight
+    slope = slopes(rules, c, eta, y) * weight
+    a, b, m, o = np.sqrt(rules.shares)
+    scores = z * (score / reach)[:, None]
+    parts = [scores * a, products(z, slope * (b / (rules.top * reach**2)))]
+    if not rules.scaled:
+        return np.concatenate([*parts, products(scores, np.full(len(y), m))], axis=1)
+    far = np.log(np.maximum(np.abs(y - eta), 1e-300) / (MEDIAN * state.scale)) / state.window
+    number = np.clip(far, -1.0, 1.0)
+    both = np.column_stack([scores, BESIDE * number])
+    parts.append(products(both, np.full(len(y), m / (1.0 + BESIDE**2))))
+    if rules.cornered:
+        parts.append(np.where((np.abs(y - eta) > c)[:, None], scores * o, 0.0))
+    inside = SCALE * ((np.abs(far) < 1.0) - 0.5)
+    return np.column_stack([*(math.sqrt(1.0 - 1.25 * SCALE**2) * p for p in parts), SCALE * number, inside])
+
+
+def slopes(rules: Rules, c: float, eta: Array, y: Array) -> Array:
+    """Slope of the unit score by the linear predictor, times c, in [0, rules.top]; shape (m,).
+
+    Of quantiles, whose score is a step, that of its mean over a window of ±c (the density of residuals there).
+    """
+    shape = rules.shape
+    with np.errstate(over="ignore", invalid="ignore"):
+        match shape.family:
+            case codes.HUBER:
+                return (np.abs(y - eta) <= c).astype(np.float64)
+            case codes.EXPECTILE:
+                r = y - eta
+                return np.where(np.abs(r) <= c, np.where(r >= 0.0, shape.a, 1.0 - shape.a) / shape.b, 0.0)
+            case codes.QUANTILE:
+                return np.where(np.abs(y - eta) <= c, rules.top, 0.0)
+            case codes.LOGISTIC:
+                e = np.exp(-np.abs(eta))
+                return np.asarray(e / (1.0 + e) ** 2)
+            case codes.POISSON:
+                mean = np.exp(np.minimum(eta, 700.0))
+                small = mean * (shape.a - y) / np.maximum(shape.a - mean, 0.5 * shape.a) ** 2
+                return np.clip(np.where(mean > 0.5 * shape.a, y / mean, small), 0.0, rules.top)
+            case codes.SQUARED:
+                return np.where((eta >= shape.a) & (eta <= shape.b), rules.top, 0.0)
+            case codes.SMOOTHED_HINGE:
+                slack = 1.0 - (2.0 * y - 1.0) * eta
+                return np.where((slack > 0.0) & (slack < shape.a), rules.top, 0.0)
+    raise ValueError("no slope of this score")

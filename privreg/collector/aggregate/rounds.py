@@ -1,0 +1,338 @@
+"""From a round's noised sum to the next state. Functions on values; nothing here sees a row."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import ndtr, ndtri
+
+from privreg.collector.aggregate.plan import APPROACHES, BESIDE, SCALE, STRETCH, Known, Plan, Progress, State, Summed
+from privreg.collector.aggregate.report import MEDIAN, unstacked
+from privreg.privacy.mechanisms import sum_sensitivity
+from privreg.protocol import codes
+
+if TYPE_CHECKING:
+    from privreg.arrays import Array
+
+WINDOWS: Final = (math.log(8.0), math.log(2.0), math.log(1.3))
+"""Within which factor rounds tell the residual scale: of approach, after a short step, and the main one, at most."""
+
+LEAST: Final = 0.15
+"""Logarithm of the least such factor: wider windows are off by as much where errors are skewed."""
+
+DEVIATION: Final = 0.25
+"""Sd of curvature about the second moments of covariates, relative to its level, before anything is known of it."""
+
+NEAR: Final = 0.8
+"""Step, in thresholds, after which the main round may begin: a predictor that far off still has its slope."""
+
+STEP: Final = 2.0
+"""Longest step, in thresholds."""
+
+
+def begin(plan: Plan) -> Progress:
+    """What is known before the first report."""
+    half = np.maximum(0.5 * (plan.highs - plan.lows), 1e-12)
+    rows = np.diag(np.where(plan.dummies, 0.5 * STRETCH[1], STRETCH[0]) / half)
+    rows[0, 0] = 1.0
+    wide = 0.5 * (plan.y_high - plan.y_low)
+    state = State(
+        number=0,
+        role="location" if plan.located else "moments",
+        rows=_centred(rows, np.where(plan.dummies, plan.lows, 0.5 * (plan.lows + plan.highs))),
+        theta=np.zeros(plan.d),
+        y_centre=0.5 * (plan.y_low + plan.y_high),
+        scale=wide / (1.0 if plan.binary else STRETCH[0]),
+        window=WINDOWS[0],
+        ball=2.0 + float((~plan.dummies[1:]).sum()) + 0.8 * float(plan.dummies.sum()),
+    )
+    nothing = Known(np.eye(plan.d), np.full((plan.d, plan.d), np.inf), np.zeros((0, plan.d)))
+    return Progress(state, nothing, (), ())
+
+
+def _centred(rows: Array, at: Array) -> Array:
+    """The rows of which the columns are about a place, shape (d,)."""
+    out = rows.copy()
+    out[1:, 0] = -np.diag(rows)[1:] * at[1:]
+    return out
+
+
+def people(plan: Plan, progress: Progress) -> int:
+    """Records of the present round."""
+    rest = plan.rows - progress.over
+    return max(rest, 1) if progress.state.role == "main" else min(plan.sizes[progress.state.role], rest)
+
+
+def sd(plan: Plan, role: str) -> float:
+    """Noise sd of a number of a round's sum, for reports of norm 1: both collectors' noise."""
+    return math.sqrt(2.0) * sum_sensitivity(1.0, squares=role == "moments") / plan.mu
+
+
+def advance(plan: Plan, progress: Progress, total: Array, count: int) -> Progress:
+    """Take in a round's noised sum, and publish the state of the next.
+
+    Parameters
+    ----------
+    plan : Plan
+    progress : Progress
+    total : ndarray, shape (plan.width(role),)
+        Sum of the reports that answered `progress.state`, with both collectors' noise.
+    count : int
+        Records in it.
+
+    Returns
+    -------
+    Progress
+    """
+    held = (*progress.held, count)
+    match progress.state.role:
+        case "location":
+            found = _located(plan, progress, total / count)
+        case "moments":
+            found = _whitened(plan, progress, total / count, count)
+        case _:
+            found = _approached(plan, progress, total, count)
+    state = found.state._replace(number=progress.state.number + 1)
+    return found._replace(state=state, held=held)
+
+
+# --- location and moments --------------------------------------------------------------------------------------
+
+
+def _located(plan: Plan, progress: Progress, mean: Array) -> Progress:
+    """Centre numbers at their noised mean."""
+    state, columns = progress.state, plan.numbers
+    mean = np.clip(mean * math.sqrt(plan.located), -1.0, 1.0)
+    at, half = plan.lows.copy(), 0.5 * (plan.highs - plan.lows)
+    at[columns] = 0.5 * (plan.lows + plan.highs)[columns] + half[columns] * mean[: len(columns)]
+    centre = state.y_centre
+    if not plan.binary:
+        centre += 0.5 * (plan.y_high - plan.y_low) * float(mean[-1])
+    rows = _centred(np.diag(np.diag(state.rows)), at)
+    return progress._replace(state=state._replace(role="moments", rows=rows, y_centre=centre))
+
+
+def _whitened(plan: Plan, progress: Progress, mean: Array, count: int) -> Progress:
+    """Second moments of (z, r): whiten covariates, take a step by least squares: Equations (5) and (6)."""
+    state, known, d = progress.state, progress.known, plan.d
+    matrix, noise = unstacked(mean) * state.ball, sd(plan, "moments") * state.ball / count
+    first = not len(progress.held) or not np.isfinite(known.variances).all()
+    level = max(float(matrix[0, 0]), 0.2) if first else max(float(np.trace(matrix[:d, :d])) / d, 0.2)
+    matrix, noise = matrix / level, noise / level
+    edge = math.sqrt(2.0 * (d + 1)) * noise
+    if first:
+        second, spread = floored(matrix[:d, :d], max(0.7 * edge, 0.02)), np.full((d, d), noise**2)
+        points = _points(plan, matrix[0, :d])
+    else:
+        share = known.variances / (known.variances + noise**2)
+        spread = share * noise**2
+        second = known.mean + share * (matrix[:d, :d] - known.mean)
+        second, points = floored(second, max(0.1, 0.3 * math.sqrt(2.0 * d * float(spread.mean())))), known.points
+    step = cautious(second, np.zeros((d, d)) if first else spread, matrix[:d, d])
+    left = float(matrix[d, d] - 2.0 * step @ matrix[:d, d] + step @ second @ step)
+    theta = state.theta + state.scale * step
+    left = max(left, 0.5 * edge) if first else float(np.clip(left, max(0.3 * edge, 0.05), 2.0))
+    scale = state.scale * math.sqrt(left)
+    by, root = _whitening(second, points, plan.reach)
+    known = Known(by @ second @ by.T, _spread(spread, root), points @ by.T)
+    state = state._replace(
+        rows=by @ state.rows, theta=np.asarray(np.linalg.solve(by.T, theta), dtype=np.float64), scale=scale
+    )
+    if first:  # the response's centre goes into the coefficients of the constant
+        state = state._replace(theta=state.theta + state.y_centre * _constant(state.rows), y_centre=0.0)
+        return Progress(state._replace(ball=float(d + 1)), known, progress.held, ())
+    role = "approach"
+    known = known._replace(variances=known.variances + DEVIATION**2)
+    return Progress(_linked(plan, state._replace(role=role), known), known, progress.held, ())
+
+
+def _points(plan: Plan, mean: Array) -> Array:
+    """Rows of records with one indicator, all else at its mean, in the coordinates of the first moments."""
+    at = np.where(plan.dummies, 0.0, mean)
+    at[0] = 1.0
+    out = np.tile(at, (int(plan.dummies.sum()), 1))
+    out[np.arange(len(out)), np.flatnonzero(plan.dummies)] = STRETCH[1]
+    return out
+
+
+def _constant(rows: Array) -> Array:
+    """Coefficients of z that give 1 for everybody."""
+    return np.asarray(np.linalg.inv(rows)[0])
+
+
+def _linked(plan: Plan, state: State, known: Known) -> State:
+    """From least squares to a start of the family's own: Equation (8)."""
+    if plan.rules.scaled or plan.rules.shape.family == codes.SQUARED:
+        return state
+    one = _constant(state.rows)
+    at = float(one @ known.mean @ state.theta)  # the mean response
+    if plan.rules.shape.family == codes.POISSON:
+        at = float(np.clip(at, 0.02 * plan.y_high, plan.y_high))
+        link, by = math.log(at), at
+    else:
+        at = float(np.clip(at, 0.05, 0.95))
+        link, by = math.log(at / (1.0 - at)), at * (1.0 - at)
+    slopes = state.theta / by
+    far = float(np.sqrt(np.maximum(slopes @ known.mean @ slopes - (at / by) ** 2, 0.0)))
+    slopes = slopes * min(1.0, 2.5 / max(far, 1e-12))
+    return state._replace(theta=slopes + (link - float(one @ known.mean @ slopes)) * one, scale=1.0)
+
+
+# --- approach --------------------------------------------------------------------------------------------------
+
+
+def read(plan: Plan, state: State, total: Array, count: int) -> Summed:
+    """A round of scores' noised sum as means, with the sds of their noise: Equation (3)."""
+    d, rules, reach = plan.d, plan.rules, plan.reach
+    whole = math.sqrt(1.0 - 1.25 * SCALE**2) if rules.scaled else 1.0
+    size = d + int(rules.scaled)
+    lengths = np.full(size, reach)
+    more = 1.0
+    if rules.scaled:
+        lengths[d], more = 1.0 / BESIDE, 1.0 + BESIDE**2
+    shares = np.sqrt(np.maximum(rules.shares, 1e-300))
+    units = np.array([reach, rules.top * reach**2, more, reach]) / shares / (whole * count)
+    ends = np.cumsum([d, d * (d + 1) // 2, size * (size + 1) // 2, d * int(rules.cornered)])
+    score, slope, square, beyond, _ = np.split(total, ends)
+    noise = sd(plan, state.role) * units
+    number, inside = total[-2:] / count / SCALE + [0.0, 0.5] if rules.scaled else (0.0, 0.0)
+    moved, steep = _scale(state, float(number), float(inside)) if rules.scaled else (0.0, 0.0)
+    return Summed(
+        state=state,
+        people=count,
+        score=score * units[0],
+        slope=unstacked(slope * units[1]),
+        square=unstacked(square * units[2]) * np.outer(lengths, lengths),
+        beyond=beyond * units[3] if rules.cornered else np.zeros(d),
+        scale=math.log(state.scale) + moved,
+        steep=steep,
+        number=float(number),
+        sds=(*(noise * [1.0, 1.0, reach**2, 1.0]).tolist(), sd(plan, state.role) / (SCALE * count)),
+    )
+
+
+def _scale(state: State, mean: float, inside: float) -> tuple[float, float]:
+    """Logarithm of residual scale over the state's, and the slope of the mean number by it: Equation (11).
+
+    In a wide window as if errors were normal; in the narrow one of the main round by the share of residuals in it.
+    """
+    if state.role != "main":
+        moved = scale_of(float(np.clip(mean, -0.95, 0.95)), state.window)
+        return moved, (scale_mean(moved + 0.05, state.window) - scale_mean(moved - 0.05, state.window)) / 0.1
+    steep = max(inside, 0.3 * scale_inside(state.window)) / state.window
+    return float(np.clip(mean / steep, -2.0 * state.window, 2.0 * state.window)), steep
+
+
+def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Progress:
+    """A cautious Newton step, a scale, and once the step is short better coordinates: Equations (9) to (11)."""
+    state, known, rules, d = progress.state, progress.known, plan.rules, plan.d
+    here = read(plan, state, total, count)
+    seen = (*progress.seen, here)
+    if state.role == "main":
+        return progress._replace(seen=seen)
+    precision = np.array([1.0 / s.sds[1] ** 2 for s in seen])
+    pooled = sum(w * s.slope for w, s in zip(precision / precision.sum(), seen, strict=True))
+    noise = float(precision.sum() ** -0.5)
+    height = level(pooled, noise, rules.slope)
+    curvature, spread = posterior(pooled, noise, known, height)
+    noisy = rules.square / count + here.sds[0] ** 2
+    gain = max(float(here.score @ here.score) - d * noisy, 0.3 * noisy)
+    step = -cautious(curvature, spread, here.score) * gain / (gain + d * noisy)
+    c = state.threshold(rules)
+    reach = max(float(np.linalg.norm(step)), *(abs(float(p @ step)) for p in known.points), 0.0)
+    most = STEP if rules.scaled else 2.5
+    theta = state.theta + c * step * min(1.0, most / max(float(np.linalg.norm(step)), 1e-12))
+    moved = here.scale - math.log(state.scale)
+    short = reach < (NEAR if rules.scaled else 1.0) and abs(moved) < math.log(1.5)
+    held = len(seen)
+    late = progress.over + count + plan.sizes["approach"] > 0.55 * plan.rows
+    more = short and state.role == "approach" and plan.sizes["closing"] > plan.sizes["approach"]
+    role = "closing" if more else "approach"
+    state = state._replace(theta=theta, scale=state.scale * math.exp(moved), window=WINDOWS[int(short)], role=role)
+    if more or not (short or late or held >= APPROACHES):
+        return progress._replace(state=state, seen=seen)
+    edge = math.sqrt(2.0 * d * float(spread.mean())) / height
+    by, root = _whitening(curvature / height, known.points, plan.reach, edge)
+    variances = np.full((d, d), DEVIATION**2) + _spread(np.full((d, d), (noise / height) ** 2), root)
+    known = Known(by @ (curvature / height) @ by.T, variances, known.points @ by.T)
+    window = WINDOWS[2]
+    if rules.scaled:  # four standard errors of the scale: the narrower, the nearer to the median (Equation 11)
+        window = float(np.clip(4.0 * math.sqrt(1.0 / count + here.sds[4] ** 2) / here.steep, LEAST, window))
+    state = state._replace(
+        role="main",
+        rows=by @ state.rows,
+        theta=np.asarray(np.linalg.solve(by.T, theta), dtype=np.float64),
+        window=window,
+    )
+    return Progress(state, known, progress.held, seen, short)
+
+
+def level(pooled: Array, noise: float, reference: float) -> float:
+    """Curvature's level, the mean of its diagonal, between what was reported and the reference model's."""
+    d = len(pooled)
+    by, prior = noise**2 / d, (0.4 * reference) ** 2
+    seen = float(np.trace(pooled)) / d
+    return max((reference * by + seen * prior) / (by + prior), 0.25 * reference)
+
+
+def posterior(pooled: Array, noise: float, known: Known, height: float) -> tuple[Array, Array]:
+    """Curvature, entry by entry, between what was reported and the second moments of covariates: Equation (9).
+
+    Returns
+    -------
+    ndarray, shape (d, d)
+    ndarray, shape (d, d)
+        Variances; √2 times an entry off the diagonal has this one.
+    """
+    by = (noise / height) ** 2
+    share = known.variances / (known.variances + by)
+    found = known.mean + share * (pooled / height - known.mean)
+    return floored(height * found, 0.1 * height), share * by * height**2
+
+
+def cautious(curvature: Array, spread: Array, score: Array) -> Array:
+    """The step x of least mean squared error of C x − score if C is known up to variances `spread`: Equation (10)."""
+    unsure = 0.5 * (spread.sum(axis=1) + np.diag(spread))
+    return np.asarray(np.linalg.solve(curvature @ curvature + np.diag(unsure), curvature @ score))
+
+
+def floored(matrix: Array, least: float) -> Array:
+    """A symmetric matrix whose eigenvalues are `least` or more."""
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray((vectors * np.maximum(values, least)) @ vectors.T)
+
+
+def _whitening(second: Array, points: Array, reach: float, edge: float = 0.0) -> tuple[Array, Array]:
+    """Rows that make second moments the identity, no point longer than `reach`: Equation (5); and its eigenvalues."""
+    out = floored(second, max(0.1, 0.3 * edge)) if edge else second
+    for point in points:
+        length = float(point @ np.linalg.solve(out, point))
+        if length > reach**2:
+            out = out + (1.0 / reach**2 - 1.0 / length) * np.outer(point, point)
+    values, vectors = np.linalg.eigh(out)
+    return np.asarray((vectors / np.sqrt(values)).T), values
+
+
+def _spread(variances: Array, values: Array) -> Array:
+    """Variances of entries after whitening, about."""
+    return np.asarray(float(variances.mean()) / np.outer(values, values))
+
+
+def scale_mean(shift: float, window: float) -> float:
+    """What reports tell on average of a residual scale e^shift times the state's, errors being normal."""
+    far = np.log(np.abs(ndtri((np.arange(2000) + 0.5) / 4000)) / MEDIAN)
+    return float(np.clip((far + shift) / window, -1.0, 1.0).mean())
+
+
+def scale_inside(window: float) -> float:
+    """Share of normal residuals whose size is within a factor e^window of their median size."""
+    low, high = ndtr(MEDIAN * math.exp(-window)), ndtr(MEDIAN * math.exp(window))
+    return 2.0 * float(high - low)
+
+
+def scale_of(mean: float, window: float) -> float:
+    """The logarithm of residual scale over the state's at which reports tell `mean`, errors being normal."""
+    return float(brentq(lambda shift: scale_mean(shift, window) - mean, -8.0, 8.0))

@@ -1,0 +1,239 @@
+"""Two collectors: reports within their ball, sums that are exact, and estimates that solve the equation they claim."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+
+import privreg as pr
+from privreg.collector.aggregate import report, rounds
+from privreg.collector.aggregate.estimate import estimate
+from privreg.collector.aggregate.plan import Plan, Progress, State, rules_of
+from privreg.errors import UnsupportedArgumentError
+from privreg.privacy.mechanisms import sum_sensitivity
+from privreg.simulation import aggregate
+from privreg.simulation.streaming.encoding import Encoder
+from tests.reference import two_collectors as reference
+
+FAMILIES = {
+    "huber": (pr.Huber(), (-3.0, 4.0)),
+    "expectile": (pr.Expectile(0.8), (-3.0, 4.0)),
+    "quantile": (pr.Quantile(0.3), (-3.0, 4.0)),
+    "squared": (pr.Squared(), (-3.0, 4.0)),
+    "logistic": (pr.Logistic(), (0.0, 1.0)),
+    "hinge": (pr.SmoothedHinge(0.5), (0.0, 1.0)),
+    "poisson": (pr.Poisson(y_max=12), (0.0, 12.0)),
+}
+ROLES = ["location", "moments", "approach", "main"]
+
+
+def plan_for(name: str, d: int = 4, rows: int = 5_000, mu: float = 1.0) -> Plan:
+    family, limits = FAMILIES[name]
+    dummies = np.arange(d) == 1
+    low = np.where(np.arange(d) == 0, 1.0, np.where(dummies, 0.0, -1.0))
+    return Plan(d, rows, mu, rules_of(family, *limits), *limits, dummies, low, np.ones(d))
+
+
+def state_for(plan: Plan, role: str, rng: np.random.Generator) -> State:
+    state = rounds.begin(plan).state
+    rows = rng.standard_normal((plan.d, plan.d)) * 10.0 ** rng.uniform(-2, 2)
+    return state._replace(
+        role=role, rows=rows, theta=3.0 * rng.standard_normal(plan.d), scale=10.0 ** rng.uniform(-2, 1), ball=5.0
+    )
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("name", FAMILIES)
+def test_reports_lie_in_the_ball_before_and_after_rounding_whatever_the_row(name: str, role: str) -> None:
+    plan, rng = plan_for(name), np.random.default_rng(3)
+    ends = np.array([0.0, -0.0, 1e-300, 1e-8, 1.0, -1.0, 1e8, -1e200, 1e308, np.inf, -np.inf, np.nan])
+    for _ in range(20):
+        state = state_for(plan, role, rng)
+        x, y = rng.choice(ends, (300, plan.d)), rng.choice([*ends, plan.y_low, plan.y_high], 300)
+        x[:150], y[:150] = rng.standard_normal((150, plan.d)), rng.uniform(plan.y_low, plan.y_high, 150)
+        with np.errstate(all="ignore"):
+            some = report.vectors(plan, state, y, x)
+        assert np.isfinite(some).all()
+        assert some.shape == (300, plan.width(role))
+        assert np.sqrt((some**2).sum(axis=1)).max() <= 1.0 + 1e-12
+        for k in range(0, 300, 7):
+            whole = aggregate.total(plan, state, y[k : k + 1], x[k : k + 1])
+            assert sum(int(v) ** 2 for v in whole) <= aggregate.RADIUS**2
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_scores_are_bounded_by_their_weights_and_not_by_shortening(name: str) -> None:
+    """What is shortened would move the estimand: blocks of a report fit into the ball together (Equation 3)."""
+    plan, rng = plan_for(name), np.random.default_rng(5)
+    state = state_for(plan, "main", rng)._replace(rows=np.eye(plan.d))
+    x, y = 4.0 * rng.standard_normal((20_000, plan.d)), rng.uniform(plan.y_low, plan.y_high, 20_000)
+    y = np.where(rng.random(20_000) < 0.5, np.rint(y), y) if plan.y_low == 0.0 else y
+    far = np.clip(y, plan.y_low, plan.y_high)
+    whole = report._scores(plan, state, far, x, np.zeros(len(y)))
+    assert np.sqrt((whole**2).sum(axis=1)).max() <= 1.0 + 1e-9
+
+
+def test_two_reports_of_second_moments_are_no_further_than_their_sensitivity() -> None:
+    plan, rng = plan_for("huber"), np.random.default_rng(1)
+    state = state_for(plan, "moments", rng)
+    x, y = rng.choice([-1.0, 0.0, 1.0], (400, plan.d)), rng.uniform(-3, 4, 400)
+    some = report.vectors(plan, state._replace(rows=np.diag([1.0, 9.0, 9.0, 9.0]), theta=np.zeros(plan.d)), y, x)
+    apart = max(float(np.linalg.norm(a - b)) for a in some[:40] for b in some)
+    assert apart <= sum_sensitivity(1.0, squares=True) + 1e-12
+    assert apart > 1.0
+    whole = np.rint(some * 1000.0)
+    apart = max(float(np.linalg.norm(a - b)) for a in whole[:40] for b in whole)
+    assert apart <= sum_sensitivity(1000.0, some.shape[1], squares=True)
+
+
+def test_matrices_are_stacked_with_their_length() -> None:
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((5, 5))
+    a = a + a.T
+    flat = report.stacked(a)
+    assert np.linalg.norm(flat) == pytest.approx(np.linalg.norm(a))
+    assert report.unstacked(flat) == pytest.approx(a)
+    z = rng.standard_normal((7, 4))
+    assert report.products(z, np.full(7, 2.0)) == pytest.approx(report.stacked(2.0 * z[:, :, None] * z[:, None, :]))
+
+
+def test_noise_of_a_sum_is_both_collectors_and_each_alone_is_enough() -> None:
+    plan = plan_for("huber", mu=0.5)
+    for role in ("location", "moments", "main"):
+        size, exact = plan.width(role), np.zeros(plan.width(role), dtype=np.int64)
+        one = sum_sensitivity(float(aggregate.RADIUS), size, squares=role == "moments") / plan.mu
+        drawn = np.array(
+            [aggregate.noised(plan, role, exact, (b"%032d" % k, b"%032d" % (k + 10_000))) for k in range(400)]
+        )
+        unit = aggregate.RADIUS - 0.5 * math.sqrt(size)
+        sd = float(drawn.std()) * unit
+        assert sd == pytest.approx(math.sqrt(2.0) * one, rel=5.0 / math.sqrt(2.0 * drawn.size))
+        assert sd / unit == pytest.approx(rounds.sd(plan, role), rel=0.05)
+
+
+def test_sums_are_modulo_two_to_the_64_and_shares_add_up() -> None:
+    plan, rng = plan_for("huber"), np.random.default_rng(2)
+    state = state_for(plan, "main", rng)
+    x, y = rng.standard_normal((50, plan.d)), rng.uniform(-3, 4, 50)
+    exact = aggregate.total(plan, state, y, x)
+    size = plan.width("main")
+    each = np.array([aggregate.total(plan, state, y[k : k + 1], x[k : k + 1]) for k in range(50)])
+    share = rng.integers(0, 2**64, (50, size), dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        both = (each.astype(np.uint64) - share).sum(axis=0) + share.sum(axis=0)
+    assert (both.astype(np.int64) == exact).all()
+
+
+# --- estimates -------------------------------------------------------------------------------------------------
+
+
+def _repeated(plan: Plan, y: np.ndarray, x: np.ndarray) -> Progress:
+    """All rounds on the same rows, without noise: what is left is the algorithm's own error."""
+    progress = rounds.begin(plan)
+    for _ in range(12):
+        state = progress.state
+        mean = report.vectors(plan, state, y, x).mean(axis=0)
+        count = 10**9
+        progress = rounds.advance(plan, progress, mean * count, count)
+        if state.role == "main":
+            return progress
+    raise AssertionError("no main round")
+
+
+def _rows(name: str, n: int = 40_000) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(11)
+    g, a, b = (rng.random(n) < 0.3).astype(float), rng.uniform(-1, 1, n), np.clip(0.3 * rng.standard_normal(n), -1, 1)
+    x = np.column_stack([np.ones(n), g, a, b])
+    eta = x @ [0.3, 0.5, -0.6, 0.8]
+    match name:
+        case "logistic" | "hinge":
+            return (rng.random(n) < 1.0 / (1.0 + np.exp(-eta))).astype(float), x
+        case "poisson":
+            return np.minimum(rng.poisson(np.exp(eta)), 12).astype(float), x
+    return np.clip(eta + 0.3 * (rng.standard_exponential(n) - 1.0), -3, 4), x
+
+
+@pytest.mark.parametrize("name", ["huber", "quantile", "expectile", "logistic", "poisson"])
+def test_without_noise_the_estimate_is_the_root_of_its_equation(name: str) -> None:
+    y, x = _rows(name)
+    plan = plan_for(name, rows=10**10, mu=1e6)
+    found = estimate(plan, _repeated(plan, y, x))
+    assert found is not None
+    theta = found.rows.T @ found.theta
+    own = reference.root(plan, y, x, reference.weight(plan, found, x), theta)
+    alone = reference.errors(plan, y, x, own) / math.sqrt(2_000)
+    limit = 0.25 if name in {"quantile", "expectile"} else 0.1  # standard errors of 2,000 records
+    assert (np.abs(theta - own) / alone).max() < limit
+
+
+def test_where_nobody_lies_far_out_the_equation_is_that_of_statsmodels() -> None:
+    y, x = _rows("huber")
+    plan = plan_for("huber", rows=10**10, mu=1e6)
+    theirs = sm.RLM(y, x, M=sm.robust.norms.HuberT()).fit(tol=1e-10, maxiter=200).params
+    ours = reference.root(plan, y, x, np.ones(len(y)), theirs)
+    assert ours == pytest.approx(theirs, abs=2e-4)
+    y, x = _rows("logistic")
+    plan = plan_for("logistic", rows=10**10, mu=1e6)
+    theirs = sm.Logit(y, x).fit(disp=0).params
+    assert reference.root(plan, y, x, np.ones(len(y)), theirs) == pytest.approx(theirs, abs=1e-6)
+
+
+def test_records_with_nothing_to_tell_do_not_move_the_estimate() -> None:
+    y, x = _rows("huber", 20_000)
+    plan = plan_for("huber", rows=10**10, mu=1e6)
+    whole = estimate(plan, _repeated(plan, y, x))
+    silent = estimate(plan, _repeated(plan, np.append(y, np.full(10_000, np.nan)), np.vstack([x, x[:10_000]])))
+    assert whole is not None
+    assert silent is not None
+    a, b = whole.rows.T @ whole.theta, silent.rows.T @ silent.theta
+    assert a == pytest.approx(b, abs=0.01)
+
+
+def test_every_record_answers_one_round() -> None:
+    y, x = _rows("huber", 3_000)
+    plan = plan_for("huber", rows=3_000)
+    progress = aggregate.play(plan, y, x, b"0" * 32)
+    assert sum(progress.held) == 3_000
+    assert progress.seen[-1].state.role == "main"
+    assert progress.seen[-1].people > 1_500
+
+
+def test_a_design_without_public_bounds_or_intercept_is_refused() -> None:
+    frame = pd.DataFrame({"y": np.linspace(0, 1, 50), "x": np.linspace(0, 1, 50)})
+    both = {"x": (0, 1), "y": (0, 1)}
+    model = pr.PrivateOnlineRegression.from_formula("y ~ x - 1", frame, bounds=both, mu=1)
+    with pytest.raises(UnsupportedArgumentError, match="intercept"):
+        aggregate.plan_of(model._spec, 1_000)
+    model = pr.PrivateOnlineRegression.from_formula("y ~ x", frame, bounds={"y": (0, 1)}, scaling="private", mu=1)
+    with pytest.raises(UnsupportedArgumentError, match="bounds of every"):
+        aggregate.plan_of(model._spec, 1_000)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", ["normal", "binaries", "yes, wrong link"])
+def test_intervals_of_2_000_people_hold(name: str) -> None:
+    from benchmarks import two_collectors as study
+
+    table = study.lines(name, 2_000, 1.0, study.cell(name, 2_000, 1.0, 200))
+    assert all(line["high"] >= 95.0 for line in table)
+    assert np.median([line["ratio"] for line in table]) < 1.7
+
+
+def test_a_plan_encodes_what_the_front_door_declares() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"g": rng.choice(["n", "y"], 400), "x": rng.uniform(0, 10, 400)})
+    frame["y"] = 1 + (frame["g"] == "y") + frame["x"]
+    model = pr.PrivateOnlineRegression.from_formula(
+        "y ~ g + x", frame, bounds={"x": (0, 10), "y": (0, 20)}, levels={"g": ["n", "y"]}, mu=1
+    )
+    plan, order, linear = aggregate.plan_of(model._spec, 400)
+    assert plan.dummies.tolist() == [False, True, False]
+    rows = Encoder(model._spec, order, None, narrow=False, by_column=True).encode(frame)
+    assert (rows.exog >= plan.lows - 1e-12).all()
+    assert (rows.exog <= plan.highs + 1e-12).all()
+    inside = np.linalg.lstsq(rows.exog, rows.endog, rcond=None)[0]
+    assert linear @ inside + model._spec.units.shift == pytest.approx([1, 1, 1], abs=1e-9)
