@@ -36,6 +36,7 @@ MECHANISMS, KERNELS = "privreg/privacy/mechanisms.py", "privreg/simulation/publi
 ENGINE, PLAY = "privreg/simulation/rounds.py", "privreg/simulation/play.py"
 DEVICES = "privreg/simulation/devices.py"
 WORKERS, FIELD = "privreg/simulation/workers/blocks.py", "privreg/simulation/simulate.py"
+TWO, TWO_TESTS = "privreg/simulation/aggregate.py", "tests/collector/aggregate/test_aggregate.py"
 REPORTS, RECORDS = "tests/laws/test_reports.py", "tests/laws/test_rounds.py"
 ROUNDS, BLOCKS, LATE = (f"tests/simulation/test_{name}.py" for name in ("rounds", "blocks", "simulate"))
 NEIGHBOURS, SILOS = "tests/collector/test_pilots.py", "tests/federated/test_unusable.py"
@@ -59,6 +60,41 @@ FARTHEST = ("tests/device/test_noise.py::test_the_farthest_reports_show_what_is_
 
 MUTANTS = (
     # sensitivity
+    Mutant(
+        "sums of two collectors without the noise of one",
+        TWO,
+        "        for key in keys or ():\n",
+        "        for key in (keys or ())[:1]:\n",
+        (f"{TWO_TESTS}::test_noise_of_a_sum_is_both_collectors_and_each_alone_is_enough",),
+    ),
+    Mutant(
+        "sums of squares without what rounding adds",
+        MECHANISMS,
+        "    return psd_sensitivity(radius) + math.sqrt(size) if squares",
+        "    return radius if squares",
+        (f"{TWO_TESTS}::test_two_reports_of_second_moments_are_no_further_than_their_sensitivity",),
+    ),
+    Mutant(
+        "two collectors' rows beyond their bounds",
+        "privreg/collector/aggregate/report.py",
+        "np.clip(x, plan.lows, plan.highs)",
+        "x",
+        (f"{TWO_TESTS}::test_reports_lie_in_the_ball_before_and_after_rounding_whatever_the_row",),
+    ),
+    Mutant(
+        "whole numbers beyond their ball",
+        TWO,
+        "np.rint(some * (RADIUS - 0.5 * math.sqrt(size)))",
+        "np.rint(some * (RADIUS + 0.5 * math.sqrt(size)))",
+        (f"{TWO_TESTS}::test_reports_lie_in_the_ball_before_and_after_rounding_whatever_the_row",),
+    ),
+    Mutant(
+        "shares of a logistic report that don't fit together",
+        "privreg/collector/aggregate/plan.py",
+        "(0.94, 0.6, 0.06, 0.0)",
+        "(0.94, 1.6, 0.06, 0.0)",
+        (f"{TWO_TESTS}::test_scores_are_bounded_by_their_weights_and_not_by_shortening",),
+    ),
     Mutant(
         "sensitivity B",
         MECHANISMS,
@@ -1332,7 +1368,7 @@ def _survives(mutant: Mutant, tree: Path) -> bool:
     ]
     done = subprocess.run([*command, *mutant.tests], cwd=tree, env=env, check=False, capture_output=True, text=True)
     if done.returncode not in {0, 1}:
-        raise SystemExit(f"{mutant.name}: its tests could not be run\n{done.stdout[-2000:]}")
+        raise SystemExit(f"{mutant.name}: its tests could not be run\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
     return done.returncode == 0
 
 

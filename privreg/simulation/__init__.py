@@ -4,5 +4,5 @@
 made of them. A fit by `rounds`: `plan` is what it knows before the first record, `devices` what a round's do with a
 block of rows, and `play` its arithmetic. `fit_plan` is the public plan of a fit, which `simulate` plays with reports
 that are lost or late. `workers` share one fit among threads, processes and machines, `published` is the published
-chain, and `reporting` what a fit has to say beside its coefficients.
+chain, and `reporting` what a fit has to say beside its coefficients. `aggregate` plays two collectors.
 """
