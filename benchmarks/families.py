@@ -73,10 +73,10 @@ from benchmarks.efficiency import add, code_hash, stored
 from benchmarks.limits import NORMAL_975, SCALE
 from privreg import families
 from privreg.families import scores
+from privreg.fits.settings import FitOptions, Settings
 from privreg.formula.spec import ModelSpec
 from privreg.protocol import codes
 from privreg.simulation.plan import plan_of
-from privreg.simulation.settings import FitOptions, Settings
 from privreg.simulation.tuning import resolve_tuning
 
 TABLE = "families.csv"
@@ -350,7 +350,7 @@ class Chain:
             rate = np.exp(truth)
             return self.score(eta, rate * poisson.cdf(MOST - 2, rate) + MOST * poisson.sf(MOST - 1, rate))
         if self.cell.family == "squared":  # likewise
-            low, high = self.settings.score.shape.a, self.settings.score.shape.b
+            low, high = self.settings.how.rules.shape.a, self.settings.how.rules.shape.b
             mean, sd = self.inside(truth), SCALE / self.unit
             a, b = (low - mean) / sd, (high - mean) / sd
             middle = mean * (ndtr(b) - ndtr(a)) + sd * (norm.pdf(a) - norm.pdf(b))

@@ -32,7 +32,7 @@ class Mutant:
     tests: tuple[str, ...]
 
 
-MECHANISMS, KERNELS = "privreg/privacy/mechanisms.py", "privreg/simulation/published/sgd_kernels.py"
+MECHANISMS, KERNELS = "privreg/privacy/mechanisms.py", "privreg/published/chain/kernels.py"
 ENGINE, PLAY = "privreg/simulation/rounds.py", "privreg/simulation/play.py"
 DEVICES = "privreg/simulation/devices.py"
 WORKERS, FIELD = "privreg/simulation/workers/blocks.py", "privreg/simulation/simulate.py"
@@ -243,14 +243,14 @@ MUTANTS = (
         KERNELS,
         "factor = _bounded(_psi(shape, c, top, eta, y[i]) * omega, norm2, bound)",
         "factor = _bounded(_psi(shape, c, top, eta, y[i]), norm2, bound) * omega",
-        ("tests/simulation/test_sgd.py::test_fused_stream_equals_devices_and_collector",),
+        ("tests/published/test_chain.py::test_fused_stream_equals_devices_and_collector",),
     ),
     Mutant(
         "curvature not shortened",
         KERNELS,
         "    factor = _bounded_curvature(factor, norm2, plan.curvature_bound)\n",
         "",
-        ("tests/simulation/test_sgd.py::test_fused_stream_equals_devices_and_collector",),
+        ("tests/published/test_chain.py::test_fused_stream_equals_devices_and_collector",),
     ),
     # tables
     Mutant(
@@ -545,7 +545,7 @@ MUTANTS = (
         KERNELS,
         "is_curvature_turn(position, share):",
         "is_curvature_turn(position + int(y[i] > 0.0), share):",
-        ("tests/simulation/test_sgd.py::test_fused_stream_equals_devices_and_collector",),
+        ("tests/published/test_chain.py::test_fused_stream_equals_devices_and_collector",),
     ),
     Mutant(
         "reports lost by what they hold",

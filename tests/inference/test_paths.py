@@ -227,9 +227,9 @@ def rows_of(n=N):
 
 @pytest.fixture
 def anytime_from_300(monkeypatch):
-    monkeypatch.setattr("privreg.simulation.published.intervals.FIRST", 300)
+    monkeypatch.setattr("privreg.published.fit.intervals.FIRST", 300)
     monkeypatch.setattr("privreg.results.views.FIRST", 300)
-    monkeypatch.setattr("privreg.simulation.tuning.FIRST", 300)
+    monkeypatch.setattr("privreg.published.fit.tuning.FIRST", 300)
 
 
 class Way(NamedTuple):

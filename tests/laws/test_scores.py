@@ -14,7 +14,7 @@ from privreg.families import scores
 from privreg.protocol import codes
 from privreg.protocol.codes import MULTINOMIAL
 from privreg.protocol.plans import Shape
-from privreg.simulation.published import sgd_kernels as kernels
+from privreg.published.chain import kernels
 from tests.kinds import BROKEN, EXTREME, KINDS, WITH_EXP, Kind
 
 EVERY = pytest.mark.parametrize("name", KINDS)
