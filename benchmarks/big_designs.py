@@ -61,7 +61,7 @@ from privreg.formula.units import Units
 from privreg.privacy.noise import NoiseStream
 from privreg.protocol import codes
 from privreg.published.chain import kernels
-from privreg.published.chain.history import fold
+from privreg.published.chain.collector import fold
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path(__file__).parent / "results"

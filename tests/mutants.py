@@ -227,8 +227,8 @@ MUTANTS = (
     Mutant(
         "score not shortened",
         KERNELS,
-        "norm = abs(factor) * math.sqrt(norm2)",
-        "norm = 0.0 * abs(factor) * math.sqrt(norm2)",
+        "norm = abs(factor) * length",
+        "norm = 0.0 * abs(factor) * length",
         ("tests/laws/test_scores.py::test_a_report_beyond_its_bound_is_shortened",),
     ),
     Mutant(
@@ -241,14 +241,14 @@ MUTANTS = (
     Mutant(
         "bound before weight",
         KERNELS,
-        "factor = _bounded(_psi(shape, c, top, eta, y[i]) * omega, norm2, bound)",
-        "factor = _bounded(_psi(shape, c, top, eta, y[i]), norm2, bound) * omega",
+        "factor = _bounded(_psi(shape, c, top, eta, y[i]) * omega, math.sqrt(norm2), bound)",
+        "factor = _bounded(_psi(shape, c, top, eta, y[i]), math.sqrt(norm2), bound) * omega",
         ("tests/published/test_chain.py::test_fused_stream_equals_devices_and_collector",),
     ),
     Mutant(
         "curvature not shortened",
         KERNELS,
-        "    factor = _bounded_curvature(factor, norm2, plan.curvature_bound)\n",
+        "    factor = _bounded(factor, norm2, plan.curvature_bound)\n",
         "",
         ("tests/published/test_chain.py::test_fused_stream_equals_devices_and_collector",),
     ),

@@ -13,9 +13,8 @@ from privreg.privacy.mechanisms import Mechanism
 from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol.codes import FULL, MULTINOMIAL
 from privreg.published.chain import collector, kernels
-from privreg.published.chain.device import Device
+from privreg.published.chain.numbers import Device, Steps
 from privreg.published.chain.run import AveragedSGD, make_plan
-from privreg.published.chain.steps import Steps
 from tests.devices import moment_report, round_report, threshold_report
 from tests.helpers import BOUNDED_WEIGHTS
 from tests.kinds import (

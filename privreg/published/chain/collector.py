@@ -13,8 +13,6 @@ import numpy as np
 from privreg.protocol import codes
 from privreg.protocol.codes import BLOCK, DIAGONAL, FULL, HISTORY, LINE, NONE
 from privreg.published.chain import kernels
-from privreg.published.chain.history import fold
-from privreg.published.chain.history import variances as history_variances
 from privreg.published.chain.plans import Plan, State
 
 if TYPE_CHECKING:
@@ -56,6 +54,20 @@ def init(start: Array, plan: Plan, functional: Array) -> State:
 def copy(state: State) -> State:
     """Copy a state, arrays included."""
     return State(**{name: array.copy() for name, array in state._asdict().items()})
+
+
+def fold(lines: Array, sums: Array) -> None:
+    """Add lines @ lines.T to the lower triangle of `sums`, shape (d, d), in place; `lines` have shape (d, m).
+
+    Up to `diagonal.WIDE` coefficients every update adds s sᵀ in the compiled loop. Beyond, partial sums wait until
+    there is a block of them. Blocks end at positions of the stream, and the product gives the same bits for any number
+    of threads, so that neither chunks nor threads can change a bit.
+    """
+    from scipy.linalg.blas import dsyrk  # slow to import
+
+    if lines.shape[1]:
+        # Fortran's view of a C array is its transpose
+        dsyrk(1.0, np.ascontiguousarray(lines).T, beta=1.0, c=sums.T, trans=1, lower=0, overwrite_c=1)
 
 
 def folded(state: State, plan: Plan) -> None:
@@ -144,13 +156,22 @@ def final(state: State, plan: Plan, *, whole: bool = True) -> ChainSummary:
 
 
 def variances(state: State, mapped: Map) -> Array:
-    """Diagonal of a random-scaling matrix that is folded in blocks, in the user's units, shape (p,)."""
+    """Diagonal of a random-scaling matrix that is folded in blocks, in the user's units, without it; shape (p,)."""
+    from scipy.linalg.blas import dsymv  # slow to import
+
     k, p = int(state.counts[codes.UPDATES]), state.theta.shape[0]
-    waiting = state.path[:p, : k % BLOCK]
-    weighted = state.sums[p, :p] + waiting @ state.path[p, : k % BLOCK]
-    squares = k * (k + 1) * (2 * k + 1) / 6.0
-    given = (state.sums[:p, :p], waiting, weighted[None], state.total[None] / k, squares)
-    return history_variances(*given, mapped) / float(k) ** 2
+    sums, waiting, row = state.sums[:p, :p], state.path[:p, : k % BLOCK], mapped.row
+    weighted = (state.sums[p, :p] + waiting @ state.path[p, : k % BLOCK])[None]
+    mean, squares = state.total[None] / k, k * (k + 1) * (2 * k + 1) / 6.0
+    each = sums.diagonal() + (waiting**2).sum(axis=1)
+    each = each - 2.0 * (mean * weighted).sum(axis=0) + squares * (mean**2).sum(axis=0)
+    along = mean @ row
+    first = float(row @ dsymv(1.0, sums.T, row, lower=0)) + float(((row @ waiting) ** 2).sum())
+    first += float(-2.0 * along @ (weighted @ row) + squares * along @ along)
+    out = np.empty(p)
+    out[mapped.places] = each * mapped.own**2
+    out[mapped.places[0]] = first
+    return out / float(k) ** 2
 
 
 def _final(state: State, plan: Plan, k: int, people: int, curvature: Array, senders: int, whole: bool) -> ChainSummary:

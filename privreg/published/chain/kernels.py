@@ -1,8 +1,7 @@
 """The compiled loop of the published algorithm's single chain, in one file.
 
-One file because numba's on-disk cache does not notice an edited callee in another file. The arithmetic
-follows `device` and `collector` operation by operation, in the same order, so that the fused loop gives
-the same bits; no fastmath.
+One file because numba's on-disk cache does not notice an edited callee in another file. The arithmetic follows the
+readable twin of the tests operation by operation, so that the fused loop gives the same bits; no fastmath.
 """
 
 from __future__ import annotations
@@ -15,33 +14,7 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-from privreg.protocol.codes import (
-    BALANCED,
-    BLOCK,
-    CURVATURES,
-    CUSTOM,
-    DIAGONAL,
-    EXPECTILE,
-    FULL,
-    GAUSSIAN,
-    HINGE,
-    HUBER,
-    IN_BATCH,
-    LAPLACE,
-    LOGISTIC,
-    PEOPLE,
-    POISSON,
-    POSITION,
-    PRIVUNIT,
-    PUBLISHED,
-    PUBLISHED_SLOPES,
-    QUANTILE,
-    SMOOTHED_HINGE,
-    SQUARED,
-    TINY,
-    UNIT,
-    UPDATES,
-)
+from privreg.protocol import codes
 from privreg.protocol.normal import cdf, quantile
 from privreg.protocol.plans import Channel, Shape
 from privreg.published.chain.plans import Plan, State
@@ -68,56 +41,56 @@ def _call_at(typing_context: Any, address: Any, eta: Any, y: Any) -> Any:
 def unit_score(shape: Shape, c: float, eta: float, y: float) -> float:
     """Scalar score over its bound, in [−1, 1] (of a user's own family as it computes it); see `scores.unit`."""
     family = shape.family
-    if family == HUBER:
+    if family == codes.HUBER:
         r = (y - eta) / c
         r = 1.0 if r > 1.0 else r  # two selects, no branch to mispredict
         r = -1.0 if r < -1.0 else r
         return -r
-    if family == BALANCED:
+    if family == codes.BALANCED:
         # (π − y) / max(π, 1 − π) through e^−|η|: 1 where the likelier value was not seen, else −e^−|η|
         e = math.exp(-abs(eta))
         if eta >= 0:
             return (1.0 - y) - (1.0 - (1.0 - y)) * e
         return -(y - (1.0 - y) * e)
-    if family == LOGISTIC:
+    if family == codes.LOGISTIC:
         e = math.exp(-abs(eta))
         return (1.0 / (1.0 + e) if eta >= 0 else e / (1.0 + e)) - y
-    if family == EXPECTILE:
+    if family == codes.EXPECTILE:
         r = (y - eta) / c
         side = shape.a if r >= 0.0 else 1.0 - shape.a
         r = 1.0 if r > 1.0 else r
         r = -1.0 if r < -1.0 else r
         return -(side / shape.b) * r
-    if family == QUANTILE:
+    if family == codes.QUANTILE:
         r = y - eta
         if r >= 0.0:
             return -shape.a / shape.b
         return (1.0 - shape.a) / shape.b if r < 0.0 else math.nan
-    if family == POISSON:
+    if family == codes.POISSON:
         half = math.log(0.5 * shape.a)
         if eta > half:
             return 1.0 - y * math.exp(-eta)
         mean = math.exp(eta)
         return (mean - y) / (shape.a - mean)
-    if family == HINGE:
+    if family == codes.HINGE:
         side = 2.0 * y - 1.0
         margin = side * eta
         if margin < 1.0:
             return -side
         return 0.0 if margin >= 1.0 else math.nan
-    if family == SMOOTHED_HINGE:
+    if family == codes.SMOOTHED_HINGE:
         side = 2.0 * y - 1.0
         slack = (1.0 - side * eta) / shape.a
         slack = 1.0 if slack > 1.0 else slack
         slack = 0.0 if slack < 0.0 else slack
         return -side * slack
-    if family == SQUARED:
+    if family == codes.SQUARED:
         inside = shape.b if eta > shape.b else eta
         inside = shape.a if inside < shape.a else inside
         seen = shape.b if y > shape.b else y
         seen = shape.a if seen < shape.a else seen
         return (inside - seen) / (shape.b - shape.a)
-    if family == CUSTOM:
+    if family == codes.CUSTOM:
         own: float = _call_at(shape.address, eta, y)
         own = 1.0 if own > 1.0 else own
         return -1.0 if own < -1.0 else own
@@ -127,7 +100,7 @@ def unit_score(shape: Shape, c: float, eta: float, y: float) -> float:
 @njit(cache=True, nogil=True, error_model="numpy")
 def _psi(shape: Shape, c: float, top: float, eta: float, y: float) -> float:
     """Scalar score."""
-    if shape.family == HUBER:
+    if shape.family == codes.HUBER:
         r = y - eta
         r = c if r > c else r
         r = -c if r < -c else r
@@ -140,19 +113,19 @@ def _psi(shape: Shape, c: float, top: float, eta: float, y: float) -> float:
 def _curvature(shape: Shape, c: float, top: float, eta: float, y: float) -> float:
     """∂ψ/∂η of the families that report it; see `scores.curvature`."""
     family = shape.family
-    if family == HUBER:
+    if family == codes.HUBER:
         return 1.0 if abs(y - eta) <= c else 0.0
-    if family == LOGISTIC:
+    if family == codes.LOGISTIC:
         e = math.exp(-abs(eta))
         return e / ((1.0 + e) * (1.0 + e))
-    if family == EXPECTILE:
+    if family == codes.EXPECTILE:
         r = y - eta
         side = shape.a if r >= 0.0 else 1.0 - shape.a
         return side if abs(r) <= c else 0.0
-    if family == SMOOTHED_HINGE:
+    if family == codes.SMOOTHED_HINGE:
         slack = 1.0 - (2.0 * y - 1.0) * eta
         return 1.0 / shape.a if 0.0 < slack < shape.a else 0.0
-    if family == SQUARED:
+    if family == codes.SQUARED:
         return 1.0 if shape.a <= eta <= shape.b else 0.0
     return math.nan
 
@@ -160,31 +133,20 @@ def _curvature(shape: Shape, c: float, top: float, eta: float, y: float) -> floa
 @njit(cache=True, nogil=True, error_model="numpy")
 def _weight(weights: int, norm2: float, first: float, d: int) -> float:
     """ω(x) from ‖x‖² and, for the slopes-only form, the first of its `d` coordinates."""
-    if weights == UNIT:
-        return 1.0 / math.sqrt(norm2) if norm2 > TINY else 0.0
-    if weights == PUBLISHED:
+    if weights == codes.UNIT:
+        return 1.0 / math.sqrt(norm2) if norm2 > codes.TINY else 0.0
+    if weights == codes.PUBLISHED:
         return 2.0 / norm2 if norm2 > 2.0 else 1.0
-    if weights == PUBLISHED_SLOPES:
+    if weights == codes.PUBLISHED_SLOPES:
         slopes = norm2 - first * first
         return 2.0 / slopes if slopes > 2.0 else 1.0
     return 0.0  # a form it does not know: noise only
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _bounded(factor: float, norm2: float, bound: float) -> float:
-    """Shrink `factor` so that ‖factor · x‖ ≤ bound; a report that is not a number becomes pure noise."""
-    norm = abs(factor) * math.sqrt(norm2)
-    if norm <= bound:
-        return factor
-    if norm > bound and norm < math.inf:
-        return factor * (bound / norm)
-    return 0.0
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _bounded_curvature(factor: float, norm2: float, bound: float) -> float:
-    """Shrink `factor` so that ‖factor · x xᵀ‖_F ≤ bound, likewise."""
-    norm = factor * norm2
+def _bounded(factor: float, length: float, bound: float) -> float:
+    """Shrink `factor` so that its product with what has this length is at most `bound`; 0, noise only, if no number."""
+    norm = abs(factor) * length
     if norm <= bound:
         return factor
     if norm > bound and norm < math.inf:
@@ -234,7 +196,7 @@ def add_gram(lines: Array, m: int, out: Array) -> None:
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def flush(path: Array, m: int, sums: Array, mode: int) -> None:
     """Add the first `m` updates (s_k, k) of a block to the path's second moments (lower triangle in FULL mode)."""
-    if mode == FULL:
+    if mode == codes.FULL:
         add_gram(path, m, sums)
     else:
         p = path.shape[0] - 1
@@ -251,10 +213,10 @@ def flush(path: Array, m: int, sums: Array, mode: int) -> None:
 @njit(cache=True, nogil=True, error_model="numpy")
 def flush_block(path: Array, sums: Array, mode: int, reports: Array, outer: Array, has_outer: int) -> None:
     """Add a full block of the path and, if they are kept, of the reports."""
-    if mode in (DIAGONAL, FULL):
-        flush(path, BLOCK, sums, mode)
+    if mode in (codes.DIAGONAL, codes.FULL):
+        flush(path, codes.BLOCK, sums, mode)
     if has_outer > 0:
-        add_gram(reports, BLOCK, outer)
+        add_gram(reports, codes.BLOCK, outer)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -274,16 +236,12 @@ def fused(
 
     Parameters
     ----------
-    x : ndarray, shape (n, p)
-        Rows, internal units.
-    y : ndarray, shape (n,)
-    offset : ndarray, shape (n,) or (0,)
+    x, y, offset : ndarray, shape (n, p), (n,) and (n,) or (0,)
+        Internal units.
     steps : ndarray, shape (m,)
         γ of the next updates.
-    noise : ndarray, shape (g, width)
-        Standard normals of the next gradient senders, `width` as `mechanisms.width` has it.
-    curvature_noise : ndarray, shape (c, width)
-        Standard normals of the next curvature senders.
+    noise, curvature_noise : ndarray, shape (g, width), (c, width)
+        Standard normals of the next gradient and curvature senders, `width` as `mechanisms.width` has it.
     plan, state : Plan, State
         The state is updated in place.
     raw_curvature, raw_outer : ndarray, shape (p, p)
@@ -298,13 +256,13 @@ def fused(
     theta, origin, total, batch = state.theta, state.origin, state.total, state.batch
     path, reports, functional, counts = state.path, state.reports, state.functional, state.counts
     shape, c, top, weights, bound = plan.shape, plan.c, plan.top, plan.weights, plan.bound
-    additive = plan.channel.kind == GAUSSIAN and plan.blocks == 1 and plan.middle == 0.0
+    additive = plan.channel.kind == codes.GAUSSIAN and plan.blocks == 1 and plan.middle == 0.0
     sd = plan.channel.scale * plan.radius
     size, mode, share = plan.batch, plan.scaling_mode, plan.curvature_share
     d = theta.shape[0]
     answer = np.zeros(d)
     has_offset = offset.shape[0] > 0
-    updates, position, in_batch = counts[UPDATES], counts[POSITION], counts[IN_BATCH]
+    updates, position, in_batch = counts[codes.UPDATES], counts[codes.POSITION], counts[codes.IN_BATCH]
     first = updates
     stop = updates + steps.shape[0]
     senders = noise.shape[0]
@@ -330,11 +288,11 @@ def fused(
             i += 1
             continue
         omega = _weight(weights, norm2, x[i, 0], p)
-        factor = _bounded(_psi(shape, c, top, eta, y[i]) * omega, norm2, bound)
+        factor = _bounded(_psi(shape, c, top, eta, y[i]) * omega, math.sqrt(norm2), bound)
         if plan.central == 1:
-            curvature = _bounded_curvature(_curvature(shape, c, top, eta, y[i]) * omega, norm2, plan.curvature_bound)
+            curvature = _bounded(_curvature(shape, c, top, eta, y[i]) * omega, norm2, plan.curvature_bound)
             _central(x, i, curvature, factor, raw_curvature, raw_outer)
-        slot = updates % BLOCK
+        slot = updates % codes.BLOCK
         position += 1
         if not additive:
             if plan.blocks > 1:
@@ -388,18 +346,18 @@ def fused(
                 path[j, slot] = t
         updates += 1
         path[d, slot] = float(updates)
-        if mode == DIAGONAL:
+        if mode == codes.DIAGONAL:
             t = 0.0
             for j in range(d):
                 t += functional[j] * total[j]
             path[0, slot] = t
-        if slot == BLOCK - 1:
+        if slot == codes.BLOCK - 1:
             flush_block(path, state.sums, mode, reports, state.outer, plan.outer)
-    counts[UPDATES] = updates
-    counts[POSITION] = position
-    counts[IN_BATCH] = in_batch
-    counts[PEOPLE] += used
-    counts[CURVATURES] += used_curvature
+    counts[codes.UPDATES] = updates
+    counts[codes.POSITION] = position
+    counts[codes.IN_BATCH] = in_batch
+    counts[codes.PEOPLE] += used
+    counts[codes.CURVATURES] += used_curvature
     return i, used, used_curvature
 
 
@@ -424,7 +382,7 @@ def _curvature_report(
         eta += x[i, j] * (state.origin[j] + state.total[j] / done)
     eta += offset
     factor = _curvature(plan.shape, plan.c, plan.top, eta, y) * _weight(plan.weights, norm2, x[i, 0], p)
-    factor = _bounded_curvature(factor, norm2, plan.curvature_bound)
+    factor = _bounded(factor, norm2, plan.curvature_bound)
     answer = np.empty(p * (p + 1) // 2)
     q = 0
     for j in range(p):
@@ -451,27 +409,18 @@ def _central(x: Array, i: int, curvature: float, factor: float, raw_curvature: A
 def randomise(report: Array, size: int, radius: float, channel: Channel, noise: Array) -> None:
     """Randomise in place the first `size` numbers of a report in a ball of `radius` about 0; see `device.randomised`.
 
-    Parameters
-    ----------
-    report : ndarray
-        Of norm at most `radius`; a wrong one becomes biased, never less private.
-    size : int
-    radius : float
-        For additive noise half the sensitivity.
-    channel : Channel
-    noise : ndarray, shape (width,)
-        Standard normals drawn for this person.
+    A report longer than that becomes biased, never less private. `noise` are standard normals drawn for this person.
     """
-    if channel.kind == GAUSSIAN:
+    if channel.kind == codes.GAUSSIAN:
         sd = channel.scale * radius
         for j in range(size):
             report[j] += sd * noise[j]
-    elif channel.kind == LAPLACE:
+    elif channel.kind == codes.LAPLACE:
         spread = channel.scale * radius
         for j in range(size):  # √(N₁² + N₂²) N₃ is a Laplace number
             a, b = noise[3 * j], noise[3 * j + 1]
             report[j] += spread * (math.sqrt(a * a + b * b) * noise[3 * j + 2])
-    elif channel.kind == PRIVUNIT:
+    elif channel.kind == codes.PRIVUNIT:
         _privunit(report, size, radius, channel, noise)
     else:  # one number: rounded to an end of its range at random, so that its mean stays, then told or flipped
         share = min(max(report[0] / radius, -1.0), 1.0) if radius > 0.0 else 0.0
@@ -510,14 +459,7 @@ def _privunit(report: Array, size: int, radius: float, channel: Channel, noise: 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _multinomial(
-    y: float,
-    z: Array,
-    norm2: float,
-    omega: float,
-    blocks: int,
-    bound: float,
-    theta: Array,
-    answer: Array,
+    y: float, z: Array, norm2: float, omega: float, blocks: int, bound: float, theta: Array, answer: Array
 ) -> None:
     """Fill `answer` with (π_k − 1{y = k}) ω z of all classes k ≥ 1; 0 where the row can't be used."""
     d = z.shape[0]
@@ -541,9 +483,8 @@ def _multinomial(
             squares += share[k] * share[k]
     length2 = squares if y == 0.0 else math.nan
     for k in range(1, blocks + 1):
-        here = squares + 1.0 - 2.0 * share[k]
         if y == k:
-            length2 = here
+            length2 = squares + 1.0 - 2.0 * share[k]
     scale = omega
     norm = scale * math.sqrt(abs(length2) * norm2)
     if norm > bound and norm < math.inf:

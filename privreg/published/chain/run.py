@@ -18,10 +18,9 @@ from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol import codes
 from privreg.protocol.codes import BLOCK, HISTORY
 from privreg.published.chain import collector, kernels
-from privreg.published.chain.device import Device
+from privreg.published.chain.numbers import Device, Steps
 from privreg.published.chain.path import batches_of
 from privreg.published.chain.plans import Plan, State
-from privreg.published.chain.steps import Steps
 
 if TYPE_CHECKING:
     from privreg.arrays import Array

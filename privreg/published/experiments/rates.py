@@ -13,7 +13,7 @@ import pandas as pd
 
 from privreg.families.builtin import Huber
 from privreg.fits.settings import FitOptions
-from privreg.published.chain.steps import Steps
+from privreg.published.chain.numbers import Steps
 from privreg.published.experiments.designs import CORNER, Design, chunks, truth
 from privreg.published.experiments.engine import Experiment, seeds
 from privreg.published.experiments.figures import rate_figure

@@ -13,10 +13,8 @@ from privreg.fits.settings import Settings
 from privreg.inference.blocks import Layout, growing_edges
 from privreg.inference.resampling import FIRST
 from privreg.options.table import find
-from privreg.published.chain.device import Device
-from privreg.published.chain.numbers import Published
+from privreg.published.chain.numbers import Device, Published, Steps
 from privreg.published.chain.path import BATCHES
-from privreg.published.chain.steps import Steps
 
 if TYPE_CHECKING:
     from privreg.arrays import Array
