@@ -1,7 +1,8 @@
 """What the published theory says of LDP-SGD: its table of rates, and its upper bounds as functions.
 
-Steps are γ_i = γ i^(−α), reports are scores of norm at most B0 with noise of E‖noise‖² = Ω B0². The bounds hold their
-leading terms only, with constants as published; none of them is used by a fit.
+Steps are γ_i = γ i^(−α), reports are scores of norm at most B0 with noise of E‖noise‖² = Ω B0². The bounds hold the
+leading terms only of SXJKH (arXiv 2507.07041), Theorems 3 to 6, with constants as published, and refuse what is out of
+range with an `OptionError`; none of them is used by a fit.
 """
 
 from __future__ import annotations
@@ -211,17 +212,7 @@ def omega(
 
 
 def psi(beta: float, t: ArrayLike) -> Any:
-    """ψ_β(t) = (t^β − 1)/β, and ln t at β = 0.
-
-    Parameters
-    ----------
-    beta : float
-    t : float or array_like
-        Positive.
-
-    Returns
-    -------
-    float or ndarray, the shape of `t`
+    """ψ_β(t) = (t^β − 1)/β, and ln t at β = 0, of positive t; shape that of `t`.
 
     Examples
     --------
@@ -357,15 +348,6 @@ def bar_Delta_n(
     -------
     float or ndarray, the shape of `n`
 
-    Raises
-    ------
-    OptionError
-        As for :func:`delta_n`.
-
-    References
-    ----------
-    SXJKH (arXiv 2507.07041), Theorems 3 to 6; leading terms.
-
     Examples
     --------
     >>> round(bar_Delta_n(100, gamma=1, alpha=0.5, B0=1, delta0=1, Omega=0), 4)  # (1 + ln 100)/20 + 18/200
@@ -407,15 +389,6 @@ def Delta_n(
     Returns
     -------
     float or ndarray, the shape of `n`
-
-    Raises
-    ------
-    OptionError
-        As for :func:`delta_n`.
-
-    References
-    ----------
-    SXJKH (arXiv 2507.07041), Theorems 3 to 6; leading terms.
 
     Examples
     --------

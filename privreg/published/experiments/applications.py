@@ -17,6 +17,7 @@ from privreg.families.builtin import Huber
 from privreg.published.experiments.engine import Experiment, seeds
 from privreg.published.experiments.figures import coefficient_figure, path_figure
 from privreg.published.experiments.simulation import at_hand
+from privreg.published.experiments.summaries import failed, first_error, rounded
 from privreg.regression import PrivateOnlineRegression
 
 if TYPE_CHECKING:
@@ -147,15 +148,13 @@ def _path_tables(runs: pd.DataFrame, cells: Sequence[Cell]) -> dict[str, pd.Data
     wanted = ["cell", "replication", "tuning", "method", "n", "term", "truth", "estimate", "low", "high"]
     table = runs.reindex(columns=wanted).dropna(subset=["low"]).reset_index(drop=True)
     table["n"] = table["n"].astype(np.int64)
-    for name in ("truth", "estimate", "low", "high"):
-        table[name] = [float(f"{v:.5g}") for v in table[name]]
-    return {"": table}
+    return {"": rounded(table, 5, ("truth", "estimate", "low", "high"))}
 
 
 def _table3(runs: pd.DataFrame, cells: Sequence[Cell]) -> dict[str, pd.DataFrame]:
     """Medians over permutations beside the printed numbers."""
-    failed = runs["error"].notna() if "error" in runs else pd.Series(False, index=runs.index)
-    good = runs[~failed]
+    bad = failed(runs)
+    good = runs[~bad]
     default = good.groupby("tuning")["method"].transform("first")  # one line a coefficient: estimates don't differ
     own = good[(good["method"] == default) & (good["n"] == good["n"].max())]
     grouped = own.groupby(["tuning", "term"], sort=False)["estimate"]
@@ -165,8 +164,8 @@ def _table3(runs: pd.DataFrame, cells: Sequence[Cell]) -> dict[str, pd.DataFrame
     intervals = covered.groupby(["tuning", "method"], sort=False).agg(
         covers_ols=("hit", "mean"), length=("length", "mean"), replications=("replication", "nunique")
     )
-    tidy["failures"] = int(runs.loc[failed, "replication"].nunique())
-    tidy["first_error"] = "" if not failed.any() else str(runs.loc[failed, "error"].iloc[0]).partition(":")[0]
+    tidy["failures"] = int(runs.loc[bad, "replication"].nunique())
+    tidy["first_error"] = first_error(runs)
     wide = tidy.pivot_table(index="term", columns="tuning", values="median", sort=False)
     printed = datasets.published("xsjkh_table3")
     table = pd.DataFrame(index=[*TEN, "worst_error", "test_mse"])

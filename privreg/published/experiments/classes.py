@@ -24,6 +24,7 @@ from privreg.published.experiments.applications import TEN, TRAIN, insurance
 from privreg.published.experiments.engine import Experiment, seeds
 from privreg.published.experiments.figures import stream_figure
 from privreg.published.experiments.rates import ALPHAS, start_published
+from privreg.published.experiments.summaries import failed, rounded
 from privreg.regression import PrivateOnlineRegression
 
 if TYPE_CHECKING:
@@ -103,21 +104,11 @@ def _start(cell: Cell, seed: int) -> Stream:
 
 
 def measure(params: Array, x: Array, test: pd.DataFrame, family: str) -> tuple[Array, Array]:
-    """Test loss and accuracy of many coefficient vectors.
+    """Mean test loss and accuracy of many coefficient vectors, shape (k,).
 
-    Parameters
-    ----------
-    params : ndarray, shape (k, blocks · (p + 1))
-    x : ndarray, shape (n, p + 1)
-    test : DataFrame
-        With columns class and charges.
-    family : str
-
-    Returns
-    -------
-    loss, accuracy : ndarray, shape (k,)
-        Mean log-loss and share of rows whose class is the most likely one; for linear models the mean square error of
-        standardised charges, and NaN.
+    The loss is the log-loss and accuracy the share of rows whose class is the most likely one; for linear models the
+    mean square error of standardised charges, and NaN. `params` have shape (k, blocks · (p + 1)), `test` has columns
+    class and charges.
     """
     p, classes, charges = x.shape[1], test["class"].to_numpy(), test["charges"].to_numpy()
     losses, rights = np.zeros(len(params)), np.zeros(len(params))
@@ -145,29 +136,13 @@ def measure(params: Array, x: Array, test: pd.DataFrame, family: str) -> tuple[A
 
 def _maximum_likelihood(x: Array, train: pd.DataFrame, family: str) -> Array:
     """Coefficients by Newton's method, shape (1, blocks · (p + 1))."""
-    truth, scale = train["class"].to_numpy(), np.abs(x).max(axis=0)
     if family == "linear":
         return np.asarray(np.linalg.lstsq(x, train["charges"].to_numpy(), rcond=None)[0][None])
-    z = x / scale
-    responses = np.column_stack([truth == 2] if family == "logistic" else [truth == 1, truth == 2]).astype(float)
-    blocks, p = responses.shape[1], x.shape[1]
-    theta = np.zeros((blocks, p))
-    for _ in range(60):
-        eta = z @ theta.T
-        top = np.maximum(eta.max(axis=1, keepdims=True), 0.0)
-        share = np.exp(eta - top)
-        share /= np.exp(-top) + share.sum(axis=1, keepdims=True)
-        gradient = (responses - share).T @ z
-        hessian = np.empty((blocks * p, blocks * p))
-        for j in range(blocks):
-            for k in range(blocks):
-                w = share[:, j] * ((j == k) - share[:, k])
-                hessian[j * p : (j + 1) * p, k * p : (k + 1) * p] = (z * w[:, None]).T @ z
-        step = np.linalg.solve(hessian, gradient.ravel()).reshape(blocks, p)
-        theta += step
-        if np.abs(step).max() < 1e-8:
-            break
-    return np.asarray((theta / scale).reshape(1, -1))
+    from statsmodels.discrete.discrete_model import MNLogit  # slow to import
+
+    scale, truth = np.abs(x).max(axis=0), train["class"].to_numpy()
+    found = MNLogit(truth == 2 if family == "logistic" else truth, x / scale).fit(method="newton", disp=0)
+    return np.asarray((found.params.T / scale).reshape(1, -1))
 
 
 def _alone(train: pd.DataFrame, test: pd.DataFrame, family: str) -> tuple[float, float]:
@@ -241,9 +216,9 @@ def _tables(runs: pd.DataFrame, cells: Sequence[Cell]) -> dict[str, pd.DataFrame
         }
     )
     table = pd.concat([head, runs.reset_index(drop=True)], axis=1)
-    failed = table["error"].notna() if "error" in table else pd.Series(False, index=table.index)
-    broken = table[failed].groupby("cell")["replication"].nunique()
-    out = table[~failed].groupby(["cell", *KEYS, "n"], sort=False).agg(
+    bad = failed(table)
+    broken = table[bad].groupby("cell")["replication"].nunique()
+    out = table[~bad].groupby(["cell", *KEYS, "n"], sort=False).agg(
         loss=("loss", "mean"),
         loss_low=("loss", "min"),
         loss_high=("loss", "max"),
@@ -251,9 +226,7 @@ def _tables(runs: pd.DataFrame, cells: Sequence[Cell]) -> dict[str, pd.DataFrame
         replications=("loss", "count"),
     ).reset_index()  # fmt: skip
     out["failures"] = out["cell"].map(broken).fillna(0).astype(int)
-    for name in ("loss", "loss_low", "loss_high", "accuracy"):
-        out[name] = [float(f"{v:.4g}") for v in out[name]]
-    along = out.drop(columns="cell")
+    along = rounded(out, 4, ("loss", "loss_low", "loss_high", "accuracy")).drop(columns="cell")
     return {"": along, "final": along[along["n"] == along["n"].max()].reset_index(drop=True)}
 
 

@@ -78,14 +78,7 @@ class Design:
 
 
 def chunks(design: Design, stops: Sequence[int], rng: np.random.Generator) -> Iterator[tuple[int, Array, Array]]:
-    """Rows up to the last stop, never more in memory than a chunk.
-
-    Parameters
-    ----------
-    design : Design
-    stops : sequence of int
-        Ascending numbers of rows at which a chunk must end.
-    rng : Generator
+    """Rows up to the last stop, never more in memory than a chunk, which ends at every stop; stops ascend.
 
     Yields
     ------
@@ -119,17 +112,9 @@ def expectile(tau: float, c: float) -> float:
 
 
 def truth(design: Design, corner: float) -> Array:
-    """Coefficients that the scores estimate.
+    """Coefficients that the scores estimate, shape (p + 1,).
 
-    Parameters
-    ----------
-    design : Design
-    corner : float
-        Corner of the score, the response's units; matters for expectiles alone, as errors are symmetric.
-
-    Returns
-    -------
-    ndarray, shape (p + 1,)
+    `corner` is the score's, in the response's units; it matters for expectiles alone, as errors are symmetric.
     """
     out = np.ones(design.p + 1)
     if not design.p:
@@ -166,13 +151,13 @@ def _scalar(design: Design, corner: float, eta: Array, balanced: bool) -> tuple[
 def asymptotic_sd(
     design: Design, weights: str, corner: float, noise: float, balanced: bool = False
 ) -> tuple[tuple[float, ...], float]:
-    """Sd of √n times the error of each coefficient, from A⁻¹ (S + noise) A⁻¹.
+    """Sd of √n times the error of each coefficient, from A⁻¹ (S + noise) A⁻¹, and the reach sup ‖x‖ω of the weights.
 
     Parameters
     ----------
     design : Design
-    weights : str
-        "published", "published_slopes" (the constant left out of the norm) or "whitened" (unit weights).
+    weights : {"published", "published_slopes", "whitened"}
+        Those of the sources, the same with the constant left out of the norm, or unit weights.
     corner : float
         Of the score, the response's units.
     noise : float
@@ -180,13 +165,6 @@ def asymptotic_sd(
         Gaussian noise, √8 d/ε for Laplace noise; 0 without privacy.
     balanced : bool
         Whether the logistic score is the balanced one.
-
-    Returns
-    -------
-    sds : tuple of float
-        Of each coefficient.
-    reach : float
-        Of the weights, sup ‖x‖ω.
 
     Notes
     -----

@@ -15,7 +15,7 @@ from privreg.published.experiments.designs import Design
 from privreg.published.experiments.engine import Experiment
 from privreg.published.experiments.figures import coverage_figure, path_figure
 from privreg.published.experiments.simulation import Cell, at_hand, limit_sd, replicate
-from privreg.published.experiments.summaries import summarise
+from privreg.published.experiments.summaries import rounded, summarise
 from privreg.published.experiments.xsjkh import DEFAULTS, trajectories
 
 SIZES: Final = (1_000_000, 10_000_000, 100_000_000)
@@ -64,17 +64,7 @@ def _path_cells(quick: bool) -> list[Cell]:
 
 
 def tidy(runs: pd.DataFrame, cells: Sequence[Cell]) -> pd.DataFrame:
-    """One row a cell, method, number of people and coefficient, with the asymptotic length.
-
-    Parameters
-    ----------
-    runs : DataFrame
-    cells : sequence of Cell
-
-    Returns
-    -------
-    DataFrame
-    """
+    """One row a cell, method, number of people and coefficient, with the asymptotic length."""
     given = {c.name: c for c in cells}
     if "term" not in runs:
         runs = runs.assign(term="")
@@ -86,10 +76,7 @@ def tidy(runs: pd.DataFrame, cells: Sequence[Cell]) -> pd.DataFrame:
         2 * NORMAL_95 * sd[str(c)].get(t, math.nan) / math.sqrt(n) if n > 0 else math.nan
         for c, t, n in zip(out["cell"], out["term"], out["n"], strict=True)
     ]
-    for name in ("bias", "rmse", "length", "length_low", "length_high", "asymptotic"):
-        if name in out:
-            out[name] = [float(f"{v:.5g}") for v in out[name]]
-    return out
+    return rounded(out, 5, ("bias", "rmse", "length", "length_low", "length_high", "asymptotic"))
 
 
 def _compare(table: pd.DataFrame, regression: bool) -> pd.DataFrame:

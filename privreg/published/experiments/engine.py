@@ -43,17 +43,7 @@ class Seeds(NamedTuple):
 
 
 def seeds(cell: str, replication: int) -> Seeds:
-    """Seeds of a replication, from the cell's name and the replication's number alone.
-
-    Parameters
-    ----------
-    cell : str
-    replication : int
-        From 1 on.
-
-    Returns
-    -------
-    Seeds
+    """Seeds of a replication, from the cell's name and the replication's number, from 1 on, alone.
 
     Examples
     --------

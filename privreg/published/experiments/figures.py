@@ -122,20 +122,8 @@ def _plain_log(ax: Any, low: float, high: float) -> None:
 def coverage_figure(table: pd.DataFrame, panel: str = "mu", level: float = 0.95, factor: str = "_x100") -> Any:
     """Draw coverage and length against n: a column a panel, a colour a method.
 
-    Parameters
-    ----------
-    table : DataFrame
-        Comparison of printed numbers, published and efficient tuning; of several designs the first is drawn.
-    panel : str
-        Column that tells panels apart.
-    level : float
-        Nominal.
-    factor : str
-        What the names of length columns end with.
-
-    Returns
-    -------
-    Figure
+    `table` compares printed numbers, published and efficient tuning; of several designs the first is drawn. Columns of
+    lengths end with `factor`, and `panel` tells panels apart.
     """
     if "p" in table:
         first = table.iloc[0]
@@ -230,15 +218,8 @@ def level_figure(table: pd.DataFrame) -> Any:
 def path_figure(table: pd.DataFrame, key: str, words: Mapping[str, str], footer: str = "") -> Any:
     """Draw estimates with bands against n: a row a coefficient, a column for each tuning, each with its own scale.
 
-    Parameters
-    ----------
-    table : DataFrame
-        Columns term, method, n, truth, estimate, low, high, replication, and `key`; the first replication is drawn.
-    key : str
-        Column that tells the panels' columns apart.
-    words : mapping of str to str
-        Their titles.
-    footer : str
+    `table` has columns term, method, n, truth, estimate, low, high, replication (the first is drawn), and `key`, which
+    tells the columns of panels apart; `words` are their titles.
     """
     table = table[table["replication"] == table["replication"].min()]
     terms, columns = list(dict.fromkeys(table["term"])), [k for k in words if k in set(table[key])]

@@ -17,7 +17,9 @@ from privreg.published.chain.numbers import Steps
 from privreg.published.experiments.designs import CORNER, Design, chunks, truth
 from privreg.published.experiments.engine import Experiment, seeds
 from privreg.published.experiments.figures import rate_figure
+from privreg.published.experiments.summaries import failed, first_error
 from privreg.published.fit.report import numbers
+from privreg.published.theory import rates
 from privreg.regression import PrivateOnlineRegression
 from privreg.simulation.streaming.stream import Stream
 from privreg.simulation.tuning import resolve_tuning
@@ -36,22 +38,10 @@ FROM: Final = 100_000
 
 
 def start_published(model: PrivateOnlineRegression, alpha: float, step: float, seed: int) -> Stream:
-    """Begin the published chain with estimates only, α = 1 allowed.
+    """Begin the published chain with estimates only, α in (0, 1].
 
     `fit` and `start` refuse α = 1, since the rate then depends on an eigenvalue nobody knows; the sources' figures have
     it all the same. So the steps are put into the settings of another α here, behind the back of the options.
-
-    Parameters
-    ----------
-    model : PrivateOnlineRegression
-    alpha : float
-        In (0, 1].
-    step : float
-    seed : int
-
-    Returns
-    -------
-    Stream
     """
     if alpha < 1.0:
         return model.start(tuning="published", alpha=alpha, step=step, inference=None, seed=seed)
@@ -61,27 +51,11 @@ def start_published(model: PrivateOnlineRegression, alpha: float, step: float, s
 
 
 def rate(alpha: float, average: bool) -> float:
-    """Exponent r of the bound n^−r on the mean square error under strong convexity.
-
-    Parameters
-    ----------
-    alpha : float
-        In (0, 1).
-    average : bool
-        Of the averaged iterate, or of the last.
-
-    Returns
-    -------
-    float
-        NaN at α = 1, where it depends on γ times the smallest eigenvalue.
-
-    References
-    ----------
-    SXJKH (arXiv 2507.07041), Table 1.
-    """
+    """Exponent r of the bound n^−r on the mean square error; NaN at α = 1, where it depends on an eigenvalue."""
     if alpha >= 1.0:
         return math.nan
-    return min(2.0 * alpha, 1.0) if average else alpha
+    found = rates(alpha)
+    return found.bar_delta_n if average else found.delta_n
 
 
 @dataclass(frozen=True)
@@ -145,11 +119,10 @@ def _replicate(cell: Cell, replication: int) -> list[dict[str, Any]]:
 def _tables(runs: pd.DataFrame, cells: Sequence[Cell]) -> dict[str, pd.DataFrame]:
     given = {c.name: c for c in cells}
     rows, slopes = [], []
-    failed = runs["error"].notna() if "error" in runs else pd.Series(False, index=runs.index)
-    for (name, iterate), own in runs[~failed].groupby(["cell", "iterate"], sort=False):
+    for (name, iterate), own in runs[~failed(runs)].groupby(["cell", "iterate"], sort=False):
         c = given[str(name)]
         head = {"d": c.d, "mu": c.mu, "alpha": c.alpha, "iterate": iterate}
-        bad = runs[failed & (runs["cell"] == name)]
+        there = runs[runs["cell"] == name]
         means = []
         for n, at in own.groupby("n"):
             square = at["square"].to_numpy()
@@ -157,10 +130,8 @@ def _tables(runs: pd.DataFrame, cells: Sequence[Cell]) -> dict[str, pd.DataFrame
             half = 3.2905 * float(square.std(ddof=1)) / math.sqrt(k) if k > 1 else math.nan
             numbers = {"mse": mean, "mse_low": mean - half, "mse_high": mean + half}
             numbers = {key: float(f"{v:.5g}") for key, v in numbers.items()}
-            first = "" if bad.empty else str(bad["error"].iloc[0]).partition(":")[0]
-            rows.append(
-                head | {"n": int(str(n))} | numbers | {"replications": k, "failures": len(bad), "first_error": first}
-            )
+            errors = {"replications": k, "failures": int(failed(there).sum()), "first_error": first_error(there)}
+            rows.append(head | {"n": int(str(n))} | numbers | errors)
             means.append((float(str(n)), mean))
         n_, mse = np.array(means).T
         late = n_ >= (FROM if n_[-1] > FROM else n_[len(n_) // 2])

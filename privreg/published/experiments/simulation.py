@@ -98,20 +98,7 @@ def _family(cell: Cell) -> Family:
 
 
 def model(cell: Cell, rows: int | None, data: tuple[Array, Array] | None = None) -> PrivateOnlineRegression:
-    """Describe the cell's model.
-
-    Parameters
-    ----------
-    cell : Cell
-    rows : int or None
-        People expected.
-    data : (endog, exog), optional
-        Nobody by default.
-
-    Returns
-    -------
-    PrivateOnlineRegression
-    """
+    """Describe the cell's model, of so many people if that is known, of nobody's `data` by default."""
     d = cell.design
     numbers = d.names[1:] if d.family == "logistic" else [*d.names[1:], "y"]
     public: dict[str, Any] = {"moments": dict.fromkeys(numbers, (0.0, 1.0))}
@@ -160,18 +147,7 @@ def _passes(cell: Cell, noise: list[int]) -> list[_Pass]:
 
 
 def replicate(cell: Cell, replication: int) -> list[dict[str, Any]]:
-    """Run every fit of a cell on one data set.
-
-    Parameters
-    ----------
-    cell : Cell
-    replication : int
-
-    Returns
-    -------
-    list of dict
-        A record for each method, number of people, level and coefficient.
-    """
+    """Run every fit of a cell on one data set: a record for each method, number of people, level and coefficient."""
     source = seeds(cell.name, replication)
     once = [m for m in cell.passes if any(not METHODS[name].streaming for name in m)]
     noise = source.fits(len(cell.passes) * (len(cell.sizes) + 1))
@@ -248,17 +224,10 @@ def _records(cell: Cell, res: PrivateResults, n: int, methods: Sequence[str], se
 
 
 def limit_sd(cell: Cell) -> Array:
-    """Sd of √n times each coefficient's error at the limit, for those who send scores.
+    """Sd of √n times each coefficient's error at the limit, for those who send scores, shape (p + 1,).
 
-    Parameters
-    ----------
-    cell : Cell
-
-    Returns
-    -------
-    ndarray, shape (p + 1,)
-        For efficient tuning that of whitened unit weights and a corner of half the residual scale; NaN where there is
-        no formula for the mechanism.
+    For efficient tuning that of whitened unit weights and a corner of half the residual scale; NaN where there is no
+    formula for the mechanism.
     """
     d = cell.design
     size = d.p + 1

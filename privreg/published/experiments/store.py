@@ -25,16 +25,7 @@ _CELL: Final = "# cell: "
 
 
 def header(command: str) -> list[str]:
-    """Lines that say how a table was made.
-
-    Parameters
-    ----------
-    command : str
-
-    Returns
-    -------
-    list of str
-    """
+    """Lines that say how a table was made."""
     return [
         f"command: {command}",
         f"date: {datetime.datetime.now(datetime.UTC).date().isoformat()}",
@@ -45,17 +36,7 @@ def header(command: str) -> list[str]:
 
 
 def save_table(table: pd.DataFrame, path: Path, command: str, more: tuple[str, ...] = ()) -> None:
-    """Write a table as CSV under comment lines that say how it was made.
-
-    Parameters
-    ----------
-    table : DataFrame
-    path : Path
-        Its folder is made if it is missing.
-    command : str
-    more : tuple of str
-        Further lines.
-    """
+    """Write a table as CSV, in a folder made for it, under comment lines that say how it was made."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = io.StringIO()
     for line in [*header(command), *more]:
@@ -84,15 +65,7 @@ def _words(cell: Any) -> str:
 
 
 def write_runs(path: Path, cell: Any, runs: pd.DataFrame) -> None:
-    """Write the runs of a cell, all of them or, if the process is killed, none.
-
-    Parameters
-    ----------
-    path : Path
-    cell : dataclass
-        What the runs are of; kept in the first line.
-    runs : DataFrame
-    """
+    """Write the runs of a cell, which the first line tells: all of them or, if the process is killed, none."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = io.StringIO()
     text.write(f"{_CELL}{_words(cell)}\n")
@@ -102,16 +75,6 @@ def write_runs(path: Path, cell: Any, runs: pd.DataFrame) -> None:
 
 def read_runs(path: Path, cell: Any) -> pd.DataFrame:
     """Read the runs of a cell, none if there is no file.
-
-    Parameters
-    ----------
-    path : Path
-    cell : dataclass
-
-    Returns
-    -------
-    DataFrame
-        With a column ``replication``.
 
     Raises
     ------

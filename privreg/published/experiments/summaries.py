@@ -16,17 +16,7 @@ NORMAL_TAIL: Final = 3.2905267314919255
 
 
 def clopper_pearson(hits: int, trials: int, tail: float = TAIL) -> tuple[float, float]:
-    """Exact limits of a probability.
-
-    Parameters
-    ----------
-    hits, trials : int
-    tail : float
-        Probability beyond each limit, 0.0005 for 99.9%.
-
-    Returns
-    -------
-    low, high : float
+    """Exact limits of a probability, beyond each of which `tail` is left: 99.9% limits by default.
 
     Examples
     --------
@@ -38,8 +28,27 @@ def clopper_pearson(hits: int, trials: int, tail: float = TAIL) -> tuple[float, 
     return low, high
 
 
+def failed(runs: pd.DataFrame) -> pd.Series:
+    """Whether each run failed."""
+    return runs["error"].notna() if "error" in runs else pd.Series(False, index=runs.index)
+
+
+def first_error(runs: pd.DataFrame) -> str:
+    """Kind of the first error of runs; empty if none failed."""
+    errors = runs["error"].dropna().astype(str).tolist() if "error" in runs else []
+    return errors[0].partition(":")[0] if errors else ""
+
+
+def rounded(table: pd.DataFrame, digits: int, names: Sequence[str]) -> pd.DataFrame:
+    """Round columns, those that there are, to significant digits, in place."""
+    for name in names:
+        if name in table:
+            table[name] = [float(f"{v:.{digits}g}") for v in table[name]]
+    return table
+
+
 def summarise(runs: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Summarise single intervals.
+    """Summarise single intervals, in groups by some columns; coefficients are pooled unless "term" is among them.
 
     Parameters
     ----------
@@ -47,31 +56,26 @@ def summarise(runs: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
         One row an interval: the columns `by`, replication, truth, estimate, low, high, alpha, seconds, and error, which
         is text where a fit failed (such a row may lack the other numbers).
     by : sequence of str
-        Columns that make a group; coefficients are pooled unless "term" is among them.
 
     Returns
     -------
     DataFrame
         `by`; replications, failures, first_error; bias (mean error) and rmse; coverage in % with exact 99.9% limits
-        (coverage_low, coverage_high); low_999 and high_999, between which 99.9% of such shares lie if the level holds,
-        and whether it does (inside); mean length with 99.9% limits from the replications; seconds a fit.
-
-    Notes
-    -----
-    Coverage limits count coefficients of one fit as independent, which they nearly are in the designs here; where they
-    are not, the limits are too narrow.
+        (coverage_low, coverage_high), which count coefficients of one fit as independent; low_999 and high_999, between
+        which 99.9% of such shares lie if the level holds, and whether it does (inside); mean length with 99.9% limits
+        from the replications; seconds a fit.
     """
     keys = list(by)
     rows = []
     for key, own in runs.groupby(keys, sort=False, dropna=False):
         row: dict[str, Any] = dict(zip(keys, key if isinstance(key, tuple) else (key,), strict=True))
-        failed = own["error"].notna() if "error" in own else pd.Series(False, index=own.index)
+        bad = failed(own)
         row |= {
             "replications": own["replication"].nunique(),
-            "failures": own.loc[failed, "replication"].nunique(),
-            "first_error": own.loc[failed, "error"].iloc[0].partition(":")[0] if failed.any() else "",
+            "failures": own.loc[bad, "replication"].nunique(),
+            "first_error": first_error(own),
         }
-        good = own[~failed & own["low"].notna()] if "low" in own else own.iloc[:0]
+        good = own[~bad & own["low"].notna()] if "low" in own else own.iloc[:0]
         rows.append(row | (_numbers(good) if len(good) else {}))
     return pd.DataFrame(rows)
 

@@ -14,7 +14,7 @@ from privreg.published.experiments.designs import Design
 from privreg.published.experiments.engine import Experiment
 from privreg.published.experiments.figures import coverage_figure, level_figure, path_figure
 from privreg.published.experiments.simulation import SETTINGS, Cell, at_hand, limit_sd, replicate
-from privreg.published.experiments.summaries import summarise
+from privreg.published.experiments.summaries import rounded, summarise
 
 SIZES: Final = (40_000, 80_000, 120_000, 160_000, 200_000)
 QUICK_SIZES: Final = (10_000, 20_000)
@@ -45,18 +45,8 @@ STATEMENTS: Final = {
 def passes(setting: str, *, plug_in: bool, central: bool = False) -> tuple[tuple[str, ...], ...]:
     """Inference methods of each fit of a cell, those that the package has.
 
-    Parameters
-    ----------
-    setting : str
-    plug_in : bool
-        Whether the family has one. Under published tuning it takes a tenth of the people for curvature, so it needs a
-        fit of its own.
-    central : bool
-        Whether to add the central plug-in.
-
-    Returns
-    -------
-    tuple of tuple of str
+    Under published tuning `plug_in` takes a tenth of the people for curvature, so it needs a fit of its own; `central`
+    adds the central plug-in.
     """
     if setting == "efficient":
         return (at_hand((*DEFAULTS, "plug_in") if plug_in else DEFAULTS, "efficient"),)
@@ -66,19 +56,9 @@ def passes(setting: str, *, plug_in: bool, central: bool = False) -> tuple[tuple
 
 
 def table_cells(family: str, tau: float = 0.5, *, settings: bool = False) -> Any:
-    """Cells of a table in the style of Table 1: every p, correlation and budget.
+    """Cells of a table in the style of Table 1, by whether to be quick: every p, correlation and budget.
 
-    Parameters
-    ----------
-    family : str
-    tau : float
-    settings : bool
-        Whether to add those settings under which lengths come near the printed ones.
-
-    Returns
-    -------
-    callable
-        From whether to be quick to the cells.
+    With `settings` those are added under which lengths come near the printed ones.
     """
 
     def cells(quick: bool) -> list[Cell]:
@@ -107,16 +87,8 @@ def table_cells(family: str, tau: float = 0.5, *, settings: bool = False) -> Any
 def tidy(runs: pd.DataFrame, cells: Sequence[Cell]) -> pd.DataFrame:
     """One row a cell, method, number of people and level.
 
-    Parameters
-    ----------
-    runs : DataFrame
-    cells : sequence of Cell
-
-    Returns
-    -------
-    DataFrame
-        What the cell is; the columns of `summarise`; lengths × 100 as printed tables have them, of all coefficients and
-        of slopes; the asymptotic ones beside them.
+    What the cell is; the columns of `summarise`; lengths × 100 as printed tables have them, of all coefficients and of
+    slopes; the asymptotic ones beside them.
     """
     by_name = {c.name: c for c in cells}
     out = summarise(runs, ["cell", "method", "n", "alpha"])
@@ -161,9 +133,8 @@ def _slopes(runs: pd.DataFrame) -> dict[Any, float]:
 
 
 def _rounded(table: pd.DataFrame) -> pd.DataFrame:
-    for name in table.columns:
-        if table[name].dtype == np.float64 and name not in {"alpha", "rho", "tau", "n"}:
-            table[name] = [float(f"{v:.5g}") for v in table[name]]
+    numbers = table.select_dtypes(np.float64).columns
+    table = rounded(table, 5, [name for name in numbers if name not in {"alpha", "rho", "tau", "n"}])
     if table["n"].notna().all():
         table["n"] = table["n"].astype(np.int64)
     return table
@@ -182,18 +153,10 @@ def _printed(row: Any) -> tuple[float, float]:
 
 
 def compare(table: pd.DataFrame) -> pd.DataFrame:
-    """Put what is printed, ours under published tuning and ours under efficient tuning side by side.
+    """Put what is printed, ours under published tuning and ours under efficient tuning side by side, at one level.
 
-    Parameters
-    ----------
-    table : DataFrame
-        Made by `tidy`, of one level.
-
-    Returns
-    -------
-    DataFrame
-        One row a design, budget, setting of published tuning, method and n. `efficient_method` says whose numbers the
-        efficient columns are: the same method's, or that of the nearest one if efficient tuning doesn't have it.
+    One row a design, budget, setting of published tuning, method and n. `efficient_method` says whose numbers the
+    efficient columns are: the same method's, or that of the nearest one if efficient tuning doesn't have it.
     """
     own = table[table["setting"] != "efficient"]
     default = table[table["setting"] == "efficient"]
@@ -246,25 +209,13 @@ def _levels(runs: pd.DataFrame, cells: Sequence[Cell]) -> dict[str, pd.DataFrame
 
 
 def trajectories(runs: pd.DataFrame, cells: Sequence[Cell]) -> dict[str, pd.DataFrame]:
-    """Single intervals, as they are.
-
-    Parameters
-    ----------
-    runs : DataFrame
-    cells : sequence of Cell
-
-    Returns
-    -------
-    dict of str to DataFrame
-    """
+    """Single intervals, as they are."""
     setting = {c.name: c.setting for c in cells}
     wanted = ["cell", "replication", "method", "n", "term", "truth", "estimate", "low", "high"]
     table = runs.reindex(columns=wanted).dropna(subset=["estimate"]).reset_index(drop=True)
     table.insert(1, "setting", table["cell"].map(setting))
     table["n"] = table["n"].astype(np.int64)
-    for name in ("truth", "estimate", "low", "high"):
-        table[name] = [float(f"{v:.6g}") for v in table[name]]
-    return {"": table}
+    return {"": rounded(table, 6, ("truth", "estimate", "low", "high"))}
 
 
 # --- cells of figures ----------------------------------------------------------------------------------
