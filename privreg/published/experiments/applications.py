@@ -184,10 +184,7 @@ def _table3(runs: pd.DataFrame, cells: Sequence[Cell]) -> dict[str, pd.DataFrame
 
 
 def _draw_paths(tables: Mapping[str, pd.DataFrame]) -> Any:
-    words = {"published": "published tuning", "efficient": "efficient tuning"}
-    return path_figure(
-        tables[""], "tuning", words, footer="reconstructed records; dotted: least squares on all of them"
-    )
+    return path_figure(tables[""], "tuning", footer="reconstructed records; dotted: least squares on all of them")
 
 
 def _methods() -> tuple[tuple[str, tuple[str, ...]], ...]:

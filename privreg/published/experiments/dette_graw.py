@@ -131,8 +131,7 @@ def _draw(tables: Mapping[str, pd.DataFrame]) -> Any:
 
 def _draw_paths(tables: Mapping[str, pd.DataFrame]) -> Any:
     table = tables[""]
-    table = table.assign(term=table["cell"].str.rpartition("-")[0], words=table["setting"])
-    return path_figure(table, "words", {"stated": "published tuning", "efficient": "efficient tuning"})
+    return path_figure(table.assign(term=table["cell"].str.rpartition("-")[0]), "setting")
 
 
 _SOURCE: Final = "DG, arXiv 2405.12553"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -35,6 +35,7 @@ _RC: Final = {
 }
 SHADES: Final = ("#f0b323", "#e0703a", "#a8326d", "#3b1053", "#000000")
 """Lighter to darker, in grey too."""
+TUNINGS: Final = dict.fromkeys(("published", "stated"), "published tuning") | {"efficient": "efficient tuning"}
 METHODS: Final = {
     "plug_in": "plug-in",
     "plug_in_central": "central plug-in",
@@ -72,26 +73,29 @@ def save_figure(figure: Figure, path: Path) -> None:
     write_bytes(path, buffer.getvalue())
 
 
-def _people(ax: Any, n: Any, log: bool = True) -> None:
+def _line(**style: Any) -> Any:
+    """A line for a legend."""
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], **style)
+
+
+def _people(ax: Any, n: Any) -> None:
     """Few labels on the axis of people."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     n = np.unique(np.asarray(n, dtype=float))
-    if log:
-        ax.set_xscale("log")
-        if len(n) <= 6:
-            ticks, gap = [n[0]], 0.16 * math.log(n[-1] / n[0])
-            for v in n[1:]:
-                if math.log(v / ticks[-1]) >= gap and (v == n[-1] or math.log(n[-1] / v) >= gap):
-                    ticks.append(v)
-            ax.xaxis.set_major_locator(FixedLocator(ticks))
-            ax.xaxis.set_minor_locator(NullLocator())
-            ax.xaxis.set_major_formatter(FuncFormatter(_count))
-            return
+    ax.set_xscale("log")
+    if len(n) <= 6:
+        ticks, gap = [n[0]], 0.16 * math.log(n[-1] / n[0])
+        for v in n[1:]:
+            if math.log(v / ticks[-1]) >= gap and (v == n[-1] or math.log(n[-1] / v) >= gap):
+                ticks.append(v)
+    else:
         ticks = [v for k in range(2, 10) for v in (10**k, 3 * 10**k) if n[0] * 0.8 <= v <= n[-1] * 1.25]
-        ticks = [v for v in ticks if len(ticks) <= 4 or math.log10(v) % 1 == 0]
-        ax.xaxis.set_major_locator(FixedLocator(ticks or [n[0]]))
-        ax.xaxis.set_minor_locator(NullLocator())
+        ticks = [v for v in ticks if len(ticks) <= 4 or math.log10(v) % 1 == 0] or [n[0]]
+    ax.xaxis.set_major_locator(FixedLocator(ticks))
+    ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(FuncFormatter(_count))
 
 
@@ -162,16 +166,10 @@ def coverage_figure(table: pd.DataFrame, panel: str = "mu", level: float = 0.95,
 
 
 def _legend(figure: Any, ax: Any, words: list[str], dashes: list[str]) -> None:
-    from matplotlib.lines import Line2D
-
     handles, labels = ax.get_legend_handles_labels()
-    styles = [
-        Line2D([], [], color=GREY, linestyle=d, linewidth=1.0, marker="o" if d == ":" else None, markersize=4.2,
-               markerfacecolor="white")
-        for d in dashes
-    ]  # fmt: skip
-    columns = 3
-    figure.legend(styles + handles, words + labels, loc="outside upper center", ncols=columns, fontsize=SMALL)
+    common = {"color": GREY, "linewidth": 1.0, "markersize": 4.2, "markerfacecolor": "white"}
+    styles = [_line(linestyle=d, marker="o" if d == ":" else None, **common) for d in dashes]
+    figure.legend(styles + handles, words + labels, loc="outside upper center", ncols=3, fontsize=SMALL)
 
 
 def level_figure(table: pd.DataFrame) -> Any:
@@ -200,14 +198,8 @@ def level_figure(table: pd.DataFrame) -> Any:
                 ax.set_xticks([1, 5, 10])
             row[0].set_ylabel(f"{'published' if setting == 'stated' else 'efficient'} tuning\nintervals that miss, %")
         figure.supxlabel("nominal, %", fontsize=TEXT)
-        from matplotlib.lines import Line2D
-
-        handles = [
-            Line2D(
-                [], [], color=COLOURS[i % len(COLOURS)], marker=MARKERS[i % len(MARKERS)], markersize=3, linewidth=0.9
-            )
-            for i in range(len(names))
-        ]
+        pairs = [(COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]) for i in range(len(names))]
+        handles = [_line(color=c, marker=m, markersize=3, linewidth=0.9) for c, m in pairs]
         figure.legend(handles, [METHODS[m] for m in names], loc="outside upper center", ncols=3, fontsize=SMALL)
     return figure
 
@@ -215,14 +207,14 @@ def level_figure(table: pd.DataFrame) -> Any:
 # --- paths ---------------------------------------------------------------------------------------------
 
 
-def path_figure(table: pd.DataFrame, key: str, words: Mapping[str, str], footer: str = "") -> Any:
+def path_figure(table: pd.DataFrame, key: str, footer: str = "") -> Any:
     """Draw estimates with bands against n: a row a coefficient, a column for each tuning, each with its own scale.
 
     `table` has columns term, method, n, truth, estimate, low, high, replication (the first is drawn), and `key`, which
-    tells the columns of panels apart; `words` are their titles.
+    tells the columns of panels, published and efficient tuning, apart.
     """
     table = table[table["replication"] == table["replication"].min()]
-    terms, columns = list(dict.fromkeys(table["term"])), [k for k in words if k in set(table[key])]
+    terms, columns = list(dict.fromkeys(table["term"])), [k for k in TUNINGS if k in set(table[key])]
     names = [m for m in METHODS if m in set(table["method"])]
     size = (2 * COLUMN if len(columns) > 1 else COLUMN, 1.15 * len(terms) + 0.9)
     with _canvas(len(terms), len(columns), size, sharex=True) as (figure, axes):
@@ -247,19 +239,12 @@ def path_figure(table: pd.DataFrame, key: str, words: Mapping[str, str], footer:
                 low, high = float(late["low"].min()), float(late["high"].max())
                 ax.set_ylim(low - 0.15 * (high - low), high + 0.15 * (high - low))
                 if r == 0:
-                    ax.set_title(words[which])
+                    ax.set_title(TUNINGS[which])
             row[0].set_ylabel(str(term).replace("_", "\n"))
         figure.supxlabel(f"people{f' ({footer})' if footer else ''}", fontsize=TEXT)
-        from matplotlib.lines import Line2D
-
-        handles = [
-            Line2D([], [], color="black", linewidth=1.0),
-            Line2D([], [], color=GREY, linewidth=0.7, linestyle=":"),
-        ]
-        handles += [
-            Line2D([], [], color=COLOURS[i % len(COLOURS)], linestyle=DASHES[i % len(DASHES)])
-            for i in range(len(names))
-        ]
+        handles = [_line(color="black", linewidth=1.0), _line(color=GREY, linewidth=0.7, linestyle=":")]
+        pairs = [(COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)]) for i in range(len(names))]
+        handles += [_line(color=c, linestyle=d) for c, d in pairs]
         labels = ["estimate", "truth" if not footer else "least squares", *(METHODS[m] for m in names)]
         figure.legend(handles, labels, loc="outside upper center", ncols=3, fontsize=SMALL)
     return figure
@@ -298,11 +283,8 @@ def coefficient_figure(table: pd.DataFrame, tidy: pd.DataFrame) -> Any:
 
 def rate_figure(table: pd.DataFrame, panel: str, words: str) -> Any:
     """Draw mean square errors against n, both logarithmic: a row an iterate, a column a panel, a shade an exponent."""
-    values, alphas = (
-        list(dict.fromkeys(table[panel])),
-        [a for a in ("1/3", "1/2", "2/3", "1") if a in set(table["alpha"])],
-    )
-    lines = [*alphas, *(["efficient"] if "efficient" in set(table["alpha"]) else [])]
+    values, there = list(dict.fromkeys(table[panel])), set(table["alpha"])
+    lines = [a for a in ("1/3", "1/2", "2/3", "1", "efficient") if a in there]
     size = (max(COLUMN, 1.7 * len(values) + 0.6), 4.0)
     with _canvas(2, len(values), size, sharex=True, sharey=True) as (figure, axes):
         for r, (row, iterate) in enumerate(zip(axes, ("average", "last"), strict=True)):
@@ -328,7 +310,6 @@ def rate_figure(table: pd.DataFrame, panel: str, words: str) -> Any:
 
 def stream_figure(along: pd.DataFrame, final: pd.DataFrame) -> Any:
     """Draw test loss and accuracy against n: a column for each α and the efficient tuning, a shade for each μ."""
-    from matplotlib.lines import Line2D
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     along = along[along["tuning"] != "not private"].assign(mu=along["mu"].astype(str))
@@ -365,13 +346,13 @@ def stream_figure(along: pd.DataFrame, final: pd.DataFrame) -> Any:
             elif "alone" in ends:
                 row[0].set_ylim(0.97 * ends["alone"], 1.0)
         figure.supxlabel("people in the stream (reconstructed records)", fontsize=TEXT)
-        handles = [Line2D([], [], color=c) for c in shades.values()]
+        handles = [_line(color=c) for c in shades.values()]
         names = [f"μ = {m}" if m != "none" else "no noise" for m in shades]
         for name, dash, width in (
             ("average", "-", 1.1), ("last iterate", (0, (2, 1)), 0.6), ("not private", ":", 0.8),
             ("no covariates", "-.", 0.8),
         ):  # fmt: skip
-            handles.append(Line2D([], [], color=GREY, linewidth=width, linestyle=dash))
+            handles.append(_line(color=GREY, linewidth=width, linestyle=dash))
             names.append(name)
         figure.legend(handles, names, loc="outside upper center", ncols=5, fontsize=SMALL)
     return figure

@@ -206,20 +206,9 @@ def _records(cell: Cell, res: PrivateResults, n: int, methods: Sequence[str], se
         for alpha in cell.alphas:
             limits = res.conf_int(alpha, method=method).to_numpy()
             for j, term in enumerate(cell.design.names):
-                out.append(
-                    {
-                        "method": method,
-                        "n": n,
-                        "alpha": alpha,
-                        "term": term,
-                        "truth": right[j],
-                        "estimate": estimates[j],
-                        "low": limits[j, 0],
-                        "high": limits[j, 1],
-                        "senders": res._fit.senders,
-                        "seconds": seconds,
-                    }
-                )
+                row = {"method": method, "n": n, "alpha": alpha, "term": term, "truth": right[j]}
+                row |= {"estimate": estimates[j], "low": limits[j, 0], "high": limits[j, 1]}
+                out.append(row | {"senders": res._fit.senders, "seconds": seconds})
     return out
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -94,18 +94,9 @@ def tidy(runs: pd.DataFrame, cells: Sequence[Cell]) -> pd.DataFrame:
     out = summarise(runs, ["cell", "method", "n", "alpha"])
     given = [by_name[name] for name in out["cell"]]
     slopes = _slopes(runs)
-    head = pd.DataFrame(
-        {
-            "cell": out["cell"],
-            "family": [c.design.family for c in given],
-            "p": [c.design.p for c in given],
-            "rho": [c.design.rho for c in given],
-            "tau": [c.design.tau for c in given],
-            "setting": [c.setting for c in given],
-            "mu": [c.budget for c in given],
-        }
-    )
-    table = pd.concat([head, out.drop(columns="cell")], axis=1)
+    head = pd.DataFrame([{k: getattr(c.design, k) for k in ("family", "p", "rho", "tau")} for c in given])
+    head = head.assign(setting=[c.setting for c in given], mu=[c.budget for c in given])
+    table = pd.concat([out["cell"], head, out.drop(columns="cell")], axis=1)
     sds = {c.name: limit_sd(c) for c in cells}
     senders = runs.groupby(["cell", "method", "n"], dropna=False)["senders"].mean() if "senders" in runs else None
     limits = []
@@ -168,14 +159,8 @@ def compare(table: pd.DataFrame) -> pd.DataFrame:
         other = there[there.method == names[0]].iloc[0] if names else None
         coverage, length = _printed(row)
         rows.append(
-            {
-                "family": row.family,
-                "p": row.p,
-                "rho": row.rho,
-                "mu": row.mu,
-                "setting": row.setting,
-                "method": row.method,
-                "n": row.n,
+            {k: getattr(row, k) for k in ("family", "p", "rho", "mu", "setting", "method", "n")}
+            | {
                 "published_coverage": coverage,
                 "published_length_x100": length,
                 "coverage": getattr(row, "coverage", math.nan),
@@ -247,10 +232,6 @@ def _level_cells(quick: bool) -> list[Cell]:
     ]  # fmt: skip
 
 
-def _draw_paths(tables: Mapping[str, pd.DataFrame]) -> Any:
-    return path_figure(tables[""], "setting", {"stated": "published tuning", "efficient": "efficient tuning"})
-
-
 def _table(name: str, family: str, title: str, about: str, tau: float = 0.5) -> Experiment:
     return Experiment(
         name=name,
@@ -304,7 +285,7 @@ XSJKH: Final = (
         cells=_path_cells,
         replicate=replicate,
         tabulate=trajectories,
-        draw=_draw_paths,
+        draw=lambda tables: path_figure(tables[""], "setting"),
     ),
     Experiment(
         name="xsjkh-fig3",
