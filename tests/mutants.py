@@ -873,10 +873,10 @@ MUTANTS = (
     # inference
     Mutant(
         "a block off by one",
-        "privreg/inference/blocks.py",
+        "privreg/published/chain/blocks.py",
         "sums=blocks.sums[1::2]",
         "sums=blocks.sums[::2]",
-        ("tests/inference/test_blocks.py",),
+        ("tests/published/test_blocks.py",),
     ),
     Mutant(
         "bootstraps leave out what is not known of curvature",

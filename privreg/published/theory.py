@@ -224,14 +224,7 @@ def psi(beta: float, t: ArrayLike) -> Any:
 
 
 def delta_n(
-    n: ArrayLike,
-    *,
-    gamma: float,
-    alpha: float,
-    B0: float,
-    m: float,
-    Omega: float | None = None,
-    **noise: Unpack[Noise],
+    n: ArrayLike, *, gamma: float, alpha: float, B0: float, m: float, Omega: float | None = None, **noise: Unpack[Noise]
 ) -> Any:
     """Bound of the last iterate's error E‖θ_n − θ0‖² for a strongly convex loss: B0²(1 + Ω)γ/(m n^α).
 
@@ -287,7 +280,7 @@ def bar_delta_n(
 ) -> Any:
     """Bound of the average's error E‖θ̄_n − θ0‖² for a strongly convex loss.
 
-    tr(A⁻¹SA⁻¹)/n + B0²(1 + Ω)/(mn) + Cγ²ψ_{1−2α}(n)/(n m²).
+    tr(A⁻¹SA⁻¹)/n + B0²(1 + Ω)/(mn) + Cγ²ψ_{1−2α}(n)/(n m²), of which only the first term is exact in the limit.
 
     Parameters
     ----------
@@ -298,19 +291,6 @@ def bar_delta_n(
         trace/n, by the central limit theorem; the other terms of the bound are of the order 1/n too, and not sharp.
     C : float
         A constant that the theory does not give.
-
-    Returns
-    -------
-    float or ndarray, the shape of `n`
-
-    Raises
-    ------
-    OptionError
-        As for :func:`delta_n`.
-
-    References
-    ----------
-    SXJKH (arXiv 2507.07041), Theorems 3 to 6; leading terms. Only the first is exact in the limit.
 
     Examples
     --------
@@ -343,10 +323,6 @@ def bar_Delta_n(
         As for :func:`delta_n`.
     delta0 : float
         ‖θ_0 − θ0‖² of the start.
-
-    Returns
-    -------
-    float or ndarray, the shape of `n`
 
     Examples
     --------
@@ -385,10 +361,6 @@ def Delta_n(
         Smoothness: the largest eigenvalue of the loss's Hessian is at most M.
     delta0 : float
         ‖θ_0 − θ0‖² of the start.
-
-    Returns
-    -------
-    float or ndarray, the shape of `n`
 
     Examples
     --------

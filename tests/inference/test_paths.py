@@ -20,9 +20,10 @@ from scipy.stats import chi2
 import privreg as pr
 from privreg.diagnostics import doubt
 from privreg.errors import InferenceError
-from privreg.inference.batches import Regression, batches, growing_batches, path_sandwich, regression
-from privreg.inference.blocks import growing_edges
+from privreg.inference.batches import batches
 from privreg.inference.methods import METHODS, Anytime, Bootstrap, StudentT
+from privreg.published.chain.blocks import growing_edges
+from privreg.published.chain.path import Regression, growing_batches, path_sandwich, regression
 from privreg.results import saving
 from privreg.results.results import PrivateResults
 from tests.helpers import NAMES, array_model, people

@@ -23,16 +23,7 @@ _FIRST_TURN: Final = 4096
 
 
 def init(start: Array, plan: Plan, functional: Array) -> State:
-    """State before the first report.
-
-    Parameters
-    ----------
-    start : ndarray, shape (p,)
-        First iterate, internal units.
-    plan : Plan
-    functional : ndarray, shape (p,)
-        Used in DIAGONAL mode in place of coordinate 0.
-    """
+    """State before the first report; `functional` is used in DIAGONAL mode in place of coordinate 0. Shapes (p,)."""
     p = start.shape[0]
     sums = (p + 1, p + 1) if plan.scaling_mode in {FULL, HISTORY} else (2, p)
     side = {0: 0, 1: p, 2: 2 * p + 1}[plan.outer]

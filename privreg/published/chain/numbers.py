@@ -12,8 +12,8 @@ import numpy as np
 from privreg.arrays import Array
 from privreg.families.scores import Score
 from privreg.families.weights import ScoreWeights
-from privreg.inference.blocks import Layout
 from privreg.privacy.mechanisms import Mechanism
+from privreg.published.chain.blocks import Layout
 
 
 class Device(NamedTuple):

@@ -6,18 +6,16 @@ fixed positions of the stream, so that the way rows are cut into chunks can't ch
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from privreg.collector.covariates import diagonal
 from privreg.files.archive import like
-from privreg.inference import blocks
 from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol import codes
 from privreg.protocol.codes import BLOCK, HISTORY
-from privreg.published.chain import collector, kernels
+from privreg.published.chain import blocks, collector, kernels
 from privreg.published.chain.numbers import Device, Steps
 from privreg.published.chain.path import batches_of
 from privreg.published.chain.plans import Plan, State
@@ -65,14 +63,13 @@ def make_plan(
     )
 
 
-@dataclass
-class Trail:
-    """Estimates along the way, at update counts that grow geometrically."""
+class Mark(NamedTuple):
+    """Estimates after so many updates; these grow geometrically."""
 
-    updates: list[int]
-    people: list[int]
-    means: list[Array]  # Averaged iterates, internal units; shape (p,)
-    variances: list[Array]  # Reported variances in the user's units; NaN where there are none; shape (p,)
+    updates: int
+    people: int
+    mean: Array  # Averaged iterate, internal units; shape (p,)
+    variances: Array  # Reported variances in the user's units; NaN where there are none; shape (p,)
 
 
 class AveragedSGD:
@@ -124,7 +121,7 @@ class AveragedSGD:
         side = p if plan.central else 0
         self.raw_curvature = np.zeros((side, side))
         self.raw_outer = np.zeros((side, side))
-        self.trail = Trail([], [], [], [])
+        self.trail: list[Mark] = []
         self.anytime = anytime
         self.crew: Any = None
         self.shuffled = 0.0
@@ -174,9 +171,10 @@ class AveragedSGD:
         """All there is to save but noise; public."""
         arrays: dict[str, Any] = {f"state_{k}": v for k, v in self.state._asdict().items()}
         p = self.state.theta.shape[0]
-        arrays["trail_counts"] = np.array([self.trail.updates, self.trail.people], dtype=np.int64)
-        arrays["trail_means"] = np.array(self.trail.means).reshape(-1, p)
-        arrays["trail_variances"] = np.array(self.trail.variances).reshape(-1, p)
+        updates, people, means, variances = ([mark[j] for mark in self.trail] for j in range(4))
+        arrays["trail_counts"] = np.array([updates, people], dtype=np.int64)
+        arrays["trail_means"] = np.array(means).reshape(-1, p)
+        arrays["trail_variances"] = np.array(variances).reshape(-1, p)
         side = 2 * p + 1 if self.plan.outer == 2 else 0
         arrays["early_at"] = np.array(self.early_at, dtype=np.int64)
         arrays["early_grams"] = np.array(self.early_grams).reshape(len(self.early_at), side, side)
@@ -198,8 +196,8 @@ class AveragedSGD:
             raise ValueError("trail of unequal lengths")
         if any(arrays[f"trail_{name}"].dtype.kind not in "fi" for name in ("counts", "means", "variances")):
             raise ValueError("trail that isn't numbers")
-        self.trail.updates, self.trail.people = counts[0].tolist(), counts[1].tolist()
-        self.trail.means, self.trail.variances = list(arrays["trail_means"]), list(arrays["trail_variances"])
+        kept = counts[0].tolist(), counts[1].tolist(), arrays["trail_means"], arrays["trail_variances"]
+        self.trail = [Mark(*one) for one in zip(*kept, strict=True)]
         side = 2 * len(self.state.theta) + 1 if self.plan.outer == 2 else 0
         many = len(arrays["early_at"])
         self.early_at = like(np.zeros(many, dtype=np.int64), arrays["early_at"]).tolist()
@@ -225,16 +223,7 @@ class AveragedSGD:
             )
 
     def advance(self, y: Array, x: Array, offset: Array | None = None, *_: Any) -> None:
-        """Play the devices of these rows, in order.
-
-        Parameters
-        ----------
-        y : ndarray, shape (n,)
-        x : ndarray, shape (n, p)
-            C-contiguous.
-        offset : ndarray, shape (n,), optional
-            All in internal units and finite.
-        """
+        """Play the devices of these rows, in order: internal units and finite, `x` of shape (n, p) and C-contiguous."""
         off = np.empty(0) if offset is None else offset
         i, n = 0, y.shape[0]
         while i < n:
@@ -279,11 +268,8 @@ class AveragedSGD:
 
     def _note(self) -> None:
         path = collector.final(self.state, self.plan, whole=self.mapped is None)
-        self.trail.updates.append(path.updates)
-        self.trail.people.append(path.people)
-        self.trail.means.append(path.mean)
         with np.errstate(all="ignore"):  # steps that overflow are refused where results are asked for
-            self.trail.variances.append(self.variances(path))
+            self.trail.append(Mark(path.updates, path.people, path.mean, self.variances(path)))
         if self.plan.outer == 2 and path.updates & (path.updates - 1) == 0:
             keep = [k for k in self.early_at if 2 * BURN_IN * k >= path.updates]
             self.early_grams = [*self.early_grams[len(self.early_at) - len(keep) :], np.tril(path.outer * path.updates)]

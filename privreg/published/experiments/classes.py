@@ -116,19 +116,13 @@ def measure(params: Array, x: Array, test: pd.DataFrame, family: str) -> tuple[A
         rows, own = x[i : i + 20_000], classes[i : i + 20_000]
         if family == "linear":
             losses += (((charges[i : i + 20_000][:, None] - rows @ params.T) / CHARGES[1]) ** 2).sum(axis=0)
-        elif family == "logistic":
-            eta = rows @ params.T
-            high = own[:, None] == 2
-            losses += (np.maximum(eta, 0.0) + np.log1p(np.exp(-np.abs(eta))) - eta * high).sum(axis=0)
-            rights += ((eta > 0.0) == high).sum(axis=0)
-        else:
-            first, second = rows @ params[:, :p].T, rows @ params[:, p:].T
-            top = np.maximum(np.maximum(first, second), 0.0)
-            total = top + np.log(np.exp(-top) + np.exp(first - top) + np.exp(second - top))
-            taken = np.where(own[:, None] == 1, first, np.where(own[:, None] == 2, second, 0.0))
-            losses += (total - taken).sum(axis=0)
-            chosen = np.where(top <= 0.0, 0, np.where(first >= second, 1, 2))
-            rights += (chosen == own[:, None]).sum(axis=0)
+            continue
+        wanted = (own == 2 if family == "logistic" else own)[:, None]
+        etas = [rows @ params[:, j : j + p].T for j in range(0, params.shape[1], p)]
+        top = np.maximum(0.0, np.max(etas, axis=0))
+        total = top + np.log(np.exp(-top) + sum(np.exp(eta - top) for eta in etas))
+        losses += (total - sum(eta * (wanted == j + 1) for j, eta in enumerate(etas))).sum(axis=0)
+        rights += (np.argmax([np.zeros_like(top), *etas], axis=0) == wanted).sum(axis=0)
     if family == "linear":
         rights[:] = math.nan
     return np.asarray(losses / len(x)), np.asarray(rights / len(x))

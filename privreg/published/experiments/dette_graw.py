@@ -15,7 +15,7 @@ from privreg.published.experiments.designs import Design
 from privreg.published.experiments.engine import Experiment
 from privreg.published.experiments.figures import coverage_figure, path_figure
 from privreg.published.experiments.simulation import Cell, at_hand, limit_sd, replicate
-from privreg.published.experiments.summaries import rounded, summarise
+from privreg.published.experiments.summaries import beside, rounded, summarise
 from privreg.published.experiments.xsjkh import DEFAULTS, trajectories
 
 SIZES: Final = (1_000_000, 10_000_000, 100_000_000)
@@ -98,23 +98,10 @@ def _compare(table: pd.DataFrame, regression: bool) -> pd.DataFrame:
             elif not regression and short:
                 block = printed["quantiles"][f"{row.tau:g}"][short]
                 found = block["cover"][i], block["length"][i]
-        rows.append(
-            {
-                "design": str(row.cell).partition("-stated")[0],
-                "term": row.term,
-                "method": row.method,
-                "n": row.n,
-                "published_coverage": 100 * found[0],
-                "published_length": found[1],
-                "coverage": getattr(row, "coverage", math.nan),
-                "length": getattr(row, "length", math.nan),
-                "asymptotic": row.asymptotic,
-                "efficient_method": name,
-                "efficient_coverage": math.nan if other is None else other.get("coverage", math.nan),
-                "efficient_length": math.nan if other is None else other.get("length", math.nan),
-                "remark": DESIGN_LOST if regression else UNDER if row.tau == 0.9 and found[0] < 0.87 else "",
-            }
-        )
+        head = {"design": str(row.cell).partition("-stated")[0], "term": row.term, "method": row.method, "n": row.n}
+        head |= {"published_coverage": 100 * found[0], "published_length": found[1]}
+        remark = DESIGN_LOST if regression else UNDER if row.tau == 0.9 and found[0] < 0.87 else ""
+        rows.append(head | beside(row, name, other, ("coverage", "length", "asymptotic")) | {"remark": remark})
     return pd.DataFrame(rows)
 
 

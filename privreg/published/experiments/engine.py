@@ -206,8 +206,10 @@ def _stored(folder: Path | None, experiment: str, cell: Any, again: bool) -> pd.
 # --- running -------------------------------------------------------------------------------------------
 
 
-def _one(replicate: Callable[[Any, int], list[dict[str, Any]]], cell: Any, replication: int) -> list[dict[str, Any]]:
-    """Run one replication: its records, or one that says what went wrong."""
+def _one(
+    replicate: Callable[[Any, int], list[dict[str, Any]]], cell: Any, replication: int
+) -> tuple[str, list[dict[str, Any]]]:
+    """Run one replication: its cell, and its records or one that says what went wrong."""
     begin = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # seeds, opt-outs and few people are what a study is made of
@@ -216,7 +218,7 @@ def _one(replicate: Callable[[Any, int], list[dict[str, Any]]], cell: Any, repli
         except Exception as e:  # a study tells which cells break, whatever it is that breaks
             records = [{"error": _named(e)}]
     spent = time.perf_counter() - begin
-    return [{"replication": replication, **r, "wall": spent, "code": code_hash()} for r in records]
+    return cell.name, [{"replication": replication, **r, "wall": spent, "code": code_hash()} for r in records]
 
 
 def _named(error: Exception) -> str:
@@ -227,7 +229,7 @@ def _results(
     experiment: Experiment, todo: list[tuple[Any, int]], jobs: int
 ) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     if jobs == 1:
-        yield from ((cell.name, _one(experiment.replicate, cell, r)) for cell, r in todo)
+        yield from (_one(experiment.replicate, cell, r) for cell, r in todo)
         return
     try:
         from joblib import Parallel, delayed, parallel_config
@@ -237,11 +239,7 @@ def _results(
         ) from None
     with parallel_config(backend="loky", inner_max_num_threads=1):
         pool = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")
-        yield from pool(delayed(_named_one)(experiment.replicate, cell, r) for cell, r in todo)
-
-
-def _named_one(replicate: Callable[[Any, int], list[dict[str, Any]]], cell: Any, r: int) -> tuple[str, list[Any]]:
-    return cell.name, _one(replicate, cell, r)
+        yield from pool(delayed(_one)(experiment.replicate, cell, r) for cell, r in todo)
 
 
 def _work(

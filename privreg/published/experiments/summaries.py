@@ -47,6 +47,14 @@ def rounded(table: pd.DataFrame, digits: int, names: Sequence[str]) -> pd.DataFr
     return table
 
 
+def beside(row: Any, name: str, other: pd.Series | None, measures: Sequence[str]) -> dict[str, Any]:
+    """Ours under published tuning and, of a method of this name, under efficient tuning."""
+    out = {what: getattr(row, what, math.nan) for what in measures} | {"efficient_method": name}
+    return out | {
+        f"efficient_{what}": math.nan if other is None else other.get(what, math.nan) for what in measures[:2]
+    }
+
+
 def summarise(runs: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """Summarise single intervals, in groups by some columns; coefficients are pooled unless "term" is among them.
 

@@ -14,7 +14,7 @@ from privreg.published.experiments.designs import Design
 from privreg.published.experiments.engine import Experiment
 from privreg.published.experiments.figures import coverage_figure, level_figure, path_figure
 from privreg.published.experiments.simulation import SETTINGS, Cell, at_hand, limit_sd, replicate
-from privreg.published.experiments.summaries import rounded, summarise
+from privreg.published.experiments.summaries import beside, rounded, summarise
 
 SIZES: Final = (40_000, 80_000, 120_000, 160_000, 200_000)
 QUICK_SIZES: Final = (10_000, 20_000)
@@ -155,22 +155,13 @@ def compare(table: pd.DataFrame) -> pd.DataFrame:
     for row in own.itertuples():
         there = default[(default.p == row.p) & (default.rho == row.rho) & (default.mu == row.mu) & (default.n == row.n)]
         like = (row.method, TWINS.get(str(row.method)), "sandwich", "between_lanes")
-        names = [m for m in like if m in set(there.method)]
-        other = there[there.method == names[0]].iloc[0] if names else None
+        name = next((str(m) for m in like if m in set(there.method)), "")
+        other = there[there.method == name].iloc[0] if name else None
         coverage, length = _printed(row)
-        rows.append(
-            {k: getattr(row, k) for k in ("family", "p", "rho", "mu", "setting", "method", "n")}
-            | {
-                "published_coverage": coverage,
-                "published_length_x100": length,
-                "coverage": getattr(row, "coverage", math.nan),
-                "length_x100": getattr(row, "length_x100", math.nan),
-                "efficient_method": names[0] if names else "",
-                "efficient_coverage": math.nan if other is None else other.get("coverage", math.nan),
-                "efficient_length_x100": math.nan if other is None else other.get("length_x100", math.nan),
-                "remark": _remark(row, length),
-            }
-        )
+        found = {"published_coverage": coverage, "published_length_x100": length}
+        found |= beside(row, name, other, ("coverage", "length_x100"))
+        keys = ("family", "p", "rho", "mu", "setting", "method", "n")
+        rows.append({k: getattr(row, k) for k in keys} | found | {"remark": _remark(row, length)})
     return pd.DataFrame(rows)
 
 

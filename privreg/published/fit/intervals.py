@@ -7,54 +7,39 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privreg.errors import InferenceError
-from privreg.inference.batches import Batches, path_sandwich, regression
+from privreg.inference.batches import Batches
 from privreg.inference.methods import Anytime, Bootstrap, Estimate, Normal, RandomScaling, StudentT
 from privreg.inference.resampling import FIRST
 from privreg.inference.sandwich import KAPPA, Sandwich, floored, sandwich
-from privreg.published.chain.path import batches_of
+from privreg.published.chain.path import batches_of, path_sandwich, regression
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from privreg.arrays import Array
-    from privreg.fits.settings import Settings
     from privreg.inference.methods import Method
+    from privreg.privacy.mechanisms import Mechanism
     from privreg.published.chain.collector import ChainSummary as Chain
     from privreg.published.chain.run import AveragedSGD
 
 
 def of_chain(
-    run: AveragedSGD, chain: Chain, settings: Settings, release_central: Callable[[Chain], Sandwich]
-) -> tuple[Estimate, ...]:
-    """Estimates of precision of the single chain's mean, user's units.
-
-    Parameters
-    ----------
-    run : AveragedSGD
-    chain : Chain
-        Its averages so far.
-    settings : Settings
-    release_central : callable
-        Randomises the curator's raw sums.
+    method: Method, run: AveragedSGD, chain: Chain, mechanism: Mechanism, release_central: Callable[[Chain], Sandwich]
+) -> Estimate:
+    """Precision of the chain's mean by a method, user's units; `release_central` randomises the curator's raw sums.
 
     Raises
     ------
     InferenceError
-        If a method has too little to go on yet.
+        If the method has too little to go on yet.
     """
-    return tuple(_of_chain(m, run, chain, settings, release_central) for m in settings.methods)
-
-
-def _of_chain(
-    method: Method, run: AveragedSGD, chain: Chain, settings: Settings, release_central: Callable[[Chain], Sandwich]
-) -> Estimate:
     user = run.outside
     p, name = len(chain.mean), method.name
     if method.blocks:
         assert run.blocks is not None
         kept = run.blocks, run.state.origin, run.steps.alpha
         found = batches_of(chain, *kept, growing=name in {"batch_means", "anytime"})
-        return of_batches(name, found, run.to_user, chain.people)
+        return _of_batches(name, found, run.to_user, chain.people)
     if method.scaling:
         law = RandomScaling(chain.lanes, chain.updates)
         if chain.scaling.ndim == 1 and chain.scaling.size:
@@ -72,7 +57,6 @@ def _of_chain(
     elif name == "plug_in":
         if not chain.curvature_people:
             raise InferenceError("nobody has sent a curvature report yet; plug_in needs more people.")
-        mechanism = settings.mechanism
         sds = mechanism.sd(run.plan.radius, p), mechanism.sd(run.plan.curvature_radius, p * (p + 1) // 2)
         out = local_sandwich(chain._replace(outer=chain.outer[:p, :p]), *sds, run.plan.batch)
     else:
@@ -80,9 +64,9 @@ def _of_chain(
     return Estimate(name, user(out.cov), Normal(), out.notes)
 
 
-def of_batches(name: str, found: Batches, linear: Array | None, people: int) -> Estimate:
-    """Estimate of a method that goes by batches; `linear` maps to the user's coefficients, None if they are these."""
-    cov = found.cov if linear is None else np.asarray(linear @ found.cov @ linear.T)
+def _of_batches(name: str, found: Batches, linear: Array, people: int) -> Estimate:
+    """Estimate of a method that goes by batches; `linear` maps to the user's coefficients."""
+    cov = np.asarray(linear @ found.cov @ linear.T)
     if name == "batch_means":
         return Estimate(name, cov, StudentT(found.df))
     if name == "anytime":
@@ -92,51 +76,24 @@ def of_batches(name: str, found: Batches, linear: Array | None, people: int) -> 
                 "ask more people, or fit with inference='batch_means'."
             )
         return Estimate(name, cov, Anytime(people))
-    moves = found.moves if linear is None else found.moves @ linear.T
-    return Estimate(name, cov, Bootstrap(moves, name == "block_bootstrap_t"))
+    return Estimate(name, cov, Bootstrap(found.moves @ linear.T, name == "block_bootstrap_t"))
 
 
 def local_sandwich(path: Chain, noise_sd: float, curvature_sd: float, batch: int) -> Sandwich:
-    """Plug-in covariance from local reports only.
+    """Plug-in covariance from local reports only: XSJKH (arXiv 2505.08227), section 4.1, without raw sums.
 
-    Parameters
-    ----------
-    path : Chain
-        With outer products and curvature reports.
-    noise_sd, curvature_sd : float
-        Noise sd per coordinate of a score and of a curvature report.
-    batch : int
-        People per update.
-
-    Returns
-    -------
-    Sandwich
-        S̃ is the mean outer product of the reports, its eigenvalues at least the known noise variance;
-        Â the mean curvature report, its eigenvalues at least κ₁ and at least two sd of the noise in it.
-
-    References
-    ----------
-    XSJKH (arXiv 2505.08227), section 4.1, with local reports in place of raw sums.
+    S̃ is the mean outer product of the reports, its eigenvalues at least the known noise variance; Â the mean curvature
+    report, its eigenvalues at least κ₁ and at least two sd of the noise in it. Sds are of a coordinate of a report.
     """
     sd = curvature_sd / np.sqrt(path.curvature_people)
     return sandwich(path.curvature, path.outer, path.updates, max(KAPPA, 2 * sd), noise_sd**2 / batch)
 
 
 def central_sandwich(curvature: Array, outer: Array, n: int, noise_sd: float) -> Sandwich:
-    """Plug-in covariance from raw sums released once with noise: the published form, for a trusted curator.
+    """Plug-in covariance from raw sums released once with noise, for a trusted curator: XSJKH, section 4.1.
 
-    Parameters
-    ----------
-    curvature, outer : ndarray, shape (p, p)
-        Already randomised means of curvature and of raw score outer products.
-    n : int
-        People.
-    noise_sd : float
-        Noise sd of the gradient reports, added to the meat.
-
-    References
-    ----------
-    XSJKH (arXiv 2505.08227), section 4.1.
+    `curvature` and `outer`, shape (p, p), are randomised means already; `noise_sd`, that of the score reports, is added
+    to the meat.
     """
     p = curvature.shape[0]
     vectors, values, _ = floored(outer, KAPPA)

@@ -17,7 +17,7 @@ from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol.codes import DIAGONAL, FULL, HISTORY, NONE, PEOPLE
 from privreg.published.chain import collector
 from privreg.published.chain.numbers import Published
-from privreg.published.chain.run import AveragedSGD, make_plan
+from privreg.published.chain.run import AveragedSGD, Mark, make_plan
 from privreg.published.fit.intervals import central_sandwich, of_chain
 from privreg.results.equation import Equation
 
@@ -47,16 +47,9 @@ def numbers(settings: Settings) -> Published:
 
 
 def begin(spec: ModelSpec, settings: Settings, key: bytes | None, start: Array | None) -> AveragedSGD:
-    """Begin the chain.
+    """Begin the chain, from the user's public first guess in internal units, shape (b p,), or zero.
 
-    Parameters
-    ----------
-    spec : ModelSpec
-    settings : Settings
-    key : bytes or None
-        Of the devices' noise; None without privacy.
-    start : ndarray, shape (b p,), or None
-        The user's public first guess, internal units.
+    `key` is that of the devices' noise; None without privacy.
     """
     how, methods, width, p = numbers(settings), settings.methods, settings.mechanism.width, len(spec.design.names)
     to_user = np.asarray(np.kron(np.eye(how.blocks), spec.units.matrix))
@@ -92,10 +85,6 @@ def report(run: AveragedSGD, settings: Settings, units: Units, order: NDArray[np
         If there are too few people, or the steps were so large that the estimates overflowed.
     """
     how, chain = numbers(settings), collector.final(run.state, run.plan)
-
-    def outside(theta: Array) -> Array:
-        return outside_of(theta, order, units)
-
     p = run.state.theta.shape[0]
     refuse_overflow(chain.mean, chain.last)
     if chain.updates <= p:
@@ -103,14 +92,12 @@ def report(run: AveragedSGD, settings: Settings, units: Units, order: NDArray[np
             f"{chain.people} people in {chain.updates} updates can't determine {p} coefficients; "
             f"more than {p} updates are needed."
         )
-    estimates = of_chain(run, chain, settings, partial(_release_central, run, settings))
+    release = partial(_release_central, run, settings)
+    estimates = tuple(of_chain(m, run, chain, settings.mechanism, release) for m in settings.methods)
     trail = run.trail
-    at_end = not trail.updates or trail.updates[-1] < chain.updates
-    means = [*trail.means, chain.mean] if at_end else trail.means
-    variances = list(trail.variances)
-    if at_end:
-        variances.append(run.variances(chain))
-    people = np.array([*trail.people, chain.people] if at_end else trail.people, dtype=np.int64)
+    if not trail or trail[-1].updates < chain.updates:
+        trail = [*trail, Mark(chain.updates, chain.people, chain.mean, run.variances(chain))]
+    people = np.array([mark.people for mark in trail], dtype=np.int64)
     steps, weights = how.steps, how.device.weights
     delay = f" + {steps.delay:g}" if steps.delay else ""
     spending = "no pilot; no curvature spending"
@@ -118,15 +105,15 @@ def report(run: AveragedSGD, settings: Settings, units: Units, order: NDArray[np
         spending = f"{chain.curvature_people:,} people sent curvature instead of a score; no extra budget"
     mixing = mixing_note(how, chain.updates)
     return FitOutcome(
-        params=outside(chain.mean),
-        last=outside(chain.last),
+        params=outside_of(chain.mean, order, units),
+        last=outside_of(chain.last, order, units),
         estimates=estimates,
         senders=chain.people,
         updates=chain.updates,
         trail_n=people,
-        trail_params=np.array([outside(m) for m in means]),
+        trail_params=np.array([outside_of(mark.mean, order, units) for mark in trail]),
         trail_senders=people,
-        trail_variances=np.array(variances),
+        trail_variances=np.array([mark.variances for mark in trail]),
         family=settings.score_text,
         tuning=f"published: step {steps.gamma:.4g} (k{delay})^-{steps.alpha:g}, {how.batch} a batch, averaged",
         spending=spending,

@@ -10,9 +10,9 @@ import numpy as np
 from privreg.errors import InferenceError, OptionError
 from privreg.families.weights import SCORE_WEIGHTS, omega
 from privreg.fits.settings import Settings
-from privreg.inference.blocks import Layout, growing_edges
 from privreg.inference.resampling import FIRST
 from privreg.options.table import find
+from privreg.published.chain.blocks import Layout, growing_edges
 from privreg.published.chain.numbers import Device, Published, Steps
 from privreg.published.chain.path import BATCHES
 
@@ -31,16 +31,7 @@ FEWEST: Final = 16
 
 
 def resolve(asked: FitOptions, methods: tuple[Method, ...], spec: ModelSpec, rows: int | None) -> Settings:
-    """Choose the numbers of the published algorithm: one averaged chain.
-
-    Parameters
-    ----------
-    asked : FitOptions
-        Each option in its range.
-    methods : tuple of Method
-    spec : ModelSpec
-    rows : int or None
-        Records expected, if known.
+    """Choose the numbers of the published algorithm, one averaged chain, of options each in its range.
 
     Raises
     ------

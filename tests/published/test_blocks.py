@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privreg.inference import blocks
-from privreg.inference.blocks import Layout
+from privreg.published.chain import blocks
+from privreg.published.chain.blocks import Layout
 
 D = 2
 
