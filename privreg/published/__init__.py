@@ -2,6 +2,6 @@
 
 `chain` is the algorithm, devices and collector in one compiled loop; `fit` takes it from settings to what results hold.
 `experiments` run printed tables and figures again, `theory` has printed rates. The rest of the package knows
-`fit.tuning.resolve`, `fit.report.begin` and `fit.report.report`, which are chosen where tuning is resolved, and `chain`
-for audits of its reports.
+`fit.tuning.resolve`, where tuning is resolved, begin, report and mechanics of `fit.report`, where a fit is begun,
+`chain.numbers`, which settings hold, and `chain` for audits of its reports.
 """

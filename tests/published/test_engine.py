@@ -237,3 +237,15 @@ def test_what_the_verb_refuses(words, capsys):
 def test_the_package_is_imported_late():
     code = "import sys, privreg; import privreg.cli.app; assert 'privreg.published.experiments' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_public_names_are_the_same_modules():
+    """`privreg.experiments`, its files and `privreg.theory`, as documents import them."""
+    code = (
+        "import privreg.experiments.store as store, privreg.experiments as found, privreg as pr, privreg.theory\n"
+        "from privreg.published import experiments, theory\n"
+        "assert pr.experiments is found is experiments and store is experiments.store\n"
+        "assert all(getattr(privreg.theory, name) is getattr(theory, name) for name in theory.__all__)\n"
+        "assert pr.rates is theory.rates\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -86,7 +86,7 @@ def _compare(table: pd.DataFrame, regression: bool) -> pd.DataFrame:
     for row in table[table["setting"] == "stated"].itertuples():
         there = table[(table.setting == "efficient") & (table.tau == row.tau) & (table.n == row.n)]
         there = there[there.term == row.term]
-        name = next((m for m in (row.method, "sandwich", "between_lanes") if m in set(there.method)), "")
+        name = next((str(m) for m in (row.method, "sandwich", "between_lanes") if m in set(there.method)), "")
         other = there[there.method == name].iloc[0] if name else None
         found = (math.nan, math.nan)
         short = PRINTED.get(str(row.method), "")
