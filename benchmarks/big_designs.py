@@ -57,11 +57,11 @@ from scipy.stats import binom
 import privreg as pr
 from benchmarks.store import save_table
 from privreg.collector.covariates.diagonal import WIDE
-from privreg.collector.published.history import fold
 from privreg.formula.units import Units
 from privreg.privacy.noise import NoiseStream
 from privreg.protocol import codes
-from privreg.simulation.published import sgd_kernels as kernels
+from privreg.published.chain import kernels
+from privreg.published.chain.collector import fold
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path(__file__).parent / "results"

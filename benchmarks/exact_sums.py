@@ -23,9 +23,8 @@ from numba import njit
 
 import privreg as pr
 from benchmarks.store import save_table
-from privreg.collector.published import sgd
 from privreg.privacy.noise import NoiseStream, derived_key, seeded_key
-from privreg.simulation.published import sgd_kernels as kernels
+from privreg.published.chain import collector, kernels
 
 CHUNK, P, SEED = 1_000_000, 4, 3
 NAMES = ["const", "x1", "x2", "x3"]
@@ -65,7 +64,7 @@ def walk(x, y, noise, steps, plan, theta, totals, squares, crosses, k):
             norm2 += x[i, j] * x[i, j]
             eta += x[i, j] * theta[j]
         score = kernels._psi(plan.shape, plan.c, plan.top, eta, y[i])
-        factor = kernels._bounded(score * kernels._weight(plan.weights, norm2, x[i, 0]), norm2, plan.bound)
+        factor = kernels._bounded(score * kernels._weight(plan.weights, norm2, x[i, 0]), norm2**0.5, plan.bound)
         k += 1
         for j in range(P):
             own = factor * x[i, j] if factor != 0.0 else 0.0
@@ -113,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             k = walk(x[here], y[here], z, gammas, plan, theta, totals, squares, crosses, k)
             noise.advance(len(z))
             at += len(z)
-    chain = sgd.final(stream._run.state, plan)
+    chain = collector.final(stream._run.state, plan)
     if not np.array_equal(theta, chain.last):
         raise SystemExit("the path walked again is another one: nothing can be compared")
     rows = []

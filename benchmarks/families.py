@@ -73,10 +73,11 @@ from benchmarks.efficiency import add, code_hash, stored
 from benchmarks.limits import NORMAL_975, SCALE
 from privreg import families
 from privreg.families import scores
+from privreg.fits.settings import FitOptions, Settings
 from privreg.formula.spec import ModelSpec
 from privreg.protocol import codes
+from privreg.protocol.plans import Shape
 from privreg.simulation.plan import plan_of
-from privreg.simulation.settings import FitOptions, Settings
 from privreg.simulation.tuning import resolve_tuning
 
 TABLE = "families.csv"
@@ -306,7 +307,7 @@ class Chain:
     def label(self) -> bool:
         """Whether a report is one number."""
         s = self.settings
-        return s.alone if s.efficient is None else s.efficient.reports.label
+        return s.how.device.alone if s.efficient is None else s.efficient.reports.label
 
     @property
     def unit(self) -> float:
@@ -320,23 +321,29 @@ class Chain:
     def corner(self) -> float:
         """Corner of the score, chain's units."""
         s = self.settings
-        return s.score.c if s.efficient is None else s.efficient.rules.ratio * SCALE / self.unit
+        return s.how.device.score.c if s.efficient is None else s.efficient.rules.ratio * SCALE / self.unit
+
+    @property
+    def shape(self) -> Shape:
+        """Numbers of the scalar score."""
+        how = self.settings.how
+        return how.device.score.shape if self.settings.efficient is None else how.rules.shape
 
     def score(self, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Scalar score."""
-        s = self.settings
-        if s.score.shape.family == codes.CUSTOM:
+        how, shape = self.settings.how, self.shape
+        if shape.family == codes.CUSTOM:
             return np.tanh(2.0 * (eta - y))
-        if s.efficient is None:
-            return scores.psi(s.score, eta, y)
-        return scores.unit(s.efficient.rules.shape, self.corner(), eta, y)
+        if self.settings.efficient is None:
+            return scores.psi(how.device.score, eta, y)
+        return scores.unit(shape, self.corner(), eta, y)
 
     def weights(self) -> np.ndarray:
         """ω of every person."""
         if self.label:
             return np.ones(len(self.z))
         norm2 = (self.z**2).sum(axis=1)
-        if self.settings.weights.name == "published":
+        if self.settings.how.weighing == "published":
             return np.minimum(1.0, 2.0 / norm2)
         return 1.0 / np.sqrt(norm2)
 
@@ -350,7 +357,7 @@ class Chain:
             rate = np.exp(truth)
             return self.score(eta, rate * poisson.cdf(MOST - 2, rate) + MOST * poisson.sf(MOST - 1, rate))
         if self.cell.family == "squared":  # likewise
-            low, high = self.settings.score.shape.a, self.settings.score.shape.b
+            low, high = self.shape.a, self.shape.b
             mean, sd = self.inside(truth), SCALE / self.unit
             a, b = (low - mean) / sd, (high - mean) / sd
             middle = mean * (ndtr(b) - ndtr(a)) + sd * (norm.pdf(a) - norm.pdf(b))
@@ -374,12 +381,11 @@ class Chain:
     def estimand(self) -> np.ndarray:
         """Zero of the mean weighted score, chain's coordinates."""
         truth = self.cell.truth.copy()
-        s = self.settings
         if self.cell.family.startswith("expectile"):
             ratio = self.corner() * self.unit / SCALE
-            truth[0] += SCALE * expectile(s.score.shape.a, ratio)
+            truth[0] += SCALE * expectile(self.shape.a, ratio)
         elif self.cell.family.startswith("quantile"):
-            truth[0] += SCALE * float(ndtri(s.score.shape.a))
+            truth[0] += SCALE * float(ndtri(self.shape.a))
         theta = np.linalg.solve(self.to_user, truth - self.shift)
         if self.cell.law not in {"binary", "counts"} and self.cell.family != "squared":
             return theta
@@ -400,9 +406,9 @@ class Chain:
         score, n = self.score(eta, self.y), len(self.z)
         if not self.label:
             reports = self.z * (score * self.weights())[:, None]
-            return reports.T @ reports / n + s.mechanism.covariance(reports, s._report(self.z.shape[1])[0])
+            return reports.T @ reports / n + s.mechanism.covariance(reports, s.how.report(self.z.shape[1])[0])
         if s.efficient is None:
-            low, high = (np.full(n, v) for v in s.score.range)
+            low, high = (np.full(n, v) for v in s.how.device.score.range)
         else:
             ends = s.efficient.reports.y_high, s.efficient.reports.y_low
             low, high = (self.score(eta, np.full(n, v)) for v in ends)
@@ -424,7 +430,7 @@ class Chain:
         slope = np.einsum("nk,km->nkm", pi, np.eye(2)) - np.einsum("nk,nm->nkm", pi, pi)
         bread = np.einsum("nkm,ni,nj->kimj", slope * factor[:, None, None], self.z, self.z, optimize=True) / n
         d = reports.shape[1]
-        noise = s.mechanism.covariance(reports, s._report(self.z.shape[1])[0])
+        noise = s.mechanism.covariance(reports, s.how.report(self.z.shape[1])[0])
         return bread.reshape(d, d), reports.T @ reports / n + noise
 
     def people(self) -> float:
@@ -467,7 +473,7 @@ def limit(cell: Cell) -> Limit:
         bread, meat = own.multinomial()
     else:
         # the same for all mechanisms, but for a corner that depends on the budget
-        same = (cell.family, own.label, own.settings.tuning, own.settings.weights.name, own.corner())
+        same = (cell.family, own.label, own.settings.tuning, own.settings.how.weighing, own.corner())
         theta = once(("theta", *same), own.estimand)
         truth, to_user = own.to_user @ theta + own.shift, own.to_user
         bread, meat = once(("bread", *same), lambda: own.bread(theta)), own.meat(theta)

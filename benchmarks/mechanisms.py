@@ -65,7 +65,7 @@ from privreg.errors import DataError, InferenceError
 from privreg.privacy.budget import Budget
 from privreg.privacy.mechanisms import Mechanism
 from privreg.protocol.plans import Channel
-from privreg.simulation.published.sgd_kernels import randomise
+from privreg.published.chain.kernels import randomise
 
 ERROR, VARIANCE = "mechanisms_error", "mechanisms_variance"
 NAMES = {"gaussian": "Gaussian", "laplace": "Laplace", "privunit": "PrivUnit"}

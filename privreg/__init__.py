@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from privreg.version import __version__
 
 if TYPE_CHECKING:
-    from privreg import central, datasets, errors, experiments, families, federated, means
+    from privreg import central, datasets, errors, families, federated, means
     from privreg.data.sources.csv import csv
     from privreg.data.sources.database import sql
     from privreg.errors import PrivacyLeakError, PrivacyLeakWarning
@@ -42,11 +42,12 @@ if TYPE_CHECKING:
     from privreg.loading import load
     from privreg.planning.power import plan
     from privreg.privacy.ledger import Budget, Ledger, limit_spending
+    from privreg.published import experiments
+    from privreg.published.theory import rates
     from privreg.regression import PrivateOnlineRegression
     from privreg.results.postestimation.comparison import anova, compare
     from privreg.schema.declarations import Schema
     from privreg.simulation.simulate import simulate
-    from privreg.theory import rates
 
 
 __all__ = [
@@ -102,7 +103,7 @@ _HOMES = {
         "results.postestimation.comparison": "anova compare",
         "schema.declarations": "Schema",
         "simulation.simulate": "simulate",
-        "theory": "rates",
+        "published.theory": "rates",
     }.items()
     for name in names.split()
 }

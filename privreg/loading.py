@@ -11,6 +11,7 @@ from privreg.errors import PrivregError, SavedFileError
 from privreg.families.builtin import FAMILIES
 from privreg.families.family import from_json
 from privreg.files import archive
+from privreg.fits.settings import FitOptions
 from privreg.formula.covariates import PublicRows
 from privreg.formula.design import design_from_json
 from privreg.formula.spec import ModelSpec
@@ -20,7 +21,6 @@ from privreg.regression import PrivateOnlineRegression
 from privreg.results.results import PrivateResults
 from privreg.results.saving import restored
 from privreg.schema.declarations import RESPONSE_KINDS
-from privreg.simulation.settings import FitOptions
 
 if TYPE_CHECKING:
     from privreg.formula.language.parse import Rowwise

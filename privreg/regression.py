@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Never, cast
 
 from privreg.data.sources.open import Source
 from privreg.errors import DataError, InferenceError, OptionError, UnsupportedArgumentError
+from privreg.fits.settings import FitOptions
 from privreg.formula.covariates import public_rows
 from privreg.formula.describe import array_spec, formula_spec, scopes_of
 from privreg.formula.spec import Described, ModelSpec
@@ -20,7 +21,6 @@ from privreg.options.values import read_threads
 from privreg.privacy.ledger import LEDGER, UNSET
 from privreg.results.results import PrivateResults
 from privreg.simulation.fit_plan import FitPlan, plan_fit
-from privreg.simulation.settings import FitOptions
 from privreg.simulation.streaming.begin import begin
 from privreg.simulation.streaming.checkpoint import forget, read_checkpoint, take_all
 from privreg.simulation.streaming.stream import Stream

@@ -41,8 +41,9 @@ def sources(root: Path) -> list[Path]:
 
 
 def imported(text: str) -> list[str]:
-    """Modules of ours that a file imports when it is loaded."""
-    return re.findall(r"^from (privreg[\w.]*) import", text, re.MULTILINE)
+    """Modules of ours that a file imports when it is loaded, and what else may be one: the names it has from them."""
+    found = re.findall(r"^from (privreg[\w.]*) import (\([^)]*\)|.*)", text, re.MULTILINE)
+    return [name for home, names in found for name in (home, *(f"{home}.{n}" for n in re.findall(r"\w+", names)))]
 
 
 def key(root: Path = ROOT) -> str:

@@ -32,7 +32,7 @@ class Mutant:
     tests: tuple[str, ...]
 
 
-MECHANISMS, KERNELS = "privreg/privacy/mechanisms.py", "privreg/simulation/published/sgd_kernels.py"
+MECHANISMS, KERNELS = "privreg/privacy/mechanisms.py", "privreg/published/chain/kernels.py"
 ENGINE, PLAY = "privreg/simulation/rounds.py", "privreg/simulation/play.py"
 DEVICES = "privreg/simulation/devices.py"
 WORKERS, FIELD = "privreg/simulation/workers/blocks.py", "privreg/simulation/simulate.py"
@@ -263,8 +263,8 @@ MUTANTS = (
     Mutant(
         "score not shortened",
         KERNELS,
-        "norm = abs(factor) * math.sqrt(norm2)",
-        "norm = 0.0 * abs(factor) * math.sqrt(norm2)",
+        "norm = abs(factor) * length",
+        "norm = 0.0 * abs(factor) * length",
         ("tests/laws/test_scores.py::test_a_report_beyond_its_bound_is_shortened",),
     ),
     Mutant(
@@ -277,16 +277,16 @@ MUTANTS = (
     Mutant(
         "bound before weight",
         KERNELS,
-        "factor = _bounded(_psi(shape, c, top, eta, y[i]) * omega, norm2, bound)",
-        "factor = _bounded(_psi(shape, c, top, eta, y[i]), norm2, bound) * omega",
-        ("tests/simulation/test_sgd.py::test_fused_stream_equals_devices_and_collector",),
+        "factor = _bounded(_psi(shape, c, top, eta, y[i]) * omega, math.sqrt(norm2), bound)",
+        "factor = _bounded(_psi(shape, c, top, eta, y[i]), math.sqrt(norm2), bound) * omega",
+        ("tests/published/test_chain.py::test_fused_stream_equals_devices_and_collector",),
     ),
     Mutant(
         "curvature not shortened",
         KERNELS,
-        "    factor = _bounded_curvature(factor, norm2, plan.curvature_bound)\n",
+        "    factor = _bounded(factor, norm2, plan.curvature_bound)\n",
         "",
-        ("tests/simulation/test_sgd.py::test_fused_stream_equals_devices_and_collector",),
+        ("tests/published/test_chain.py::test_fused_stream_equals_devices_and_collector",),
     ),
     # tables
     Mutant(
@@ -581,7 +581,7 @@ MUTANTS = (
         KERNELS,
         "is_curvature_turn(position, share):",
         "is_curvature_turn(position + int(y[i] > 0.0), share):",
-        ("tests/simulation/test_sgd.py::test_fused_stream_equals_devices_and_collector",),
+        ("tests/published/test_chain.py::test_fused_stream_equals_devices_and_collector",),
     ),
     Mutant(
         "reports lost by what they hold",
@@ -909,10 +909,10 @@ MUTANTS = (
     # inference
     Mutant(
         "a block off by one",
-        "privreg/inference/blocks.py",
+        "privreg/published/chain/blocks.py",
         "sums=blocks.sums[1::2]",
         "sums=blocks.sums[::2]",
-        ("tests/inference/test_blocks.py",),
+        ("tests/published/test_blocks.py",),
     ),
     Mutant(
         "bootstraps leave out what is not known of curvature",

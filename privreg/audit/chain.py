@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privreg.collector.published import sgd
 from privreg.privacy.channels import width
 from privreg.privacy.mechanisms import released
 from privreg.privacy.noise import NoiseStream, fresh_key
 from privreg.protocol import codes
-from privreg.protocol.plans import Channel, Plan
-from privreg.simulation.published import sgd_kernels as kernels
+from privreg.protocol.plans import Channel
+from privreg.published.chain import collector, kernels
+from privreg.published.chain.plans import Plan
 
 if TYPE_CHECKING:
     from privreg.arrays import Array
@@ -39,7 +39,7 @@ def scores(plan: Plan, theta: Array, _: Mapping[str, Any], row: Row, n: int, bar
     out = np.empty((n, len(theta)))
     for a in range(0, n, block):
         b = min(block, n - a)
-        state = sgd.init(theta, plan, np.zeros(len(theta)))
+        state = collector.init(theta, plan, np.zeros(len(theta)))
         kernels.fused(x[:b], y[:b], off[:b], still[:b], noise[a : a + b], none, plan, state, none, none)
         out[a : a + b] = state.reports[:, :b].T
     return out
@@ -51,7 +51,7 @@ def curvatures(plan: Plan, theta: Array, _: Mapping[str, Any], row: Row, n: int,
     noise, still = _noise(width(plan.curvature_channel, size), n, bare), np.zeros(1)
     plan = _still(plan, bare, curvature_share=2**32)  # everybody's turn
     x, y, off, quiet = row.x[None], np.array([row.y]), np.array([row.offset]), np.zeros((1, len(theta)))
-    state, out = sgd.init(theta, plan, np.zeros(len(theta))), np.empty((n, size))
+    state, out = collector.init(theta, plan, np.zeros(len(theta))), np.empty((n, size))
     for k in range(n):
         state.curvature[:] = 0.0
         kernels.fused(x, y, off, still, quiet, noise[k : k + 1], plan, state, none, none)
@@ -64,7 +64,7 @@ def releases(plan: Plan, theta: Array, m: Mapping[str, Any], row: Row, n: int, b
     plan = _still(plan, True, central=1)
     d, one = len(theta), np.zeros(1)
     raw, quiet = np.zeros((2, d, d)), np.zeros((1, width(plan.channel, d)))
-    state = sgd.init(theta, plan, np.zeros(d))
+    state = collector.init(theta, plan, np.zeros(d))
     given = row.x[None], np.array([row.y]), np.array([row.offset]), one, quiet, np.empty((0, 0))
     kernels.fused(*given, plan, state, raw[0], raw[1])
     noise = _noise(d * (d + 1), n, bare).reshape(n, 2, -1)

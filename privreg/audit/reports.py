@@ -21,7 +21,8 @@ from privreg.families import scores
 from privreg.privacy.channels import randomised, width
 from privreg.privacy.noise import NoiseStream, fresh_key
 from privreg.protocol import codes
-from privreg.protocol.plans import Channel, Plan, ScorePlan, Shape
+from privreg.protocol.plans import Channel, ScorePlan, Shape
+from privreg.published.chain.plans import Plan
 
 if TYPE_CHECKING:
     from privreg.arrays import Array

@@ -48,7 +48,7 @@ def run(a: argparse.Namespace) -> int:
     if a.name is None and not a.list:
         raise OptionError("give the name of an experiment; 'privreg experiment --list' lists them.")
 
-    from privreg.experiments import EXPERIMENTS, find
+    from privreg.published.experiments import EXPERIMENTS, find
 
     if a.list:
         for known in EXPERIMENTS.values() if a.name is None else [find(a.name)]:

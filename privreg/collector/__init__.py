@@ -5,6 +5,5 @@ states, by the `pilot` first, `reach` has how far apart these may lie and `offse
 `coordinates` are those of scores, and `law` says what to expect of them. `estimate` carries every round's reports to
 the coefficients: `curvature` is learned, and by it a `combination` made, or `many` of many. `clamping` has what was
 told of bounds. `field` makes messages of states, and sums of reports of whole numbers; `chain` makes a study's states
-of what came. `covariates` is what rounds before the scores learn, and `published` the collector of the published
-chain. `aggregate` is the collector of sums that two collectors noise together.
+of what came. `covariates` is what rounds before the scores learn, `aggregate` the estimator of two collectors.
 """

@@ -34,6 +34,8 @@ def published(name: str) -> dict[str, Any]:
     0.0607
     """
     table = choose("name", name, ("xsjkh_table1", "xsjkh_table3", "dette_graw"))
-    text = resources.files("privreg").joinpath("experiments", "published", f"{table}.json").read_text("utf-8")
+    text = (
+        resources.files("privreg").joinpath("published", "experiments", "printed", f"{table}.json").read_text("utf-8")
+    )
     loaded: dict[str, Any] = json.loads(text)
     return loaded

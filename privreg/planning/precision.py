@@ -16,11 +16,11 @@ from scipy.interpolate import PchipInterpolator
 
 from privreg.collector.covariates import rarity
 from privreg.errors import InferenceError, OptionError
+from privreg.fits.settings import FitOptions
 from privreg.planning.rehearsal import People, bread, enough_in_main, located, rehearse, residuals, rows_map
 from privreg.protocol import codes
 from privreg.simulation.plan import plan_of
 from privreg.simulation.reporting.findings import wanted
-from privreg.simulation.settings import FitOptions
 from privreg.simulation.tuning import resolve_tuning
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from privreg.tables.words import wrapped
 
 if TYPE_CHECKING:
     from privreg.families.family import Family
+    from privreg.fits.settings import FitOptions, Settings
     from privreg.formula.spec import ModelSpec
     from privreg.privacy.ledger import Budget
-    from privreg.simulation.settings import FitOptions, Settings
 
 FORMAT: Final = 1
 """Of what `FitPlan.to_dict` gives."""
@@ -108,7 +108,7 @@ class FitPlan:
             No rows with ``tuning="published"``.
         """
         columns = ["round", "role", "records", "optional", "numbers", "noise_sd"]
-        if self.settings.tuning == "published":
+        if self.settings.efficient is None:
             return pd.DataFrame([], columns=columns)
         plan, _, _ = plan_of(self.spec, self.settings, None)
         lines: list[tuple[Any, ...]] = []

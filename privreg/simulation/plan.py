@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from privreg.collector.covariates.diagonal import Wide
     from privreg.collector.covariates.factors import Cells
     from privreg.collector.many import Box
+    from privreg.fits.settings import Settings
     from privreg.formula.spec import ModelSpec
     from privreg.protocol.rounds import State
-    from privreg.simulation.settings import Settings
 
 PARTS: Final = 12
 """Columns, at most, of whose products another is looked for."""

@@ -7,6 +7,7 @@ results are asked for, and only then kept.
 
 from __future__ import annotations
 
+import math
 import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -89,6 +90,9 @@ class RoundsRun:
         How rows come, if one column holds the codes of a factor's levels; see `play.dense`.
     """
 
+    parallel: Final = True  # Whether threads are of use, and rows may come in any order
+    absent: Final = math.nan  # Covariates of a record that sends noise only
+
     def __init__(
         self,
         plan: Plan,
@@ -119,6 +123,11 @@ class RoundsRun:
     @key.setter
     def key(self, key: bytes | None) -> None:
         self._key = None if key is None else Key(key)
+
+    @property
+    def label(self) -> bool:
+        """Whether only responses are private: covariates are public."""
+        return self.plan.label
 
     # --- people ----------------------------------------------------------------------------------------
 
@@ -421,6 +430,11 @@ class RoundsRun:
         return estimate.measured(self.plan, self.progress, self.reports, unit)
 
     # --- storage ---------------------------------------------------------------------------------------
+
+    @property
+    def told(self) -> list[Any]:
+        """Public numbers by which a saved stream is known to be this one's."""
+        return [self.plan.rounds, self.plan.mechanism.name, self.plan.d, self.plan.blocks, self.plan.groups]
 
     def to_arrays(self, *, close: bool = True) -> dict[str, Any]:
         """All there is to save but keys: sums of noised reports, from which every state follows.

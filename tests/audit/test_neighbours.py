@@ -8,16 +8,15 @@ from scipy.stats import norm
 
 from privreg.audit.neighbours import audit as run_audit
 from privreg.audit.neighbours import mu_lower_bound
-from privreg.collector.published import sgd
 from privreg.errors import OptionError
 from privreg.privacy.conversions import pure_mu
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Gaussian, psd_sensitivity, score_sensitivity
 from privreg.privacy.noise import NoiseStream, seeded_key
 from privreg.protocol import codes
-from privreg.simulation.published import sgd_kernels as kernels
+from privreg.published.chain import collector, kernels
 from tests.helpers import BOUNDED_WEIGHTS, SCORES, make_device, make_test_plan, with_noise
-from tests.published import curvature_report, score_report
+from tests.published.twin import curvature_report, score_report
 
 HUGE = [1e300, -1e300, 1e155, 1e-155, 1e-300, 5e-324, 0.0, 1.0, -3.0, 1e8]
 UNDERFLOWING = [1.575e-162, 1.5714e-162, 1.1e-162, 2.3e-161, 3e-154, 1e-146, 1e-145, 9.99e-146]
@@ -37,7 +36,7 @@ def score_reports(plan, theta, x, y, n, noise):
     block, p = codes.BLOCK, theta.shape[0]
     rows, ys = np.tile(x, (block, 1)), np.full(block, y)
     still, quiet, none = np.zeros(block), np.zeros((block, p)), np.empty((0, 0))
-    state = sgd.init(theta, plan, np.zeros(p))
+    state = collector.init(theta, plan, np.zeros(p))
     out = np.empty((n, p))
     for a in range(0, n, block):
         done = 0

@@ -19,8 +19,8 @@ from privreg.protocol.codes import BALANCED, HUBER
 from privreg.protocol.plans import Shape
 from privreg.protocol.rounds import GROUPS
 from privreg.protocol.schedule import LOCATIONS
+from privreg.published.chain import kernels
 from privreg.simulation import play
-from privreg.simulation.published import sgd_kernels as kernels
 from tests.devices import moment_report, round_report, threshold_report
 from tests.kinds import KINDS, plan_of, quiet
 from tests.rounds import plan_by_rounds, state_of

@@ -20,9 +20,10 @@ from scipy.stats import chi2
 import privreg as pr
 from privreg.diagnostics import doubt
 from privreg.errors import InferenceError
-from privreg.inference.batches import Regression, batches, growing_batches, path_sandwich, regression
-from privreg.inference.blocks import growing_edges
+from privreg.inference.batches import batches
 from privreg.inference.methods import METHODS, Anytime, Bootstrap, StudentT
+from privreg.published.chain.blocks import growing_edges
+from privreg.published.chain.path import Regression, growing_batches, path_sandwich, regression
 from privreg.results import saving
 from privreg.results.results import PrivateResults
 from tests.helpers import NAMES, array_model, people
@@ -227,9 +228,9 @@ def rows_of(n=N):
 
 @pytest.fixture
 def anytime_from_300(monkeypatch):
-    monkeypatch.setattr("privreg.simulation.published.intervals.FIRST", 300)
+    monkeypatch.setattr("privreg.published.fit.intervals.FIRST", 300)
     monkeypatch.setattr("privreg.results.views.FIRST", 300)
-    monkeypatch.setattr("privreg.simulation.tuning.FIRST", 300)
+    monkeypatch.setattr("privreg.published.fit.tuning.FIRST", 300)
 
 
 class Way(NamedTuple):

@@ -281,10 +281,11 @@ def keys(monkeypatch):
         return made[-1]
 
     monkeypatch.setattr("privreg.simulation.streaming.stream.fresh_key", fresh)
-    for module in ("published.sgd", "published.fit"):
-        monkeypatch.setattr(f"privreg.simulation.{module}.NoiseStream", Spy)
-    for module in ("published.sgd", "published.fit", "streaming.stream", "rounds"):
-        monkeypatch.setattr(f"privreg.simulation.{module}.derived_key", derived)
+    chain = ("published.chain.run", "published.fit.report")
+    for module in chain:
+        monkeypatch.setattr(f"privreg.{module}.NoiseStream", Spy)
+    for module in (*chain, "simulation.streaming.stream", "simulation.rounds"):
+        monkeypatch.setattr(f"privreg.{module}.derived_key", derived)
     return made
 
 

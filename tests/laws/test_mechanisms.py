@@ -19,7 +19,7 @@ from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism, resolve_mechanism
 from privreg.protocol import codes
 from privreg.protocol.plans import Channel
-from privreg.simulation.published import sgd_kernels as kernels
+from privreg.published.chain import kernels
 from tests.devices import randomised_one
 from tests.kinds import KINDS, MECHANISMS, PURE, Kind, mechanism, plan_of
 

@@ -6,17 +6,15 @@ import numpy as np
 import pytest
 
 import privreg as pr
-from privreg.collector.published import sgd
-from privreg.collector.published.steps import Steps
 from privreg.families.scores import HAVE_CURVATURE
 from privreg.families.weights import SCORE_WEIGHTS
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism
 from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol.codes import FULL, MULTINOMIAL
-from privreg.simulation.published import sgd_kernels as kernels
-from privreg.simulation.published.sgd import AveragedSGD, make_plan
-from privreg.simulation.published.sgd_device import Device
+from privreg.published.chain import collector, kernels
+from privreg.published.chain.numbers import Device, Steps
+from privreg.published.chain.run import AveragedSGD, make_plan
 from tests.devices import moment_report, round_report, threshold_report
 from tests.helpers import BOUNDED_WEIGHTS
 from tests.kinds import (
@@ -31,7 +29,7 @@ from tests.kinds import (
     quiet,
     responses,
 )
-from tests.published import curvature_centre, curvature_report, score_report, update, update_curvature
+from tests.published.twin import curvature_centre, curvature_report, score_report, update, update_curvature
 
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
 EVERY_MECHANISM = pytest.mark.parametrize("name", MECHANISMS)
@@ -81,10 +79,10 @@ def in_both(device, p, blocks, x, y, offset, *, batch, share):
         device, p, blocks, batch=batch, scaling_mode=FULL, outer=2, curvature_share=share, central=False
     )  # fmt: skip
     widths = device.mechanism.width(d), device.mechanism.width(p * (p + 1) // 2)
-    run = AveragedSGD(plan, SLOW, sgd.init(np.full(d, 0.1), plan, np.ones(d)), np.eye(d), KEY, widths)
+    run = AveragedSGD(plan, SLOW, collector.init(np.full(d, 0.1), plan, np.ones(d)), np.eye(d), KEY, widths)
     for a, b in ((0, 17), (17, len(y))):
         run.advance(y[a:b], x[a:b], offset[a:b])
-    state = sgd.init(np.full(d, 0.1), plan, np.ones(d))
+    state = collector.init(np.full(d, 0.1), plan, np.ones(d))
     noise, bend = (
         NoiseStream(derived_key(KEY, k), w).peek() for k, w in zip(("score", "curvature"), widths, strict=True)
     )

@@ -20,6 +20,28 @@ def test_a_folder_names_every_file_in_it(folder):
     assert said <= there | {p.name for p in ROOT.iterdir() if p.is_dir()}
 
 
+def test_the_published_algorithm_is_reached_from_few_places():
+    """Where tuning is resolved, where a fit is begun, by its settings and its audits; and under its public names."""
+    graph, room = grimp.build_graph("privreg", cache_dir=None), "privreg.published"
+    inside = {room, *graph.find_descendants(room)}
+    doors = {
+        (file, found)
+        for found in inside
+        for file in graph.find_modules_that_directly_import(found) - inside - {"privreg"}
+    }
+    assert doors == {
+        ("privreg.simulation.tuning", f"{room}.fit.tuning"),
+        ("privreg.simulation.streaming.ways", f"{room}.fit.report"),
+        ("privreg.simulation.streaming.ways", f"{room}.chain.run"),
+        ("privreg.fits.settings", f"{room}.chain.numbers"),
+        ("privreg.audit.reports", f"{room}.chain.plans"),
+        *(("privreg.audit.chain", f"{room}.chain.{name}") for name in ("plans", "collector", "kernels")),
+        ("privreg.cli.experiment", f"{room}.experiments"),
+        ("privreg.experiments", f"{room}.experiments"),
+        ("privreg.theory", f"{room}.theory"),
+    }
+
+
 def test_no_files_import_each_other_in_a_circle():
     """Also where an import is for types alone."""
     graph = grimp.build_graph("privreg", cache_dir=None)

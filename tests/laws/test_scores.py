@@ -14,7 +14,7 @@ from privreg.families import scores
 from privreg.protocol import codes
 from privreg.protocol.codes import MULTINOMIAL
 from privreg.protocol.plans import Shape
-from privreg.simulation.published import sgd_kernels as kernels
+from privreg.published.chain import kernels
 from tests.kinds import BROKEN, EXTREME, KINDS, WITH_EXP, Kind
 
 EVERY = pytest.mark.parametrize("name", KINDS)
@@ -304,7 +304,7 @@ def test_a_score_of_ones_own_beyond_its_bound_is_clipped():
 
 @pytest.mark.parametrize(("factor", "norm2", "want"), [(5.0, 4.0, 0.5), (-5.0, 4.0, -0.5), (0.1, 4.0, 0.1)])
 def test_a_report_beyond_its_bound_is_shortened(factor, norm2, want):
-    assert kernels._bounded(factor, norm2, 1.0) == want
+    assert kernels._bounded(factor, math.sqrt(norm2), 1.0) == want
     for wrong in (math.nan, math.inf, -math.inf):
-        assert kernels._bounded(wrong, norm2, 1.0) == 0.0
+        assert kernels._bounded(wrong, math.sqrt(norm2), 1.0) == 0.0
         assert kernels._bounded(factor, abs(wrong), 1.0) == 0.0

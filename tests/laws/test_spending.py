@@ -14,12 +14,12 @@ from privreg.data.sources.open import CHUNK
 from privreg.errors import BudgetError, DataError
 from privreg.field.collected import engine_of
 from privreg.field.devices import Crowd
+from privreg.fits.settings import FitOptions
 from privreg.privacy.accounts import accounts_of
 from privreg.privacy.ledger import LEDGER
 from privreg.privacy.noise import NoiseStream
 from privreg.protocol import messages
 from privreg.simulation.rounds import RoundsRun
-from privreg.simulation.settings import FitOptions
 from privreg.simulation.streaming.stream import Stream
 from privreg.simulation.workers.blocks import blocks_of, fit_blocks
 from privreg.simulation.workers.dask import files_of

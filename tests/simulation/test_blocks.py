@@ -10,11 +10,11 @@ import privreg as pr
 from privreg.collector.estimate import counted
 from privreg.data.sources.open import file_mark
 from privreg.errors import DataError, OptionError
+from privreg.fits.settings import FitOptions
 from privreg.privacy.ledger import Release
 from privreg.privacy.noise import Key, normals
 from privreg.simulation import play, rounds
 from privreg.simulation.rounds import Sent
-from privreg.simulation.settings import FitOptions
 from privreg.simulation.workers import blocks
 from privreg.simulation.workers.blocks import blocks_of, fit_blocks
 from privreg.simulation.workers.tasks import Part, Span, Work

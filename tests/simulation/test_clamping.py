@@ -14,13 +14,13 @@ from privreg.collector.clamping import Shares, harmed, people_for, quantile, sha
 from privreg.collector.plan import Bounded
 from privreg.diagnostics import CODES
 from privreg.errors import ReliabilityWarning
+from privreg.fits.settings import FitOptions
 from privreg.formula.design import Design
 from privreg.privacy.noise import seeded_key
 from privreg.protocol.rounds import Reports
 from privreg.protocol.schedule import CLAMPED, Round, people_of, schedule
 from privreg.results.statement import PrivacyStatement
 from privreg.simulation.rounds import RoundsRun
-from privreg.simulation.settings import FitOptions
 from privreg.simulation.workers.blocks import blocks_of, fit_blocks
 from privreg.simulation.workers.tasks import Span
 from tests.kinds import KINDS

@@ -10,8 +10,8 @@ import privreg as pr
 from privreg.data.sources.open import file_mark
 from privreg.errors import NotPrivateError, SavedFileError
 from privreg.files import archive
+from privreg.fits.settings import FitOptions
 from privreg.formula.covariates import MOST, PublicRows, public_rows
-from privreg.simulation.settings import FitOptions
 from privreg.simulation.streaming.stream import Stream
 from privreg.simulation.workers.blocks import blocks_of, fit_blocks
 from privreg.simulation.workers.tasks import Span

@@ -14,8 +14,8 @@ import pytest
 import privreg as pr
 from privreg.data.sources.files import paths_of
 from privreg.errors import BudgetError, DataError, OptionError, StreamError, UnsupportedArgumentError
+from privreg.fits.settings import FitOptions
 from privreg.privacy.ledger import LEDGER, Release
-from privreg.simulation.settings import FitOptions
 from privreg.simulation.workers import blocks, dask
 from privreg.simulation.workers.blocks import blocks_of, fit_blocks
 

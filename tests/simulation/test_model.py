@@ -10,9 +10,10 @@ from scipy.stats import t as student
 
 import privreg as pr
 from privreg.errors import InferenceError, NotPrivateError, OptionError, PrivacyLeakWarning, UnsupportedArgumentError
+from privreg.fits.settings import FitOptions
 from privreg.inference.pivots import scaling_critical, scaling_sf
 from privreg.privacy.ledger import gdp_delta
-from privreg.simulation.settings import FitOptions
+from privreg.published.fit.report import mixing_note
 from privreg.simulation.tuning import resolve_tuning
 from tests.helpers import NAMES, array_model, people
 
@@ -388,15 +389,19 @@ def test_published_tuning_pins_the_sources_settings():
     m = pr.PrivateOnlineRegression(y, x, exog_names=NAMES, moments=unit, mu=1)
     s = resolve_tuning(FitOptions("published"), m._spec, None)
     assert [e.name for e in s.methods] == ["random_scaling"]
-    assert (s.batch, s.efficient) == (1, None)
-    assert (s.steps.gamma, s.steps.alpha, s.steps.delay) == (0.5, 0.51, 0.0)
-    assert (s.score.c, s.weights.name, s.bound) == (1.345, "published", pytest.approx(np.sqrt(2) * 1.345))
+    assert (s.how.batch, s.efficient) == (1, None)
+    assert s.how.steps == (0.5, 0.51, 0.0)
+    assert (s.how.device.score.c, s.how.weighing, s.how.bound) == (
+        1.345,
+        "published",
+        pytest.approx(np.sqrt(2) * 1.345),
+    )
     with pytest.warns(PrivacyLeakWarning):
         m = pr.PrivateOnlineRegression(y, x, exog_names=NAMES, mu=1, allow_leak="scale")
     s = resolve_tuning(FitOptions("published"), m._spec, None)
     assert [e.name for e in s.methods] == ["random_scaling"]
-    assert (s.batch, s.efficient) == (1, None)
-    assert (s.steps.gamma, s.steps.alpha) == (0.2, 0.501)
+    assert (s.how.batch, s.efficient) == (1, None)
+    assert s.how.steps[:2] == (0.2, 0.501)
 
 
 def test_auto_c_is_half_the_scale_under_noise_and_classical_without():
@@ -435,8 +440,8 @@ def test_short_streams_say_that_intervals_may_be_too_short():
     published = array_model(200)
     assert any("few records" in n for n in published.fit(tuning="published").privacy.notes)
     settings = resolve_tuning(FitOptions("published"), published._spec, None)
-    assert "few records" in settings.mixing_note(10_000)
-    assert settings.mixing_note(1_000_000) is None
+    assert "few records" in mixing_note(settings.how, 10_000)
+    assert mixing_note(settings.how, 1_000_000) is None
 
 
 def test_estimates_that_overflow_are_refused():

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privreg.collector.published.steps import Steps
 from privreg.errors import InferenceError
-from privreg.inference.sandwich import central_sandwich
+from privreg.fits.settings import FitOptions
 from privreg.privacy.ledger import Release
-from privreg.simulation.settings import FitOptions
+from privreg.published.chain.numbers import Steps
+from privreg.published.fit.intervals import central_sandwich
 from privreg.simulation.streaming.begin import begin
 from tests.helpers import array_model, people
 
@@ -33,7 +33,7 @@ def released(monkeypatch, stream):
         return central_sandwich(a, s, n, sd)
 
     with monkeypatch.context() as m:
-        m.setattr("privreg.simulation.published.fit.central_sandwich", spy)
+        m.setattr("privreg.published.fit.report.central_sandwich", spy)
         stream._results(Release(1, 1.0))
     return seen
 
@@ -44,7 +44,7 @@ def test_noise_of_the_release_has_the_stated_scale_and_is_independent(monkeypatc
     for _ in range(150):
         stream = begun(n)
         raw = {"a": stream._run.raw_curvature.copy(), "s": stream._run.raw_outer.copy()}
-        sds = {"a": 2 * stream._settings.curvature_bound, "s": 2 * stream._settings.bound**2}
+        sds = {"a": 2 * stream._settings.how.device.curvature_bound, "s": 2 * stream._settings.how.bound**2}
         seen = released(monkeypatch, stream)
         for key, matrix in raw.items():
             draws[key].append(((seen[key] * n - matrix) / sds[key])[rows, cols])
@@ -60,8 +60,8 @@ def test_noise_of_the_release_has_the_stated_scale_and_is_independent(monkeypatc
 def test_raw_sums_are_bounded_by_what_the_noise_was_scaled_for():
     n = 300
     stream = begun(n)
-    assert np.linalg.norm(stream._run.raw_curvature) <= n * stream._settings.curvature_bound
-    assert np.linalg.norm(stream._run.raw_outer) <= n * stream._settings.bound**2
+    assert np.linalg.norm(stream._run.raw_curvature) <= n * stream._settings.how.device.curvature_bound
+    assert np.linalg.norm(stream._run.raw_outer) <= n * stream._settings.how.bound**2
     assert np.linalg.norm(stream._run.raw_curvature) > 0
 
 

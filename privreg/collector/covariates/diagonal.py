@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
 
+FULLEST: Final = 4000
+"""Coefficients for which a whole matrix is kept, at most: 8 p² bytes each, 32 MB at 2,000 and 128 MB here."""
+
 WIDE: Final = 100
 """Coefficients up to which correlations are learned, and random scaling keeps the whole matrix."""
 

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.collector.curvature import Curvature
     from privreg.collector.plan import Estimated, Frame, Plan, Progress
+    from privreg.fits.settings import Settings
     from privreg.inference.methods import Estimate
     from privreg.simulation.rounds import RoundsRun
-    from privreg.simulation.settings import Settings
 
 ENOUGH: Final = 400.0
 """Records in main rounds, times μ²/d²; no study of many designs was made with fewer (`benchmarks.validity`)."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from privreg.collector import combination, coordinates, estimate, many
 from privreg.errors import InferenceError
+from privreg.fits.outcome import FitOutcome, outside_of, refuse_overflow
 from privreg.inference.batches import batches
 from privreg.inference.methods import METHODS, Estimate
 from privreg.inference.pivots import Normal, RandomScaling, StudentT
@@ -16,7 +17,6 @@ from privreg.results.data import RoundHeld
 from privreg.results.equation import Equation
 from privreg.simulation.reporting.findings import before_role, found_of
 from privreg.simulation.reporting.notes import clamping_words, notes
-from privreg.tables import in_one_format
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,12 +26,9 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.collector.many import Found
     from privreg.collector.plan import Estimated, Many, Plan, Progress
-    from privreg.diagnostics import Diagnostic
-    from privreg.families.measures import Measure
+    from privreg.fits.settings import Settings
     from privreg.formula.units import Units
-    from privreg.results.wording import Unusable
     from privreg.simulation.rounds import RoundsRun
-    from privreg.simulation.settings import Settings
 
 ROLES: Final = {
     "location": "told where columns lie",
@@ -39,38 +36,6 @@ ROLES: Final = {
     "pilot": "ran a pilot",
     "clamping": "told what bounds clamp",
 }
-
-
-class FitOutcome(NamedTuple):
-    """What a fit in progress has to say; numbers in the user's units."""
-
-    params: Array  # Shape (p,), as `last`
-    last: Array
-    estimates: tuple[Estimate, ...]
-    senders: int  # People whose score entered an update
-    updates: int
-    trail_n: NDArray[np.int64]  # People so far, shape (m,)
-    trail_senders: NDArray[np.int64]  # Those of them whose score entered an update
-    trail_params: Array  # Shape (m, p), as `trail_variances`
-    trail_variances: Array
-    family: str  # The family with its constants
-    tuning: str  # For the header
-    spending: str  # What pilots and curvature took, for the privacy block
-    bound: str  # The score's bound, for the privacy block
-    notes: tuple[Diagnostic, ...]
-    measures: tuple[Measure, ...] = ()  # Privately released measures of fit
-    told: int = 0  # People who reported them
-    rounds: tuple[RoundHeld, ...] = ()  # Of a fit by rounds
-    equation: Equation | None = None  # That the estimates solve
-    unusable: Unusable | None = None  # Share of the records that surely could not be used
-    clamping: str | None = None  # What reports have told of clamping, if anybody is asked
-    spreads: Array | None = None  # Sds of the design's columns that reports have told; NaN if the scale was declared
-
-    def measure_words(self) -> tuple[tuple[str, str], ...]:
-        """Names of the measures of fit, each with its value and what it cost."""
-        cost = f"(se); from {self.told:,} records instead of a score"
-        told = [in_one_format([m.estimate, m.std_error], 0, m.std_error) for m in self.measures]
-        return tuple((m.name, f"{' ± '.join(words)} {cost}") for m, words in zip(self.measures, told, strict=True))
 
 
 def report_of_rounds(
@@ -136,7 +101,7 @@ def report_of_rounds(
         unusable=findings.unanswered,
         measures=run.measured(units.y_scale),
         rounds=_rounds(run, progress, trail, outside, errors),
-        equation=None if found is None else _equation(plan, progress, found, order, settings),
+        equation=None if found is None else _equation(plan, progress, found, order),
         told=run.at if progress.state.role == "measures" else 0,
         clamping=clamping_words(plan, progress),
         spreads=_spreads(plan, progress, order),
@@ -183,15 +148,13 @@ def _rounds(
     return tuple(out)
 
 
-def _equation(
-    plan: Plan, progress: Progress, found: Estimated, order: NDArray[np.intp], settings: Settings
-) -> Equation:
+def _equation(plan: Plan, progress: Progress, found: Estimated, order: NDArray[np.intp]) -> Equation:
     """What the estimates solve."""
     shape, state = plan.rules.shape, progress.state
     weights, corners, offsets, bend = estimate.equation(plan, progress, found)
     return Equation(
         shape=(shape.family, shape.a, shape.b),
-        weighing=settings.weights.name,
+        weighing="leverage" if plan.label else "unit",
         rows=state.rows,
         order=np.asarray(order, dtype=np.int64),
         constant=plan.layout.constant,
@@ -333,20 +296,6 @@ def _spending(plan: Plan, run: RoundsRun) -> str:
     return f"{', '.join(parts)}; each person in one role, no extra budget"
 
 
-def outside_of(theta: Array, order: NDArray[np.intp], units: Units) -> Array:
-    """Coefficients in the user's units and order, block by block."""
-    blocks = theta.reshape(-1, len(order))
-    out = np.empty_like(blocks)
-    out[:, order] = blocks
-    return np.concatenate([units.params_outside(block) for block in out])
-
-
-def refuse_overflow(*thetas: Array) -> None:
-    """Raise an `InferenceError` if an estimate is not finite."""
-    if not all(np.isfinite(t).all() for t in thetas):
-        raise InferenceError("the estimates overflowed: the steps are too large; leave step= out or make it smaller.")
-
-
 def _bound(settings: Settings) -> str:
     """The score's bound, for the privacy statement."""
     efficient = settings.efficient
@@ -354,4 +303,4 @@ def _bound(settings: Settings) -> str:
     if efficient.reports.label:
         return "1 (ψ / bound): one number of known range, times covariates that are public, or the constant 1"
     how = "whitened" if efficient.whitened else "scaled"
-    return f"{settings.bound:.4g} (ψ / bound), weights ω = 1/‖z‖, z the {how} covariates"
+    return f"{settings.how.bound:.4g} (ψ / bound), weights ω = 1/‖z‖, z the {how} covariates"

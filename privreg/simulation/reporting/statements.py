@@ -15,12 +15,9 @@ from privreg.simulation.plan import device_plan
 from privreg.simulation.rounds import RoundsRun
 
 if TYPE_CHECKING:
+    from privreg.fits.outcome import FitOutcome
+    from privreg.fits.settings import Settings
     from privreg.formula.spec import ModelSpec
-    from privreg.privacy.mechanisms import Mechanism
-    from privreg.protocol.plans import Plan
-    from privreg.simulation.published.sgd import AveragedSGD
-    from privreg.simulation.reporting.outcome import FitOutcome
-    from privreg.simulation.settings import Settings
 
 OF_RESPONSES: Final = (
     f"{RESPONSE_ALONE}, used once; covariates and offsets are public, not protected; neighbours replace one response"
@@ -34,11 +31,6 @@ SCORES: Final = 0.7
 
 def title(spec: ModelSpec, s: Settings, people: int, report: FitOutcome) -> tuple[tuple[str, str], ...]:
     """Entries of the header, in order."""
-    weights = s.weights.name
-    if s.efficient is not None and s.efficient.reports.label:
-        weights = s.weights.formula
-    elif s.efficient is not None:
-        weights = "unit, whitened" if s.efficient.whitened else "unit, scaled"
     out = [
         ("Dep. Variable", spec.design.endog_name),
         ("Family", report.family),
@@ -46,7 +38,7 @@ def title(spec: ModelSpec, s: Settings, people: int, report: FitOutcome) -> tupl
         *spec.added,
         ("No. Observations", f"{people:,}"),
         *([] if report.unusable is None else [("Unusable", f"{report.unusable} of the records")]),
-        ("Score weights", weights),
+        ("Score weights", s.how.weighing),
         ("Tuning", report.tuning),
         ("Inference", ", ".join(m.title for m in s.methods) or "none (estimates only)"),
         ("Estimand", spec.family.estimand),
@@ -57,7 +49,8 @@ def title(spec: ModelSpec, s: Settings, people: int, report: FitOutcome) -> tupl
 def statement(
     spec: ModelSpec,
     s: Settings,
-    run: AveragedSGD | RoundsRun,
+    people: int,
+    mechanics: tuple[dict[str, Any], ...],
     report: FitOutcome,
     release: Release,
     *,
@@ -79,11 +72,11 @@ def statement(
         protects=OF_RESPONSES if spec.private == "response" else whole_records(spec.people.max_per_id),
         mu_max=spec.people.mu is not None,
         per_id=spec.people.max_per_id,
-        people=run.people,
+        people=people,
         linked=spec.private == "response" and not spec.alone,
-        mechanics=_mechanics(s, run),
+        mechanics=mechanics,
         fit_measures=report.measure_words(),
-        bound=s.bound,
+        bound=s.how.bound,
         weights=report.bound,
         curvature=spending,
         release=release,
@@ -103,28 +96,8 @@ def _declared(spec: ModelSpec, s: Settings, report: FitOutcome) -> tuple[tuple[s
     return out if public is None else (*out, ("covariates", public.words))
 
 
-def curator_sds(mechanism: Mechanism, plan: Plan) -> tuple[float, float]:
-    """Noise sds of the curator's release: of curvatures, and of the scores' outer products."""
-    return mechanism.central_sd(plan.curvature_bound), mechanism.central_sd(plan.bound**2)
-
-
-def _mechanics(s: Settings, run: AveragedSGD | RoundsRun) -> tuple[dict[str, Any], ...]:
-    """What is needed to audit the reports: numbers only."""
-    mechanism = s.mechanism
-    if not isinstance(run, RoundsRun):
-        plan, theta = run.plan, run.state.theta
-        out = [reports.of_chain("score", "chain", plan, theta, alone=s.alone)]
-        if plan.curvature_share:
-            out.append(reports.of_chain("curvature", "curvature", plan, theta, alone=s.alone))
-        if plan.central:
-            sds = curator_sds(mechanism, plan)
-            out.append(reports.of_chain("curator's release", "central", plan, theta, alone=s.alone, sds=sds))
-        return tuple(out)
-    return _of_rounds(run)
-
-
-def _of_rounds(run: RoundsRun) -> tuple[dict[str, Any], ...]:
-    """The reports of every role that has had its rounds."""
+def mechanics(run: RoundsRun, _: Settings) -> tuple[dict[str, Any], ...]:
+    """What is needed to audit the reports of every role that has had its rounds: numbers only."""
     plan, out, seen = run.plan, [], set()
     for k in range(len(run.progress.held) + 1):
         role = plan.rounds[min(k, len(plan.rounds) - 1)].role

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from privreg.fits.settings import FitOptions
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import check
 from privreg.options.values import read_start
-from privreg.simulation.settings import FitOptions
 from privreg.simulation.streaming.stream import Stream
 from privreg.simulation.tuning import resolve_tuning
 

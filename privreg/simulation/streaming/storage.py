@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privreg.errors import InferenceError
-from privreg.simulation.rounds import RoundsRun
 
 if TYPE_CHECKING:
+    from privreg.fits.settings import Settings
     from privreg.formula.spec import ModelSpec
-    from privreg.simulation.published.sgd import AveragedSGD
-    from privreg.simulation.settings import Settings
 
 
 def refuse_unstorable(spec: ModelSpec, settings: Settings) -> None:
@@ -62,15 +60,8 @@ def document_of(
     }
 
 
-def plan_told(run: AveragedSGD | RoundsRun) -> list[Any]:
-    """Public numbers by which a saved stream is known to be this one's."""
-    if not isinstance(run, RoundsRun):
-        return [_plain(run.plan), _plain(run.steps)]
-    return [_plain(run.plan.rounds), run.plan.mechanism.name, run.plan.d, run.plan.blocks, run.plan.groups]
-
-
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Nested tuples as JSON has them; infinities by name."""
     if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     return str(value) if isinstance(value, float) and not np.isfinite(value) else value

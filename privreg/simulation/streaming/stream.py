@@ -24,6 +24,7 @@ from privreg.errors import (
     UnsupportedArgumentError,
 )
 from privreg.files import archive
+from privreg.fits.settings import Settings
 from privreg.formula.spec import ModelSpec
 from privreg.options.threads import one_thread
 from privreg.privacy.ledger import Charge, Release
@@ -31,13 +32,10 @@ from privreg.privacy.noise import Key, derived_key, fresh_key, seeded_key
 from privreg.protocol.schedule import ENDLESS
 from privreg.results.data import ResultData
 from privreg.results.results import PrivateResults
-from privreg.simulation.plan import plan_of
-from privreg.simulation.reporting.outcome import report_of_rounds
 from privreg.simulation.reporting.statements import statement, title
-from privreg.simulation.rounds import RoundsRun
-from privreg.simulation.settings import Settings
-from privreg.simulation.streaming.encoding import Encoder, Rows
-from privreg.simulation.streaming.storage import document_of, plan_told, refuse_unstorable
+from privreg.simulation.streaming.encoding import Rows
+from privreg.simulation.streaming.storage import document_of, plain, refuse_unstorable
+from privreg.simulation.streaming.ways import way_of
 from privreg.simulation.workers.crew import Crew, Task
 
 if TYPE_CHECKING:
@@ -45,7 +43,6 @@ if TYPE_CHECKING:
     from privreg.data.sources.open import Source
     from privreg.formula.covariates import PublicRows
     from privreg.results.equation import Equation
-    from privreg.simulation.published.sgd import AveragedSGD
 
 AHEAD: Final = 2
 """Batches a thread that are encoded before they are played, at most: while the collector makes the next state, too."""
@@ -75,22 +72,10 @@ class Stream:
         if spec.budget.private:
             key = fresh_key() if seed is None else seeded_key(seed)
         # of the order in which rows are read
-        self._deal: Key | None = None
-        if key is not None and settings.efficient is not None:
-            self._deal = Key(derived_key(key, "order"))
-        self._counter = spec.people.counter()
-        self._run: AveragedSGD | RoundsRun
-        if settings.efficient is None:
-            from privreg.simulation.published import fit as published  # whose loop is compiled
-
-            own = np.arange(len(spec.design.names))
-            self._encoder = Encoder(spec, own, self._counter, narrow=False, by_column=False)
-            self._run = published.begin(spec, settings, key, start)
-        else:
-            plan, order, linear = plan_of(spec, settings, start)
-            self._encoder = Encoder(spec, order, self._counter, narrow=plan.wide is not None, by_column=True)
-            given = {"personal": spec.personal, "unusable": spec.unusable}
-            self._run = RoundsRun(plan, linear, key, columns=self._encoder.columns, **given)
+        self._counter, self._way = spec.people.counter(), way_of(settings)
+        self._run, self._encoder = self._way.begin(spec, settings, key, start, self._counter)
+        # of the order in which rows are read
+        self._deal = Key(derived_key(key, "order")) if key is not None and self._run.parallel else None
         self._lock = threading.Lock()
         self._broken = False
         self._cautioned = False  # whether results have warned that they should not be relied on
@@ -137,7 +122,7 @@ class Stream:
     @property
     def parallel(self) -> bool:
         """Whether several threads are of use."""
-        return self._settings.efficient is not None
+        return self._run.parallel
 
     if not TYPE_CHECKING:  # to a type checker a stream has what is written here, and nothing else
 
@@ -188,8 +173,7 @@ class Stream:
         """Update by every batch in `threads` threads, of which this is one; gives the people so far."""
         with self._alone(), Crew(threads) as crew:
             reading = pieces(batches, chunk_of(self._encoder.width))
-            if isinstance(self._run, RoundsRun) and threads > 1:
-                self._run.crew = crew
+            self._run.crew = crew if threads > 1 else None
             coming: deque[tuple[int, Task[Rows]]] = deque()
             problem, more = None, True
             try:
@@ -211,8 +195,7 @@ class Stream:
                 if problem is not None:
                     raise problem
             finally:
-                if isinstance(self._run, RoundsRun):
-                    self._run.crew = None
+                self._run.crew = None
                 for one in (reading, batches):  # a database that is asked still can't be asked again
                     if isinstance(one, Generator):
                         one.close()
@@ -228,8 +211,6 @@ class Stream:
 
     def _asks(self, batches: list[Any], before: int = 0) -> bool:
         """Whether anybody of batches after so many rows may be asked whether bounds clamp them."""
-        if not isinstance(self._run, RoundsRun):
-            return False
         try:
             rows = before + sum(map(rows_of, batches))
         except Exception:  # no table; whoever encodes it says so
@@ -247,21 +228,17 @@ class Stream:
         if self._counter is not None:
             silent |= self._counter.count(rows.hashes)
         if silent.any():
-            # what is not a number is sent as pure noise; the single chain wants zeros beside it
-            lacking = np.isnan(x[:, 0]) if self._label else silent
-            x = np.where(lacking[:, None], 0.0 if not isinstance(self._run, RoundsRun) else np.nan, x)  # as x lies
+            # what is not a number is sent as pure noise; whether a response is missing is as private as what it is
+            lacking = np.isnan(x[:, 0]) if self._run.label else silent
+            x = np.where(lacking[:, None], self._run.absent, x)  # as x lies
             y = np.where(silent, np.nan, y)
         offset = None if rows.offset is None else np.nan_to_num(rows.offset)
         clamped = None if rows.clamped is None else rows.clamped & ~silent[:, None]
         self._broken = True  # an interrupt inside would leave noise used but not marked
         self._marks.append((self.rows_read, self.nobs - skip))
-        if not isinstance(self._run, RoundsRun):
-            self._run.advance(y, x, offset)
-        else:
-            self._run.advance(y, x, offset, rows.weight, clamped)
+        self._run.advance(y, x, offset, rows.weight, clamped)
         self.rows_read += rows.read
-        settled = self._run.settled if isinstance(self._run, RoundsRun) else self.nobs
-        while self._marks and (self.nobs if len(self._marks) < 2 else self._marks[1][1]) <= settled:
+        while self._marks and (self.nobs if len(self._marks) < 2 else self._marks[1][1]) <= self._run.settled:
             self._marks.pop(0)
         self._broken = False
 
@@ -272,16 +249,10 @@ class Stream:
         return None if efficient is None else efficient.covariates
 
     @property
-    def _label(self) -> bool:
-        """Whether covariates are public: whether a response is missing then is as private as what it is."""
-        return isinstance(self._run, RoundsRun) and self._run.plan.label
-
-    @property
     def place(self) -> tuple[int, int]:
         """Rows read before the batch in which sums without noise begin, and how many people of it are in others."""
         if not self._marks:
             return self.rows_read, self._skip
-        assert isinstance(self._run, RoundsRun)
         rows, people = self._marks[0]
         return rows, self._run.settled - people
 
@@ -301,14 +272,13 @@ class Stream:
             )
         if asked is None and self._spec.people.id is not None:
             return False  # a person's surplus rows, which are noise, would come ever more often
-        return self._settings.efficient is not None and asked != "position" and source.dealt is not None
+        return self.parallel and asked != "position" and source.dealt is not None
 
     def read(self, source: Source) -> Iterator[Any]:
         """Batches of a source from the first row on that wasn't read yet."""
         if not self.deals(source):
             return source.batches(self.rows_read)
         assert source.dealt is not None
-        assert isinstance(self._run, RoundsRun)
         self._run.shuffled = source.mixed
         return source.dealt(self.deal_key)(self.rows_read)
 
@@ -349,10 +319,9 @@ class Stream:
 
     def _settle(self) -> None:
         """Give open sums their noise."""
-        if isinstance(self._run, RoundsRun):
-            self._broken = True  # else an interrupt inside would leave noise used but not marked
-            self._run.close()
-            self._broken = False
+        self._broken = True  # else an interrupt inside would leave noise used but not marked
+        self._run.close()
+        self._broken = False
 
     @one_thread()
     def _results(self, release: Release | None = None) -> PrivateResults:
@@ -360,12 +329,7 @@ class Stream:
         release = release or (self.charge and self.charge.release) or Release(0, self.total_mu)
         spec, settings = self._spec, self._settings
         names = [*np.array(spec.design.names)[self._encoder.order].tolist(), spec.design.endog_name]
-        if not isinstance(self._run, RoundsRun):
-            from privreg.simulation.published import fit as published
-
-            report = published.report_of_chain(self._run, settings, spec.units)
-        else:
-            report = report_of_rounds(self._run, settings, spec.units, self._encoder.order, names)
+        report = self._way.report(self._run, settings, spec.units, self._encoder.order, names)
         return PrivateResults(
             ResultData(
                 design=spec.design,
@@ -389,7 +353,7 @@ class Stream:
                 trail_variances=report.trail_variances,
                 origin=self._origin,
                 statement=statement(
-                    *(spec, settings, self._run, report, release),
+                    *(spec, settings, self.nobs, self._way.mechanics(self._run, settings), report, release),
                     seeded=self._seed is not None,
                     total_mu=self.total_mu,
                 ),
@@ -449,20 +413,18 @@ class Stream:
         refuse_unstorable(self._spec, self._settings)
         told = None if self._public is None else self._public.told
         document = document_of(
-            self._spec, self._options, seed=self._seed, start=self._start, plan=plan_told(self._run), covariates=told
+            self._spec, self._options, seed=self._seed, start=self._start, plan=plain(self._run.told), covariates=told
         )
         run = self._run
         if close:
             self._settle()
-        if isinstance(run, RoundsRun):
-            public = {} if self._public is None else {"covariates": self._public.inside}
-            return document, public | run.to_arrays(close=close) | run.secrets(close=close)
-        return document, run.to_arrays() | run.secrets()
+        public = {} if self._public is None else {"covariates": self._public.inside}
+        return document, public | run.to_arrays(close=close) | run.secrets(close=close)
 
     def _restore(self, path: Path, document: dict[str, Any], arrays: dict[str, Any]) -> None:
         """Take over a saved state, and take the keys out of its file."""
         run = self._run
-        if plan_told(self._run) != document["plan"]:
+        if plain(self._run.told) != document["plan"]:
             raise SavedFileError(f"{path.name!r} was saved under rules this version doesn't follow; finish it there.")
         run.from_arrays(arrays)
         secrets = {k: v for k, v in arrays.items() if k.startswith("secret_")}

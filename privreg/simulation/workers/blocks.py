@@ -26,9 +26,9 @@ from privreg.simulation.streaming.begin import begin
 from privreg.simulation.workers.tasks import Each, Part, Span, Work, quiet
 
 if TYPE_CHECKING:
+    from privreg.fits.settings import FitOptions
     from privreg.formula.spec import ModelSpec
     from privreg.protocol.rounds import State
-    from privreg.simulation.settings import FitOptions
     from privreg.simulation.streaming.stream import Stream
 
 FEWEST: Final = 64

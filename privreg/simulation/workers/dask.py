@@ -23,9 +23,9 @@ from privreg.simulation.workers.blocks import blocks_of, fit_blocks
 from privreg.simulation.workers.tasks import Span
 
 if TYPE_CHECKING:
+    from privreg.fits.settings import FitOptions
     from privreg.formula.spec import ModelSpec
     from privreg.results.results import PrivateResults
-    from privreg.simulation.settings import FitOptions
     from privreg.simulation.workers.tasks import Each
 
 RETRIES: Final = 2

@@ -24,7 +24,7 @@ from privreg.simulation.streaming.begin import begin
 
 if TYPE_CHECKING:
     from privreg.arrays import Ints
-    from privreg.simulation.settings import FitOptions
+    from privreg.fits.settings import FitOptions
     from privreg.simulation.streaming.stream import Stream
 
 P = ParamSpec("P")

@@ -1,0 +1,68 @@
+"""What a fit in progress says of itself, before words are made of it. Reports only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from privreg.errors import InferenceError
+from privreg.tables import in_one_format
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg.arrays import Array
+    from privreg.diagnostics import Diagnostic
+    from privreg.families.measures import Measure
+    from privreg.formula.units import Units
+    from privreg.inference.methods import Estimate
+    from privreg.results.data import RoundHeld
+    from privreg.results.equation import Equation
+    from privreg.results.wording import Unusable
+
+
+class FitOutcome(NamedTuple):
+    """What a fit in progress has to say; numbers in the user's units."""
+
+    params: Array  # Shape (p,), as `last`
+    last: Array
+    estimates: tuple[Estimate, ...]
+    senders: int  # People whose score entered an update
+    updates: int
+    trail_n: NDArray[np.int64]  # People so far, shape (m,)
+    trail_senders: NDArray[np.int64]  # Those of them whose score entered an update
+    trail_params: Array  # Shape (m, p), as `trail_variances`
+    trail_variances: Array
+    family: str  # The family with its constants
+    tuning: str  # For the header
+    spending: str  # What pilots and curvature took, for the privacy block
+    bound: str  # The score's bound, for the privacy block
+    notes: tuple[Diagnostic, ...]
+    measures: tuple[Measure, ...] = ()  # Privately released measures of fit
+    told: int = 0  # People who reported them
+    rounds: tuple[RoundHeld, ...] = ()  # Of a fit by rounds
+    equation: Equation | None = None  # That the estimates solve
+    unusable: Unusable | None = None  # Share of the records that surely could not be used
+    clamping: str | None = None  # What reports have told of clamping, if anybody is asked
+    spreads: Array | None = None  # Sds of the design's columns that reports have told; NaN if the scale was declared
+
+    def measure_words(self) -> tuple[tuple[str, str], ...]:
+        """Names of the measures of fit, each with its value and what it cost."""
+        cost = f"(se); from {self.told:,} records instead of a score"
+        told = [in_one_format([m.estimate, m.std_error], 0, m.std_error) for m in self.measures]
+        return tuple((m.name, f"{' ± '.join(words)} {cost}") for m, words in zip(self.measures, told, strict=True))
+
+
+def outside_of(theta: Array, order: NDArray[np.intp], units: Units) -> Array:
+    """Coefficients in the user's units and order, block by block."""
+    blocks = theta.reshape(-1, len(order))
+    out = np.empty_like(blocks)
+    out[:, order] = blocks
+    return np.concatenate([units.params_outside(block) for block in out])
+
+
+def refuse_overflow(*thetas: Array) -> None:
+    """Raise an `InferenceError` if an estimate is not finite."""
+    if not all(np.isfinite(t).all() for t in thetas):
+        raise InferenceError("the estimates overflowed: the steps are too large; leave step= out or make it smaller.")

@@ -1,0 +1,129 @@
+"""What is asked of a fit, and what a fit needs to know before the first record: public values."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+from privreg.families.constants import ScoreRules
+from privreg.families.measures import Gauge
+from privreg.families.weights import SCORE_WEIGHTS, ScoreWeights
+from privreg.formula.covariates import PublicRows
+from privreg.inference.methods import Method
+from privreg.options.table import check
+from privreg.privacy.mechanisms import Mechanism
+from privreg.published.chain.numbers import Published
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """What the user asked of `fit` or `start`, see the table of options; None where nothing was asked."""
+
+    tuning: Any = "efficient"
+    inference: Any = "auto"  # Which leaves the choice to the tuning; None asks for estimates alone
+    lanes: Any = None
+    batch_size: Any = None
+    alpha: Any = None
+    step: Any = None
+    threads: Any = None
+    measures: Any = None
+    order: Any = None  # Which is at random where rows can be addressed
+    rounds: Any = 20  # Public states of moments, pilot and main together
+    covariates: PublicRows | None = None  # Which stand for records' covariates; saved as an array
+
+    def plain(self, methods: list[str]) -> dict[str, Any]:
+        """Options as plain numbers and names, from which a saved stream is rebuilt."""
+        named = None if self.inference is None else methods
+        given = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "covariates"}
+        return {n: named if n == "inference" else check("local.fit", n, value) for n, value in given.items()}
+
+
+class ScoreReports(NamedTuple):
+    """How records report scores in a fit by rounds; public."""
+
+    mechanism: Mechanism
+    blocks: int = 1  # Linear predictors of a record
+    label: bool = False  # Whether one number, the scalar score, is randomised: covariates are public, or there are none
+    y_low: float = -math.inf  # Public limits of the response, internal units before a learned scale
+    y_high: float = math.inf
+
+    def size(self, d: int) -> int:
+        """Numbers that are randomised in a report with `d` covariates."""
+        return 1 if self.label else self.blocks * d
+
+    @property
+    def radius(self) -> float:
+        """Radius of the ball of such reports, of norm 1 at most; with label privacy the largest that occurs."""
+        return self.mechanism.joint_radius(1.0, 0.0)
+
+    def noise(self, d: int) -> float:
+        """Noise variance of a number of a report."""
+        return self.mechanism.sd(self.radius, self.size(d)) ** 2
+
+
+@dataclass(frozen=True)
+class Efficient:
+    """What a fit by rounds needs beyond `Settings`; public."""
+
+    rows: int | None  # Records expected, if known
+    rules: ScoreRules
+    reports: ScoreReports
+    corner: float  # Huber's c where it is declared, internal units
+    whitened: bool  # Whether score weights are those of whitened covariates, or of scaled ones
+    groups: int  # Random groups of a main round
+    gauge: Gauge | None = None  # By what fit is measured
+    told: int = 0  # Numbers that people report whom it is measured by
+    measures: float = 0.0  # Share of the people who do
+    rounds: int = 20  # Public states of moments, pilot and main together, of a fit by rounds
+    covariates: PublicRows | None = None  # Which stand for records' covariates
+
+    @property
+    def weights(self) -> ScoreWeights:
+        """Score weights, of public covariates those that bound their leverage."""
+        return SCORE_WEIGHTS["leverage" if self.reports.label else "unit"]
+
+    @property
+    def bound(self) -> float:
+        """Bound of the unit score's ℓ2 norm."""
+        return 1.0 if self.reports.label else self.weights.reach
+
+    @property
+    def weighing(self) -> str:
+        """Score weights, for the header."""
+        if self.reports.label:
+            return self.weights.formula
+        return "unit, whitened" if self.whitened else "unit, scaled"
+
+    def report(self, p: int) -> tuple[float, int]:
+        """Radius and size of a score report with `p` covariates."""
+        return self.reports.radius, self.reports.size(p)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything a fit needs to know before the first record; public."""
+
+    tuning: str
+    score_text: str  # The family with its constants, in the user's units
+    mechanism: Mechanism
+    methods: tuple[Method, ...]
+    how: Efficient | Published  # By rounds, or by the single chain of the published algorithm
+
+    @property
+    def efficient(self) -> Efficient | None:
+        """Numbers of a fit by rounds; None for the single chain."""
+        return self.how if isinstance(self.how, Efficient) else None
+
+    @property
+    def parts(self) -> int:
+        """Releases at this budget of one person's data: two with the central plug-in."""
+        return 2 if any(m.central for m in self.methods) else 1
+
+    def noise_sd(self, p: int) -> float:
+        """Noise sd per coordinate of a score report with `p` covariates, internal units."""
+        return self.mechanism.sd(*self.how.report(p))
+
+    def noise_text(self, p: int) -> str:
+        """What is done to a score report, for the privacy block."""
+        return self.mechanism.words(*self.how.report(p))

@@ -1,0 +1,205 @@
+"""The collector: reports in, sums out. It never sees a row.
+
+`init`, `update`, `merge` and `final` on values. The fused kernel updates the same `State` in place with
+the same arithmetic; this form is for reading, for tests, and for a collector that really receives reports.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from privreg.protocol import codes
+from privreg.protocol.codes import BLOCK, DIAGONAL, FULL, HISTORY, LINE, NONE
+from privreg.published.chain import kernels
+from privreg.published.chain.plans import Plan, State
+
+if TYPE_CHECKING:
+    from privreg.arrays import Array
+    from privreg.collector.covariates.diagonal import Map
+
+_FIRST_TURN: Final = 4096
+
+
+def init(start: Array, plan: Plan, functional: Array) -> State:
+    """State before the first report; `functional` is used in DIAGONAL mode in place of coordinate 0. Shapes (p,)."""
+    p = start.shape[0]
+    sums = (p + 1, p + 1) if plan.scaling_mode in {FULL, HISTORY} else (2, p)
+    side = {0: 0, 1: p, 2: 2 * p + 1}[plan.outer]
+    return State(
+        theta=start.astype(np.float64).copy(),
+        origin=start.astype(np.float64).copy(),
+        total=np.zeros(p),
+        batch=np.zeros(p),
+        path=np.zeros((p + 1, LINE)),
+        sums=np.zeros(sums),
+        functional=functional.astype(np.float64).copy(),
+        reports=np.zeros((max(side, p), LINE)),
+        outer=np.zeros((side, side)),
+        curvature=np.zeros(p * (p + 1) // 2 if plan.curvature_share else 0),
+        counts=np.zeros(5, dtype=np.int64),
+    )
+
+
+def copy(state: State) -> State:
+    """Copy a state, arrays included."""
+    return State(**{name: array.copy() for name, array in state._asdict().items()})
+
+
+def fold(lines: Array, sums: Array) -> None:
+    """Add lines @ lines.T to the lower triangle of `sums`, shape (d, d), in place; `lines` have shape (d, m).
+
+    Up to `diagonal.WIDE` coefficients every update adds s sᵀ in the compiled loop. Beyond, partial sums wait until
+    there is a block of them. Blocks end at positions of the stream, and the product gives the same bits for any number
+    of threads, so that neither chunks nor threads can change a bit.
+    """
+    from scipy.linalg.blas import dsyrk  # slow to import
+
+    if lines.shape[1]:
+        # Fortran's view of a C array is its transpose
+        dsyrk(1.0, np.ascontiguousarray(lines).T, beta=1.0, c=sums.T, trans=1, lower=0, overwrite_c=1)
+
+
+def folded(state: State, plan: Plan) -> None:
+    """Take a full block of the path into its second moments, in place, where the kernel leaves that to BLAS."""
+    if plan.scaling_mode == HISTORY:
+        fold(state.path[:, :BLOCK], state.sums)
+
+
+def is_turn(updates: int) -> bool:
+    """Whether sums are taken about a new origin after so many updates: 2¹², 2¹⁶, 2²⁰, …"""
+    return updates >= _FIRST_TURN and updates & (updates - 1) == 0 and (updates.bit_length() - 1) % 4 == 0
+
+
+def recentred(state: State, plan: Plan) -> tuple[State, Array]:
+    """State with sums about the mean so far, and by how much the origin moved, shape (p,).
+
+    Between blocks only. Random scaling is a small difference of sums that grow like n³ where the origin is wrong.
+    """
+    new, k, p = copy(state), int(state.counts[codes.UPDATES]), len(state.theta)
+    move = state.total / k
+    new.origin[:] += move
+    move = new.origin - state.origin  # as rounded
+    new.total[:] -= k * move
+    if plan.scaling_mode == FULL:
+        turn = np.eye(p + 1)
+        turn[:p, p] = -move
+        new.sums[:] = np.tril(turn @ symmetric(state.sums) @ turn.T)
+    elif plan.scaling_mode == HISTORY:  # the same without a product of large matrices
+        cross = np.outer(state.sums[p, :p] - 0.5 * state.sums[p, p] * move, move)
+        new.sums[:p, :p] -= np.tril(cross + cross.T)
+        new.sums[p, :p] -= state.sums[p, p] * move
+    elif plan.scaling_mode == DIAGONAL:
+        own = move.copy()
+        own[0] = float(state.functional @ move)
+        squares = k * (k + 1) * (2 * k + 1) / 6.0
+        new.sums[0] += own * (own * squares - 2.0 * state.sums[1])
+        new.sums[1] -= own * squares
+    new.outer[:] = moved_gram(state.outer, move)
+    return new, move
+
+
+def moved_gram(gram: Array, move: Array) -> Array:
+    """Products of (report, θ − origin, 1), lower triangle, after the origin moved; others as they are."""
+    p = len(move)
+    if len(gram) <= p:
+        return gram
+    turn = np.eye(2 * p + 1)
+    turn[p : 2 * p, 2 * p] = -move
+    return np.asarray(np.tril(turn @ symmetric(gram) @ turn.T))
+
+
+class ChainSummary(NamedTuple):
+    """What inference needs of one or more finished chains. Internal units."""
+
+    people: int  # Gradient senders whose reports entered an update
+    updates: int  # Updates, of all lanes
+    mean: Array  # Averaged iterate θ̄; shape (p,)
+    last: Array  # Last iterate; shape (p,)
+    # Random-scaling matrix V̂ (its diagonal in DIAGONAL mode), averaged over lanes, of √updates·θ̄ within a lane; shape
+    # (p, p)
+    scaling: Array
+    outer: Array  # Mean outer product of the reports, or of (report, θ − origin, 1); shape (p, p)
+    curvature: Array  # Mean of the curvature reports, noise included; shape (p, p)
+    curvature_people: int  # Curvature senders
+    lanes: int  # Chains; 0 for one that has not begun
+
+
+def final(state: State, plan: Plan, *, whole: bool = True) -> ChainSummary:
+    """Averages and random-scaling matrix of a chain so far; the state is unchanged and may go on.
+
+    With `whole` False there is no matrix where that is folded in blocks; see `variances`.
+    """
+    counts = state.counts
+    k = int(counts[codes.UPDATES])
+    p = state.theta.shape[0]
+    people = int(counts[codes.PEOPLE] - counts[codes.IN_BATCH])
+    senders = int(counts[codes.CURVATURES])
+    curvature = _from_triangle(state.curvature / senders, p) if senders else np.zeros((0, 0))
+    if k == 0:
+        none = np.zeros(0)
+        return ChainSummary(
+            people, 0, state.origin.copy(), state.theta.copy(), none, np.zeros((0, 0)), curvature, senders, 0
+        )
+    with np.errstate(all="ignore"):  # steps that overflow are refused where results are asked for
+        return _final(state, plan, k, people, curvature, senders, whole or plan.scaling_mode != HISTORY)
+
+
+def variances(state: State, mapped: Map) -> Array:
+    """Diagonal of a random-scaling matrix that is folded in blocks, in the user's units, without it; shape (p,)."""
+    from scipy.linalg.blas import dsymv  # slow to import
+
+    k, p = int(state.counts[codes.UPDATES]), state.theta.shape[0]
+    sums, waiting, row = state.sums[:p, :p], state.path[:p, : k % BLOCK], mapped.row
+    weighted = (state.sums[p, :p] + waiting @ state.path[p, : k % BLOCK])[None]
+    mean, squares = state.total[None] / k, k * (k + 1) * (2 * k + 1) / 6.0
+    each = sums.diagonal() + (waiting**2).sum(axis=1)
+    each = each - 2.0 * (mean * weighted).sum(axis=0) + squares * (mean**2).sum(axis=0)
+    along = mean @ row
+    first = float(row @ dsymv(1.0, sums.T, row, lower=0)) + float(((row @ waiting) ** 2).sum())
+    first += float(-2.0 * along @ (weighted @ row) + squares * along @ along)
+    out = np.empty(p)
+    out[mapped.places] = each * mapped.own**2
+    out[mapped.places[0]] = first
+    return out / float(k) ** 2
+
+
+def _final(state: State, plan: Plan, k: int, people: int, curvature: Array, senders: int, whole: bool) -> ChainSummary:
+    p = state.theta.shape[0]
+    centred = state.total / k
+    rest = k % BLOCK
+    scaling = np.zeros(0)
+    if plan.scaling_mode != NONE and whole:
+        sums = state.sums.copy()
+        if rest:
+            if plan.scaling_mode == HISTORY:
+                fold(state.path[:, :rest], sums)
+            else:
+                kernels.flush(state.path, rest, sums, plan.scaling_mode)
+        squares = k * (k + 1) * (2 * k + 1) / 6.0
+        if plan.scaling_mode in {FULL, HISTORY}:
+            cross = np.outer(centred, sums[p, :p])
+            scaling = (symmetric(sums[:p, :p]) - cross - cross.T + squares * np.outer(centred, centred)) / float(k) ** 2
+        else:
+            mean = centred.copy()
+            mean[0] = float(state.functional @ centred)
+            scaling = (sums[0] - 2 * mean * sums[1] + squares * mean**2) / float(k) ** 2
+    outer = np.zeros((0, 0))
+    if plan.outer:
+        lower = state.outer.copy()
+        kernels.add_gram(state.reports, rest, lower)
+        outer = symmetric(lower) / k
+    return ChainSummary(people, k, state.origin + centred, state.theta.copy(), scaling, outer, curvature, senders, 1)
+
+
+def symmetric(lower: Array) -> Array:
+    """Symmetric matrix of a lower triangle."""
+    return np.tril(lower) + np.tril(lower, -1).T
+
+
+def _from_triangle(entries: Array, p: int) -> Array:
+    out = np.zeros((p, p))
+    rows, cols = np.triu_indices(p)
+    out[rows, cols] = np.where(rows == cols, entries, entries / np.sqrt(2.0))
+    return out + np.triu(out, 1).T

@@ -1,0 +1,500 @@
+"""The compiled loop of the published algorithm's single chain, in one file.
+
+One file because numba's on-disk cache does not notice an edited callee in another file. The arithmetic follows the
+readable twin of the tests operation by operation, so that the fused loop gives the same bits; no fastmath.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+from privreg.protocol import codes
+from privreg.protocol.normal import cdf, quantile
+from privreg.protocol.plans import Channel, Shape
+from privreg.published.chain.plans import Plan, State
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from privreg.arrays import Array
+
+
+@intrinsic
+def _call_at(typing_context: Any, address: Any, eta: Any, y: Any) -> Any:
+    """Call a compiled score by its address: a function passed as an argument would be compiled for anew each time."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        double = ir.DoubleType()
+        function = builder.inttoptr(arguments[0], ir.FunctionType(double, [double, double]).as_pointer())
+        return builder.call(function, [arguments[1], arguments[2]])
+
+    return types.float64(types.int64, types.float64, types.float64), generate
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def unit_score(shape: Shape, c: float, eta: float, y: float) -> float:
+    """Scalar score over its bound, in [−1, 1] (of a user's own family as it computes it); see `scores.unit`."""
+    family = shape.family
+    if family == codes.HUBER:
+        r = (y - eta) / c
+        r = 1.0 if r > 1.0 else r  # two selects, no branch to mispredict
+        r = -1.0 if r < -1.0 else r
+        return -r
+    if family == codes.BALANCED:
+        # (π − y) / max(π, 1 − π) through e^−|η|: 1 where the likelier value was not seen, else −e^−|η|
+        e = math.exp(-abs(eta))
+        if eta >= 0:
+            return (1.0 - y) - (1.0 - (1.0 - y)) * e
+        return -(y - (1.0 - y) * e)
+    if family == codes.LOGISTIC:
+        e = math.exp(-abs(eta))
+        return (1.0 / (1.0 + e) if eta >= 0 else e / (1.0 + e)) - y
+    if family == codes.EXPECTILE:
+        r = (y - eta) / c
+        side = shape.a if r >= 0.0 else 1.0 - shape.a
+        r = 1.0 if r > 1.0 else r
+        r = -1.0 if r < -1.0 else r
+        return -(side / shape.b) * r
+    if family == codes.QUANTILE:
+        r = y - eta
+        if r >= 0.0:
+            return -shape.a / shape.b
+        return (1.0 - shape.a) / shape.b if r < 0.0 else math.nan
+    if family == codes.POISSON:
+        half = math.log(0.5 * shape.a)
+        if eta > half:
+            return 1.0 - y * math.exp(-eta)
+        mean = math.exp(eta)
+        return (mean - y) / (shape.a - mean)
+    if family == codes.HINGE:
+        side = 2.0 * y - 1.0
+        margin = side * eta
+        if margin < 1.0:
+            return -side
+        return 0.0 if margin >= 1.0 else math.nan
+    if family == codes.SMOOTHED_HINGE:
+        side = 2.0 * y - 1.0
+        slack = (1.0 - side * eta) / shape.a
+        slack = 1.0 if slack > 1.0 else slack
+        slack = 0.0 if slack < 0.0 else slack
+        return -side * slack
+    if family == codes.SQUARED:
+        inside = shape.b if eta > shape.b else eta
+        inside = shape.a if inside < shape.a else inside
+        seen = shape.b if y > shape.b else y
+        seen = shape.a if seen < shape.a else seen
+        return (inside - seen) / (shape.b - shape.a)
+    if family == codes.CUSTOM:
+        own: float = _call_at(shape.address, eta, y)
+        own = 1.0 if own > 1.0 else own
+        return -1.0 if own < -1.0 else own
+    return math.nan  # a family it does not know: noise only
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _psi(shape: Shape, c: float, top: float, eta: float, y: float) -> float:
+    """Scalar score."""
+    if shape.family == codes.HUBER:
+        r = y - eta
+        r = c if r > c else r
+        r = -c if r < -c else r
+        return -r
+    unit: float = unit_score(shape, c, eta, y)
+    return top * unit
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _curvature(shape: Shape, c: float, top: float, eta: float, y: float) -> float:
+    """∂ψ/∂η of the families that report it; see `scores.curvature`."""
+    family = shape.family
+    if family == codes.HUBER:
+        return 1.0 if abs(y - eta) <= c else 0.0
+    if family == codes.LOGISTIC:
+        e = math.exp(-abs(eta))
+        return e / ((1.0 + e) * (1.0 + e))
+    if family == codes.EXPECTILE:
+        r = y - eta
+        side = shape.a if r >= 0.0 else 1.0 - shape.a
+        return side if abs(r) <= c else 0.0
+    if family == codes.SMOOTHED_HINGE:
+        slack = 1.0 - (2.0 * y - 1.0) * eta
+        return 1.0 / shape.a if 0.0 < slack < shape.a else 0.0
+    if family == codes.SQUARED:
+        return 1.0 if shape.a <= eta <= shape.b else 0.0
+    return math.nan
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _weight(weights: int, norm2: float, first: float, d: int) -> float:
+    """ω(x) from ‖x‖² and, for the slopes-only form, the first of its `d` coordinates."""
+    if weights == codes.UNIT:
+        return 1.0 / math.sqrt(norm2) if norm2 > codes.TINY else 0.0
+    if weights == codes.PUBLISHED:
+        return 2.0 / norm2 if norm2 > 2.0 else 1.0
+    if weights == codes.PUBLISHED_SLOPES:
+        slopes = norm2 - first * first
+        return 2.0 / slopes if slopes > 2.0 else 1.0
+    return 0.0  # a form it does not know: noise only
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _bounded(factor: float, length: float, bound: float) -> float:
+    """Shrink `factor` so that its product with what has this length is at most `bound`; 0, noise only, if no number."""
+    norm = abs(factor) * length
+    if norm <= bound:
+        return factor
+    if norm > bound and norm < math.inf:
+        return factor * (bound / norm)
+    return 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def is_curvature_turn(position: int, share: int) -> bool:
+    """Whether the person at `position` sends a curvature report: a public hash of the position only."""
+    z = np.uint64(position) + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return bool(np.int64(z >> np.uint64(32)) < share)
+
+
+# Sums within a block may be reassociated, which lets them run in vector registers. So that the fused loop and the
+# readable collector still agree to the bit, both take a full block through `flush_block`, whose length is a constant.
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def add_gram(lines: Array, m: int, out: Array) -> None:
+    """Add the lower triangle of lines[:, :m] lines[:, :m]ᵀ; no BLAS, whose threads cost more than they bring here."""
+    p = lines.shape[0]
+    for j in range(0, p - 1, 2):
+        for k in range(0, j + 1, 2):
+            s00 = 0.0
+            s01 = 0.0
+            s10 = 0.0
+            s11 = 0.0
+            for b in range(m):
+                s00 += lines[j, b] * lines[k, b]
+                s01 += lines[j, b] * lines[k + 1, b]
+                s10 += lines[j + 1, b] * lines[k, b]
+                s11 += lines[j + 1, b] * lines[k + 1, b]
+            out[j, k] += s00
+            out[j, k + 1] += s01
+            out[j + 1, k] += s10
+            out[j + 1, k + 1] += s11
+    if p % 2:
+        for k in range(p):
+            s00 = 0.0
+            for b in range(m):
+                s00 += lines[p - 1, b] * lines[k, b]
+            out[p - 1, k] += s00
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def flush(path: Array, m: int, sums: Array, mode: int) -> None:
+    """Add the first `m` updates (s_k, k) of a block to the path's second moments (lower triangle in FULL mode)."""
+    if mode == codes.FULL:
+        add_gram(path, m, sums)
+    else:
+        p = path.shape[0] - 1
+        for j in range(p):
+            squares = 0.0
+            weighted = 0.0
+            for b in range(m):
+                squares += path[j, b] * path[j, b]
+                weighted += path[p, b] * path[j, b]
+            sums[0, j] += squares
+            sums[1, j] += weighted
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def flush_block(path: Array, sums: Array, mode: int, reports: Array, outer: Array, has_outer: int) -> None:
+    """Add a full block of the path and, if they are kept, of the reports."""
+    if mode in (codes.DIAGONAL, codes.FULL):
+        flush(path, codes.BLOCK, sums, mode)
+    if has_outer > 0:
+        add_gram(reports, codes.BLOCK, outer)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def fused(
+    x: Array,
+    y: Array,
+    offset: Array,
+    steps: Array,
+    noise: Array,
+    curvature_noise: Array,
+    plan: Plan,
+    state: State,
+    raw_curvature: Array,
+    raw_outer: Array,
+) -> tuple[int, int, int]:
+    """Play devices and collector for consecutive people until rows, steps or noise are used up.
+
+    Parameters
+    ----------
+    x, y, offset : ndarray, shape (n, p), (n,) and (n,) or (0,)
+        Internal units.
+    steps : ndarray, shape (m,)
+        γ of the next updates.
+    noise, curvature_noise : ndarray, shape (g, width), (c, width)
+        Standard normals of the next gradient and curvature senders, `width` as `mechanisms.width` has it.
+    plan, state : Plan, State
+        The state is updated in place.
+    raw_curvature, raw_outer : ndarray, shape (p, p)
+        Raw sums of the central plug-in, touched only if `plan.central`.
+
+    Returns
+    -------
+    rows, gradients, curvatures : int
+        Rows of x, of noise and of curvature noise that were used.
+    """
+    n, p = x.shape
+    theta, origin, total, batch = state.theta, state.origin, state.total, state.batch
+    path, reports, functional, counts = state.path, state.reports, state.functional, state.counts
+    shape, c, top, weights, bound = plan.shape, plan.c, plan.top, plan.weights, plan.bound
+    additive = plan.channel.kind == codes.GAUSSIAN and plan.blocks == 1 and plan.middle == 0.0
+    sd = plan.channel.scale * plan.radius
+    size, mode, share = plan.batch, plan.scaling_mode, plan.curvature_share
+    d = theta.shape[0]
+    answer = np.zeros(d)
+    has_offset = offset.shape[0] > 0
+    updates, position, in_batch = counts[codes.UPDATES], counts[codes.POSITION], counts[codes.IN_BATCH]
+    first = updates
+    stop = updates + steps.shape[0]
+    senders = noise.shape[0]
+    i = 0
+    used = 0
+    used_curvature = 0
+    while i < n and updates < stop and used < senders:
+        norm2 = 0.0
+        eta = 0.0
+        for j in range(p):
+            norm2 += x[i, j] * x[i, j]
+            eta += x[i, j] * theta[j]
+        off = 0.0
+        if has_offset:
+            off = offset[i]
+            eta += off
+        if share > 0 and is_curvature_turn(position, share):
+            if used_curvature == curvature_noise.shape[0]:
+                break
+            _curvature_report(x, i, y[i], off, norm2, curvature_noise[used_curvature], plan, state, updates)
+            used_curvature += 1
+            position += 1
+            i += 1
+            continue
+        omega = _weight(weights, norm2, x[i, 0], p)
+        factor = _bounded(_psi(shape, c, top, eta, y[i]) * omega, math.sqrt(norm2), bound)
+        if plan.central == 1:
+            curvature = _bounded(_curvature(shape, c, top, eta, y[i]) * omega, norm2, plan.curvature_bound)
+            _central(x, i, curvature, factor, raw_curvature, raw_outer)
+        slot = updates % codes.BLOCK
+        position += 1
+        if not additive:
+            if plan.blocks > 1:
+                _multinomial(y[i], x[i], norm2, omega, plan.blocks, bound, theta, answer)
+            else:
+                for j in range(d):
+                    answer[j] = (factor * x[i, j] if factor != 0.0 else 0.0) - plan.middle
+            randomise(answer, d, plan.radius, plan.channel, noise[used])
+            for j in range(d):
+                answer[j] += plan.middle
+        if size == 1:
+            gamma = steps[updates - first]
+            if plan.outer > 0:
+                for j in range(d):
+                    own = factor * x[i, j] if factor != 0.0 else 0.0  # 0 × inf would not be a number
+                    reports[j, slot] = own + sd * noise[used, j] if additive else answer[j]
+            if plan.outer == 2:
+                _iterate(theta, origin, reports, slot)
+            for j in range(d):
+                own = factor * x[i, j] if factor != 0.0 else 0.0
+                g = own + sd * noise[used, j] if additive else answer[j]
+                t = theta[j] - gamma * g
+                theta[j] = t
+                t = total[j] + (t - origin[j])
+                total[j] = t
+                path[j, slot] = t
+            used += 1
+            i += 1
+        else:
+            for j in range(d):
+                own = factor * x[i, j] if factor != 0.0 else 0.0
+                batch[j] += own + sd * noise[used, j] if additive else answer[j]
+            used += 1
+            i += 1
+            in_batch += 1
+            if in_batch < size:
+                continue
+            in_batch = 0
+            gamma = steps[updates - first]
+            if plan.outer == 2:
+                _iterate(theta, origin, reports, slot)
+            for j in range(d):
+                g = batch[j] / size
+                batch[j] = 0.0
+                if plan.outer > 0:
+                    reports[j, slot] = g
+                t = theta[j] - gamma * g
+                theta[j] = t
+                t = total[j] + (t - origin[j])
+                total[j] = t
+                path[j, slot] = t
+        updates += 1
+        path[d, slot] = float(updates)
+        if mode == codes.DIAGONAL:
+            t = 0.0
+            for j in range(d):
+                t += functional[j] * total[j]
+            path[0, slot] = t
+        if slot == codes.BLOCK - 1:
+            flush_block(path, state.sums, mode, reports, state.outer, plan.outer)
+    counts[codes.UPDATES] = updates
+    counts[codes.POSITION] = position
+    counts[codes.IN_BATCH] = in_batch
+    counts[codes.PEOPLE] += used
+    counts[codes.CURVATURES] += used_curvature
+    return i, used, used_curvature
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _iterate(theta: Array, origin: Array, reports: Array, slot: int) -> None:
+    """Note the iterate at which people are asked under their report's place, and a 1."""
+    d = theta.shape[0]
+    for j in range(d):
+        reports[d + j, slot] = theta[j] - origin[j]
+    reports[2 * d, slot] = 1.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _curvature_report(
+    x: Array, i: int, y: float, offset: float, norm2: float, noise: Array, plan: Plan, state: State, updates: int
+) -> None:
+    """One person's curvature ω ∂ψ x xᵀ at the running average, as its noisy upper triangle."""
+    p = x.shape[1]
+    done = max(updates, 1)
+    eta = 0.0
+    for j in range(p):
+        eta += x[i, j] * (state.origin[j] + state.total[j] / done)
+    eta += offset
+    factor = _curvature(plan.shape, plan.c, plan.top, eta, y) * _weight(plan.weights, norm2, x[i, 0], p)
+    factor = _bounded(factor, norm2, plan.curvature_bound)
+    answer = np.empty(p * (p + 1) // 2)
+    q = 0
+    for j in range(p):
+        for m in range(j, p):
+            entry = factor * x[i, j] * x[i, m] if factor != 0.0 else 0.0
+            answer[q] = entry * math.sqrt(2.0) if m > j else entry
+            q += 1
+    randomise(answer, q, plan.curvature_radius, plan.curvature_channel, noise)
+    for k in range(q):
+        state.curvature[k] += answer[k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _central(x: Array, i: int, curvature: float, factor: float, raw_curvature: Array, raw_outer: Array) -> None:
+    p = x.shape[1]
+    for j in range(p):
+        for m in range(p):
+            # factor times x first: a row too long to be squared must not become inf, nor 0 × inf
+            raw_curvature[j, m] += (curvature * x[i, j]) * x[i, m] if curvature != 0.0 else 0.0
+            raw_outer[j, m] += (factor * x[i, j]) * (factor * x[i, m]) if factor != 0.0 else 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def randomise(report: Array, size: int, radius: float, channel: Channel, noise: Array) -> None:
+    """Randomise in place the first `size` numbers of a report in a ball of `radius` about 0; see `device.randomised`.
+
+    A report longer than that becomes biased, never less private. `noise` are standard normals drawn for this person.
+    """
+    if channel.kind == codes.GAUSSIAN:
+        sd = channel.scale * radius
+        for j in range(size):
+            report[j] += sd * noise[j]
+    elif channel.kind == codes.LAPLACE:
+        spread = channel.scale * radius
+        for j in range(size):  # √(N₁² + N₂²) N₃ is a Laplace number
+            a, b = noise[3 * j], noise[3 * j + 1]
+            report[j] += spread * (math.sqrt(a * a + b * b) * noise[3 * j + 2])
+    elif channel.kind == codes.PRIVUNIT:
+        _privunit(report, size, radius, channel, noise)
+    else:  # one number: rounded to an end of its range at random, so that its mean stays, then told or flipped
+        share = min(max(report[0] / radius, -1.0), 1.0) if radius > 0.0 else 0.0
+        up = normal_cdf(noise[0]) < 0.5 + 0.5 * share / channel.scale
+        report[0] = channel.scale * radius if up else -(channel.scale * radius)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _privunit(report: Array, size: int, radius: float, channel: Channel, noise: Array) -> None:
+    """Answer with a normal vector whose part along ± the report is drawn from its cap, or from the rest."""
+    norm2 = 0.0
+    for j in range(size):
+        norm2 += report[j] * report[j]
+    norm = math.sqrt(norm2)
+    tiny = not norm > 1e-140
+    # the report's length is rounded to the radius at random, so that the mean stays
+    share = 0.0 if tiny else min(norm / radius, 1.0)
+    chance = normal_cdf(noise[size])
+    sign, axis = 1.0 if chance < 0.5 + 0.5 * share else -1.0, 0
+    if tiny:  # any axis, either way, so that what is sent has no direction
+        way = int(min(2.0 * size * chance, 2.0 * size - 1.0))
+        axis, sign = way // 2, 1.0 - 2.0 * (way % 2)
+    along = 0.0
+    for j in range(size):
+        report[j] = (1.0 if j == axis else 0.0) if tiny else report[j] / norm
+        along += report[j] * noise[j]
+    uniform = normal_cdf(along)
+    if normal_cdf(noise[size + 1]) < channel.accept:
+        drawn = -normal_quantile(uniform * channel.above)
+    else:
+        drawn = normal_quantile(uniform * (1.0 - channel.above))
+    factor = radius * channel.scale
+    for j in range(size):
+        report[j] = factor * (noise[j] + (sign * drawn - along) * report[j])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _multinomial(
+    y: float, z: Array, norm2: float, omega: float, blocks: int, bound: float, theta: Array, answer: Array
+) -> None:
+    """Fill `answer` with (π_k − 1{y = k}) ω z of all classes k ≥ 1; 0 where the row can't be used."""
+    d = z.shape[0]
+    share = np.empty(blocks + 1)
+    top = 0.0
+    for k in range(blocks):
+        eta = 0.0
+        for j in range(d):
+            eta += z[j] * theta[k * d + j]
+        share[k + 1] = eta
+        top = max(top, eta)
+    share[0] = math.exp(-top)
+    total = share[0]
+    for k in range(1, blocks + 1):
+        share[k] = math.exp(share[k] - top)
+        total += share[k]
+    squares = 0.0
+    for k in range(blocks + 1):
+        share[k] /= total
+        if k > 0:
+            squares += share[k] * share[k]
+    length2 = squares if y == 0.0 else math.nan
+    for k in range(1, blocks + 1):
+        if y == k:
+            length2 = squares + 1.0 - 2.0 * share[k]
+    scale = omega
+    norm = scale * math.sqrt(abs(length2) * norm2)
+    if norm > bound and norm < math.inf:
+        scale *= bound / norm
+    known = norm < math.inf
+    for k in range(blocks):
+        residual = share[k + 1] - (1.0 if y == k + 1 else 0.0)
+        for j in range(d):
+            answer[k * d + j] = scale * residual * z[j] if known else 0.0
+
+
+normal_cdf = njit(cache=True, nogil=True, error_model="numpy")(cdf)
+normal_quantile = njit(cache=True, nogil=True, error_model="numpy")(quantile)

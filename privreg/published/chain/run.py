@@ -1,0 +1,323 @@
+"""The simulation of all devices and the collector in one process: rows through the fused kernel.
+
+`AveragedSGD` is the only mutable object of the package: a stream in progress. Blocks of noise and of steps begin at
+fixed positions of the stream, so that the way rows are cut into chunks can't change a bit of the result.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from privreg.collector.covariates import diagonal
+from privreg.files.archive import like
+from privreg.privacy.noise import NoiseStream, derived_key
+from privreg.protocol import codes
+from privreg.protocol.codes import BLOCK, HISTORY
+from privreg.published.chain import blocks, collector, kernels
+from privreg.published.chain.numbers import Device, Steps
+from privreg.published.chain.path import batches_of
+from privreg.published.chain.plans import Plan, State
+
+if TYPE_CHECKING:
+    from privreg.arrays import Array
+
+MARKS_PER_DOUBLING = 4
+STEP_BLOCK = 64 * BLOCK
+BURN_IN = 16
+"""A path's curvature is taken from all of it but a sixteenth to an eighth."""
+
+
+def make_plan(
+    device: Device,
+    p: int,
+    blocks: int = 1,
+    *,
+    batch: int,
+    scaling_mode: int,
+    outer: int,
+    curvature_share: float,
+    central: bool,
+) -> Plan:
+    """Calibrate every number the kernel needs from the device's description, for `p` covariates."""
+    reports_curvature = curvature_share > 0
+    return Plan(
+        shape=device.score.shape,
+        blocks=blocks,
+        c=device.score.c,
+        top=device.score.bound,
+        weights=device.weights.code,
+        bound=device.bound,
+        radius=device.radius,
+        middle=device.centre,
+        channel=device.mechanism.channel(p * blocks),
+        batch=batch,
+        scaling_mode=scaling_mode,
+        outer=outer,
+        curvature_share=int(curvature_share * 2**32),
+        curvature_bound=device.curvature_bound,
+        curvature_radius=device.mechanism.curvature_radius(device.curvature_bound) if reports_curvature else 0.0,
+        curvature_channel=device.mechanism.channel(p * (p + 1) // 2),
+        central=int(central),
+    )
+
+
+class Mark(NamedTuple):
+    """Estimates after so many updates; these grow geometrically."""
+
+    updates: int
+    people: int
+    mean: Array  # Averaged iterate, internal units; shape (p,)
+    variances: Array  # Reported variances in the user's units; NaN where there are none; shape (p,)
+
+
+class AveragedSGD:
+    """A stream in progress.
+
+    Parameters
+    ----------
+    plan : Plan
+    steps : Steps
+    state : State
+        Owned and updated in place.
+    to_user : ndarray, shape (p, p)
+        Linear part of the map from internal to user's coefficients.
+    key : bytes or None
+        Secret key of the devices' noise; None without privacy.
+    widths : (int, int), optional
+        Standard normals that a score report and a curvature report take; those of Gaussian noise by default.
+    cut : Layout, optional
+        How the path is cut into blocks, if it is.
+    anytime : bool
+        Whether the trail is to have the variances of batch means.
+    """
+
+    parallel: Final = False  # Whether threads are of use, and rows may come in any order
+    absent: Final = 0.0  # Covariates of a record that sends noise only
+    label: Final = False
+
+    def __init__(
+        self,
+        plan: Plan,
+        steps: Steps,
+        state: State,
+        to_user: Array,
+        key: bytes | None,
+        widths: tuple[int, int] | None = None,
+        cut: blocks.Layout | None = None,
+        *,
+        anytime: bool = False,
+    ) -> None:
+        p = state.theta.shape[0]
+        widths = (p, p * (p + 1) // 2) if widths is None else widths
+        self.width, self.curvature_width = widths
+        self.plan, self.steps, self.state, self.to_user = plan, steps, state, to_user
+        self.noise: NoiseStream | None = None
+        self.curvature_noise: NoiseStream | None = None
+        if key is not None:
+            self.renew(key)
+        self.mapped = diagonal.mapped(to_user) if plan.scaling_mode == HISTORY else None
+        side = p if plan.central else 0
+        self.raw_curvature = np.zeros((side, side))
+        self.raw_outer = np.zeros((side, side))
+        self.trail: list[Mark] = []
+        self.anytime = anytime
+        self.crew: Any = None
+        self.shuffled = 0.0
+        self.central_key: bytes | None = None  # Of the curator's one release; None once it was made
+        self.blocks = None if cut is None else blocks.begin(cut, len(state.theta))
+        self.early_at: list[int] = []  # updates after which the products of reports and iterates were noted
+        self.early_grams: list[Array] = []
+        self._silence = np.zeros((4 * BLOCK, self.width))
+        self._quiet_curvature = np.zeros((BLOCK, widths[1] if plan.curvature_share else 0))
+        self._steps = np.empty(0)
+        self._steps_from = 0
+
+    @property
+    def settled(self) -> int:
+        """People whose report has its noise: everybody."""
+        return self.people
+
+    def asks_clamping(self, rows: int) -> bool:
+        """Whether any of the next so many people may be asked whether bounds clamp them: nobody."""
+        return False
+
+    def close(self) -> None:
+        """Give open sums their noise: there are none."""
+
+    @property
+    def told(self) -> list[Any]:
+        """Public numbers by which a saved stream is known to be this one's."""
+        return [self.plan, self.steps]
+
+    def renew(self, key: bytes) -> None:
+        """Go on with noise of another key."""
+        self.noise = NoiseStream(derived_key(key, "score"), self.width)
+        if self.plan.curvature_share:
+            self.curvature_noise = NoiseStream(derived_key(key, "curvature"), self.curvature_width)
+
+    @property
+    def updates(self) -> int:
+        """Updates so far."""
+        return int(self.state.counts[codes.UPDATES])
+
+    @property
+    def people(self) -> int:
+        """People whose report has been taken."""
+        return int(self.state.counts[codes.POSITION])
+
+    def to_arrays(self, *, close: bool = True) -> dict[str, Any]:
+        """All there is to save but noise; public."""
+        arrays: dict[str, Any] = {f"state_{k}": v for k, v in self.state._asdict().items()}
+        p = self.state.theta.shape[0]
+        updates, people, means, variances = ([mark[j] for mark in self.trail] for j in range(4))
+        arrays["trail_counts"] = np.array([updates, people], dtype=np.int64)
+        arrays["trail_means"] = np.array(means).reshape(-1, p)
+        arrays["trail_variances"] = np.array(variances).reshape(-1, p)
+        side = 2 * p + 1 if self.plan.outer == 2 else 0
+        arrays["early_at"] = np.array(self.early_at, dtype=np.int64)
+        arrays["early_grams"] = np.array(self.early_grams).reshape(len(self.early_at), side, side)
+        return arrays | blocks.to_arrays(self.blocks)
+
+    def from_arrays(self, arrays: dict[str, Any]) -> None:
+        """Take over what `to_arrays` gave.
+
+        Raises
+        ------
+        ValueError
+            If an array doesn't fit the plan.
+        """
+        self.state = State(*(like(getattr(self.state, name), arrays[f"state_{name}"]) for name in State._fields))
+        if self.state.counts.min() < 0 or self.state.counts[codes.IN_BATCH] >= self.plan.batch:
+            raise ValueError("counts out of range")
+        counts = arrays["trail_counts"]
+        if {len(counts[0]), len(counts[1])} != {len(arrays["trail_means"]), len(arrays["trail_variances"])}:
+            raise ValueError("trail of unequal lengths")
+        if any(arrays[f"trail_{name}"].dtype.kind not in "fi" for name in ("counts", "means", "variances")):
+            raise ValueError("trail that isn't numbers")
+        kept = counts[0].tolist(), counts[1].tolist(), arrays["trail_means"], arrays["trail_variances"]
+        self.trail = [Mark(*one) for one in zip(*kept, strict=True)]
+        side = 2 * len(self.state.theta) + 1 if self.plan.outer == 2 else 0
+        many = len(arrays["early_at"])
+        self.early_at = like(np.zeros(many, dtype=np.int64), arrays["early_at"]).tolist()
+        self.early_grams = list(like(np.zeros((many, side, side)), arrays["early_grams"]))
+        if self.blocks is not None:
+            self.blocks = blocks.from_arrays(arrays, self.blocks.layout, len(self.state.theta), self.updates)
+
+    def secrets(self, *, close: bool = True) -> dict[str, Any]:
+        """Noise not yet used; whoever has it can take the noise off the reports to come."""
+        streams = {"score": self.noise, "curvature": self.curvature_noise}
+        return {
+            f"secret_{name}_{k}": v for name, n in streams.items() if n is not None for k, v in n.secret_state().items()
+        }
+
+    def take_secrets(self, secrets: dict[str, Any]) -> None:
+        """Go on with the noise that `secrets` gave."""
+        self.noise = NoiseStream.from_secret_state(
+            self.width, secrets["secret_score_key"], secrets["secret_score_rest"]
+        )
+        if self.plan.curvature_share:
+            self.curvature_noise = NoiseStream.from_secret_state(
+                self.curvature_width, secrets["secret_curvature_key"], secrets["secret_curvature_rest"]
+            )
+
+    def advance(self, y: Array, x: Array, offset: Array | None = None, *_: Any) -> None:
+        """Play the devices of these rows, in order: internal units and finite, `x` of shape (n, p) and C-contiguous."""
+        off = np.empty(0) if offset is None else offset
+        i, n = 0, y.shape[0]
+        while i < n:
+            k = self.updates
+            if k >= self._steps_from + self._steps.shape[0]:
+                self._steps_from = k - k % (STEP_BLOCK)
+                self._steps = self.steps.block(self._steps_from, STEP_BLOCK)
+            at = k - self._steps_from
+            mark = next_mark(k)
+            stop = mark if self.blocks is None else min(mark, blocks.next_mark(self.blocks))
+            if self.plan.scaling_mode == HISTORY:
+                stop = min(stop, k - k % BLOCK + BLOCK)
+            steps = self._steps[at : at + max(stop - k, 1)]
+            noise = self._silence if self.noise is None else self.noise.peek()
+            quiet = self._quiet_curvature if self.curvature_noise is None else self.curvature_noise.peek()
+            rows, used, used_curvature = kernels.fused(
+                x[i:], y[i:], off[i:], steps, noise, quiet, self.plan, self.state, self.raw_curvature, self.raw_outer
+            )
+            if self.noise is not None:
+                self.noise.advance(used)
+            if self.curvature_noise is not None:
+                self.curvature_noise.advance(used_curvature)
+            i += rows
+            if self.updates == k:
+                continue
+            if self.updates % BLOCK == 0:
+                collector.folded(self.state, self.plan)
+            if self.blocks is not None and self.updates == blocks.next_mark(self.blocks):
+                here = self.state.total[None].copy(), np.array([float(self.updates)])
+                self.blocks = blocks.noted(self.blocks, self.updates, *here)
+            if self.updates == mark:
+                self._note()
+                if collector.is_turn(mark):
+                    self._recentre()
+
+    def _recentre(self) -> None:
+        """Take all sums about the mean so far."""
+        self.state, move = collector.recentred(self.state, self.plan)
+        self.early_grams = [collector.moved_gram(g, move) for g in self.early_grams]
+        if self.blocks is not None:
+            self.blocks = blocks.moved(self.blocks, move)
+
+    def _note(self) -> None:
+        path = collector.final(self.state, self.plan, whole=self.mapped is None)
+        with np.errstate(all="ignore"):  # steps that overflow are refused where results are asked for
+            self.trail.append(Mark(path.updates, path.people, path.mean, self.variances(path)))
+        if self.plan.outer == 2 and path.updates & (path.updates - 1) == 0:
+            keep = [k for k in self.early_at if 2 * BURN_IN * k >= path.updates]
+            self.early_grams = [*self.early_grams[len(self.early_at) - len(keep) :], np.tril(path.outer * path.updates)]
+            self.early_at = [*keep, path.updates]
+
+    def variances(self, path: collector.ChainSummary) -> Array:
+        """Reported variances, user's units: of batch means where intervals are to hold at all times, else of random
+        scaling; NaN if there are none, shape (p,).
+        """
+        if self.anytime:
+            if self.blocks is None or len(self.blocks.sums) < 2:  # growing batches begin with two
+                return np.full(len(path.mean), np.nan)
+            cov = batches_of(path, self.blocks, self.state.origin, self.steps.alpha, growing=True).cov
+            return np.asarray(((self.to_user @ cov) * self.to_user).sum(axis=1))
+        if self.mapped is not None:
+            return 6.0 * collector.variances(self.state, self.mapped) / path.updates
+        return 6.0 * scaling_variances(path.scaling, self.to_user) / path.updates
+
+    def outside(self, cov: Array) -> Array:
+        """Covariance of the user's coefficients, shape (p, p)."""
+        if self.mapped is None:
+            return np.asarray(self.to_user @ cov @ self.to_user.T)
+        return self.mapped(np.ascontiguousarray(self.mapped(cov).T))
+
+    def early(self, updates: int) -> tuple[int, Array]:
+        """Updates of the burn-in, none of a short path, and the products of reports and iterates summed over it."""
+        for k, gram in zip(self.early_at, self.early_grams, strict=True):
+            if BURN_IN * k >= updates >= BURN_IN // 2 * k:
+                return k, collector.symmetric(gram)
+        return 0, np.zeros((2 * len(self.state.theta) + 1,) * 2)
+
+
+def scaling_variances(scaling: Array, to_user: Array) -> Array:
+    """Diagonal of the random-scaling matrix in the user's units, shape (p,); NaN if there is none."""
+    p = to_user.shape[0]
+    if scaling.size == 0:
+        return np.full(p, np.nan)
+    if scaling.ndim == 2:
+        return np.asarray(((to_user @ scaling) * to_user).sum(axis=1))
+    factors = np.diag(to_user).copy()
+    factors[0] = 1.0  # coordinate 0 of the diagonal form is the user's intercept already
+    return scaling * factors**2
+
+
+def next_mark(k: int) -> int:
+    """Next update count after `k` at which the trail is noted: four a doubling from 64 on."""
+    if k < 64:
+        return 64
+    octave = 1 << (k.bit_length() - 1)
+    step = octave // MARKS_PER_DOUBLING
+    return (k // step + 1) * step

@@ -1,0 +1,301 @@
+"""Seeded replications of the cells of an experiment: in parallel, resumable, each failure counted and none hidden."""
+
+from __future__ import annotations
+
+import time
+import warnings
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from privreg.errors import MissingExtraError, OptionError, shown
+from privreg.published.experiments.store import code_hash, read_runs, save_table, write_runs
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FLUSH: Final = 5.0
+"""Seconds between writes of the runs: what a killed process loses at most, beside runs in progress."""
+QUICK: Final = 2
+"""Replications of a quick look."""
+
+
+class Seeds(NamedTuple):
+    """Where the random numbers of one replication come from."""
+
+    # Of the rows, and of the noise that protects them: never the same
+    data: np.random.SeedSequence
+    noise: np.random.SeedSequence
+
+    def rows(self) -> np.random.Generator:
+        """Return a generator of rows."""
+        return np.random.Generator(np.random.SFC64(self.data))
+
+    def fits(self, k: int) -> list[int]:
+        """Return seeds of the noise of `k` fits."""
+        return [int(v) for v in self.noise.generate_state(k, np.uint64)]
+
+
+def seeds(cell: str, replication: int) -> Seeds:
+    """Seeds of a replication, from the cell's name and the replication's number, from 1 on, alone.
+
+    Examples
+    --------
+    >>> a, b = seeds("p3", 1), seeds("p3", 2)
+    >>> a.fits(1) != b.fits(1) and a.data != a.noise
+    True
+    """
+    data, noise = np.random.SeedSequence([zlib.crc32(cell.encode()), replication]).spawn(2)
+    return Seeds(data, noise)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One published table or figure, run again. Call it to run it.
+
+    Parameters
+    ----------
+    name : str
+        Of the verb, such as "xsjkh-table1".
+    title : str
+        In one line.
+    source : str
+        Paper and place.
+    about : str
+        What is run, what is published and what is not known.
+    replications : int
+        As many as published.
+    cells : callable
+        Frozen cells, each with a `name`; the smaller ones of a quick look if its argument is True.
+    replicate : callable
+        Records of one replication of a cell: (cell, replication) → list of dict. It is run in other processes.
+    tabulate : callable
+        From all runs, which have columns `cell` and `replication`, to tables by suffix; "" is the tidy one.
+    draw : callable
+        From those tables to a figure.
+    """
+
+    name: str
+    title: str
+    source: str
+    about: str
+    replications: int
+    cells: Callable[[bool], Sequence[Any]]
+    replicate: Callable[[Any, int], list[dict[str, Any]]]
+    tabulate: Callable[[pd.DataFrame, Sequence[Any]], Mapping[str, pd.DataFrame]]
+    draw: Callable[[Mapping[str, pd.DataFrame]], Figure]
+
+    def __call__(self, reps: int | None = None, **options: Any) -> pd.DataFrame:
+        """Run it; see :func:`privreg.experiments.run` for the options."""
+        return run(self, reps, **options)
+
+    def __repr__(self) -> str:
+        return f"<experiment {self.name}: {self.title}; {self.source}>"
+
+
+def run(
+    experiment: Experiment,
+    reps: int | None = None,
+    *,
+    jobs: int = 1,
+    out: str | Path | None = None,
+    quick: bool = False,
+    cells: Sequence[str] = (),
+    again: bool = False,
+    plot: bool = True,
+    progress: bool | None = None,
+    command: str | None = None,
+) -> pd.DataFrame:
+    """Run an experiment, or what is missing of it.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    reps : int, optional
+        Replications; as many as published by default (at most 2 in a quick look).
+    jobs : int
+        Processes. More than one need joblib: ``pip install privreg[experiments]``.
+    out : path-like, optional
+        Folder of the results: tables as NAME.csv, the figure as NAME.png, and the single runs in runs/NAME, from which
+        a stopped experiment goes on. Nothing is stored without it. A quick look goes to its sub-folder quick.
+    quick : bool
+        A look: few replications of small cells.
+    cells : sequence of str
+        Names of cells to run; * and ? stand for others. All by default. The tables hold all that have been run.
+    again : bool
+        Replace stored runs.
+    plot : bool
+        Whether to draw the figure, with `out`.
+    progress : bool, optional
+        Show a progress bar; by default at a terminal.
+    command : str, optional
+        What the tables say they were made by.
+
+    Returns
+    -------
+    DataFrame
+        The tidy table; further tables of the experiment are under ``attrs["tables"]``.
+
+    Raises
+    ------
+    OptionError
+        If an option is out of range or no cell has such a name.
+    SavedFileError
+        If the runs that are stored are of other settings.
+    MissingExtraError
+        If joblib (for several jobs) or matplotlib (for the figure) is not installed.
+    """
+    wanted = _whole(
+        "reps", (min(QUICK, experiment.replications) if quick else experiment.replications) if reps is None else reps
+    )
+    jobs = _whole("jobs", jobs)
+    every = list(experiment.cells(quick))
+    chosen = _chosen(every, cells)
+    folder = None if out is None else Path(out) / ("quick" if quick else "")
+    held = {c.name: _stored(folder, experiment.name, c, again and c in chosen) for c in every}
+    todo = [
+        (cell, r)
+        for cell in chosen
+        for r in sorted(set(range(1, wanted + 1)) - set(held[cell.name]["replication"].tolist()))
+    ]
+    _work(experiment, todo, held, folder, jobs, progress, total=wanted * len(chosen))
+    runs = pd.concat([frame.assign(cell=name) for name, frame in held.items() if len(frame)], ignore_index=True)
+    tables = dict(experiment.tabulate(runs, [c for c in every if len(held[c.name])]))
+    if folder is not None:
+        _publish(experiment, tables, runs, folder, command or _command(experiment, wanted, quick, cells), plot)
+    table = tables.pop("")
+    table.attrs["tables"] = tables
+    return table
+
+
+def _whole(name: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise OptionError(f"{name}={shown(value)} must be a whole number, 1 or more.")
+    return value
+
+
+def _chosen(every: list[Any], patterns: Sequence[str]) -> list[Any]:
+    names = [c.name for c in every]
+    for pattern in patterns:
+        if not any(fnmatch(name, pattern) for name in names):
+            raise OptionError(f"no cell is called {shown(pattern)}; there are {', '.join(names)}.")
+    return [c for c in every if not patterns or any(fnmatch(c.name, pattern) for pattern in patterns)]
+
+
+def _command(experiment: Experiment, reps: int, quick: bool, cells: Sequence[str]) -> str:
+    words = ["privreg experiment", experiment.name, f"--reps {reps}"]
+    return " ".join([*words, *(["--quick"] if quick else []), *(f"--cells {c!r}" for c in cells)])
+
+
+def _place(folder: Path, experiment: str, cell: Any) -> Path:
+    return folder / "runs" / experiment / f"{cell.name}.csv"
+
+
+def _stored(folder: Path | None, experiment: str, cell: Any, again: bool) -> pd.DataFrame:
+    if folder is None or again:
+        return pd.DataFrame({"replication": pd.Series(dtype=np.int64)})
+    return read_runs(_place(folder, experiment, cell), cell)
+
+
+# --- running -------------------------------------------------------------------------------------------
+
+
+def _one(
+    replicate: Callable[[Any, int], list[dict[str, Any]]], cell: Any, replication: int
+) -> tuple[str, list[dict[str, Any]]]:
+    """Run one replication: its cell, and its records or one that says what went wrong."""
+    begin = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # seeds, opt-outs and few people are what a study is made of
+        try:
+            records = replicate(cell, replication)
+        except Exception as e:  # a study tells which cells break, whatever it is that breaks
+            records = [{"error": _named(e)}]
+    spent = time.perf_counter() - begin
+    return cell.name, [{"replication": replication, **r, "wall": spent, "code": code_hash()} for r in records]
+
+
+def _named(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+
+
+def _results(
+    experiment: Experiment, todo: list[tuple[Any, int]], jobs: int
+) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    if jobs == 1:
+        yield from (_one(experiment.replicate, cell, r) for cell, r in todo)
+        return
+    try:
+        from joblib import Parallel, delayed, parallel_config
+    except ImportError:
+        raise MissingExtraError(
+            "several jobs need joblib, which is not installed: pip install privreg[experiments]. One job needs nothing."
+        ) from None
+    with parallel_config(backend="loky", inner_max_num_threads=1):
+        pool = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")
+        yield from pool(delayed(_one)(experiment.replicate, cell, r) for cell, r in todo)
+
+
+def _work(
+    experiment: Experiment,
+    todo: list[tuple[Any, int]],
+    held: dict[str, pd.DataFrame],
+    folder: Path | None,
+    jobs: int,
+    progress: bool | None,
+    total: int,
+) -> None:
+    """Run what is to be done, adding to the runs that are held and, now and then, to their files."""
+    from tqdm import tqdm
+
+    cells = {cell.name: cell for cell, _ in todo}
+    fresh: dict[str, list[dict[str, Any]]] = {}
+    written, pause = time.perf_counter(), FLUSH
+
+    def flush() -> None:
+        for name in list(fresh):
+            parts = [held[name], pd.DataFrame(fresh.pop(name))]
+            frame = pd.concat([p for p in parts if len(p)], ignore_index=True)
+            held[name] = frame.sort_values("replication", kind="stable", ignore_index=True)
+            if folder is not None:
+                write_runs(_place(folder, experiment.name, cells[name]), cells[name], held[name])
+
+    shown_bar = None if progress is None else not progress
+    with tqdm(
+        total=total, initial=total - len(todo), desc=experiment.name, unit=" runs", smoothing=0.05, disable=shown_bar
+    ) as bar:
+        try:
+            for name, records in _results(experiment, todo, jobs):
+                fresh.setdefault(name, []).extend(records)
+                bar.update()
+                if time.perf_counter() - written > pause:
+                    begin = time.perf_counter()
+                    flush()
+                    written = time.perf_counter()
+                    pause = max(FLUSH, 10.0 * (written - begin))  # of long tables, writing stays a tenth of the work
+        finally:
+            flush()
+
+
+def _publish(
+    experiment: Experiment,
+    tables: Mapping[str, pd.DataFrame],
+    runs: pd.DataFrame,
+    folder: Path,
+    command: str,
+    plot: bool,
+) -> None:
+    code = ", ".join(sorted(set(runs["code"].astype(str))))
+    more = (f"source: {experiment.source}", f"package: {code} (hash of the source that made the runs)")
+    for suffix, table in tables.items():
+        save_table(table, folder / f"{experiment.name}{suffix and '-'}{suffix}.csv", command, more)
+    if plot:
+        from privreg.published.experiments.figures import save_figure
+
+        save_figure(experiment.draw(tables), folder / f"{experiment.name}.png")

@@ -1,0 +1,93 @@
+"""Tables with the command, versions and date that made them, and the runs of a cell, which a later run goes on from."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import io
+import json
+import os
+import platform
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import numba
+import numpy as np
+import pandas as pd
+
+from privreg.errors import SavedFileError
+from privreg.files.archive import write_bytes
+from privreg.version import __version__
+
+_CELL: Final = "# cell: "
+
+
+def header(command: str) -> list[str]:
+    """Lines that say how a table was made."""
+    return [
+        f"command: {command}",
+        f"date: {datetime.datetime.now(datetime.UTC).date().isoformat()}",
+        f"versions: privreg {__version__}, python {platform.python_version()}, numpy {np.__version__}, "
+        f"numba {numba.__version__}, pandas {pd.__version__}",
+        f"machine: {os.cpu_count()} processors",
+    ]
+
+
+def save_table(table: pd.DataFrame, path: Path, command: str, more: tuple[str, ...] = ()) -> None:
+    """Write a table as CSV, in a folder made for it, under comment lines that say how it was made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = io.StringIO()
+    for line in [*header(command), *more]:
+        text.write(f"# {line}\n")
+    table.to_csv(text, index=False)
+    write_bytes(path, text.getvalue().encode())
+
+
+def read_table(path: str | Path) -> pd.DataFrame:
+    """Read a table stored by `save_table`."""
+    return pd.read_csv(path, comment="#")
+
+
+@cache
+def code_hash() -> str:
+    """Eight digits that stand for the package's source."""
+    found = hashlib.sha256()
+    root = Path(__file__).resolve().parents[2]
+    for path in sorted(root.rglob("*.py")):
+        found.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
+    return found.hexdigest()[:8]
+
+
+def _words(cell: Any) -> str:
+    return json.dumps(asdict(cell), sort_keys=True)
+
+
+def write_runs(path: Path, cell: Any, runs: pd.DataFrame) -> None:
+    """Write the runs of a cell, which the first line tells: all of them or, if the process is killed, none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = io.StringIO()
+    text.write(f"{_CELL}{_words(cell)}\n")
+    runs.to_csv(text, index=False, float_format="%.10g", lineterminator="\n")
+    write_bytes(path, text.getvalue().encode())
+
+
+def read_runs(path: Path, cell: Any) -> pd.DataFrame:
+    """Read the runs of a cell, none if there is no file.
+
+    Raises
+    ------
+    SavedFileError
+        If the file is of another cell or of other settings.
+    """
+    if not path.exists():
+        return pd.DataFrame({"replication": pd.Series(dtype=np.int64)})
+    with path.open(encoding="utf-8") as f:
+        first = f.readline().rstrip("\n")
+        if first != _CELL + _words(cell):
+            raise SavedFileError(
+                f"{str(path)!r} holds runs of other settings than those asked for; use --again (again=True) to replace "
+                "them, or another --out (out=) to keep both."
+            )
+        return pd.read_csv(f, dtype={"code": str, "error": str})  # some hashes look like numbers

@@ -1,0 +1,194 @@
+"""The published algorithm: its single chain, from settings to what results hold, and the curator's one release."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from privreg.audit import reports
+from privreg.collector.covariates import diagonal
+from privreg.diagnostics import doubt
+from privreg.errors import InferenceError
+from privreg.fits.outcome import FitOutcome, outside_of, refuse_overflow
+from privreg.privacy.mechanisms import released
+from privreg.privacy.noise import NoiseStream, derived_key
+from privreg.protocol.codes import DIAGONAL, FULL, HISTORY, NONE, PEOPLE
+from privreg.published.chain import collector
+from privreg.published.chain.numbers import Published
+from privreg.published.chain.run import AveragedSGD, Mark, make_plan
+from privreg.published.fit.intervals import central_sandwich, of_chain
+from privreg.results.equation import Equation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from privreg.arrays import Array
+    from privreg.diagnostics import Diagnostic
+    from privreg.fits.settings import Settings
+    from privreg.formula.spec import ModelSpec
+    from privreg.formula.units import Units
+    from privreg.privacy.mechanisms import Mechanism
+    from privreg.published.chain.collector import ChainSummary
+    from privreg.published.chain.plans import Plan
+
+
+MIXING: Final = 10.0
+"""Σγλ_min under which a note warns that the path may not have forgotten its start."""
+
+
+def numbers(settings: Settings) -> Published:
+    """Numbers of the chain."""
+    assert isinstance(settings.how, Published)
+    return settings.how
+
+
+def begin(spec: ModelSpec, settings: Settings, key: bytes | None, start: Array | None) -> AveragedSGD:
+    """Begin the chain, from the user's public first guess in internal units, shape (b p,), or zero.
+
+    `key` is that of the devices' noise; None without privacy.
+    """
+    how, methods, width, p = numbers(settings), settings.methods, settings.mechanism.width, len(spec.design.names)
+    to_user = np.asarray(np.kron(np.eye(how.blocks), spec.units.matrix))
+    mode = NONE
+    if any(m.scaling for m in methods):
+        mode = DIAGONAL if how.blocks == 1 and diagonal.is_diagonal(to_user) else FULL
+        if any(m.full for m in methods):
+            mode = HISTORY if len(to_user) > diagonal.WIDE else FULL
+    plan = make_plan(
+        how.device,
+        p,
+        how.blocks,
+        batch=how.batch,
+        scaling_mode=mode,
+        outer=2 if any(m.path for m in methods) else int(any(m.outer for m in methods)),
+        curvature_share=how.curvature_share,
+        central=any(m.central for m in methods),
+    )
+    state = collector.init(np.zeros(p * how.blocks) if start is None else start, plan, to_user[0])
+    widths, anytime = (width(p * how.blocks), width(p * (p + 1) // 2)), any(m.name == "anytime" for m in methods)
+    run = AveragedSGD(plan, how.steps, state, to_user, key, widths, how.cut, anytime=anytime)
+    if plan.central and key is not None:
+        run.central_key = derived_key(key, "central")
+    return run
+
+
+def report(run: AveragedSGD, settings: Settings, units: Units, order: NDArray[np.intp], _: Sequence[str]) -> FitOutcome:
+    """Outcome of the published algorithm's single chain.
+
+    Raises
+    ------
+    InferenceError
+        If there are too few people, or the steps were so large that the estimates overflowed.
+    """
+    how, chain = numbers(settings), collector.final(run.state, run.plan)
+    p = run.state.theta.shape[0]
+    refuse_overflow(chain.mean, chain.last)
+    if chain.updates <= p:
+        raise InferenceError(
+            f"{chain.people} people in {chain.updates} updates can't determine {p} coefficients; "
+            f"more than {p} updates are needed."
+        )
+    release = partial(_release_central, run, settings)
+    estimates = tuple(of_chain(m, run, chain, settings.mechanism, release) for m in settings.methods)
+    trail = run.trail
+    if not trail or trail[-1].updates < chain.updates:
+        trail = [*trail, Mark(chain.updates, chain.people, chain.mean, run.variances(chain))]
+    people = np.array([mark.people for mark in trail], dtype=np.int64)
+    steps, weights = how.steps, how.device.weights
+    delay = f" + {steps.delay:g}" if steps.delay else ""
+    spending = "no pilot; no curvature spending"
+    if chain.curvature_people:
+        spending = f"{chain.curvature_people:,} people sent curvature instead of a score; no extra budget"
+    mixing = mixing_note(how, chain.updates)
+    return FitOutcome(
+        params=outside_of(chain.mean, order, units),
+        last=outside_of(chain.last, order, units),
+        estimates=estimates,
+        senders=chain.people,
+        updates=chain.updates,
+        trail_n=people,
+        trail_params=np.array([outside_of(mark.mean, order, units) for mark in trail]),
+        trail_senders=people,
+        trail_variances=np.array([mark.variances for mark in trail]),
+        family=settings.score_text,
+        tuning=f"published: step {steps.gamma:.4g} (k{delay})^-{steps.alpha:g}, {how.batch} a batch, averaged",
+        spending=spending,
+        bound=f"{how.bound:.4g} (internal units), weights ω = {weights.formula}",
+        notes=() if mixing is None else (mixing,),
+        equation=_equation(how, chain.mean),
+    )
+
+
+def mixing_note(how: Published, updates: int) -> Diagnostic | None:
+    """Words for a path too short to have forgotten its start, judged from public numbers only."""
+    forgotten = how.steps.total(updates) * how.weakest
+    if forgotten >= MIXING:
+        return None
+    text = (
+        "few records for this model. Were the declared bounds 4 sd from the mean, the steps would sum to "
+        f"{forgotten:.1f} relaxation times of the slowest direction; {MIXING:g} are wanted. More people, tighter "
+        "bounds or moments= help"
+    )
+    return doubt("few", text)
+
+
+def _equation(how: Published, theta: Array) -> Equation:
+    """What the single chain solves: no row map, corner and offsets of its own."""
+    p, score = len(theta) // how.blocks, how.device.score
+    return Equation(
+        shape=(score.shape.family, score.shape.a, score.shape.b),
+        weighing=how.device.weights.name,
+        rows=np.eye(p),
+        order=np.arange(p),
+        constant=False,
+        y_centre=0.0,
+        y_scale=1.0,
+        weights=np.ones(1),
+        corners=np.array([score.c]),
+        offsets=np.zeros((1, len(theta))),
+        bend=np.zeros(len(theta)),
+        theta=theta,
+    )
+
+
+def _release_central(run: AveragedSGD, settings: Settings, chain: ChainSummary) -> Any:
+    """Randomise the raw sums of curvature and scores, once, as a trusted curator; then forget them."""
+    n = chain.people
+    summed = int(run.state.counts[PEOPLE])  # those of an unfinished batch are in the sums too
+    p = chain.mean.shape[0]
+    size = p * (p + 1) // 2
+    rows, cols = np.triu_indices(p)
+    noise = np.zeros((2, size))
+    if run.central_key is not None:
+        noise = NoiseStream(run.central_key, size).peek()[:2].copy()
+    elif settings.mechanism.budget.private:
+        raise InferenceError("the central plug-in was already released once; fit again for another release.")
+    run.central_key = None
+    sds = curator_sds(settings.mechanism, run.plan)
+    told = released(np.array([run.raw_curvature, run.raw_outer]), sds, noise) / summed
+    run.raw_curvature[:], run.raw_outer[:] = 0.0, 0.0
+    out = np.zeros((2, p, p))
+    out[:, rows, cols] = told
+    out += np.triu(out, 1).transpose(0, 2, 1)
+    return central_sandwich(out[0], out[1], n, run.plan.channel.scale * run.plan.radius)
+
+
+def curator_sds(mechanism: Mechanism, plan: Plan) -> tuple[float, float]:
+    """Noise sds of the curator's release: of curvatures, and of the scores' outer products."""
+    return mechanism.central_sd(plan.curvature_bound), mechanism.central_sd(plan.bound**2)
+
+
+def mechanics(run: AveragedSGD, settings: Settings) -> tuple[dict[str, Any], ...]:
+    """What is needed to audit the reports: numbers only."""
+    plan, theta, alone = run.plan, run.state.theta, numbers(settings).device.alone
+    out = [reports.of_chain("score", "chain", plan, theta, alone=alone)]
+    if plan.curvature_share:
+        out.append(reports.of_chain("curvature", "curvature", plan, theta, alone=alone))
+    if plan.central:
+        sds = curator_sds(settings.mechanism, plan)
+        out.append(reports.of_chain("curator's release", "central", plan, theta, alone=alone, sds=sds))
+    return tuple(out)

@@ -1,0 +1,57 @@
+"""The two ways of a fit: by rounds, or by the published algorithm's single chain; chosen here and nowhere else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from privreg.simulation.plan import plan_of
+from privreg.simulation.reporting import statements
+from privreg.simulation.reporting.outcome import report_of_rounds
+from privreg.simulation.rounds import RoundsRun
+from privreg.simulation.streaming.encoding import Encoder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from privreg.arrays import Array
+    from privreg.data.participants import Counter
+    from privreg.fits.outcome import FitOutcome
+    from privreg.fits.settings import Settings
+    from privreg.formula.spec import ModelSpec
+    from privreg.published.chain.run import AveragedSGD
+
+    Run: TypeAlias = AveragedSGD | RoundsRun
+
+
+class Way(NamedTuple):
+    """How a fit is begun, what came of it, and what is needed to audit its reports."""
+
+    begin: Callable[[ModelSpec, Settings, bytes | None, Array | None, Counter | None], tuple[Run, Encoder]]
+    report: Callable[..., FitOutcome]  # Of a run, settings, units, columns in the run's order and their names
+    mechanics: Callable[[Any, Settings], tuple[dict[str, Any], ...]]
+
+
+def way_of(settings: Settings) -> Way:
+    """The way of a fit with these settings."""
+    if settings.efficient is not None:
+        return Way(_by_rounds, report_of_rounds, statements.mechanics)
+    from privreg.published.fit import report as published  # whose loop is compiled
+
+    def begin(
+        spec: ModelSpec, settings: Settings, key: bytes | None, start: Array | None, counter: Counter | None
+    ) -> tuple[Run, Encoder]:
+        encoder = Encoder(spec, np.arange(len(spec.design.names)), counter, narrow=False, by_column=False)
+        return published.begin(spec, settings, key, start), encoder
+
+    return Way(begin, published.report, published.mechanics)
+
+
+def _by_rounds(
+    spec: ModelSpec, settings: Settings, key: bytes | None, start: Array | None, counter: Counter | None
+) -> tuple[Run, Encoder]:
+    plan, order, linear = plan_of(spec, settings, start)
+    encoder = Encoder(spec, order, counter, narrow=plan.wide is not None, by_column=True)
+    given = {"personal": spec.personal, "unusable": spec.unusable}
+    return RoundsRun(plan, linear, key, columns=encoder.columns, **given), encoder

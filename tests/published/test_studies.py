@@ -1,0 +1,195 @@
+"""The studies of the experiments: designs, estimands, limits, tables and figures, on few people."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import privreg as pr
+from privreg.datasets import published
+from privreg.errors import InferenceError, OptionError
+from privreg.experiments import EXPERIMENTS
+from privreg.published.experiments.applications import _replicate as apply
+from privreg.published.experiments.classes import measure
+from privreg.published.experiments.designs import CORNER, Design, asymptotic_sd, chunks, truth
+from privreg.published.experiments.rates import rate, start_published
+from privreg.published.experiments.simulation import Cell, at_hand, limit_sd, model, replicate
+from privreg.published.experiments.xsjkh import compare, tidy
+
+pytestmark = pytest.mark.filterwarnings("ignore::privreg.PrivacyLeakWarning")
+
+
+def small(name, setting="stated", **more):
+    given = {"design": Design("huber", 3), "sizes": (3_000, 6_000), "mu": 1.0, "passes": (("random_scaling",),)}
+    return Cell(name, setting=setting, **{**given, **more})
+
+
+# --- designs ----------------------------------------------------------------------------------------------
+
+
+def test_chunks_end_where_results_are_taken():
+    rng = np.random.default_rng(1)
+    stops = (70_000, 70_001, 150_000)
+    ends = [n for n, y, x in chunks(Design("huber", 2), stops, rng) if len(y) == len(x) <= 1 << 16]
+    assert ends[-1] == 150_000
+    assert set(stops) <= set(ends)
+    assert ends == sorted(set(ends))
+
+
+@pytest.mark.parametrize("design", [
+    Design("huber", 3, 0.5), Design("quantile", 0, sd=1.0), Design("quantile", 3, sd=1.0, cube=True),
+])  # fmt: skip
+def test_moments_of_a_response_are_those_stated(design):
+    y, x = design.draw(200_000, np.random.default_rng(2))
+    mean, sd = design.response
+    assert abs(y.mean() - mean) < 5 * sd / np.sqrt(len(y))
+    assert abs(y.std() / sd - 1) < 5 / np.sqrt(len(y))
+    assert np.corrcoef(x[:, 1:].T)[0, 1] == pytest.approx(design.rho, abs=0.02) if design.p else True
+    if design.cube:
+        assert np.abs(x[:, 1:]).max() <= 1.0
+
+
+def test_the_expectile_is_where_its_score_has_mean_zero():
+    design = Design("expectile", 1, tau=0.8)
+    e = design.sd * np.random.default_rng(3).standard_normal(2_000_000)
+    for corner in (0.25, CORNER):
+        r = e - (truth(design, corner)[0] - 1.0)
+        psi = np.where(r < 0, 0.2, 0.8) * np.clip(r, -corner, corner)
+        assert abs(psi.mean()) < 5 * psi.std() / np.sqrt(len(e))
+
+
+def test_asymptotic_lengths_are_those_of_the_stored_table():
+    """At p = 3, ρ = 0, n = 200,000: 7.21 from the noise alone at mu = 1 with published weights, 2.41 with whitened."""
+    for weights, corner, length in (("published", CORNER, 7.23), ("whitened", 0.25, 2.45)):
+        sds, _ = asymptotic_sd(Design("huber", 3), weights, corner, 2.0)
+        assert 200 * 1.96 * np.mean(sds) / np.sqrt(200_000) == pytest.approx(length, rel=0.02)
+
+
+def test_the_limit_of_private_quantiles_is_the_printed_length():
+    printed = published("dette_graw")
+    for tau in (0.5, 0.9):
+        cell = small("q", design=Design("quantile", 0, sd=1.0, tau=tau), mu=None, epsilon=1.0)
+        length = 2 * 1.6449 * limit_sd(cell)[0] / np.sqrt(printed["n"])
+        for row in ("BB", "BM"):
+            np.testing.assert_allclose(printed["quantiles"][str(tau)][row]["length"], length, rtol=0.1)
+
+
+# --- fits -------------------------------------------------------------------------------------------------
+
+
+def test_one_pass_gives_what_the_front_door_gives():
+    cell = small("front")
+    rows = [r for r in replicate(cell, 3) if r["n"] == 6_000]
+    again = [r for r in replicate(cell, 3) if r["n"] == 6_000]
+    assert [r["estimate"] for r in rows] == [r["estimate"] for r in again]
+    assert [r["truth"] for r in rows] == [1.0] * 4
+    assert all(r["low"] < r["estimate"] < r["high"] for r in rows)
+    assert replicate(cell, 4)[-1]["estimate"] != rows[-1]["estimate"]
+
+
+def test_budgets_of_the_settings_are_what_their_words_say():
+    for setting, mu in (("stated", 1.0), ("slopes_only", 3**0.5), ("small_noise", 2**0.5 * 1.345)):
+        res = model(small("b", setting), None).start(tuning="published", inference=None, seed=1)
+        assert res.total_mu == pytest.approx(mu)
+    noise = model(small("n", "slopes_only"), None).start(tuning="published", inference=None, seed=1)
+    assert noise._settings.noise_sd(4) == pytest.approx(2 * 1.345)
+
+
+def test_a_fit_that_fails_does_not_stop_the_others():
+    found = replicate(small("bad", sizes=(3, 6_000)), 1)  # three people can't determine four coefficients
+    bad = [r for r in found if "error" in r]
+    assert [(r["n"], r["method"]) for r in bad] == [(3, "random_scaling")]
+    assert bad[0]["error"].startswith("InferenceError")
+    assert len(found) == 5
+
+
+def test_methods_that_the_package_does_not_have_are_left_out():
+    assert at_hand(("random_scaling", "no_such", "plug_in"), "published") == ("random_scaling", "plug_in")
+    assert at_hand(("between_lanes", "plug_in_central"), "efficient") == ("between_lanes",)
+
+
+def test_table_beside_the_printed_numbers():
+    cells = [small("s", sizes=(40_000,), passes=(("random_scaling",), ("plug_in",))),
+             small("e", "efficient", sizes=(40_000,), passes=(("between_lanes", "random_scaling"),))]  # fmt: skip
+    runs = pd.DataFrame(
+        [{"cell": c.name, "replication": r, **row} for c in cells for r in (1, 2) for row in replicate(c, r)]
+    )
+    table = tidy(runs, cells)
+    assert {"coverage", "low_999", "high_999", "inside", "length_x100", "slope_length_x100", "asymptotic_x100",
+            "asymptotic_slopes_x100", "rmse_x100"} <= set(table)  # fmt: skip
+    assert (table.length_x100 / table.asymptotic_x100).between(0.7, 4).all()
+    side = compare(table).set_index("method")
+    assert side.published_length_x100.to_dict() == {"random_scaling": 16.01, "plug_in": 11.49}
+    assert side.efficient_method["random_scaling"] == "random_scaling"
+    assert (side.efficient_length_x100 < side.length_x100).all()
+    assert side.remark.str.contains("not known").all()
+
+
+# --- steps of exponent 1 ----------------------------------------------------------------------------------
+
+
+def test_alpha_one_is_allowed_in_experiments_alone():
+    front = model(small("one"), None)
+    with pytest.raises(OptionError, match="alpha=1"):
+        front.start(tuning="published", alpha=1.0, inference=None)
+    stream = start_published(front, 1.0, 0.5, seed=1)
+    y, x = Design("huber", 3).draw(2_000, np.random.default_rng(4))
+    stream.update((y, x))
+    assert np.isfinite(stream.results().params).all()
+    assert stream._settings.how.steps.block(0, 3).tolist() == [0.5, 0.25, 0.5 / 3]
+    assert stream._settings.how.steps.total(999) == pytest.approx(0.5 * np.log(1000))
+    with pytest.raises(InferenceError, match="inference=None"):
+        stream.results().conf_int()
+
+
+def test_rates():
+    assert [rate(a, False) for a in (1 / 3, 1 / 2, 2 / 3)] == [1 / 3, 1 / 2, 2 / 3]
+    assert [rate(a, True) for a in (1 / 3, 1 / 2, 2 / 3)] == [2 / 3, 1.0, 1.0]
+    assert np.isnan(rate(1.0, True))
+
+
+# --- applications -----------------------------------------------------------------------------------------
+
+
+def test_least_squares_of_the_insurance_records_are_the_printed_ones():
+    cell = EXPERIMENTS["xsjkh-table3"].cells(True)[0]
+    cell = replace(cell, rows=60_000, train=50_000, methods=())
+    rows = {r["term"]: r["estimate"] for r in apply(cell, 1) if r["tuning"] == "OLS"}
+    printed = published("xsjkh_table3")
+    for name, value in zip(printed["coefficients"], printed["OLS"], strict=True):
+        assert rows[name] == pytest.approx(value, abs=0.006)
+    assert rows["test_mse"] == pytest.approx(0.0607, abs=0.003)
+    assert rows["worst_error"] == 0.0
+
+
+def test_measures_of_classes_by_hand():
+    test = pd.DataFrame({"class": [2, 0], "charges": [16_742.0, 16_742.0 + 4_421.0]})
+    x = np.array([[1.0], [1.0]])
+    loss, right = measure(np.array([[np.log(3.0)]]), x, test, "logistic")
+    assert loss[0] == pytest.approx(-(np.log(0.75) + np.log(0.25)) / 2)
+    assert right[0] == 0.5
+    loss, right = measure(np.array([[0.0, np.log(2.0)]]), x, test, "multinomial")
+    assert loss[0] == pytest.approx(-(np.log(0.5) + np.log(0.25)) / 2)
+    assert right[0] == 0.5
+    loss, right = measure(np.array([[16_742.0]]), x, test, "linear")
+    assert loss[0] == pytest.approx(0.5)
+    assert np.isnan(right[0])
+
+
+@pytest.mark.some(1)
+@pytest.mark.parametrize("name", ["xsjkh-fig2", "xsjkh-expectile", "dg-table2"])
+def test_a_quick_look(name, tmp_path):
+    table = EXPERIMENTS[name](1, quick=True, out=tmp_path, progress=False)
+    assert len(table)
+    assert (tmp_path / "quick" / f"{name}.png").exists()
+    assert "failures" not in table or not table["failures"].any()
+
+
+@pytest.mark.statistical  # half a minute, of what another test does for some
+@pytest.mark.parametrize("name", sorted(EXPERIMENTS))
+def test_every_quick_look(name, tmp_path):
+    table = EXPERIMENTS[name](1, quick=True, out=tmp_path, progress=False)
+    assert len(table)
+    assert (tmp_path / "quick" / f"{name}.png").exists()
+    assert pr.experiments.find(name).name == name
