@@ -6,16 +6,14 @@ Every function gives the covariance of the *mean* of the path it is shown.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.diagnostics import doubt
 from privreg.errors import InferenceError
 from privreg.inference.sandwich import Sandwich, sandwich
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
 
 UNSURE: Final = 0.25
 """Relative sd of a curvature from the path above which a note takes the intervals back."""
