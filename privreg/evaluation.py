@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from privreg.results.data import ResultData
     from privreg.results.estimates import EstimatedResults
 
-__all__ = ["calibration", "evaluate", "plot_calibration"]
-
 WHISKER: Final = 1.96
 """Standard errors of a mean on either side of it: 95% of a normal law."""
 

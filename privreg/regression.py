@@ -30,8 +30,6 @@ from privreg.unavailable import not_fitted
 if TYPE_CHECKING:
     pass
 
-__all__ = ["PrivateOnlineRegression"]
-
 
 class PrivateOnlineRegression(Described):
     """Regression with inference under local differential privacy, in one pass over the people.

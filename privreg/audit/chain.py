@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from privreg.arrays import Array
+from privreg.audit.neighbours import Row
 from privreg.collector.published import sgd
 from privreg.privacy.channels import width
 from privreg.privacy.mechanisms import released
@@ -14,10 +16,6 @@ from privreg.privacy.noise import NoiseStream, fresh_key
 from privreg.protocol import codes
 from privreg.protocol.plans import Channel, Plan
 from privreg.simulation.published import sgd_kernels as kernels
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-    from privreg.audit.neighbours import Row
 
 
 def _noise(columns: int, n: int, bare: bool) -> Array:

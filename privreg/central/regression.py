@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Never
 import numpy as np
 
 from privreg.central import descent
-from privreg.central.losses import resolve, resolve_loss
+from privreg.central.losses import Loss, resolve, resolve_loss
 from privreg.central.plan import Plan, check_budget, make_plan
 from privreg.central.results import CentralResults, payload
 from privreg.central.statement import make_statement
 from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_arrays, open_table
 from privreg.errors import DataError, OptionError, PrivregWarning, SchemaError, UnsupportedArgumentError, shown
-from privreg.families.family import check_response
+from privreg.families.family import Family, check_response
 from privreg.formula.arrays import array_design, check_array_levels, read_arrays
 from privreg.formula.describe import read_design, scopes_of
 from privreg.formula.spec import Described, ModelSpec
@@ -30,10 +30,6 @@ from privreg.privacy.ledger import LEDGER, UNSET, Budget
 from privreg.privacy.noise import fresh_key, seeded_key
 from privreg.schema.declarations import Schema
 from privreg.unavailable import not_fitted
-
-if TYPE_CHECKING:
-    from privreg.central.losses import Loss
-    from privreg.families.family import Family
 
 
 class Regression(Described):

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.collector.plan import Bounded
 from privreg.data.participants import Participants
-from privreg.data.sources.open import open_table
+from privreg.data.sources.open import Source, open_table
 from privreg.errors import OptionError, SchemaError
 from privreg.families.builtin import Logistic
 from privreg.families.family import Family, check_response
-from privreg.formula.units import public_units
+from privreg.formula.units import Units, public_units
 from privreg.options.table import check
 from privreg.privacy.ledger import Budget
-from privreg.privacy.mechanisms import resolve_mechanism
+from privreg.privacy.mechanisms import Mechanism, resolve_mechanism
 from privreg.protocol import codes
 from privreg.schema.dates import EPOCH_TEXT
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-    from privreg.data.sources.open import Source
-    from privreg.formula.units import Units
-    from privreg.privacy.mechanisms import Mechanism
-    from privreg.schema.declarations import Schema
+from privreg.schema.declarations import Schema
 
 UNUSABLE: Final = {
     "noise": "records with a value missing, unreadable or not declared, or a term not finite; they {}",

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-__all__ = ["Channel", "Plan", "ScorePlan", "Shape", "State"]
-
 
 class Shape(NamedTuple):
     """A scalar score, numbers only: u(η, y) in [−1, 1], times a bound and a corner c where it has one."""

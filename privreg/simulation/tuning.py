@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.collector.published.history import FULLEST
 from privreg.collector.published.steps import Steps
 from privreg.errors import InferenceError, OptionError, PrivregWarning
@@ -18,6 +19,7 @@ from privreg.families.scores import Score
 from privreg.families.weights import SCORE_WEIGHTS, ScoreWeights, omega
 from privreg.formula.covariates import PublicRows
 from privreg.formula.spec import ModelSpec
+from privreg.formula.units import Units
 from privreg.inference.blocks import Layout, growing_edges
 from privreg.inference.methods import METHODS, Method, resolve_methods
 from privreg.inference.resampling import FIRST
@@ -26,10 +28,6 @@ from privreg.protocol.codes import BALANCED, EXPECTILE, MULTINOMIAL, POISSON
 from privreg.protocol.rounds import GROUPS, LEAST_GROUPS, MOST_GROUPS
 from privreg.simulation.published.path import BATCHES
 from privreg.simulation.settings import Efficient, FitOptions, ScoreReports, Settings
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-    from privreg.formula.units import Units
 
 CURVATURE_SHARE: Final = 0.1
 LEAST_RATIO: Final = 0.1

@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from privreg.arrays import Array
 from privreg.collector import combination, coordinates, estimate, many
+from privreg.collector.many import Found
+from privreg.collector.plan import Estimated, Many, Plan, Progress
+from privreg.diagnostics import Diagnostic
 from privreg.errors import InferenceError
+from privreg.families.measures import Measure
+from privreg.formula.units import Units
 from privreg.inference.batches import batches
 from privreg.inference.methods import METHODS, Estimate
 from privreg.inference.pivots import Normal, RandomScaling, StudentT
 from privreg.inference.resampling import FIRST, Anytime, Bootstrap
 from privreg.results.data import RoundHeld
 from privreg.results.equation import Equation
+from privreg.results.wording import Unusable
 from privreg.simulation.reporting.findings import before_role, found_of
 from privreg.simulation.reporting.notes import clamping_words, notes
+from privreg.simulation.rounds import RoundsRun
+from privreg.simulation.settings import Settings
 from privreg.tables import in_one_format
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from privreg.arrays import Array
-    from privreg.collector.many import Found
-    from privreg.collector.plan import Estimated, Many, Plan, Progress
-    from privreg.diagnostics import Diagnostic
-    from privreg.families.measures import Measure
-    from privreg.formula.units import Units
-    from privreg.results.wording import Unusable
-    from privreg.simulation.rounds import RoundsRun
-    from privreg.simulation.settings import Settings
 
 ROLES: Final = {
     "location": "told where columns lie",
