@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Never
+from typing import Any, Never
 
 import numpy as np
 
@@ -29,7 +29,6 @@ from privreg.options.unknown import refuse_local, refuse_unknown
 from privreg.privacy.ledger import LEDGER, UNSET, Budget
 from privreg.privacy.noise import fresh_key, seeded_key
 from privreg.schema.declarations import Schema
-from privreg.unavailable import not_fitted
 
 
 class Regression(Described):
@@ -92,6 +91,8 @@ class Regression(Described):
     _spec: ModelSpec
     _loss: Loss
     _source: Source | None
+    _results = CentralResults
+    _measures = False
 
     def __init__(
         self,
@@ -213,11 +214,6 @@ class Regression(Described):
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_spec": self._spec, "_loss": self._loss, "_source": None}
-
-    if not TYPE_CHECKING:  # type checkers would take every name for one that is there
-
-        def __getattr__(self, name: str) -> Any:
-            raise not_fitted(name, type(self), CentralResults, measures=False)
 
     def start(self, **options: Any) -> Any:
         """Refuse: a descent in random order needs all rows at once.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, Never
+from typing import Any, Final, Never
 
 from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_arrays, open_table
@@ -25,7 +25,6 @@ from privreg.privacy.accounts import accounts_of
 from privreg.privacy.ledger import LEDGER, UNSET, Budget, Release
 from privreg.privacy.noise import NoiseStream, fresh_key, seeded_key
 from privreg.schema.declarations import Schema
-from privreg.unavailable import not_fitted
 
 _HOW: Final = (
     *("rounds", "local_steps", "step", "clip", "batch_size", "weights"),
@@ -115,6 +114,7 @@ class FederatedRegression(Described):
 
     _plan: Plan
     _sources: tuple[Source, ...] | None
+    _results = FederatedResults
 
     def __init__(
         self,
@@ -270,11 +270,6 @@ class FederatedRegression(Described):
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_plan": self._plan, "_sources": None}
-
-    if not TYPE_CHECKING:  # type checkers would take every name for one that is there
-
-        def __getattr__(self, name: str) -> Any:
-            raise not_fitted(name, type(self), FederatedResults)
 
     def __repr__(self) -> str:
         plan = self._plan

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from privreg.privacy.mechanisms import Mechanism, resolve_mechanism
 from privreg.protocol import codes
 from privreg.schema.dates import EPOCH_TEXT
 from privreg.schema.declarations import Schema
+from privreg.unavailable import not_fitted
 
 UNUSABLE: Final = {
     "noise": "records with a value missing, unreadable or not declared, or a term not finite; they {}",
@@ -295,6 +296,13 @@ class Described:
     """What is public about a model of any product, by the names that statsmodels has for it."""
 
     _spec: ModelSpec
+    _results: ClassVar[type]  # Of its fits
+    _measures: ClassVar = True  # Whether fits take measures=
+
+    if not TYPE_CHECKING:  # type checkers would take every name for one that is there
+
+        def __getattr__(self, name: str) -> Any:
+            raise not_fitted(name, type(self), self._results, measures=self._measures)
 
     @property
     def formula(self) -> str:
