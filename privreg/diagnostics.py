@@ -17,19 +17,6 @@ if TYPE_CHECKING:
 
     Severity = Literal["info", "caution", "doubt"]
 
-__all__ = [
-    "CODES",
-    "Diagnostic",
-    "along",
-    "caution",
-    "doubt",
-    "doubts",
-    "for_reading",
-    "from_json",
-    "reliable",
-    "to_json",
-]
-
 
 class Code(NamedTuple):
     """What a code of a note means."""

@@ -39,6 +39,7 @@ __all__ = [
     "flag",
     "interval_level",
     "level",
+    "meant",
     "nearest",
     "quietly",
     "real",
@@ -288,6 +289,18 @@ def nearest(got: str, choices: Iterable[object]) -> str | None:
     if not near and len(low) >= SHORTEST_PART:
         near = [n for n in lowered if n.startswith(low)] or [n for n in lowered if low in re.split(r"\W|_", n)]
     return lowered[near[0]] if near else None
+
+
+def meant(got: object, choices: Iterable[object]) -> str:
+    """A question after a sentence, whether the nearest name was meant; "" if none is near.
+
+    Examples
+    --------
+    >>> meant("bim", ["age", "bmi"]), meant("charges", ["age"])
+    (" Did you mean 'bmi'?", '')
+    """
+    near = nearest(str(got), choices)
+    return "" if near is None else f" Did you mean {near!r}?"
 
 
 SHORTEST_PART: Final = 3

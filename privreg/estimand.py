@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from privreg.results.data import ResultData
     from privreg.results.equation import Equation
 
-__all__ = ["estimand"]
-
 NUMBERS: Final = 1 << 15
 """Predictors, of rows by offsets, that are looked at together: so few that they stay in a processor's cache."""
 

@@ -18,6 +18,7 @@ from privreg.errors import DataError, NotPrivateError, OptionError, shown
 from privreg.privacy.ledger import refuse_fitted
 from privreg.protocol import codes
 from privreg.results.plots import style
+from privreg.results.postestimation.prediction import probabilities
 from privreg.tables import shorten
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.results.data import ResultData
     from privreg.results.estimates import EstimatedResults
-
-__all__ = ["calibration", "evaluate", "plot_calibration"]
 
 WHISKER: Final = 1.96
 """Standard errors of a mean on either side of it: 95% of a normal law."""
@@ -66,12 +65,6 @@ def _predicted(fit: ResultData, batch: Any) -> tuple[Array, Array]:
     return rows.endog, eta if rows.offset is None else eta + rows.offset[:, None]
 
 
-def _shares(eta: Array) -> Array:
-    full = np.column_stack([np.zeros(len(eta)), eta])
-    share = np.exp(full - full.max(axis=1, keepdims=True))
-    return np.asarray(share / share.sum(axis=1, keepdims=True))
-
-
 def evaluate(fit: ResultData, public_test: Any) -> pd.DataFrame:
     """Measures of prediction on a public test set.
 
@@ -98,7 +91,7 @@ def evaluate(fit: ResultData, public_test: Any) -> pd.DataFrame:
     code, first = fit.family.code, eta[:, 0]
     out: dict[str, float] = {"rows": float(len(y))}
     if code in {codes.LOGISTIC, codes.MULTINOMIAL}:
-        share, k = _shares(eta), y.astype(np.intp)
+        share, k = probabilities(eta), y.astype(np.intp)
         seen = np.maximum(share[np.arange(len(y)), k], 1e-300)
         null = np.bincount(k, minlength=share.shape[1]) / len(y)
         entropy = -float(np.sum(null[null > 0] * np.log(null[null > 0])))
@@ -165,7 +158,7 @@ def calibration(fit: ResultData, public_test: Any, groups: int = 10) -> pd.DataF
         raise OptionError(f"{fit.family.name} predicts margins, which nothing observed can be compared with.")
     y, eta = _encoded(fit, public_test)
     if fit.baseline:
-        share = _shares(eta)
+        share = probabilities(eta)
         parts = [(level, share[:, k], (y == k).astype(np.float64)) for k, level in enumerate(fit.baseline)]
     else:
         parts = [("", fit.family.inverse_link(eta[:, 0]), y)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from privreg.data.participants import Participants
 from privreg.errors import PrivregError, SavedFileError
@@ -14,6 +14,7 @@ from privreg.files import archive
 from privreg.fits.settings import FitOptions
 from privreg.formula.covariates import PublicRows
 from privreg.formula.design import design_from_json
+from privreg.formula.language.parse import Rowwise
 from privreg.formula.spec import ModelSpec
 from privreg.means.results.results import from_saved as means_from_saved
 from privreg.privacy.ledger import Budget
@@ -21,11 +22,6 @@ from privreg.regression import PrivateOnlineRegression
 from privreg.results.results import PrivateResults
 from privreg.results.saving import restored
 from privreg.schema.declarations import RESPONSE_KINDS
-
-if TYPE_CHECKING:
-    from privreg.formula.language.parse import Rowwise
-
-__all__ = ["load", "load_results", "upgraded"]
 
 
 def load(path: str | Path, *, functions: Mapping[str, Rowwise] | None = None, trust: str | Path | None = None) -> Any:

@@ -6,7 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Never, cast
+from typing import Any, Never, cast
 
 from privreg.data.sources.open import Source
 from privreg.errors import DataError, InferenceError, OptionError, UnsupportedArgumentError
@@ -25,12 +25,6 @@ from privreg.simulation.streaming.begin import begin
 from privreg.simulation.streaming.checkpoint import forget, read_checkpoint, take_all
 from privreg.simulation.streaming.stream import Stream
 from privreg.simulation.tuning import warn_of_steps
-from privreg.unavailable import not_fitted
-
-if TYPE_CHECKING:
-    pass
-
-__all__ = ["PrivateOnlineRegression"]
 
 
 class PrivateOnlineRegression(Described):
@@ -131,6 +125,7 @@ class PrivateOnlineRegression(Described):
 
     _spec: ModelSpec
     _source: Source | None
+    _results = PrivateResults
 
     def __init__(
         self,
@@ -285,11 +280,6 @@ class PrivateOnlineRegression(Described):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_source": None}
-
-    if not TYPE_CHECKING:  # type checkers would take every name for one that is there
-
-        def __getattr__(self, name: str) -> Any:
-            raise not_fitted(name, type(self), PrivateResults)
 
     # --- planning --------------------------------------------------------------------------------------
 

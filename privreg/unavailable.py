@@ -7,9 +7,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final
 
 from privreg.errors import NotPrivateError, nearest
-from privreg.options.elsewhere import TEXTS, WORDS, by_name
-
-__all__ = ["called", "needs_rows", "no_rows_in", "no_such_name", "not_fitted", "public_names", "unavailable"]
+from privreg.options.elsewhere import MODELS, TEXTS, WORDS, by_name
 
 _RESULTS: Final = WORDS["results"]
 _CALLED: Final = by_name(_RESULTS["called"])
@@ -21,8 +19,8 @@ _ELSEWHERE: Final = by_name(_RESULTS["absent"])
 _INSTEAD: Final = {name: why for why in _RESULTS["private"] for name in why["names"].split()}
 """Names of what needs rows: why it can't be had, and what there is in its place, the first that the results have."""
 
-_MODELS, _FUNCTIONS, _ABSENT = (by_name(WORDS["package"][kind]) for kind in ("models", "called", "absent"))
-"""Of the package: models by the family that stands for them, functions by ours, and those that there are none of."""
+_FUNCTIONS, _ABSENT = (by_name(WORDS["package"][kind]) for kind in ("called", "absent"))
+"""Of the package: functions by ours, and those that there are none of."""
 
 
 def called(name: str) -> str | None:
@@ -130,7 +128,7 @@ def public_names(module: str, names: Iterable[str]) -> tuple[Callable[[], list[s
     known = sorted(names)
 
     def told(name: str) -> Any:
-        family = _MODELS.get(name)
+        family = MODELS.get(name)
         near = None if name.startswith("_") else nearest(name, known)
         if family is not None and module == "privreg.families":
             fix = f"it is called {family}."
@@ -143,7 +141,7 @@ def public_names(module: str, names: Iterable[str]) -> tuple[Callable[[], list[s
 
 def no_such_name(name: str, known: Iterable[str]) -> AttributeError:
     """Error for a name that the package doesn't have: what to write for a model of statsmodels, R or scikit-learn."""
-    family = _MODELS.get(name)
+    family = MODELS.get(name)
     if family is not None:
         return AttributeError(
             f"privreg has no {name!r}: write PrivateOnlineRegression.from_formula(formula, data, family={family}, "

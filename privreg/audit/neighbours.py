@@ -9,15 +9,13 @@ times as large under one neighbour as under the other, so the same limits bound 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from scipy.special import betaincinv, ndtri
 
+from privreg.arrays import Array
 from privreg.errors import OptionError, level
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
 
 _THRESHOLDS: Final = 400
 """Thresholds tried on the first half: enough that the best of them is as good as any."""

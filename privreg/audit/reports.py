@@ -10,23 +10,21 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.audit.devices import scored, second_moments
 from privreg.audit.neighbours import Row
 from privreg.audit.verification import Trial
 from privreg.families import scores
+from privreg.privacy.budget import Budget
 from privreg.privacy.channels import randomised, width
 from privreg.privacy.noise import NoiseStream, fresh_key
 from privreg.protocol import codes
 from privreg.protocol.plans import Channel, ScorePlan, Shape
 from privreg.published.chain.plans import Plan
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-    from privreg.privacy.budget import Budget
 
 FAR: Final = 1e6
 

@@ -5,19 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from privreg.arrays import Array
 from privreg.audit.neighbours import audit, delta_lower
 from privreg.errors import OptionError, shown
-from privreg.tables import Paragraph, Table, View
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-    from privreg.privacy.budget import Budget
-    from privreg.tables import Part
+from privreg.privacy.budget import Budget
+from privreg.tables import Paragraph, Part, Table, View
 
 LEAST: Final = 1000
 MOST: Final = 10**7

@@ -10,19 +10,17 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
+from privreg.arrays import Array
 from privreg.central.sensitivity import Constants, sensitivity
 from privreg.errors import OptionError
 from privreg.files.optional import need
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-    from privreg.privacy.ledger import Budget
+from privreg.privacy.ledger import Budget
 
 TAIL: Final = 1e-3
 """Share of δ that the draws beyond those looked at may have; they count as lost in full."""

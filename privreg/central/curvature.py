@@ -14,22 +14,17 @@ public path.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import lambertw, ndtri
 
+from privreg.arrays import Array
 from privreg.central.calibration import edge
-from privreg.central.plan import GUESS, SETTLED
+from privreg.central.plan import GUESS, SETTLED, Plan
 from privreg.diagnostics import Diagnostic, doubt
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from privreg.arrays import Array
-    from privreg.central.plan import Plan
 
 BIAS: Final = 0.25
 """Bias, in standard errors, that is let pass: 95% intervals by t with 7 degrees of freedom then have 94.4%."""

@@ -5,25 +5,21 @@ Raw rows are used here and nowhere else of this package; what leaves is `release
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.central import kernels, twins
 from privreg.central.curvature import Release, directions, symmetric_noise
+from privreg.central.losses import Loss
+from privreg.central.plan import Plan
 from privreg.central.sampling import Turns
-from privreg.data.sources.open import chunk_of, pieces, rows_of
+from privreg.data.sources.open import Source, chunk_of, pieces, rows_of
 from privreg.errors import DataError
+from privreg.formula.spec import ModelSpec
 from privreg.privacy.noise import NoiseStream, derived_key
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from privreg.arrays import Array
-    from privreg.central.losses import Loss
-    from privreg.central.plan import Plan
-    from privreg.data.sources.open import Source
-    from privreg.formula.spec import ModelSpec
 
 MOST_BYTES: Final = 4 << 30
 """Memory that the encoded rows may take; they are held twice, once by lane."""

@@ -6,13 +6,12 @@ NumPy's slopes are in `privreg.central.twins`, and its loops in `tests/central/t
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from numba import njit
 
-if TYPE_CHECKING:
-    from privreg.arrays import Array, Ints, Words
+from privreg.arrays import Array, Ints, Words
 
 HINGE: Final = 0
 LOGISTIC: Final = 1

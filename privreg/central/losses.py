@@ -170,33 +170,15 @@ def resolve(family: Any) -> Family:
 
 
 class Loss(NamedTuple):
-    """A loss in internal units, numbers only.
+    """A loss in internal units, numbers only."""
 
-    Attributes
-    ----------
-    code : int
-        Kernel code.
-    a : float
-        Power q, level τ, corner c or width, as the loss has it.
-    alpha : float
-        Hölder exponent of φ'.
-    holder : float
-        Hölder constant h of φ' in its first argument.
-    slope : float
-        sup |φ'|; ``inf`` where it grows with the predictor.
-    start : float
-        sup φ(0, y) over the public range of y.
-    words : str
-        For the header.
-    """
-
-    code: int
-    a: float
-    alpha: float
-    holder: float
-    slope: float
-    start: float
-    words: str
+    code: int  # Kernel code
+    a: float  # Power q, level τ, corner c or width, as the loss has it
+    alpha: float  # Hölder exponent of φ'
+    holder: float  # Hölder constant h of φ' in its first argument
+    slope: float  # sup |φ'|; ``inf`` where it grows with the predictor
+    start: float  # sup φ(0, y) over the public range of y
+    words: str  # For the header
 
     @property
     def window(self) -> float:

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from privreg.central import calibration
 from privreg.central.kernels import HINGE, LOGISTIC, PINBALL, Q_HINGE, Q_NORM, SMOOTHED_HINGE
+from privreg.central.losses import Loss
 from privreg.central.sensitivity import Constants, constants, curvature_sensitivity, sensitivity
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.errors import BudgetError, OptionError, choose
 from privreg.options.table import check
-
-if TYPE_CHECKING:
-    from privreg.central.losses import Loss
 from privreg.privacy.ledger import Budget
 
 LANES: Final = 8

@@ -6,19 +6,19 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Never
+from typing import Any, Never
 
 import numpy as np
 
 from privreg.central import descent
-from privreg.central.losses import resolve, resolve_loss
+from privreg.central.losses import Loss, resolve, resolve_loss
 from privreg.central.plan import Plan, check_budget, make_plan
 from privreg.central.results import CentralResults, payload
 from privreg.central.statement import make_statement
 from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_arrays, open_table
 from privreg.errors import DataError, OptionError, PrivregWarning, SchemaError, UnsupportedArgumentError, shown
-from privreg.families.family import check_response
+from privreg.families.family import Family, check_response
 from privreg.formula.arrays import array_design, check_array_levels, read_arrays
 from privreg.formula.describe import read_design, scopes_of
 from privreg.formula.spec import Described, ModelSpec
@@ -29,11 +29,6 @@ from privreg.options.unknown import refuse_local, refuse_unknown
 from privreg.privacy.ledger import LEDGER, UNSET, Budget
 from privreg.privacy.noise import fresh_key, seeded_key
 from privreg.schema.declarations import Schema
-from privreg.unavailable import not_fitted
-
-if TYPE_CHECKING:
-    from privreg.central.losses import Loss
-    from privreg.families.family import Family
 
 
 class Regression(Described):
@@ -96,6 +91,8 @@ class Regression(Described):
     _spec: ModelSpec
     _loss: Loss
     _source: Source | None
+    _results = CentralResults
+    _measures = False
 
     def __init__(
         self,
@@ -217,11 +214,6 @@ class Regression(Described):
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_spec": self._spec, "_loss": self._loss, "_source": None}
-
-    if not TYPE_CHECKING:  # type checkers would take every name for one that is there
-
-        def __getattr__(self, name: str) -> Any:
-            raise not_fitted(name, type(self), CentralResults, measures=False)
 
     def start(self, **options: Any) -> Any:
         """Refuse: a descent in random order needs all rows at once.

@@ -4,32 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from privreg.central.curvature import BIAS, notes
+from privreg.arrays import Array
+from privreg.central.curvature import BIAS, Release, notes
+from privreg.central.losses import Loss
 from privreg.central.losses import restored as restored_family
-from privreg.central.plan import doubted
+from privreg.central.plan import Plan, doubted
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.errors import InferenceError
+from privreg.formula.spec import ModelSpec
 from privreg.inference.methods import Estimate, StudentT
 from privreg.options.unknown import all_known_arguments
 from privreg.results import saving
 from privreg.results.data import ResultData
 from privreg.results.results import PrivateResults
+from privreg.results.statement import PrivacyStatement
 from privreg.unavailable import unavailable
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from privreg.arrays import Array
-    from privreg.central.curvature import Release
-    from privreg.central.losses import Loss
-    from privreg.central.plan import Plan
-    from privreg.formula.spec import ModelSpec
-    from privreg.results.statement import PrivacyStatement
 
 ONE_LANE: Final = doubt(
     "lane", "one lane tells nothing of its precision, so there are none; fit with lanes=8", of="standard errors"

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from numpy.typing import NDArray
 
+from privreg.arrays import Ints
 from privreg.central import kernels
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from privreg.arrays import Ints
 
 
 class Turns:

@@ -8,39 +8,23 @@ curvature.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from privreg.central.losses import Loss
 from privreg.errors import OptionError
-
-if TYPE_CHECKING:
-    from privreg.central.losses import Loss
 
 ROUNDING = 1e-9
 """Relative slack for steps that are 2/L up to their last bits."""
 
 
 class Constants(NamedTuple):
-    """What the theory needs to know of a loss on its domain, internal units.
+    """What the theory needs to know of a loss on its domain, internal units."""
 
-    Attributes
-    ----------
-    alpha : float
-        Hölder exponent of the gradient.
-    holder : float
-        L with ‖∂f(w) − ∂f(w')‖ ≤ L ‖w − w'‖^α.
-    gradient : float
-        G = sup ‖∂f‖ over the domain.
-    slope : float
-        The same for φ', to which the kernel clips: G/r.
-    domain : float
-        Radius of a ball that holds all iterates; ``inf`` where none is needed.
-    """
-
-    alpha: float
-    holder: float
-    gradient: float
-    slope: float
-    domain: float
+    alpha: float  # Hölder exponent of the gradient
+    holder: float  # L with ‖∂f(w) − ∂f(w')‖ ≤ L ‖w − w'‖^α
+    gradient: float  # G = sup ‖∂f‖ over the domain
+    slope: float  # The same for φ', to which the kernel clips: G/r
+    domain: float  # Radius of a ball that holds all iterates; ``inf`` where none is needed
 
 
 def sensitivity(times: int, c: Constants, step: float, steps: int) -> float:

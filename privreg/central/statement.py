@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from privreg.central.losses import Loss
+from privreg.central.plan import Plan
 from privreg.diagnostics import Diagnostic
+from privreg.formula.spec import ModelSpec
 from privreg.privacy.ledger import Release
 from privreg.results.statement import PrivacyStatement
 from privreg.results.wording import opening_notes
-
-if TYPE_CHECKING:
-    from privreg.central.losses import Loss
-    from privreg.central.plan import Plan
-    from privreg.formula.spec import ModelSpec
 
 ROUNDING: Final = "noise is drawn in double precision: the guarantee holds up to floating-point rounding"
 _PROTECTS: Final = (

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.central.kernels import HINGE, HUBER, LOGISTIC, PINBALL, Q_NORM, SMOOTHED_HINGE
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
 
 
 def slope(code: int, a: float, bound: float, eta: Array, y: Array) -> Array:

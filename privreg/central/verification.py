@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from privreg.audit.verification import Trial, Verification, verify
 from privreg.central import descent, twins
-from privreg.central.losses import resolve, resolve_loss
+from privreg.central.losses import Loss, resolve, resolve_loss
 from privreg.central.plan import check_budget, make_plan
 from privreg.privacy.ledger import UNSET, Budget
 from privreg.privacy.noise import fresh_key, seeded_key
-
-if TYPE_CHECKING:
-    from privreg.central.losses import Loss
 
 
 def audit(

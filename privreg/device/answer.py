@@ -16,8 +16,6 @@ from . import score
 from .design import Row
 from .noise import Words, rounded_normal
 
-__all__ = ["before_noise", "randomised", "values"]
-
 # --- numbers -------------------------------------------------------------------------------------------------
 
 

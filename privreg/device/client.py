@@ -12,8 +12,6 @@ from http.client import HTTPException
 from typing import IO, Any, Final, NamedTuple
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
-__all__ = ["RETRIED", "Answer", "Invitation", "NoRedirect", "Transport", "fetch", "invitation", "waits"]
-
 TIMEOUT: Final = 30.0
 LONGEST: Final = 2 << 20
 """Bytes of an answer, at most."""

@@ -13,8 +13,6 @@ from typing import Any, Final
 from .memory import Memory, StoreError
 from .session import Limits, RefusedError, respond
 
-__all__ = ["main"]
-
 DONE, REFUSED, USAGE, WAITING = 0, 1, 2, 3
 LONGEST: Final = 1 << 20
 

@@ -16,8 +16,6 @@ from ..protocol.wire import HIDDEN
 from . import design
 from .memory import squares
 
-__all__ = ["LIMITS", "guess", "plain", "quoted", "words"]
-
 LIMITS: Final = (
     "The study learns that you took part, and your internet address when the report is sent. If this device's memory "
     "is lost, or you answer again elsewhere, two reports tell more about you than one: together they cost √2 times mu."

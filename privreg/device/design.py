@@ -16,8 +16,6 @@ from ..protocol.study import Cell, PublicPlan
 from ..protocol.trees import Column, label_text
 from .score import divide, exp, log
 
-__all__ = ["Row", "read", "row_of", "unread", "used", "value_of"]
-
 _NUMBER: Final = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 """Texts that are numbers."""
 

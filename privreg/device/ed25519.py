@@ -13,8 +13,6 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
-__all__ = ["verify"]
-
 P: Final = 2**255 - 19
 ORDER: Final = 2**252 + 27742317777372353535851937790883648493
 D: Final = -121665 * pow(121666, P - 2, P) % P

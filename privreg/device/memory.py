@@ -17,8 +17,6 @@ from typing import Final, NamedTuple
 
 from ..protocol.lattice import Mu
 
-__all__ = ["Memory", "Seen", "StoreError", "Stored", "default_path", "squares"]
-
 YEAR: Final = 366 * 86_400
 
 _TABLES: Final = """

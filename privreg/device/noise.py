@@ -16,8 +16,6 @@ import struct
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["NoiseError", "Words", "check", "rounded_normal", "secret"]
-
 WORD: Final = 1 << 32
 BLOCK: Final = 1024
 """Words that are asked of the operating system at once."""

@@ -13,22 +13,6 @@ from typing import Final, NamedTuple
 
 from ..protocol import codes
 
-__all__ = [
-    "Gauged",
-    "above",
-    "classes",
-    "direction",
-    "dot",
-    "gauged",
-    "inverse_length",
-    "mapped",
-    "means_and_squares",
-    "number",
-    "outer",
-    "unit",
-    "weighted",
-]
-
 CAP: Final = 5.0
 """Losses by which fit is measured are clipped to it."""
 

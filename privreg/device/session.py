@@ -22,9 +22,6 @@ from .client import Answer, Invitation, Transport
 from .consent import plain, words
 from .memory import Memory, Seen, Stored, StoreError, squares
 
-__all__ = ["Limits", "Outcome", "RefusedError", "respond"]
-
-
 PATIENCE = 60.0
 """Seconds in which a plan must be had; nobody knows before how long the study is open."""
 

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 
 from privreg.errors import OptionError, UnsupportedArgumentError, choose, real, shown
 from privreg.families.family import Family
+from privreg.options.elsewhere import MODELS
 from privreg.options.unknown import known_arguments
 from privreg.protocol import codes
 
@@ -363,17 +364,6 @@ FAMILIES: Final[dict[str, Callable[..., Family]]] = {
 }
 
 
-_ELSEWHERE: Final = {
-    **dict.fromkeys(("Binomial", "Logit", "LogisticRegression"), "Logistic()"),
-    **dict.fromkeys(("Gaussian", "OLS", "RLM", "LinearRegression", "HuberT"), "Huber() (robust) or Squared()"),
-    **dict.fromkeys(("NegativeBinomial", "Poisson", "PoissonRegressor"), "Poisson(y_max=20)"),
-    **dict.fromkeys(("QuantReg", "QuantileRegressor"), "Quantile(0.5)"),
-    **dict.fromkeys(("LinearSVC", "SVC"), "Hinge()"),
-    "MNLogit": "Multinomial()",
-}
-"""Families and models of statsmodels and scikit-learn."""
-
-
 def resolve_family(family: Any) -> Family:
     """Accept a `Family` or its lower-case name.
 
@@ -403,7 +393,8 @@ def resolve_family(family: Any) -> Family:
             write = "Poisson(y_max=20)" if name == "poisson" else f"{make.__name__}() or {name!r}"
             raise UnsupportedArgumentError(f"family={make.__name__} lacks its brackets; write {write}.")
     got = family.__name__ if isinstance(family, type) else type(family).__name__
-    meant = f" Did you mean {_ELSEWHERE[got]}?" if got in _ELSEWHERE else ""
+    known = (MODELS.get(got) or MODELS.get(got.lower()) or "").replace("pr.", "")
+    meant = f" Did you mean {known}?" if known else ""
     raise UnsupportedArgumentError(
         f"family must be a privreg family or its name ({', '.join(map(repr, FAMILIES))}), got {got}.{meant}"
     )

@@ -5,12 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from privreg.errors import OptionError, PrivregWarning
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _GRID: Final = tuple(s * v for v in (0.0, 0.1, 0.5, 1.0, 3.0, 10.0, 100.0, 1e4) for s in (-1.0, 1.0))
 

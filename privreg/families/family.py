@@ -6,19 +6,17 @@ import ast
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.errors import OptionError, SchemaError
 from privreg.families.compiled import compiled
 from privreg.families.scores import Score
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-    from privreg.schema.declarations import Schema
+from privreg.schema.declarations import Schema
 
 CLASSICAL_C: Final = 1.345
 """Huber's constant with 95% efficiency for normal errors of sd 1."""

@@ -8,18 +8,15 @@ measures, with standard errors from the reports' own covariance.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from privreg.arrays import Array
+from privreg.families.family import Family
 from privreg.protocol import codes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from privreg.arrays import Array
-    from privreg.families.family import Family
 
 CAP: Final = 5.0
 """Losses are clipped to it: log-losses and hinge losses are rarely larger."""
@@ -62,14 +59,7 @@ class Gauge(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """One measure of fit.
-
-    Attributes
-    ----------
-    name : str
-    estimate, std_error : float
-    meaning : str
-    """
+    """One measure of fit."""
 
     name: str
     estimate: float

@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
 
 HAVE_CURVATURE: Final = frozenset({codes.HUBER, codes.LOGISTIC, codes.EXPECTILE, codes.SMOOTHED_HINGE, codes.SQUARED})
 """Families whose curvature one person's record tells, so that it can be reported."""

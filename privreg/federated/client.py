@@ -7,24 +7,20 @@ and so may their number: it is not sent.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from privreg.arrays import Array
 from privreg.data.columns import column_of
+from privreg.data.sources.open import Source
 from privreg.errors import OptionError, PrivregError, StreamError
 from privreg.families import scores
+from privreg.federated.plan import Plan
 from privreg.privacy.noise import NoiseStream, fresh_key, seeded_key
 from privreg.protocol import codes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from privreg.arrays import Array
-    from privreg.data.sources.open import Source
-    from privreg.federated.plan import Plan
 
 
 def read_silo(plan: Plan, source: Source, number: int) -> tuple[Array, Array]:

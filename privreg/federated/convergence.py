@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
+from privreg.arrays import Array
 from privreg.errors import OptionError, shown
 from privreg.federated.reports import UpdateMechanism
 from privreg.privacy.ledger import gdp_mu
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from privreg.arrays import Array
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from privreg.arrays import Array
 from privreg.errors import OptionError, real, shown
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from privreg.arrays import Array
 
 
 def angle_sensitivity(size: int, beta: float) -> float:

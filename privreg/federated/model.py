@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Never
+from typing import Any, Final, Never
 
 from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_arrays, open_table
@@ -25,7 +25,12 @@ from privreg.privacy.accounts import accounts_of
 from privreg.privacy.ledger import LEDGER, UNSET, Budget, Release
 from privreg.privacy.noise import NoiseStream, fresh_key, seeded_key
 from privreg.schema.declarations import Schema
-from privreg.unavailable import not_fitted
+
+_HOW: Final = (
+    *("rounds", "local_steps", "step", "clip", "batch_size", "weights"),
+    *("mechanism", "beta", "magnitude_share", "debias"),
+)
+"""Options that say how rounds go and how updates are randomised."""
 
 
 class FederatedRegression(Described):
@@ -109,6 +114,7 @@ class FederatedRegression(Described):
 
     _plan: Plan
     _sources: tuple[Source, ...] | None
+    _results = FederatedResults
 
     def __init__(
         self,
@@ -138,6 +144,7 @@ class FederatedRegression(Described):
         endog_name: str | None = None,
         **unknown: Never,
     ) -> None:
+        asked = {name: value for name, value in locals().items() if name in accepted("silos.arrays")}
         refuse_unknown("silos.arrays", unknown)
         budget = Budget.declare(mu, epsilon, delta, rho)
         fam = resolve_family(family)
@@ -154,11 +161,7 @@ class FederatedRegression(Described):
         check_array_levels(schema, held[0].endog_name)
         design = array_design(held[0].names, held[0].endog_name, schema, kind=fam.kind)
         sources = tuple(open_arrays(h.endog, h.exog, None, (y, x)) for h, y, x in zip(held, ys, xs, strict=True))
-        self._build(
-            design, fam, budget, missing, sources, len(sources), rounds=rounds, local_steps=local_steps, step=step,
-            clip=clip, batch=batch_size, weights=weights, mechanism=mechanism, beta=beta, debias=debias,
-            magnitude_share=magnitude_share,
-        )  # fmt: skip
+        self._build(design, fam, budget, missing, sources, len(sources), asked)
 
     @classmethod
     def from_formula(
@@ -229,11 +232,7 @@ class FederatedRegression(Described):
                     opened.append(open_table(data, design.columns, design.schema))
             sources, count = tuple(opened), len(given)
         self = cls.__new__(cls)
-        self._build(
-            design, fam, budget, missing, sources, count, rounds=rounds, local_steps=local_steps, step=step,
-            clip=clip, batch=batch_size, weights=weights, mechanism=mechanism, beta=beta, debias=debias,
-            magnitude_share=magnitude_share,
-        )  # fmt: skip
+        self._build(design, fam, budget, missing, sources, count, asked)
         return self
 
     def _build(
@@ -244,12 +243,12 @@ class FederatedRegression(Described):
         missing: str,
         sources: tuple[Source, ...] | None,
         silos: int,
-        **options: Any,
+        asked: dict[str, Any],
     ) -> None:
         # a silo sends no number of records, so that leaving one out is the same as letting it count for nothing
         people = Participants.declare(missing="noise" if missing == "drop" else missing)
         spec = ModelSpec.declare(design, family, budget, None, "auto", "record", people)
-        self._plan = make_plan(spec, silos=silos, **options)
+        self._plan = make_plan(spec, silos=silos, **{name: asked[name] for name in _HOW})
         self._sources = sources
         for i, source in enumerate(sources or (), 1):
             if not source.repeatable:
@@ -271,11 +270,6 @@ class FederatedRegression(Described):
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_plan": self._plan, "_sources": None}
-
-    if not TYPE_CHECKING:  # type checkers would take every name for one that is there
-
-        def __getattr__(self, name: str) -> Any:
-            raise not_fitted(name, type(self), FederatedResults)
 
     def __repr__(self) -> str:
         plan = self._plan

@@ -9,22 +9,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.errors import OptionError, real, shown
 from privreg.families.scores import Score
 from privreg.federated.reports import GEOMETRIC, UpdateMechanism, update_mechanism
+from privreg.formula.spec import ModelSpec
 from privreg.options.table import check
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import joint_sensitivity
 from privreg.privacy.scalar import share
 from privreg.protocol import codes
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-    from privreg.formula.spec import ModelSpec
 
 FAMILIES: Final = ("logistic", "multinomial", "huber", "squared")
 _CODES: Final = {codes.LOGISTIC, codes.MULTINOMIAL, codes.HUBER, codes.SQUARED}
@@ -117,7 +115,7 @@ def make_plan(
     local_steps: Any,
     step: Any,
     clip: Any,
-    batch: Any,
+    batch_size: Any,
     weights: Any,
     mechanism: Any,
     beta: Any,
@@ -163,7 +161,7 @@ def make_plan(
         times,
         check("silos.formula", "local_steps", local_steps),
         1.0 / (steepest * reach2) if step == "auto" else check("silos.formula", "step", step),
-        check("silos.formula", "batch_size", batch),
+        check("silos.formula", "batch_size", batch_size),
         silos,
         length,
         kappa,

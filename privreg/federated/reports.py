@@ -8,30 +8,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import ClassVar, Final
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.errors import OptionError
 from privreg.federated.geometry import AngleBox, attenuation, from_angles, magnitude_sensitivity, to_angles
 from privreg.options.table import check
 from privreg.privacy.channels import randomised
 from privreg.privacy.ledger import Budget
-from privreg.privacy.mechanisms import Mechanism
+from privreg.privacy.mechanisms import Mechanism, Randomiser
 from privreg.privacy.scalar import NumberMechanism, number_mechanism, share
 
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-
 UPDATE_MECHANISMS: Final = ("gaussian", "privunit", "laplace", "piecewise", "geodp", "ldpvec")
-_TITLES: Final = {
-    "gaussian": "Gaussian",
-    "privunit": "PrivUnit",
-    "laplace": "Laplace",
-    "piecewise": "Piecewise, coordinate by coordinate",
-    "geodp": "GeoDP in its corrected form",
-    "ldpvec": "LDPVec in its corrected form",
-}
 GEOMETRIC: Final = frozenset({"geodp", "ldpvec"})
 MOST_TOLD: Final = 64
 """Largest number of coordinates that a report of "piecewise" is tried with."""
@@ -40,7 +30,7 @@ MOST_UNDONE: Final = 30.0
 
 
 @dataclass(frozen=True)
-class UpdateMechanism:
+class UpdateMechanism(Randomiser):
     """How one update of one silo is randomised. Made by :func:`update_mechanism`.
 
     Parameters
@@ -76,8 +66,15 @@ class UpdateMechanism:
     whose raw magnitude and unclipped angles have no guarantee. Wang et al. (2019), section IV, for Piecewise.
     """
 
-    name: str
-    budget: Budget
+    TITLES: ClassVar = {
+        "gaussian": "Gaussian",
+        "privunit": "PrivUnit",
+        "laplace": "Laplace",
+        "piecewise": "Piecewise, coordinate by coordinate",
+        "geodp": "GeoDP in its corrected form",
+        "ldpvec": "LDPVec in its corrected form",
+    }
+
     size: int
     clip: float
     beta: float = 1.0
@@ -86,11 +83,6 @@ class UpdateMechanism:
     coordinates: int = 0
 
     # --- what is public about it -------------------------------------------------------------------------
-
-    @property
-    def title(self) -> str:
-        """Name in sentences."""
-        return _TITLES[self.name]
 
     @property
     def geometric(self) -> bool:

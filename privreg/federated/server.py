@@ -6,15 +6,13 @@ Sees reports and public numbers only; everything it computes is free post-proces
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.errors import DataError, StreamError
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-    from privreg.federated.plan import Plan
+from privreg.federated.plan import Plan
 
 
 class State(NamedTuple):

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from privreg.diagnostics import Diagnostic
+from privreg.federated.plan import Plan
 from privreg.federated.verification import trials
 from privreg.privacy.ledger import Release, at_least
 from privreg.results.statement import PrivacyStatement
-
-if TYPE_CHECKING:
-    from privreg.federated.plan import Plan
 
 PROTECTS = (
     "one silo's whole contribution (client level): neighbours replace all records of one silo at once, and their "

@@ -9,19 +9,17 @@ import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
+from privreg.arrays import Array
 from privreg.audit.verification import Trial, Verification, verify
 from privreg.errors import BudgetError
 from privreg.federated.geometry import from_angles
+from privreg.federated.reports import UpdateMechanism
 from privreg.privacy.noise import NoiseStream, fresh_key, seeded_key
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-    from privreg.federated.reports import UpdateMechanism
 
 
 def worst_updates(mechanism: UpdateMechanism) -> tuple[Array, Array]:

@@ -3,7 +3,7 @@ but for made-up people's in `devices`.
 
 `declared` reads a study's file and the model in it. `plan` makes the plan of a study, of the public plan of a fit and
 of what respondents are told. `keys` makes signing keys, signs plans and states, and writes invitations. `command` is
-their command line.
+their command line, and `running` how all commands of studies run.
 
 `collected` makes results of a plan and of sums of reports; `connect` is `privreg.connect`, which gets and verifies them
 from a server, and `reading` its command. `picture` has what a dashboard shows of results, and `live` follows it in a

@@ -5,29 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
 from privreg.collector import chain as chains
 from privreg.collector.chain import Cell, Cells, Chain, Place
 from privreg.collector.field import roles_of
+from privreg.collector.plan import Plan
 from privreg.diagnostics import Diagnostic
 from privreg.errors import PrivregError, StudyError, quietly
 from privreg.field.declared import fit_of
 from privreg.privacy.ledger import Release
 from privreg.protocol import lattice
 from privreg.protocol.lattice import mu_of
+from privreg.protocol.study import PublicPlan
 from privreg.protocol.wire import MessageError, Record
+from privreg.results.results import PrivateResults
+from privreg.simulation.fit_plan import FitPlan
 from privreg.simulation.rounds import RoundsRun
 from privreg.simulation.streaming.begin import begin
 from privreg.simulation.streaming.stream import Stream
-
-if TYPE_CHECKING:
-    from privreg.collector.plan import Plan
-    from privreg.protocol.study import PublicPlan
-    from privreg.results.results import PrivateResults
-    from privreg.simulation.fit_plan import FitPlan
 
 T = TypeVar("T")
 _WHOLE: Final = re.compile(r"-?[0-9]{1,40}")

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import argparse
 import getpass
-import sys
 import time
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from privreg.device import ed25519
 from privreg.device.consent import plain, words
 from privreg.device.session import Limits
-from privreg.errors import InferenceError, OptionError, PrivregError, SchemaError, StudyError, nearest
+from privreg.errors import InferenceError, OptionError, SchemaError, StudyError, meant
 from privreg.field import declared, keys
 from privreg.field.demo import demo
 from privreg.field.plan import study_plan
+from privreg.field.running import done, parser_of
 from privreg.files.archive import write_bytes
 from privreg.protocol.lattice import BITS
 from privreg.protocol.study import PublicPlan, plan_payload, read_plan
 from privreg.protocol.wire import MessageError, base, hash_of, key_id, open_envelope, signed_bytes
-
-if TYPE_CHECKING:
-    from privreg.simulation.fit_plan import FitPlan
+from privreg.simulation.fit_plan import FitPlan
 
 _EXAMPLES: Final = """\
 examples:
@@ -79,9 +77,7 @@ def _lines(plan: PublicPlan) -> str:
 
 
 def _parser(prog: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=prog, epilog=_EXAMPLES, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(prog, epilog=_EXAMPLES)
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     key = verbs.add_parser("key", help="make a signing key", allow_abbrev=False)
     key.add_argument("file", metavar="FILE", help="a new file, which only you may read")
@@ -142,10 +138,9 @@ def _possible(plan: PublicPlan, questions: Iterable[str]) -> None:
     asked = [column.name for column in plan.columns]
     for name in questions:
         if name not in asked:
-            near = nearest(name, asked)
-            hint = "" if near is None else f" Did you mean {near!r}?"
             raise SchemaError(
-                f"question {name!r}: the formula has no such column, and only its columns are asked.{hint}"
+                f"question {name!r}: the formula has no such column, and only its columns are asked."
+                f"{meant(name, asked)}"
             )
     most = Limits().mu
     if Fraction(plan.mu.p, plan.mu.q) > most:
@@ -173,13 +168,4 @@ def _run(a: argparse.Namespace) -> str:
 
 def main(arguments: Sequence[str], prog: str = "privreg study") -> int:
     """Run the command; 0 done, 2 an error that the message explains."""
-    try:
-        a = _parser(prog).parse_args(arguments)
-    except SystemExit as e:
-        return 2 if e.code else 0
-    try:
-        print(_run(a), flush=True)
-    except PrivregError as e:
-        print(f"{prog}: error: {plain(str(e))}", file=sys.stderr)
-        return 2
-    return 0
+    return done(_parser(prog), arguments, _run)

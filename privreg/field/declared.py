@@ -13,20 +13,17 @@ import json
 import re
 from collections.abc import Mapping
 from importlib.resources import files as files_of_package
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
-from privreg.errors import OptionError, SchemaError, choose, nearest, quietly, shown
+from privreg.errors import OptionError, SchemaError, choose, meant, quietly, shown
 from privreg.families.builtin import FAMILIES
 from privreg.field.plan import DAY, About
 from privreg.protocol.wire import MessageError, must_show
 from privreg.regression import PrivateOnlineRegression
 from privreg.schema import files
 from privreg.schema.declarations import Schema
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from privreg.simulation.fit_plan import FitPlan
+from privreg.simulation.fit_plan import FitPlan
 
 _ABOUT: Final = ("study", "title", "purpose", "contact", "opens", "closes")
 _OPTIONAL: Final = ("grace_days", "questions", "texts", "release_group", "tokens", "missing", "round_hours", "least")
@@ -68,9 +65,8 @@ def read(path: str | Path) -> Declared:
         raise SchemaError(f"a study holds a {type(doc).__name__}; write keys such as {', '.join(NEEDED)}.")
     for key in doc:
         if key not in KEYS:
-            near = nearest(str(key), KEYS)
-            hint = "" if near is None else f" Did you mean {near!r}?"
-            raise SchemaError(f"there is no key {shown(key)} in a study; the keys are {', '.join(KEYS)}.{hint}")
+            known = ", ".join(KEYS)
+            raise SchemaError(f"there is no key {shown(key)} in a study; the keys are {known}.{meant(key, KEYS)}")
     for key in NEEDED:
         if doc.get(key) is None:
             raise SchemaError(f"a study needs the key {key!r}.")
@@ -101,10 +97,8 @@ def _about(doc: Mapping[str, Any], text: str) -> About:
     known = _words_of_the_page()
     for name in words:
         if name not in known:
-            near = nearest(str(name), known)
-            hint = "" if near is None else f" Did you mean {near!r}?"
             raise SchemaError(
-                f"there is no text {shown(name)} on the survey's page; they are {', '.join(known)}.{hint}"
+                f"there is no text {shown(name)} on the survey's page; they are {', '.join(known)}.{meant(name, known)}"
             )
     if not _LANGUAGE.fullmatch(words.get("language", "en")):
         raise SchemaError("language of the texts is a code such as de or pt-BR.")

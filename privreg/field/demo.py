@@ -9,17 +9,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from privreg.errors import OptionError, StudyError
 from privreg.field import keys
 from privreg.field.connect import fetched
 from privreg.files.archive import write_bytes
 from privreg.protocol.wire import base
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 LOCAL: Final = "127.0.0.1"
 

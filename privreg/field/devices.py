@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 import numpy as np
 
+from privreg.arrays import Ints
 from privreg.collector import field
 from privreg.device import answer
 from privreg.field.collected import begun
 from privreg.privacy.ledger import Charge
 from privreg.protocol import lattice, messages
-from privreg.protocol.messages import Report
+from privreg.protocol.messages import FieldState, Report, Token
+from privreg.protocol.study import PublicPlan
 from privreg.simulation.devices import Block, Devices
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from privreg.arrays import Ints
-    from privreg.protocol.messages import FieldState, Token
-    from privreg.protocol.study import PublicPlan
 
 CHUNK: Final = 1 << 16
 

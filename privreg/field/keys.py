@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from privreg.errors import OptionError
-from privreg.protocol.messages import token_text
+from privreg.protocol.messages import Token, token_text
 from privreg.protocol.wire import KEY, Envelope, MessageError, base, key_id, seal, signed_bytes, unbase
-
-if TYPE_CHECKING:
-    from privreg.protocol.messages import Token
 
 
 def make(path: str | Path, password: bytes | None = None) -> Ed25519PrivateKey:

@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from privreg.errors import OptionError, StudyError, shown
 from privreg.field.picture import picture
 from privreg.files.optional import need
 from privreg.protocol import wire
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from privreg.results.results import PrivateResults
+from privreg.results.results import PrivateResults
 
 LEAST: Final = 0.5
 LONGEST: Final = 60.0

@@ -8,20 +8,17 @@ fits by rounds keep along the way, and begins at `FIRST` people whose reports en
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.errors import InferenceError
 from privreg.inference.methods import METHODS, Anytime, Normal
 from privreg.inference.resampling import FIRST
 from privreg.results import views
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from privreg.arrays import Array
-    from privreg.results.results import PrivateResults
+from privreg.results.results import PrivateResults
 
 ALPHA: Final = 0.05
 """One minus the level of intervals."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from privreg.collector.field import check_field, family_of, roles_of
 from privreg.errors import OptionError, SchemaError
@@ -13,13 +13,9 @@ from privreg.protocol.lattice import mu_of
 from privreg.protocol.study import LIMIT, Cell, Held, PublicPlan, plan_payload, read_plan
 from privreg.protocol.trees import Column
 from privreg.protocol.wire import MessageError
+from privreg.schema.declarations import Schema
+from privreg.simulation.fit_plan import FitPlan
 from privreg.simulation.plan import plan_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from privreg.schema.declarations import Schema
-    from privreg.simulation.fit_plan import FitPlan
 
 DAY = 86_400
 
@@ -42,50 +38,26 @@ class DesignTrees(Protocol):
 
 @dataclass(frozen=True)
 class About:
-    """What a study says of itself.
+    """What a study says of itself."""
 
-    Parameters
-    ----------
-    study : str
-        Short name in addresses: a-z, 0-9, - and _.
-    title, purpose, contact : str
-        What respondents are told.
-    opens, closes : int
-        Seconds since 1970 UTC.
-    grace : int
-        Seconds after closing in which reports still count.
-    questions : mapping of str to str
-        Text of the question behind each column.
-    release_group : str
-        Studies of one group share a yearly budget on a device; the contact by default.
-    tokens : str
-        "issued", or "open" to anybody.
-    missing : str
-        "noise", or "refuse": whoever lacks an answer isn't asked, which shows.
-    after : int
-        Seconds after which a round is closed though reports are lacking; 0: never.
-    least : float
-        Share of a round's reports without which it isn't.
-    texts : mapping of str to str
-        Words of the survey's page, by name, in place of the English ones; ``language`` is their code, such as de.
-    model : mapping
-        Anything in strings and integers that the collector is to find in the plan.
-    """
-
-    study: str
+    study: str  # Short name in addresses: a-z, 0-9, - and _
+    # What respondents are told
     title: str
     purpose: str
     contact: str
+    # Seconds since 1970 UTC
     opens: int
     closes: int
-    grace: int = 2 * DAY
-    questions: Mapping[str, str] = field(default_factory=dict)
-    release_group: str = ""
-    tokens: str = "issued"
-    missing: str = "noise"
-    after: int = 0
-    least: float = 0.5
+    grace: int = 2 * DAY  # Seconds after closing in which reports still count
+    questions: Mapping[str, str] = field(default_factory=dict)  # Text of the question behind each column
+    release_group: str = ""  # Studies of one group share a yearly budget on a device; the contact by default
+    tokens: str = "issued"  # "issued", or "open" to anybody
+    missing: str = "noise"  # "noise", or "refuse": whoever lacks an answer isn't asked, which shows
+    after: int = 0  # Seconds after which a round is closed though reports are lacking; 0: never
+    least: float = 0.5  # Share of a round's reports without which it isn't
+    # Words of the survey's page, by name, in place of the English ones; ``language`` is their code, such as de
     texts: Mapping[str, str] = field(default_factory=dict)
+    # Anything in strings and integers that the collector is to find in the plan
     model: Mapping[str, Any] = field(default_factory=dict)
 
 

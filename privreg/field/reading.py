@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,6 +14,7 @@ from privreg.device.consent import plain
 from privreg.errors import OptionError, PrivregError, ReliabilityWarning
 from privreg.field import keys
 from privreg.field.connect import connect
+from privreg.field.running import done, parser_of
 from privreg.protocol.wire import base
 
 _VIEWS: Final = (".txt", ".html", ".md", ".docx", ".tex")
@@ -23,7 +23,7 @@ _VIEWS: Final = (".txt", ".html", ".md", ".docx", ".tex")
 
 def main(arguments: Sequence[str], prog: str = "privreg results") -> int:
     """Run the command; 0 done, 2 an error that the message explains."""
-    parser = argparse.ArgumentParser(prog=prog, description="Print what a study has told by now.", allow_abbrev=False)
+    parser = parser_of(prog, "Print what a study has told by now.")
     parser.add_argument("url", metavar="URL", help="address as in invitations, with #k=")
     parser.add_argument("--token", metavar="FILE", help="file of the analyst's token, which privreg serve wrote")
     parser.add_argument("--key", help="public key that has signed the plan, or its file, where the address has none")
@@ -31,35 +31,31 @@ def main(arguments: Sequence[str], prog: str = "privreg results") -> int:
         "--out", metavar="FILE", action="append", default=[],
         help="save the results, which privreg.load reads, or write them as .txt, .html, .md, .docx or .tex; repeatable",
     )  # fmt: skip
-    try:
-        a = parser.parse_args(arguments)
-    except SystemExit as e:
-        return 2 if e.code else 0
-    try:
-        if a.key is None and not _pinned(a.url):
-            raise OptionError("give --key, the public key that has signed the plan, or an address with #k=...")
-        key = None if a.key is None else base(keys.given(a.key, "--key"))
-        study = connect(a.url, None if a.token is None else Path(a.token), key=key)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ReliabilityWarning)  # the summary says it
-            res = study.results()
-        print(study, end="\n\n")
-        saved = [name for name in a.out if Path(name).suffix.lower() not in _VIEWS]
-        whole = f"privreg.load({saved[0]!r}).privacy" if saved else "privreg.load(FILE).privacy, if --out FILE is given"
-        summary = replace(res.summary(), whole=whole)
-        print(summary)
-        problems = []
-        for name in a.out:  # one that can't be written doesn't cost the others
-            try:
-                (res if name in saved else summary).save(name)
-            except PrivregError as e:
-                problems.append(plain(str(e)))
-        if problems:
-            raise OptionError(" ".join(problems))
-    except PrivregError as e:
-        print(f"{prog}: error: {plain(str(e))}", file=sys.stderr)
-        return 2
-    return 0
+    return done(parser, arguments, _run)
+
+
+def _run(a: argparse.Namespace) -> str:
+    if a.key is None and not _pinned(a.url):
+        raise OptionError("give --key, the public key that has signed the plan, or an address with #k=...")
+    key = None if a.key is None else base(keys.given(a.key, "--key"))
+    study = connect(a.url, None if a.token is None else Path(a.token), key=key)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReliabilityWarning)  # the summary says it
+        res = study.results()
+    print(study, end="\n\n")
+    saved = [name for name in a.out if Path(name).suffix.lower() not in _VIEWS]
+    whole = f"privreg.load({saved[0]!r}).privacy" if saved else "privreg.load(FILE).privacy, if --out FILE is given"
+    summary = replace(res.summary(), whole=whole)
+    print(summary)
+    problems = []
+    for name in a.out:  # one that can't be written doesn't cost the others
+        try:
+            (res if name in saved else summary).save(name)
+        except PrivregError as e:
+            problems.append(plain(str(e)))
+    if problems:
+        raise OptionError(" ".join(problems))
+    return ""
 
 
 def _pinned(url: str) -> bool:

@@ -7,7 +7,6 @@ import contextlib
 import csv
 import http.client
 import random
-import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -16,10 +15,10 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from privreg.device.client import HERE, invitation
-from privreg.device.consent import plain
-from privreg.errors import OptionError, PrivregError, StudyError
+from privreg.errors import OptionError, StudyError
 from privreg.field.connect import verified
 from privreg.field.devices import Crowd
+from privreg.field.running import done, parser_of
 from privreg.options.progress import progress_bar
 from privreg.protocol import messages, wire
 from privreg.protocol.messages import FieldState, Token
@@ -214,10 +213,7 @@ class _Swarm(NamedTuple):
 
 def main(arguments: Sequence[str], prog: str = "privreg swarm") -> int:
     """Run the command; 0 done, 2 an error that the message explains."""
-    parser = argparse.ArgumentParser(
-        prog=prog, description="Let simulated devices answer a study on this machine.", epilog=_EPILOG,
-        allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    parser = parser_of(prog, "Let simulated devices answer a study on this machine.", _EPILOG)
     parser.add_argument("url", metavar="URL", help="address of the study")
     parser.add_argument("rows", metavar="FILE", help="rows, one a device")
     parser.add_argument("--tokens", required=True, metavar="FILE", help="invitations, made by `privreg tokens`")
@@ -226,19 +222,14 @@ def main(arguments: Sequence[str], prog: str = "privreg swarm") -> int:
     parser.add_argument("--late", type=int, default=0, metavar="K", help="states by which reports are late at most")
     parser.add_argument("--dropout", type=float, default=0.0, metavar="SHARE", help="of devices that never answer")
     parser.add_argument("--anywhere", action="store_true", help="also another machine's")
-    try:
-        a = parser.parse_args(arguments)
-    except SystemExit as e:
-        return 2 if e.code else 0
-    try:
-        options = {"devices": a.devices, "duplicates": a.duplicates, "late": a.late, "dropout": a.dropout}
-        got = swarm(a.url, a.rows, read_links(a.tokens), anywhere=a.anywhere, **options)
-    except (PrivregError, wire.MessageError) as e:
-        print(f"{prog}: error: {plain(str(e))}", file=sys.stderr)
-        return 2
+    return done(parser, arguments, _run)
+
+
+def _run(a: argparse.Namespace) -> str:
+    options = {"devices": a.devices, "duplicates": a.duplicates, "late": a.late, "dropout": a.dropout}
+    got = swarm(a.url, a.rows, read_links(a.tokens), anywhere=a.anywhere, **options)
     words = ", ".join(f"{count:,} × {status}" for status, count in got.statuses.items())
-    print(f"{got.devices:,} devices: {got.lost:,} never answered, {got.late:,} late; answers of the server: {words}")
-    return 0
+    return f"{got.devices:,} devices: {got.lost:,} never answered, {got.late:,} late; answers of the server: {words}"
 
 
 def read_links(path: str) -> list[str]:

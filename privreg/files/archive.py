@@ -11,18 +11,15 @@ import json
 import os
 import secrets
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privreg.errors import SavedFileError, UnsupportedArgumentError
 from privreg.files import sealing
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
 
 FORMAT: Final = 1
 STREAM: Final = "stream"

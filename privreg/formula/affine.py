@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from privreg.arrays import Array
+from privreg.arrays import Array
 
 LINE: Final = 1024
 """Numbers in a line, about."""

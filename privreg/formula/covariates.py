@@ -33,21 +33,11 @@ FLAT: Final = 1e-9
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PublicRows:
-    """Covariates of public rows, from which a fit computes curvature; made by `public_rows`.
+    """Covariates of public rows, from which a fit computes curvature; made by `public_rows`."""
 
-    Parameters
-    ----------
-    inside : ndarray, shape (m, p)
-        Rows of the design, internal units.
-    given : int
-        Rows that they were taken from.
-    accounts : Accounts
-        What the ledger knows these by, in this process.
-    """
-
-    inside: Array
-    given: int
-    accounts: Accounts = field(default_factory=Accounts)
+    inside: Array  # Rows of the design, internal units; shape (m, p)
+    given: int  # Rows that they were taken from
+    accounts: Accounts = field(default_factory=Accounts)  # What the ledger knows these by, in this process
 
     def __repr__(self) -> str:
         return f"<{self.words}>"

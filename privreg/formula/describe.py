@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from privreg.data.carried import completed
 from privreg.data.labels import check_columns, check_declared, refuse_bare
@@ -13,9 +13,9 @@ from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_arrays
 from privreg.errors import DataError, FormulaError, OptionError, PrivacyLeakError, UnsupportedArgumentError
 from privreg.families.builtin import resolve_family
-from privreg.families.family import with_counts
+from privreg.families.family import Family, with_counts
 from privreg.formula.arrays import array_design, check_array_levels, read_arrays
-from privreg.formula.design import formula_design
+from privreg.formula.design import Design, formula_design
 from privreg.formula.language.opt_out import complete, complete_scale, in_memory, read_leaks, read_scaling
 from privreg.formula.language.parse import collect_rowwise, columns_of, private_columns, refuse_other
 from privreg.formula.language.spelling import as_labelled
@@ -25,10 +25,6 @@ from privreg.options.values import refuse_arrays
 from privreg.privacy.ledger import Budget
 from privreg.schema.combining import combined
 from privreg.schema.declarations import Schema
-
-if TYPE_CHECKING:
-    from privreg.families.family import Family
-    from privreg.formula.design import Design
 
 
 def scopes_of(frame: FrameType) -> list[Mapping[str, Any]]:

@@ -55,60 +55,31 @@ from privreg.schema.declarations import Schema
 
 @dataclass(frozen=True)
 class Design:
-    """A frozen design from a formula; equal designs have equal formula, schema, functions, offset and so on.
-
-    Attributes
-    ----------
-    formula : str
-    schema : Schema
-    functions : mapping of str to Rowwise
-        The marked functions the formula calls.
-    offset : str or None
-        Raw numeric column added to the linear predictor.
-    exposure : str or None
-        Raw numeric column whose logarithm is added to the linear predictor.
-    kind : {"number", "binary", "levels"}
-        What the response is; levels are encoded as 0, 1, … in their declared order.
-    names : tuple of str
-        Names of the design's columns, as patsy gives them.
-    endog_name : str
-    columns : tuple of str
-        Raw columns read (response, exog, offset, exposure). No other column is touched.
-    sources : tuple of tuple of str
-        Raw columns that each design column is made from; none for the intercept.
-    bare : tuple of (str or None)
-        The raw numeric column that a design column is as it stands, else None.
-    terms : tuple of DesignTerm
-        Terms of the right-hand side, in the order of their columns.
-    endog_sources : tuple of str
-    endog_bare : str or None
-        The same for the response.
-    probe : ndarray (m, p)
-        Design matrix on public probe rows, in the user's units.
-    constant : ndarray (p,) or None
-        Coefficients e with ``X @ e == 1`` for every row, if the constant is in the span.
-    endog_levels : tuple or None
-        Declared levels of a response that is a factor.
-    endog_limits : (float, float)
-        Public range of the response after its transformation; encoded responses stay inside.
-    """
+    """A frozen design from a formula; equal designs have equal formula, schema, functions, offset and so on."""
 
     formula: str
     schema: Schema
-    functions: Mapping[str, Rowwise]
-    offset: str | None
-    exposure: str | None
+    functions: Mapping[str, Rowwise]  # The marked functions the formula calls
+    offset: str | None  # Raw numeric column added to the linear predictor
+    exposure: str | None  # Raw numeric column whose logarithm is added to the linear predictor
+    # What the response is; levels are encoded as 0, 1, … in their declared order; {"number", "binary", "levels"}
     kind: str
-    names: tuple[str, ...] = field(compare=False)
+    names: tuple[str, ...] = field(compare=False)  # Names of the design's columns, as patsy gives them
     endog_name: str = field(compare=False)
+    # Raw columns read (response, exog, offset, exposure). No other column is touched.
     columns: tuple[str, ...] = field(compare=False, repr=False)
-    probe: Floats = field(compare=False, repr=False)
+    probe: Floats = field(compare=False, repr=False)  # On public probe rows, user's units; shape (m, p)
+    # Coefficients e with ``X @ e == 1`` for every row, shape (p,), if the constant is in the span
     constant: Floats | None = field(compare=False, repr=False)
+    # Public range of the response after its transformation; encoded responses stay inside
     endog_limits: tuple[float, float] = field(compare=False)
+    # Raw columns that each design column is made from; none for the intercept
     sources: tuple[tuple[str, ...], ...] = field(compare=False, repr=False)
+    # The raw numeric column that a design column is as it stands, else None
     bare: tuple[str | None, ...] = field(compare=False, repr=False)
+    # Terms of the right-hand side, in the order of their columns
     terms: tuple[DesignTerm, ...] = field(compare=False, repr=False)
-    endog_bare: str | None = field(compare=False, repr=False)
+    endog_bare: str | None = field(compare=False, repr=False)  # The same for the response
     info: Any = field(compare=False, repr=False)  # patsy's coding of the right-hand side
     parsed: ParsedFormula = field(compare=False, repr=False)
     _plan: Encoder = field(compare=False, repr=False)

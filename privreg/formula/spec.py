@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.collector.plan import Bounded
 from privreg.data.participants import Participants
-from privreg.data.sources.open import open_table
+from privreg.data.sources.open import Source, open_table
 from privreg.errors import OptionError, SchemaError
 from privreg.families.builtin import Logistic
 from privreg.families.family import Family, check_response
-from privreg.formula.units import public_units
+from privreg.formula.units import Units, public_units
 from privreg.options.table import check
 from privreg.privacy.ledger import Budget
-from privreg.privacy.mechanisms import resolve_mechanism
+from privreg.privacy.mechanisms import Mechanism, resolve_mechanism
 from privreg.protocol import codes
 from privreg.schema.dates import EPOCH_TEXT
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-    from privreg.data.sources.open import Source
-    from privreg.formula.units import Units
-    from privreg.privacy.mechanisms import Mechanism
-    from privreg.schema.declarations import Schema
+from privreg.schema.declarations import Schema
+from privreg.unavailable import not_fitted
 
 UNUSABLE: Final = {
     "noise": "records with a value missing, unreadable or not declared, or a term not finite; they {}",
@@ -300,6 +296,13 @@ class Described:
     """What is public about a model of any product, by the names that statsmodels has for it."""
 
     _spec: ModelSpec
+    _results: ClassVar[type]  # Of its fits
+    _measures: ClassVar = True  # Whether fits take measures=
+
+    if not TYPE_CHECKING:  # type checkers would take every name for one that is there
+
+        def __getattr__(self, name: str) -> Any:
+            raise not_fitted(name, type(self), self._results, measures=self._measures)
 
     @property
     def formula(self) -> str:

@@ -9,22 +9,19 @@ they are. No row is read.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from privreg.arrays import Array, Flags
 from privreg.collector.covariates.diagonal import WIDE
 from privreg.errors import SchemaError
 from privreg.formula import affine
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from privreg.arrays import Array, Flags
-    from privreg.formula.arrays import ArrayDesign
-    from privreg.formula.design import Design
-    from privreg.schema.declarations import Schema
+from privreg.formula.arrays import ArrayDesign
+from privreg.formula.design import Design
+from privreg.schema.declarations import Schema
 
 CROWDED = 30.0
 """Condition number of the probe's correlation matrix above which columns are made orthogonal."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final
 
 import numpy as np
 from scipy.special import chdtrc, fdtrc, ndtr, ndtri, stdtr, stdtrit
 
+from privreg.arrays import Array
 from privreg.errors import InferenceError
 from privreg.inference.wald import wald_sf
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
 
 FEWEST_STEPS: Final = 20
 STEPS_EACH: Final = 10
@@ -81,33 +80,39 @@ def scaling_critical(alpha: float, lanes: int = 1) -> float:
     return float(brentq(lambda t: scaling_sf(t, lanes)[0] - alpha, 0.0, high, xtol=1e-12))
 
 
-class Pivot(Protocol):
+class Pivot(ABC):
     """Law of a t-ratio on the familiar scale."""
 
     @property
+    @abstractmethod
     def label(self) -> str:
         """Name of the law, for tables."""
-        ...
 
     def along(self, rows: Array) -> Pivot:
-        """Law of linear combinations of the coefficients, `rows` of shape (q, p)."""
-        ...
+        """Law of linear combinations of the coefficients, `rows` of shape (q, p): the same."""
+        del rows
+        return self
 
+    @abstractmethod
     def two_sided(self, t: Array) -> Array:
         """P(|T| > |t|), elementwise."""
-        ...
 
+    @abstractmethod
     def critical(self, alpha: float) -> float | Array:
         """Value that |T| exceeds with probability `alpha`, or one for each coefficient."""
-        ...
 
     def joint_label(self, q: int) -> str:
-        """Name of the law of a Wald statistic of `q` restrictions."""
-        ...
+        """Name of the law of a Wald statistic of `q` restrictions: the same."""
+        del q
+        return self.label
 
+    @abstractmethod
     def joint_sf(self, statistic: float, q: int) -> float:
         """P-value of a Wald statistic of `q` restrictions formed with the reported covariance."""
-        ...
+
+    def of_one(self, statistic: float) -> float:
+        """The same of a single restriction."""
+        return float(self.two_sided(np.sqrt(np.array([statistic])))[0])
 
 
 def _degrees(df: int) -> str:
@@ -115,18 +120,13 @@ def _degrees(df: int) -> str:
 
 
 @dataclass(frozen=True)
-class Normal:
+class Normal(Pivot):
     """Standard normal limit, for consistent standard errors."""
 
     @property
     def label(self) -> str:
         """Name of the law."""
         return "standard normal"
-
-    def along(self, rows: Array) -> Normal:
-        """Law of linear combinations: the same."""
-        del rows
-        return self
 
     def two_sided(self, t: Array) -> Array:
         """P(|Z| > |t|)."""
@@ -146,7 +146,7 @@ class Normal:
 
 
 @dataclass(frozen=True)
-class StudentT:
+class StudentT(Pivot):
     """Student's t, for a variance estimated from independent groups of people."""
 
     df: int  # Degrees of freedom: groups minus one
@@ -155,11 +155,6 @@ class StudentT:
     def label(self) -> str:
         """Name of the law."""
         return f"t distribution with {_degrees(self.df)}"
-
-    def along(self, rows: Array) -> StudentT:
-        """Law of linear combinations: the same."""
-        del rows
-        return self
 
     def two_sided(self, t: Array) -> Array:
         """P(|T| > |t|)."""
@@ -192,7 +187,7 @@ class StudentT:
 
 
 @dataclass(frozen=True)
-class RandomScaling:
+class RandomScaling(Pivot):
     """Limit under random scaling with standard errors √(6 V̂ / n), which makes t read as usual."""
 
     lanes: int = 1  # Chains whose matrices are averaged
@@ -203,11 +198,6 @@ class RandomScaling:
     def label(self) -> str:
         """Name of the law."""
         return "random scaling (exact)" if self.lanes == 1 else f"random scaling, {self.lanes} lanes (exact)"
-
-    def along(self, rows: Array) -> RandomScaling:
-        """Law of linear combinations: the same."""
-        del rows
-        return self
 
     def two_sided(self, t: Array) -> Array:
         """P(|T| > √6 |t|)."""
@@ -232,7 +222,7 @@ class RandomScaling:
             5% has at most 6% (tests/inference/test_methods.py).
         """
         if q == 1:
-            return float(self.two_sided(np.sqrt(np.array([statistic])))[0])
+            return self.of_one(statistic)
         out = wald_sf(6.0 * statistic, q, self.lanes)
         needed = max(FEWEST_STEPS, -(-STEPS_EACH * q // self.lanes))
         if self.steps is not None and self.steps < needed:

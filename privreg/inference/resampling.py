@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.errors import InferenceError
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
+from privreg.inference.pivots import Pivot
 
 DRAWS: Final = 500
 _SEED: Final = 20_240_512
@@ -25,7 +24,7 @@ _HIGHEST: Final = 0.8
 
 
 @dataclass(frozen=True, eq=False)
-class Bootstrap:
+class Bootstrap(Pivot):
     """Law of the t-ratio by a multiplier block bootstrap: blocks are weighted at random, as one.
 
     Notes
@@ -85,11 +84,6 @@ class Bootstrap:
         """Value that the largest of the p ratios exceeds with probability `alpha`."""
         return float(_passed(np.sort(np.fmax.reduce(self._draws(), axis=1))[:, None], alpha)[0])
 
-    def joint_label(self, q: int) -> str:
-        """Name of the law of a Wald statistic: the same."""
-        del q
-        return self.label
-
     def joint_sf(self, statistic: float, q: int) -> float:
         """P-value of a Wald statistic of the q combinations this law was taken along.
 
@@ -99,7 +93,7 @@ class Bootstrap:
             If there are as many restrictions as blocks, or more.
         """
         if q == 1:
-            return float(self.two_sided(np.sqrt(np.array([statistic])))[0])
+            return self.of_one(statistic)
         multipliers, m = _multipliers(len(self.moves)), len(self.moves)
         if q >= m:
             raise InferenceError(
@@ -129,7 +123,7 @@ def _multipliers(blocks: int) -> Array:
 
 
 @dataclass(frozen=True)
-class Anytime:
+class Anytime(Pivot):
     """Bound of a t-ratio that holds at all numbers of people at once, from `FIRST` on: asymptotic and conservative.
 
     Notes
@@ -148,11 +142,6 @@ class Anytime:
     def label(self) -> str:
         """Name of the law."""
         return f"time-uniform bound, valid at all sample sizes from {FIRST:,} on"
-
-    def along(self, rows: Array) -> Anytime:
-        """Law of linear combinations: the same."""
-        del rows
-        return self
 
     def critical(self, alpha: float) -> float:
         """Two-sided critical value; at `alpha` above 0.8 that of 0.8."""
@@ -178,11 +167,6 @@ class Anytime:
         flat = np.abs(np.atleast_1d(np.asarray(t, dtype=np.float64)))
         return np.array([one(v) for v in flat.ravel()]).reshape(flat.shape)
 
-    def joint_label(self, q: int) -> str:
-        """Name of the law of a Wald statistic: the same."""
-        del q
-        return self.label
-
     def joint_sf(self, statistic: float, q: int) -> float:
         """Only of a single restriction.
 
@@ -192,7 +176,7 @@ class Anytime:
             If there are several.
         """
         if q == 1:
-            return float(self.two_sided(np.sqrt(np.array([statistic])))[0])
+            return self.of_one(statistic)
         raise InferenceError(
             "anytime has no joint test of several restrictions; test them one by one with t_test at level alpha/q, or "
             "fit with inference='batch_means'."

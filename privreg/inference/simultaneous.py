@@ -5,19 +5,16 @@ By simulation with a fixed seed, which is post-processing of numbers that have b
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from privreg.arrays import Array
 from privreg.inference.pivots import Normal, Pivot, RandomScaling, StudentT
 from privreg.inference.resampling import Bootstrap
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from privreg.arrays import Array
 
 _SEED: Final = 20_250_711
 _SCALES: Final = 1 << 15

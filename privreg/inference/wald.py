@@ -13,15 +13,13 @@ from __future__ import annotations
 
 import functools
 from importlib.resources import files
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from scipy.special import chdtrc
 
+from privreg.arrays import Array
 from privreg.errors import InferenceError
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
 
 MAX_RESTRICTIONS: Final = 20
 _TABLE: Final = "wald_table.npz"

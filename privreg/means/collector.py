@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from privreg.arrays import Array
 from privreg.errors import InferenceError
 from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan
 from privreg.means.terms import Term
 from privreg.privacy.scalar import NumberMechanism
 from privreg.results.wording import Unusable
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from privreg.arrays import Array
 
 FEW: Final = 10.0
 """People who must have given an answer, and who must have not, for normal limits."""

@@ -6,22 +6,19 @@ The only module of this sub-package that sees a raw value, and nothing but `repo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from privreg.arrays import Array
 from privreg.data.columns import prepare
 from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan, Vector
 from privreg.means.terms import Term
 from privreg.privacy.channels import randomised
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from privreg.arrays import Array
-    from privreg.schema.declarations import Schema
+from privreg.schema.declarations import Schema
 
 
 def encoded(frame: Any, columns: Sequence[str], schema: Schema, *, gaps: bool) -> dict[str, NDArray[Any]]:

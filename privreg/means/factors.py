@@ -7,32 +7,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from scipy.special import ndtr
 
+from privreg.arrays import Array
 from privreg.errors import OptionError, choose
 from privreg.privacy.ledger import Budget, at_least
-from privreg.privacy.mechanisms import MOST_EPSILON, bits_sensitivity
+from privreg.privacy.mechanisms import Randomiser, bits_sensitivity
 from privreg.privacy.scalar import NUMBER_MECHANISMS, NumberMechanism, number_mechanism, share
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
 
 FREQUENCIES: Final = ("grr", "oue", "histogram", "gaussian")
 
-_TITLES: Final = {
-    "grr": "generalised randomised response",
-    "oue": "optimised unary encoding",
-    "histogram": "histogram encoding",
-    "gaussian": "Gaussian histogram",
-}
-
 
 @dataclass(frozen=True)
-class FactorMechanism:
-    """How one person's level is randomised. Made by :func:`factor_mechanism`.
+class FactorMechanism(Randomiser):
+    """How one person's level is randomised, by a name of `FREQUENCIES`. Made by :func:`factor_mechanism`.
 
     Notes
     -----
@@ -53,20 +44,20 @@ class FactorMechanism:
     generalised randomised response(1-DP, pure, for one of 3 levels)
     """
 
-    name: str  # One of `FREQUENCIES`
-    budget: Budget  # Budget per report; pure unless the noise is Gaussian
+    TITLES: ClassVar = {
+        "grr": "generalised randomised response",
+        "oue": "optimised unary encoding",
+        "histogram": "histogram encoding",
+        "gaussian": "Gaussian histogram",
+    }
+
     levels: int  # 2 or more
     bit: NumberMechanism | None = None  # Of "histogram" only: what every bit goes through
 
     @property
     def title(self) -> str:
         """Name in sentences."""
-        return _TITLES[self.name] + ("" if self.bit is None else f" by {self.bit.title}")
-
-    @property
-    def epsilon(self) -> float:
-        """Pure ε per report; inf for Gaussian noise."""
-        return min(self.budget.epsilon, MOST_EPSILON) if self.name != "gaussian" else math.inf
+        return super().title + ("" if self.bit is None else f" by {self.bit.title}")
 
     @property
     def width(self) -> int:

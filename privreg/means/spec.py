@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privreg.data.participants import Participants
 from privreg.errors import BudgetError, OptionError, SchemaError, real, shown
@@ -15,9 +16,6 @@ from privreg.means.plan import Plan, make_plan
 from privreg.means.terms import Term, declared_terms
 from privreg.privacy.ledger import Budget
 from privreg.schema.declarations import Schema
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)

@@ -5,15 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
-from privreg.errors import FormulaError, SchemaError, equation, nearest
+from privreg.errors import FormulaError, SchemaError, equation, meant
 from privreg.formula.language.limits import refuse_deep, syntax
-
-if TYPE_CHECKING:
-    from privreg.schema.declarations import Schema
+from privreg.schema.declarations import Schema
 
 _FORM: Final = "write columns joined by +, as in 'age + bmi + C(smoker) ~ 1'"
 
@@ -143,11 +141,9 @@ def declared_terms(columns: Sequence[str], factors: Sequence[str], schema: Schem
             raise SchemaError(f"C({name}) needs public levels; give levels={{{name!r}: [...]}} with all of them.")
         low, high = schema.limits(name)
         if not np.isfinite([low, high]).all():
-            near = nearest(name, [*schema.bounds, *schema.levels])
-            hint = "" if near is None else f" Did you mean {near!r}?"
             raise SchemaError(
                 f"column {name!r} has no public range: a mean needs bounds={{{name!r}: (low, high)}}, a factor "
-                f"levels={{{name!r}: [...]}}.{hint}"
+                f"levels={{{name!r}: [...]}}.{meant(name, [*schema.bounds, *schema.levels])}"
             )
         if not low < high:
             raise SchemaError(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.audit.verification import Trial, claim_of
 from privreg.means import device
 from privreg.means.factors import FactorMechanism
@@ -16,9 +17,6 @@ from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism
 from privreg.privacy.noise import NoiseStream, fresh_key
 from privreg.privacy.scalar import NumberMechanism
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
 
 WHOLE: Final = "whole report"
 

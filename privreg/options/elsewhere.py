@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any, Final
 
-__all__ = ["TEXTS", "WORDS", "by_name"]
-
 WORDS: Final[dict[str, Any]] = json.loads(files("privreg.options").joinpath("elsewhere.json").read_text("utf-8"))
 """Of attributes of results and of the package, arguments of methods and of plots, terms of formulas."""
 
@@ -25,3 +23,7 @@ def by_name(table: Mapping[str, str]) -> dict[str, str]:
     {'ln': 'use log', 'logn': 'use log'}
     """
     return {name: TEXTS.get(text, text) for text, names in table.items() for name in names.split()}
+
+
+MODELS: Final = by_name(WORDS["package"]["models"])
+"""The family that stands for a model or family of statsmodels, R or scikit-learn."""

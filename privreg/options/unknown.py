@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePath
 from typing import Any, Final, ParamSpec, TypeVar
 
-from privreg.errors import OptionError, UnsupportedArgumentError, choose, nearest, shown
+from privreg.errors import OptionError, UnsupportedArgumentError, choose, meant, shown
 from privreg.options.elsewhere import TEXTS, WORDS, by_name
 from privreg.options.table import DOORS, TABLE, Option, accepted
 
@@ -164,8 +164,7 @@ def _refuse(where: str, name: str, known: Sequence[str]) -> UnsupportedArgumentE
         hint = f"It belongs to what comes back: {where}(...).conf_int(alpha=0.1)"
     elif where.startswith("plot"):
         hint = _PLOTS.get(name, hint)
-    near = None if hint else nearest(name, known)
-    said = f" {hint}." if hint else "" if near is None else f" Did you mean {near!r}?"
+    said = f" {hint}." if hint else meant(name, known)
     takes = f"It takes {', '.join(f'{k}=' for k in known)}." if known else "It takes none."
     return UnsupportedArgumentError(f"{where}() has no argument {name!r}.{said} {takes}")
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.errors import OptionError
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
 
 LONG: Final = 200_000
 """People from whom on threads are used by default."""

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 from scipy.stats import binom
 
 from privreg.errors import OptionError
+from privreg.planning.plan import Planned
 from privreg.planning.precision import ASKED
 from privreg.regression import PrivateOnlineRegression
 from privreg.simulation.streaming.begin import begin
-
-if TYPE_CHECKING:
-    from privreg.planning.plan import Planned
 
 CHUNK: Final = 65_536
 MOST_ROWS: Final = 10**8

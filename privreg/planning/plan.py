@@ -5,25 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 import pandas as pd
 from scipy.optimize import brentq
 from scipy.stats import norm
 
+from privreg.arrays import Array
 from privreg.diagnostics import Diagnostic
-from privreg.errors import OptionError, nearest, shown
+from privreg.errors import OptionError, meant, shown
+from privreg.formula.spec import ModelSpec
 from privreg.options.table import check
 from privreg.planning.precision import Precision, precision_of, worth
+from privreg.planning.scenario import Assumed
 from privreg.privacy.ledger import Budget
-from privreg.tables import Lines, Notes, Paragraph, Table, View, in_one_format
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-    from privreg.formula.spec import ModelSpec
-    from privreg.planning.scenario import Assumed
-    from privreg.tables import Part
+from privreg.tables import Lines, Notes, Paragraph, Part, Table, View, in_one_format
 
 MOST_PEOPLE: Final = 10**13
 FEWEST: Final = 100
@@ -37,54 +34,27 @@ MOST_OUTSIDE: Final = 0.02
 
 @dataclass(frozen=True)
 class Goal:
-    """What is asked of coefficients; user's units.
+    """What is asked of coefficients; user's units."""
 
-    Parameters
-    ----------
-    widths : dict of str to float
-        Of intervals, at most.
-    effects : dict of str to float
-        Sizes of coefficients that are to be told from zero.
-    power : float
-        With what probability.
-    """
-
-    widths: dict[str, float]
-    effects: dict[str, float]
-    power: float
+    widths: dict[str, float]  # Of intervals, at most
+    effects: dict[str, float]  # Sizes of coefficients that are to be told from zero
+    power: float  # With what probability
 
 
 @dataclass(frozen=True, repr=False)
 class Planned(View):
-    """What a regression with so many people at such a budget will show: its numbers and words; see `StudyPlan`.
+    """What a regression with so many people at such a budget will show: its numbers and words; see `StudyPlan`."""
 
-    Parameters
-    ----------
-    spec : ModelSpec
-        The model, with the budget.
-    n : int
-        People.
-    asked : str
-        What was asked for: "people", "budget" or "precision".
-    goal : Goal
-    assumed : Assumed
-    alpha : float
-        One minus the level of intervals and tests.
-    reliable : float
-        People from whom on intervals of the goal's coefficients can be relied on, of all without a goal; inf if no
-        number is enough.
-    needed : int
-        People that the goal alone would need; `n` where it was given.
-    """
-
-    spec: ModelSpec
-    n: int
-    asked: str
+    spec: ModelSpec  # The model, with the budget
+    n: int  # People
+    asked: str  # What was asked for: "people", "budget" or "precision"
     goal: Goal
     assumed: Assumed
-    alpha: float
+    alpha: float  # One minus the level of intervals and tests
+    # People from whom on intervals of the goal's coefficients can be relied on, of all without a goal; inf if no number
+    # is enough
     reliable: float
-    needed: int
+    needed: int  # People that the goal alone would need; `n` where it was given
     _precision: Precision = field(repr=False, compare=False)
 
     @property
@@ -394,8 +364,7 @@ def find(coef: object, names: Sequence[str], option: str = "coef") -> list[str]:
         found = [c for c in names if c.startswith(f"{coef}[") or c.startswith(f"C({coef}")]
         if found:
             return found
-    near = nearest(coef, names) if isinstance(coef, str) else None
-    hint = "" if near is None else f" Did you mean {near!r}?"
+    hint = meant(coef, names) if isinstance(coef, str) else ""
     raise OptionError(
         f"{option}= names {shown(coef)}, which is no coefficient; they are {', '.join(map(repr, names))}.{hint}"
     )

@@ -11,10 +11,11 @@ import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Never
+from typing import Any, Final, Never
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.data.columns import prepare
 from privreg.data.participants import Participants
 from privreg.errors import BudgetError, InferenceError, OptionError, UnsupportedArgumentError, level, real, shown
@@ -39,10 +40,7 @@ from privreg.planning.precision import SEED, precision_of, worth
 from privreg.planning.scenario import USUAL_SCALE, Assumed, read_scale, read_shares
 from privreg.planning.study_plan import StudyPlan
 from privreg.privacy.ledger import UNSET, Budget
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-    from privreg.simulation.fit_plan import FitPlan
+from privreg.simulation.fit_plan import FitPlan
 
 PLANNED: Final = "a plan that draws people from them"
 POWER: Final = 0.8

@@ -62,22 +62,13 @@ MANY: Final = 10**15
 
 @dataclass(frozen=True)
 class Precision:
-    """Of a model, a budget and assumed people. Made by `precision_of`.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    people : People
-    to_user : ndarray, shape (d, d)
-        Linear part of the map from internal to the user's coefficients, both in the order inside.
-    asked : FitOptions
-        Options of the fit.
-    """
+    """Of a model, a budget and assumed people. Made by `precision_of`."""
 
     spec: ModelSpec
     people: People
+    # Linear part of the map from internal to the user's coefficients, both in the order inside; shape (d, d)
     to_user: Array
-    asked: FitOptions
+    asked: FitOptions  # Options of the fit
     _begun: Progress = field(repr=False, compare=False)  # After rounds on location
     _mapped: Progress = field(repr=False, compare=False)  # After all rounds before the pilot
     _known: dict[int, Array] = field(default_factory=dict, repr=False, compare=False)

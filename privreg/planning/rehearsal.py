@@ -7,23 +7,20 @@ have; everything else is the fit's: its rounds, states, law, posterior of the cu
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
 
+from privreg.arrays import Array
 from privreg.collector import coordinates, law
 from privreg.collector import rounds as collector
 from privreg.collector.covariates import diagonal
 from privreg.collector.estimate import estimate
-from privreg.protocol.rounds import Reports
+from privreg.collector.plan import Plan, Progress
+from privreg.protocol.rounds import Reports, State
 from privreg.protocol.schedule import ENDLESS
 from privreg.simulation import play
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-    from privreg.collector.plan import Plan, Progress
-    from privreg.protocol.rounds import State
 
 POINTS: Final = 512
 """Of a law of several predictors."""

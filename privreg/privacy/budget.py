@@ -8,20 +8,16 @@ accounted by the smallest μ that it implies. The conversions themselves are in 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privreg.errors import BudgetError, real
 from privreg.privacy import conversions
 from privreg.privacy.conversions import gdp_delta, gdp_epsilon, gdp_mu
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
 REPORTED_DELTA: Final = 1e-6
 

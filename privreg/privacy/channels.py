@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from privreg.arrays import Array
 from privreg.protocol import codes
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-    from privreg.protocol.plans import Channel
+from privreg.protocol.plans import Channel
 
 
 def width(channel: Channel, size: int) -> int:

@@ -2,20 +2,20 @@
 
 Everything is about one release and one person, neighbours differing in one record (replace-one). μ stands for Gaussian
 differential privacy (GDP), ε alone for pure differential privacy, (ε, δ) for the approximate kind and ρ for
-zero-concentrated differential privacy (zCDP).
+zero-concentrated differential privacy (zCDP). All are per person: μ, ρ and a pure ε are above 0, another ε is 0 or
+more, and δ is in (0, 1), or 0 beside an ε that is pure.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from scipy.special import erfinv, log_ndtr, ndtr, ndtri, ndtri_exp
 
-if TYPE_CHECKING:
-    from privreg.arrays import Array
+from privreg.arrays import Array
 
 _TINY: Final = 1e-320
 """Stands for a δ that underflows where a logarithm is wanted."""
@@ -41,17 +41,7 @@ def _shrunk(value: float, kept: Callable[[float], bool]) -> float:
 def gdp_delta(mu: float, epsilon: float) -> float:
     """Smallest δ for which μ-GDP implies (ε, δ)-DP.
 
-    Parameters
-    ----------
-    mu : float
-        GDP parameter per person, > 0.
-    epsilon : float
-        ε ≥ 0.
-
-    Returns
-    -------
-    float
-        δ_μ(ε) = Φ(−ε/μ + μ/2) − e^ε Φ(−ε/μ − μ/2).
+    δ_μ(ε) = Φ(−ε/μ + μ/2) − e^ε Φ(−ε/μ − μ/2).
 
     References
     ----------
@@ -70,17 +60,6 @@ def gdp_delta(mu: float, epsilon: float) -> float:
 def gdp_epsilon(mu: float, delta: float) -> float:
     """Smallest ε ≥ 0 for which μ-GDP implies (ε, δ)-DP.
 
-    Parameters
-    ----------
-    mu : float
-        GDP parameter per person, > 0.
-    delta : float
-        δ in (0, 1).
-
-    Returns
-    -------
-    float
-
     Examples
     --------
     >>> round(gdp_epsilon(1.0, 1e-6), 3)
@@ -96,15 +75,6 @@ def gdp_epsilon(mu: float, delta: float) -> float:
 
 def gdp_mu(epsilon: float, delta: float) -> float:
     """Largest μ for which μ-GDP implies (ε, δ)-DP: the exact Gaussian calibration.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        ε ≥ 0 and δ in (0, 1), per person.
-
-    Returns
-    -------
-    float
 
     References
     ----------
@@ -158,15 +128,7 @@ def rho_mu(rho: float) -> float:
 def pure_mu(epsilon: float) -> float:
     """Smallest μ for which ε-DP implies μ-GDP.
 
-    Parameters
-    ----------
-    epsilon : float
-        ε > 0 per person.
-
-    Returns
-    -------
-    float
-        2 Φ⁻¹(e^ε/(1 + e^ε)): attained by randomised response.
+    2 Φ⁻¹(e^ε/(1 + e^ε)): attained by randomised response.
 
     References
     ----------
@@ -187,17 +149,7 @@ def pure_mu(epsilon: float) -> float:
 def pure_delta(epsilon: float, at: float) -> float:
     """Smallest δ for which ε-DP implies (at, δ)-DP.
 
-    Parameters
-    ----------
-    epsilon : float
-        ε > 0 of the pure guarantee, per person.
-    at : float
-        The ε ≥ 0 wanted.
-
-    Returns
-    -------
-    float
-        (e^ε − e^at)/(1 + e^ε), and 0 from `at` = ε on: that of randomised response.
+    (e^ε − e^at)/(1 + e^ε), and 0 from `at` = ε on: that of randomised response.
 
     References
     ----------
@@ -214,17 +166,7 @@ def pure_delta(epsilon: float, at: float) -> float:
 def pure_epsilon(epsilon: float, delta: float) -> float:
     """Smallest ε' ≥ 0 for which ε-DP implies (ε', δ)-DP; the inverse of :func:`pure_delta`.
 
-    Parameters
-    ----------
-    epsilon : float
-        ε > 0 of the pure guarantee, per person.
-    delta : float
-        δ in [0, 1].
-
-    Returns
-    -------
-    float
-        log(e^ε − δ(1 + e^ε)), or 0.
+    log(e^ε − δ(1 + e^ε)), or 0.
     """
     spare = delta * (1 + math.exp(-epsilon))
     return max(epsilon + math.log1p(-spare), 0.0) if spare < 1 else 0.0
@@ -233,15 +175,7 @@ def pure_epsilon(epsilon: float, delta: float) -> float:
 def pure_rho(epsilon: float) -> float:
     """Smallest ρ for which ε-DP implies ρ-zCDP.
 
-    Parameters
-    ----------
-    epsilon : float
-        ε > 0 per person.
-
-    Returns
-    -------
-    float
-        ε tanh(ε/2), less than the classical ε²/2: the Kullback–Leibler divergence of randomised response.
+    ε tanh(ε/2), less than the classical ε²/2: the Kullback–Leibler divergence of randomised response.
 
     References
     ----------
@@ -259,10 +193,7 @@ def pure_rho(epsilon: float) -> float:
 def pure_for_mu(mu: float) -> float:
     """Largest ε for which ε-DP implies μ-GDP; the inverse of :func:`pure_mu`.
 
-    Returns
-    -------
-    float
-        log(Φ(μ/2)/Φ(−μ/2)).
+    log(Φ(μ/2)/Φ(−μ/2)).
 
     Examples
     --------
@@ -279,15 +210,7 @@ def pure_for_mu(mu: float) -> float:
 def pure_for_dp(epsilon: float, delta: float) -> float:
     """Largest ε' for which ε'-DP implies (ε, δ)-DP: a little more than ε itself.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        ε ≥ 0 and δ in [0, 1), per person.
-
-    Returns
-    -------
-    float
-        log((e^ε + δ)/(1 − δ)), where :func:`pure_delta` reaches δ.
+    log((e^ε + δ)/(1 − δ)), where :func:`pure_delta` reaches δ.
 
     Examples
     --------
@@ -316,17 +239,7 @@ def pure_for_rho(rho: float) -> float:
 def dp_delta(epsilon: float, delta: float, at: float) -> float:
     """Smallest δ' for which (ε, δ)-DP implies (at, δ')-DP.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        The guarantee, per person: ε ≥ 0 and δ in [0, 1).
-    at : float
-        The ε' ≥ 0 wanted.
-
-    Returns
-    -------
-    float
-        δ + (1 − δ)(e^ε − e^at)/(1 + e^ε) below ε, and δ from there on.
+    δ + (1 − δ)(e^ε − e^at)/(1 + e^ε) below ε, and δ from there on.
 
     References
     ----------
@@ -340,18 +253,8 @@ def dp_delta(epsilon: float, delta: float, at: float) -> float:
 def zcdp_delta(rho: float, epsilon: float) -> float:
     """Smallest δ known for which ρ-zCDP, by whatever mechanism, implies (ε, δ)-DP.
 
-    Parameters
-    ----------
-    rho : float
-        ρ > 0 per person.
-    epsilon : float
-        ε ≥ 0.
-
-    Returns
-    -------
-    float
-        The infimum over α > 1 of e^((α−1)(αρ−ε)) (1 − 1/α)^α/(α − 1), or what that at a larger ε implies, if less.
-        Gaussian noise has the smaller exact value ``gdp_delta(rho_mu(rho), epsilon)``.
+    The infimum over α > 1 of e^((α−1)(αρ−ε)) (1 − 1/α)^α/(α − 1), or what that at a larger ε implies, if less.
+    Gaussian noise has the smaller exact value ``gdp_delta(rho_mu(rho), epsilon)``.
 
     References
     ----------
@@ -409,10 +312,7 @@ def gdp_tradeoff(mu: float, type_one: Array) -> Array:
 def dp_tradeoff(epsilon: float, delta: float, type_one: Array) -> Array:
     """Smallest type II error of any test at the given type I errors under (ε, δ)-DP.
 
-    Returns
-    -------
-    ndarray
-        max(0, 1 − δ − e^ε α, e^−ε (1 − δ − α)) at type I error α.
+    max(0, 1 − δ − e^ε α, e^−ε (1 − δ − α)) at type I error α.
 
     References
     ----------

@@ -7,34 +7,24 @@ of two of them is at most twice its radius, so Gaussian noise has the sd 2 · ra
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import ClassVar, Final
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from privreg.arrays import Array
 from privreg.errors import OptionError, choose
 from privreg.privacy.channels import width
 from privreg.privacy.ledger import Budget, at_least
 from privreg.protocol import codes
 from privreg.protocol.plans import Channel
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from privreg.arrays import Array
-
 MECHANISMS: Final = ("gaussian", "laplace", "randomized_response", "privunit")
 MOST_EPSILON: Final = 30.0
 """Beyond it the chance of the other answer is lost in rounding, and with it the guarantee; it is not needed either."""
-
-_TITLES: Final = {
-    "gaussian": "Gaussian",
-    "laplace": "Laplace",
-    "randomized_response": "randomized response",
-    "privunit": "PrivUnit",
-}
 
 
 def score_sensitivity(bound: float) -> float:
@@ -79,7 +69,36 @@ def bits_sensitivity(numbers: int) -> float:
 
 
 @dataclass(frozen=True)
-class Mechanism:
+class Randomiser:
+    """What all mechanisms share: a name, a budget for each report, and how they are called."""
+
+    TITLES: ClassVar[dict[str, str]] = {}
+
+    name: str
+    budget: Budget
+
+    @property
+    def title(self) -> str:
+        """Name in sentences."""
+        return self.TITLES[self.name]
+
+    @property
+    def pure(self) -> bool:
+        """Whether it gives pure ε-DP."""
+        return self.name != "gaussian"
+
+    @property
+    def epsilon(self) -> float:
+        """Pure ε that it spends on a report; inf for Gaussian noise."""
+        return min(self.budget.epsilon, MOST_EPSILON) if self.pure else math.inf
+
+    def guarantee(self) -> str:
+        """State the guarantee in one line."""
+        return str(self.budget)
+
+
+@dataclass(frozen=True)
+class Mechanism(Randomiser):
     """How reports are randomised.
 
     Parameters
@@ -104,23 +123,12 @@ class Mechanism:
     (arXiv 2205.02466). One number: Duchi, Jordan & Wainwright (2018), section 4.
     """
 
-    name: str
-    budget: Budget
-
-    @property
-    def title(self) -> str:
-        """Name in sentences."""
-        return _TITLES[self.name]
-
-    @property
-    def pure(self) -> bool:
-        """Whether it gives pure ε-DP."""
-        return self.name != "gaussian"
-
-    @property
-    def epsilon(self) -> float:
-        """Pure ε that it spends per person; inf for Gaussian noise."""
-        return min(self.budget.epsilon, MOST_EPSILON) if self.pure else math.inf
+    TITLES: ClassVar = {
+        "gaussian": "Gaussian",
+        "laplace": "Laplace",
+        "randomized_response": "randomized response",
+        "privunit": "PrivUnit",
+    }
 
     def _kind(self, size: int) -> str:
         if self.name in {"randomized_response", "privunit"}:  # on a line PrivUnit's caps are points
@@ -245,10 +253,6 @@ class Mechanism:
         """
         return 2.0 * bound / self.budget.mu if self.budget.private else 0.0
 
-    def guarantee(self) -> str:
-        """State the guarantee in one line."""
-        return str(self.budget)
-
     def words(self, radius: float, size: int) -> str:
         """What is done to a report, for the privacy block."""
         match self._kind(size):
@@ -267,7 +271,7 @@ class Mechanism:
         return f"told with probability {1.0 / (1.0 + math.exp(-self.epsilon)):.4g}, epsilon {at_least(self.epsilon, 4)}"
 
     def __repr__(self) -> str:
-        return f"{_TITLES[self.name]}({self.guarantee()}, per person, replace-one neighbours)"
+        return f"{self.title}({self.guarantee()}, per person, replace-one neighbours)"
 
 
 def Gaussian(budget: Budget) -> Mechanism:

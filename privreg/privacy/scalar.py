@@ -8,35 +8,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import log_ndtr, ndtr
 
+from privreg.arrays import Array
 from privreg.errors import OptionError, choose, real, shown
 from privreg.privacy.ledger import Budget, at_least
-from privreg.privacy.mechanisms import MOST_EPSILON, score_sensitivity
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from privreg.arrays import Array
+from privreg.privacy.mechanisms import Randomiser, score_sensitivity
 
 NUMBER_MECHANISMS: Final = ("laplace", "gaussian", "duchi", "piecewise", "square_wave", "square_wave_biased")
 
-_TITLES: Final = {
-    "laplace": "Laplace",
-    "gaussian": "Gaussian",
-    "duchi": "Duchi",
-    "piecewise": "Piecewise",
-    "square_wave": "Square wave, its mean inverted",
-    "square_wave_biased": "Square wave, as it comes",
-}
 _WIDTHS: Final = {"piecewise": 2, "square_wave": 2, "square_wave_biased": 2}
 
 
 @dataclass(frozen=True)
-class NumberMechanism:
+class NumberMechanism(Randomiser):
     """How one number of a known range is randomised. Made by :func:`number_mechanism`.
 
     Parameters
@@ -72,32 +61,24 @@ class NumberMechanism:
     Piecewise(1-DP, pure, for one number in [0, 1], replace-one neighbours)
     """
 
-    name: str
-    budget: Budget
+    TITLES: ClassVar = {
+        "laplace": "Laplace",
+        "gaussian": "Gaussian",
+        "duchi": "Duchi",
+        "piecewise": "Piecewise",
+        "square_wave": "Square wave, its mean inverted",
+        "square_wave_biased": "Square wave, as it comes",
+    }
+
     low: float = -1.0
     high: float = 1.0
 
     # --- what is public about it -------------------------------------------------------------------------
 
     @property
-    def title(self) -> str:
-        """Name in sentences."""
-        return _TITLES[self.name]
-
-    @property
-    def pure(self) -> bool:
-        """Whether it gives pure ε-DP."""
-        return self.name != "gaussian"
-
-    @property
     def unbiased(self) -> bool:
         """Whether a report's mean is the number itself."""
         return self.name != "square_wave_biased"
-
-    @property
-    def epsilon(self) -> float:
-        """Pure ε that it spends on the number; inf for Gaussian noise."""
-        return min(self.budget.epsilon, MOST_EPSILON) if self.pure else math.inf
 
     @property
     def width(self) -> int:
@@ -125,10 +106,6 @@ class NumberMechanism:
             b = self._wave[0]
             ends = float(self._from_wave(-b)), float(self._from_wave(1.0 + b))
         return float(self._out(ends[0])), float(self._out(ends[1]))
-
-    def guarantee(self) -> str:
-        """State the guarantee in one line."""
-        return str(self.budget)
 
     def words(self) -> str:
         """What is done to the number, for the privacy block."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from numba import njit
 
-if TYPE_CHECKING:
-    from privreg.arrays import Array, Words
+from privreg.arrays import Array, Words
 
 LAYERS: Final = 256
 _TAIL: Final = 3.6541528853610088

@@ -17,8 +17,6 @@ from typing import Final, NamedTuple
 
 from .wire import MessageError
 
-__all__ = ["BALL", "BITS", "BOX", "CLAMP", "FORMS", "JOINT", "MOMENTS", "Mu", "is_private", "most", "mu_of", "radius"]
-
 BALL: Final = "ball"
 """Σ a² ≤ R²: scores."""
 

@@ -28,25 +28,6 @@ from .wire import (
     unpack,
 )
 
-__all__ = [
-    "WORDS",
-    "Ask",
-    "FieldState",
-    "Gauge",
-    "Place",
-    "Report",
-    "Token",
-    "ask_of",
-    "group_of",
-    "place_of",
-    "read_report",
-    "read_state",
-    "read_token",
-    "report_body",
-    "state_payload",
-    "token_text",
-]
-
 WORDS: Final = 1 << 32
 """Thresholds and slots are whole numbers of it."""
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["cdf", "quantile"]
-
 
 def cdf(x: float) -> float:
     """Φ(x)."""

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["GROUPS", "LEAST_GROUPS", "MOST_GROUPS", "PARTS", "Reports", "State"]
-
 GROUPS: Final = 16
 """Random groups of records that answer a little apart in a main round."""
 

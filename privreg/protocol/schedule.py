@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
-__all__ = ["ROUNDS", "Round", "people_of", "schedule"]
-
 ROUNDS: Final = 20
 LOCATIONS: Final = 8
 """Rounds on where columns lie whose scale nobody declared: a mean up to 10⁵ sd away from 0 is found."""

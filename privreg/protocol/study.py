@@ -16,8 +16,6 @@ from .lattice import Mu
 from .trees import Column
 from .wire import KEY, LONGEST, VERSION, MessageError, Record, base, dumps, key_id, loads, must_show, text_of
 
-__all__ = ["FAMILIES", "MEASURES", "ROLES", "Cell", "Held", "PublicPlan", "Role", "plan_payload", "read_plan"]
-
 FAMILIES: Final = {
     "huber": codes.HUBER,
     "expectile": codes.EXPECTILE,

@@ -16,8 +16,6 @@ from typing import Any, Final, NamedTuple
 
 from .wire import MessageError, number_of
 
-__all__ = ["COMPARE", "OPERATIONS", "Column", "Label", "check", "label_text", "names"]
-
 Label = str | int | bool
 
 ONE: Final = ("log", "log1p", "exp", "sqrt", "abs", "round", "not")

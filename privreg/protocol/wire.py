@@ -16,29 +16,6 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-__all__ = [
-    "HIDDEN",
-    "LARGEST",
-    "VERSION",
-    "Envelope",
-    "MessageError",
-    "Record",
-    "base",
-    "dumps",
-    "hash_of",
-    "key_id",
-    "loads",
-    "must_show",
-    "number_of",
-    "open_envelope",
-    "pack",
-    "seal",
-    "signed_bytes",
-    "text_of",
-    "unbase",
-    "unpack",
-]
-
 VERSION: Final = 1
 
 LARGEST: Final = 2.0**60

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from privreg import diagnostics
+from privreg.arrays import Array
 from privreg.collector.covariates.diagonal import WIDE
 from privreg.errors import InferenceError, NotPrivateError, choose, flag, interval_level
 from privreg.inference.methods import METHODS, Estimate, Pivot
 from privreg.inference.simultaneous import joint_critical
 from privreg.privacy.ledger import refuse_fitted
 from privreg.results.postestimation.prediction import note_outside
+from privreg.results.statement import PrivacyStatement
+from privreg.tables import View
 from privreg.unavailable import unavailable
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-    from privreg.results.statement import PrivacyStatement
-    from privreg.tables import View
 
 
 class Results(ABC):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Never
+from typing import Any, NamedTuple, Never
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from privreg.arrays import Array
 from privreg.errors import OptionError
 from privreg.families.family import Family
 from privreg.families.measures import Measure
@@ -15,11 +17,6 @@ from privreg.inference.methods import Estimate
 from privreg.results.equation import Equation
 from privreg.results.statement import PrivacyStatement
 from privreg.unavailable import no_rows_in
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from privreg.arrays import Array
 
 
 class RoundHeld(NamedTuple):

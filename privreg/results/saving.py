@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privreg.diagnostics import Diagnostic
+from privreg.families.family import Family
 from privreg.families.measures import Measure
 from privreg.files import archive
 from privreg.inference.methods import METHODS, Anytime, Bootstrap, Estimate, Normal, Pivot, RandomScaling, StudentT
 from privreg.results.data import ResultData, RoundHeld
 from privreg.results.equation import equation_from
 from privreg.results.statement import PrivacyStatement
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from privreg.families.family import Family
 
 
 def coefficient_names(terms: tuple[str, ...], baseline: tuple[str, ...]) -> tuple[str, ...]:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from privreg.privacy.amplification import shuffled, shuffling_limit
 from privreg.privacy.ledger import at_least
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def shuffled_words(n: int, epsilon: float, delta: float, *, seeded: bool, leaked: Sequence[str]) -> str:

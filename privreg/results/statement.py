@@ -27,11 +27,8 @@ from privreg.results.wording import (
     whole_records,
 )
 from privreg.tables import Notes, Pairs, View
-from privreg.tables.writing import save_parts
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from privreg.audit.verification import Trial, Verification
     from privreg.tables import Part
 
@@ -474,21 +471,5 @@ class PrivacyStatement(View):
         """JSON text, read again by :meth:`from_json`."""
         return json.dumps(self.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
 
-    def save(self, path: str | Path) -> None:
-        """Write the statement to a file, atomically.
-
-        Parameters
-        ----------
-        path : str or Path
-            Its ending says in which form: .json, or one of other views: .txt, .md, .html, .tex or .docx.
-
-        Raises
-        ------
-        OptionError
-            If the ending is another.
-        MissingExtraError
-            If it is .docx, and python-docx is not installed.
-        SavedFileError
-            If the file can't be written.
-        """
-        save_parts(self._layout(), path, {".json": lambda: self.as_json() + "\n"})
+    def _forms(self) -> dict[str, Callable[[], str]]:
+        return {".json": lambda: self.as_json() + "\n"}

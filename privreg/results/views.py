@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -10,9 +10,7 @@ import pandas as pd
 from privreg.errors import InferenceError, OptionError, choose, interval_level, level, shown
 from privreg.inference.methods import METHODS, Anytime
 from privreg.inference.resampling import FIRST
-
-if TYPE_CHECKING:
-    from privreg.results.data import ResultData
+from privreg.results.data import ResultData
 
 BANDS: Final = ("anytime", "sandwich", "random_scaling", "random_scaling_full", "between_lanes")
 """Methods whose variances a fit keeps along the way: of those that were asked for, the first here."""

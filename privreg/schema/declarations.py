@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 
-from privreg.errors import SchemaError, nearest, real, shown
+from privreg.errors import SchemaError, meant, real, shown
 from privreg.schema.dates import EPOCH_TEXT, day_of, iso
 from privreg.schema.files import PARTS, checked_path, document, numbers_of, pairs, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RESPONSE_KINDS: Final = ("number", "binary", "levels")
 """What a family's response is: a number, 0/1, or one of the declared levels of a factor, in their order."""
@@ -334,9 +332,8 @@ class Schema:
             )
         for key in doc:
             if key not in PARTS:
-                near = nearest(str(key), PARTS)
-                hint = "" if near is None else f" Did you mean {near!r}?"
-                raise SchemaError(f"there is no key {shown(key)} in a schema; the keys are {', '.join(PARTS)}.{hint}")
+                known = ", ".join(PARTS)
+                raise SchemaError(f"there is no key {shown(key)} in a schema; the keys are {known}.{meant(key, PARTS)}")
         parts = {kind: public_mapping(kind, doc.get(kind)) for kind in PARTS[:3]}
         for kind, columns in parts.items():
             for name, value in columns.items():

@@ -10,7 +10,6 @@ import json
 import os
 import secrets
 import socket
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -18,11 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from privreg.collector import chain as chains
-from privreg.errors import OptionError, PrivregError
+from privreg.errors import OptionError
 from privreg.field import keys
+from privreg.field.running import done, parser_of
 from privreg.files.archive import write_bytes
 from privreg.protocol.messages import read_token
-from privreg.protocol.wire import MessageError, base
+from privreg.protocol.wire import base
 from privreg.service.course import Course, opened
 from privreg.service.store import Store
 from privreg.service.tokens import VARIABLE, Issuer, new_secret
@@ -109,7 +109,7 @@ def serve(arguments: Sequence[str]) -> int:
         "--proxy", action="store_true", help="believe the address that a server before it, on this machine, forwards"
     )
     parser.add_argument("--public-results", action="store_true", help="let anybody read results")
-    return _done(parser, arguments, _serve)
+    return done(parser, arguments, _serve)
 
 
 def _serve(a: argparse.Namespace) -> str:
@@ -171,7 +171,7 @@ def tokens(arguments: Sequence[str]) -> int:
     parser.add_argument("--out", required=True, metavar="FILE", help="a new CSV file of links, which only you may read")
     parser.add_argument("--server", default=f"http://{HERE}:{PORT}", help="address that devices reach the study at")
     parser.add_argument("--key", required=True, help="public key, or file of the key, that has signed the plan")
-    return _done(parser, arguments, _tokens)
+    return done(parser, arguments, _tokens)
 
 
 def _tokens(a: argparse.Namespace) -> str:
@@ -228,7 +228,7 @@ def collector(arguments: Sequence[str]) -> int:
     parser.add_argument("--out", metavar="FILE", help="of export: a new JSON file")
     parser.add_argument("--revoke", type=int, nargs="*", default=[], metavar="KEY", help="of rotate-keys: take back")
     parser.add_argument("--tokens", nargs="*", default=[], metavar="TOKEN", help="of rotate-keys: tokens to take back")
-    return _done(parser, arguments, _collector)
+    return done(parser, arguments, _collector)
 
 
 def _collector(a: argparse.Namespace) -> str:
@@ -296,26 +296,9 @@ def _export(store: Store, out: str | None) -> str:
 
 
 def _parser(prog: str, about: str, epilog: str | None = None, verbs: Sequence[str] = ()) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=prog, description=about, epilog=epilog, allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    parser = parser_of(prog, about, epilog)
     if verbs:
         parser.add_argument("verb", choices=verbs, metavar="VERB")
     parser.add_argument("plan", metavar="PLAN", help="signed plan, made by `privreg study sign`")
     parser.add_argument("--db", metavar="URL", help="sqlite:///FILE; beside the plan by default")
     return parser
-
-
-def _done(parser: argparse.ArgumentParser, arguments: Sequence[str], run: Callable[[argparse.Namespace], str]) -> int:
-    """Parse and run; 0 done, 2 an error that the message explains."""
-    try:
-        a = parser.parse_args(arguments)
-    except SystemExit as e:
-        return 2 if e.code else 0
-    try:
-        print(run(a), flush=True)
-    except (PrivregError, MessageError) as e:
-        print(f"{parser.prog}: error: {e}", file=sys.stderr)
-        return 2
-    return 0

@@ -5,7 +5,8 @@ Sums are whole numbers of 64 bits, little-endian, in binary columns; squares two
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
@@ -27,6 +28,13 @@ METADATA: Final = MetaData()
 
 meta = Table("meta", METADATA, Column("name", String(64), primary_key=True), Column("value", String(256)))
 
+
+def _of_study(name: str, key: Sequence[str], *rest: Any, **more: Any) -> Table:
+    """A table whose rows are of one study each, and that beside it has these columns as its key."""
+    own = Column("study", String(63), nullable=False)
+    return Table(name, METADATA, own, *rest, PrimaryKeyConstraint("study", *key), **more)
+
+
 study = Table(
     "study",
     METADATA,
@@ -39,41 +47,34 @@ study = Table(
     Column("seq", BigInteger, nullable=False),  # Number of the last report
 )
 
-issuer = Table(
+issuer = _of_study(
     "issuer",
-    METADATA,
-    Column("study", String(63), nullable=False),
+    ("key",),
     Column("key", Integer, nullable=False),  # 1 to 255: the first byte of its tokens
     Column("secret", LargeBinary, nullable=False),  # Encrypted, if a key was given
     Column("revoked", Integer, nullable=False),
-    PrimaryKeyConstraint("study", "key"),
 )
 
-revoked = Table(
+revoked = _of_study(
     "revoked",
-    METADATA,
-    Column("study", String(63), nullable=False),
+    ("token_id",),
     Column("token_id", LargeBinary(16), nullable=False),
-    PrimaryKeyConstraint("study", "token_id"),
 )
 
-state = Table(
+state = _of_study(
     "state",
-    METADATA,
-    Column("study", String(63), nullable=False),
+    ("k",),
     Column("k", Integer, nullable=False),
     Column("envelope", LargeBinary, nullable=False),
     Column("payload", LargeBinary, nullable=False),
     Column("hash", LargeBinary, nullable=False),
     Column("prev", LargeBinary, nullable=False),
     Column("time", BigInteger, nullable=False),
-    PrimaryKeyConstraint("study", "k"),
 )
 
-report = Table(
+report = _of_study(
     "report",
-    METADATA,
-    Column("study", String(63), nullable=False),
+    ("token_id",),
     Column("token_id", LargeBinary(16), nullable=False),
     Column("k", Integer, nullable=False),
     Column("role", String(16), nullable=False),
@@ -81,16 +82,14 @@ report = Table(
     Column("body_hash", LargeBinary(32), nullable=False),
     Column("vals", LargeBinary, nullable=False),  # int32, little-endian
     Column("seq", BigInteger),  # In which order cells took it in; none before
-    PrimaryKeyConstraint("study", "token_id"),
     ForeignKeyConstraint(["study", "k"], ["state.study", "state.k"]),
     Index("report_by_place", "study", "k", "role", "grp"),
     sqlite_with_rowid=False,  # rows' own numbers would tell in which order reports came
 )
 
-cell = Table(
+cell = _of_study(
     "cell",
-    METADATA,
-    Column("study", String(63), nullable=False),
+    ("k", "role", "grp"),
     Column("k", Integer, nullable=False),
     Column("role", String(16), nullable=False),
     Column("grp", Integer, nullable=False),
@@ -98,24 +97,19 @@ cell = Table(
     Column("sums", LargeBinary, nullable=False),
     Column("squares", LargeBinary, nullable=False),
     Column("upto", BigInteger, nullable=False),  # The last report in it
-    PrimaryKeyConstraint("study", "k", "role", "grp"),
 )
 
-snapshot = Table(
+snapshot = _of_study(
     "snapshot",
-    METADATA,
-    Column("study", String(63), nullable=False),
+    ("k",),
     Column("k", Integer, nullable=False),
     Column("cells", LargeBinary, nullable=False),  # JSON: all cells when state k closed
-    PrimaryKeyConstraint("study", "k"),
 )
 
-counter = Table(
+counter = _of_study(
     "counter",
-    METADATA,
-    Column("study", String(63), nullable=False),
+    ("minute", "name"),
     Column("minute", BigInteger, nullable=False),  # Since 1970
     Column("name", String(32), nullable=False),
     Column("count", BigInteger, nullable=False),
-    PrimaryKeyConstraint("study", "minute", "name"),
 )

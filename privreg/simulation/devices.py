@@ -5,23 +5,19 @@ Where the sum of reports has a simple law it comes back without noise, which fal
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from privreg.arrays import Array, Flags, Ints
+from privreg.collector.plan import Plan
+from privreg.families.measures import Gauge
 from privreg.privacy.channels import randomised
 from privreg.protocol import codes
+from privreg.protocol.rounds import State
 from privreg.simulation import play
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from privreg.arrays import Array, Flags, Ints
-    from privreg.collector.plan import Plan
-    from privreg.families.measures import Gauge
-    from privreg.protocol.rounds import State
 
 
 class Block(NamedTuple):

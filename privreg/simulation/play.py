@@ -8,24 +8,20 @@ randomise every report here.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from privreg.arrays import Array
 from privreg.collector.covariates import diagonal
+from privreg.collector.covariates.diagonal import Wide
+from privreg.collector.plan import Plan
 from privreg.families import measures, scores
+from privreg.families.measures import Gauge
 from privreg.privacy.channels import randomised
 from privreg.protocol import codes
-from privreg.protocol.rounds import MOST_GROUPS
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from privreg.arrays import Array
-    from privreg.collector.covariates.diagonal import Wide
-    from privreg.collector.plan import Plan
-    from privreg.families.measures import Gauge
-    from privreg.protocol.rounds import State
+from privreg.protocol.rounds import MOST_GROUPS, State
 
 MOST: Final = 8192
 """Records that are played together, at most."""

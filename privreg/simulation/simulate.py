@@ -7,38 +7,32 @@ kept apart by when their reports arrive, and each of them has the noise of its o
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from privreg.arrays import Array, Flags, Ints
 from privreg.collector import estimate
 from privreg.collector import rounds as collector
+from privreg.collector.plan import Progress
 from privreg.data.labels import check_columns
-from privreg.data.sources.open import CHUNK, open_arrays
+from privreg.data.sources.open import CHUNK, Batch, Source, open_arrays
 from privreg.errors import DataError, OptionError, UnsupportedArgumentError, choose, real, shown
+from privreg.families.measures import Measure
 from privreg.formula.arrays import read_arrays
 from privreg.privacy.ledger import LEDGER
 from privreg.privacy.noise import derived_key, fresh_key, seeded_key, words
 from privreg.protocol.rounds import Reports
+from privreg.results.results import PrivateResults
 from privreg.simulation.devices import Block
 from privreg.simulation.fit_plan import FitPlan
 from privreg.simulation.rounds import RoundsRun
 from privreg.simulation.streaming.begin import begin
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
-
-    from privreg.arrays import Array, Flags, Ints
-    from privreg.collector.plan import Progress
-    from privreg.data.sources.open import Batch, Source
-    from privreg.families.measures import Measure
-    from privreg.results.results import PrivateResults
 
 DRAWN: Final = 1 << 14
 """Records whose arrival is drawn together, by their place in the order."""

@@ -17,7 +17,7 @@ from privreg.tables.words import MARK, WIDTH, cells, fold, in_one_format, limits
 from privreg.tables.writing import save_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 __all__ = [
@@ -71,6 +71,10 @@ class View:
         """The same for a document, whose reader has no Python."""
         return self._layout()
 
+    def _forms(self) -> dict[str, Callable[[], str]]:
+        """Forms of files beside those that all views have, by ending."""
+        return {}
+
     def as_text(self) -> str:
         """Lay out as plain text of at most 80 columns; a name longer than its column has a line of its own."""
         return as_text(self._layout())
@@ -116,7 +120,8 @@ class View:
         Parameters
         ----------
         path : str or Path
-            Its ending says in which form: .txt, .md, .html, .tex or .docx (``pip install privreg[docx]``).
+            Its ending says in which form: .txt, .md, .html, .tex or .docx (``pip install privreg[docx]``); of a privacy
+            statement .json, too.
 
         Raises
         ------
@@ -127,7 +132,7 @@ class View:
         SavedFileError
             If the file can't be written.
         """
-        save_parts(self._exported(), path)
+        save_parts(self._exported(), path, self._forms())
 
     if not TYPE_CHECKING:  # type checkers would take every name for one that is there
 

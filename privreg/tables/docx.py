@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from privreg.errors import MissingExtraError
-from privreg.tables.parts import Header, Lines, Notes, Pairs, Paragraph, Table
+from privreg.tables.parts import Header, Lines, Notes, Pairs, Paragraph, Part, Table
 from privreg.tables.words import plain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from privreg.tables.parts import Part
 
 PAGE: Final = (210.0, 297.0)
 MARGIN: Final = 20.0

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from privreg.tables.parts import Header, Lines, Notes, Pairs, Paragraph, Table
+from privreg.tables.parts import Header, Lines, Notes, Pairs, Paragraph, Part, Table
 from privreg.tables.words import plain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from privreg.tables.parts import Part
 
 # Colours are inherited, so that the same page reads on a light and on a dark ground. The class is doubled where
 # notebooks' own rules for tables would otherwise weigh more.

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Sequence
+from typing import Final
 
-from privreg.tables.parts import Header, Lines, Notes, Pairs, Paragraph, Table
+from privreg.tables.parts import Header, Lines, Notes, Pairs, Paragraph, Part, Table
 from privreg.tables.words import plain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from privreg.tables.parts import Part
 
 _TEX: Final = {
     **{c: f"\\{c}" for c in "{}$&#_%"},

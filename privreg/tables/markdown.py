@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
-from privreg.tables.parts import Header, Lines, Notes, Pairs, Paragraph, Table
+from privreg.tables.parts import Header, Lines, Notes, Pairs, Paragraph, Part, Table
 from privreg.tables.words import plain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from privreg.tables.parts import Part
 
 
 def as_markdown(parts: Iterable[Part]) -> str:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
-from privreg.tables.parts import GAP, HALF, LABEL, Header, Lines, Notes, Pairs, Paragraph, Table, fits
+from privreg.tables.parts import GAP, HALF, LABEL, Header, Lines, Notes, Pairs, Paragraph, Part, Table, fits
 from privreg.tables.words import MARK, WIDTH, centred, fold, left, plain, right, shorten, span, wrapped
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from privreg.tables.parts import Part
 
 
 def as_text(parts: Iterable[Part]) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from privreg.errors import OptionError, choose
 from privreg.files import archive
@@ -11,12 +11,8 @@ from privreg.tables.docx import as_docx
 from privreg.tables.html import as_html, as_page
 from privreg.tables.latex import as_latex
 from privreg.tables.markdown import as_markdown
+from privreg.tables.parts import Part
 from privreg.tables.text import as_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from privreg.tables.parts import Part
 
 
 def rendered(

@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from privreg.errors import FormulaError, PrivacyLeakError, SchemaError, nearest
+from privreg.errors import FormulaError, PrivacyLeakError, SchemaError, meant
 from privreg.formula.language.spelling import contrast_here, explained, spelt_here
 from privreg.formula.trees.splines import problem
 from privreg.options.elsewhere import WORDS, by_name
@@ -357,8 +357,7 @@ def undeclared(name: str, schema: Schema, *, learnable: bool = True, reports: bo
     which takes that option and ``allow_leak=``; `dates` if the column may hold dates, which arrays can't.
     """
     declared = [*(n for n in schema.numeric() if n not in schema.private), *schema.levels]
-    near = nearest(name, declared)
-    hint = "" if near is None else f" Did you mean {near!r}?"
+    hint = meant(name, declared)
     kind = "a number or a date" if dates else "a number"
     private = ', or scaling="private" to learn its scale from privatised reports' if learnable and reports else ""
     leak = '; to take either from the data, allow_leak=("levels", "scale")' if reports else ""

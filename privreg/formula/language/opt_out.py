@@ -5,16 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from privreg.data.columns import learn_levels, learn_moments
 from privreg.errors import DataError, OptionError, PrivacyLeakError, PrivacyLeakWarning, choose, shown
-from privreg.formula.language.parse import needed_columns, needed_levels
+from privreg.formula.language.parse import Rowwise, needed_columns, needed_levels
 from privreg.options.table import check, find
 from privreg.schema.declarations import Schema
-
-if TYPE_CHECKING:
-    from privreg.formula.language.parse import Rowwise
 
 
 def read_leaks(allow_leak: Any) -> tuple[str, ...]:

@@ -18,17 +18,14 @@ times worse in squared error.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
+from privreg.arrays import Array
 from privreg.errors import OptionError, choose, level
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from privreg.arrays import Array
 
 SHRINKAGE: Final = ("sure", "james_stein", "hdr4me")
 

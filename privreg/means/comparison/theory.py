@@ -11,18 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from privreg.errors import DataError, OptionError, choose, real, shown
 from privreg.privacy.ledger import UNSET, Budget, refuse_fitted
 from privreg.privacy.scalar import NUMBER_MECHANISMS, NumberMechanism, number_mechanism, share
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 BERRY_ESSEEN: Final = 0.56
 """Constant for sums of independent terms that need not be alike; Shevtsova (2010)."""

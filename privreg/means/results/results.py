@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from privreg.arrays import Array
 from privreg.errors import InferenceError, NotPrivateError, OptionError, interval_level
 from privreg.files import archive
 from privreg.inference.methods import Estimate, Normal
@@ -22,11 +24,6 @@ from privreg.results.statement import PrivacyStatement
 from privreg.results.summary import Summary, caution, marked
 from privreg.tables import Paragraph, Table, cells
 from privreg.unavailable import needs_rows
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from privreg.arrays import Array
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,11 @@ nobody need know how many people will come. What is kept grows like the number o
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from privreg.arrays import Array
+from privreg.arrays import Array
 
 LONGEST: Final = 1 << 62
 _SAVED: Final = ("length", "sums", "weights", "edge_sums")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privreg.errors import OptionError
 from privreg.privacy.budget import Budget, at_least
@@ -13,9 +14,6 @@ from privreg.privacy.conversions import dp_tradeoff
 from privreg.results.plots import style
 from privreg.results.statement import PrivacyStatement
 from privreg.tables import shorten
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MARKED: Final = (0.01, 0.05)
 """False positive rates at which the attacker's success is printed."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Container
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Container
-
-    from privreg.arrays import Array
+from privreg.arrays import Array
 
 
 def public_steps(design: Any, spreads: Array | None = None) -> Array:

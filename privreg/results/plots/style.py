@@ -7,19 +7,16 @@ import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privreg.errors import MissingExtraError, OptionError, shown
 from privreg.privacy.ledger import compose, within
+from privreg.results.estimates import EstimatedResults
+from privreg.results.statement import PrivacyStatement
 from privreg.tables import plain, shorten
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from privreg.results.estimates import EstimatedResults
-    from privreg.results.statement import PrivacyStatement
 
 COLUMN: Final = 3.5
 """Width in inches of one column of a journal; two of them are as wide as a figure gets."""

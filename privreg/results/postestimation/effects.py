@@ -5,28 +5,24 @@ Nothing here reads private rows: effects are functions of the released coefficie
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from privreg.arrays import Array
 from privreg.diagnostics import Diagnostic
 from privreg.errors import DataError, NotPrivateError, OptionError, interval_level
-from privreg.inference.methods import Bootstrap
+from privreg.families.family import Family
+from privreg.inference.methods import Bootstrap, Pivot
 from privreg.options.unknown import all_known_arguments
 from privreg.protocol import codes
+from privreg.results.data import ResultData
 from privreg.results.postestimation.prediction import probabilities
 from privreg.tables import View, estimates_table, noted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from privreg.arrays import Array
-    from privreg.families.family import Family
-    from privreg.inference.methods import Pivot
-    from privreg.results.data import ResultData
-    from privreg.tables.parts import Part as Shown
+from privreg.tables.parts import Part as Shown
 
 _STEP: Final = 6e-6
 """About the third root of the rounding unit: best for central differences."""
@@ -167,16 +163,11 @@ def estimand_words(fit: ResultData) -> str:
 
 
 class Part(NamedTuple):
-    """Change of one mean at each row: of the response, or of one class's probability.
+    """Change of one mean at each row: of the response, or of one class's probability."""
 
-    Attributes
-    ----------
-    value : ndarray, shape (n,)
-    gradient : for each block of coefficients, pairs of ndarray of shapes (n,) and (n, p)
-        The gradient of row i by a block is the sum of the pairs' products at i.
-    """
-
-    value: Array
+    value: Array  # Shape (n,)
+    # For each block of coefficients pairs of shapes (n,) and (n, p): the gradient of row i by a block is the sum of the
+    # pairs' products at i
     gradient: list[list[tuple[Array, Array]]]
 
 

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from privreg.arrays import Array
 from privreg.diagnostics import Diagnostic, along
 from privreg.errors import FormulaError, InferenceError, OptionError, flag, interval_level, nearest, shown
+from privreg.inference.methods import Pivot
 from privreg.inference.pivots import Normal, StudentT
 from privreg.inference.simultaneous import joint_critical
 from privreg.options.unknown import all_known_arguments
-from privreg.tables import Paragraph, View, estimates_table, noted
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from privreg.arrays import Array
-    from privreg.inference.methods import Pivot
-    from privreg.tables import Part
+from privreg.tables import Paragraph, Part, View, estimates_table, noted
 
 _TITLE: Final = "Tests of linear combinations"
 

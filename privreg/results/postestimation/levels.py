@@ -7,31 +7,26 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from privreg.arrays import Array
 from privreg.diagnostics import Diagnostic, along
 from privreg.errors import DataError, OptionError, choose, interval_level, shown
+from privreg.inference.methods import Pivot
 from privreg.options.unknown import all_known_arguments
+from privreg.results.data import ResultData
 from privreg.results.postestimation.effects import Part, Rows, estimand_words, means_at, replaced, with_error
 from privreg.results.postestimation.hypothesis import ContrastTest, contrast_test
 from privreg.results.postestimation.prediction import note_outside
 from privreg.schema.dates import iso
 from privreg.tables import MARK, Table, View, cells, estimates_table, noted
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from privreg.arrays import Array
-    from privreg.inference.methods import Pivot
-    from privreg.results.data import ResultData
-    from privreg.tables.parts import Part as Shown
+from privreg.tables.parts import Part as Shown
 
 ADJUSTMENTS: Final = {
     "holm": "h",

@@ -10,20 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
+from privreg.arrays import Array
 from privreg.diagnostics import Diagnostic, along
 from privreg.errors import OptionError, PrivregWarning, choose, interval_level
-from privreg.inference.methods import Bootstrap
+from privreg.families.family import Family
+from privreg.inference.methods import Bootstrap, Pivot
 from privreg.options.unknown import all_known_arguments
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from privreg.arrays import Array
-    from privreg.families.family import Family
-    from privreg.inference.methods import Pivot
-    from privreg.results.data import ResultData
+from privreg.results.data import ResultData
 
 # --- which -----------------------------------------------------------------------------------------------
 

@@ -6,22 +6,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
 from privreg import diagnostics
+from privreg.arrays import Array
 from privreg.diagnostics import Diagnostic
 from privreg.errors import InferenceError, OptionError, choose, shown
+from privreg.inference.methods import Pivot
+from privreg.results.data import ResultData
 from privreg.results.postestimation.hypothesis import WaldTest, factors_of, wald_test
-from privreg.tables import MARK, Table, View, fold, in_one_format, noted
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-    from privreg.inference.methods import Pivot
-    from privreg.results.data import ResultData
-    from privreg.tables import Part
+from privreg.tables import MARK, Part, Table, View, fold, in_one_format, noted
 
 _CONSTANTS: Final = ("Intercept", "const")
 

@@ -17,18 +17,16 @@ import warnings
 from collections.abc import Generator, Iterator
 from glob import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from privreg.data.sources.open import Source
 from privreg.errors import OptionError, PrivregError, PrivregWarning, SavedFileError, UnsupportedArgumentError
 from privreg.files import archive
 from privreg.options.table import check
 from privreg.privacy.ledger import LEDGER
 from privreg.privacy.noise import Key, fresh_key
+from privreg.simulation.streaming.stream import Stream
 from privreg.version import __version__
-
-if TYPE_CHECKING:
-    from privreg.data.sources.open import Source
-    from privreg.simulation.streaming.stream import Stream
 
 SECONDS: Final = 30.0
 _FREE: Final = ("threads",)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from privreg.arrays import Array
+from privreg.data.participants import Counter
 from privreg.data.sources.open import rows_of
 from privreg.formula.design import Design
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from privreg.arrays import Array
-    from privreg.data.participants import Counter
-    from privreg.formula.spec import ModelSpec
+from privreg.formula.spec import ModelSpec
 
 
 class Rows(NamedTuple):

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+from typing import Generic, Self, TypeVar
 
 T = TypeVar("T")
 
