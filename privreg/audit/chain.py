@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,10 @@ from privreg.protocol import codes
 from privreg.protocol.plans import Channel
 from privreg.published.chain import collector, kernels
 from privreg.published.chain.plans import Plan
+
+if TYPE_CHECKING:
+    from privreg.arrays import Array
+    from privreg.audit.neighbours import Row
 
 
 def _noise(columns: int, n: int, bare: bool) -> Array:

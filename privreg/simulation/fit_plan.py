@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
-from privreg.families.family import Family
-from privreg.formula.spec import CLAMPING, ModelSpec
-from privreg.privacy.ledger import Budget, at_least
+from privreg.formula.spec import CLAMPING
+from privreg.privacy.ledger import at_least
 from privreg.protocol.schedule import ENDLESS, people_of
 from privreg.simulation.plan import plan_of
-from privreg.simulation.settings import FitOptions, Settings
 from privreg.simulation.tuning import resolve_tuning
 from privreg.tables.words import wrapped
 

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from privreg.arrays import Array
 from privreg.collector import clamping, many
 from privreg.collector.covariates import diagonal, thresholds
 from privreg.collector.covariates import factors as cells
-from privreg.collector.covariates.diagonal import Wide
-from privreg.collector.covariates.factors import Cells
 from privreg.collector.covariates.moments import Layout
-from privreg.collector.many import Box
 from privreg.collector.plan import Crossed, End, Made, Plan
-from privreg.formula.spec import ModelSpec
 from privreg.formula.trees.splines import SPLINES
 from privreg.protocol.plans import ScorePlan
-from privreg.protocol.rounds import State
 from privreg.protocol.schedule import schedule
 
 if TYPE_CHECKING:

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import chdtrc, ndtr
 
-from privreg.arrays import Array
 from privreg.collector import clamping, combination, coordinates, curvature, estimate, pilot, rounds
 from privreg.collector.covariates import diagonal, moments, rarity, thresholds, whitening
-from privreg.collector.curvature import Curvature
 from privreg.collector.pilot import FARTHEST
-from privreg.collector.plan import Estimated, Frame, Plan, Progress
 from privreg.diagnostics import Diagnostic
-from privreg.inference.methods import Estimate
 from privreg.inference.resampling import FIRST
 from privreg.protocol import codes
 from privreg.results.wording import Unusable

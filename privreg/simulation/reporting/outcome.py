@@ -5,13 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from privreg.arrays import Array
 from privreg.collector import combination, coordinates, estimate, many
-from privreg.collector.many import Found
-from privreg.collector.plan import Estimated, Many, Plan, Progress
-from privreg.diagnostics import Diagnostic
 from privreg.errors import InferenceError
 from privreg.fits.outcome import FitOutcome, outside_of, refuse_overflow
 from privreg.inference.batches import batches
@@ -20,7 +15,6 @@ from privreg.inference.pivots import Normal, RandomScaling, StudentT
 from privreg.inference.resampling import FIRST, Anytime, Bootstrap
 from privreg.results.data import RoundHeld
 from privreg.results.equation import Equation
-from privreg.results.wording import Unusable
 from privreg.simulation.reporting.findings import before_role, found_of
 from privreg.simulation.reporting.notes import clamping_words, notes
 
