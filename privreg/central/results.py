@@ -59,6 +59,23 @@ class CentralResults(PrivateResults):
             "a curator's fit releases no measures of fit; evaluate(public_test) has them of public rows."
         )
 
+    def plot_trajectory(
+        self,
+        terms: Any = None,
+        *,
+        alpha: float = 0.05,
+        method: str | None = None,
+        title: str | None = None,
+        ax: Any = None,
+    ) -> Any:
+        """Refuse: estimates on the way are not released.
+
+        Raises
+        ------
+        InferenceError
+        """
+        raise InferenceError("a curator's fit releases one estimate, at its end, and no path; plot_coef() draws it.")
+
     def plot_privacy(self, *, ax: Any = None) -> NDArray[Any]:
         """Draw the trade-off curve of a release that is one Gaussian mechanism.
 

@@ -77,6 +77,10 @@ def _draw(ax: Any, plan: Planned, coef: str, table: pd.DataFrame, reliable: Arra
     if wanted:
         drawn.insert(0, (ax.contour(*grid, width, levels=sorted(wanted), colors=inks[1], linewidths=1.6), wanted))
     taken: list[tuple[float, float, float]] = []
+    if math.isfinite(at):  # the plan's point has its number beside it
+        left, height = ax.transAxes.inverted().transform(ax.transData.transform((at, plan.n)))
+        half = 0.5 * _size(ax) * (CHARACTER * len(f"{plan.n:,}") + 1.0)
+        taken.append((float(left) + half, float(height), half))
     for one, words in drawn:
         places = _places(ax, one, words, taken)
         if places:
@@ -111,6 +115,11 @@ def _threshold(ax: Any, budgets: Array, reliable: Array, people: tuple[float, fl
     ax.text(0.02, 0.02, "don't rely", transform=ax.transAxes, fontsize=SMALL, color=ink, zorder=4)
 
 
+def _size(ax: Any) -> float:
+    """Height of a label, relative to the axes."""
+    return float(SMALL * ax.figure.dpi / 72.0 / min(ax.bbox.width, ax.bbox.height))
+
+
 def _places(
     ax: Any, lines: Any, words: dict[float, str], taken: list[tuple[float, float, float]]
 ) -> list[tuple[float, float]]:
@@ -119,7 +128,7 @@ def _places(
     None where a label would run into another. Of labels `taken`, to which it adds, it keeps the centre and half the
     length, relative to the axes.
     """
-    out, size = [], SMALL * ax.figure.dpi / 72.0 / min(ax.bbox.width, ax.bbox.height)
+    out, size = [], _size(ax)
     for path, level in zip(lines.get_paths(), lines.levels, strict=True):
         if not len(path.vertices):
             continue

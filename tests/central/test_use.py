@@ -417,3 +417,13 @@ def test_only_the_release_depends_on_the_rows():
     differing = [i for i, (u, v) in enumerate(zip(a, b, strict=True)) if u != v]
     assert len(differing) == 1  # the coefficient table
     assert one.privacy.weights == two.privacy.weights
+
+
+def test_a_curators_fit_has_no_path_to_draw():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.uniform(0, 1, 3_000)})
+    frame["y"] = (rng.uniform(0, 1, 3_000) < 0.5).astype(int)
+    model = Regression.from_formula("y ~ x", frame, family="logistic", bounds={"x": (0, 1)}, mu=1)
+    res = model.fit(progress=False)
+    with pytest.raises(InferenceError, match="no path"):
+        res.plot_trajectory()

@@ -16,9 +16,9 @@ def numbers(cited):
     return set(range(found[0], found[1] + 1)) if " to " in cited else set(found)
 
 
-def numbered():
+def numbered(page=PAGE):
     """Numbers at the ends of lines of equations."""
-    blocks = re.findall(r"^```text\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```text\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
     return [int(n) for block in blocks for n in re.findall(r"  \((\d+)\)$", block, flags=re.MULTILINE)]
 
 
@@ -60,7 +60,7 @@ def test_what_a_citation_says(words, said):
 
 def test_equations_of_two_collectors_are_numbered_and_cited():
     page = (ROOT / "docs" / "two_collectors.md").read_text("utf-8")
-    tags = [int(n) for n in re.findall(r"\\tag\{(\d+)\}", page)]
+    tags = numbered(page)
     assert tags == list(range(1, len(tags) + 1))
     files = sorted((ROOT / "privreg" / "collector" / "aggregate").glob("*.py"))
     said = " ".join(path.read_text("utf-8") for path in files)
