@@ -96,7 +96,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
 
 
 def _scale(rounds: tuple[Summed, ...]) -> tuple[float, tuple[Summed, ...]]:
-    """Residual scale, and the rounds of the narrowest window, which tell it."""
+    """Residual scale, and the rounds of the narrowest window, from which it is estimated."""
     least = min(s.state.window for s in rounds)
     best = tuple(s for s in rounds if s.state.window == least)
     people = np.array([float(s.people) for s in best])

@@ -31,7 +31,7 @@ STRETCH: Final = (5.0, 2.0)
 """By which numbers within ±1 about their mean, and indicators, are multiplied for the first second moments."""
 
 SCALE: Final = 0.2
-"""Norm of the number by which a report tells the residual scale, where the family has one."""
+"""Norm of the number of a report's number on the residual scale (the scale number), where the family has one."""
 
 BESIDE: Final = 0.5
 """Weight of that number beside the score, of which a report holds the squares and the product."""
@@ -105,7 +105,7 @@ class Plan(NamedTuple):
         """Numbers of a report."""
         pairs = self.d * (self.d + 1) // 2
         moments = (self.d + 1) * (self.d + 2) // 2
-        scaled = int(self.rules.scaled)  # squares are of the score and the number that tells the scale
+        scaled = int(self.rules.scaled)  # squares are of the score and the scale number
         scores = self.d * (1 + int(self.rules.cornered)) + 2 * pairs + scaled * (self.d + 3)
         return {"location": self.located, "moments": moments}.get(role, scores)
 
@@ -119,7 +119,7 @@ class State(NamedTuple):
     theta: Array  # Coefficients of z; shape (d,)
     y_centre: float  # Of second moments, before there are coefficients
     scale: float  # Residual scale; 1 without one
-    window: float  # Logarithm of the factor within which reports tell the scale
+    window: float  # Logarithm of the factor within which the scale number follows the scale
     ball: float  # Squared length to which rows of second moments are shortened
 
     def threshold(self, rules: Rules) -> float:
@@ -142,10 +142,10 @@ class Summed(NamedTuple):
     people: int
     score: Array  # Mean unit score times z, weighted; shape (d,)
     slope: Array  # Mean slope times z z'; shape (d, d)
-    square: Array  # Mean squared score, last beside it the number that tells the scale; shape (d, d) or (d + 1, d + 1)
+    square: Array  # Mean squared score, last beside it the scale number; shape (d, d) or (d + 1, d + 1)
     beyond: Array  # Mean sign times z of residuals beyond c, weighted; shape (d,)
     scale: float  # Logarithm of the residual scale; 0 without one
-    steep: float  # By which the number that tells the scale rises with that logarithm; 0 without one
+    steep: float  # By which the scale number rises with that logarithm; 0 without one
     number: float  # That number's mean
     sds: tuple[float, float, float, float, float]  # Of these five; off the diagonal √2 times an entry has it
 

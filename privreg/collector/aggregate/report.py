@@ -49,7 +49,7 @@ def products(z: Array, by: Array) -> Array:
 
 
 def vectors(plan: Plan, state: State, y: Array, x: Array, offset: Array | None = None) -> Array:
-    """Reports of records, each of norm 1 at most; zeros of those with nothing to tell.
+    """Reports of records, each of norm 1 at most; zeros of those that can't be used.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
 
 WINDOWS: Final = (math.log(8.0), math.log(2.0), math.log(1.3))
-"""Within which factor rounds tell the residual scale: of approach, after a short step, and the main one, at most."""
+"""Within which factor the scale number follows the scale: in approach, after a short step, and in the main round."""
 
 LEAST: Final = 0.15
 """Logarithm of the least such factor: wider windows are off by as much where errors are skewed."""
@@ -322,7 +322,7 @@ def _spread(variances: Array, values: Array) -> Array:
 
 
 def scale_mean(shift: float, window: float) -> float:
-    """What reports tell on average of a residual scale e^shift times the state's, errors being normal."""
+    """Mean scale number at a residual scale e^shift times the state's, errors being normal."""
     far = np.log(np.abs(ndtri((np.arange(2000) + 0.5) / 4000)) / MEDIAN)
     return float(np.clip((far + shift) / window, -1.0, 1.0).mean())
 
@@ -334,5 +334,5 @@ def scale_inside(window: float) -> float:
 
 
 def scale_of(mean: float, window: float) -> float:
-    """The logarithm of residual scale over the state's at which reports tell `mean`, errors being normal."""
+    """Logarithm of residual scale over the state's at which the mean scale number is `mean`, errors being normal."""
     return float(brentq(lambda shift: scale_mean(shift, window) - mean, -8.0, 8.0))
