@@ -84,8 +84,8 @@ MUTANTS = (
     Mutant(
         "whole numbers beyond their ball",
         TWO,
-        "np.rint(some * (RADIUS - 0.5 * math.sqrt(size)))",
-        "np.rint(some * (RADIUS + 0.5 * math.sqrt(size)))",
+        "return RADIUS - 0.5 * math.sqrt(size) - 1.0",
+        "return RADIUS + 0.5 * math.sqrt(size)",
         (f"{TWO_TESTS}::test_reports_lie_in_the_ball_before_and_after_rounding_whatever_the_row",),
     ),
     Mutant(

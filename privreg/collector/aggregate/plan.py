@@ -22,7 +22,7 @@ LOCATION: Final = 40.0
 MOMENTS: Final = 14.0
 CLOSING: Final = 7.0
 LARGEST: Final = {"location": 0.06, "moments": 0.08, "approach": 0.2, "closing": 0.25}
-"""Share of the records that a round has at most; sizes: Equation (4), `benchmarks.two_collectors sizes`."""
+"""Share of the records that a round has at most; sizes: Equation (4)."""
 
 APPROACHES: Final = 4
 """Rounds of approach at most."""

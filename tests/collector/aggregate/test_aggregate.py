@@ -109,7 +109,7 @@ def test_noise_of_a_sum_is_both_collectors_and_each_alone_is_enough() -> None:
         drawn = np.array(
             [aggregate.noised(plan, role, exact, (b"%032d" % k, b"%032d" % (k + 10_000))) for k in range(400)]
         )
-        unit = aggregate.RADIUS - 0.5 * math.sqrt(size)
+        unit = aggregate._unit(size)
         sd = float(drawn.std()) * unit
         assert sd == pytest.approx(math.sqrt(2.0) * one, rel=5.0 / math.sqrt(2.0 * drawn.size))
         assert sd / unit == pytest.approx(rounds.sd(plan, role), rel=0.05)
