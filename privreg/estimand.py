@@ -52,6 +52,9 @@ residual reaches, it is the root of least squares, and the others are near one a
 EVERY: Final = 8
 """Of so many chunks of rows one is enough to come near the root."""
 
+MEDIAN: Final = 0.6744897501960817
+"""Median absolute value of a standard normal."""
+
 TURNS: Final = 100
 HALVINGS: Final = 12
 
@@ -106,6 +109,11 @@ def estimand(fit: ResultData, rows: Any) -> Array:
         )
     held = _encoded(fit, equation, rows)
     theta = _root(equation, held, function)
+    for _ in range(TURNS if equation.ratio is not None else 0):  # c follows the residuals
+        near = replace(equation, theta=theta, corners=np.array([_corner(equation, held, theta)]))
+        before, theta = theta, _root(near, held, function)
+        if np.abs(theta - before).max() <= SETTLED * near.corners[0]:
+            break
     own = inside(theta.reshape(-1, len(equation.order)), equation.rows) * equation.y_scale
     if equation.constant:
         own[0, 0] += equation.y_centre
@@ -132,7 +140,7 @@ def _encoded(fit: ResultData, equation: Equation, rows: Any) -> list[_Rows]:
         y = (units.response_inside(given.endog) - equation.y_centre) / equation.y_scale
         offset = None if given.offset is None else given.offset / (units.y_scale * equation.y_scale)
         z = _mapped(equation.rows, x)
-        weighted = z * omega(SCORE_WEIGHTS[equation.weighing], z)[:, None]
+        weighted = z * _weights(equation, z)[:, None]
         weighted = weighted if weight is None else weighted * weight[:, None]
         for a in range(0, len(y), most):
             here = slice(a, a + most)
@@ -140,6 +148,14 @@ def _encoded(fit: ResultData, equation: Equation, rows: Any) -> list[_Rows]:
     if sum(len(r.y) for r in out) <= len(equation.theta):
         raise OptionError(f"rows are too few to determine {len(equation.theta)} coefficients.")
     return out
+
+
+def _weights(equation: Equation, z: Array) -> Array:
+    """Score weights ω(z), shape (n,)."""
+    if equation.weighing in SCORE_WEIGHTS:
+        return omega(SCORE_WEIGHTS[equation.weighing], z)
+    lengths = np.array([np.square(z @ cap.T).sum(axis=1) for cap in equation.caps])
+    return np.asarray(equation.shares @ np.minimum(1.0, 1.0 / np.maximum(lengths, 1e-300)))
 
 
 def _batches(fit: ResultData, equation: Equation, rows: Any) -> Iterator[Any]:
@@ -166,6 +182,13 @@ def _mapped(rows: Array, x: Array) -> Array:
     if len(rows) == x.shape[1]:
         return np.asarray(x @ rows.T)
     return np.asarray(x * rows[0] + x[:, :1] * rows[1])
+
+
+def _corner(equation: Equation, rows: list[_Rows], theta: Array) -> float:
+    """The threshold c of the residuals: a multiple of their normal-consistent median absolute size."""
+    assert equation.ratio is not None
+    far = [np.abs(r.y - r.z @ theta - (0.0 if r.offset is None else r.offset)) for r in rows]
+    return equation.ratio * float(np.median(np.concatenate(far))) / MEDIAN
 
 
 # --- the root --------------------------------------------------------------------------------------------------

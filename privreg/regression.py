@@ -87,8 +87,10 @@ class PrivateOnlineRegression(Described):
         Opt out: collect levels, or means and sds, from the raw data. Warns and is printed.
     exog_names, endog_name : sequence of str, str
         Names for arrays that have none; "x1", "x2", … and "y" by default.
-    trust : {"local"}
-        Arrays that a trusted curator holds go to `privreg.central.Regression`.
+    trust : {"local", "two_collectors"}
+        "local" (default): people's devices send noisy reports, and nobody is trusted. "two_collectors": each report is
+        shared out between two collectors that don't collude, and noise is added once to sums, so that some 2,000 people
+        are enough. Arrays that a trusted curator holds go to `privreg.central.Regression`.
 
     Raises
     ------
@@ -235,9 +237,13 @@ class PrivateOnlineRegression(Described):
             As for the class.
         allow_leak
             As for the class.
-        trust : {"local", "central"}
-            "local" (default): people's devices send noisy reports. "central": a trusted curator holds the rows and
-            releases coefficients with noise; see `privreg.central.Regression`, whose options and families then apply.
+        trust : {"local", "two_collectors", "central"}
+            "local" (default): people's devices send noisy reports, and nobody is trusted. "two_collectors": each
+            person's report is shared out between two collectors that don't collude; either share alone is uniform
+            noise, and both collectors add noise once to their sums. `mu` holds against either collector, μ/√2 against
+            everybody else, nothing against both together. Some 2,000 people are enough; numbers need `bounds`, and the
+            model an intercept. "central": a trusted curator holds the rows and releases coefficients with noise; see
+            `privreg.central.Regression`, whose options and families then apply.
 
         Returns
         -------

@@ -66,6 +66,11 @@ def of_numbers(name: str, kind: str, channel: Channel, radius: float, size: int)
     return {"report": name, "kind": kind, "plan": [_plain(channel), radius], "theta": [0.0] * size, "c": 1.0}
 
 
+def of_sums(name: str, ends: Mapping[str, Sequence[int]], sd: float, unit: float) -> dict[str, Any]:
+    """Describe a sum that two collectors publish: whole numbers of far reports by name, and each collector's noise."""
+    return {"report": name, "kind": "sums", "ends": dict(ends), "sd": sd, "unit": unit}
+
+
 def of_smaller_budget(m: Mapping[str, Any], weight: float) -> dict[str, Any]:
     """Describe the same reports of somebody whose budget μ is √`weight` times the largest."""
     return {**m, "report": f"{m['report']}, {math.sqrt(weight):g} mu", "weight": weight}
@@ -102,9 +107,28 @@ def trials(mechanics: Sequence[Mapping[str, Any]], budget: Budget) -> Iterator[T
     """Every kind of report, described by `of_scores`, `of_chain` or `of_numbers`, on the neighbours farthest apart."""
     pure = math.isfinite(budget.epsilon)
     for m in map(_current, mechanics):
+        if m["kind"] == "sums":
+            yield from _trials_of_sums(m, budget)
+            continue
         claim = ("epsilon", budget.epsilon) if pure else ("mu", budget.mu * math.sqrt(_weight(m)))
         for first, second, words, distance in _pairs(m):
             yield Trial(m["report"], words, *claim, partial(_both, m, first, second), distance)
+
+
+def _trials_of_sums(m: Mapping[str, Any], budget: Budget) -> Iterator[Trial]:
+    """What one collector sees, whose own noise hides nothing from it: a sum that differs in one report."""
+    rows = {words: np.array(end, dtype=np.float64) for words, end in m["ends"].items()}
+    pairs = itertools.combinations(rows, 2)
+    far = sorted(((float(np.linalg.norm(rows[a] - rows[b])), a, b) for a, b in pairs), reverse=True)
+
+    def sums(row: Array, n: int) -> Array:
+        noise = NoiseStream(fresh_key(), len(row)).draw(n)
+        return np.asarray((row + np.rint(float(m["sd"]) * noise)) / float(m["unit"]))
+
+    for distance, a, b in far[:2]:
+        both = partial(lambda first, second, n: (sums(first, n), sums(second, n)), rows[a], rows[b])
+        made_for = float(m["sd"]) * budget.mu
+        yield Trial(m["report"], f"{a} / {b}", "mu", budget.mu, both, distance / made_for)
 
 
 def _current(m: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from privreg.families.constants import ScoreRules
 from privreg.families.measures import Gauge
@@ -101,6 +101,27 @@ class Efficient:
 
 
 @dataclass(frozen=True)
+class Summing:
+    """What a fit with two collectors needs beyond `Settings`; public."""
+
+    rows: int  # Records expected
+    width: int  # Numbers of a report of the main round
+    reach: float  # Length L of whitened covariates from which on a record's weight falls
+
+    bound: ClassVar = 1.0  # Of a report's ℓ2 norm
+    covariates: ClassVar = None
+
+    @property
+    def weighing(self) -> str:
+        """Score weights, for the header."""
+        return f"min(1, {self.reach**2:.3g}/‖z‖²), z whitened"
+
+    def report(self, p: int) -> tuple[float, int]:
+        """Radius and size of a report of the main round."""
+        return self.bound, self.width
+
+
+@dataclass(frozen=True)
 class Settings:
     """Everything a fit needs to know before the first record; public."""
 
@@ -108,11 +129,11 @@ class Settings:
     score_text: str  # The family with its constants, in the user's units
     mechanism: Mechanism
     methods: tuple[Method, ...]
-    how: Efficient | Published  # By rounds, or by the single chain of the published algorithm
+    how: Efficient | Published | Summing  # By rounds, by the published single chain, or by sums of two collectors
 
     @property
     def efficient(self) -> Efficient | None:
-        """Numbers of a fit by rounds; None for the single chain."""
+        """Numbers of a fit by rounds of local reports; None for others."""
         return self.how if isinstance(self.how, Efficient) else None
 
     @property
@@ -122,8 +143,10 @@ class Settings:
 
     def noise_sd(self, p: int) -> float:
         """Noise sd per coordinate of a score report with `p` covariates, internal units."""
-        return self.mechanism.sd(*self.how.report(p))
+        both = math.sqrt(2.0) if isinstance(self.how, Summing) else 1.0  # of a sum, which both collectors noise
+        return both * self.mechanism.sd(*self.how.report(p))
 
     def noise_text(self, p: int) -> str:
         """What is done to a score report, for the privacy block."""
-        return self.mechanism.words(*self.how.report(p))
+        words = self.mechanism.words(*self.how.report(p))
+        return f"each collector adds it once to each sum: {words}" if isinstance(self.how, Summing) else words

@@ -155,4 +155,4 @@ def array_spec(endog: Any, exog: Any, asked: Mapping[str, Any]) -> tuple[ModelSp
 
 def _spec(design: Any, family: Family, budget: Budget, asked: Mapping[str, Any], people: Participants) -> ModelSpec:
     how = (asked["score_weights"], asked["mechanism"], asked["private"])
-    return ModelSpec.declare(design, family, budget, *how, people)
+    return ModelSpec.declare(design, family, budget, *how, people, asked["trust"])

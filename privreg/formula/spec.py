@@ -11,7 +11,7 @@ from privreg.arrays import Array
 from privreg.collector.plan import Bounded
 from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_table
-from privreg.errors import OptionError, SchemaError
+from privreg.errors import BudgetError, OptionError, SchemaError, UnsupportedArgumentError
 from privreg.families.builtin import Logistic
 from privreg.families.family import Family, check_response
 from privreg.formula.units import Units, public_units
@@ -47,6 +47,7 @@ class ModelSpec:
     private: str = "record"  # "record" or "response"
     # What is declared about the people behind the rows
     people: Participants = field(default_factory=Participants.declare)
+    trust: str = "local"  # Or "two_collectors"
 
     @classmethod
     def declare(
@@ -58,6 +59,7 @@ class ModelSpec:
         mechanism: Any,
         private: Any,
         people: Participants,
+        trust: str = "local",
     ) -> ModelSpec:
         """Check the options and choose units.
 
@@ -87,7 +89,7 @@ class ModelSpec:
             )
         check_response(family, design.endog_limits, design.endog_name)
         units = public_units(design, scale_response=family.scaled)
-        spec = cls(design, units, family, budget, score_weights, mechanism, private, people)
+        spec = cls(design, units, family, budget, score_weights, mechanism, private, people, trust)
         names = spec.coefficients
         if len(set(names)) < len(names):
             twice = next(n for n in names if names.count(n) > 1)
@@ -95,6 +97,8 @@ class ModelSpec:
                 f"two coefficients would be named {twice!r}, from levels and terms that read alike; rename a level."
             )
         scalar = one_number(private, spec.classes - 1, spec.alone)
+        if trust == "two_collectors":
+            refuse_what_sums_cannot(spec)
         if mechanism != "auto":  # found anew by the tuning; here so that what can't be is refused before there are data
             personal = people.mu is not None
             resolve_mechanism(mechanism, budget, size=1 if scalar else len(names), scalar=scalar, personal=personal)
@@ -265,6 +269,44 @@ class ModelSpec:
             out.append((people.id, f"tells people apart; {rows} of each count, further ones send noise only"))
         out.append(("unusable", UNUSABLE[people.missing].format(instead)))
         return tuple(out)
+
+
+def refuse_what_sums_cannot(spec: ModelSpec) -> None:
+    """Refuse a model that two collectors can't fit, on public grounds.
+
+    Raises
+    ------
+    BudgetError
+        If the budget is pure ε: noise of sums is Gaussian.
+    UnsupportedArgumentError
+        If the model has no intercept, a column without public bounds, several linear predictors, or options of local
+        reports.
+    """
+    units, local = spec.units, "is for trust='local'"
+    if spec.budget.pure:
+        raise BudgetError(
+            "with two collectors noise is Gaussian, which can't keep pure epsilon: give mu=, rho=, or delta=1e-6 with "
+            "epsilon."
+        )
+    refused = {
+        f"mechanism={spec.mechanism!r} {local}: sums have Gaussian noise": spec.mechanism not in {"auto", "gaussian"},
+        f"private='response' {local}": spec.private == "response",
+        f"score_weights= {local}": spec.score_weights is not None,
+        f"mu='column' of personal budgets {local}": spec.personal,
+        f"max_per_id={spec.people.max_per_id} {local}: with two collectors a person has one report": (
+            spec.people.max_per_id > 1
+        ),
+        "two collectors need a model with an intercept; leave out '- 1' or '+ 0'": (
+            units.constant_column(spec.design.probe) is None
+        ),
+        "two collectors need public bounds of every number; declare bounds=": bool(
+            units.unscaled.any() or (units.y_unscaled and spec.family.of_residuals)
+        ),
+        "two collectors fit one linear predictor; use trust='local' for several": spec.blocks > 1,
+    }
+    for words, true in refused.items():
+        if true:
+            raise UnsupportedArgumentError(f"{words}.")
 
 
 def one_number(private: str, blocks: int, alone: bool) -> bool:

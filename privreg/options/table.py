@@ -268,7 +268,10 @@ TABLE: Final = (
            "reports count by these; the weights of scores are score_weights="),
     Option("exog_names", "local.arrays curator.arrays silos.arrays"),
     Option("endog_name", "local.arrays curator.arrays silos.arrays"),
-    Option("trust", "local", "", "choice", "local", ("local", "central")),
+    Option("trust", "local", "fit", "choice", "local", ("local", "two_collectors", "central"), group="model",
+           metavar="T", help="local (default): nobody is trusted; two_collectors, who don't "
+           "collude, hold half of every report each: the noise falls on sums, so that some 2,000 people are enough; "
+           "central: a curator holds the rows"),
     Option("trust", "curator", "", default="central"),
     # --- mechanism -------------------------------------------------------------------------------------------
     Option("mechanism", "local plan", "fit plan", "choice", "auto",
@@ -392,7 +395,7 @@ TABLE: Final = (
            help="keep it after so many seconds at the latest (default 30)"),
     Option("mended", "local.fit", "fit", "flag", False, what="True or False", group="long fits", curator=_REPORTS,
            help="after an error in the rows: the file has changed since, but not the rows already read"),
-    Option("checkpoint_trust", "local.fit", "fit", group="long fits", metavar="KEYFILE", shell="trust",
+    Option("checkpoint_trust", "local.fit", "fit", group="long fits", metavar="KEYFILE",
            curator=_STOPPED,
            help="go on with a checkpoint of yours from another machine: KEYFILE is a copy of your secret there "
            "(~/.local/share/privreg/secret, or what PRIVREG_SECRET names)"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,10 @@ class Equation:
     offsets: Array  # δ_j; shape (m, b d)
     bend: Array  # e: what offsets add by the law of the fit; shape (b d,)
     theta: Array  # The estimate; shape (b d,)
+    # Of two collectors: ω(z) = Σ_k shares_k min(1, 1/‖caps_k z‖²); shapes (k, d, d), (k,). Empty of others
+    caps: Array = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    shares: Array = field(default_factory=lambda: np.zeros(0))
+    ratio: float | None = None  # Where c follows the residuals: in their normal-consistent median absolute size
     budgets: tuple[str, float] | None = None  # Column of personal budgets and their ceiling, by which records count
 
     @property
@@ -51,11 +55,14 @@ class Equation:
             "weighing": self.weighing,
             "constant": self.constant,
             "response": [self.y_centre, self.y_scale],
+            "ratio": self.ratio,
             "budgets": None if self.budgets is None else list(self.budgets),
         }
 
 
-_ARRAYS = ("rows", "order", "weights", "corners", "offsets", "bend", "theta")
+_ARRAYS = ("rows", "order", "weights", "corners", "offsets", "bend", "theta", "caps", "shares")
+_NEWER = {"caps": (0, 0, 0), "shares": (0,)}
+"""Arrays that files of earlier versions lack, and their shapes there."""
 
 
 def equation_from(document: Mapping[str, Any], arrays: Mapping[str, Any], size: int) -> Equation:
@@ -66,22 +73,25 @@ def equation_from(document: Mapping[str, Any], arrays: Mapping[str, Any], size: 
     ValueError
         If the arrays don't fit each other.
     """
-    held = {n: np.array(arrays[f"equation_{n}"]) for n in _ARRAYS}
+    given = {f"equation_{n}": np.zeros(shape) for n, shape in _NEWER.items()} | dict(arrays)
+    held = {n: np.array(given[f"equation_{n}"]) for n in _ARRAYS}
     d, m = len(held["order"]), len(held["weights"])
     archive.expect(held["rows"].shape in {(d, d), (2, d)}, held["offsets"].shape == (m, size))
     archive.expect(
         held["corners"].shape == (m,), held["theta"].shape == held["bend"].shape == (size,), size % max(d, 1) == 0
     )
     archive.expect(sorted(held["order"].tolist()) == list(range(d)))
+    archive.expect(held["caps"].shape in {(0, 0, 0), (len(held["shares"]), d, d)})
     family, a, b = document["shape"]
     y_centre, y_scale = document["response"]
-    budgets = document["budgets"]
+    budgets, ratio = document["budgets"], document.get("ratio")
     return Equation(
         shape=(int(family), float(a), float(b)),
         weighing=str(document["weighing"]),
         constant=bool(document["constant"]),
         y_centre=float(y_centre),
         y_scale=float(y_scale),
+        ratio=None if ratio is None else float(ratio),
         budgets=None if budgets is None else (str(budgets[0]), float(budgets[1])),
         **held,
     )

@@ -84,7 +84,7 @@ class PrivacyStatement(View):
         Whether reports are used beside public covariates, which tell whose they are.
     mechanics : tuple of dict
         The reports' scores, bounds and noise as numbers, for :meth:`verify`.
-    setting : {"reports", "means", "curator", "silos"}
+    setting : {"reports", "collectors", "means", "curator", "silos"}
         Whose words it takes; see `privreg.results.wording`.
     gaussian : bool
         Of a curator: whether the release is one Gaussian mechanism, so that it is μ-GDP with the budget's μ.
@@ -284,10 +284,21 @@ class PrivacyStatement(View):
             return f"{self._each() if self.gaussian else self._pair}, of what is released, per record"
         if self.said.per:
             return f"{self._amount(self.total)}{self.said.per} in all, hence {self._implied()}"
-        return self._each()
+        return self._each() + (" against either collector" if self.setting == "collectors" else "")
 
-    def _implied(self) -> str:
-        total = self.total
+    @property
+    def everybody_else(self) -> str:
+        """What holds against whoever is no collector: both collectors' noise hides a person."""
+        total = Budget.declare(mu=self.total_mu / math.sqrt(2.0))
+        return f"{self._amount(total)} of this release, hence {self._implied(total)}, if both add their noise"
+
+    @property
+    def both_together(self) -> str:
+        """What holds against both collectors."""
+        return "no guarantee: their two shares of a report add up to it"
+
+    def _implied(self, total: Budget | None = None) -> str:
+        total = total or self.total
         if total.pure:
             return f"{at_least(total.mu, 4)}-GDP"
         return f"({at_least(total.epsilon_at(REPORTED_DELTA), 3)}, {REPORTED_DELTA:g})-DP"

@@ -60,6 +60,28 @@ SETTINGS: Final = {
         ),
         bare=("Score bound",),
     ),
+    "collectors": Setting(
+        (
+            ("Everybody else", "everybody_else"),
+            ("Both together", "both_together"),
+            ("Protects", "protects"),
+            ("Trust model", "trust_words"),
+            ("Mechanism", "mechanism_words"),
+            ("Report's bound", "weights"),
+            ("Early rounds", "curvature"),
+        ),
+        bare=("Trust model", "Report's bound"),
+        carries=("the sums carry no noise", "protect nobody"),
+        sees="all that one collector holds and everything published",
+        sees_all="all that one collector holds and everything published in all {} releases",
+        short=", two collectors",
+        trust={
+            "simulated": "two collectors that don't collude, simulated: this process held the rows and played devices "
+            "and both collectors; what is published is as private",
+        },
+        no_shuffling="with two collectors nobody sees a report, so that there is nothing to shuffle; shuffled() is for "
+        "trust='local'.",
+    ),
     "means": Setting(
         (("Protects", "protects"), ("Trust model", "trust_words"), ("Asked", "weights"), ("Mechanism", "noise"))
     ),
@@ -233,8 +255,11 @@ def repeated_notes(rows: int, times: float) -> list[Diagnostic]:
     return [doubt("alike", f"{text}; use one row of each person (max_per_id=1), or a smaller budget a row")]
 
 
-def closing_notes(asked: Budget, kept: Budget) -> list[Diagnostic]:
-    """What is to be known of noise in reports, and of the budget `kept` if another form was `asked` for."""
+def closing_notes(asked: Budget, kept: Budget, *, whole: bool = False) -> list[Diagnostic]:
+    """What is to be known of noise in reports, and of the budget `kept` if another form was `asked` for.
+
+    `whole` says that noise is rounded to whole numbers, of which rounding tells nothing.
+    """
     out = []
     if kept.pure and not asked.pure:
         text = f"asked for was {asked}; the mechanism keeps it by {kept}, which is what is stated"
@@ -245,7 +270,7 @@ def closing_notes(asked: Budget, kept: Budget) -> list[Diagnostic]:
             "below one over the number of records"
         )
         out.append(Diagnostic("delta", text))
-    if kept.private:
+    if kept.private and not whole:
         text = (
             "noise is drawn in double precision: the guarantee holds up to floating-point rounding; where a single "
             "report must withstand an attack on its last bits, the device needs an exact sampler"

@@ -7,28 +7,35 @@ The sums of both shares add up to the sum of reports exactly, so shares need not
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from privreg.collector.aggregate import report, rounds
-from privreg.collector.aggregate.plan import Plan, Progress, State, rules_of
-from privreg.errors import UnsupportedArgumentError
-from privreg.privacy.mechanisms import sum_sensitivity
-from privreg.privacy.noise import derived_key, normals
+from privreg.collector.aggregate.lattice import RADIUS, noised, unit, whole
+from privreg.collector.aggregate.plan import Plan, State, rules_of
+from privreg.errors import StreamError
+from privreg.files.archive import like
+from privreg.privacy.noise import KEY_BYTES, Key, derived_key, normals, refuse_fork
+from privreg.protocol.schedule import ENDLESS
+from privreg.simulation.devices import Block, cut, joined
 from privreg.simulation.plan import order_of
+from privreg.simulation.rounds import Raw
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privreg.arrays import Array, Ints
+    from privreg.arrays import Array, Flags, Ints
+    from privreg.collector.aggregate.plan import Progress
     from privreg.formula.spec import ModelSpec
+    from privreg.simulation.workers.crew import Crew
 
-RADIUS: Final = 1 << 20
-"""A report of norm 1, in whole numbers."""
+__all__ = ["RADIUS", "AggregateRun", "Batch", "plan_of", "play", "total"]
 
-CHUNK: Final = 1 << 15
-"""Rows whose reports are made together."""
+NUMBERS: Final = 1 << 21
+"""Numbers of reports that are made together, about."""
 
 
 def plan_of(spec: ModelSpec, rows: int) -> tuple[Plan, NDArray[np.intp], Array]:
@@ -41,19 +48,8 @@ def plan_of(spec: ModelSpec, rows: int) -> tuple[Plan, NDArray[np.intp], Array]:
         The order of columns inside: the constant goes first.
     ndarray, shape (p, p)
         Linear part of the map from internal to the user's coefficients, columns in that order.
-
-    Raises
-    ------
-    UnsupportedArgumentError
-        If the design has no constant or a column without public bounds, or the family has several predictors.
     """
     units, design = spec.units, spec.design
-    if units.constant_column(design.probe) is None:
-        raise UnsupportedArgumentError("two collectors need a model with an intercept; leave out '- 1' or '+ 0'.")
-    if units.unscaled.any() or (units.y_unscaled and spec.family.of_residuals):
-        raise UnsupportedArgumentError("two collectors need public bounds of every number; declare bounds=.")
-    if spec.blocks > 1:
-        raise UnsupportedArgumentError("two collectors fit one linear predictor; use trust='local' for several.")
     order, _ = order_of(spec, factors=False)
     inside = units.probe_inside(design.probe)[:, order]
     low, high = spec.response_limits
@@ -61,7 +57,7 @@ def plan_of(spec: ModelSpec, rows: int) -> tuple[Plan, NDArray[np.intp], Array]:
         d=len(order),
         rows=rows,
         mu=spec.budget.mu,
-        rules=rules_of(spec.family, low, high),
+        rules=rules_of(spec.scored, low, high, units.y_scale),
         y_low=low,
         y_high=high,
         dummies=units.gaps(design.probe)[order] > 0.0,
@@ -72,53 +68,213 @@ def plan_of(spec: ModelSpec, rows: int) -> tuple[Plan, NDArray[np.intp], Array]:
 
 
 def total(plan: Plan, state: State, y: Array, x: Array, offset: Array | None = None) -> Ints:
-    """Sum of the devices' reports in whole numbers, modulo 2⁶⁴; shape (plan.width(state.role),).
-
-    Each report's squares sum to RADIUS² at most: it is shortened by what rounding may add.
-    """
-    size = plan.width(state.role)
-    out = np.zeros(size, dtype=np.int64)
-    for a in range(0, len(y), CHUNK):
-        here = slice(a, a + CHUNK)
-        some = report.vectors(plan, state, y[here], x[here], None if offset is None else offset[here])
-        out += np.rint(some * _unit(size)).astype(np.int64).sum(axis=0)
-    return out
+    """Sum of the devices' reports in whole numbers, modulo 2⁶⁴; shape (plan.width(state.role),)."""
+    return np.asarray(whole(report.vectors(plan, state, y, x, offset)).sum(axis=0))
 
 
-def _unit(size: int) -> float:
-    """A report's norm of 1 in whole numbers: less than RADIUS by what rounding may add, and by 1 for floating point."""
-    return RADIUS - 0.5 * math.sqrt(size) - 1.0
+class Batch(NamedTuple):
+    """One sum as it is published."""
+
+    people: int
+    total: Ints  # Whole numbers, modulo 2⁶⁴, with both collectors' noise
 
 
-def noised(plan: Plan, role: str, exact: Ints, keys: tuple[bytes, bytes] | None) -> Array:
-    """Add each collector's rounded noise, once, and return the public sum of reports of norm 1.
+class AggregateRun:
+    """A stream in progress: devices, both collectors, and what the public makes of their sums.
+
+    Each sum has its noise once, when its batch is closed: an early round when it is full, the main round when results
+    are asked for. A batch is one sum, so that reports after that begin another, with noise of its own.
 
     Parameters
     ----------
-    keys : (bytes, bytes) or None
-        One of each collector, of this batch alone; None without privacy.
+    plan : Plan
+    to_user : ndarray, shape (d, d)
+        Linear part of the map from internal to user's coefficients.
+    key : bytes or None
+        From which both collectors' noise is drawn; None without privacy. Every batch has a key of its own, which
+        follows from none after it.
     """
-    size = plan.width(role)
-    with np.errstate(over="ignore"):  # sums are modulo 2⁶⁴
-        for key in keys or ():
-            sd = sum_sensitivity(float(RADIUS), size, squares=role == "moments") / plan.mu
-            exact = exact + np.rint(sd * normals(key, size)).astype(np.int64)
-    return np.asarray(exact / _unit(size))
+
+    parallel: Final = True  # Whether threads are of use, and rows may come in any order
+    absent: Final = math.nan  # Covariates of a record whose report is zero
+    label: Final = False  # Whether covariates are public
+
+    def __init__(self, plan: Plan, to_user: Array, key: bytes | None) -> None:
+        self.plan, self.to_user = plan, to_user
+        self.shuffled = 0.0  # So many records are known to come in random order
+        self.crew: Crew | None = None  # Threads that play blocks, if there are several
+        self._key = None if key is None else Key(key)
+        self._process = os.getpid()
+        self._start()
+
+    def _start(self) -> None:
+        self.history = [rounds.begin(self.plan)]  # What the public knew before each batch, the last one being open
+        self.batches: list[Batch] = []
+        self.raw = Raw()
+        self._begin()
+
+    def _begin(self) -> None:
+        main = self.progress.state.role == "main"
+        self.size = ENDLESS if main else rounds.people(self.plan, self.progress)
+        self.block = max(NUMBERS // self.plan.width(self.progress.state.role), 1)
+        self.at = self._held = 0  # Records of the open batch, and those that wait to be played
+        self.raw.sum = np.zeros(self.plan.width(self.progress.state.role), dtype=np.int64)
+
+    @property
+    def progress(self) -> Progress:
+        """What the public knows."""
+        return self.history[-1]
+
+    @property
+    def people(self) -> int:
+        """Records that have reported."""
+        return self.settled + self.at + self._held
+
+    @property
+    def settled(self) -> int:
+        """Records of batches that are published."""
+        return sum(b.people for b in self.batches)
+
+    def asks_clamping(self, _: int) -> bool:
+        """Whether any of the next so many records may be asked whether bounds clamp them."""
+        return False
+
+    # --- people ----------------------------------------------------------------------------------------
+
+    def advance(
+        self,
+        y: Array,
+        x: Array,
+        offset: Array | None = None,
+        weight: Array | None = None,
+        clamped: Flags | None = None,
+    ) -> int:
+        """Play the devices of these rows, in order; how many. See `RoundsRun.advance`."""
+        rows, a = Block(y, x, offset, None), 0
+        while a < len(y):
+            b = min(len(y), a + self.size - self.at - self._held)
+            self.raw.waiting.append(cut(rows, a, b))
+            self._held += b - a
+            a = b
+            if self.at + self._held == self.size:
+                self._publish()
+            elif self._held >= self.block:
+                self._play(self._held // self.block * self.block)
+        return len(y)
+
+    def _play(self, rows: int) -> None:
+        """Add the next so many records that wait to the open sum, by blocks of a fixed size, in any order."""
+        if not rows:
+            return
+        waiting, state = joined(self.raw.waiting), self.progress.state
+        self.raw.waiting = [cut(waiting, rows, len(waiting.y))] if rows < len(waiting.y) else []
+        here = [cut(waiting, a, min(a + self.block, rows)) for a in range(0, rows, self.block)]
+        work = [partial(total, self.plan, state, b.y, b.x, b.offset) for b in here]
+        found = [one() for one in work] if self.crew is None else self.crew.each(work)
+        for one in found:
+            self.raw.sum = self.raw.sum + one
+        self.at, self._held = self.at + rows, self._held - rows
+
+    def _publish(self) -> None:
+        """Close the open batch: add both collectors' noise once, publish the sum, and begin the next.
+
+        The raw sum is dropped, and the key of the noise replaced, before anything is made of the published sum.
+        """
+        self._play(self._held)
+        role, exact, people = self.progress.state.role, self.raw.sum, self.at
+        drawn: tuple[Array, ...] = ()
+        if self.key is not None:
+            refuse_fork(self._process)
+            name = len(self.batches)
+            drawn = tuple(normals(derived_key(self.key, f"collector {who} {name}"), len(exact)) for who in "AB")
+            self.key = derived_key(self.key, "following")
+        batch = Batch(people, noised(self.plan, role, exact, drawn))
+        self.raw.sum = np.zeros(0, dtype=np.int64)
+        self._known(batch)
+
+    def _known(self, batch: Batch) -> None:
+        """Make the next state of a published sum."""
+        self.batches.append(batch)
+        public = batch.total / unit(len(batch.total))
+        self.history.append(rounds.advance(self.plan, self.progress, public, batch.people))
+        self._begin()
+
+    def close(self) -> None:
+        """Close the batch of the main round, if anybody is in it; early rounds stay open until they are full."""
+        if self.progress.state.role == "main" and self.at + self._held:
+            self._publish()
+
+    # --- storage ---------------------------------------------------------------------------------------
+
+    @property
+    def key(self) -> bytes | None:
+        """Secret key of the noise to come."""
+        return None if self._key is None else self._key.value
+
+    @key.setter
+    def key(self, key: bytes | None) -> None:
+        self._key = None if key is None else Key(key)
+
+    @property
+    def told(self) -> list[Any]:
+        """Public numbers by which a saved stream is known to be this one's."""
+        plan = self.plan
+        return ["two_collectors", plan.d, plan.rows, plan.mu, *plan.sizes.values(), plan.width("main")]
+
+    def to_arrays(self, *, close: bool = True) -> dict[str, Any]:
+        """All there is to save but keys: published sums, from which every state follows.
+
+        Raises
+        ------
+        StreamError
+            If an early round is open, whose sum has no noise yet, unless its records will come again.
+        """
+        if close:
+            self.close()
+            if self.at + self._held:
+                raise StreamError(
+                    f"the round {self.progress.state.role!r} is open, and a sum is kept only once it has its noise: "
+                    f"save after {self.size - self.at - self._held:,} more records, which end it."
+                )
+        out: dict[str, Any] = {"people": np.array([b.people for b in self.batches], dtype=np.int64)}
+        return out | {f"total_{k}": b.total.copy() for k, b in enumerate(self.batches)}
+
+    def from_arrays(self, arrays: dict[str, Any]) -> None:
+        """Take over what `to_arrays` gave; a ValueError says that an array doesn't fit the plan."""
+        held = arrays["people"]
+        if held.dtype != np.int64 or held.ndim != 1 or len(held) != sum(k.startswith("total_") for k in arrays):
+            raise ValueError("no counts")
+        self._start()
+        for k, people in enumerate(held.tolist()):
+            if not (people == self.size if self.size < ENDLESS else people > 0):
+                raise ValueError(f"batch {k} of another plan")
+            self._known(Batch(people, like(self.raw.sum, arrays[f"total_{k}"]).copy()))
+
+    def renew(self, key: bytes) -> None:
+        """Go on with noise of another key."""
+        self.key = key
+
+    def secrets(self, *, close: bool = True) -> dict[str, Any]:
+        """The key of noise to come; the main round's batch is closed first, or left out of what is kept."""
+        refuse_fork(self._process)
+        if close:
+            self.close()
+        return {} if self.key is None else {"secret_key": np.frombuffer(self.key, dtype=np.uint8)}
+
+    def take_secrets(self, secrets: dict[str, Any]) -> None:
+        """Go on with the noise that `secrets` gave."""
+        key = secrets["secret_key"].tobytes()
+        if len(key) != KEY_BYTES:
+            raise ValueError("no key")
+        self.key = key
+
+    def __reduce__(self) -> str:
+        raise TypeError("a fit in progress holds a secret key and can't be pickled; use save() on its stream")
 
 
 def play(plan: Plan, y: Array, x: Array, key: bytes | None, offset: Array | None = None) -> Progress:
-    """Play all rounds on rows, in order: devices, both collectors, and what the public makes of their sums.
-
-    It has no front door and enters nothing in the ledger: for made-up rows only.
-    """
-    progress, at = rounds.begin(plan), 0
-    while at < len(y):
-        state = progress.state
-        here = slice(at, at + min(rounds.people(plan, progress), len(y) - at))
-        exact = total(plan, state, y[here], x[here], None if offset is None else offset[here])
-        keys = None
-        if key is not None:
-            keys = (derived_key(key, f"A {state.number}"), derived_key(key, f"B {state.number}"))
-        progress = rounds.advance(plan, progress, noised(plan, state.role, exact, keys), here.stop - at)
-        at = here.stop
-    return progress
+    """Play all rounds on made-up rows, in order; it has no front door and enters nothing in the ledger."""
+    run = AggregateRun(plan, np.eye(plan.d), key)
+    run.advance(y, x, offset)
+    run.close()
+    return run.progress

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -11,13 +12,14 @@ from privreg.errors import InferenceError, OptionError, PrivregWarning
 from privreg.families.constants import ScoreRules, score_rules
 from privreg.families.family import Family
 from privreg.families.measures import Gauge, count
-from privreg.fits.settings import Efficient, FitOptions, ScoreReports, Settings
+from privreg.fits.settings import Efficient, FitOptions, ScoreReports, Settings, Summing
 from privreg.formula.spec import ModelSpec
 from privreg.inference.methods import METHODS, Method, resolve_methods
 from privreg.options.table import check, find
 from privreg.protocol.codes import BALANCED, EXPECTILE, MULTINOMIAL, POISSON
 from privreg.protocol.rounds import GROUPS, LEAST_GROUPS, MOST_GROUPS
 from privreg.published.fit import tuning as published
+from privreg.simulation.aggregate import plan_of
 
 if TYPE_CHECKING:
     from privreg.formula.units import Units
@@ -53,6 +55,8 @@ def resolve_tuning(asked: FitOptions, spec: ModelSpec, rows: int | None = None) 
             f"many again for results; it is held with at most {FULLEST:,} coefficients. Use 'random_scaling', which "
             "keeps variances, or 'sandwich' or 'batch_means'."
         )
+    if spec.trust == "two_collectors":
+        return _summing(methods, asked, spec, rows)
     if asked.tuning == "published":
         return published.resolve(asked, methods, spec, rows)
     return _efficient(methods, asked, spec, rows)
@@ -131,6 +135,33 @@ def _efficient(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, 
             covariates=asked.covariates,
         ),
     )
+
+
+def _summing(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, rows: int | None) -> Settings:
+    """Settings of a fit with two collectors."""
+    usual = FitOptions()
+    other = [name for name in _LOCAL if getattr(asked, name) != getattr(usual, name)]
+    if other:
+        raise OptionError(
+            f"{other[0]}= belongs to trust='local': with two collectors the rounds follow from the number of people, "
+            "the coefficients and mu; leave it out."
+        )
+    if any(m.name != "sandwich" for m in methods):
+        raise InferenceError("with two collectors intervals are by inference='sandwich'; leave it out.")
+    if rows is None:
+        raise OptionError(
+            "with two collectors the sizes of rounds follow from how many people will come, and these data don't say "
+            "it; give rows= to the model."
+        )
+    plan, _, _ = plan_of(spec, rows)
+    mechanism = spec.mechanism_for(plan.width("main"), scalar=False)
+    rules = score_rules(spec.scored, 1, math.inf, low=plan.y_low, high=plan.y_high, label=True)
+    words, _ = _score_words(spec.scored, rules, spec.units)
+    return Settings("two collectors", words, mechanism, methods, Summing(rows, plan.width("main"), plan.reach))
+
+
+_LOCAL: Final = ("tuning", "lanes", "measures", "rounds", "covariates")
+"""Options of fits of local reports alone."""
 
 
 def _groups(lanes: int | None) -> int:

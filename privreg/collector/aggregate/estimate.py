@@ -51,8 +51,8 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     """Combine all rounds of scores; None before there is one."""
     if not progress.seen:
         return None
-    last = progress.seen[-1].state
-    c = last.threshold(plan.rules)
+    last = progress.state
+    c = progress.seen[-1].state.threshold(plan.rules)
     alike = tuple(s for s in progress.seen if abs(math.log(s.state.threshold(plan.rules) / c)) < ALIKE)
     rules, d = plan.rules, plan.d
     scale, best = _scale(alike) if rules.scaled else (1.0, ())

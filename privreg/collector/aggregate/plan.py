@@ -48,6 +48,12 @@ class Rules(NamedTuple):
     square: float  # Mean square of the unit score there
     # Squared norms in a report of score, slope, squared score, and the score's slope by c (0 where there is no c)
     shares: tuple[float, float, float, float]
+    fixed: float = 1.0  # Threshold c where it doesn't follow the residual scale
+
+    @property
+    def linear(self) -> bool:
+        """Whether the score is of residuals: least squares gives a start."""
+        return self.shape.family in {codes.HUBER, codes.EXPECTILE, codes.QUANTILE, codes.SQUARED}
 
     @property
     def cornered(self) -> bool:
@@ -101,6 +107,12 @@ class Plan(NamedTuple):
         }
         return {role: int(min(n, LARGEST[role] * self.rows)) for role, n in asked.items()}
 
+    @property
+    def early(self) -> int:
+        """Records of all rounds before the main one, at most."""
+        times = {"moments": 2, "approach": APPROACHES}
+        return sum(n * times.get(role, 1) for role, n in self.sizes.items())
+
     def width(self, role: str) -> int:
         """Numbers of a report."""
         pairs = self.d * (self.d + 1) // 2
@@ -124,7 +136,7 @@ class State(NamedTuple):
 
     def threshold(self, rules: Rules) -> float:
         """The score's threshold c."""
-        return rules.ratio * self.scale if rules.scaled else 1.0
+        return rules.ratio * self.scale if rules.scaled else rules.fixed
 
 
 class Known(NamedTuple):
@@ -165,7 +177,7 @@ class Progress(NamedTuple):
         return sum(self.held)
 
 
-def rules_of(family: Family, low: float, high: float) -> Rules:
+def rules_of(family: Family, low: float, high: float, y_scale: float = 1.0) -> Rules:
     """A family's unit score and what is expected of it under the reference model: whitened normal covariates.
 
     Parameters
@@ -173,6 +185,8 @@ def rules_of(family: Family, low: float, high: float) -> Rules:
     family : Family
     low, high : float
         Public limits of the response, internal units.
+    y_scale : float
+        User's units of an internal one of the response, in which a residual scale is declared.
     """
     known = score_rules(family, 1, math.inf, low=low, high=high, label=True)
     shape, shares = known.shape, (0.68, 0.26, 0.06, 0.0)
@@ -190,4 +204,6 @@ def rules_of(family: Family, low: float, high: float) -> Rules:
             top, slope, square = 1.0 / (high - low), 1.0 / (high - low), 0.01
         case codes.SMOOTHED_HINGE:
             top, square = 1.0 / shape.a, 0.3
-    return Rules(shape, known.ratio, known.track and family.of_residuals, top, slope, square, shares)
+    scaled = known.track and family.of_residuals
+    fixed = known.ratio * float(family.scale) / y_scale if family.cornered and not scaled else 1.0
+    return Rules(shape, known.ratio, scaled, top, slope, square, shares, fixed)

@@ -72,7 +72,7 @@ def vectors(plan: Plan, state: State, y: Array, x: Array, offset: Array | None =
         case "location":
             out = _places(plan, y, x)
         case "moments":
-            out = _moments(plan, state, y - (shift if plan.rules.scaled else 0.0), x)
+            out = _moments(plan, state, y - (shift if plan.rules.linear else 0.0), x)
         case _:
             out = _scores(plan, state, y, x, shift)
     out[silent] = 0.0

@@ -63,7 +63,7 @@ def _centred(rows: Array, at: Array) -> Array:
 def people(plan: Plan, progress: Progress) -> int:
     """Records of the present round."""
     rest = plan.rows - progress.over
-    return max(rest, 1) if progress.state.role == "main" else min(plan.sizes[progress.state.role], rest)
+    return max(rest if progress.state.role == "main" else min(plan.sizes[progress.state.role], rest), 1)
 
 
 def sd(plan: Plan, role: str) -> float:
@@ -165,7 +165,7 @@ def _constant(rows: Array) -> Array:
 
 def _linked(plan: Plan, state: State, known: Known) -> State:
     """From least squares to a start of the family's own: Equation (8)."""
-    if plan.rules.scaled or plan.rules.shape.family == codes.SQUARED:
+    if plan.rules.linear:
         return state
     one = _constant(state.rows)
     at = float(one @ known.mean @ state.theta)  # the mean response

@@ -66,6 +66,7 @@ def statement(
     return PrivacyStatement(
         budget=budget,
         trust="central plug-in" if central else "simulated",
+        setting="collectors" if spec.trust == "two_collectors" else "reports",
         mechanism=s.mechanism.title,
         noise_sd=s.noise_sd(p),
         noise=s.noise_text(p),
@@ -143,7 +144,7 @@ def _notes(
         out.append(Diagnostic("curator", text))
     out += _repeated(spec, s) if report.estimates else []
     found = (*(note for e in report.estimates for note in e.notes), *report.notes)
-    return (*out, *found, *closing_notes(spec.budget, s.mechanism.budget))
+    return (*out, *found, *closing_notes(spec.budget, s.mechanism.budget, whole=spec.trust != "local"))
 
 
 def _repeated(spec: ModelSpec, s: Settings) -> list[Diagnostic]:

@@ -1,4 +1,4 @@
-"""The two ways of a fit: by rounds, or by the published algorithm's single chain; chosen here and nowhere else."""
+"""The ways of a fit, chosen here alone: rounds of local reports, sums of two collectors, the published single chain."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from privreg.errors import OptionError
+from privreg.fits import aggregate
+from privreg.fits.settings import Summing
+from privreg.simulation.aggregate import AggregateRun
+from privreg.simulation.aggregate import plan_of as plan_of_sums
 from privreg.simulation.plan import plan_of
 from privreg.simulation.reporting import statements
 from privreg.simulation.reporting.outcome import report_of_rounds
@@ -22,7 +27,7 @@ if TYPE_CHECKING:
     from privreg.formula.spec import ModelSpec
     from privreg.published.chain.run import AveragedSGD
 
-    Run: TypeAlias = AveragedSGD | RoundsRun
+    Run: TypeAlias = AveragedSGD | RoundsRun | AggregateRun
 
 
 class Way(NamedTuple):
@@ -35,6 +40,8 @@ class Way(NamedTuple):
 
 def way_of(settings: Settings) -> Way:
     """The way of a fit with these settings."""
+    if isinstance(settings.how, Summing):
+        return Way(_by_sums, aggregate.report_of_sums, aggregate.mechanics)
     if settings.efficient is not None:
         return Way(_by_rounds, report_of_rounds, statements.mechanics)
     from privreg.published.fit import report as published  # whose loop is compiled
@@ -46,6 +53,18 @@ def way_of(settings: Settings) -> Way:
         return published.begin(spec, settings, key, start), encoder
 
     return Way(begin, published.report, published.mechanics)
+
+
+def _by_sums(
+    spec: ModelSpec, settings: Settings, key: bytes | None, start: Array | None, counter: Counter | None
+) -> tuple[Run, Encoder]:
+    assert isinstance(settings.how, Summing)
+    if start is not None:
+        raise OptionError(
+            "start_params= belongs to trust='local': with two collectors second moments give the start; leave it out."
+        )
+    plan, order, linear = plan_of_sums(spec, settings.how.rows)
+    return AggregateRun(plan, linear, key), Encoder(spec, order, counter, narrow=False, by_column=True)
 
 
 def _by_rounds(

@@ -1,0 +1,50 @@
+"""Reports as whole numbers, so that shares of them add up exactly, and the noise that a collector adds to its sum."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from privreg.privacy.mechanisms import sum_sensitivity
+
+if TYPE_CHECKING:
+    from privreg.arrays import Array, Ints
+    from privreg.collector.aggregate.plan import Plan
+
+RADIUS: Final = 1 << 20
+"""Radius of the ball of reports in whole numbers: squares of a report sum to its square at most."""
+
+
+def unit(size: int) -> float:
+    """A report's norm of 1 in whole numbers: less than RADIUS by what rounding may add, and by 1 for floating point."""
+    return RADIUS - 0.5 * math.sqrt(size) - 1.0
+
+
+def whole(vectors: Array) -> Ints:
+    """Reports of norm 1 at most in whole numbers, shape (m, size); squares of each sum to RADIUS² at most."""
+    return np.asarray(np.rint(vectors * unit(vectors.shape[1])), dtype=np.int64)
+
+
+def collector_sd(plan: Plan, role: str) -> float:
+    """Sd of the normal that each collector rounds and adds to each number of its sum; 0 without privacy."""
+    return sum_sensitivity(float(RADIUS), plan.width(role), squares=role == "moments") / plan.mu
+
+
+def noised(plan: Plan, role: str, exact: Ints, normals: tuple[Array, ...]) -> Ints:
+    """Add each collector's rounded noise, modulo 2⁶⁴: the public sum.
+
+    Parameters
+    ----------
+    plan : Plan
+    role : str
+    exact : ndarray of int, shape (plan.width(role),)
+        Sum of the reports in whole numbers.
+    normals : tuple of ndarray
+        Standard normals of each collector, drawn for this sum alone; shape as `exact`.
+    """
+    with np.errstate(over="ignore"):  # sums are modulo 2⁶⁴
+        for own in normals:
+            exact = exact + np.rint(collector_sd(plan, role) * own).astype(np.int64)
+    return exact

@@ -1,0 +1,189 @@
+"""What a fit with two collectors says of itself: user's units, words, notes. Published sums only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from privreg.audit import reports
+from privreg.collector.aggregate import report
+from privreg.collector.aggregate.estimate import Estimated, estimate
+from privreg.collector.aggregate.lattice import collector_sd, unit, whole
+from privreg.collector.aggregate.plan import Plan, Progress, State
+from privreg.diagnostics import doubt
+from privreg.errors import InferenceError
+from privreg.fits.outcome import FitOutcome, outside_of, refuse_overflow
+from privreg.inference.methods import Estimate
+from privreg.inference.pivots import Normal
+from privreg.results.data import RoundHeld
+from privreg.results.equation import Equation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from privreg.arrays import Array
+    from privreg.diagnostics import Diagnostic
+    from privreg.fits.settings import Settings
+    from privreg.formula.units import Units
+    from privreg.simulation.aggregate import AggregateRun
+
+REACH: Final = 1.0
+"""Distance from the last state to the estimate, in thresholds, from which on the curvature found there says little."""
+
+CLEAR: Final = 2.0
+"""Smallest eigenvalue of the curvature, in edges of its noise, below which it is lost there."""
+
+EARLY: Final = {"location": "means", "moments": "second moments", "approach": "first scores", "closing": "first scores"}
+
+
+def report_of_sums(
+    run: AggregateRun, settings: Settings, units: Units, order: NDArray[np.intp], names: Sequence[str]
+) -> FitOutcome:
+    """Outcome of a fit with two collectors; see `report_of_rounds`.
+
+    Raises
+    ------
+    InferenceError
+        Before the main round has had a batch.
+    """
+    plan, progress = run.plan, run.progress
+    main = [s for s in progress.seen if s.state.role == "main"]
+    found = estimate(plan, progress) if main else None
+    if found is None:
+        raise InferenceError(
+            f"early rounds of up to {plan.early:,} records give a start, and {run.people:,} of {plan.rows:,} have "
+            "reported; estimates begin after them."
+        )
+    refuse_overflow(found.theta)
+    trail = [(k, one) for k, p in enumerate(run.history) if p.seen and (one := estimate(plan, p)) is not None]
+
+    def outside(one: Estimated) -> Array:
+        return outside_of(one.rows.T @ one.theta, order, units)
+
+    def covariance(one: Estimated) -> Array:
+        linear = run.to_user @ one.rows.T
+        return np.asarray(linear @ one.cov @ linear.T)
+
+    people = np.cumsum([b.people for b in run.batches])
+    counted = np.cumsum([b.people if p.state.role in SCORED else 0 for p, b in zip(run.history, run.batches, strict=False)])
+    params, cov = outside(found), covariance(found)
+    return FitOutcome(
+        params=params,
+        last=params,
+        estimates=(Estimate("sandwich", cov, Normal()),) if settings.methods else (),
+        senders=int(counted[-1]),
+        updates=len(progress.seen),
+        trail_n=np.array([people[k - 1] for k, _ in trail], dtype=np.int64),
+        trail_senders=np.array([counted[k - 1] for k, _ in trail], dtype=np.int64),
+        trail_params=np.array([outside(one) for _, one in trail]),
+        trail_variances=np.array([np.diag(covariance(one)) for _, one in trail]),
+        family=_family(settings, found, units),
+        tuning=f"two collectors: {len(run.batches)} sums, the last of {run.batches[-1].people:,} records",
+        spending=_spending(run),
+        bound=f"1 for a whole report; of scores weights {settings.how.weighing}",
+        notes=_notes(plan, found),
+        rounds=_rounds(run, dict(trail), outside, np.sqrt(np.diag(cov))),
+        equation=_equation(plan, found, order),
+    )
+
+
+SCORED: Final = frozenset({"approach", "closing", "main"})
+"""Roles of rounds that report scores."""
+
+
+def _family(settings: Settings, found: Estimated, units: Units) -> str:
+    """The family with the residual scale that was found."""
+    name, comma, rest = settings.score_text.partition(", learned")
+    return f"{name} {found.scale * units.y_scale:.4g} (learned)" if comma else name + rest
+
+
+def _spending(run: AggregateRun) -> str:
+    counts: dict[str, int] = {}
+    for p, batch in zip(run.history, run.batches, strict=False):
+        words = EARLY.get(p.state.role)
+        if words is not None:
+            counts[words] = counts.get(words, 0) + batch.people
+    parts = [f"{people:,} records for {words}" for words, people in counts.items()]
+    return f"{', '.join(parts)}; each person in one round, no extra budget"
+
+
+def _notes(plan: Plan, found: Estimated) -> tuple[Diagnostic, ...]:
+    """Doubts that take the estimates back."""
+    out = []
+    if found.clear < CLEAR:
+        text = (
+            f"how scores change with the coefficients is hardly known beside the noise: {plan.rows:,} records at mu = "
+            f"{plan.mu:g} are few for {plan.d} coefficients, or a level is too rare; more people, a larger mu, fewer "
+            "or merged levels"
+        )
+        out.append(doubt("curvature", text))
+    if found.reach > REACH:
+        text = (
+            "the early rounds ended far from the estimate, so that the main round's reports say little of it; more "
+            "people, narrower bounds, or a larger mu give a better start"
+        )
+        out.append(doubt("moving", text))
+    return tuple(out)
+
+
+def _rounds(
+    run: AggregateRun, trail: dict[int, Estimated], outside: Any, errors: Array
+) -> tuple[RoundHeld, ...]:
+    """Every batch: its role, how many records, and how far it moved the estimate in standard errors."""
+    out, before = [], None
+    for k, (p, batch) in enumerate(zip(run.history, run.batches, strict=False)):
+        after = outside(trail[k + 1]) if k + 1 in trail else None
+        moved = float(np.max(np.abs(after - before) / errors)) if after is not None and before is not None else np.nan
+        out.append(RoundHeld(k + 1, p.state.role, batch.people, float(batch.people), moved))
+        before = after
+    return tuple(out)
+
+
+def _equation(plan: Plan, found: Estimated, order: NDArray[np.intp]) -> Equation:
+    """What the estimates solve: see "Estimand" in docs/two_collectors.md."""
+    shape, rules, d = plan.rules.shape, plan.rules, plan.d
+    caps = np.array([s.state.rows @ np.linalg.inv(found.rows) / plan.reach for s in found.rounds])
+    return Equation(
+        shape=(shape.family, shape.a, shape.b),
+        weighing="capped",
+        rows=found.rows,
+        order=np.asarray(order, dtype=np.int64),
+        constant=True,
+        y_centre=0.0,
+        y_scale=1.0,
+        weights=np.ones(1),
+        corners=np.array([rules.ratio * found.scale if rules.scaled else rules.fixed]),
+        offsets=np.zeros((1, d)),
+        bend=np.zeros(d),
+        theta=found.theta,
+        caps=caps,
+        shares=found.weights,
+        ratio=rules.ratio if rules.scaled and rules.cornered else None,
+    )
+
+
+def mechanics(run: AggregateRun, _: Settings) -> tuple[dict[str, Any], ...]:
+    """What is needed to audit each role's sums: reports of rows that are far from each other, and the noise."""
+    plan, out, had = run.plan, [], set[str]()
+    for p in run.history[:-1]:
+        role = p.state.role
+        if role not in had:
+            had.add(role)
+            sd = collector_sd(plan, role) if np.isfinite(plan.mu) else 0.0
+            out.append(reports.of_sums(f"sum, {role}", _far_rows(plan, p.state), sd, unit(plan.width(role))))
+    return tuple(out)
+
+
+def _far_rows(plan: Plan, state: State) -> dict[str, list[int]]:
+    """Reports, in whole numbers, of made-up rows as far out as declarations allow, and of one that can't be used."""
+    ends = [np.where(np.arange(plan.d) == j, plan.highs, plan.lows) for j in range(plan.d)]
+    corners = {"lowest x": plan.lows, "highest x": plan.highs} | {f"x{j + 1} high": e for j, e in enumerate(ends) if j}
+    out = {"unusable": [0] * plan.width(state.role)}
+    for words, x in corners.items():
+        for which, y in (("lowest y", plan.y_low), ("highest y", plan.y_high)):
+            made = report.vectors(plan, state, np.array([y]), x[None])
+            out[f"{words}, {which}"] = whole(made)[0].tolist()
+    return out
