@@ -109,7 +109,8 @@ def _rebuild(path: Path, document: dict[str, Any], arrays: dict[str, Any], funct
     rows = options.pop("rows")
     people, budget = Participants.from_json(document["people"]), Budget.restore(*document["budget"])
     weights, mechanism, private = document["private"]
-    spec = ModelSpec.declare(design, family, budget, weights, mechanism, private, people)
+    how = (weights, mechanism, private, people, document.get("trust", "local"))
+    spec = ModelSpec.declare(design, family, budget, *how)
     model._build(spec, None, rows)
     public = PublicRows.restored(document.get("covariates"), arrays.get("covariates"), len(design.names))
     stream = model._begin(FitOptions(**options, covariates=public), None, document["seed"], document.get("start"))

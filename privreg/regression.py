@@ -528,7 +528,12 @@ class PrivateOnlineRegression(Described):
         source, rows = self._source, self._expected()
         asked = self._asked(locals())
         warn_of_steps(asked, 2)
-        if client is not None or source.parts:
+        if client is not None and self._spec.trust == "two_collectors":
+            raise UnsupportedArgumentError(
+                "client= is for trust='local': two collectors' sums are made in this process, which reads the files of "
+                "Dask DataFrames, too; leave it out."
+            )
+        if client is not None or (source.parts and self._spec.trust == "local"):
             if kept is not None:
                 raise OptionError(
                     "checkpoint= is for one stream; a cluster works lost parts again by itself: leave it out."

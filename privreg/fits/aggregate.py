@@ -129,9 +129,7 @@ def _notes(plan: Plan, found: Estimated) -> tuple[Diagnostic, ...]:
     return tuple(out)
 
 
-def _rounds(
-    run: AggregateRun, trail: dict[int, Estimated], outside: Any, errors: Array
-) -> tuple[RoundHeld, ...]:
+def _rounds(run: AggregateRun, trail: dict[int, Estimated], outside: Any, errors: Array) -> tuple[RoundHeld, ...]:
     """Every batch: its role, how many records, and how far it moved the estimate in standard errors."""
     out, before = [], None
     for k, (p, batch) in enumerate(zip(run.history, run.batches, strict=False)):
@@ -172,8 +170,8 @@ def mechanics(run: AggregateRun, _: Settings) -> tuple[dict[str, Any], ...]:
         role = p.state.role
         if role not in had:
             had.add(role)
-            sd = collector_sd(plan, role) if np.isfinite(plan.mu) else 0.0
-            out.append(reports.of_sums(f"sum, {role}", _far_rows(plan, p.state), sd, unit(plan.width(role))))
+            ends, sd = _far_rows(plan, p.state), collector_sd(plan, role)
+            out.append(reports.of_sums(f"sum, {role}", ends, sd, unit(plan.width(role))))
     return tuple(out)
 
 

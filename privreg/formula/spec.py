@@ -89,6 +89,7 @@ class ModelSpec:
             )
         check_response(family, design.endog_limits, design.endog_name)
         units = public_units(design, scale_response=family.scaled)
+        mechanism = "gaussian" if trust == "two_collectors" and mechanism == "auto" else mechanism
         spec = cls(design, units, family, budget, score_weights, mechanism, private, people, trust)
         names = spec.coefficients
         if len(set(names)) < len(names):

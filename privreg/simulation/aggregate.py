@@ -15,7 +15,7 @@ import numpy as np
 
 from privreg.collector.aggregate import report, rounds
 from privreg.collector.aggregate.lattice import RADIUS, noised, unit, whole
-from privreg.collector.aggregate.plan import Plan, State, rules_of
+from privreg.collector.aggregate.plan import APPROACHES, Plan, State, rules_of
 from privreg.errors import StreamError
 from privreg.files.archive import like
 from privreg.privacy.noise import KEY_BYTES, Key, derived_key, normals, refuse_fork
@@ -32,7 +32,10 @@ if TYPE_CHECKING:
     from privreg.formula.spec import ModelSpec
     from privreg.simulation.workers.crew import Crew
 
-__all__ = ["RADIUS", "AggregateRun", "Batch", "plan_of", "play", "total"]
+__all__ = ["RADIUS", "AggregateRun", "Batch", "plan_of", "play", "sums_of", "total"]
+
+MOST_MU: Final = 1e6
+"""Of a plan: noise of a larger budget, or of none, is nothing beside the whole numbers of a report."""
 
 NUMBERS: Final = 1 << 21
 """Numbers of reports that are made together, about."""
@@ -56,7 +59,7 @@ def plan_of(spec: ModelSpec, rows: int) -> tuple[Plan, NDArray[np.intp], Array]:
     plan = Plan(
         d=len(order),
         rows=rows,
-        mu=spec.budget.mu,
+        mu=min(spec.budget.mu, MOST_MU),
         rules=rules_of(spec.scored, low, high, units.y_scale),
         y_low=low,
         y_high=high,
@@ -65,6 +68,18 @@ def plan_of(spec: ModelSpec, rows: int) -> tuple[Plan, NDArray[np.intp], Array]:
         highs=inside.max(axis=0),
     )
     return plan, order, np.asarray(units.matrix[:, order])
+
+
+def sums_of(spec: ModelSpec, rows: int) -> list[tuple[Any, ...]]:
+    """Lines of a plan's rounds: number, role, records, whether it may be left out, numbers and their noise sd."""
+    plan, _, _ = plan_of(spec, rows)
+    roles = ["location"] * bool(plan.located) + ["moments"] * 2 + ["approach"] * APPROACHES
+    roles += ["closing"] * bool(plan.sizes["closing"])
+    held = [(role, plan.sizes[role], k > roles.index("approach") and role == "approach") for k, role in enumerate(roles)]
+    main = rows - sum(people for _, people, optional in held if not optional)
+    lines = [*held, ("main", main, False)]
+    noise = 0.0 if not spec.budget.private else 1.0
+    return [(k + 1, r, n, o, plan.width(r), noise * rounds.sd(plan, r)) for k, (r, n, o) in enumerate(lines)]
 
 
 def total(plan: Plan, state: State, y: Array, x: Array, offset: Array | None = None) -> Ints:

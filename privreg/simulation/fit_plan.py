@@ -12,6 +12,7 @@ import pandas as pd
 from privreg.formula.spec import CLAMPING
 from privreg.privacy.ledger import at_least
 from privreg.protocol.schedule import ENDLESS, people_of
+from privreg.simulation.aggregate import sums_of
 from privreg.simulation.plan import plan_of
 from privreg.simulation.tuning import resolve_tuning
 from privreg.tables.words import wrapped
@@ -76,6 +77,9 @@ class FitPlan:
             return str(self.budget)
         whole = "response" if self.spec.private == "response" else "record"
         text = f"{self.budget}, for one person's {whole}, used once"
+        if self.spec.trust == "two_collectors":
+            half = at_least(self.mu / math.sqrt(2.0), 4)
+            text += f", against either collector; {half}-GDP against everybody else, none against both together"
         if self.spec.people.max_per_id > 1 or self.settings.parts > 1:
             text = f"{at_least(self.mu, 4)}-GDP, for all that a person sends; {self.budget} for each report"
         return text
@@ -103,11 +107,13 @@ class FitPlan:
         -------
         DataFrame
             round; role; records (expected; none where each holds a quarter of those before it, as of a stream of
-            unknown length); optional (whether it is held only if covariates turn out to be correlated, so that main
-            rounds are the shorter); numbers (in a report); noise_sd (of each of them, relative to a report's bound).
+            unknown length); optional (whether it is held only if covariates turn out to be correlated, or with two
+            collectors if the start is not near yet, so that main rounds are the shorter); numbers (in a report); noise_sd (of each of them, relative to a report's bound).
             No rows with ``tuning="published"``.
         """
         columns = ["round", "role", "records", "optional", "numbers", "noise_sd"]
+        if self.spec.trust == "two_collectors":
+            return pd.DataFrame(sums_of(self.spec, self.rows or 0), columns=columns).astype({"records": "Int64"})
         if self.settings.efficient is None:
             return pd.DataFrame([], columns=columns)
         plan, _, _ = plan_of(self.spec, self.settings, None)
@@ -210,7 +216,7 @@ class FitPlan:
             known = not pd.isna(one["records"])
             records = f"{one['records']:,}" if known else "a quarter of those before"
             if one["optional"]:
-                records += " (if covariates are correlated)"
+                records += f" (if {'not near' if one['role'] in {'approach', 'closing'} else 'covariates are correlated'})"
             out.append({"round": span, "role": one["role"], "records": records, "noise sd": f"{one['noise_sd']:.4g}"})
         return pd.DataFrame(out)
 

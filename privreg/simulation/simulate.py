@@ -110,9 +110,14 @@ def simulate(
     asked = replace(plan.asked, order=None)
     stream = begin(plan.spec, asked, plan.start_params, seed, plan.rows)
     run = stream._run
-    assert isinstance(run, RoundsRun)
     secret = fresh_key() if seed is None else seeded_key(seed)
-    stream._run = FieldRun(run, derived_key(secret, "arrival"), share, most)
+    if isinstance(run, RoundsRun):
+        stream._run = FieldRun(run, derived_key(secret, "arrival"), share, most)
+    elif share or most:
+        raise UnsupportedArgumentError(
+            "dropout= and late= are about local reports: with two collectors whoever does not answer is in no sum, so "
+            "give the rows of those who do."
+        )
     source, batches = _read(plan, rows, derived_key(secret, "slots") if order == "random" else None)
     if plan.asked.covariates is not None:
         plan.asked.covariates.refuse(source.identity)

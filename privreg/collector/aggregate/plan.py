@@ -98,10 +98,10 @@ class Plan(NamedTuple):
     def sizes(self) -> dict[str, int]:
         """Records of a round of each role but the last, which has the rest: Equation (4)."""
         size, rules = self.d + 1, self.rules
-        noise = 8.0 * self.reach**2 / (self.mu**2 * rules.shares[0] * rules.square)
+        noise = max(8.0 * self.reach**2 / (self.mu**2 * rules.shares[0] * rules.square), 20.0 * self.d)
         asked = {
             "location": 20.0 + LOCATION * math.sqrt(self.located) / self.mu if self.located else 0.0,
-            "moments": 40.0 + MOMENTS * size**1.5 / self.mu,
+            "moments": max(40.0 + MOMENTS * size**1.5 / self.mu, 10.0 * size),
             "approach": noise,
             "closing": CLOSING * self.d * math.sqrt(self.rows) if LARGEST["closing"] * self.rows > 4.0 * noise else 0.0,
         }
@@ -190,7 +190,8 @@ def rules_of(family: Family, low: float, high: float, y_scale: float = 1.0) -> R
     """
     known = score_rules(family, 1, math.inf, low=low, high=high, label=True)
     shape, shares = known.shape, (0.68, 0.26, 0.06, 0.0)
-    if family.cornered:
+    scaled = known.track and family.of_residuals
+    if family.cornered and scaled:
         shares = (0.65, 0.26, 0.06, 0.03)
     top, slope, square = 1.0, known.curvature, 0.39  # of Huber's and expectiles' at normal errors
     match shape.family:
@@ -204,6 +205,5 @@ def rules_of(family: Family, low: float, high: float, y_scale: float = 1.0) -> R
             top, slope, square = 1.0 / (high - low), 1.0 / (high - low), 0.01
         case codes.SMOOTHED_HINGE:
             top, square = 1.0 / shape.a, 0.3
-    scaled = known.track and family.of_residuals
     fixed = known.ratio * float(family.scale) / y_scale if family.cornered and not scaled else 1.0
     return Rules(shape, known.ratio, scaled, top, slope, square, shares, fixed)

@@ -50,6 +50,7 @@ def document_of(
         "budget": [spec.budget.form, list(spec.budget.asked)],
         "options": options,
         "private": [spec.score_weights, spec.mechanism, spec.private],
+        "trust": spec.trust,
         "people": spec.people.to_json(),
         "seed": seed,
         "plan": plan,
