@@ -60,6 +60,8 @@ def run(a: argparse.Namespace) -> int:
     print(as_text([_spelt(part) for part in found._layout()]))
     if a.at_n is not None or a.at_mu is not None:
         print(f"\n{_grid(found, a)}")
+    if a.compare_trust:
+        print(f"\n{found.compare_trust()}", flush=True)
     if a.check is not None:
         print(f"\n{found.check(a.check, seed=a.seed).round(4).to_string()}", flush=True)
     if a.plot is not None:

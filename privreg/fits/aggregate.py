@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from privreg.audit import reports
 from privreg.collector.aggregate import report
 from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.lattice import collector_sd, unit, whole
-from privreg.collector.aggregate.plan import Plan, Progress, State
+from privreg.collector.aggregate.plan import Plan, State
 from privreg.diagnostics import doubt
 from privreg.errors import InferenceError
 from privreg.fits.outcome import FitOutcome, outside_of, refuse_overflow
@@ -20,15 +20,13 @@ from privreg.results.data import RoundHeld
 from privreg.results.equation import Equation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from privreg.arrays import Array
+    from privreg.collector.aggregate.plan import Progress
     from privreg.diagnostics import Diagnostic
     from privreg.fits.settings import Settings
     from privreg.formula.units import Units
-    from privreg.simulation.aggregate import AggregateRun
 
 REACH: Final = 1.0
 """Distance from the last state to the estimate, in thresholds, from which on the curvature found there says little."""
@@ -36,39 +34,59 @@ REACH: Final = 1.0
 CLEAR: Final = 2.0
 """Smallest eigenvalue of the curvature, in edges of its noise, below which it is lost there."""
 
+SCORED: Final = frozenset({"approach", "closing", "main"})
+"""Roles of rounds that report scores."""
+
 EARLY: Final = {"location": "means", "moments": "second moments", "approach": "first scores", "closing": "first scores"}
 
 
-def report_of_sums(
-    run: AggregateRun, settings: Settings, units: Units, order: NDArray[np.intp], names: Sequence[str]
-) -> FitOutcome:
-    """Outcome of a fit with two collectors; see `report_of_rounds`.
+class HeldSums(NamedTuple):
+    """What a fit with two collectors has: public values, whoever played or ran the rounds."""
+
+    plan: Plan
+    to_user: Array  # Linear part of the map from internal to user's coefficients; shape (d, d)
+    history: tuple[Progress, ...]  # What was known before each batch, the last one being open
+    people: tuple[int, ...]  # Of each batch that is closed
+    reported: int  # Of all batches, the open one too
+
+
+def report_of_sums(held: HeldSums, settings: Settings, units: Units, order: NDArray[np.intp]) -> FitOutcome:
+    """Outcome of a fit with two collectors.
+
+    Parameters
+    ----------
+    held : HeldSums
+    settings : Settings
+    units : Units
+    order : ndarray of int, shape (p,)
+        Columns of the design in the order inside.
 
     Raises
     ------
     InferenceError
         Before the main round has had a batch.
     """
-    plan, progress = run.plan, run.progress
+    plan, progress = held.plan, held.history[-1]
     main = [s for s in progress.seen if s.state.role == "main"]
     found = estimate(plan, progress) if main else None
     if found is None:
         raise InferenceError(
-            f"early rounds of up to {plan.early:,} records give a start, and {run.people:,} of {plan.rows:,} have "
+            f"early rounds of up to {plan.early:,} records give a start, and {held.reported:,} of {plan.rows:,} have "
             "reported; estimates begin after them."
         )
     refuse_overflow(found.theta)
-    trail = [(k, one) for k, p in enumerate(run.history) if p.seen and (one := estimate(plan, p)) is not None]
+    trail = [(k, one) for k, p in enumerate(held.history) if p.seen and (one := estimate(plan, p)) is not None]
 
     def outside(one: Estimated) -> Array:
         return outside_of(one.rows.T @ one.theta, order, units)
 
     def covariance(one: Estimated) -> Array:
-        linear = run.to_user @ one.rows.T
+        linear = held.to_user @ one.rows.T
         return np.asarray(linear @ one.cov @ linear.T)
 
-    people = np.cumsum([b.people for b in run.batches])
-    counted = np.cumsum([b.people if p.state.role in SCORED else 0 for p, b in zip(run.history, run.batches, strict=False)])
+    roles = [p.state.role for p in held.history]
+    people = np.cumsum(held.people)
+    counted = np.cumsum([n * (role in SCORED) for role, n in zip(roles, held.people, strict=False)])
     params, cov = outside(found), covariance(found)
     return FitOutcome(
         params=params,
@@ -81,17 +99,13 @@ def report_of_sums(
         trail_params=np.array([outside(one) for _, one in trail]),
         trail_variances=np.array([np.diag(covariance(one)) for _, one in trail]),
         family=_family(settings, found, units),
-        tuning=f"two collectors: {len(run.batches)} sums, the last of {run.batches[-1].people:,} records",
-        spending=_spending(run),
+        tuning=f"two collectors: {len(held.people)} sums, the last of {held.people[-1]:,} records",
+        spending=_spending(held),
         bound=f"1 for a whole report; of scores weights {settings.how.weighing}",
         notes=_notes(plan, found),
-        rounds=_rounds(run, dict(trail), outside, np.sqrt(np.diag(cov))),
+        rounds=_rounds(held, dict(trail), outside, np.sqrt(np.diag(cov))),
         equation=_equation(plan, found, order),
     )
-
-
-SCORED: Final = frozenset({"approach", "closing", "main"})
-"""Roles of rounds that report scores."""
 
 
 def _family(settings: Settings, found: Estimated, units: Units) -> str:
@@ -100,12 +114,12 @@ def _family(settings: Settings, found: Estimated, units: Units) -> str:
     return f"{name} {found.scale * units.y_scale:.4g} (learned)" if comma else name + rest
 
 
-def _spending(run: AggregateRun) -> str:
+def _spending(held: HeldSums) -> str:
     counts: dict[str, int] = {}
-    for p, batch in zip(run.history, run.batches, strict=False):
+    for p, people in zip(held.history, held.people, strict=False):
         words = EARLY.get(p.state.role)
         if words is not None:
-            counts[words] = counts.get(words, 0) + batch.people
+            counts[words] = counts.get(words, 0) + people
     parts = [f"{people:,} records for {words}" for words, people in counts.items()]
     return f"{', '.join(parts)}; each person in one round, no extra budget"
 
@@ -129,13 +143,13 @@ def _notes(plan: Plan, found: Estimated) -> tuple[Diagnostic, ...]:
     return tuple(out)
 
 
-def _rounds(run: AggregateRun, trail: dict[int, Estimated], outside: Any, errors: Array) -> tuple[RoundHeld, ...]:
+def _rounds(held: HeldSums, trail: dict[int, Estimated], outside: Any, errors: Array) -> tuple[RoundHeld, ...]:
     """Every batch: its role, how many records, and how far it moved the estimate in standard errors."""
     out, before = [], None
-    for k, (p, batch) in enumerate(zip(run.history, run.batches, strict=False)):
+    for k, (p, people) in enumerate(zip(held.history, held.people, strict=False)):
         after = outside(trail[k + 1]) if k + 1 in trail else None
         moved = float(np.max(np.abs(after - before) / errors)) if after is not None and before is not None else np.nan
-        out.append(RoundHeld(k + 1, p.state.role, batch.people, float(batch.people), moved))
+        out.append(RoundHeld(k + 1, p.state.role, people, float(people), moved))
         before = after
     return tuple(out)
 
@@ -163,10 +177,10 @@ def _equation(plan: Plan, found: Estimated, order: NDArray[np.intp]) -> Equation
     )
 
 
-def mechanics(run: AggregateRun, _: Settings) -> tuple[dict[str, Any], ...]:
+def mechanics(held: HeldSums) -> tuple[dict[str, Any], ...]:
     """What is needed to audit each role's sums: reports of rows that are far from each other, and the noise."""
-    plan, out, had = run.plan, [], set[str]()
-    for p in run.history[:-1]:
+    plan, out, had = held.plan, [], set[str]()
+    for p in held.history[:-1]:
         role = p.state.role
         if role not in had:
             had.add(role)

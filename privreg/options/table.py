@@ -268,7 +268,7 @@ TABLE: Final = (
            "reports count by these; the weights of scores are score_weights="),
     Option("exog_names", "local.arrays curator.arrays silos.arrays"),
     Option("endog_name", "local.arrays curator.arrays silos.arrays"),
-    Option("trust", "local", "fit", "choice", "local", ("local", "two_collectors", "central"), group="model",
+    Option("trust", "local plan", "fit plan", "choice", "local", ("local", "two_collectors", "central"), group="model",
            metavar="T", help="local (default): nobody is trusted; two_collectors, who don't "
            "collude, hold half of every report each: the noise falls on sums, so that some 2,000 people are enough; "
            "central: a curator holds the rows"),
@@ -410,6 +410,8 @@ TABLE: Final = (
     Option("check", "", "plan", "whole", group="output", metavar="R",
            help="fit R simulated samples and compare"),
     Option("seed", "", "plan", "whole", group="output", metavar="S", help="of --check"),
+    Option("compare_trust", "", "plan", "flag", group="output",
+           help="and the same question under each trust model: people's devices, two collectors, a curator"),
     Option("plot", "", "plan", group="output", metavar="FILE",
            help="picture of widths over budgets and sample sizes: .png, .pdf, .svg"),
     Option("simultaneous", "", "fit show", "flag", group="output",

@@ -11,12 +11,12 @@ import pandas as pd
 from scipy.stats import binom
 
 from privreg.errors import OptionError
+from privreg.planning.fits import fit_of
 from privreg.planning.plan import Planned
-from privreg.planning.precision import ASKED
-from privreg.regression import PrivateOnlineRegression
-from privreg.simulation.streaming.begin import begin
 
-CHUNK: Final = 65_536
+USUAL: Final = 1.345
+"""Corner of Huber's and expectiles' scores in residual sd, where noise falls on sums."""
+
 MOST_ROWS: Final = 10**8
 SURE: Final = 0.999
 
@@ -29,26 +29,14 @@ def simulate(plan: Planned, reps: int, seed: int | None, done: Callable[[], Any]
             f"{reps} fits of {plan.n:,} records are more than {MOST_ROWS:,} rows; "
             + (f"give reps={most} at most." if most > 1 else "check a plan of fewer records with the same budget.")
         )
-    spec, assumed = plan.spec, plan.assumed
-    model = PrivateOnlineRegression.__new__(PrivateOnlineRegression)
-    model._build(spec, None, plan.n)
-    streams = np.random.SeedSequence(seed).spawn(reps)
-    widths, held, found, truth = [], [], [], None
-    name = spec.design.endog_bare if spec.design.endog_bare is not None else spec.design.endog_name
-    for k, state in enumerate(streams):
+    spec, assumed, truth = plan.spec, plan.assumed, None
+    widths, held, found = [], [], []
+    for k, state in enumerate(np.random.SeedSequence(seed).spawn(reps)):
         rng = np.random.Generator(np.random.SFC64(state))
-        stream = begin(model._spec, ASKED, None, None if seed is None else (seed + k) % 2**63, plan.n)
-        left = plan.n
-        while left:
-            m = min(left, CHUNK)
-            rows, x, scale = assumed.exog(spec, m, rng)
-            stream.update({**rows, name: assumed.responses(spec, x, scale, rng)})
-            left -= m
+        res, settings = fit_of(spec, assumed, plan.n, rng, None if seed is None else (seed + k) % 2**63)
+        efficient = None if settings is None else settings.efficient
         if truth is None:
-            efficient = stream._settings.efficient
-            assert efficient is not None
-            truth = assumed.truth(spec, efficient.rules.ratio)
-        res = stream._so_far()  # a plan of few people says so itself
+            truth = assumed.truth(spec, USUAL if efficient is None else efficient.rules.ratio)
         low, high = res.conf_int(plan.alpha).to_numpy().T
         widths.append(high - low)
         held.append((low <= truth) & (truth <= high))

@@ -17,6 +17,7 @@ from privreg.diagnostics import Diagnostic
 from privreg.errors import OptionError, meant, shown
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import check
+from privreg.planning.fits import FittedPrecision, PlainPrecision
 from privreg.planning.precision import Precision, precision_of, worth
 from privreg.planning.scenario import Assumed
 from privreg.privacy.ledger import Budget
@@ -28,6 +29,7 @@ START: Final = 64_000
 TRIALS: Final = 30
 CLOSE: Final = 1e-4
 """Where the search for a number of people begins, how often it goes on at most, and when it ends."""
+TRUST: Final = {"local": "", "two_collectors": ", two collectors", "central": ", a trusted curator"}
 MOST_OUTSIDE: Final = 0.02
 """Share of responses beyond their declared range from which on a plan warns."""
 
@@ -55,7 +57,7 @@ class Planned(View):
     # is enough
     reliable: float
     needed: int  # People that the goal alone would need; `n` where it was given
-    _precision: Precision = field(repr=False, compare=False)
+    _precision: Precision | FittedPrecision = field(repr=False, compare=False)
 
     @property
     def mu(self) -> float:
@@ -131,7 +133,8 @@ class Planned(View):
         made = [Budget.declare(epsilon=b) if pure else Budget.declare(b) for b in budgets]
         more = np.array([worth(replace(self.spec, budget=budget)) / own for budget in made])
         alike = np.outer(np.array(people, dtype=float), more)
-        widths = twice * self._precision.smooth_errors(alike, at)
+        same = 1.0 if self.spec.trust == "local" else np.sqrt(more)  # people of sampling alone are worth as many
+        widths = twice * same * self._precision.smooth_errors(alike, at)
         found = pd.DataFrame(widths, index=pd.Index(people, name="n"), columns=budgets)
         found.columns.name = "epsilon" if pure else "mu"
         return found, self.reliable / more
@@ -160,7 +163,7 @@ class Planned(View):
         return [head, space, Paragraph(self._answer()), shown, space, Paragraph(said), Notes(self.notes)]
 
     def _answer(self) -> str:
-        what = f"{self.spec.family!r}, {self.spec.budget} per person"
+        what = f"{self.spec.family!r}, {self.spec.budget} per person{TRUST[self.spec.trust]}"
         if self.asked == "people" and self.reliable > MOST_PEOPLE:
             never = self._named(self._precision.rare(MOST_PEOPLE))
             rare = f"No number of records is enough to rely on the intervals of {never}: a level is too rare."
@@ -223,10 +226,7 @@ class Planned(View):
     def notes(self) -> tuple[Diagnostic, ...]:
         """What to know about the answer."""
         low = f"{100.0 * (1.0 - self.alpha):g}%"
-        out = {
-            "widths": f"widths are mean lengths of {low} intervals by the default method, of fits rehearsed on what "
-            "the assumed records would report on average; the rounds before the main ones are counted in"
-        }
+        out = {"widths": f"widths are {_WIDTHS[self.spec.trust == 'local'].format(low)}"}
         if self.goal.effects:
             out["power"] = f"power is that of the two-sided test of each coefficient at level {self.alpha:g}"
         if self.asked == "people" and self.needed < self.n:
@@ -259,10 +259,18 @@ class Planned(View):
         return tuple(Diagnostic(code, text) for code, text in out.items())
 
 
+_WIDTHS: Final = (
+    "usual lengths of {} intervals in fits of made-up people",
+    "mean lengths of {} intervals by the default method, of fits rehearsed on what the assumed records would report on "
+    "average; the rounds before the main ones are counted in",
+)
+"""By whether reports are local."""
+
+
 # --- precision -------------------------------------------------------------------------------------------
 
 
-def table_of(plan: Planned, n: int, each: Precision) -> pd.DataFrame:
+def table_of(plan: Planned, n: int, each: Precision | FittedPrecision) -> pd.DataFrame:
     """Precision of all coefficients with `n` people; see `Planned.table`."""
     names = list(plan.spec.coefficients)
     se = each.std_errors(n)
@@ -280,13 +288,13 @@ def _power(shift: Any, crit: float) -> Any:
     return norm.sf(crit - shift) + norm.cdf(-crit - shift)
 
 
-def distance(plan: Planned, n: float, each: Precision) -> float:
+def distance(plan: Planned, n: float, each: Precision | FittedPrecision | PlainPrecision) -> float:
     """Standard errors with `n` people, relative to those that the plan's goal allows; the hardest one's."""
     hard = _hardness(plan, n, each)
     return max(hard.values())
 
 
-def _hardness(plan: Planned, n: float, each: Precision) -> dict[str, float]:
+def _hardness(plan: Planned, n: float, each: Precision | FittedPrecision | PlainPrecision) -> dict[str, float]:
     se = dict(zip(plan.spec.coefficients, each.std_errors(n), strict=True))
     crit = float(norm.isf(plan.alpha / 2.0))
     return {c: 2.0 * crit * float(se[c]) / min(asked) for c, asked in targets(plan).items()}
@@ -304,7 +312,7 @@ def targets(plan: Planned) -> dict[str, dict[float, str]]:
     return out
 
 
-def people_for(plan: Planned, each: Precision) -> int:
+def people_for(plan: Planned, each: Precision | FittedPrecision | PlainPrecision) -> int:
     """Least number of people that reach the plan's goal, to three digits; above `MOST_PEOPLE` if none does."""
     n, low, high = float(START), float(FEWEST), 2.0 * MOST_PEOPLE
     for _ in range(TRIALS):

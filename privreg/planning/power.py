@@ -27,7 +27,6 @@ from privreg.options.table import accepted, check
 from privreg.options.threads import one_thread
 from privreg.options.unknown import refuse_unknown
 from privreg.planning.plan import (
-    MOST_PEOPLE,
     Goal,
     distance,
     find,
@@ -38,7 +37,7 @@ from privreg.planning.plan import (
 )
 from privreg.planning.precision import SEED, precision_of, worth
 from privreg.planning.scenario import USUAL_SCALE, Assumed, read_scale, read_shares
-from privreg.planning.study_plan import StudyPlan
+from privreg.planning.study_plan import StudyPlan, answered
 from privreg.privacy.ledger import UNSET, Budget
 from privreg.simulation.fit_plan import FitPlan
 
@@ -76,6 +75,7 @@ def plan(
     mechanism: Any = "auto",
     private: Any = "record",
     score_weights: Any = None,
+    trust: str = "local",
     **unknown: Never,
 ) -> StudyPlan:
     """Plan a regression before any data: people for a budget, precision for both, or the budget for a precision.
@@ -118,6 +118,8 @@ def plan(
         One minus the level of intervals and tests.
     mechanism, private, score_weights
         As for the model and its fit.
+    trust : {"local", "two_collectors", "central"}
+        Who is trusted, as for the model; ``plan.compare_trust()`` puts all three beside each other.
 
     Returns
     -------
@@ -168,7 +170,8 @@ def plan(
     budget = Budget.declare(mu, epsilon, delta, rho) if given else Budget.declare(1.0)
     fam = resolve_family(family)
     design = read_design(formula, covariates, scopes_of(sys._getframe(1)), fam, asked)
-    spec = ModelSpec.declare(design, fam, budget, score_weights, mechanism, private, Participants.declare())
+    how = (score_weights, mechanism, private, Participants.declare(), check("plan.formula", "trust", trust))
+    spec = ModelSpec.declare(design, fam, budget, *how)
     names = spec.coefficients
     people = None if n is None else read_people(n)
     goal = _goal(width, effect, power, coef, names)
@@ -183,14 +186,8 @@ def plan(
     if not given:
         assert people is not None
         out = _find_budget(out, people)
-    elif people is None:
-        needed = people_for(out, each)
-        if needed > MOST_PEOPLE:
-            raise InferenceError(f"even {MOST_PEOPLE:.0e} records would not do; raise the budget, or ask for less.")
-        out = replace(out, n=needed, asked="people", needed=needed)
-    out = replace(out, reliable=reliable_from(out))
-    raised = out.asked == "people" and out.reliable <= MOST_PEOPLE
-    return replace(out, n=max(out.n, int(out.reliable))) if raised else out
+        return replace(out, reliable=reliable_from(out))
+    return answered(out)
 
 
 def plan_of_fit(fit: FitPlan, n: int) -> StudyPlan:

@@ -17,6 +17,7 @@ from scipy.interpolate import PchipInterpolator
 from privreg.collector.covariates import rarity
 from privreg.errors import InferenceError, OptionError
 from privreg.fits.settings import FitOptions
+from privreg.planning.fits import FittedPrecision
 from privreg.planning.rehearsal import People, bread, enough_in_main, located, rehearse, residuals, rows_map
 from privreg.protocol import codes
 from privreg.simulation.plan import plan_of
@@ -133,7 +134,12 @@ class Precision:
 
 
 def worth(spec: ModelSpec) -> float:
-    """What a record is worth at a budget: the square of the μ that its noise, sampling included, comes to."""
+    """What a record is worth at a budget: the square of the μ that its noise, sampling included, comes to.
+
+    Of two collectors and a curator, whose noise falls on sums, errors go with n μ².
+    """
+    if spec.trust != "local":
+        return spec.budget.mu**2
     return _plan(spec, MANY)[0].effective_mu ** 2
 
 
@@ -141,7 +147,7 @@ def _plan(spec: ModelSpec, n: int, asked: FitOptions = ASKED) -> _Planned:
     return plan_of(spec, resolve_tuning(asked, spec, n), None)
 
 
-def precision_of(spec: ModelSpec, assumed: Assumed, asked: FitOptions = ASKED) -> Precision:
+def precision_of(spec: ModelSpec, assumed: Assumed, asked: FitOptions = ASKED) -> Precision | FittedPrecision:
     """Precision of fits with these options, for people as they are assumed.
 
     Raises
@@ -151,6 +157,8 @@ def precision_of(spec: ModelSpec, assumed: Assumed, asked: FitOptions = ASKED) -
     InferenceError
         If people as assumed don't determine the coefficients.
     """
+    if spec.trust != "local":
+        return FittedPrecision(spec, assumed, SEED)
     family, units = spec.family, spec.units
     plan, order, _ = _plan(spec, MANY, asked)
     if plan.rules.shape.family in {codes.HINGE, codes.SMOOTHED_HINGE} or plan.function is not None:

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
-from privreg.errors import OptionError, shown
+import pandas as pd
+from scipy.stats import norm
+
+from privreg.errors import (
+    BudgetError,
+    InferenceError,
+    OptionError,
+    SchemaError,
+    UnsupportedArgumentError,
+    shown,
+)
+from privreg.formula.spec import ModelSpec
 from privreg.options.progress import progress_bar
 from privreg.options.table import check
-from privreg.planning.plan import Planned, find
+from privreg.planning.fits import plain_precision
+from privreg.planning.plan import MOST_PEOPLE, Planned, find, people_for, reliable_from, table_of
+from privreg.planning.precision import SEED, precision_of
+from privreg.tables import Paragraph, Table, View, in_one_format
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
+
+    from privreg.tables import Part
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,6 +52,16 @@ class StudyPlan(Planned):
 
         name = self.critical if coef is None else find(coef, self.spec.coefficients)[0]
         return plots.contours(self, name, ax=ax)
+
+    def compare_trust(self) -> TrustTable:
+        """Ask the same question under each trust model, and without privacy.
+
+        Returns
+        -------
+        TrustTable
+            It prints as a table; ``table`` is the DataFrame.
+        """
+        return compare_trust(self)
 
     def check(self, reps: int = 20, *, seed: int | None = None, progress: bool | None = None) -> pd.DataFrame:
         """Simulate people as assumed, fit them, and compare.
@@ -66,3 +92,87 @@ class StudyPlan(Planned):
             raise OptionError(f"reps={shown(reps)} must be a whole number, at least 2.")
         with progress_bar(reps, progress) as bar:
             return simulate(self, reps, check("local.fit", "seed", seed), lambda: bar.update(1))
+
+
+@dataclass(frozen=True, repr=False)
+class TrustTable(View):
+    """The same study under each trust model, and without noise.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Indexed by "local", "two_collectors", "central" and "no privacy": who sees a row, people (needed, or given), the
+        critical coefficient's standard error and mean width of its interval, and whether a fit lets it be relied on.
+    title : str
+    """
+
+    table: pd.DataFrame
+    title: str
+
+    def _layout(self) -> list[Part]:
+        shown = self.table.assign(people=["-" if pd.isna(n) else f"{n:,}" for n in self.table["people"]])
+        for name in ("std_error", "width"):
+            shown[name] = ["-" if v == "nan" else v for v in in_one_format(shown[name].to_numpy(), 3)]
+        shown["reliable"] = ["yes" if v else "no" for v in shown["reliable"]]
+        heads = [name.replace("_", " ") for name in shown.columns]
+        return [Paragraph(self.title), Table(list(shown.index), heads, list(shown.itertuples(index=False)))]
+
+
+SEES: Final = {
+    "local": "nobody",
+    "two_collectors": "nobody, if two don't collude",
+    "central": "a curator",
+    "no privacy": "who analyses",
+}
+
+
+def answered(plan: StudyPlan) -> StudyPlan:
+    """The plan with the people that its goal needs, where they are asked for, and from whom on fits can be relied on.
+
+    Raises
+    ------
+    InferenceError
+        If no number of people is enough.
+    """
+    out = plan
+    if not plan.n:
+        needed = people_for(plan, plan._precision)
+        if needed > MOST_PEOPLE:
+            raise InferenceError(f"even {MOST_PEOPLE:.0e} records would not do; raise the budget, or ask for less.")
+        out = replace(plan, n=needed, asked="people", needed=needed)
+    out = replace(out, reliable=reliable_from(out))
+    raised = out.asked == "people" and out.reliable <= MOST_PEOPLE
+    return replace(out, n=max(out.n, int(out.reliable))) if raised else out
+
+
+def compare_trust(plan: StudyPlan) -> TrustTable:
+    """The same question under each trust model, and without privacy; a line has no numbers where it can't be asked."""
+    wanted, coef = plan.asked == "people", plan.critical
+    at, half = list(plan.spec.coefficients).index(coef), float(norm.isf(plan.alpha / 2.0))
+    lines: dict[str, tuple[Any, ...]] = {}
+    for trust in ("local", "two_collectors", "central"):
+        try:
+            one = plan if trust == plan.spec.trust else _under(plan, trust)
+        except (BudgetError, InferenceError, OptionError, SchemaError, UnsupportedArgumentError):
+            lines[trust] = (SEES[trust], None, math.nan, math.nan, False)
+            continue
+        line = table_of(one, one.n, one._precision).iloc[at]
+        lines[trust] = (SEES[trust], one.n, line["std_error"], line["width"], one.n >= one.reliable)
+    plain = plain_precision(plan.spec, plan.assumed, SEED)
+    if plain is not None:
+        n = people_for(plan, plain) if wanted else plan.n
+        error = float(plain.std_errors(n)[at])
+        lines["no privacy"] = (SEES["no privacy"], n, error, 2.0 * half * error, True)
+    columns = ["sees_a_row", "people", "std_error", "width", "reliable"]
+    table = pd.DataFrame.from_dict(lines, orient="index", columns=columns).astype({"people": "Int64"})
+    what = "people needed" if wanted else f"{plan.n:,} people"
+    return TrustTable(table, f"{plan.spec.formula}, {plan.budget} per person: {what}; precision of {coef}")
+
+
+def _under(plan: StudyPlan, trust: str) -> StudyPlan:
+    """The same question under another trust model."""
+    old = plan.spec
+    how = (old.score_weights, "auto", old.private, old.people, trust)
+    spec = ModelSpec.declare(old.design, old.family, old.budget, *how)
+    people = 0 if plan.asked == "people" else plan.n
+    return answered(replace(plan, spec=spec, n=people, _precision=precision_of(spec, plan.assumed)))

@@ -18,6 +18,7 @@ from privreg.collector.aggregate.lattice import RADIUS, noised, unit, whole
 from privreg.collector.aggregate.plan import APPROACHES, Plan, State, rules_of
 from privreg.errors import StreamError
 from privreg.files.archive import like
+from privreg.fits.aggregate import HeldSums
 from privreg.privacy.noise import KEY_BYTES, Key, derived_key, normals, refuse_fork
 from privreg.protocol.schedule import ENDLESS
 from privreg.simulation.devices import Block, cut, joined
@@ -75,7 +76,8 @@ def sums_of(spec: ModelSpec, rows: int) -> list[tuple[Any, ...]]:
     plan, _, _ = plan_of(spec, rows)
     roles = ["location"] * bool(plan.located) + ["moments"] * 2 + ["approach"] * APPROACHES
     roles += ["closing"] * bool(plan.sizes["closing"])
-    held = [(role, plan.sizes[role], k > roles.index("approach") and role == "approach") for k, role in enumerate(roles)]
+    first = roles.index("approach")
+    held = [(role, plan.sizes[role], k > first and role == "approach") for k, role in enumerate(roles)]
     main = rows - sum(people for _, people, optional in held if not optional)
     lines = [*held, ("main", main, False)]
     noise = 0.0 if not spec.budget.private else 1.0
@@ -139,6 +141,12 @@ class AggregateRun:
     def progress(self) -> Progress:
         """What the public knows."""
         return self.history[-1]
+
+    @property
+    def held(self) -> HeldSums:
+        """What there is for results."""
+        people = tuple(b.people for b in self.batches)
+        return HeldSums(self.plan, self.to_user, tuple(self.history), people, self.people)
 
     @property
     def people(self) -> int:

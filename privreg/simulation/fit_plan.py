@@ -108,8 +108,8 @@ class FitPlan:
         DataFrame
             round; role; records (expected; none where each holds a quarter of those before it, as of a stream of
             unknown length); optional (whether it is held only if covariates turn out to be correlated, or with two
-            collectors if the start is not near yet, so that main rounds are the shorter); numbers (in a report); noise_sd (of each of them, relative to a report's bound).
-            No rows with ``tuning="published"``.
+            collectors if the start is far, so that main rounds are the shorter); numbers (in a report); noise_sd (of
+            each of them, relative to a report's bound). No rows with ``tuning="published"``.
         """
         columns = ["round", "role", "records", "optional", "numbers", "noise_sd"]
         if self.spec.trust == "two_collectors":
@@ -216,7 +216,7 @@ class FitPlan:
             known = not pd.isna(one["records"])
             records = f"{one['records']:,}" if known else "a quarter of those before"
             if one["optional"]:
-                records += f" (if {'not near' if one['role'] in {'approach', 'closing'} else 'covariates are correlated'})"
+                records += " (if the start is far)" if one["role"] == "approach" else " (if covariates are correlated)"
             out.append({"round": span, "role": one["role"], "records": records, "noise sd": f"{one['noise_sd']:.4g}"})
         return pd.DataFrame(out)
 

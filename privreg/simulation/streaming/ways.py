@@ -20,11 +20,14 @@ from privreg.simulation.streaming.encoding import Encoder
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
     from privreg.arrays import Array
     from privreg.data.participants import Counter
     from privreg.fits.outcome import FitOutcome
     from privreg.fits.settings import Settings
     from privreg.formula.spec import ModelSpec
+    from privreg.formula.units import Units
     from privreg.published.chain.run import AveragedSGD
 
     Run: TypeAlias = AveragedSGD | RoundsRun | AggregateRun
@@ -41,7 +44,7 @@ class Way(NamedTuple):
 def way_of(settings: Settings) -> Way:
     """The way of a fit with these settings."""
     if isinstance(settings.how, Summing):
-        return Way(_by_sums, aggregate.report_of_sums, aggregate.mechanics)
+        return Way(_by_sums, _report_of_sums, lambda run, _: aggregate.mechanics(run.held))
     if settings.efficient is not None:
         return Way(_by_rounds, report_of_rounds, statements.mechanics)
     from privreg.published.fit import report as published  # whose loop is compiled
@@ -53,6 +56,10 @@ def way_of(settings: Settings) -> Way:
         return published.begin(spec, settings, key, start), encoder
 
     return Way(begin, published.report, published.mechanics)
+
+
+def _report_of_sums(run: AggregateRun, settings: Settings, units: Units, order: NDArray[np.intp], _: Any) -> FitOutcome:
+    return aggregate.report_of_sums(run.held, settings, units, order)
 
 
 def _by_sums(

@@ -10,11 +10,12 @@ import pytest
 import statsmodels.api as sm
 
 import privreg as pr
-from privreg.collector.aggregate import report, rounds
+from privreg.collector.aggregate import lattice, report, rounds
 from privreg.collector.aggregate.estimate import estimate
 from privreg.collector.aggregate.plan import Plan, Progress, State, rules_of
 from privreg.errors import UnsupportedArgumentError
 from privreg.privacy.mechanisms import sum_sensitivity
+from privreg.privacy.noise import normals
 from privreg.simulation import aggregate
 from privreg.simulation.streaming.encoding import Encoder
 from tests.reference import two_collectors as reference
@@ -107,10 +108,13 @@ def test_noise_of_a_sum_is_both_collectors_and_each_alone_is_enough() -> None:
         size, exact = plan.width(role), np.zeros(plan.width(role), dtype=np.int64)
         one = sum_sensitivity(float(aggregate.RADIUS), size, squares=role == "moments") / plan.mu
         drawn = np.array(
-            [aggregate.noised(plan, role, exact, (b"%032d" % k, b"%032d" % (k + 10_000))) for k in range(400)]
+            [
+                lattice.noised(plan, role, exact, tuple(normals(b"%032d" % (k + who), size) for who in (0, 10_000)))
+                for k in range(400)
+            ]
         )
-        unit = aggregate._unit(size)
-        sd = float(drawn.std()) * unit
+        unit = lattice.unit(size)
+        sd = float(drawn.std())
         assert sd == pytest.approx(math.sqrt(2.0) * one, rel=5.0 / math.sqrt(2.0 * drawn.size))
         assert sd / unit == pytest.approx(rounds.sd(plan, role), rel=0.05)
 
@@ -205,12 +209,11 @@ def test_every_record_answers_one_round() -> None:
 def test_a_design_without_public_bounds_or_intercept_is_refused() -> None:
     frame = pd.DataFrame({"y": np.linspace(0, 1, 50), "x": np.linspace(0, 1, 50)})
     both = {"x": (0, 1), "y": (0, 1)}
-    model = pr.PrivateOnlineRegression.from_formula("y ~ x - 1", frame, bounds=both, mu=1)
+    how = {"mu": 1, "trust": "two_collectors"}
     with pytest.raises(UnsupportedArgumentError, match="intercept"):
-        aggregate.plan_of(model._spec, 1_000)
-    model = pr.PrivateOnlineRegression.from_formula("y ~ x", frame, bounds={"y": (0, 1)}, scaling="private", mu=1)
+        pr.PrivateOnlineRegression.from_formula("y ~ x - 1", frame, bounds=both, **how)
     with pytest.raises(UnsupportedArgumentError, match="bounds of every"):
-        aggregate.plan_of(model._spec, 1_000)
+        pr.PrivateOnlineRegression.from_formula("y ~ x", frame, bounds={"y": (0, 1)}, scaling="private", **how)
 
 
 @pytest.mark.statistical
