@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
+from privreg.central.losses import resolve
 from privreg.central.regression import Regression
 from privreg.data.sources.open import open_table
 from privreg.errors import InferenceError, PrivregWarning
@@ -53,7 +54,7 @@ def fit_of(spec: ModelSpec, assumed: Assumed, n: int, rng: np.random.Generator, 
     if spec.trust == "central":
         model = Regression.__new__(Regression)
         source = open_table(pd.DataFrame(people(n)), spec.design.columns, spec.design.schema)
-        model._build(spec.design, spec.family, spec.budget, source, spec.people)
+        model._build(spec.design, resolve(spec.family), spec.budget, source, spec.people)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrivregWarning)  # a plan says itself what can't be relied on
             return model.fit(seed=seed, progress=False), None
@@ -135,12 +136,13 @@ def plain_precision(spec: ModelSpec, assumed: Assumed, seed: int) -> PlainPrecis
     import statsmodels.api as sm
 
     _, x, scale = assumed.exog(spec, PLAIN, rng := np.random.Generator(np.random.PCG64(seed)))
-    y, family, schema = np.asarray(assumed.responses(spec, x, scale, rng)), spec.family, spec.design.schema
+    y, family, design = np.asarray(assumed.responses(spec, x, scale, rng)), spec.family, spec.design
+    levels = design.schema.levels.get(design.endog_bare or design.endog_name, (0, 1))
     models: dict[int, Any] = {
         codes.HUBER: lambda: sm.RLM(y, x, M=sm.robust.norms.HuberT()).fit(),
         codes.SQUARED: lambda: sm.OLS(y, x).fit(),
         codes.QUANTILE: lambda: sm.QuantReg(y, x).fit(q=family.tau),
-        codes.LOGISTIC: lambda: sm.Logit(y == schema.levels.get(spec.design.endog_bare, (0, 1))[1], x).fit(disp=0),
+        codes.LOGISTIC: lambda: sm.Logit(y == levels[1], x).fit(disp=0),
         codes.POISSON: lambda: sm.Poisson(y, x).fit(disp=0),
     }
     if family.code not in models:

@@ -1,0 +1,81 @@
+"""Plans under each trust model."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+
+import privreg as pr
+from privreg.errors import BudgetError, UnsupportedArgumentError
+
+STUDY = {"bounds": {"x": (0, 1), "y": (0, 5)}, "scale": 1.0}
+
+
+@pytest.fixture(scope="module")
+def two() -> pr.planning.StudyPlan:
+    return pr.plan("y ~ x", mu=1, width=0.5, coef="x", trust="two_collectors", **STUDY)
+
+
+def test_two_collectors_need_a_hundredth_of_the_people_of_local_reports(two) -> None:
+    local = pr.plan("y ~ x", mu=1, width=0.5, coef="x", **STUDY)
+    assert two.n < local.n / 10
+    assert "two collectors" in " ".join(str(two).split())
+    assert "two collectors" not in str(local)
+
+
+def test_the_planned_width_is_that_of_fits(two) -> None:
+    """Widths of ten fits scatter by some 12% at this size, their mean by 4%, and the plan's own median as much."""
+    found = two.check(10, seed=3, progress=False)
+    assert found.loc["x", "ratio"] == pytest.approx(1.0, abs=5 * math.hypot(0.04, found.loc["x", "ratio_se"]))
+
+
+def test_all_three_trust_models_are_compared_in_one_table(two) -> None:
+    found = two.compare_trust()
+    table = found.table
+    assert table.index.tolist() == ["local", "two_collectors", "central", "no privacy"]
+    assert table.loc["two_collectors", "people"] == two.n
+    assert table.loc["no privacy", "people"] < table.loc["two_collectors", "people"] < table.loc["local", "people"]
+    assert (table["width"] <= 0.5 * 1.001).all()
+    assert "people needed" in str(found)
+    assert "<table" in found.as_html()
+    # without privacy: the usual formula, and what Huber's loss costs with normal errors
+    normal = (2 * 1.959964 * 1.0 / (0.5 * math.sqrt(1 / 12))) ** 2 / 0.95
+    assert table.loc["no privacy", "people"] == pytest.approx(normal, rel=0.03)
+
+
+def test_a_budget_that_no_sum_can_keep_leaves_the_line_empty() -> None:
+    plan = pr.plan("y ~ x", epsilon=1, n=5_000, **STUDY)
+    table = plan.compare_trust().table
+    assert pd.isna(table.loc["two_collectors", "people"])
+    assert table.loc["local", "people"] == 5_000
+    with pytest.raises(BudgetError, match="pure epsilon"):
+        pr.plan("y ~ x", epsilon=1, n=5_000, trust="two_collectors", **STUDY)
+
+
+def test_a_curator_has_a_plan_of_its_own() -> None:
+    plan = pr.plan("y ~ x", mu=1, n=8_000, trust="central", **STUDY)
+    table = plan.table()
+    assert np.isfinite(table["width"]).all()
+    assert table.loc["x", "std_error"] > 1.0 / math.sqrt(8_000 / 12)  # not below least squares'
+    few = pr.plan("y ~ x", mu=1, n=1_000, trust="central", **STUDY)
+    assert any(note.code == "unreliable" for note in few.notes)
+
+
+def test_no_privacy_is_statsmodels_own_fit() -> None:
+    plan = pr.plan("b ~ x", mu=1, n=4_000, trust="two_collectors", family="logistic", bounds={"x": (0, 1)})
+    x = sm.add_constant(np.random.default_rng(0).uniform(0, 1, 40_000))
+    info = x.T @ x / 4 / len(x)  # of coefficients 0
+    expected = math.sqrt(np.linalg.inv(info)[1, 1] / 4_000)
+    assert plan.compare_trust().table.loc["no privacy", "std_error"] == pytest.approx(expected, rel=0.03)
+
+
+def test_what_two_collectors_cannot_do_is_refused_by_name() -> None:
+    with pytest.raises(UnsupportedArgumentError, match="one linear predictor"):
+        pr.plan(
+            "g ~ x", mu=1, n=1_000, trust="two_collectors", family="multinomial", bounds={"x": (0, 1)},
+            levels={"g": ["a", "b", "c"]},
+        )  # fmt: skip

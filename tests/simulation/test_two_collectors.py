@@ -1,0 +1,232 @@
+"""The front door of fits with two collectors: what it fits, says, saves and refuses."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.formula.api as smf
+
+import privreg as pr
+from privreg.audit.reports import trials
+from privreg.errors import BudgetError, InferenceError, OptionError, StreamError, UnsupportedArgumentError
+from privreg.privacy.budget import Budget
+
+N = 6_000
+HOW = {
+    "bounds": {"x": (-4, 4), "z": (0, 10), "y": (-6, 9)},
+    "levels": {"g": ["a", "b", "c"]},
+    "mu": 1,
+    "trust": "two_collectors",
+}
+FIT = pr.PrivateOnlineRegression.from_formula
+
+
+def rows(seed: int, n: int = N) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    out = pd.DataFrame({"x": rng.normal(0, 1, n), "g": rng.choice(["a", "b", "c"], n), "z": rng.uniform(0, 10, n)})
+    out["y"] = 1 + 0.5 * out["x"] - 0.3 * (out["g"] == "b") + 0.2 * out["z"] + rng.normal(0, 1, n)
+    out["b"] = (out["y"] > 2).astype(int)
+    return out
+
+
+def model(data: object = None, formula: str = "y ~ x + g + z", **more: object) -> pr.PrivateOnlineRegression:
+    return FIT(formula, data, **{**HOW, **more})
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return model(rows(1)).fit(seed=5)
+
+
+def test_it_finds_what_statsmodels_finds_on_the_same_rows(fitted) -> None:
+    plain = smf.rlm("y ~ x + g + z", rows(1)).fit()
+    apart = (fitted.params - plain.params.reindex(fitted.params.index)) / fitted.bse
+    assert np.abs(apart).max() < 4.0
+    assert (fitted.bse / plain.bse.reindex(fitted.bse.index)).max() < 2.0
+
+
+def test_results_answer_as_those_of_local_fits(fitted, tmp_path: Path) -> None:
+    assert fitted.nobs == N
+    assert fitted.rounds["role"].tolist()[-1] == "main"
+    assert fitted.rounds["records"].sum() == N
+    assert fitted.wald_test_terms().table.shape[0] == 4
+    assert len(fitted.t_test_pairwise("g").result_frame) == 3
+    new = rows(77, 5)
+    assert np.isfinite(fitted.get_prediction(new).summary_frame()).all().all()
+    assert fitted.trajectory()["n"].max() == N
+    target = tmp_path / "fit.privreg"
+    fitted.save(target)
+    loaded = pr.load(target)
+    pd.testing.assert_series_equal(loaded.params, fitted.params)
+    assert loaded.privacy.guarantee == fitted.privacy.guarantee
+    pd.testing.assert_series_equal(loaded.estimand(rows(8)), fitted.estimand(rows(8)))
+
+
+def test_the_estimand_is_statsmodels_own_on_the_same_public_rows(fitted) -> None:
+    """Weights bind for fewer than 1% of the records, so that the root is RLM's to a small part of its error."""
+    public = rows(9, 40_000)
+    plain = smf.rlm("y ~ x + g + z", public).fit()
+    apart = (fitted.estimand(public) - plain.params.reindex(fitted.params.index)) / plain.bse
+    assert np.abs(apart).max() < 0.5
+
+
+def test_the_statement_has_three_guarantees() -> None:
+    said = str(model(rows(21)).fit().privacy)
+    assert "1-GDP" in said
+    assert "against either collector" in said
+    assert "0.7072-GDP" in said
+    assert "no guarantee" in said
+    assert "two collectors" in said
+
+
+def test_the_release_is_entered_before_the_first_report() -> None:
+    data = rows(31)
+    model(data).fit()
+    pr.limit_spending(1.2)
+    try:
+        with pytest.raises(BudgetError):
+            model(data).fit()
+    finally:
+        pr.limit_spending(None)
+    assert model(data).fit().privacy.release.total_mu == pytest.approx(math.sqrt(2.0))
+
+
+def test_a_seed_gives_the_same_bits_whatever_threads_and_batches() -> None:
+    data = rows(41)
+    first = model(data).fit(seed=2, threads=1, order="position").params
+    second = model(data).fit(seed=2, threads=2, order="position").params
+    stream = model(rows=N).start(seed=2)
+    for a in range(0, N, 700):
+        stream.update(data.iloc[a : a + 700])
+    assert (first == second).all()
+    assert (stream.results().params == first).all()
+    assert "NOT PRIVATE AS RUN" in str(model(data).fit(seed=2).summary())
+
+
+def test_a_stream_goes_on_and_results_close_a_batch(tmp_path: Path) -> None:
+    data, more = rows(51), rows(52, 900)
+    stream = model(rows=N).start(seed=3)
+    stream.update(data)
+    before = stream.results()
+    assert stream.results().params.equals(before.params)  # nobody came: no further batch
+    stream.update(more)
+    after = stream.results()
+    assert after.rounds["role"].tolist()[-2:] == ["main", "main"]
+    assert after.nobs == N + 900
+    target = tmp_path / "stream.privreg"
+    stream.save(target)
+    assert pr.load(target).results().params.equals(after.params)
+
+
+def test_an_open_early_round_has_no_results_and_is_never_stored(tmp_path: Path) -> None:
+    stream = model(rows=N).start()
+    stream.update(rows(61, 300))
+    with pytest.raises(InferenceError, match="early rounds"):
+        stream.results()
+    with pytest.raises(StreamError, match="more records, which end it"):
+        stream.save(tmp_path / "early.privreg")
+    with pytest.raises(TypeError, match="secret key"):
+        pickle.dumps(stream._run)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "words"),
+    [
+        ({"mu": pr.privacy.ledger.UNSET, "epsilon": 1.0}, BudgetError, "pure epsilon"),
+        ({"mechanism": "laplace"}, UnsupportedArgumentError, "Gaussian"),
+        ({"private": "response"}, UnsupportedArgumentError, "private="),
+        ({"score_weights": "unit"}, UnsupportedArgumentError, "score_weights"),
+        ({"id": "p", "max_per_id": 2}, UnsupportedArgumentError, "one report"),
+        ({"bounds": {"x": (-4, 4)}, "scaling": "private"}, UnsupportedArgumentError, "bounds of every number"),
+    ],
+)
+def test_what_belongs_to_local_reports_is_refused_by_the_model(given: dict, error: type, words: str) -> None:
+    with pytest.raises(error, match=words):
+        model(rows(71).assign(p=1), **given)
+
+
+@pytest.mark.parametrize(
+    "given", [{"lanes": 8}, {"tuning": "published"}, {"measures": 0.1}, {"rounds": 30}, {"start_params": np.zeros(5)}]
+)
+def test_what_belongs_to_local_fits_is_refused_by_name(given: dict) -> None:
+    with pytest.raises(OptionError, match=f"{next(iter(given))}= belongs to trust='local'"):
+        model(rows(81)).fit(**given)
+
+
+def test_other_intervals_streams_of_unknown_length_and_clusters_are_refused() -> None:
+    with pytest.raises(InferenceError, match="sandwich"):
+        model(rows(82)).fit(inference="batch_means")
+    with pytest.raises(OptionError, match="rows="):
+        model(iter([rows(83)])).fit()
+    with pytest.raises(UnsupportedArgumentError, match="client="):
+        model(rows(84)).fit(client="local")
+
+
+FAMILIES = ["huber", pr.Huber(1.345, scale=1.0), "squared", pr.Quantile(0.5), pr.Expectile(0.7), "logistic"]
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=str)
+def test_every_family_of_one_predictor_is_fitted(family: object) -> None:
+    binary = family == "logistic"
+    res = model(rows(91), "b ~ x + z" if binary else "y ~ x + z", family=family).fit(seed=4)
+    assert (res.params[["x", "z"]] > 0).all()
+    assert res.tidy()["reliable"].all()
+    moved = res.params - res.estimand(rows(92, 20_000))
+    assert np.abs(moved / res.bse).max() < 4.5
+
+
+def test_without_privacy_it_is_the_estimator_without_noise() -> None:
+    data = rows(95, 3_000)
+    plain = smf.rlm("y ~ x + z", data).fit()
+    res = model(data, "y ~ x + z", mu=None).fit()
+    assert "NOT PRIVATE" in str(res.summary())
+    assert np.abs((res.params - plain.params.reindex(res.params.index)) / plain.bse).max() < 1.0
+
+
+def test_a_record_that_cannot_be_used_changes_nothing_but_its_own_report() -> None:
+    data = rows(97)
+    data.loc[::10, "x"] = np.nan
+    data.loc[1::10, "g"] = "elsewhere"
+    res = model(data).fit(seed=1)
+    assert res.nobs == N
+    assert np.abs(res.params["z"] - 0.2) < 5 * res.bse["z"]
+
+
+def test_the_audit_sees_a_collector_that_adds_half_the_noise() -> None:
+    res = model(rows(98)).fit(seed=1)
+    assert res.privacy.verify(n=4_000).passed
+    for m in res.privacy.mechanics:
+        m["sd"] *= 0.5
+    lower = []
+    for trial in trials(res.privacy.mechanics, Budget.declare(1.0)):
+        lower.append(trial.distance)
+    assert max(lower) > 1.5
+    assert not res.privacy.verify(n=4_000).passed
+
+
+def test_no_report_is_farther_from_another_than_its_noise_is_made_for(fitted) -> None:
+    for trial in trials(fitted.privacy.mechanics, Budget.declare(1.0)):
+        assert trial.distance <= 1.0 + 1e-9
+
+
+def test_a_plan_lists_the_rounds_that_a_fit_holds(fitted) -> None:
+    plan = model(rows(1)).plan()
+    table = plan.rounds
+    held = fitted.rounds
+    assert set(held["role"]) <= set(table["role"])
+    assert table.loc[table["role"] == "location", "records"].item() == held["records"].iloc[0]
+    assert "against either collector" in " ".join(repr(plan).split())
+    assert pr.simulate(plan, rows(99)).nobs == N
+
+
+def test_nobody_sees_a_raw_sum_in_what_is_printed() -> None:
+    stream = model(rows=N).start()
+    stream.update(rows(11, 50))
+    assert "without noise" in repr(stream._run.raw)
+    with pytest.raises(TypeError):
+        pickle.dumps(stream._run.raw)
