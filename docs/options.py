@@ -61,7 +61,8 @@ WORDS: Final = {
     "score_weights": "How the influence of a record is bounded. By default the tuning chooses.",
     "exog_names": "Names of the columns of an array.",
     "endog_name": "Name of the response, if it is an array.",
-    "trust": "Whom people trust: nobody (local), or a curator (central), who has a class of their own.",
+    "trust": "Whom people trust: nobody (local), two collectors who don't collude (two_collectors), or a curator "
+    "(central), who has a class of their own.",
     "mechanism": "How a report is randomised. The default has the least noise for the budget.",
     "frequencies": "How a factor's level is randomised. The default has the least noise for the budget.",
     "m": "Of how many of d items each person is asked. By default as many as give the least noise.",
