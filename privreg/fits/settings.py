@@ -120,6 +120,10 @@ class Settings:
         """Releases at this budget of one person's data: two with the central plug-in."""
         return 2 if any(m.central for m in self.methods) else 1
 
+    def total_mu(self, rows: int) -> float:
+        """GDP parameter of all that a person sends of whom so many rows count."""
+        return math.sqrt(self.parts * rows) * self.mechanism.budget.mu
+
     def noise_sd(self, p: int) -> float:
         """Noise sd per coordinate of a score report with `p` covariates, internal units."""
         return self.mechanism.sd(*self.how.report(p))

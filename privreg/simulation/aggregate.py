@@ -14,9 +14,9 @@ import numpy as np
 from privreg.collector.aggregate import report, rounds
 from privreg.collector.aggregate.plan import Plan, Progress, State, rules_of
 from privreg.errors import UnsupportedArgumentError
+from privreg.fits.plan import order_of
 from privreg.privacy.mechanisms import sum_sensitivity
 from privreg.privacy.noise import derived_key, normals
-from privreg.simulation.plan import order_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

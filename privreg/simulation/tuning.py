@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from privreg.collector.covariates.diagonal import FULLEST
 from privreg.errors import InferenceError, OptionError, PrivregWarning
 from privreg.families.constants import ScoreRules, score_rules
 from privreg.families.family import Family
 from privreg.families.measures import Gauge, count
+from privreg.fits.fit_plan import FitPlan
 from privreg.fits.settings import Efficient, FitOptions, ScoreReports, Settings
 from privreg.formula.spec import ModelSpec
 from privreg.inference.methods import METHODS, Method, resolve_methods
@@ -56,6 +57,11 @@ def resolve_tuning(asked: FitOptions, spec: ModelSpec, rows: int | None = None) 
     if asked.tuning == "published":
         return published.resolve(asked, methods, spec, rows)
     return _efficient(methods, asked, spec, rows)
+
+
+def plan_fit(spec: ModelSpec, asked: FitOptions, start_params: Any, rows: int | None) -> FitPlan:
+    """The plan of a fit with these options; raises as `resolve_tuning`."""
+    return FitPlan(spec, asked, start_params, rows, resolve_tuning(asked, spec, rows))
 
 
 _CHECKED: Final = ("tuning", "threads", "batch_size", "lanes", "alpha", "step", "measures", "rounds", "order")

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from privreg.simulation.plan import plan_of
-from privreg.simulation.reporting import statements
-from privreg.simulation.reporting.outcome import report_of_rounds
+from privreg.fits import rounds
+from privreg.fits.plan import plan_of
 from privreg.simulation.rounds import RoundsRun
 from privreg.simulation.streaming.encoding import Encoder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from numpy.typing import NDArray
 
     from privreg.arrays import Array
     from privreg.data.participants import Counter
@@ -26,17 +27,16 @@ if TYPE_CHECKING:
 
 
 class Way(NamedTuple):
-    """How a fit is begun, what came of it, and what is needed to audit its reports."""
+    """How a fit is begun, and what came of it."""
 
     begin: Callable[[ModelSpec, Settings, bytes | None, Array | None, Counter | None], tuple[Run, Encoder]]
-    report: Callable[..., FitOutcome]  # Of a run, settings, units, columns in the run's order and their names
-    mechanics: Callable[[Any, Settings], tuple[dict[str, Any], ...]]
+    outcome: Callable[[Any, ModelSpec, Settings, NDArray[np.intp]], FitOutcome]  # Of a run; columns in its order
 
 
 def way_of(settings: Settings) -> Way:
     """The way of a fit with these settings."""
     if settings.efficient is not None:
-        return Way(_by_rounds, report_of_rounds, statements.mechanics)
+        return Way(_by_rounds, lambda run, *given: rounds.outcome(run.held(), *given))
     from privreg.published.fit import report as published  # whose loop is compiled
 
     def begin(
@@ -45,13 +45,13 @@ def way_of(settings: Settings) -> Way:
         encoder = Encoder(spec, np.arange(len(spec.design.names)), counter, narrow=False, by_column=False)
         return published.begin(spec, settings, key, start), encoder
 
-    return Way(begin, published.report, published.mechanics)
+    return Way(begin, published.report)
 
 
 def _by_rounds(
     spec: ModelSpec, settings: Settings, key: bytes | None, start: Array | None, counter: Counter | None
 ) -> tuple[Run, Encoder]:
-    plan, order, linear = plan_of(spec, settings, start)
+    plan, order = plan_of(spec, settings, start)
     encoder = Encoder(spec, order, counter, narrow=plan.wide is not None, by_column=True)
-    given = {"personal": spec.personal, "unusable": spec.unusable}
-    return RoundsRun(plan, linear, key, columns=encoder.columns, **given), encoder
+    run = RoundsRun(plan, key, personal=spec.personal, unusable=spec.unusable, columns=encoder.columns)
+    return run, encoder

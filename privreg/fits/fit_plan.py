@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
+from privreg.fits.plan import plan_of
 from privreg.formula.spec import CLAMPING
 from privreg.privacy.ledger import at_least
 from privreg.protocol.schedule import ENDLESS, people_of
-from privreg.simulation.plan import plan_of
-from privreg.simulation.tuning import resolve_tuning
 from privreg.tables.words import wrapped
 
 if TYPE_CHECKING:
@@ -66,8 +65,7 @@ class FitPlan:
     @property
     def mu(self) -> float:
         """GDP parameter of the whole release, per person; infinite without privacy."""
-        people = self.spec.people.max_per_id
-        return math.sqrt(self.settings.parts * people) * self.settings.mechanism.budget.mu
+        return self.settings.total_mu(self.spec.people.max_per_id)
 
     @property
     def guarantee(self) -> str:
@@ -110,7 +108,7 @@ class FitPlan:
         columns = ["round", "role", "records", "optional", "numbers", "noise_sd"]
         if self.settings.efficient is None:
             return pd.DataFrame([], columns=columns)
-        plan, _, _ = plan_of(self.spec, self.settings, None)
+        plan, _ = plan_of(self.spec, self.settings, None)
         lines: list[tuple[Any, ...]] = []
         held: tuple[int, ...] = ()
         for k, one in enumerate(plan.rounds):
@@ -213,17 +211,6 @@ class FitPlan:
                 records += " (if covariates are correlated)"
             out.append({"round": span, "role": one["role"], "records": records, "noise sd": f"{one['noise_sd']:.4g}"})
         return pd.DataFrame(out)
-
-
-def plan_fit(spec: ModelSpec, asked: FitOptions, start_params: Any, rows: int | None) -> FitPlan:
-    """The plan of a fit with these options.
-
-    Raises
-    ------
-    OptionError, InferenceError
-        If an option is out of range, or a method can't do what is asked.
-    """
-    return FitPlan(spec, asked, start_params, rows, resolve_tuning(asked, spec, rows))
 
 
 def _plain(value: Any) -> Any:
