@@ -73,11 +73,11 @@ from benchmarks.efficiency import add, code_hash, stored
 from benchmarks.limits import NORMAL_975, SCALE
 from privreg import families
 from privreg.families import scores
+from privreg.fits.plan import plan_of
 from privreg.fits.settings import FitOptions, Settings
 from privreg.formula.spec import ModelSpec
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
-from privreg.simulation.plan import plan_of
 from privreg.simulation.tuning import resolve_tuning
 
 TABLE = "families.csv"

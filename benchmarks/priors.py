@@ -41,6 +41,7 @@ from benchmarks.designs import DESIGNS
 from benchmarks.store import save_table
 from benchmarks.validity import made, truth_of
 from privreg.collector import coordinates, curvature, estimate
+from privreg.fits.plan import to_user
 
 RESULTS: Final = Path(__file__).parent / "results" / "priors.csv"
 RIGHT: Final = ("normal", "correlated", "factors", "heavy")
@@ -70,7 +71,7 @@ def one(name: str, n: int, mu: float, replication: int) -> list[dict[str, Any]]:
         res = stream.update(rows).results()
     run = stream._run
     progress = run.so_far()
-    linear = run.to_user @ coordinates.linear(run.plan, progress.state)
+    linear = to_user(model._spec, stream._encoder.order) @ coordinates.linear(run.plan, progress.state)
     params, truth = np.ravel(res.params), truth_of(res, name, n, mu)
     here = estimate.estimate(run.plan, progress)
     out = []

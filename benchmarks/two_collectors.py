@@ -66,7 +66,7 @@ def prepared(name: str, n: int, mu: float) -> tuple[ModelSpec, Plan, Encoder]:
     model = pr.PrivateOnlineRegression.from_formula(
         design.formula, rows, family=design.family, bounds=design.bounds, levels=design.levels, mu=mu
     )
-    plan, order, _ = aggregate.plan_of(model._spec, n)
+    plan, order = aggregate.plan_of(model._spec, n)
     return model._spec, plan, Encoder(model._spec, order, None, narrow=False, by_column=True)
 
 

@@ -10,6 +10,7 @@ from typing import Any, Never, cast
 
 from privreg.data.sources.open import Source
 from privreg.errors import DataError, InferenceError, OptionError, UnsupportedArgumentError
+from privreg.fits.fit_plan import FitPlan
 from privreg.fits.settings import FitOptions
 from privreg.formula.covariates import public_rows
 from privreg.formula.describe import array_spec, formula_spec, scopes_of
@@ -20,11 +21,10 @@ from privreg.options.unknown import refuse_positional, refuse_unknown
 from privreg.options.values import read_threads
 from privreg.privacy.ledger import LEDGER, UNSET
 from privreg.results.results import PrivateResults
-from privreg.simulation.fit_plan import FitPlan, plan_fit
 from privreg.simulation.streaming.begin import begin
 from privreg.simulation.streaming.checkpoint import forget, read_checkpoint, take_all
 from privreg.simulation.streaming.stream import Stream
-from privreg.simulation.tuning import warn_of_steps
+from privreg.simulation.tuning import plan_fit, warn_of_steps
 
 
 class PrivateOnlineRegression(Described):

@@ -172,8 +172,8 @@ def the_same_rounds() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as m:
         m.setattr("privreg.privacy.noise.NORMALS", 1 << 10)
         m.setattr("privreg.collector.rounds._pays", lambda *_: True)
-        m.setattr("privreg.simulation.reporting.findings._strength", lambda *_: 0.0)
-        m.setattr("privreg.simulation.reporting.findings._imprecise", lambda *_: 0.0)
+        m.setattr("privreg.fits.findings._strength", lambda *_: 0.0)
+        m.setattr("privreg.fits.findings._imprecise", lambda *_: 0.0)
         m.setattr("privreg.collector.clamping.people_for", lambda *_: 30)
         m.setattr("privreg.protocol.schedule.CLAMPED", 0.1)
         m.setattr("privreg.collector.covariates.thresholds.GRID", 15)
@@ -193,7 +193,7 @@ def few_rounds() -> Iterator[None]:
         return schedule(rows=rows, rounds=min(rounds, 10), **given)
 
     with pytest.MonkeyPatch.context() as m:
-        m.setattr("privreg.simulation.plan.schedule", fewer)
+        m.setattr("privreg.fits.plan.schedule", fewer)
         m.setattr("privreg.planning.precision.PAIRS", 1)
         yield
 
@@ -203,7 +203,7 @@ def usual_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many rounds as users get, for one test among others with few."""
     from privreg.protocol.schedule import schedule
 
-    monkeypatch.setattr("privreg.simulation.plan.schedule", schedule)
+    monkeypatch.setattr("privreg.fits.plan.schedule", schedule)
 
 
 @cache

@@ -375,8 +375,8 @@ MUTANTS = (
     Mutant(
         "results without open pieces",
         ENGINE,
-        "        self.close()\n        if not self.weight.any()",
-        "        if not self.weight.any()",
+        "        self.close()\n        return collector.with_present(",
+        "        return collector.with_present(",
         (f"{ROUNDS}::test_results_hold_what_is_open",),
     ),
     Mutant(
@@ -916,7 +916,7 @@ MUTANTS = (
     ),
     Mutant(
         "bootstraps leave out what is not known of curvature",
-        "privreg/simulation/reporting/outcome.py",
+        "privreg/fits/rounds.py",
         "Estimate(m.name, seen.cov + unknown, pivot)",
         "Estimate(m.name, seen.cov + (unknown if isinstance(pivot, StudentT) else 0.0), pivot)",
         ("tests/inference/test_paths.py::test_bootstraps_count_what_is_not_known_of_the_curvature_as_batch_means_do",),

@@ -118,7 +118,7 @@ def taken(plan: Plan, chain: Chain, roles: Mapping[str, Role], cells: Cells) -> 
     """
     progress, known = chain.progress, dict(chain.known)
     for state, number in enumerate(chain.asked[:-1]):
-        role = plan.rounds[min(number, len(plan.rounds) - 1)].role
+        role = plan.role(number)
         have = _reports(roles, cells, state, role)
         before = known[state]
         if have.people > before.people:

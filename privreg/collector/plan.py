@@ -123,6 +123,10 @@ class Plan(NamedTuple):
         """Records of the present round."""
         return people_of(self.rounds, progress.held, self.rows)
 
+    def role(self, number: int) -> str:
+        """Role of a round by its number; of one beyond the last, which stays open, the last's."""
+        return self.rounds[min(number, len(self.rounds) - 1)].role
+
     @property
     def size(self) -> int:
         """Coefficients."""

@@ -94,7 +94,7 @@ def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
     while number < len(plan.rounds) and plan.rounds[number].optional and not _pays(plan, progress, number):
         number += 1
         progress = progress._replace(held=(*progress.held, 0))
-    following = plan.rounds[min(number, len(plan.rounds) - 1)].role
+    following = plan.role(number)
     state = progress.state._replace(number=number, role=following, kappa=plan.kappa(following))
     if following == "location":
         return progress._replace(state=state._replace(thresholds=progress.places.thresholds))
@@ -163,6 +163,13 @@ def scored(plan: Plan, progress: Progress, reports: Reports) -> Progress:
         number = float(reports.total[..., -1].sum() / weight.sum()) / kappa
     score = reports.total[..., : plan.size]
     return progress._replace(seen=(*progress.seen, Seen(state, weight, score, number, plan.sd(state.role))))
+
+
+def with_present(plan: Plan, progress: Progress, reports: Reports) -> Progress:
+    """What is known with what the present round has reported by now, which goes on."""
+    if progress.state.role not in {"pilot", "main"} or not reports.weight.any():
+        return progress
+    return scored(plan, progress, reports)
 
 
 def late(progress: Progress, number: int, reports: Reports) -> Progress:

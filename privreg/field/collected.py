@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privreg.collector import chain as chains
+from privreg.collector import rounds
 from privreg.collector.chain import Cell, Cells, Chain, Place
 from privreg.collector.field import roles_of
 from privreg.collector.plan import Plan
 from privreg.diagnostics import Diagnostic
 from privreg.errors import PrivregError, StudyError, quietly
 from privreg.field.declared import fit_of
+from privreg.fits import results as fits
+from privreg.fits.fit_plan import FitPlan
+from privreg.fits.held import Held
+from privreg.fits.plan import guess_of, plan_of
+from privreg.fits.results import Senders
+from privreg.fits.rounds import outcome
 from privreg.privacy.ledger import Release
 from privreg.protocol import lattice
 from privreg.protocol.lattice import mu_of
 from privreg.protocol.study import PublicPlan
 from privreg.protocol.wire import MessageError, Record
 from privreg.results.results import PrivateResults
-from privreg.simulation.fit_plan import FitPlan
-from privreg.simulation.rounds import RoundsRun
-from privreg.simulation.streaming.begin import begin
-from privreg.simulation.streaming.stream import Stream
 
 T = TypeVar("T")
 _WHOLE: Final = re.compile(r"-?[0-9]{1,40}")
@@ -61,27 +64,25 @@ def _made(make: Callable[[], T]) -> T:
         raise StudyError(f"the plan carries a model that can't be fitted: {e}") from None
 
 
-def begun(plan: PublicPlan) -> tuple[Stream, RoundsRun]:
-    """The fit of a signed plan before the first report.
+def engine_of(plan: PublicPlan) -> Plan:
+    """What the collector's rounds know before the first report.
 
     Raises
     ------
     StudyError
         If there is none, or devices are asked for other reports than it is made of.
     """
+    return _begun(plan)[1]
+
+
+def _begun(plan: PublicPlan) -> tuple[FitPlan, Plan, NDArray[np.intp]]:
+    """The fit of a signed plan, what its rounds know, and the order of columns inside."""
     fit = fit_plan_of(plan)
-    stream = _made(lambda: begin(fit.spec, fit.asked, fit.start_params, None, fit.rows))
-    run = stream._run
-    assert isinstance(run, RoundsRun)
-    roles = _made(lambda: roles_of(run.plan, mu_of(fit.spec.budget.mu)))
-    if (roles, [r.role for r in run.plan.rounds]) != (plan.roles, [r.role for r in plan.rounds]):
+    engine, order = _made(lambda: plan_of(fit.spec, fit.settings, guess_of(fit.spec, fit.start_params)))
+    roles = _made(lambda: roles_of(engine, mu_of(fit.spec.budget.mu)))
+    if (roles, [r.role for r in engine.rounds]) != (plan.roles, [r.role for r in plan.rounds]):
         raise StudyError("the plan asks devices for other reports than its model is made of; sign it anew.")
-    return stream, run
-
-
-def engine_of(plan: PublicPlan) -> Plan:
-    """What the collector's rounds know before the first report."""
-    return begun(plan)[1].plan
+    return fit, engine, order
 
 
 def read_cells(items: Any, plan: PublicPlan) -> dict[Place, Cell]:
@@ -141,28 +142,18 @@ def follow(engine: Plan, plan: PublicPlan, snapshots: Iterable[Cells]) -> Chain:
     return chain
 
 
-class CollectedRun(RoundsRun):
-    """A fit by rounds whose reports devices have sent.
-
-    Parameters
-    ----------
-    run : RoundsRun
-        Of the same plan; it has had nobody.
-    chain : Chain
-    plan : PublicPlan
-    cells : mapping
-        What has come by now.
-    """
-
-    def __init__(self, run: RoundsRun, chain: Chain, plan: PublicPlan, cells: Cells) -> None:
-        super().__init__(run.plan, run.to_user, None)
-        chain = chains.taken(run.plan, chain, plan.roles, cells)
-        self.progress = chain.progress
-        self._begin_round()
-        here = chains.present(chain, plan.roles, cells)
-        self.weight, self.total, self.at = here.weight, here.total, here.people
-        self.behind = [r for _, r in sorted(chain.known.items()) if r.people]
-        self._open()
+def held_by(engine: Plan, plan: PublicPlan, chain: Chain, cells: Cells) -> Held:
+    """What the collector of a study holds: late reports, and those of the present state, included."""
+    chain = chains.taken(engine, chain, plan.roles, cells)
+    progress, here = chain.progress, chains.present(chain, plan.roles, cells)
+    reports = {chain.asked[state]: known for state, known in sorted(chain.known.items())}
+    return Held(
+        plan=engine,
+        progress=rounds.with_present(engine, progress, here),
+        reports={**reports, progress.state.number: here},
+        came=(*progress.held, here.people),
+        unusable=plan.missing == "noise",
+    )
 
 
 def results(plan: PublicPlan, chain: Chain, cells: Cells, *, invited: int | None = None) -> PrivateResults:
@@ -188,14 +179,17 @@ def results(plan: PublicPlan, chain: Chain, cells: Cells, *, invited: int | None
     InferenceError
         While reports still set the scales: not yet enough.
     """
-    stream, run = begun(plan)
-    stream._run = CollectedRun(run, chain, plan, cells)
-    res = stream._results(Release(0, plan.mu.p / plan.mu.q))
+    fit, engine, order = _begun(plan)
     people, last = sum(c.people for c in cells.values()), len(chain.asked) - 1
     here = sum(c.people for place, c in cells.items() if place.state == last)
-    told, came = res._fit, Came(people, people - here - chain.on_time, invited)
-    title = (*told.title, ("Protocol", _protocol(plan, came)))
-    return type(res)(replace(told, title=title, statement=_statement(told.statement, plan, came)))
+    return fits.results(
+        outcome(held_by(engine, plan, chain, cells), fit.spec, fit.settings, order),
+        fit.spec,
+        fit.settings,
+        Release(0, plan.mu.p / plan.mu.q),
+        senders=_senders(plan),
+        added=[("Protocol", _protocol(plan, Came(people, people - here - chain.on_time, invited)))],
+    )
 
 
 def _protocol(plan: PublicPlan, came: Came) -> str:
@@ -207,13 +201,12 @@ def _protocol(plan: PublicPlan, came: Came) -> str:
     return ", ".join(parts)
 
 
-def _statement(stated: Any, plan: PublicPlan, came: Came) -> Any:
-    """The statement of a fit, about devices that are people's own."""
+def _senders(plan: PublicPlan) -> Senders:
+    """Devices that are people's own, as the statement says it."""
     text = (
         "whoever loses a device's memory, and meets a collector who asks the same record again, has spent √2 times mu; "
         "who took part, and from which address, is not part of the guarantee"
     )
-    notes = (*(n for n in stated.notes if n.code != "rounding"), Diagnostic("memory", text))
     main = plan.roles["main"]
     noise = f"noise sd {2.0**plan.bits / main.radius:.4g} of a main report's bound, on a lattice, by an exact sampler"
-    return replace(stated, trust="devices", mechanism="rounded Gaussian", noise=noise, notes=notes, people=came.people)
+    return Senders("devices", "rounded Gaussian", noise, (Diagnostic("memory", text),))

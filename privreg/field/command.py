@@ -19,10 +19,10 @@ from privreg.field.demo import demo
 from privreg.field.plan import study_plan
 from privreg.field.running import done, parser_of
 from privreg.files.archive import write_bytes
+from privreg.fits.fit_plan import FitPlan
 from privreg.protocol.lattice import BITS
 from privreg.protocol.study import PublicPlan, plan_payload, read_plan
 from privreg.protocol.wire import MessageError, base, hash_of, key_id, open_envelope, signed_bytes
-from privreg.simulation.fit_plan import FitPlan
 
 _EXAMPLES: Final = """\
 examples:

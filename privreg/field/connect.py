@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from privreg.collector.chain import Cells, Chain
+    from privreg.fits.fit_plan import FitPlan
     from privreg.results.results import PrivateResults
-    from privreg.simulation.fit_plan import FitPlan
 
 TIMEOUT: Final = 60.0
 LONGEST: Final = 32 << 20
@@ -260,11 +260,11 @@ class Study:
         known, counts = self._known(), dict[int, int]()
         for place, cell in known.cells.items():
             counts[place.state] = counts.get(place.state, 0) + cell.people
-        rounds, lines = self._engine.rounds, []
+        lines = []
         for k, number in enumerate(known.chain.asked):
             last = k == len(known.chain.asked) - 1
             end: Any = chains.ends(self._engine, known.chain) if last else counts.get(k, 0)
-            role = rounds[min(number, len(rounds) - 1)].role
+            role = self._engine.role(number)
             lines.append((k, role, counts.get(k, 0), pd.NA if end is None else end))
         return pd.DataFrame(lines, columns=["state", "role", "reports", "closes_at"]).astype({"closes_at": "Int64"})
 

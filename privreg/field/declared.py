@@ -19,11 +19,11 @@ from typing import Any, Final, NamedTuple
 from privreg.errors import OptionError, SchemaError, choose, meant, quietly, shown
 from privreg.families.builtin import FAMILIES
 from privreg.field.plan import DAY, About
+from privreg.fits.fit_plan import FitPlan
 from privreg.protocol.wire import MessageError, must_show
 from privreg.regression import PrivateOnlineRegression
 from privreg.schema import files
 from privreg.schema.declarations import Schema
-from privreg.simulation.fit_plan import FitPlan
 
 _ABOUT: Final = ("study", "title", "purpose", "contact", "opens", "closes")
 _OPTIONAL: Final = ("grace_days", "questions", "texts", "release_group", "tokens", "missing", "round_hours", "least")

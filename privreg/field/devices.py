@@ -11,12 +11,14 @@ import numpy as np
 from privreg.arrays import Ints
 from privreg.collector import field
 from privreg.device import answer
-from privreg.field.collected import begun
+from privreg.field.collected import engine_of, fit_plan_of
+from privreg.fits.plan import order_of
 from privreg.privacy.ledger import Charge
 from privreg.protocol import lattice, messages
 from privreg.protocol.messages import FieldState, Report, Token
 from privreg.protocol.study import PublicPlan
 from privreg.simulation.devices import Block, Devices
+from privreg.simulation.streaming.encoding import Encoder
 
 CHUNK: Final = 1 << 16
 
@@ -39,11 +41,14 @@ class Crowd:
 
     def __init__(self, plan: PublicPlan, plan_hash: bytes, rows: Any) -> None:
         self.plan, self._hash = plan, plan_hash
-        stream, run = begun(plan)
-        self.engine, self._columns = run.plan, run.columns
-        asked = any(r.role == "clamping" for r in run.plan.rounds)
-        source = stream._spec.open(rows)
-        parts = [stream._encoder.encode(batch, clamped=asked) for batch in source.batches(0)]
+        self.engine = engine_of(plan)
+        spec = fit_plan_of(plan).spec
+        order, _ = order_of(spec, factors=self.engine.wide is None)
+        encoder = Encoder(spec, order, None, narrow=self.engine.wide is not None, by_column=True)
+        self._columns = encoder.columns
+        asked = any(r.role == "clamping" for r in self.engine.rounds)
+        source = spec.open(rows)
+        parts = [encoder.encode(batch, clamped=asked) for batch in source.batches(0)]
         self._y = np.concatenate([p.endog for p in parts])
         x = np.concatenate([p.exog for p in parts])
         self._x = np.where(np.isnan(self._y)[:, None], np.nan, x)

@@ -8,14 +8,14 @@ from typing import Any, Protocol
 
 from privreg.collector.field import check_field, family_of, roles_of
 from privreg.errors import OptionError, SchemaError
+from privreg.fits.fit_plan import FitPlan
+from privreg.fits.plan import plan_of
 from privreg.protocol import lattice, trees
 from privreg.protocol.lattice import mu_of
 from privreg.protocol.study import LIMIT, Cell, Held, PublicPlan, plan_payload, read_plan
 from privreg.protocol.trees import Column
 from privreg.protocol.wire import MessageError
 from privreg.schema.declarations import Schema
-from privreg.simulation.fit_plan import FitPlan
-from privreg.simulation.plan import plan_of
 
 DAY = 86_400
 
@@ -84,7 +84,7 @@ def study_plan(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[b
         raise OptionError("a study in the field goes by rounds; leave tuning='published' out.")
     if spec.people.mu is not None or spec.people.id is not None:
         raise OptionError("devices in the field know neither personal budgets nor several rows of a person.")
-    engine, order, _ = plan_of(spec, settings, None)
+    engine, order = plan_of(spec, settings, None)
     check_field(engine)
     units, at = spec.units, order.tolist()
     cells = tuple(

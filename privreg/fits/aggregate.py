@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from privreg.audit import reports
-from privreg.collector.aggregate import report
+from privreg.collector.aggregate import report, rounds
 from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.lattice import collector_sd, unit, whole
-from privreg.collector.aggregate.plan import Plan, State
+from privreg.collector.aggregate.plan import APPROACHES, Plan, State, rules_of
 from privreg.diagnostics import doubt
 from privreg.errors import InferenceError
 from privreg.fits.outcome import FitOutcome, outside_of, refuse_overflow
+from privreg.fits.plan import order_of, to_user
 from privreg.inference.methods import Estimate
 from privreg.inference.pivots import Normal
 from privreg.results.data import RoundHeld
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from privreg.collector.aggregate.plan import Progress
     from privreg.diagnostics import Diagnostic
     from privreg.fits.settings import Settings
+    from privreg.formula.spec import ModelSpec
     from privreg.formula.units import Units
 
 REACH: Final = 1.0
@@ -40,33 +42,76 @@ SCORED: Final = frozenset({"approach", "closing", "main"})
 EARLY: Final = {"location": "means", "moments": "second moments", "approach": "first scores", "closing": "first scores"}
 
 
+MOST_MU: Final = 1e6
+"""Of a plan: noise of a larger budget, or of none, is nothing beside the whole numbers of a report."""
+
+
+def plan_of(spec: ModelSpec, rows: int) -> tuple[Plan, NDArray[np.intp]]:
+    """What a fit with two collectors fixes before its first record, all of it public.
+
+    Returns
+    -------
+    Plan
+    ndarray of int, shape (p,)
+        The order of columns inside: the constant goes first.
+    """
+    units, design = spec.units, spec.design
+    order, _ = order_of(spec, factors=False)
+    inside = units.probe_inside(design.probe)[:, order]
+    low, high = spec.response_limits
+    plan = Plan(
+        d=len(order),
+        rows=rows,
+        mu=min(spec.budget.mu, MOST_MU),
+        rules=rules_of(spec.scored, low, high, units.y_scale),
+        y_low=low,
+        y_high=high,
+        dummies=units.gaps(design.probe)[order] > 0.0,
+        lows=inside.min(axis=0),
+        highs=inside.max(axis=0),
+    )
+    return plan, order
+
+
+def lines_of_sums(spec: ModelSpec, rows: int) -> list[tuple[Any, ...]]:
+    """Lines of a plan's rounds: number, role, records, whether it may be left out, numbers and their noise sd."""
+    plan, _ = plan_of(spec, rows)
+    roles = ["location"] * bool(plan.located) + ["moments"] * 2 + ["approach"] * APPROACHES
+    roles += ["closing"] * bool(plan.sizes["closing"])
+    first = roles.index("approach")
+    held = [(role, plan.sizes[role], k > first and role == "approach") for k, role in enumerate(roles)]
+    main = rows - sum(people for _, people, optional in held if not optional)
+    lines = [*held, ("main", main, False)]
+    noise = 1.0 if spec.budget.private else 0.0
+    return [(k + 1, r, n, o, plan.width(r), noise * rounds.sd(plan, r)) for k, (r, n, o) in enumerate(lines)]
+
+
 class HeldSums(NamedTuple):
     """What a fit with two collectors has: public values, whoever played or ran the rounds."""
 
     plan: Plan
-    to_user: Array  # Linear part of the map from internal to user's coefficients; shape (d, d)
     history: tuple[Progress, ...]  # What was known before each batch, the last one being open
     people: tuple[int, ...]  # Of each batch that is closed
     reported: int  # Of all batches, the open one too
 
 
-def report_of_sums(held: HeldSums, settings: Settings, units: Units, order: NDArray[np.intp]) -> FitOutcome:
+def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[np.intp]) -> FitOutcome:
     """Outcome of a fit with two collectors.
 
     Parameters
     ----------
     held : HeldSums
+    spec : ModelSpec
     settings : Settings
-    units : Units
     order : ndarray of int, shape (p,)
-        Columns of the design in the order inside.
+        Columns of the design in the order inside, as `plan_of` gives it.
 
     Raises
     ------
     InferenceError
         Before the main round has had a batch.
     """
-    plan, progress = held.plan, held.history[-1]
+    plan, progress, units = held.plan, held.history[-1], spec.units
     main = [s for s in progress.seen if s.state.role == "main"]
     found = estimate(plan, progress) if main else None
     if found is None:
@@ -77,11 +122,13 @@ def report_of_sums(held: HeldSums, settings: Settings, units: Units, order: NDAr
     refuse_overflow(found.theta)
     trail = [(k, one) for k, p in enumerate(held.history) if p.seen and (one := estimate(plan, p)) is not None]
 
+    carry = to_user(spec, order)
+
     def outside(one: Estimated) -> Array:
         return outside_of(one.rows.T @ one.theta, order, units)
 
     def covariance(one: Estimated) -> Array:
-        linear = held.to_user @ one.rows.T
+        linear = carry @ one.rows.T
         return np.asarray(linear @ one.cov @ linear.T)
 
     roles = [p.state.role for p in held.history]
@@ -89,6 +136,7 @@ def report_of_sums(held: HeldSums, settings: Settings, units: Units, order: NDAr
     counted = np.cumsum([n * (role in SCORED) for role, n in zip(roles, held.people, strict=False)])
     params, cov = outside(found), covariance(found)
     return FitOutcome(
+        people=held.reported,
         params=params,
         last=params,
         estimates=(Estimate("sandwich", cov, Normal()),) if settings.methods else (),
@@ -103,6 +151,7 @@ def report_of_sums(held: HeldSums, settings: Settings, units: Units, order: NDAr
         spending=_spending(held),
         bound=f"1 for a whole report; of scores weights {settings.how.weighing}",
         notes=_notes(plan, found),
+        mechanics=_mechanics(held),
         rounds=_rounds(held, dict(trail), outside, np.sqrt(np.diag(cov))),
         equation=_equation(plan, found, order),
     )
@@ -177,7 +226,7 @@ def _equation(plan: Plan, found: Estimated, order: NDArray[np.intp]) -> Equation
     )
 
 
-def mechanics(held: HeldSums) -> tuple[dict[str, Any], ...]:
+def _mechanics(held: HeldSums) -> tuple[dict[str, Any], ...]:
     """What is needed to audit each role's sums: reports of rows that are far from each other, and the noise."""
     plan, out, had = held.plan, [], set[str]()
     for p in held.history[:-1]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 class FitOutcome(NamedTuple):
     """What a fit in progress has to say; numbers in the user's units."""
 
+    people: int  # Whose report has come
     params: Array  # Shape (p,), as `last`
     last: Array
     estimates: tuple[Estimate, ...]
@@ -39,19 +40,20 @@ class FitOutcome(NamedTuple):
     spending: str  # What pilots and curvature took, for the privacy block
     bound: str  # The score's bound, for the privacy block
     notes: tuple[Diagnostic, ...]
+    mechanics: tuple[dict[str, Any], ...]  # What is needed to audit the reports: numbers only
     measures: tuple[Measure, ...] = ()  # Privately released measures of fit
-    told: int = 0  # People who reported them
+    measured: int = 0  # People who reported them
     rounds: tuple[RoundHeld, ...] = ()  # Of a fit by rounds
     equation: Equation | None = None  # That the estimates solve
     unusable: Unusable | None = None  # Share of the records that surely could not be used
-    clamping: str | None = None  # What reports have told of clamping, if anybody is asked
-    spreads: Array | None = None  # Sds of the design's columns that reports have told; NaN if the scale was declared
+    clamping: str | None = None  # What reports show of clamping, if anybody is asked
+    spreads: Array | None = None  # Sds of the design's columns, learned from reports; NaN if the scale was declared
 
     def measure_words(self) -> tuple[tuple[str, str], ...]:
         """Names of the measures of fit, each with its value and what it cost."""
-        cost = f"(se); from {self.told:,} records instead of a score"
-        told = [in_one_format([m.estimate, m.std_error], 0, m.std_error) for m in self.measures]
-        return tuple((m.name, f"{' ± '.join(words)} {cost}") for m, words in zip(self.measures, told, strict=True))
+        cost = f"(se); from {self.measured:,} records instead of a score"
+        values = [in_one_format([m.estimate, m.std_error], 0, m.std_error) for m in self.measures]
+        return tuple((m.name, f"{' ± '.join(words)} {cost}") for m, words in zip(self.measures, values, strict=True))
 
 
 def outside_of(theta: Array, order: NDArray[np.intp], units: Units) -> Array:

@@ -141,6 +141,10 @@ class Settings:
         """Releases at this budget of one person's data: two with the central plug-in."""
         return 2 if any(m.central for m in self.methods) else 1
 
+    def total_mu(self, rows: int) -> float:
+        """GDP parameter of all that a person sends of whom so many rows count."""
+        return math.sqrt(self.parts * rows) * self.mechanism.budget.mu
+
     def noise_sd(self, p: int) -> float:
         """Noise sd per coordinate of a score report with `p` covariates, internal units."""
         both = math.sqrt(2.0) if isinstance(self.how, Summing) else 1.0  # of a sum, which both collectors noise

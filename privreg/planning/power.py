@@ -20,6 +20,7 @@ from privreg.data.columns import prepare
 from privreg.data.participants import Participants
 from privreg.errors import BudgetError, InferenceError, OptionError, UnsupportedArgumentError, level, real, shown
 from privreg.families.builtin import resolve_family
+from privreg.fits.fit_plan import FitPlan
 from privreg.formula.covariates import check_covariates
 from privreg.formula.describe import read_design, scopes_of
 from privreg.formula.spec import ModelSpec
@@ -39,7 +40,6 @@ from privreg.planning.precision import SEED, precision_of, worth
 from privreg.planning.scenario import USUAL_SCALE, Assumed, read_scale, read_shares
 from privreg.planning.study_plan import StudyPlan, answered
 from privreg.privacy.ledger import UNSET, Budget
-from privreg.simulation.fit_plan import FitPlan
 
 PLANNED: Final = "a plan that draws people from them"
 POWER: Final = 0.8

@@ -16,12 +16,12 @@ from scipy.interpolate import PchipInterpolator
 
 from privreg.collector.covariates import rarity
 from privreg.errors import InferenceError, OptionError
+from privreg.fits.findings import wanted
+from privreg.fits.plan import plan_of, to_user
 from privreg.fits.settings import FitOptions
 from privreg.planning.fits import FittedPrecision
 from privreg.planning.rehearsal import People, bread, enough_in_main, located, rehearse, residuals, rows_map
 from privreg.protocol import codes
-from privreg.simulation.plan import plan_of
-from privreg.simulation.reporting.findings import wanted
 from privreg.simulation.tuning import resolve_tuning
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from privreg.formula.spec import ModelSpec
     from privreg.planning.scenario import Assumed
 
-    _Planned = tuple[Plan, NDArray[np.intp], Array]
+    _Planned = tuple[Plan, NDArray[np.intp]]
 
 ASKED: Final = FitOptions()
 """What a plan's fit is asked for."""
@@ -97,7 +97,8 @@ class Precision:
         """√n times the mean standard error where so many people are that fits are rehearsed."""
         if k not in self._known:
             n = FEWEST * TIMES**k
-            plan, _, linear = self._planned(n)
+            plan, order = self._planned(n)
+            linear = to_user(self.spec, order)
             found = []
             for pair in range(PAIRS if (n < NEAR * wanted(plan) or plan.rules.moving) and not plan.many else 1):
                 # noise and its opposite: what is linear in it drops out of the mean
@@ -120,7 +121,7 @@ class Precision:
 
     def rare(self, n: int) -> frozenset[int]:
         """Columns of the design whose intervals a fit of so many people takes back, as too few have a level."""
-        plan, order, _ = self._planned(n)
+        plan, order = self._planned(n)
         rare = rarity.found(plan, self._mapped, n, self.to_user)
         columns = (*rare.columns, *rare.compared, *rare.crossed, *rare.about) if rare.any else ()
         return frozenset(int(order[j]) for j in columns)
@@ -160,7 +161,7 @@ def precision_of(spec: ModelSpec, assumed: Assumed, asked: FitOptions = ASKED) -
     if spec.trust != "local":
         return FittedPrecision(spec, assumed, SEED)
     family, units = spec.family, spec.units
-    plan, order, _ = _plan(spec, MANY, asked)
+    plan, order = _plan(spec, MANY, asked)
     if plan.rules.shape.family in {codes.HINGE, codes.SMOOTHED_HINGE} or plan.function is not None:
         raise OptionError(
             "a plan needs a model of the response, and hinge losses and scores of your own have none; plan for "

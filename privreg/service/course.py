@@ -123,8 +123,7 @@ class Course:
         """What a published state asks for, as far as this process knows; None if there is no such state that asks."""
         if not 0 <= k < len(self.chain.asked):
             return None
-        rounds = self.engine.rounds
-        return rounds[min(self.chain.asked[k], len(rounds) - 1)].role
+        return self.engine.role(self.chain.asked[k])
 
     def _message(self, *, is_open: bool, number: int) -> bytes:
         before = self.states[-1].hash if self.states else self.plan_hash

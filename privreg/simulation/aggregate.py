@@ -15,73 +15,24 @@ import numpy as np
 
 from privreg.collector.aggregate import report, rounds
 from privreg.collector.aggregate.lattice import RADIUS, noised, unit, whole
-from privreg.collector.aggregate.plan import APPROACHES, Plan, State, rules_of
+from privreg.collector.aggregate.plan import Plan, State
 from privreg.errors import StreamError
 from privreg.files.archive import like
-from privreg.fits.aggregate import HeldSums
+from privreg.fits.aggregate import HeldSums, plan_of
 from privreg.privacy.noise import KEY_BYTES, Key, derived_key, normals, refuse_fork
 from privreg.protocol.schedule import ENDLESS
 from privreg.simulation.devices import Block, cut, joined
-from privreg.simulation.plan import order_of
 from privreg.simulation.rounds import Raw
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from privreg.arrays import Array, Flags, Ints
     from privreg.collector.aggregate.plan import Progress
-    from privreg.formula.spec import ModelSpec
     from privreg.simulation.workers.crew import Crew
 
-__all__ = ["RADIUS", "AggregateRun", "Batch", "plan_of", "play", "sums_of", "total"]
-
-MOST_MU: Final = 1e6
-"""Of a plan: noise of a larger budget, or of none, is nothing beside the whole numbers of a report."""
+__all__ = ["RADIUS", "AggregateRun", "Batch", "plan_of", "play", "total"]
 
 NUMBERS: Final = 1 << 21
 """Numbers of reports that are made together, about."""
-
-
-def plan_of(spec: ModelSpec, rows: int) -> tuple[Plan, NDArray[np.intp], Array]:
-    """What a fit with two collectors fixes before its first record, all of it public.
-
-    Returns
-    -------
-    Plan
-    ndarray of int, shape (p,)
-        The order of columns inside: the constant goes first.
-    ndarray, shape (p, p)
-        Linear part of the map from internal to the user's coefficients, columns in that order.
-    """
-    units, design = spec.units, spec.design
-    order, _ = order_of(spec, factors=False)
-    inside = units.probe_inside(design.probe)[:, order]
-    low, high = spec.response_limits
-    plan = Plan(
-        d=len(order),
-        rows=rows,
-        mu=min(spec.budget.mu, MOST_MU),
-        rules=rules_of(spec.scored, low, high, units.y_scale),
-        y_low=low,
-        y_high=high,
-        dummies=units.gaps(design.probe)[order] > 0.0,
-        lows=inside.min(axis=0),
-        highs=inside.max(axis=0),
-    )
-    return plan, order, np.asarray(units.matrix[:, order])
-
-
-def sums_of(spec: ModelSpec, rows: int) -> list[tuple[Any, ...]]:
-    """Lines of a plan's rounds: number, role, records, whether it may be left out, numbers and their noise sd."""
-    plan, _, _ = plan_of(spec, rows)
-    roles = ["location"] * bool(plan.located) + ["moments"] * 2 + ["approach"] * APPROACHES
-    roles += ["closing"] * bool(plan.sizes["closing"])
-    first = roles.index("approach")
-    held = [(role, plan.sizes[role], k > first and role == "approach") for k, role in enumerate(roles)]
-    main = rows - sum(people for _, people, optional in held if not optional)
-    lines = [*held, ("main", main, False)]
-    noise = 0.0 if not spec.budget.private else 1.0
-    return [(k + 1, r, n, o, plan.width(r), noise * rounds.sd(plan, r)) for k, (r, n, o) in enumerate(lines)]
 
 
 def total(plan: Plan, state: State, y: Array, x: Array, offset: Array | None = None) -> Ints:
@@ -105,8 +56,6 @@ class AggregateRun:
     Parameters
     ----------
     plan : Plan
-    to_user : ndarray, shape (d, d)
-        Linear part of the map from internal to user's coefficients.
     key : bytes or None
         From which both collectors' noise is drawn; None without privacy. Every batch has a key of its own, which
         follows from none after it.
@@ -116,8 +65,8 @@ class AggregateRun:
     absent: Final = math.nan  # Covariates of a record whose report is zero
     label: Final = False  # Whether covariates are public
 
-    def __init__(self, plan: Plan, to_user: Array, key: bytes | None) -> None:
-        self.plan, self.to_user = plan, to_user
+    def __init__(self, plan: Plan, key: bytes | None) -> None:
+        self.plan = plan
         self.shuffled = 0.0  # So many records are known to come in random order
         self.crew: Crew | None = None  # Threads that play blocks, if there are several
         self._key = None if key is None else Key(key)
@@ -142,11 +91,10 @@ class AggregateRun:
         """What the public knows."""
         return self.history[-1]
 
-    @property
     def held(self) -> HeldSums:
         """What there is for results."""
         people = tuple(b.people for b in self.batches)
-        return HeldSums(self.plan, self.to_user, tuple(self.history), people, self.people)
+        return HeldSums(self.plan, tuple(self.history), people, self.people)
 
     @property
     def people(self) -> int:
@@ -297,7 +245,7 @@ class AggregateRun:
 
 def play(plan: Plan, y: Array, x: Array, key: bytes | None, offset: Array | None = None) -> Progress:
     """Play all rounds on made-up rows, in order; it has no front door and enters nothing in the ledger."""
-    run = AggregateRun(plan, np.eye(plan.d), key)
+    run = AggregateRun(plan, key)
     run.advance(y, x, offset)
     run.close()
     return run.progress

@@ -17,6 +17,7 @@ import numpy as np
 from privreg.collector import estimate
 from privreg.collector import rounds as collector
 from privreg.files.archive import like
+from privreg.fits.held import Held
 from privreg.privacy.noise import KEY_BYTES, Key, derived_key, normals, refuse_fork
 from privreg.protocol.rounds import PARTS, Reports
 from privreg.protocol.schedule import ENDLESS, people_of
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array, Flags, Ints
     from privreg.collector.plan import Estimated, Plan, Progress
-    from privreg.families.measures import Measure
     from privreg.simulation.workers.crew import Crew
 
 STEP: Final = 2.0**-32
@@ -77,8 +77,6 @@ class RoundsRun:
     Parameters
     ----------
     plan : Plan
-    to_user : ndarray, shape (b d, b d)
-        Linear part of the map from internal to user's coefficients, b the number of blocks.
     key : bytes or None
         Secret key of the devices' noise; None without privacy. Every piece has a key of its own, which tells of none
         before.
@@ -96,14 +94,13 @@ class RoundsRun:
     def __init__(
         self,
         plan: Plan,
-        to_user: Array,
         key: bytes | None,
         *,
         personal: bool = False,
         unusable: bool = False,
         columns: NDArray[np.int64] | None = None,
     ) -> None:
-        self.plan, self.to_user, self.personal, self.unusable = plan, to_user, personal, unusable
+        self.plan, self.personal, self.unusable = plan, personal, unusable
         self.columns = columns
         self.progress = collector.begin(plan)
         self.shuffled = 0.0  # So many records are known to come in random order
@@ -416,18 +413,18 @@ class RoundsRun:
     def so_far(self) -> Progress:
         """What the collector knows, with what the present round has reported yet; open pieces are closed."""
         self.close()
-        if not self.weight.any() or self.progress.state.role in {"location", "moments", "clamping", "measures"}:
-            return self.progress
-        return collector.scored(self.plan, self.progress, self.reports)
+        return collector.with_present(self.plan, self.progress, self.reports)
 
     def estimate(self) -> Estimated | None:
         """Coefficients in the coordinates of the scores; None before a main round has begun."""
         return estimate.estimate(self.plan, self.so_far())
 
-    def measured(self, unit: float) -> tuple[Measure, ...]:
-        """Measures of fit, as far as records have told; `unit` is the response's per internal unit."""
-        self.close()
-        return estimate.measured(self.plan, self.progress, self.reports, unit)
+    def held(self) -> Held:
+        """What a fit says of itself follows from; open pieces are closed."""
+        progress, rounds = self.so_far(), self.progress.held
+        numbers = [*(k for k, people in enumerate(rounds) if people), len(rounds)]
+        reports = dict(zip(numbers, [*self.behind, self.reports], strict=True))
+        return Held(self.plan, progress, reports, tuple(self.came), self.unusable, self.personal, self.shuffled)
 
     # --- storage ---------------------------------------------------------------------------------------
 

@@ -17,20 +17,18 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.arrays import Array, Flags, Ints
-from privreg.collector import estimate
 from privreg.collector import rounds as collector
 from privreg.collector.plan import Progress
 from privreg.data.labels import check_columns
 from privreg.data.sources.open import CHUNK, Batch, Source, open_arrays
 from privreg.errors import DataError, OptionError, UnsupportedArgumentError, choose, real, shown
-from privreg.families.measures import Measure
+from privreg.fits.fit_plan import FitPlan
 from privreg.formula.arrays import read_arrays
 from privreg.privacy.ledger import LEDGER
 from privreg.privacy.noise import derived_key, fresh_key, seeded_key, words
 from privreg.protocol.rounds import Reports
 from privreg.results.results import PrivateResults
 from privreg.simulation.devices import Block
-from privreg.simulation.fit_plan import FitPlan
 from privreg.simulation.rounds import RoundsRun
 from privreg.simulation.streaming.begin import begin
 
@@ -125,10 +123,7 @@ def simulate(
     stream.charge = stream.charged(source.identity)
     for _ in stream._update_all(batches(), 1):
         pass
-    res = stream._results()
-    if share or most:
-        told = replace(res._fit, title=(*res._fit.title, ("Arrival", _words(share, most))))
-        res = type(res)(told)
+    res = stream._results(added=[("Arrival", _words(share, most))] if share or most else ())
     res._caution()
     return res
 
@@ -223,7 +218,7 @@ class FieldRun(RoundsRun):
         self._due: list[_Due] = []
         self._heard: dict[int, int] = {}  # Records whose report came or will come, by round
         self._entered = 0
-        super().__init__(run.plan, run.to_user, run.key, personal=run.personal, unusable=run.unusable)
+        super().__init__(run.plan, run.key, personal=run.personal, unusable=run.unusable)
         self.columns = run.columns
 
     @property
@@ -304,7 +299,7 @@ class FieldRun(RoundsRun):
         """End the round: the collector has what has arrived by now."""
         self.close()
         number, reports = self.progress.state.number, self.reports
-        following = self.plan.rounds[min(number + 1, len(self.plan.rounds) - 1)].role
+        following = self.plan.role(number + 1)
         if following == "measures":  # of the estimate, which waits for all
             self.progress, self._due = self._arrived(self._due), []
         elif self.delays:
@@ -325,13 +320,4 @@ class FieldRun(RoundsRun):
     def so_far(self) -> Progress:
         """What the collector knows once all reports have arrived; open pieces are closed."""
         self.close()
-        progress = self._arrived(self._due)
-        if not self.reports.weight.any() or progress.state.role in {"location", "moments", "clamping", "measures"}:
-            return progress
-        return collector.scored(self.plan, progress, self.reports)
-
-    def measured(self, unit: float) -> tuple[Measure, ...]:
-        """Measures of fit, as far as records have told."""
-        self.close()
-        reports = self.reports._replace(people=self.came[-1])
-        return estimate.measured(self.plan, self.progress, reports, unit)
+        return collector.with_present(self.plan, self._arrived(self._due), self.reports)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from privreg.collector.covariates.diagonal import FULLEST
 from privreg.errors import InferenceError, OptionError, PrivregWarning
 from privreg.families.constants import ScoreRules, score_rules
 from privreg.families.family import Family
 from privreg.families.measures import Gauge, count
+from privreg.fits.aggregate import plan_of
+from privreg.fits.fit_plan import FitPlan
 from privreg.fits.settings import Efficient, FitOptions, ScoreReports, Settings, Summing
 from privreg.formula.spec import ModelSpec
 from privreg.inference.methods import METHODS, Method, resolve_methods
@@ -19,7 +21,6 @@ from privreg.options.table import check, find
 from privreg.protocol.codes import BALANCED, EXPECTILE, MULTINOMIAL, POISSON
 from privreg.protocol.rounds import GROUPS, LEAST_GROUPS, MOST_GROUPS
 from privreg.published.fit import tuning as published
-from privreg.simulation.aggregate import plan_of
 
 if TYPE_CHECKING:
     from privreg.formula.units import Units
@@ -60,6 +61,11 @@ def resolve_tuning(asked: FitOptions, spec: ModelSpec, rows: int | None = None) 
     if asked.tuning == "published":
         return published.resolve(asked, methods, spec, rows)
     return _efficient(methods, asked, spec, rows)
+
+
+def plan_fit(spec: ModelSpec, asked: FitOptions, start_params: Any, rows: int | None) -> FitPlan:
+    """The plan of a fit with these options; raises as `resolve_tuning`."""
+    return FitPlan(spec, asked, start_params, rows, resolve_tuning(asked, spec, rows))
 
 
 _CHECKED: Final = ("tuning", "threads", "batch_size", "lanes", "alpha", "step", "measures", "rounds", "order")
@@ -153,7 +159,7 @@ def _summing(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, ro
             "with two collectors the sizes of rounds follow from how many people will come, and these data don't say "
             "it; give rows= to the model."
         )
-    plan, _, _ = plan_of(spec, rows)
+    plan, _ = plan_of(spec, rows)
     mechanism = spec.mechanism_for(plan.width("main"), scalar=False)
     rules = score_rules(spec.scored, 1, math.inf, low=plan.y_low, high=plan.y_high, label=True)
     words, _ = _score_words(spec.scored, rules, spec.units)

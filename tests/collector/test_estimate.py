@@ -11,8 +11,8 @@ from benchmarks.designs import DESIGNS
 from privreg.collector import estimate, rounds
 from privreg.collector.covariates import factors, leads
 from privreg.collector.offsets import SHORT
+from privreg.fits.plan import plan_of
 from privreg.planning.precision import ASKED
-from privreg.simulation.plan import plan_of
 from privreg.simulation.tuning import resolve_tuning
 
 SPLINE = "bs(a, knots=[1], lower_bound=0, upper_bound=2)"
@@ -116,7 +116,7 @@ def a_model(right, family="logistic", **more):
 )
 def test_columns_that_are_products_of_others_are_made_of_them(right, products):
     spec = a_model(right)._spec
-    plan, order, _ = plan_of(spec, resolve_tuning(ASKED, spec, 1000), None)
+    plan, order = plan_of(spec, resolve_tuning(ASKED, spec, 1000), None)
     names = [spec.design.names[j] for j in order]
     assert sorted(names[m.column] for m in plan.made) == products
     rng = np.random.default_rng(1)
@@ -134,7 +134,7 @@ def test_columns_that_are_products_of_others_are_made_of_them(right, products):
 def test_splines_are_told_by_directions(right, bases):
     """Beside a larger constant, intervals of right logistic models were half as long and covered 81%."""
     spec = a_model(right)._spec
-    plan, _, _ = plan_of(spec, resolve_tuning(ASKED, spec, 100_000), None)
+    plan, _ = plan_of(spec, resolve_tuning(ASKED, spec, 100_000), None)
     assert plan.bases == bases
     assert (leads.lead(plan, rounds.begin(plan), 2) == 1.0) == bases
 
@@ -163,7 +163,7 @@ def test_the_law_s_records_have_products_that_are_products():
 def test_a_law_of_residuals_has_products_with_levels_alone(right, products):
     """Of others reports tell the curvature, and intervals of a square were longer by a fifth with them."""
     spec = a_model(right, "huber")._spec
-    plan, order, _ = plan_of(spec, resolve_tuning(ASKED, spec, 1000), None)
+    plan, order = plan_of(spec, resolve_tuning(ASKED, spec, 1000), None)
     assert sorted(spec.design.names[order[m.column]] for m in plan.made) == products
 
 
@@ -179,7 +179,7 @@ def test_a_law_of_residuals_has_products_with_levels_alone(right, products):
 )
 def test_rows_are_as_long_as_their_rarest_level_needs(right, shares, length2):
     spec = a_model(right, "huber")._spec
-    plan, _, _ = plan_of(spec, resolve_tuning(ASKED, spec, 10_000_000), None)
+    plan, _ = plan_of(spec, resolve_tuning(ASKED, spec, 10_000_000), None)
     scatter = rounds.begin(plan).scatter
     if "g" in right:
         scatter = scatter._replace(shares=factors.Shares(np.array(shares), np.zeros(3), 1e6))
@@ -232,7 +232,7 @@ def test_a_number_that_is_mostly_0_is_drawn_in(share):
 )
 def test_numbers_that_nothing_else_is_made_of(right, alone):
     spec = a_model(right, "huber")._spec
-    plan, order, _ = plan_of(spec, resolve_tuning(ASKED, spec, 1000), None)
+    plan, order = plan_of(spec, resolve_tuning(ASKED, spec, 1000), None)
     assert sorted(spec.design.names[order[j]] for j in plan.alone) == alone
 
 

@@ -64,3 +64,9 @@ def test_a_collector_learns_the_shares_of_what_devices_send(tmp_path):
     text = dict(res.privacy.rows())["Public: clamping"]
     assert f"looked at by {found.people:,} records: surely more than 1% of them in age" in text
     assert any(d.code in {"clamping", "narrow"} for d in res.privacy.notes)
+    # a seventh can't say how long they slept and send noise only, which a study says of itself as a fit does
+    (note,) = (d for d in res.privacy.notes if d.code == "unusable")
+    assert "sent noise only" in str(note)
+    assert "Unusable" in dict(res._fit.title)
+    refusing = results(plan._replace(missing="refuse"), chain, cells)  # whose devices send nothing then
+    assert all(d.code != "unusable" for d in refusing.privacy.notes)

@@ -12,10 +12,10 @@ from privreg.device import answer
 from privreg.device.design import row_of
 from privreg.errors import OptionError, SchemaError
 from privreg.field.plan import About, study_plan
+from privreg.fits.plan import plan_of
 from privreg.protocol import messages, study, wire
 from privreg.protocol.rounds import Reports
 from privreg.simulation import play
-from privreg.simulation.plan import plan_of
 from tests.studies import NOON, SERVER, const, field_state, public
 
 COLUMNS = ("hours", "age", "bmi", "shift", "ill", "visits")
@@ -58,7 +58,7 @@ def made(fit=None, design=HOURS, about=ABOUT):
 def test_a_plan_says_what_the_fit_does():
     fit = model().plan(rows=N)
     plan = made(fit)
-    engine, order, _ = plan_of(fit.spec, fit.settings, None)
+    engine, order = plan_of(fit.spec, fit.settings, None)
     assert [c.name for c in plan.design] == [NAMES[j] for j in order]
     assert [c.name for c in plan.columns] == [n for n in QUESTIONS if n in {"shift", "age", "bmi", "hours"}]  # as asked
     columns = {c.name: c for c in plan.columns}
@@ -89,7 +89,7 @@ def people(n=N, seed=1):
 def test_rounds_of_devices_end_where_rounds_of_the_simulation_do():
     """Without noise on either side: rows by trees, whole numbers and messages, against the engine's own sums."""
     fit = model().plan(rows=N)
-    plan, (engine, _, _) = made(fit), plan_of(fit.spec, fit.settings, None)
+    plan, (engine, _) = made(fit), plan_of(fit.spec, fit.settings, None)
     plan_hash = wire.hash_of(study.plan_payload(plan))
     rows = [row_of(plan, row) for row in people()]
     y, x = np.array([r.y for r in rows]), np.array([r.x for r in rows])
@@ -160,7 +160,7 @@ def test_mixed_columns_come_in_the_engines_order():
     fit = model("hours ~ age + bmi", bounds={}, moments=moments).plan(rows=N)
     plan = made(fit, Trees(["col", "hours"], (const(1), AGE, BMI)))
     assert plan.mix is not None
-    _, order, _ = plan_of(fit.spec, fit.settings, None)
+    _, order = plan_of(fit.spec, fit.settings, None)
     row = row_of(plan, {"hours": 7.0, "age": 40.0, "bmi": 20.0})
     inside = np.array([[1.0, 40.0, 20.0]])
     fit.spec.units.rows_inside(inside)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from privreg.collector.plan import Bounded
 from privreg.families import measures, scores
 from privreg.families.measures import Gauge
+from privreg.fits.plan import device_plan
 from privreg.privacy import channels
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import (
@@ -22,7 +23,6 @@ from privreg.privacy.mechanisms import (
 from privreg.protocol.rounds import GROUPS
 from privreg.simulation import play
 from privreg.simulation.devices import Block, Devices
-from privreg.simulation.plan import device_plan
 from tests.devices import moment_report, randomised_one, round_report, threshold_report
 from tests.kinds import BROKEN, EXTREME, KINDS, MECHANISMS, adversarial, mechanism, quiet, responses
 from tests.rounds import plan_by_rounds, state_of

@@ -21,7 +21,7 @@ from privreg.collector.covariates.whitening import wide
 from privreg.diagnostics import CODES, Diagnostic, doubt
 from privreg.errors import PrivregWarning, ReliabilityWarning, SavedFileError
 from privreg.files import archive
-from privreg.simulation.reporting import findings
+from privreg.fits import findings
 from tests.families.test_multinomial import FLAT, model
 from tests.families.test_multinomial import people as voters
 from tests.helpers import array_model, people

@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
@@ -54,8 +55,13 @@ def study(base):
 
 
 def test_results_are_those_of_a_fit_in_process_with_the_same_reports(world, study):
-    assert_same(study.results(), in_process(world))
-    assert study.results().nobs == PEOPLE
+    res, fit = study.results(), in_process(world)
+    assert_same(res, fit)
+    assert res.nobs == PEOPLE
+    pd.testing.assert_frame_equal(res.rounds, fit.rounds)
+    assert res.privacy.mechanics == fit.privacy.mechanics
+    said, also = ([d for d in r.privacy.notes if d.code not in {"memory", "rounding"}] for r in (res, fit))
+    assert said == also
 
 
 def test_results_say_whose_devices_reported(study, tmp_path):

@@ -223,7 +223,7 @@ def asking(columns=3, mu=2.0, people=2_000, **more):
 
 def asked(plan, flags, seed):
     """What a collector knows once everybody has told this."""
-    run = RoundsRun(plan, np.eye(plan.size), seeded_key(seed))
+    run = RoundsRun(plan, seeded_key(seed))
     n = 32 + len(flags)
     x = np.random.default_rng(0).standard_normal((n, plan.d))
     x[:, 0] = 1.0
@@ -501,7 +501,7 @@ def test_rows_are_looked_at_only_near_the_round_that_asks(monkeypatch):
 
 def test_rounds_that_ask_refuse_rows_that_were_not_looked_at():
     plan = asking()
-    run = RoundsRun(plan, np.eye(plan.size), seeded_key(1))
+    run = RoundsRun(plan, seeded_key(1))
     x = np.ones((2_032, plan.d))
     with pytest.raises(ValueError, match="come with what bounds clamp"):
         run.advance(x[:, 0], x)

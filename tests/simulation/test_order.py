@@ -8,7 +8,7 @@ import privreg as pr
 from privreg.collector.estimate import estimate
 from privreg.data.sources import order, source
 from privreg.errors import OptionError, SavedFileError, UnsupportedArgumentError
-from privreg.simulation.reporting import findings
+from privreg.fits import findings
 from privreg.simulation.streaming.stream import Stream
 
 TRUTH = np.array([0.5, 1.0, -1.0])

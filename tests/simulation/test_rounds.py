@@ -52,7 +52,7 @@ def plan(name="gaussian", *, rows=5000, label=False, **more):
 
 
 def run_of(plan_, key=KEY, **more):
-    return RoundsRun(plan_, np.eye(plan_.size), key, **more)
+    return RoundsRun(plan_, key, **more)
 
 
 def state_bits(run):

@@ -22,15 +22,12 @@ from privreg.published.fit.intervals import central_sandwich, of_chain
 from privreg.results.equation import Equation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from privreg.arrays import Array
     from privreg.diagnostics import Diagnostic
     from privreg.fits.settings import Settings
     from privreg.formula.spec import ModelSpec
-    from privreg.formula.units import Units
     from privreg.privacy.mechanisms import Mechanism
     from privreg.published.chain.collector import ChainSummary
     from privreg.published.chain.plans import Plan
@@ -76,7 +73,7 @@ def begin(spec: ModelSpec, settings: Settings, key: bytes | None, start: Array |
     return run
 
 
-def report(run: AveragedSGD, settings: Settings, units: Units, order: NDArray[np.intp], _: Sequence[str]) -> FitOutcome:
+def report(run: AveragedSGD, spec: ModelSpec, settings: Settings, order: NDArray[np.intp]) -> FitOutcome:
     """Outcome of the published algorithm's single chain.
 
     Raises
@@ -84,7 +81,7 @@ def report(run: AveragedSGD, settings: Settings, units: Units, order: NDArray[np
     InferenceError
         If there are too few people, or the steps were so large that the estimates overflowed.
     """
-    how, chain = numbers(settings), collector.final(run.state, run.plan)
+    how, chain, units = numbers(settings), collector.final(run.state, run.plan), spec.units
     p = run.state.theta.shape[0]
     refuse_overflow(chain.mean, chain.last)
     if chain.updates <= p:
@@ -105,6 +102,7 @@ def report(run: AveragedSGD, settings: Settings, units: Units, order: NDArray[np
         spending = f"{chain.curvature_people:,} people sent curvature instead of a score; no extra budget"
     mixing = mixing_note(how, chain.updates)
     return FitOutcome(
+        people=run.people,
         params=outside_of(chain.mean, order, units),
         last=outside_of(chain.last, order, units),
         estimates=estimates,
@@ -119,6 +117,7 @@ def report(run: AveragedSGD, settings: Settings, units: Units, order: NDArray[np
         spending=spending,
         bound=f"{how.bound:.4g} (internal units), weights ω = {weights.formula}",
         notes=() if mixing is None else (mixing,),
+        mechanics=_mechanics(run, settings),
         equation=_equation(how, chain.mean),
     )
 
@@ -182,7 +181,7 @@ def curator_sds(mechanism: Mechanism, plan: Plan) -> tuple[float, float]:
     return mechanism.central_sd(plan.curvature_bound), mechanism.central_sd(plan.bound**2)
 
 
-def mechanics(run: AveragedSGD, settings: Settings) -> tuple[dict[str, Any], ...]:
+def _mechanics(run: AveragedSGD, settings: Settings) -> tuple[dict[str, Any], ...]:
     """What is needed to audit the reports: numbers only."""
     plan, theta, alone = run.plan, run.state.theta, numbers(settings).device.alone
     out = [reports.of_chain("score", "chain", plan, theta, alone=alone)]

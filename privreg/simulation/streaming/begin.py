@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from privreg.fits.plan import guess_of
 from privreg.fits.settings import FitOptions
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import check
-from privreg.options.values import read_start
 from privreg.simulation.streaming.stream import Stream
 from privreg.simulation.tuning import resolve_tuning
 
@@ -45,8 +45,4 @@ def begin(
         if inside.shape != (len(spec.coefficients),) or not np.isfinite(inside).all():
             raise ValueError("a first guess of another model")
         return Stream(spec, settings, options, seed=seed, start=inside)
-    given = read_start(start_params, spec.coefficients)
-    if given is not None:
-        blocks = given.reshape(-1, len(spec.design.names))
-        given = np.concatenate([spec.units.params_inside(block) for block in blocks])
-    return Stream(spec, settings, options, seed=seed, start=given)
+    return Stream(spec, settings, options, seed=seed, start=guess_of(spec, start_params))

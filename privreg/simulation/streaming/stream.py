@@ -6,9 +6,8 @@ import math
 import threading
 import warnings
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -24,15 +23,14 @@ from privreg.errors import (
     UnsupportedArgumentError,
 )
 from privreg.files import archive
+from privreg.fits.results import results
 from privreg.fits.settings import Settings
 from privreg.formula.spec import ModelSpec
 from privreg.options.threads import one_thread
 from privreg.privacy.ledger import Charge, Release
 from privreg.privacy.noise import Key, derived_key, fresh_key, seeded_key
 from privreg.protocol.schedule import ENDLESS
-from privreg.results.data import ResultData
 from privreg.results.results import PrivateResults
-from privreg.simulation.reporting.statements import statement, title
 from privreg.simulation.streaming.encoding import Rows
 from privreg.simulation.streaming.storage import document_of, plain, refuse_unstorable
 from privreg.simulation.streaming.ways import way_of
@@ -42,7 +40,6 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.data.sources.open import Source
     from privreg.formula.covariates import PublicRows
-    from privreg.results.equation import Equation
 
 AHEAD: Final = 2
 """Batches a thread that are encoded before they are played, at most: while the collector makes the next state, too."""
@@ -117,7 +114,7 @@ class Stream:
     @property
     def total_mu(self) -> float:
         """GDP parameter of the whole release, per person."""
-        return math.sqrt(self._settings.parts * self._spec.people.max_per_id) * self._settings.mechanism.budget.mu
+        return self._settings.total_mu(self._spec.people.max_per_id)
 
     @property
     def parallel(self) -> bool:
@@ -324,48 +321,12 @@ class Stream:
         self._broken = False
 
     @one_thread()
-    def _results(self, release: Release | None = None) -> PrivateResults:
+    def _results(self, release: Release | None = None, added: Sequence[tuple[str, str]] = ()) -> PrivateResults:
         self._settle()
         release = release or (self.charge and self.charge.release) or Release(0, self.total_mu)
-        spec, settings = self._spec, self._settings
-        names = [*np.array(spec.design.names)[self._encoder.order].tolist(), spec.design.endog_name]
-        report = self._way.report(self._run, settings, spec.units, self._encoder.order, names)
-        return PrivateResults(
-            ResultData(
-                design=spec.design,
-                family=spec.family,
-                title=title(spec, settings, self.nobs, report),
-                names=spec.coefficients,
-                baseline=spec.baseline,
-                measures=report.measures,
-                spreads=report.spreads,
-                rounds=report.rounds,
-                equation=self._counted_by_budget(report.equation),
-                params=report.params,
-                last=report.last,
-                estimates=report.estimates,
-                nobs=self.nobs,
-                senders=report.senders,
-                updates=report.updates,
-                trail_n=report.trail_n,
-                trail_senders=report.trail_senders,
-                trail_params=report.trail_params,
-                trail_variances=report.trail_variances,
-                origin=self._origin,
-                statement=statement(
-                    *(spec, settings, self.nobs, self._way.mechanics(self._run, settings), report, release),
-                    seeded=self._seed is not None,
-                    total_mu=self.total_mu,
-                ),
-            )
-        )
-
-    def _counted_by_budget(self, equation: Equation | None) -> Equation | None:
-        """The equation of estimates, with what personal budgets are read from."""
-        people = self._spec.people
-        if equation is None or people.mu is None or people.mu_max is None:
-            return equation
-        return replace(equation, budgets=(people.mu, people.mu_max))
+        given = self._spec, self._settings
+        outcome = self._way.outcome(self._run, *given, self._encoder.order)
+        return results(outcome, *given, release, seeded=self._seed is not None, added=added, origin=self._origin)
 
     # --- storage ---------------------------------------------------------------------------------------
 

@@ -19,8 +19,8 @@ import numpy as np
 
 from privreg.data.sources.order import PUBLIC, spread
 from privreg.errors import DataError, OptionError
+from privreg.fits.findings import before_role
 from privreg.privacy.noise import Key, derived_key
-from privreg.simulation.reporting.findings import before_role
 from privreg.simulation.rounds import MOST, PIECE, STEP, RoundsRun, Sent
 from privreg.simulation.streaming.begin import begin
 from privreg.simulation.workers.tasks import Each, Part, Span, Work, quiet
@@ -208,7 +208,7 @@ class PieceRun(RoundsRun):
     def __init__(self, run: RoundsRun, state: State, sizes: Sequence[int], keys: Sequence[bytes | None]) -> None:
         if any((key is None) != (run.key is None) for key in keys):
             raise ValueError("a piece needs a key where the fit has one")
-        super().__init__(run.plan, run.to_user, keys[0], personal=run.personal, unusable=run.unusable)
+        super().__init__(run.plan, keys[0], personal=run.personal, unusable=run.unusable)
         self.columns = run.columns
         self.progress = self.progress._replace(state=state)
         self.sent: list[Sent] = []

@@ -14,6 +14,7 @@ from privreg.collector.aggregate import lattice, report, rounds
 from privreg.collector.aggregate.estimate import estimate
 from privreg.collector.aggregate.plan import Plan, Progress, State, rules_of
 from privreg.errors import UnsupportedArgumentError
+from privreg.fits.plan import to_user
 from privreg.privacy.mechanisms import sum_sensitivity
 from privreg.privacy.noise import normals
 from privreg.simulation import aggregate
@@ -242,10 +243,10 @@ def test_a_plan_encodes_what_the_front_door_declares() -> None:
     model = pr.PrivateOnlineRegression.from_formula(
         "y ~ g + x", frame, bounds={"x": (0, 10), "y": (0, 20)}, levels={"g": ["n", "y"]}, mu=1
     )
-    plan, order, linear = aggregate.plan_of(model._spec, 400)
+    plan, order = aggregate.plan_of(model._spec, 400)
     assert plan.dummies.tolist() == [False, True, False]
     rows = Encoder(model._spec, order, None, narrow=False, by_column=True).encode(frame)
     assert (rows.exog >= plan.lows - 1e-12).all()
     assert (rows.exog <= plan.highs + 1e-12).all()
     inside = np.linalg.lstsq(rows.exog, rows.endog, rcond=None)[0]
-    assert linear @ inside + model._spec.units.shift == pytest.approx([1, 1, 1], abs=1e-9)
+    assert to_user(model._spec, order) @ inside + model._spec.units.shift == pytest.approx([1, 1, 1], abs=1e-9)

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
+from privreg.fits.aggregate import lines_of_sums
+from privreg.fits.plan import plan_of
 from privreg.formula.spec import CLAMPING
 from privreg.privacy.ledger import at_least
 from privreg.protocol.schedule import ENDLESS, people_of
-from privreg.simulation.aggregate import sums_of
-from privreg.simulation.plan import plan_of
-from privreg.simulation.tuning import resolve_tuning
 from privreg.tables.words import wrapped
 
 if TYPE_CHECKING:
@@ -67,8 +66,7 @@ class FitPlan:
     @property
     def mu(self) -> float:
         """GDP parameter of the whole release, per person; infinite without privacy."""
-        people = self.spec.people.max_per_id
-        return math.sqrt(self.settings.parts * people) * self.settings.mechanism.budget.mu
+        return self.settings.total_mu(self.spec.people.max_per_id)
 
     @property
     def guarantee(self) -> str:
@@ -113,10 +111,10 @@ class FitPlan:
         """
         columns = ["round", "role", "records", "optional", "numbers", "noise_sd"]
         if self.spec.trust == "two_collectors":
-            return pd.DataFrame(sums_of(self.spec, self.rows or 0), columns=columns).astype({"records": "Int64"})
+            return pd.DataFrame(lines_of_sums(self.spec, self.rows or 0), columns=columns).astype({"records": "Int64"})
         if self.settings.efficient is None:
             return pd.DataFrame([], columns=columns)
-        plan, _, _ = plan_of(self.spec, self.settings, None)
+        plan, _ = plan_of(self.spec, self.settings, None)
         lines: list[tuple[Any, ...]] = []
         held: tuple[int, ...] = ()
         for k, one in enumerate(plan.rounds):
@@ -219,17 +217,6 @@ class FitPlan:
                 records += " (if the start is far)" if one["role"] == "approach" else " (if covariates are correlated)"
             out.append({"round": span, "role": one["role"], "records": records, "noise sd": f"{one['noise_sd']:.4g}"})
         return pd.DataFrame(out)
-
-
-def plan_fit(spec: ModelSpec, asked: FitOptions, start_params: Any, rows: int | None) -> FitPlan:
-    """The plan of a fit with these options.
-
-    Raises
-    ------
-    OptionError, InferenceError
-        If an option is out of range, or a method can't do what is asked.
-    """
-    return FitPlan(spec, asked, start_params, rows, resolve_tuning(asked, spec, rows))
 
 
 def _plain(value: Any) -> Any:

@@ -1,22 +1,25 @@
-"""From the state of a fit to what its results hold: user's units, words, notes. Reports only."""
+"""What a fit by rounds has found: from what its collector holds to numbers, words and notes in the user's units."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from privreg.audit import reports
 from privreg.collector import combination, coordinates, estimate, many
 from privreg.errors import InferenceError
+from privreg.fits.findings import before_role, found_of
+from privreg.fits.notes import clamping_words, notes
 from privreg.fits.outcome import FitOutcome, outside_of, refuse_overflow
+from privreg.fits.plan import device_plan, to_user
 from privreg.inference.batches import batches
 from privreg.inference.methods import METHODS, Estimate
 from privreg.inference.pivots import Normal, RandomScaling, StudentT
 from privreg.inference.resampling import FIRST, Anytime, Bootstrap
+from privreg.options.threads import one_thread
 from privreg.results.data import RoundHeld
 from privreg.results.equation import Equation
-from privreg.simulation.reporting.findings import before_role, found_of
-from privreg.simulation.reporting.notes import clamping_words, notes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,9 +29,10 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.collector.many import Found
     from privreg.collector.plan import Estimated, Many, Plan, Progress
+    from privreg.fits.held import Held
     from privreg.fits.settings import Settings
+    from privreg.formula.spec import ModelSpec
     from privreg.formula.units import Units
-    from privreg.simulation.rounds import RoundsRun
 
 ROLES: Final = {
     "location": "told where columns lie",
@@ -37,36 +41,37 @@ ROLES: Final = {
     "clamping": "told what bounds clamp",
 }
 
+SMALLER: Final = 0.25
+"""Weight of a budget half the largest, for which personal budgets are audited too."""
 
-def report_of_rounds(
-    run: RoundsRun, settings: Settings, units: Units, order: NDArray[np.intp], names: Sequence[str]
-) -> FitOutcome:
+
+@one_thread()
+def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.intp]) -> FitOutcome:
     """Outcome of a fit by rounds.
 
     Parameters
     ----------
-    run : RoundsRun
+    held : Held
+    spec : ModelSpec
     settings : Settings
-    units : Units
     order : ndarray of int, shape (p,)
-        Columns of the design in the order in which the run has them.
-    names : sequence of str
-        Columns in that order, and the response.
+        Columns of the design in the order inside, as `fits.plan.plan_of` gives it.
 
     Raises
     ------
     InferenceError
         While the first records' reports still set the scales.
     """
-    plan, progress = run.plan, run.so_far()
+    plan, progress, units = held.plan, held.progress, spec.units
     if progress.fitted is None:
-        before = before_role(plan, run.progress, "pilot", "main")
+        before = before_role(plan, progress, "pilot", "main")
         raise InferenceError(
-            f"up to {before:,} records set the scales, and {run.people:,} have reported; estimates begin after them."
+            f"up to {before:,} records set the scales, and {held.people:,} have reported; estimates begin after them."
         )
     found = estimate.estimate(plan, progress)
     theta = progress.fitted.theta if found is None else found.theta
-    linear = run.to_user @ coordinates.linear(plan, progress.state)
+    carry = to_user(spec, order)
+    linear = carry @ coordinates.linear(plan, progress.state)
 
     def outside(at: Array) -> Array:
         return outside_of(coordinates.inside(plan, progress.state, at), order, units)
@@ -74,16 +79,18 @@ def report_of_rounds(
     refuse_overflow(theta)
     estimates = () if found is None else _estimates(plan, progress, found, settings, linear)
     senders = _senders(progress)
-    trail = [] if found is None else _trail(plan, progress, found, linear, outside, run.came)
+    trail = [] if found is None else _trail(plan, progress, found, linear, outside, held.came)
     last = np.full(len(theta), np.nan) if found is None else np.diag(linear @ found.cov @ linear.T)
-    trail.append((run.people, senders, outside(theta), last))
+    trail.append((held.people, senders, outside(theta), last))
     people, sent, params, variances = zip(*trail, strict=True)
     banded = {"anytime", "sandwich"} & {e.method for e in estimates}
     errors = np.sqrt(_diagonal(last, estimates))
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.nan_to_num(params[-1] / errors)
-    findings = found_of(run, progress, found, settings, estimates, order, ratios)
+    findings = found_of(held, found, settings, estimates, order, carry, ratios)
+    names = [*np.array(spec.design.names)[order].tolist(), spec.design.endog_name]
     return FitOutcome(
+        people=held.people,
         params=params[-1],
         last=outside(progress.state.theta),
         estimates=estimates,
@@ -94,15 +101,16 @@ def report_of_rounds(
         trail_params=np.array(params),
         trail_variances=np.array(variances) if banded else np.full((len(trail), len(theta)), np.nan),
         family=_family(plan, progress, settings, units),
-        tuning=_tuning(plan, sum(n > 0 for n in run.came)),
-        spending=_spending(plan, run),
+        tuning=_tuning(plan, sum(n > 0 for n in held.came)),
+        spending=_spending(plan, held.came),
         bound=_bound(settings),
         notes=notes(findings, names, order, plan.blocks),
+        mechanics=_mechanics(held),
         unusable=findings.unanswered,
-        measures=run.measured(units.y_scale),
-        rounds=_rounds(run, progress, trail, outside, errors),
+        measures=estimate.measured(plan, progress, held.present._replace(people=held.came[-1]), units.y_scale),
+        rounds=_rounds(held, trail, outside, errors),
         equation=None if found is None else _equation(plan, progress, found, order),
-        told=run.at if progress.state.role == "measures" else 0,
+        measured=held.came[-1] if progress.state.role == "measures" else 0,
         clamping=clamping_words(plan, progress),
         spreads=_spreads(plan, progress, order),
     )
@@ -114,18 +122,17 @@ def _diagonal(last: Array, estimates: tuple[Estimate, ...]) -> Array:
 
 
 def _rounds(
-    run: RoundsRun,
-    progress: Progress,
+    held: Held,
     trail: Sequence[tuple[int, int, Array, Array]],
     outside: Callable[[Array], Array],
     errors: Array,
 ) -> tuple[RoundHeld, ...]:
-    """Every round that has had anybody: how many, and how far it moved the estimate."""
-    plan, out = run.plan, list[RoundHeld]()
+    """Every round that has asked anybody: how many, and how far it moved the estimate."""
+    plan, progress, out = held.plan, held.progress, list[RoundHeld]()
     came = {s.state.number: float(s.weight.sum()) for s in progress.seen}
     states = [s.state for s in progress.seen]
-    if not states or states[-1].number < run.progress.state.number:
-        states.append(run.progress.state)
+    if not states or states[-1].number < progress.state.number:
+        states.append(progress.state)
     estimates = iter([one[2] for one in trail])
     moved: dict[int, Array] = {}
     before = outside(states[0].theta) if states else np.zeros(0)
@@ -135,16 +142,12 @@ def _rounds(
         counts = seen.state.role == "main" and seen.state.number >= progress.since
         after = next(estimates) if counts else outside(following.theta)
         moved[seen.state.number], before = after - before, after
-    behind = iter(run.behind)
-    for number, people in enumerate([*progress.held, run.at]):
-        if not people:
-            continue
-        last = number == len(progress.held)
-        reports = run.reports if last else next(behind)
-        move = moved.get(number)
-        far = float("nan") if move is None else float(np.max(np.abs(move) / errors))
-        role = plan.rounds[min(number, len(plan.rounds) - 1)].role
-        out.append(RoundHeld(len(out) + 1, role, people, came.get(number, float(reports.weight.sum())), far))
+    for number, one in held.reports.items():
+        if one.people:
+            move = moved.get(number)
+            far = float("nan") if move is None else float(np.max(np.abs(move) / errors))
+            reported = came.get(number, float(one.weight.sum()))
+            out.append(RoundHeld(len(out) + 1, plan.role(number), one.people, reported, far))
     return tuple(out)
 
 
@@ -284,16 +287,37 @@ def _family(plan: Plan, progress: Progress, settings: Settings, units: Units) ->
     return f"{name}, c = {rules.ratio:.4g} × residual scale {scale:.4g} (learned)"
 
 
-def _spending(plan: Plan, run: RoundsRun) -> str:
+def _spending(plan: Plan, came: Sequence[int]) -> str:
+    """What rounds before the main ones took, for the privacy statement."""
     counts = dict.fromkeys(ROLES, 0)
-    came = run.came
-    roles = [plan.rounds[min(k, len(plan.rounds) - 1)].role for k in range(len(came))]
-    for role, people in zip(roles, came, strict=True):
-        if role in counts:
-            counts[role] += people
+    for number, people in enumerate(came):
+        if plan.role(number) in counts:
+            counts[plan.role(number)] += people
     words = ROLES if plan.wide is None else ROLES | {"moments": "reported means and squares"}
     parts = [f"{n:,} {words[k]} (noise sd {plan.sd(k):.4g})" for k, n in counts.items() if n]
     return f"{', '.join(parts)}; each person in one role, no extra budget"
+
+
+def _mechanics(held: Held) -> tuple[dict[str, Any], ...]:
+    """What is needed to audit the reports of every role that has had its rounds: numbers only."""
+    plan, state, out = held.plan, held.progress.state, list[dict[str, Any]]()
+    for role in dict.fromkeys(plan.role(number) for number in range(len(held.came))):
+        if role == "moments" and plan.label:  # covariates are public
+            continue
+        m = plan.numbers(role)
+        given = plan.mechanism.channel(m), plan.radius(role)
+        if role == "moments" and plan.wide is None:
+            size = plan.d + plan.extra + int(plan.layout.response)
+            out.append(reports.of_numbers("moments", "moments", *given, size))
+        elif role in {"location", "clamping", "moments", "measures"}:
+            name = "measures of fit" if role == "measures" else role
+            out.append(reports.of_numbers(name, "numbers", *given, m))
+        else:
+            asked = device_plan(plan, state._replace(role=role))
+            out.append(reports.of_scores(f"score, {role}", asked, state.theta, state.corner))
+    if held.personal:  # smaller budgets by more noise
+        out += [reports.of_smaller_budget(m, SMALLER) for m in out]
+    return tuple(out)
 
 
 def _bound(settings: Settings) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from privreg.collector.covariates import factors as cells
 from privreg.collector.covariates.moments import Layout
 from privreg.collector.plan import Crossed, End, Made, Plan
 from privreg.formula.trees.splines import SPLINES
+from privreg.options.values import read_start
 from privreg.protocol.plans import ScorePlan
 from privreg.protocol.schedule import schedule
 
@@ -37,7 +38,28 @@ RANK: Final = 1e-9
 """Part of a column, relative to its largest, that counts as nothing."""
 
 
-def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[Plan, NDArray[np.intp], Array]:
+def guess_of(spec: ModelSpec, start_params: Any) -> Array | None:
+    """The user's first guess in internal units, in the design's order of columns, shape (b p,).
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    start_params : array_like, mapping or None
+        User's units.
+
+    Raises
+    ------
+    OptionError
+        If it isn't one finite number a coefficient.
+    """
+    given = read_start(start_params, spec.coefficients)
+    if given is None:
+        return None
+    blocks = given.reshape(-1, len(spec.design.names))
+    return np.concatenate([spec.units.params_inside(block) for block in blocks])
+
+
+def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[Plan, NDArray[np.intp]]:
     """What a fit knows before its first record.
 
     Parameters
@@ -45,16 +67,13 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
     spec : ModelSpec
     settings : Settings
     guess : ndarray, shape (b p,), or None
-        The user's, internal units, in the design's order of columns.
+        As `guess_of` makes it.
 
     Returns
     -------
     Plan
     ndarray of int, shape (p,)
         The order of columns inside: the constant, if the design has one, goes first.
-    ndarray, shape (b p, b p)
-        Linear part of the map from internal to the user's coefficients, columns in that order.
-
     """
     units, family, efficient = spec.units, spec.family, settings.efficient
     assert efficient is not None
@@ -123,8 +142,12 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
         ends=_ends(spec, order) if constant and not is_many else (),
         clamps=clamps,
     )
-    linear = np.asarray(np.kron(np.eye(reports.blocks), units.matrix[:, order]))
-    return plan, order, linear
+    return plan, order
+
+
+def to_user(spec: ModelSpec, order: NDArray[np.intp]) -> Array:
+    """Linear part of the map from internal to the user's coefficients, columns in the order inside, (b p, b p)."""
+    return np.asarray(np.kron(np.eye(spec.blocks), spec.units.matrix[:, order]))
 
 
 def _wide(

@@ -12,10 +12,10 @@ from privreg.collector import clamping, combination, coordinates, curvature, est
 from privreg.collector.covariates import diagonal, moments, rarity, thresholds, whitening
 from privreg.collector.pilot import FARTHEST
 from privreg.diagnostics import Diagnostic
+from privreg.fits.notes import RARE, Findings
 from privreg.inference.resampling import FIRST
 from privreg.protocol import codes
 from privreg.results.wording import Unusable
-from privreg.simulation.reporting.notes import RARE, Findings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.collector.curvature import Curvature
     from privreg.collector.plan import Estimated, Frame, Plan, Progress
+    from privreg.fits.held import Held
     from privreg.fits.settings import Settings
     from privreg.inference.methods import Estimate
-    from privreg.simulation.rounds import RoundsRun
 
 ENOUGH: Final = 400.0
 """Records in main rounds, times μ²/d²; no study of many designs was made with fewer (`benchmarks.validity`)."""
@@ -98,30 +98,30 @@ FAR: Final = 10.0
 
 
 def found_of(
-    run: RoundsRun,
-    progress: Progress,
+    held: Held,
     found: Estimated | None,
     settings: Settings,
     estimates: tuple[Estimate, ...],
     order: NDArray[np.intp],
+    to_user: Array,
     ratios: Array,
 ) -> Findings:
     """All of it together.
 
     Parameters
     ----------
-    run : RoundsRun
-    progress : Progress
-        With what the present round has reported.
+    held : Held
     found : Estimated or None
     settings : Settings
     estimates : tuple of Estimate
     order : ndarray of int, shape (d,)
         Columns of the design in the order inside.
+    to_user : ndarray, shape (b d, b d)
+        Linear part of the map from internal to the user's coefficients, columns in that order.
     ratios : ndarray, shape (b d,)
         t-ratios of the coefficients, as the user has them.
     """
-    plan, have, ordered = run.plan, bool(estimates), run.people > run.shuffled
+    plan, progress, have = held.plan, held.progress, bool(estimates)
     scatter, fitted, d = progress.scatter, progress.fitted, plan.d
     shares = np.full(d, np.nan) if progress.shares is None else progress.shares
     tied = np.zeros(d, dtype=np.bool_) if progress.tied is None else progress.tied
@@ -141,7 +141,7 @@ def found_of(
         scale = fitted.scale * progress.state.y_scale
         bounded = math.isfinite(high - low)
         flat = bounded and _flat(plan, progress, scale, progress.state.theta if found is None else found.theta)
-        nonresponse = run.unusable and (
+        nonresponse = held.unusable and (
             plan.rules.ratio * scale > 0.5 * (high - low) if bounded else fitted.scale > FAR
         )
     strength = 0.0 if found is None or plan.rules.track or not plan.rules.moving else _strength(plan, found.theta)
@@ -160,25 +160,25 @@ def found_of(
     slopes[:, order[: int(plan.layout.constant)]] = 0.0
     return Findings(
         have=have,
-        people=run.people,
+        people=held.people,
         rows=plan.rows,
         constant=plan.layout.constant,
         shares=shares,
         tied=tied,
         lost=lost if fitted is not None else [],
-        rare=rarity.found(plan, progress, run.people, run.to_user[order, :d]) if have else rarity.Rare(),
-        bare=_bare(run, progress, found) if have and found is not None and people >= needed else [],
+        rare=rarity.found(plan, progress, held.people, to_user[order, :d]) if have else rarity.Rare(),
+        bare=_bare(held, found, to_user) if have and found is not None and people >= needed else [],
         wide=[one for one in wide if one[0] not in collinear],
         collinear=collinear,
         empty=empty,
         heaped=have and found is not None and not nonresponse and _heap(plan, progress),
         nonresponse=nonresponse,
-        unanswered=unusable if run.unusable and unusable.sure else None,
+        unanswered=unusable if held.unusable and unusable.sure else None,
         asked=asked,
         repeated=plan.nonresponse,
         flat=flat,
-        changing=have and found is not None and _changing(plan, progress, found, shuffled=not ordered),
-        ordered=ordered,
+        changing=have and found is not None and _changing(plan, progress, found, shuffled=not held.ordered),
+        ordered=held.ordered,
         diagonal=None
         if plan.wide is None
         else np.flatnonzero(np.nan_to_num(plan.wide.shares, nan=1.0) < RARE).tolist(),
@@ -189,8 +189,8 @@ def found_of(
         at_limit=have and found is not None and _at_limit(plan, progress, found),
         strong=strong,
         imprecise=_imprecise(plan, found) if have and found is not None else 0.0,
-        early=_early(run, settings, estimates, senders, begun=found is not None),
-        needed=needed / max(people, 1.0) * run.people if people < needed else None,
+        early=_early(held, settings, estimates, senders, begun=found is not None),
+        needed=needed / max(people, 1.0) * held.people if people < needed else None,
         studied=False,
     )
 
@@ -218,13 +218,13 @@ def _together(plan: Plan, progress: Progress, order: NDArray[np.intp]) -> Array:
     return out[np.ix_(place, place)]
 
 
-def _bare(run: RoundsRun, progress: Progress, found: Estimated) -> list[int]:
+def _bare(held: Held, found: Estimated, to_user: Array) -> list[int]:
     """Coefficients of hardly any curvature, equation (39) of docs/estimator.md, or whose states still move."""
-    frame, learned = found.frame, found.curvature
+    progress, frame, learned = held.progress, found.frame, found.curvature
     if frame is None or learned is None:
         return []
     alone = curvature.learn(frame.rounds, frame.noise, alone=True)
-    linear = run.to_user @ coordinates.linear(run.plan, progress.state) @ np.linalg.inv(frame.root.T)
+    linear = to_user @ coordinates.linear(held.plan, progress.state) @ np.linalg.inv(frame.root.T)
     along: Array = np.asarray(np.linalg.solve(combination.floored(learned.mean), linear.T).T)
     along /= np.linalg.norm(along, axis=1, keepdims=True)
     mean, sd = curvature.told(alone, along)
@@ -344,7 +344,7 @@ def before_role(plan: Plan, progress: Progress, *roles: str) -> int:
 
 
 def _early(
-    run: RoundsRun, settings: Settings, estimates: tuple[Estimate, ...], senders: int, *, begun: bool
+    held: Held, settings: Settings, estimates: tuple[Estimate, ...], senders: int, *, begun: bool
 ) -> list[Diagnostic]:
     """Why there are no intervals yet, by some methods asked for or by any."""
     missing = sorted({m.name for m in settings.methods} - {e.method for e in estimates})
@@ -356,6 +356,6 @@ def _early(
             f"{senders:,} have"
         )
         return [Diagnostic("early", text, methods=("anytime",))]
-    before = before_role(run.plan, run.progress, "main")
-    text = f"no intervals yet: main rounds begin after {before:,} people, and {run.people:,} have reported"
+    before = before_role(held.plan, held.progress, "main")
+    text = f"no intervals yet: main rounds begin after {before:,} people, and {held.people:,} have reported"
     return [Diagnostic("unbegun", text)]

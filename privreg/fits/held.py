@@ -1,0 +1,59 @@
+"""What the collector of a fit by rounds holds by now, whoever sent the reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from privreg.collector.plan import Plan, Progress
+    from privreg.protocol.rounds import Reports
+
+
+@dataclass(frozen=True)
+class Held:
+    """What the collector of a fit by rounds holds by now: the input of everything that a fit says of itself.
+
+    A simulation, the workers of a cluster and a study with people's own devices fill it alike. Nothing in it is a row.
+
+    Parameters
+    ----------
+    plan : Plan
+    progress : Progress
+        What the collector knows, with what the present round has reported.
+    reports : mapping of int to Reports
+        Of every round that has asked anybody, by its number, and of the present one; their `people` are those asked.
+    came : tuple of int
+        Records whose report has come, by round, the present one last.
+    unusable : bool
+        Whether records may send noise only.
+    personal : bool
+        Whether records have budgets of their own.
+    shuffled : float
+        So many records, the first ones, are known to have come in random order; infinite if all have.
+    """
+
+    plan: Plan
+    progress: Progress
+    reports: Mapping[int, Reports]
+    came: tuple[int, ...]
+    unusable: bool = False
+    personal: bool = False
+    shuffled: float = 0.0
+
+    @property
+    def people(self) -> int:
+        """Records whose report has come."""
+        return sum(self.came)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether records may have come in an order that matters."""
+        return self.people > self.shuffled
+
+    @property
+    def present(self) -> Reports:
+        """What the present round has reported, with its noise."""
+        return self.reports[self.progress.state.number]

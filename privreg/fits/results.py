@@ -1,0 +1,203 @@
+"""The one way from what a fit has found to the results that a statistician is handed: header, privacy statement, notes.
+
+Public and randomised values only. Every fit from reports ends here, by rounds or by the published chain.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from privreg.diagnostics import Diagnostic
+from privreg.formula.spec import CLAMPING
+from privreg.privacy.ledger import Release, within
+from privreg.results.data import ResultData
+from privreg.results.results import PrivateResults
+from privreg.results.statement import PrivacyStatement
+from privreg.results.wording import RESPONSE_ALONE, closing_notes, opening_notes, repeated_notes, whole_records
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from privreg.fits.outcome import FitOutcome
+    from privreg.fits.settings import Settings
+    from privreg.formula.spec import ModelSpec
+    from privreg.results.equation import Equation
+
+OF_RESPONSES: Final = (
+    f"{RESPONSE_ALONE}, used once; covariates and offsets are public, not protected; neighbours replace one response"
+)
+
+SCORES: Final = 0.7
+"""Mean squared length of a score report before noise, about, of one row: its bound is 1."""
+
+
+class Senders(NamedTuple):
+    """Who randomised the reports, as the privacy statement says it."""
+
+    trust: str = "simulated"  # See `PrivacyStatement.trust`
+    mechanism: str = ""  # Its title and its noise in words, where they differ from the settings'
+    noise: str = ""
+    notes: tuple[Diagnostic, ...] | None = None  # In place of the note that noise is rounded in double precision
+
+
+SIMULATED: Final = Senders()
+"""Devices that one process played."""
+
+
+def results(
+    outcome: FitOutcome,
+    spec: ModelSpec,
+    settings: Settings,
+    release: Release,
+    *,
+    senders: Senders = SIMULATED,
+    seeded: bool = False,
+    added: Sequence[tuple[str, str]] = (),
+    origin: object = None,
+) -> PrivateResults:
+    """Results of a fit.
+
+    Parameters
+    ----------
+    outcome : FitOutcome
+        Of `fits.rounds.outcome`, or of another way to fit.
+    spec : ModelSpec
+    settings : Settings
+    release : Release
+        As the ledger has it.
+    senders : Senders
+        Who randomised the reports.
+    seeded : bool
+        Whether their noise can be drawn again.
+    added : sequence of (str, str)
+        Further entries of the header, last.
+    origin : object
+        Stands for the reports; results with the same one are one release.
+    """
+    seeded = seeded and spec.budget.private
+    return PrivateResults(
+        ResultData(
+            design=spec.design,
+            family=spec.family,
+            title=(*_title(outcome, spec, settings), *added),
+            names=spec.coefficients,
+            baseline=spec.baseline,
+            measures=outcome.measures,
+            spreads=outcome.spreads,
+            rounds=outcome.rounds,
+            equation=_with_budgets(outcome.equation, spec),
+            params=outcome.params,
+            last=outcome.last,
+            estimates=outcome.estimates,
+            nobs=outcome.people,
+            senders=outcome.senders,
+            updates=outcome.updates,
+            trail_n=outcome.trail_n,
+            trail_senders=outcome.trail_senders,
+            trail_params=outcome.trail_params,
+            trail_variances=outcome.trail_variances,
+            origin=object() if origin is None else origin,
+            statement=_statement(outcome, spec, settings, release, senders, seeded=seeded),
+        )
+    )
+
+
+def _with_budgets(equation: Equation | None, spec: ModelSpec) -> Equation | None:
+    """The equation of estimates, with what personal budgets are read from."""
+    people = spec.people
+    if equation is None or people.mu is None or people.mu_max is None:
+        return equation
+    return replace(equation, budgets=(people.mu, people.mu_max))
+
+
+def _title(outcome: FitOutcome, spec: ModelSpec, settings: Settings) -> tuple[tuple[str, str], ...]:
+    """Entries of the header, in order."""
+    return (
+        ("Dep. Variable", spec.design.endog_name),
+        ("Family", outcome.family),
+        ("Formula", spec.formula),
+        *spec.added,
+        ("No. Observations", f"{outcome.people:,}"),
+        *([] if outcome.unusable is None else [("Unusable", f"{outcome.unusable} of the records")]),
+        ("Score weights", settings.how.weighing),
+        ("Tuning", outcome.tuning),
+        ("Inference", ", ".join(m.title for m in settings.methods) or "none (estimates only)"),
+        ("Estimand", spec.family.estimand),
+    )
+
+
+def _statement(
+    outcome: FitOutcome, spec: ModelSpec, settings: Settings, release: Release, senders: Senders, *, seeded: bool
+) -> PrivacyStatement:
+    """Make the privacy statement of a release."""
+    central = any(m.central for m in settings.methods)
+    mechanism, p = settings.mechanism, len(spec.design.names)
+    budget, spending = mechanism.budget, outcome.spending
+    if central:
+        spending = f"raw curvature and scores released once with noise by a curator: another {budget}"
+    return PrivacyStatement(
+        budget=budget,
+        trust="central plug-in" if central else senders.trust,
+        setting="collectors" if spec.trust == "two_collectors" else "reports",
+        mechanism=senders.mechanism or mechanism.title,
+        noise_sd=settings.noise_sd(p),
+        noise=senders.noise or settings.noise_text(p),
+        protects=OF_RESPONSES if spec.private == "response" else whole_records(spec.people.max_per_id),
+        mu_max=spec.people.mu is not None,
+        per_id=spec.people.max_per_id,
+        people=outcome.people,
+        linked=spec.private == "response" and not spec.alone,
+        mechanics=outcome.mechanics,
+        fit_measures=outcome.measure_words(),
+        bound=settings.how.bound,
+        weights=outcome.bound,
+        curvature=spending,
+        release=release,
+        declared=_declared(outcome, spec, settings),
+        notes=_notes(outcome, spec, settings, senders, seeded=seeded),
+        seeded=seeded,
+        leaked=spec.design.schema.leaked,
+    )
+
+
+def _declared(outcome: FitOutcome, spec: ModelSpec, settings: Settings) -> tuple[tuple[str, str], ...]:
+    """Public declarations in words, public rows and what reports show of clamping among them."""
+    out = spec.declared()
+    if outcome.clamping is not None:
+        out = tuple((name, outcome.clamping if (name, text) == CLAMPING else text) for name, text in out)
+    public = None if settings.efficient is None else settings.efficient.covariates
+    return out if public is None else (*out, ("covariates", public.words))
+
+
+def _notes(
+    outcome: FitOutcome, spec: ModelSpec, settings: Settings, senders: Senders, *, seeded: bool
+) -> tuple[Diagnostic, ...]:
+    """Whatever weakens or qualifies the results, in order."""
+    schema, design = spec.design.schema, spec.design
+    out = opening_notes(spec.budget, seeded=seeded, leaked=schema.leaked, missing=spec.people.missing)
+    if spec.family.of_residuals and schema.bounds.get(design.endog_bare) == (0.0, 1.0):
+        text = (
+            f"{design.endog_bare} is declared within 0 and 1: if it is a yes or no, this family's line is drawn to the "
+            "more frequent answer; family='logistic' gives log-odds, Squared() differences of shares"
+        )
+        out.append(Diagnostic("binary", text))
+    if any(m.central for m in settings.methods):
+        total = within(settings.total_mu(spec.people.max_per_id), 4)
+        text = f"plug_in_central is one release by a trusted curator, not local privacy: {total}-GDP with the reports"
+        out.append(Diagnostic("curator", text))
+    out += _repeated(spec, settings) if outcome.estimates else []
+    out += [note for e in outcome.estimates for note in e.notes]
+    closing = closing_notes(spec.budget, settings.mechanism.budget, whole=spec.trust != "local")
+    if senders.notes is not None:
+        closing = [*(note for note in closing if note.code != "rounding"), *senders.notes]
+    return (*out, *outcome.notes, *closing)
+
+
+def _repeated(spec: ModelSpec, settings: Settings) -> list[Diagnostic]:
+    """What it would do to standard errors if all rows of one person had the same score. Public numbers."""
+    rows, p = spec.people.max_per_id, len(spec.coefficients)
+    noise = p * settings.mechanism.sd(1.0, p) ** 2
+    times = math.sqrt((noise + rows * SCORES) / (noise + SCORES))
+    return repeated_notes(rows, times)
