@@ -11,14 +11,19 @@ from privreg.collector.aggregate import report, rounds
 from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.lattice import collector_sd, unit, whole
 from privreg.collector.aggregate.plan import APPROACHES, Plan, State, rules_of
+from privreg.collector.clamping import Shares, harmed
+from privreg.collector.covariates.moments import FEWEST
+from privreg.collector.covariates.whitening import correlation
 from privreg.diagnostics import doubt
 from privreg.errors import InferenceError
+from privreg.fits.notes import Findings, clamping_words, notes
 from privreg.fits.outcome import FitOutcome, outside_of, refuse_overflow
 from privreg.fits.plan import order_of, to_user
 from privreg.inference.methods import Estimate
 from privreg.inference.pivots import Normal
 from privreg.results.data import RoundHeld
 from privreg.results.equation import Equation
+from privreg.results.wording import Unusable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,7 +44,14 @@ CLEAR: Final = 2.0
 SCORED: Final = frozenset({"approach", "closing", "main"})
 """Roles of rounds that report scores."""
 
-EARLY: Final = {"location": "means", "moments": "second moments", "approach": "first scores", "closing": "first scores"}
+EARLY: Final = {
+    "clamping": "whether bounds clamp them",
+    "location": "means",
+    "moments": "second moments",
+    "approach": "first scores",
+    "closing": "first scores",
+}
+"""What rounds before the main one are about."""
 
 
 MOST_MU: Final = 1e6
@@ -69,6 +81,7 @@ def plan_of(spec: ModelSpec, rows: int) -> tuple[Plan, NDArray[np.intp]]:
         dummies=units.gaps(design.probe)[order] > 0.0,
         lows=inside.min(axis=0),
         highs=inside.max(axis=0),
+        bounded=len(spec.clamps),
     )
     return plan, order
 
@@ -76,7 +89,12 @@ def plan_of(spec: ModelSpec, rows: int) -> tuple[Plan, NDArray[np.intp]]:
 def lines_of_sums(spec: ModelSpec, rows: int) -> list[tuple[Any, ...]]:
     """Lines of a plan's rounds: number, role, records, whether it may be left out, numbers and their noise sd."""
     plan, _ = plan_of(spec, rows)
-    roles = ["location"] * bool(plan.located) + ["moments"] * 2 + ["approach"] * APPROACHES
+    roles = (
+        ["clamping"] * bool(plan.sizes["clamping"])
+        + ["location"] * bool(plan.located)
+        + ["moments"] * 2
+        + ["approach"] * APPROACHES
+    )
     roles += ["closing"] * bool(plan.sizes["closing"])
     first = roles.index("approach")
     held = [(role, plan.sizes[role], k > first and role == "approach") for k, role in enumerate(roles)]
@@ -135,6 +153,10 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
     people = np.cumsum(held.people)
     counted = np.cumsum([n * (role in SCORED) for role, n in zip(roles, held.people, strict=False)])
     params, cov = outside(found), covariance(found)
+    names = [*np.array(spec.design.names)[order].tolist(), spec.design.endog_name]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.nan_to_num(params / np.sqrt(np.diag(cov)))
+    findings = _findings(held, spec, found, order, ratios)
     return FitOutcome(
         people=held.reported,
         params=params,
@@ -150,7 +172,9 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         tuning=f"two collectors: {len(held.people)} sums, the last of {held.people[-1]:,} records",
         spending=_spending(held),
         bound=f"1 for a whole report; of scores weights {settings.how.weighing}",
-        notes=_notes(plan, found),
+        notes=(*notes(findings, names, order, 1), *_notes(plan, found)),
+        unusable=findings.unanswered,
+        clamping=None if findings.clamped is None else clamping_words(findings.clamped, "any column"),
         mechanics=_mechanics(held),
         rounds=_rounds(held, dict(trail), outside, np.sqrt(np.diag(cov))),
         equation=_equation(plan, found, order),
@@ -171,6 +195,36 @@ def _spending(held: HeldSums) -> str:
             counts[words] = counts.get(words, 0) + people
     parts = [f"{people:,} records for {words}" for words, people in counts.items()]
     return f"{', '.join(parts)}; each person in one round, no extra budget"
+
+
+def _findings(held: HeldSums, spec: ModelSpec, found: Estimated, order: NDArray[np.intp], ratios: Array) -> Findings:
+    """What is known of the records: how many came, could be used, and were clamped."""
+    plan, checked, d = held.plan, held.history[-1].checked, held.plan.d
+    none = Findings(
+        have=True,
+        people=held.reported,
+        rows=plan.rows,
+        constant=True,
+        shares=np.full(d, np.nan),
+        tied=np.zeros(d, dtype=np.bool_),
+    )
+    if checked is None:
+        return none
+    noise = rounds.sd(plan, "clamping") * np.sqrt(1.0 + plan.bounded) / checked.people
+    inside = np.clip(checked.shares, 1.0 / (checked.people + 1.0), 1.0 - 1.0 / (checked.people + 1.0))
+    errors = np.sqrt(noise**2 + inside * (1.0 - inside) / checked.people)
+    answering = max(float(checked.shares[0]), FEWEST)
+    unusable = Unusable(1.0 - float(checked.shares[0]), float(errors[0]))
+    out = none._replace(unanswered=unusable if spec.unusable and unusable.sure else None, asked=checked.people)
+    if not plan.bounded:
+        return out
+    shares = Shares(spec.clamps, checked.shares[1:] / answering, errors[1:] / answering, checked.people)
+    place = np.argsort(order)
+    together = np.ones((d, d))
+    together[1:, 1:] = np.abs(correlation(found.rows, constant=True))
+    slopes = ratios.copy()
+    slopes[order[0]] = 0.0
+    return out._replace(clamped=shares, harmed=harmed(shares, slopes[None], together[np.ix_(place, place)]))
 
 
 def _notes(plan: Plan, found: Estimated) -> tuple[Diagnostic, ...]:
@@ -243,8 +297,9 @@ def _far_rows(plan: Plan, state: State) -> dict[str, list[int]]:
     ends = [np.where(np.arange(plan.d) == j, plan.highs, plan.lows) for j in range(plan.d)]
     corners = {"lowest x": plan.lows, "highest x": plan.highs} | {f"x{j + 1} high": e for j, e in enumerate(ends) if j}
     out = {"unusable": [0] * plan.width(state.role)}
+    flags = np.ones((1, plan.bounded), dtype=np.bool_)
     for words, x in corners.items():
         for which, y in (("lowest y", plan.y_low), ("highest y", plan.y_high)):
-            made = report.vectors(plan, state, np.array([y]), x[None])
+            made = report.vectors(plan, state, np.array([y]), x[None], None, flags)
             out[f"{words}, {which}"] = whole(made)[0].tolist()
     return out

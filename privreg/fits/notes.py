@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from privreg.collector.clamping import SMALL, shares_of
+from privreg.collector.clamping import SMALL
 from privreg.collector.covariates.diagonal import WIDE
 from privreg.collector.covariates.rarity import Rare
 from privreg.diagnostics import Diagnostic, doubt
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
     from privreg.collector.clamping import Shares
-    from privreg.collector.plan import End, Plan, Progress
+    from privreg.collector.plan import End
 
 MANY_MORE: Final = 1.25
 """People, relative to those expected, from whom on a note says that pilots were short for them. With fewer, simulations
@@ -319,14 +319,11 @@ def _of_clamping(found: Findings) -> list[Diagnostic]:
     return [doubt("narrow", text, found.harmed, of="the results") if found.harmed else Diagnostic("clamping", text)]
 
 
-def clamping_words(plan: Plan, progress: Progress) -> str | None:
-    """What the privacy statement says of clamping; None where nobody is asked."""
-    if all(r.role != "clamping" for r in plan.rounds):
-        return None
-    text, shares = "values outside these bounds were clamped", shares_of(plan, progress)
+def clamping_words(shares: Shares | None, where: str) -> str:
+    """What the privacy statement says of clamping where some records are asked; `where` is what bounds may clamp."""
+    text = "values outside these bounds were clamped"
     if shares is None:
         return f"{text}; how many was not counted yet"
-    where = "the response" if plan.label else "any column"
     most = 100.0 * shares.most
     said = f"surely at most {most:.2g}% of them in {where}" if most < 99.0 else f"too few to tell of {where}"
     if shares.noted:

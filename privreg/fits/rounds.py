@@ -8,6 +8,7 @@ import numpy as np
 
 from privreg.audit import reports
 from privreg.collector import combination, coordinates, estimate, many
+from privreg.collector.clamping import shares_of
 from privreg.errors import InferenceError
 from privreg.fits.findings import before_role, found_of
 from privreg.fits.notes import clamping_words, notes
@@ -111,9 +112,16 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
         rounds=_rounds(held, trail, outside, errors),
         equation=None if found is None else _equation(plan, progress, found, order),
         measured=held.came[-1] if progress.state.role == "measures" else 0,
-        clamping=clamping_words(plan, progress),
+        clamping=_clamping(plan, progress),
         spreads=_spreads(plan, progress, order),
     )
+
+
+def _clamping(plan: Plan, progress: Progress) -> str | None:
+    """What the privacy statement says of clamping; None where nobody is asked."""
+    if all(r.role != "clamping" for r in plan.rounds):
+        return None
+    return clamping_words(shares_of(plan, progress), "the response" if plan.label else "any column")
 
 
 def _diagonal(last: Array, estimates: tuple[Estimate, ...]) -> Array:

@@ -2,5 +2,5 @@
 
 `power` asks (``pr.plan``), `study_plan` answers by the numbers of `plan`, and `plots` draws it, from `scenario` (what
 is assumed of people) and `precision` (what fits of so many show), for which `rehearsal` holds a fit's rounds on
-expected reports; `check` tries it by fits of made-up people.
+expected reports, or with two collectors or a curator `fits` fits made-up people; `check` tries it by such fits.
 """

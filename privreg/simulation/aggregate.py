@@ -35,9 +35,11 @@ NUMBERS: Final = 1 << 21
 """Numbers of reports that are made together, about."""
 
 
-def total(plan: Plan, state: State, y: Array, x: Array, offset: Array | None = None) -> Ints:
+def total(
+    plan: Plan, state: State, y: Array, x: Array, offset: Array | None = None, clamped: Flags | None = None
+) -> Ints:
     """Sum of the devices' reports in whole numbers, modulo 2⁶⁴; shape (plan.width(state.role),)."""
-    return np.asarray(whole(report.vectors(plan, state, y, x, offset)).sum(axis=0))
+    return np.asarray(whole(report.vectors(plan, state, y, x, offset, clamped)).sum(axis=0))
 
 
 class Batch(NamedTuple):
@@ -107,8 +109,8 @@ class AggregateRun:
         return sum(b.people for b in self.batches)
 
     def asks_clamping(self, _: int) -> bool:
-        """Whether any of the next so many records may be asked whether bounds clamp them."""
-        return False
+        """Whether any of the next records may be asked whether bounds clamp them: that round is the first."""
+        return self.progress.state.role == "clamping"
 
     # --- people ----------------------------------------------------------------------------------------
 
@@ -121,10 +123,11 @@ class AggregateRun:
         clamped: Flags | None = None,
     ) -> int:
         """Play the devices of these rows, in order; how many. See `RoundsRun.advance`."""
-        rows, a = Block(y, x, offset, None), 0
+        rows, a = Block(y, x, offset, None, None, clamped), 0
         while a < len(y):
             b = min(len(y), a + self.size - self.at - self._held)
-            self.raw.waiting.append(cut(rows, a, b))
+            some = cut(rows, a, b)
+            self.raw.waiting.append(some if self.asks_clamping(b - a) else some._replace(clamped=None))
             self._held += b - a
             a = b
             if self.at + self._held == self.size:
@@ -140,7 +143,7 @@ class AggregateRun:
         waiting, state = joined(self.raw.waiting), self.progress.state
         self.raw.waiting = [cut(waiting, rows, len(waiting.y))] if rows < len(waiting.y) else []
         here = [cut(waiting, a, min(a + self.block, rows)) for a in range(0, rows, self.block)]
-        work = [partial(total, self.plan, state, b.y, b.x, b.offset) for b in here]
+        work = [partial(total, self.plan, state, b.y, b.x, b.offset, b.clamped) for b in here]
         found = [one() for one in work] if self.crew is None else self.crew.each(work)
         for one in found:
             self.raw.sum = self.raw.sum + one

@@ -17,6 +17,10 @@ RADIUS: Final = 1 << 20
 """Radius of the ball of reports in whole numbers: squares of a report sum to its square at most."""
 
 
+KINDS: Final = {"moments": {"squares": True}, "clamping": {"bits": True}}
+"""What is known of reports by role, for their sensitivity."""
+
+
 def unit(size: int) -> float:
     """A report's norm of 1 in whole numbers: less than RADIUS by what rounding may add, and by 1 for floating point."""
     return RADIUS - 0.5 * math.sqrt(size) - 1.0
@@ -29,7 +33,7 @@ def whole(vectors: Array) -> Ints:
 
 def collector_sd(plan: Plan, role: str) -> float:
     """Sd of the normal that each collector rounds and adds to each number of its sum; 0 without privacy."""
-    return sum_sensitivity(float(RADIUS), plan.width(role), squares=role == "moments") / plan.mu
+    return sum_sensitivity(float(RADIUS), plan.width(role), **KINDS.get(role, {})) / plan.mu
 
 
 def noised(plan: Plan, role: str, exact: Ints, normals: tuple[Array, ...]) -> Ints:

@@ -21,11 +21,14 @@ if TYPE_CHECKING:
 LOCATION: Final = 40.0
 MOMENTS: Final = 14.0
 CLOSING: Final = 7.0
-LARGEST: Final = {"location": 0.06, "moments": 0.08, "approach": 0.2, "closing": 0.25}
+LARGEST: Final = {"clamping": 0.025, "location": 0.06, "moments": 0.08, "approach": 0.2, "closing": 0.25}
 """Share of the records that a round has at most; sizes: Equation (4)."""
 
 APPROACHES: Final = 4
 """Rounds of approach at most."""
+
+CHECKED: Final = math.sqrt(2.0) * 2.5 / 0.04
+"""Records beside √(bounded columns + 1)/μ of whom a share is known to 0.04 with 2.5 standard errors of its noise."""
 
 STRETCH: Final = (5.0, 2.0)
 """By which numbers within ±1 about their mean, and indicators, are multiplied for the first second moments."""
@@ -73,6 +76,12 @@ class Plan(NamedTuple):
     dummies: Flags  # Columns that are 0 or 1; shape (d,)
     lows: Array  # Public limits of the columns, internal units; shape (d,)
     highs: Array
+    bounded: int = 0  # Columns of which records may report whether bounds clamp them
+
+    @property
+    def first(self) -> str:
+        """Role of the first round that is about the estimate."""
+        return "location" if self.located else "moments"
 
     @property
     def numbers(self) -> NDArray[np.intp]:
@@ -100,6 +109,7 @@ class Plan(NamedTuple):
         size, rules = self.d + 1, self.rules
         noise = max(8.0 * self.reach**2 / (self.mu**2 * rules.shares[0] * rules.square), 20.0 * self.d)
         asked = {
+            "clamping": CHECKED * math.sqrt(self.bounded + 1.0) / self.mu,
             "location": 20.0 + LOCATION * math.sqrt(self.located) / self.mu if self.located else 0.0,
             "moments": max(40.0 + MOMENTS * size**1.5 / self.mu, 10.0 * size),
             "approach": noise,
@@ -118,6 +128,8 @@ class Plan(NamedTuple):
         pairs = self.d * (self.d + 1) // 2
         moments = (self.d + 1) * (self.d + 2) // 2
         scaled = int(self.rules.scaled)  # squares are of the score and the scale number
+        if role == "clamping":
+            return self.bounded + 1
         scores = self.d * (1 + int(self.rules.cornered)) + 2 * pairs + scaled * (self.d + 3)
         return {"location": self.located, "moments": moments}.get(role, scores)
 
@@ -162,6 +174,13 @@ class Summed(NamedTuple):
     sds: tuple[float, float, float, float, float]  # Of these five; off the diagonal √2 times an entry has it
 
 
+class Checked(NamedTuple):
+    """What records report of themselves: the share that could be used, and of each bounded column was clamped."""
+
+    shares: Array  # Shape (1 + bounded,)
+    people: int
+
+
 class Progress(NamedTuple):
     """What the public knows after some rounds."""
 
@@ -170,6 +189,7 @@ class Progress(NamedTuple):
     held: tuple[int, ...]  # Records of the rounds that are over
     seen: tuple[Summed, ...]  # Sums of scores, in order
     near: bool = False  # Whether the last step was short
+    checked: Checked | None = None
 
     @property
     def over(self) -> int:

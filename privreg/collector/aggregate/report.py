@@ -6,7 +6,7 @@ Devices and collectors both need it: Equations (1) to (3).
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from privreg.families.scores import unit
 from privreg.protocol import codes
 
 if TYPE_CHECKING:
-    from privreg.arrays import Array
+    from privreg.arrays import Array, Flags
     from privreg.collector.aggregate.plan import Plan, Rules, State
 
 ROOT2: Final = math.sqrt(2.0)
@@ -48,7 +48,9 @@ def products(z: Array, by: Array) -> Array:
     return out
 
 
-def vectors(plan: Plan, state: State, y: Array, x: Array, offset: Array | None = None) -> Array:
+def vectors(
+    plan: Plan, state: State, y: Array, x: Array, offset: Array | None = None, clamped: Flags | None = None
+) -> Array:
     """Reports of records, each of norm 1 at most; zeros of those that can't be used.
 
     Parameters
@@ -59,6 +61,8 @@ def vectors(plan: Plan, state: State, y: Array, x: Array, offset: Array | None =
         Internal units; NaN of a record that can't be used.
     x : ndarray, shape (m, d)
     offset : ndarray, shape (m,), optional
+    clamped : ndarray of bool, shape (m, plan.bounded), optional
+        Whether bounds clamp them, by column; needed where the state asks for it.
 
     Returns
     -------
@@ -69,6 +73,9 @@ def vectors(plan: Plan, state: State, y: Array, x: Array, offset: Array | None =
     y, x = np.clip(y, plan.y_low, plan.y_high), np.clip(x, plan.lows, plan.highs)
     shift = np.zeros(len(y)) if offset is None else np.where(np.isfinite(offset), offset, 0.0)
     match state.role:
+        case "clamping":
+            flags: Any = np.zeros((len(y), plan.bounded)) if clamped is None else clamped
+            out = np.column_stack([np.ones(len(y)), flags]) / math.sqrt(plan.bounded + 1.0)
         case "location":
             out = _places(plan, y, x)
         case "moments":

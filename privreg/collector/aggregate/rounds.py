@@ -9,7 +9,19 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
-from privreg.collector.aggregate.plan import APPROACHES, BESIDE, SCALE, STRETCH, Known, Plan, Progress, State, Summed
+from privreg.collector.aggregate.lattice import KINDS
+from privreg.collector.aggregate.plan import (
+    APPROACHES,
+    BESIDE,
+    SCALE,
+    STRETCH,
+    Checked,
+    Known,
+    Plan,
+    Progress,
+    State,
+    Summed,
+)
 from privreg.collector.aggregate.report import MEDIAN, unstacked
 from privreg.privacy.mechanisms import sum_sensitivity
 from privreg.protocol import codes
@@ -41,7 +53,7 @@ def begin(plan: Plan) -> Progress:
     wide = 0.5 * (plan.y_high - plan.y_low)
     state = State(
         number=0,
-        role="location" if plan.located else "moments",
+        role="clamping" if plan.sizes["clamping"] else plan.first,
         rows=_centred(rows, np.where(plan.dummies, plan.lows, 0.5 * (plan.lows + plan.highs))),
         theta=np.zeros(plan.d),
         y_centre=0.5 * (plan.y_low + plan.y_high),
@@ -68,7 +80,7 @@ def people(plan: Plan, progress: Progress) -> int:
 
 def sd(plan: Plan, role: str) -> float:
     """Noise sd of a number of a round's sum, for reports of norm 1: both collectors' noise."""
-    return math.sqrt(2.0) * sum_sensitivity(1.0, squares=role == "moments") / plan.mu
+    return math.sqrt(2.0) * sum_sensitivity(1.0, **KINDS.get(role, {})) / plan.mu
 
 
 def advance(plan: Plan, progress: Progress, total: Array, count: int) -> Progress:
@@ -89,6 +101,9 @@ def advance(plan: Plan, progress: Progress, total: Array, count: int) -> Progres
     """
     held = (*progress.held, count)
     match progress.state.role:
+        case "clamping":
+            checked = Checked(total / count * math.sqrt(plan.width("clamping")), count)
+            found = progress._replace(state=progress.state._replace(role=plan.first), checked=checked)
         case "location":
             found = _located(plan, progress, total / count)
         case "moments":
@@ -119,7 +134,7 @@ def _whitened(plan: Plan, progress: Progress, mean: Array, count: int) -> Progre
     """Second moments of (z, r): whiten covariates, take a step by least squares: Equations (5) and (6)."""
     state, known, d = progress.state, progress.known, plan.d
     matrix, noise = unstacked(mean) * state.ball, sd(plan, "moments") * state.ball / count
-    first = not len(progress.held) or not np.isfinite(known.variances).all()
+    first = not np.isfinite(known.variances).all()
     level = max(float(matrix[0, 0]), 0.2) if first else max(float(np.trace(matrix[:d, :d])) / d, 0.2)
     matrix, noise = matrix / level, noise / level
     edge = math.sqrt(2.0 * (d + 1)) * noise
@@ -143,10 +158,10 @@ def _whitened(plan: Plan, progress: Progress, mean: Array, count: int) -> Progre
     )
     if first:  # the response's centre goes into the coefficients of the constant
         state = state._replace(theta=state.theta + state.y_centre * _constant(state.rows), y_centre=0.0)
-        return Progress(state._replace(ball=float(d + 1)), known, progress.held, ())
+        return progress._replace(state=state._replace(ball=float(d + 1)), known=known)
     role = "approach"
     known = known._replace(variances=known.variances + DEVIATION**2)
-    return Progress(_linked(plan, state._replace(role=role), known), known, progress.held, ())
+    return progress._replace(state=_linked(plan, state._replace(role=role), known), known=known)
 
 
 def _points(plan: Plan, mean: Array) -> Array:
@@ -267,7 +282,7 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
         theta=np.asarray(np.linalg.solve(by.T, theta), dtype=np.float64),
         window=window,
     )
-    return Progress(state, known, progress.held, seen, short)
+    return progress._replace(state=state, known=known, seen=seen, near=short)
 
 
 def level(pooled: Array, noise: float, reference: float) -> float:
