@@ -37,6 +37,7 @@ ENGINE, PLAY = "privreg/simulation/rounds.py", "privreg/simulation/play.py"
 DEVICES = "privreg/simulation/devices.py"
 WORKERS, FIELD = "privreg/simulation/workers/blocks.py", "privreg/simulation/simulate.py"
 TWO, TWO_TESTS = "privreg/simulation/aggregate.py", "tests/collector/aggregate/test_aggregate.py"
+LATTICE, TWO_DOOR = "privreg/collector/aggregate/lattice.py", "tests/simulation/test_two_collectors.py"
 REPORTS, RECORDS = "tests/laws/test_reports.py", "tests/laws/test_rounds.py"
 ROUNDS, BLOCKS, LATE = (f"tests/simulation/test_{name}.py" for name in ("rounds", "blocks", "simulate"))
 NEIGHBOURS, SILOS = "tests/collector/test_pilots.py", "tests/federated/test_unusable.py"
@@ -61,11 +62,46 @@ FARTHEST = ("tests/device/test_noise.py::test_the_farthest_reports_show_what_is_
 MUTANTS = (
     # sensitivity
     Mutant(
-        "sums of two collectors without the noise of one",
-        TWO,
-        "        for key in keys or ():\n",
-        "        for key in (keys or ())[:1]:\n",
+        "one of two collectors adds no noise",
+        LATTICE,
+        "        for own in normals:\n",
+        "        for own in normals[:1]:\n",
         (f"{TWO_TESTS}::test_noise_of_a_sum_is_both_collectors_and_each_alone_is_enough",),
+    ),
+    Mutant(
+        "both collectors draw the same noise",
+        TWO,
+        'f"collector {who} {name}"',
+        'f"collector {name}"',
+        (f"{TWO_DOOR}::test_each_collector_and_each_batch_has_noise_of_its_own",),
+    ),
+    Mutant(
+        "batches draw the same noise",
+        TWO,
+        'self.key = derived_key(self.key, "following")\n',
+        "name = 0\n",
+        (f"{TWO_DOOR}::test_each_collector_and_each_batch_has_noise_of_its_own",),
+    ),
+    Mutant(
+        "a sum of two collectors without noise",
+        TWO,
+        "batch = Batch(people, noised(self.plan, role, exact, drawn))",
+        "batch = Batch(people, exact)",
+        (f"{TWO_DOOR}::test_each_collector_and_each_batch_has_noise_of_its_own",),
+    ),
+    Mutant(
+        "an early round of two collectors is stored before its noise",
+        TWO,
+        "            if self.at + self._held:\n                raise StreamError(",
+        "            if False:\n                raise StreamError(",
+        (f"{TWO_DOOR}::test_an_open_early_round_has_no_results_and_is_never_stored",),
+    ),
+    Mutant(
+        "reports on clamping noised for half their distance",
+        MECHANISMS,
+        "    if bits:\n        return radius\n",
+        "    if bits:\n        return 0.5 * radius\n",
+        (f"{TWO_DOOR}::test_no_report_is_farther_from_another_than_its_noise_is_made_for",),
     ),
     Mutant(
         "sums of squares without what rounding adds",
@@ -83,7 +119,7 @@ MUTANTS = (
     ),
     Mutant(
         "whole numbers beyond their ball",
-        TWO,
+        LATTICE,
         "return RADIUS - 0.5 * math.sqrt(size) - 1.0",
         "return RADIUS + 0.5 * math.sqrt(size)",
         (f"{TWO_TESTS}::test_reports_lie_in_the_ball_before_and_after_rounding_whatever_the_row",),

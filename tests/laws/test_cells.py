@@ -254,6 +254,11 @@ def local(data):
     return model.fit(seed=5, order="position", progress=False).params.tolist()
 
 
+def two_collectors(data):
+    model = pr.PrivateOnlineRegression.from_formula("y ~ x + g", data, trust="two_collectors", mu=2, **DECLARED)
+    return model.fit(seed=5, order="position", progress=False).params.tolist()
+
+
 def central(data):
     model = pr.PrivateOnlineRegression.from_formula("y ~ x + g", data, trust="central", mu=2, **DECLARED)
     return model.fit(lanes=1, seed=5, progress=False).params.tolist()
@@ -272,7 +277,7 @@ def federated(data):
 
 
 @pytest.mark.filterwarnings("ignore::privreg.errors.ReliabilityWarning")
-@pytest.mark.parametrize("door", [local, central, means, federated])
+@pytest.mark.parametrize("door", [local, two_collectors, central, means, federated])
 def test_every_front_door_reads_the_same_cells(door, tmp_path):
     frame = people()
     frame.to_csv(tmp_path / "t.csv", index=False)

@@ -101,6 +101,7 @@ DOORS = {
     "fit": lambda data, _: (data, lambda: regression(data).fit(progress=False)),
     "fit, in threads": lambda data, _: (data, lambda: regression(data).fit(progress=False, threads=2)),
     "fit, published": lambda data, _: (data, lambda: regression(data).fit(tuning="published", progress=False)),
+    "fit, two collectors": lambda data, _: (data, lambda: regression(data, trust="two_collectors").fit(progress=False)),
     "update": lambda data, _: (data, lambda: batches(regression(None), data)),
     "simulate": simulated,
     "several processes": several_processes,
@@ -121,6 +122,7 @@ def stop_at_first(monkeypatch, seen):
 
     monkeypatch.setattr(NoiseStream, "_fill", stop)
     monkeypatch.setattr(RoundsRun, "_normals", stop)
+    monkeypatch.setattr("privreg.simulation.aggregate.normals", stop)
     monkeypatch.setattr("privreg.field.devices.rounded_normals", stop)
 
 

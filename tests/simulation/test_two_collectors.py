@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import pickle
 from pathlib import Path
@@ -13,6 +14,7 @@ import statsmodels.formula.api as smf
 
 import privreg as pr
 from privreg.audit.reports import trials
+from privreg.collector.aggregate.lattice import collector_sd
 from privreg.errors import BudgetError, InferenceError, OptionError, StreamError, UnsupportedArgumentError
 from privreg.privacy.budget import Budget
 
@@ -219,7 +221,9 @@ def test_a_plan_lists_the_rounds_that_a_fit_holds(fitted) -> None:
     table = plan.rounds
     held = fitted.rounds
     assert set(held["role"]) <= set(table["role"])
-    assert table.loc[table["role"] == "location", "records"].item() == held["records"].iloc[0]
+    for role in ("clamping", "location"):
+        planned = table.loc[table["role"] == role, "records"].item()
+        assert planned == held.loc[held["role"] == role, "records"].item()
     assert "against either collector" in " ".join(repr(plan).split())
     assert pr.simulate(plan, rows(99)).nobs == N
 
@@ -230,3 +234,33 @@ def test_nobody_sees_a_raw_sum_in_what_is_printed() -> None:
     assert "without noise" in repr(stream._run.raw)
     with pytest.raises(TypeError):
         pickle.dumps(stream._run.raw)
+
+
+def test_each_collector_and_each_batch_has_noise_of_its_own() -> None:
+    """Nobody's report is anything but zero here, so that a published sum is noise alone."""
+    nothing = rows(12).assign(x=np.nan)
+    stream = model(rows=N).start()
+    stream.update(nothing)
+    run = stream._run
+    run.close()
+    sums = [b.total / collector_sd(run.plan, p.state.role) for b, p in zip(run.batches, run.history, strict=False)]
+    drawn = np.concatenate(sums)
+    assert drawn.std() == pytest.approx(math.sqrt(2.0), rel=5 / math.sqrt(2 * len(drawn)))
+    for a, b in itertools.combinations(sums, 2):
+        k = min(len(a), len(b))
+        assert not np.isclose(a[:k], b[:k]).any()
+
+
+def test_bounds_that_clamp_many_are_noted_and_mark_what_they_bias() -> None:
+    res = model(rows(13), bounds={**HOW["bounds"], "y": (-6, 2)}).fit(seed=1)
+    assert not res.tidy()["reliable"].any()
+    assert "bounds of y clamp" in str(res.summary())
+    assert "looked at by" in str(res.privacy)
+
+
+def test_records_that_could_not_be_used_are_estimated() -> None:
+    data = rows(14)
+    data.loc[data.index[::2], "g"] = "elsewhere"
+    said = model(data).fit(seed=1)
+    assert any(note.code == "unusable" for note in said.privacy.notes)
+    assert "Unusable" in str(said.summary())
