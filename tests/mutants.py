@@ -76,11 +76,11 @@ MUTANTS = (
         (f"{TWO_DOOR}::test_each_collector_and_each_batch_has_noise_of_its_own",),
     ),
     Mutant(
-        "batches draw the same noise",
+        "the key of noise that two collectors have used is kept",
         TWO,
         'self.key = derived_key(self.key, "following")\n',
         "name = 0\n",
-        (f"{TWO_DOOR}::test_each_collector_and_each_batch_has_noise_of_its_own",),
+        (f"{TWO_DOOR}::test_a_key_whose_noise_is_published_is_forgotten",),
     ),
     Mutant(
         "a sum of two collectors without noise",

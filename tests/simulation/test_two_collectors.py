@@ -17,6 +17,7 @@ from privreg.audit.reports import trials
 from privreg.collector.aggregate.lattice import collector_sd
 from privreg.errors import BudgetError, InferenceError, OptionError, StreamError, UnsupportedArgumentError
 from privreg.privacy.budget import Budget
+from privreg.privacy.noise import derived_key
 
 N = 6_000
 HOW = {
@@ -264,3 +265,14 @@ def test_records_that_could_not_be_used_are_estimated() -> None:
     said = model(data).fit(seed=1)
     assert any(note.code == "unusable" for note in said.privacy.notes)
     assert "Unusable" in str(said.summary())
+
+
+def test_a_key_whose_noise_is_published_is_forgotten() -> None:
+    """Else whoever takes the key of a stream's file could take the noise off its published sums."""
+    stream = model(rows=N).start()
+    first = stream._run.key
+    stream.update(rows(15, 1_000))
+    assert stream._run.key not in {first, None}
+    for _ in stream._run.batches:
+        first = derived_key(first, "following")
+    assert stream._run.key == first
