@@ -16,6 +16,7 @@ from privreg.inference.methods import METHODS
 from privreg.options.unknown import all_known_arguments, known_arguments
 from privreg.privacy.ledger import compose, within
 from privreg.protocol import codes
+from privreg.results.data import Frame
 from privreg.results.postestimation.hypothesis import WaldTest, wald_test
 from privreg.results.results import PrivateResults
 from privreg.tables import MARK, Paragraph, Table, View, in_one_format, plain
@@ -132,9 +133,8 @@ class Comparison(View):
             tidy = [(r._fit, r.tidy(self.exponentiate, alpha=self.alpha)) for r in self.results]
             tables = [fit.flat(table).set_index("term") for fit, table in tidy]
         order = dict.fromkeys(t for table in tables for t in table.index)
-        return pd.concat(tables, axis=1, keys=self.names, names=["result", "quantity"]).reindex(
-            pd.Index(list(order), name="term")
-        )
+        both = pd.concat(tables, axis=1, keys=self.names, names=["result", "quantity"])
+        return Frame(both.reindex(pd.Index(list(order), name="term")))
 
     def plot(
         self, ax: Any = None, *, intercept: bool = False, scaled: bool = False, exponentiate: bool | None = None

@@ -20,7 +20,7 @@ from privreg.families.family import Family
 from privreg.inference.methods import Bootstrap, Pivot
 from privreg.options.unknown import all_known_arguments
 from privreg.protocol import codes
-from privreg.results.data import ResultData
+from privreg.results.data import Frame, ResultData
 from privreg.results.postestimation.prediction import probabilities
 from privreg.tables import View, estimates_table, noted
 from privreg.tables.parts import Part as Shown
@@ -83,7 +83,7 @@ class MarginalEffects(View):
         columns = {"effect": self.effect, "std err": self.se, "t": self.tvalue, "P>|t|": self.pvalue}
         columns |= {"Conf. Int. Low": limits[:, 0], "Conf. Int. Upp.": limits[:, 1]}
         known = np.ones(len(self.effect), dtype=np.bool_) if self.reliable is None else self.reliable
-        return pd.DataFrame(columns | {"reliable": known}, index=self.index)
+        return Frame(columns | {"reliable": known}, index=self.index)
 
     def _layout(self) -> list[Shown]:
         return [estimates_table(self.summary_frame(), f"{self.title} ({self.pivot.label})"), *noted(self.notes)]

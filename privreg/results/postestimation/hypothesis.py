@@ -19,6 +19,7 @@ from privreg.inference.methods import Pivot
 from privreg.inference.pivots import Normal, StudentT
 from privreg.inference.simultaneous import joint_critical
 from privreg.options.unknown import all_known_arguments
+from privreg.results.data import Frame
 from privreg.tables import MARK, Paragraph, Part, View, estimates_table, noted
 
 _TITLE: Final = "Tests of linear combinations"
@@ -92,7 +93,7 @@ class ContrastTest(View):
         The last, reliable, says whether no note takes a line back.
         """
         limits = self.conf_int(alpha, simultaneous=simultaneous)
-        return pd.DataFrame(
+        return Frame(
             {
                 "coef": self.effect,
                 "std err": self.sd,

@@ -20,7 +20,7 @@ from privreg.diagnostics import Diagnostic, along
 from privreg.errors import DataError, OptionError, choose, interval_level, shown
 from privreg.inference.methods import Pivot
 from privreg.options.unknown import all_known_arguments
-from privreg.results.data import ResultData
+from privreg.results.data import Frame, ResultData
 from privreg.results.postestimation.effects import Part, Rows, estimand_words, means_at, replaced, with_error
 from privreg.results.postestimation.hypothesis import ContrastTest, contrast_test
 from privreg.results.postestimation.prediction import note_outside
@@ -97,7 +97,7 @@ class PairwiseTests(View):
         frame = self.tests.summary_frame(self.alpha)
         known = frame.pop("reliable")
         frame = frame.assign(**{f"pvalue-{self.method}": adjusted, f"reject-{self.method}": reject})
-        return frame.assign(reliable=known)
+        return Frame(frame.assign(reliable=known))
 
     def _adjusted(self) -> tuple[NDArray[np.bool_], Array]:
         from statsmodels.stats.multitest import multipletests  # slow to import
@@ -286,7 +286,7 @@ class MarginalMeans(View):
         """Columns mean, mean_se, mean_ci_lower, mean_ci_upper, reliable (no note takes it back); a line a level."""
         limits = self.conf_int(alpha)
         columns = {"mean": self.mean, "mean_se": self.se, "mean_ci_lower": limits[:, 0], "mean_ci_upper": limits[:, 1]}
-        return pd.DataFrame(columns | {"reliable": along(self.notes, self.gradient)}, index=self.index)
+        return Frame(columns | {"reliable": along(self.notes, self.gradient)}, index=self.index)
 
     def pairwise(self, method: str = "holm", *, alpha: float = 0.05) -> PairwiseTests:
         """Compare the means of every two levels.

@@ -19,7 +19,7 @@ from privreg.errors import OptionError, PrivregWarning, choose, interval_level
 from privreg.families.family import Family
 from privreg.inference.methods import Bootstrap, Pivot
 from privreg.options.unknown import all_known_arguments
-from privreg.results.data import ResultData
+from privreg.results.data import Frame, ResultData
 
 # --- which -----------------------------------------------------------------------------------------------
 
@@ -205,7 +205,7 @@ class Prediction(_Shown):
         limits = self.conf_int(alpha)
         columns: dict[str, Any] = {"mean": self.predicted_mean, "mean_se": self.se_mean}
         columns |= {"mean_ci_lower": limits[:, 0], "mean_ci_upper": limits[:, 1], "reliable": _known(self)}
-        return pd.DataFrame(columns, index=self.index)
+        return Frame(columns, index=self.index)
 
 
 @all_known_arguments
@@ -268,7 +268,7 @@ class ClassPrediction(_Shown):
             "mean_ci_upper": limits[:, 1],
             "reliable": np.repeat(_known(self), len(classes)),
         }
-        return pd.DataFrame(columns, index=self.index.repeat(len(classes)))
+        return Frame(columns, index=self.index.repeat(len(classes)))
 
     def _critical(self, alpha: float) -> float | Array:
         if not isinstance(self.pivot, Bootstrap):
