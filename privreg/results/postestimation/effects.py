@@ -21,8 +21,9 @@ from privreg.inference.methods import Bootstrap, Pivot
 from privreg.options.unknown import all_known_arguments
 from privreg.protocol import codes
 from privreg.results.data import Frame, ResultData
+from privreg.results.plots.dots import DrawnView
 from privreg.results.postestimation.prediction import probabilities
-from privreg.tables import View, estimates_table, noted
+from privreg.tables import estimates_table, noted
 from privreg.tables.parts import Part as Shown
 
 _STEP: Final = 6e-6
@@ -35,7 +36,7 @@ _JUMP: Final = 1e-3
 
 @all_known_arguments
 @dataclass(frozen=True, repr=False)
-class MarginalEffects(View):
+class MarginalEffects(DrawnView):
     """Effects of covariates on the mean; see `PrivateResults.marginal_effects`.
 
     Parameters

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,7 @@ from privreg.inference.pivots import Normal, StudentT
 from privreg.inference.simultaneous import joint_critical
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame
+from privreg.results.plots.dots import DrawnView
 from privreg.tables import MARK, Paragraph, Part, View, estimates_table, noted
 
 _TITLE: Final = "Tests of linear combinations"
@@ -27,7 +28,7 @@ _TITLE: Final = "Tests of linear combinations"
 
 @all_known_arguments
 @dataclass(frozen=True, repr=False)
-class ContrastTest(View):
+class ContrastTest(DrawnView):
     """Linear combinations tested one by one.
 
     Parameters
@@ -54,6 +55,7 @@ class ContrastTest(View):
     notes: tuple[Diagnostic, ...] = ()
     cov: Array | None = None
     reliable: NDArray[np.bool_] | None = None
+    title: ClassVar = _TITLE
 
     @property
     def tvalue(self) -> Array:

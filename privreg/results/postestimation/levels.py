@@ -9,7 +9,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pandas as pd
@@ -21,11 +21,12 @@ from privreg.errors import DataError, OptionError, choose, interval_level, shown
 from privreg.inference.methods import Pivot
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame, ResultData
+from privreg.results.plots.dots import DrawnView
 from privreg.results.postestimation.effects import Part, Rows, estimand_words, means_at, replaced, with_error
 from privreg.results.postestimation.hypothesis import ContrastTest, contrast_test
 from privreg.results.postestimation.prediction import note_outside
 from privreg.schema.dates import iso
-from privreg.tables import MARK, Table, View, cells, estimates_table, noted
+from privreg.tables import MARK, Table, cells, estimates_table, noted
 from privreg.tables.parts import Part as Shown
 
 ADJUSTMENTS: Final = {
@@ -51,7 +52,7 @@ _GRID: Final = 10_000
 
 @all_known_arguments
 @dataclass(frozen=True, repr=False)
-class PairwiseTests(View):
+class PairwiseTests(DrawnView):
     """Differences between the levels of a factor, with p-values adjusted for their number.
 
     Parameters
@@ -98,6 +99,10 @@ class PairwiseTests(View):
         known = frame.pop("reliable")
         frame = frame.assign(**{f"pvalue-{self.method}": adjusted, f"reject-{self.method}": reject})
         return Frame(frame.assign(reliable=known))
+
+    def summary_frame(self, alpha: float | None = None) -> pd.DataFrame:
+        """Return the differences and their limits, p-values not adjusted."""
+        return self.tests.summary_frame(self.alpha if alpha is None else alpha)
 
     def _adjusted(self) -> tuple[NDArray[np.bool_], Array]:
         from statsmodels.stats.multitest import multipletests  # slow to import
@@ -235,7 +240,7 @@ def _minus(levels: Sequence[Any], j: int, i: int) -> str:
 
 @all_known_arguments
 @dataclass(frozen=True, repr=False)
-class MarginalMeans(View):
+class MarginalMeans(DrawnView):
     """Means at each level of a factor; see `PrivateResults.marginal_means`.
 
     Parameters
@@ -268,6 +273,7 @@ class MarginalMeans(View):
     title: str
     notes: tuple[Diagnostic, ...] = ()
     scale: str = "identity"
+    _effects: ClassVar = False
 
     def conf_int(self, alpha: float = 0.05) -> Array:
         """Confidence limits of the means, shape (q, 2)."""
