@@ -10,6 +10,7 @@ import pytest
 import privreg as pr
 from privreg.diagnostics import doubt
 from privreg.families.builtin import Huber, Logistic, Multinomial, Poisson
+from privreg.inference.methods import Normal
 from privreg.results.postestimation.comparison import Comparison
 from privreg.results.results import PrivateResults
 from tests.helpers import array_model
@@ -110,3 +111,21 @@ def test_a_joint_test_is_marked_by_what_it_tests_alone(base, asked):
         tested = names[j] in {"x": ["x"], "x, g": ["x", "g[T.b]", "g[T.c]"], "x = z": ["x", "z"]}[asked]
         assert test.reliable is not tested
         assert ("†" in str(test)) is tested
+
+
+@pytest.mark.parametrize(("family", "response"), [(Logistic(), "won"), (Poisson(50), "y")])
+def test_differences_of_means_at_a_limit_of_what_is_possible_are_marked(base, family, response):
+    """The delta method gives t = -42 where the log odds differ by two of their errors."""
+    errors = np.diag([0.01, 0.01, 3.0]) ** 2
+    steep = made(base, "g", family, params=[0.0, 0.5, -6.0], cov=errors, response=response, pivot=Normal())
+    res = PrivateResults(dataclasses.replace(steep._fit, statement=dataclasses.replace(steep.privacy, notes=())))
+    tests, linear = (res.marginal_means("g", which=which).pairwise() for which in ("mean", "linear"))
+    frame = tests.result_frame
+    assert list(frame.index) == ["b-a", "c-a", "c-b"]
+    assert (np.abs(tests.tests.tvalue[1:]) > 40).all()
+    np.testing.assert_allclose(linear.tests.tvalue[1:], [-2.0, -6.5 / np.hypot(3, 0.01)], rtol=1e-4)
+    assert frame["reliable"].tolist() == [True, False, False]
+    assert "marginal_means(..., which='linear').pairwise()" in " ".join(str(tests).split())
+    assert str(tests).count("†") == 2
+    assert linear.result_frame["reliable"].all()
+    assert "linear" not in str(linear).partition("\n")[2].partition("Note")[2]

@@ -46,6 +46,7 @@ def coefficients(
     simultaneous: bool = False,
     title: str | None = None,
     ax: Any = None,
+    public: Sequence[pd.DataFrame] = (),
 ) -> Axes | NDArray[Any]:
     """Draw coefficients as dots with their intervals as whiskers, several results side by side.
 
@@ -77,6 +78,8 @@ def coefficients(
         Where to draw; a sequence where results have several units, one Axes each. Long names are wrapped or shortened,
         and axes without a layout engine are made smaller where names would leave the figure. Without it a figure is
         made, with a panel for each unit, such as dollars and log-odds.
+    public : sequence of DataFrame
+        Estimates by term of other libraries' results, drawn after the others and in the first one's unit.
 
     Returns
     -------
@@ -104,19 +107,24 @@ def coefficients(
     if not isinstance(results, Sequence) or not results or not all(hasattr(r, "tidy") for r in results):
         raise OptionError("coefficients() draws a list of one or more results, such as [res] or [res1, res2].")
     names = [f"({i})" for i in range(1, len(results) + 1)] if labels is None else shorten(map(str, labels), 40)
-    if len(names) != len(results):
+    if len(names) != len(results) + len(public):
         raise OptionError(f"{len(names)} labels for {len(results)} results; give one each.")
     flag("scaled", scaled)
     if flag("exponentiate", exponentiate):
         for r in results:
             check_ratios(r._fit.family, r._fit.design.endog_name)
     tables = [r._fit.flat(r.tidy(alpha=alpha, simultaneous=simultaneous)).set_index("term") for r in results]
+    tables += public
     fits = [r._fit for r in results]
     steps = steps_of(fits) if scaled else {}
     wanted = None if terms is None else coefficients_of(fits[0], terms)
     rows = _rows(fits, intercept, steps, wanted)
+    held = {name for fit in fits for name in fit.names} | (set() if intercept else {*CONSTANTS})
+    more = dict.fromkeys(name for table in public for name in table.index if name not in held and wanted is None)
+    rows += [Row(name, name) for name in more]
     tables = [_stepped(table, steps, exponentiate) for table in tables]
-    drawn = Drawn(tables, rows, names, [unit_of(fit, exponentiate=exponentiate) for fit in fits], exponentiate)
+    units = [unit_of(fit, exponentiate=exponentiate) for fit in fits]
+    drawn = Drawn(tables, rows, names, units + units[:1] * len(public), exponentiate)
     kind = "simultaneous intervals" if simultaneous else "intervals"
     intervals = [f"{100 * (1 - alpha):.6g}% {kind}"] if all("conf_low" in t for t in tables) else []
     own = guarantee([r.privacy for r in results]) + in_all(fits)

@@ -205,8 +205,8 @@ def _draw(ax: Any, drawn: Drawn, unit: Unit, width: float, *, names: bool = True
             over.append((x[hollow], y[hollow], look))
         if "conf_low" in part:
             ax.hlines(y, part["conf_low"], part["conf_high"], color=inks[j], linewidth=1.2, zorder=2)
-            for end in ("conf_low", "conf_high"):  # seen where a dot hides the line
-                ax.scatter(part[end], y, marker="|", s=36, color=inks[j], linewidth=0.8, zorder=2)
+            ends = ax.scatter(np.ravel(part[["conf_low", "conf_high"]]), np.repeat(y, 2), marker="|", color=inks[j])
+            ends.set(sizes=[36], linewidth=0.8, zorder=2)  # seen where a dot hides the line
     for x, y, look in over:
         ax.plot(x, y, **look, markerfacecolor=ground(ax), zorder=4)
     if drawn.exponentiate:

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.arrays import Array
-from privreg.diagnostics import Diagnostic, along
+from privreg.diagnostics import Diagnostic, along, doubt
 from privreg.errors import DataError, OptionError, choose, interval_level, shown
 from privreg.inference.methods import Pivot
 from privreg.options.unknown import all_known_arguments
@@ -30,21 +30,18 @@ from privreg.tables import MARK, Table, cells, estimates_table, noted
 from privreg.tables.parts import Part as Shown
 
 ADJUSTMENTS: Final = {
-    "holm": "h",
-    "bonferroni": "b",
-    "sidak": "s",
-    "holm-sidak": "hs",
-    "simes-hochberg": "sh",
-    "hommel": "ho",
-    "fdr_bh": "fdr_bh",
-    "fdr_by": "fdr_by",
-    "fdr_tsbh": "fdr_tsbh",
-    "fdr_tsbky": "fdr_tsbky",
-}
+    "holm": "h", "bonferroni": "b", "sidak": "s", "holm-sidak": "hs", "simes-hochberg": "sh", "hommel": "ho",
+    "fdr_bh": "fdr_bh", "fdr_by": "fdr_by", "fdr_tsbh": "fdr_tsbh", "fdr_tsbky": "fdr_tsbky",
+}  # fmt: skip
 """Ways of adjusting p-values, by the names and short names of statsmodels' `multipletests`."""
 
 LARGEST: Final = 700.0
 """Logarithm of a number, at most."""
+
+_BOUNDARY: Final = (
+    "a mean is so near to a limit of what is possible that differences to it are far from normal; "
+    "marginal_means(..., which='linear').pairwise() tests linear predictors, such as log odds"
+)
 
 _GRID: Final = 10_000
 """Rows of a reference grid, at most."""
@@ -307,7 +304,8 @@ class MarginalMeans(DrawnView):
         Returns
         -------
         PairwiseTests
-            Differences of means, later less earlier level.
+            Differences of means, later less earlier level (delta method). They are marked where limits evenly about a
+            mean would be impossible; R's emmeans tests linear predictors, as ``which="linear"`` does here.
         """
         how, several = check_adjustment(method), isinstance(self.index, pd.MultiIndex)
         pairs = [
@@ -322,8 +320,13 @@ class MarginalMeans(DrawnView):
         labels = [f"{self.index[j][0]}: {_minus(levels, j, i)}" if several else _minus(levels, j, i) for i, j in pairs]
         effect, sd = self.mean[to] - self.mean[at], np.sqrt(np.maximum(np.diag(joint), 0.0))
         zero = np.zeros(len(pairs))
-        ok = along(self.notes, g)
-        tests = ContrastTest(effect, sd, zero, self.pivot.along(g), tuple(labels), self.notes, joint, ok)
+        ok, notes = along(self.notes, g), self.notes
+        if self.scale != "identity":
+            half = self.pivot.along(self.gradient).critical(interval_level(alpha)) * self.se
+            far = half > (np.minimum(self.mean, 1.0 - self.mean) if self.scale == "logit" else self.mean)
+            ok &= ~(far[at] | far[to])
+            notes += (doubt("boundary", _BOUNDARY, of="the marked tests"),) * bool(far.any())
+        tests = ContrastTest(effect, sd, zero, self.pivot.along(g), tuple(labels), notes, joint, ok)
         return PairwiseTests(
             tests, how, interval_level(alpha), f"Differences of {self.title[0].lower()}{self.title[1:]}"
         )
