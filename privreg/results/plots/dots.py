@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -74,6 +74,10 @@ class DrawnView(View):
     title: str
     _effects: ClassVar = True  # Whether they may be 0
 
+    def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Return the numbers of the table."""
+        raise NotImplementedError
+
     def plot(self, x: Any = None, *, alpha: float = 0.05, title: str | None = None, ax: Any = None) -> Axes:
         """Draw estimates as dots with their intervals, a row each, or over numbers as curves with bands.
 
@@ -98,7 +102,7 @@ class DrawnView(View):
         OptionError
             If there are too many rows for dots, or not as many as `x` has.
         """
-        frame: pd.DataFrame = self.summary_frame(alpha)
+        frame = self.summary_frame(alpha)
         words, _, where = literal(plain(self.title)).partition(", ")
         footer = "; ".join([*filter(None, [where]), f"{100 * (1 - alpha):.6g}% intervals"])
         if x is not None:
@@ -113,9 +117,8 @@ class DrawnView(View):
             rows.append(Row(str(i), plain(last)))
             above = head
         table = _bare(frame).set_axis([str(i) for i in range(len(frame))])
-        drawn: Any = Drawn([table], rows, [""], [Unit(words, words)], False, self._effects)
-        there: Any = figure(drawn, footer, title, ax)
-        return there
+        drawn = Drawn([table], rows, [""], [Unit(words, words)], False, self._effects)
+        return cast("Axes", figure(drawn, footer, title, ax))
 
 
 def _bare(frame: pd.DataFrame) -> pd.DataFrame:
@@ -145,8 +148,7 @@ def _curves(frame: pd.DataFrame, x: Any, words: str, footer: str, title: str | N
     footer += "" if frame["reliable"].all() else f"\n{_HOLLOW}"
     (add_footer(ax, footer, COLUMN) if own else add_corner(ax, footer))
     add_title(ax, title, own=own)
-    there: Axes = ax
-    return there
+    return cast("Axes", ax)
 
 
 def figure(drawn: Drawn, footer: str, title: str | None, ax: Any) -> Axes | NDArray[Any]:

@@ -162,7 +162,7 @@ class Comparison(View):
             tables = [fit.flat(table).set_index("term") for fit, table in tidy]
             for table in (_public_table(r, self.alpha) for _, r in self.public):
                 shown = ["estimate", "conf_low", "conf_high"]
-                tables.append(table.assign(**np.exp(table[shown])) if self.exponentiate else table)
+                tables.append(table.assign(**{c: np.exp(table[c]) for c in shown}) if self.exponentiate else table)
         order = dict.fromkeys(t for table in tables for t in table.index)
         both = pd.concat(tables, axis=1, keys=[*self.names, *dict(self.public)], names=["result", "quantity"])
         return Frame(both.reindex(pd.Index(list(order), name="term")))

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -55,7 +55,7 @@ class ContrastTest(DrawnView):
     notes: tuple[Diagnostic, ...] = ()
     cov: Array | None = None
     reliable: NDArray[np.bool_] | None = None
-    title: ClassVar = _TITLE
+    title = _TITLE
 
     @property
     def tvalue(self) -> Array:

@@ -97,9 +97,9 @@ class PairwiseTests(DrawnView):
         frame = frame.assign(**{f"pvalue-{self.method}": adjusted, f"reject-{self.method}": reject})
         return Frame(frame.assign(reliable=known))
 
-    def summary_frame(self, alpha: float | None = None) -> pd.DataFrame:
-        """Return the differences and their limits, p-values not adjusted."""
-        return self.tests.summary_frame(self.alpha if alpha is None else alpha)
+    def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Return each difference by itself."""
+        return self.tests.summary_frame(alpha)
 
     def _adjusted(self) -> tuple[NDArray[np.bool_], Array]:
         from statsmodels.stats.multitest import multipletests  # slow to import
@@ -197,11 +197,10 @@ def pairwise(
     more = [t for t in fit.design.terms if column in t.reads and t.name != term.name]
     if more:
         title += f" {_where(fit, column, more)}"
-        said = f"{column} is in {', '.join(t.name for t in more)} too: its differences depend on "
-        said += (
-            f"{', '.join(_partners(column, more))}; marginal_means({column!r}).pairwise() averages them over levels "
-        )
-        notes = (*notes, Diagnostic("remark", f"{said}and has numbers at public covariates"))
+        by = ", ".join(_partners(column, more))
+        said = f"{column} is in {', '.join(t.name for t in more)} too: its differences depend on {by}; "
+        said += f"marginal_means({column!r}).pairwise() averages them over levels and has numbers at public covariates"
+        notes = (*notes, Diagnostic("remark", said))
     named = replace(tests, labels=tuple(labels), notes=notes)
     return PairwiseTests(named, how, interval_level(alpha), title)
 
@@ -319,14 +318,13 @@ class MarginalMeans(DrawnView):
         levels: list[Any] = [i[-1] if isinstance(i, tuple) else i for i in self.index]
         labels = [f"{self.index[j][0]}: {_minus(levels, j, i)}" if several else _minus(levels, j, i) for i, j in pairs]
         effect, sd = self.mean[to] - self.mean[at], np.sqrt(np.maximum(np.diag(joint), 0.0))
-        zero = np.zeros(len(pairs))
         ok, notes = along(self.notes, g), self.notes
         if self.scale != "identity":
             half = self.pivot.along(self.gradient).critical(interval_level(alpha)) * self.se
             far = half > (np.minimum(self.mean, 1.0 - self.mean) if self.scale == "logit" else self.mean)
             ok &= ~(far[at] | far[to])
             notes += (doubt("boundary", _BOUNDARY, of="the marked tests"),) * bool(far.any())
-        tests = ContrastTest(effect, sd, zero, self.pivot.along(g), tuple(labels), notes, joint, ok)
+        tests = ContrastTest(effect, sd, np.zeros(len(pairs)), self.pivot.along(g), tuple(labels), notes, joint, ok)
         return PairwiseTests(
             tests, how, interval_level(alpha), f"Differences of {self.title[0].lower()}{self.title[1:]}"
         )

@@ -148,7 +148,7 @@ class _Predicted(DrawnView):
     pivot: Pivot
     index: pd.Index
     notes: tuple[Diagnostic, ...]
-    title: ClassVar = "Predictions"
+    title = "Predictions"
     _effects: ClassVar = False
 
     def _layout(self) -> list[Part]:

@@ -97,7 +97,6 @@ def test_predictions_over_numbers_are_curves_with_bands(base, family, response, 
 
 def test_ends_of_short_intervals_are_seen_beside_their_dots(base):
     ax = made(base, "x + g", Huber(), cov=1e-9 * np.eye(4)).marginal_means("g").plot()
-    ends = [c for c in ax.collections if not hasattr(c, "get_segments")]
-    size = ax.lines[0].get_markersize()
-    assert len(ends) == 2
-    assert all(np.sqrt(end.get_sizes()[0]) > size for end in ends)  # taller than a dot
+    (ends,) = [c for c in ax.collections if not hasattr(c, "get_segments")]
+    assert len(ends.get_offsets()) == 2 * 3
+    assert np.sqrt(ends.get_sizes()[0]) > ax.lines[0].get_markersize()  # taller than a dot
