@@ -219,9 +219,9 @@ class MeansResults(Results):
         f, table = self._fit, self.tidy(alpha=alpha).set_index(pd.Index(self._fit.names))
         for column in ("estimate", "conf_low", "conf_high"):
             table[column] = (table[column] - f.centres + f.halves) / (2.0 * f.halves)
-        told = f"{100 * (1 - alpha):.6g}% intervals; {guarantee([f.statement])}"
+        said = f"{100 * (1 - alpha):.6g}% intervals; {guarantee([f.statement])}"
         unit, rows = Unit("share of the public range", ""), [Row(name, name) for name in f.names]
-        there: Any = figure(Drawn([table], rows, [""], [unit], False), told, None, ax)
+        there: Any = figure(Drawn([table], rows, [""], [unit], False), said, None, ax)
         there.axvline(1.0, color=inks_for(there).grey, linewidth=0.6, linestyle=":", zorder=0)
         return there
 
