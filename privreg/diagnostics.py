@@ -72,6 +72,7 @@ CODES: Final = {
     "collinear": Code("doubt", "columns that are nearly sums of others"),
     "confounded": Code("doubt", "levels of several factors go together"),
     "curvature": Code("doubt", "the curvature is hardly known"),
+    "boundary": Code("doubt", "a mean is near a limit of what is possible"),
     "few": Code("doubt", "few records at this budget"),
     "empty": Code("doubt", "hardly any records near a bound of a spline"),
     "flat": Code("doubt", "the response hardly varies inside its declared range"),

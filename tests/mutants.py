@@ -972,6 +972,13 @@ MUTANTS = (
         ("tests/collector/test_curvature.py::test_noise_is_carried_by_a_curvature_that_is_not_known",),
     ),
     Mutant(
+        "truth values of pandas are known by their type",
+        "privreg/data/carried.py",
+        """[held for _, held in _holders(data, "the data") if comes_from(held, "pyarrow", "Schema")]""",
+        """[__import__("pyarrow").Schema.from_pandas(data)] if hasattr(data, "dtypes") else []""",
+        ("tests/data/test_carried.py::test_truth_values_of_pandas_are_refused_in_the_same_words_whatever_is_missing",),
+    ),
+    Mutant(
         "offsets are not stretched",
         "privreg/collector/offsets.py",
         "        out = out @ progress.stretch\n",

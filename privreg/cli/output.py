@@ -100,6 +100,8 @@ def deliver(shown: Shown, files: Sequence[Path], a: argparse.Namespace) -> int:
         print(str(shown.summary.as_text()).rstrip("\n"), flush=True)
     for problem in problems:
         complain(problem, a.verb)
+    if a.quiet and any(note.code == "nonresponse" for note in shown.res.privacy.doubts):  # nothing was learned
+        print("privreg: warning: most records seem to have sent noise only; the files say more.", file=sys.stderr)
     return FAILED if problems else 0
 
 

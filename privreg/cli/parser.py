@@ -38,6 +38,7 @@ studies, whose records stay on people's own devices:
   swarm      let simulated devices answer a study on this machine
 
 exit status: 0 done, 2 an error that the message explains, 130 interrupted.
+Results that should not be relied on are a warning on standard error.
 """
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from privreg.data.sources.arrow import kind_of
 from privreg.data.sources.files import FEATHER, PARQUET, arrow_schema, files_of, is_dask, paths_of
 from privreg.errors import SchemaError, quietly
 from privreg.files.optional import comes_from
@@ -88,27 +89,44 @@ def _read(where: str, doc: Any) -> Schema:
     raise problem
 
 
+def with_truth_values(schema: Schema, data: Any, columns: Iterable[str]) -> Schema:
+    """A schema with levels False and True of undeclared columns that are truth values by Arrow's types.
+
+    Such a type is public, and the same whether or not a cell is missing; that of pandas is not.
+    """
+    types = [held for _, held in _holders(data, "the data") if comes_from(held, "pyarrow", "Schema")]
+    own = [c for c in columns if types and not schema.declares(c) and all(_truth(held, c) for held in types)]
+    return replace(schema, levels={**schema.levels, **dict.fromkeys(own, (False, True))}) if own else schema
+
+
+def _truth(types: Any, name: str) -> bool:
+    return types.names.count(name) == 1 and kind_of(types.field(name).type) == "boolean"
+
+
 def _documents(data: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """What carries declarations, by the name that messages call it."""
+    """What declares something, by the name that messages call it."""
+    for where, held in _holders(data, name):
+        arrow = comes_from(held, "pyarrow", "Schema")
+        attrs = _of_metadata(where, held.metadata) if arrow else getattr(held, "attrs", None)
+        if isinstance(attrs, Mapping) and KEY in attrs:
+            yield where, attrs[KEY]
+
+
+def _holders(data: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """What may carry declarations: Arrow's schema of a table or a file, other data themselves."""
     if isinstance(data, list | tuple):
         for i, item in enumerate(data, 1):
-            yield from _documents(item, f"item {i}")
+            yield from _holders(item, f"item {i}")
         return
     if is_dask(data):
         data = paths_of(data)
-        yield from _documents(data, name)
+        yield from _holders(data, name)
     elif isinstance(data, str | Path):
-        for file, path in _files(Path(data)).items():
-            yield from _of(file, _of_metadata(file, arrow_schema(file, path).metadata))
+        yield from ((file, arrow_schema(file, path)) for file, path in _files(Path(data)).items())
     elif comes_from(data, "pyarrow", "Table", "RecordBatch", "RecordBatchReader", "Dataset"):
-        yield from _of(name, _of_metadata(name, data.schema.metadata))
+        yield name, data.schema
     else:
-        yield from _of(name, getattr(data, "attrs", None))
-
-
-def _of(name: str, attrs: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(attrs, Mapping) and KEY in attrs:
-        yield name, attrs[KEY]
+        yield name, data
 
 
 def _files(path: Path) -> Mapping[str, Path]:

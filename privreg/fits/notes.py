@@ -243,9 +243,9 @@ def _of_bounds(fit: _Fit) -> list[Diagnostic]:
         return out
     text = (
         f"the bounds of {fit.called(j for j, _ in wide)} span {min(span for _, span in wide):.0f} or more times the "
-        "learned sd, given the other columns, as where nearly all records have one value: clamped to one end of "
-        "bounds= that are in other units or too narrow, a rare indicator (declare levels=), an amount that is mostly 0 "
-        "(as in I(x > 0)); where rows are sorted by it (shuffle them); or where bounds= are far too wide"
+        "learned sd, given the other columns: nearly all values lie together, and few or none far from them. Of a "
+        "skewed amount use np.log1p(x), with I(x > 0) if it is mostly 0; of a rare 0/1 declare levels=; else see that "
+        "bounds= are in the units of the values and not far too wide, and that rows are not sorted by it"
     )
     # the constant stands for where these columns are 0, which is as little known
     return [*out, doubt("wide", text, fit.place([*constant, *(j for j, _ in wide)]))]

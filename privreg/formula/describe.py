@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import Any
 
-from privreg.data.carried import completed
+from privreg.data.carried import completed, with_truth_values
 from privreg.data.labels import check_columns, check_declared, refuse_bare
 from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_arrays
@@ -86,6 +86,7 @@ def read_design(
     elsewhere = {"numbers": not learn and "scale" not in leaks, "factors": "levels" not in leaks}
     own, schema = schema, completed(schema, data, columns, **elsewhere)
     needed = columns if family.kind != "binary" else [c for c in columns if c != formula.partition("~")[0].strip()]
+    schema = schema if learn or leaks else with_truth_values(schema, data, needed)
     otherwise = learn or leaks or all(map(schema.declares, needed))
     if labels is not None and otherwise and not all(map(own.declares, needed)):
         check_declared(asked, [*columns, *labels])

@@ -14,6 +14,10 @@ from privreg.formula.language.limits import refuse_deep, syntax
 from privreg.schema.declarations import Schema
 
 _FORM: Final = "write columns joined by +, as in 'age + bmi + C(smoker) ~ 1'"
+_TABLE: Final = (
+    "an estimate is of one column. Of a table of two, 'C(a) ~ 1' with by='b' has the frequencies of a at each level of "
+    "b; for joint frequencies make one column of both, row by row, and declare its levels"
+)
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ def read_formula(formula: object) -> tuple[list[str], list[str]]:
         )
     tree = syntax(left.strip())
     if tree is None:
-        raise FormulaError(f"the formula can't be read; {_FORM}.")
+        raise FormulaError(f"the formula can't be read: {_TABLE if ':' in left else _FORM}.")
     columns: list[str] = []
     factors: list[str] = []
     for node in _summands(tree):
@@ -93,6 +97,8 @@ def _column(node: ast.expr) -> tuple[str, bool]:
             return inside.value, False
         if node.func.id == "C" and not (isinstance(inside, ast.Call) and getattr(inside.func, "id", "") == "C"):
             return _column(inside)[0], True
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        raise FormulaError(f"the formula has {ast.unparse(node)[:60]!r}, which is not a column: {_TABLE}.")
     raise FormulaError(
         f"the formula has {ast.unparse(node)[:60]!r}, which is not a column; {_FORM}. Make other columns beforehand, "
         "row by row."

@@ -246,8 +246,8 @@ class Planned(View):
             )
         if self.assumed.made_up(self.spec):
             out["covariates_assumed"] = (
-                "covariates are taken for independent and even, which is the easiest case: real ones, skewed or "
-                "related, may need up to 20 times as many records; give public rows like them in covariates="
+                "covariates are taken for independent and even, as no public rows of them were given. Skewed or "
+                "related ones need more records; give rows like theirs in covariates="
             )
         if guessed:
             low_, high = self.spec.design.endog_limits

@@ -15,6 +15,7 @@ from privreg.errors import InferenceError, NotPrivateError, choose, flag, interv
 from privreg.inference.methods import METHODS, Estimate, Pivot
 from privreg.inference.simultaneous import joint_critical
 from privreg.privacy.ledger import refuse_fitted
+from privreg.results.data import Frame
 from privreg.results.postestimation.prediction import note_outside
 from privreg.results.statement import PrivacyStatement
 from privreg.tables import View
@@ -119,8 +120,7 @@ class Results(ABC):
             p = self._estimate(method).pivot.two_sided(t)
             out = out.assign(std_error=self._errors(method), statistic=t, p_value=p)
             out = out.assign(conf_low=fit.params - half, conf_high=fit.params + half)
-        table: pd.DataFrame = out.assign(reliable=diagnostics.reliable(self._doubts(method), len(out)))
-        return table
+        return Frame(out.assign(reliable=diagnostics.reliable(self._doubts(method), len(out))))
 
     # --- doubts ----------------------------------------------------------------------------------------
 

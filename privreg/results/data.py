@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any, NamedTuple, Never
 
 import numpy as np
@@ -16,7 +17,21 @@ from privreg.families.measures import Measure
 from privreg.inference.methods import Estimate
 from privreg.results.equation import Equation
 from privreg.results.statement import PrivacyStatement
+from privreg.tables import fold
 from privreg.unavailable import no_rows_in
+
+
+class Frame(pd.DataFrame):
+    """A table that prints all its columns, then ``attrs["note"]``; what is computed from it is a plain DataFrame."""
+
+    def __repr__(self) -> str:
+        with pd.option_context("display.max_columns", None):  # on several lines where a terminal is narrow
+            return "\n".join([super().__repr__(), *fold(self.attrs.get("note", ""))])
+
+    def _repr_html_(self) -> str:
+        said = escape(self.attrs.get("note", ""))
+        table: str = super()._repr_html_()  # type: ignore[misc]
+        return f"{table}<p>{said}</p>" if said else table
 
 
 class RoundHeld(NamedTuple):

@@ -13,7 +13,7 @@ from privreg.families.family import Family, check_ratios
 from privreg.inference.methods import METHODS
 from privreg.privacy.ledger import REPORTED_DELTA
 from privreg.results import views
-from privreg.results.data import ModelNames, ResultData
+from privreg.results.data import Frame, ModelNames, ResultData
 from privreg.results.postestimation.prediction import ClassPrediction, Prediction, check_which, predicted, with_errors
 from privreg.results.postestimation.testing import TestedResults
 
@@ -199,7 +199,7 @@ class EstimatedResults(TestedResults):
             line |= {"epsilon": total.epsilon if pure else total.epsilon_at(REPORTED_DELTA)}
             line |= {"delta": 0.0 if pure else REPORTED_DELTA}
         line |= {m.name: m.estimate for m in fit.measures}
-        return pd.DataFrame([line])
+        return Frame([line])
 
     def predict(self, exog: Any = None, *, which: str = "mean") -> pd.Series | pd.DataFrame:
         """Predict at new covariate values, on the response's scale.
@@ -314,7 +314,7 @@ class EstimatedResults(TestedResults):
         InferenceError
             If the bands are not of `method`.
         """
-        return views.trajectory(self._fit, alpha, method)
+        return Frame(views.trajectory(self._fit, alpha, method))
 
     def using(self, method: str) -> Self:
         """Return the same results with another of this fit's inference methods as the default of every view."""
@@ -343,4 +343,4 @@ class EstimatedResults(TestedResults):
             law, doubts = self._estimate(method).pivot.label, self._doubts(method)
             notes = ["; ".join(d for d in doubts if d.rows is None or k in d.rows) for k in range(len(table))]
             parts.append(table.assign(length=table["conf_high"] - table["conf_low"], law=law, note=notes))
-        return pd.concat(parts, ignore_index=True) if parts else self.tidy(alpha=alpha)
+        return Frame(pd.concat(parts, ignore_index=True)) if parts else self.tidy(alpha=alpha)

@@ -14,7 +14,7 @@ from privreg.families.measures import frame as measures_frame
 from privreg.files import archive
 from privreg.options.unknown import all_known_arguments
 from privreg.results import saving
-from privreg.results.data import ResultData
+from privreg.results.data import Frame, ResultData
 from privreg.results.estimates import EstimatedResults
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class PrivateResults(EstimatedResults):
             raise InferenceError(
                 f"{later}." if later is not None else "this fit released no measures of fit; fit with measures=0.05."
             )
-        return measures_frame(self._fit.measures)
+        return Frame(measures_frame(self._fit.measures))
 
     @property
     def rounds(self) -> pd.DataFrame:
@@ -80,7 +80,7 @@ class PrivateResults(EstimatedResults):
                 of these results' estimate by the default method. NaN where a round tells of no coefficient.
         """
         columns = ["round", "role", "records", "reports", "moved"]
-        return pd.DataFrame(list(self._fit.rounds), columns=columns)
+        return Frame(list(self._fit.rounds), columns=columns)
 
     def estimand(self, rows: Any = None) -> pd.Series | pd.DataFrame:
         """Solve this fit's own equation on *public or simulated* rows, without noise: what its intervals are for.

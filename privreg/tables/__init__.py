@@ -43,7 +43,7 @@ _MADE: Final = {
     "a Word file is written by save('table.docx')": "to_word as_word to_docx as_docx word docx",
 }
 """How to make what they don't have."""
-_FRAMES: Final = ("summary_frame", "result_frame", "frame", "table")
+_FRAMES: Final = ("result_frame", "summary_frame", "frame", "table")
 """What views call the DataFrame of their numbers."""
 
 

@@ -40,7 +40,7 @@ STYLE: Final = """<style>
   .privreg.privreg table:not(.coef) tr { display: flex; flex-wrap: wrap; }
   .privreg.privreg table:not(.coef) th { flex: 0 0 30%; min-width: 0; box-sizing: border-box; }
   .privreg.privreg table:not(.coef) td { flex: 1 0 70%; box-sizing: border-box; }
-  .privreg .coef, .privreg .coef thead, .privreg .coef tbody { display: block; }
+  .privreg .coef, .privreg .coef thead, .privreg .coef caption, .privreg .coef tbody { display: block; }
   .privreg.privreg .coef tr { display: grid; grid-template-columns: repeat(var(--columns), 1fr); }
   .privreg.privreg .coef th, .privreg.privreg .coef td { padding: 0 0.15em; font-size: 0.85em; min-width: 0;
     overflow-wrap: anywhere; white-space: pre-line; }

@@ -635,3 +635,17 @@ def test_a_level_with_an_equals_sign_is_quoted():
     assert levels(['g="1=a",b']) == {"g": ["1=a", "b"]}
     with pytest.raises(SchemaError, match="has two '='; write a first level that has one in quotes"):
         levels(["g=1=a,b"])
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_levels_that_match_no_record_are_said_on_standard_error(tmp_path, capsys, quiet):
+    data = pd.DataFrame({"x": [0.25, 0.75] * 5_000, "g": ["A", "A", "B", "B"] * 2_500, "y": [0.1, 0.9] * 5_000})
+    data.to_csv(tmp_path / "people.csv", index=False)
+    out = tmp_path / "fit.csv"
+    asked = ["--mu", "1", "--bounds", "x=0:1", "y=0:1", "--out", str(out), *(["--quiet"] if quiet else [])]
+    command = ["fit", "y ~ x + g", str(tmp_path / "people.csv"), *asked]
+    assert main([*command, "--levels", "g=a,b"]) == 0  # as R's: done, with a warning
+    assert "most records seem to have sent noise only" in capsys.readouterr().err
+    assert not exactly(out)["reliable"].any()
+    assert main([*command, "--levels", "g=A,B"]) == 0
+    assert "noise only" not in capsys.readouterr().err

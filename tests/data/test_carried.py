@@ -380,3 +380,68 @@ def test_the_command_fits_its_own_parquet_file_without_declarations(tmp_path, ca
     said = capsys.readouterr().out
     assert "carries" not in said
     assert "--bounds" in said
+
+
+# --- truth values by Arrow's types -----------------------------------------------------------------------
+
+
+def truths(n=400, missing=False):
+    rng = np.random.default_rng(0)
+    b = [None if missing and i == 7 else bool(v) for i, v in enumerate(rng.integers(0, 2, n))]
+    return pa.table({"a": rng.uniform(-1, 1, n), "b": pa.array(b, pa.bool_()), "y": rng.uniform(-1, 1, n)})
+
+
+def written(table, tmp_path):
+    pq.write_table(table, tmp_path / "people.parquet")
+    return tmp_path / "people.parquet"
+
+
+ARROWS = {
+    "table": lambda t, _: t,
+    "batch": lambda t, _: t.to_batches()[0],
+    "dataset": lambda t, _: pyarrow.dataset.dataset(t),
+    "list": lambda t, _: [t, t.slice(0, 10)],
+    "file": written,
+}
+DECLARED = {"bounds": {"a": (-1, 1), "y": (-1, 1)}}
+
+
+def model_of(data, formula="y ~ a + b", **more):
+    return pr.PrivateOnlineRegression.from_formula(formula, data, mu=2, **DECLARED, **more)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("form", ARROWS)
+def test_undeclared_truth_values_of_arrow_have_the_levels_false_and_true(form, missing, tmp_path):
+    data = ARROWS[form](truths(missing=missing), tmp_path)
+    assert model_of(data).exog_names == ["Intercept", "b[T.True]", "a"]
+    own = model_of(data, levels={"b": [True, False]})
+    assert own.exog_names == ["Intercept", "b[T.False]", "a"]  # the user's own declaration goes first
+
+
+def test_a_fit_of_undeclared_truth_values_is_that_of_declared_ones():
+    data = truths(4_000, missing=True)
+    found = [
+        model_of(data, **how).fit(seed=1, progress=False, order="position").params.to_numpy()
+        for how in ({}, {"levels": {"b": [False, True]}})
+    ]
+    np.testing.assert_array_equal(*found)
+
+
+def test_a_response_of_truth_values_stays_the_yes_or_no_that_it_was():
+    assert model_of(truths(), "b ~ a", family="logistic")._spec.design.endog_levels is None
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("kind", [None, pd.ArrowDtype])
+def test_truth_values_of_pandas_are_refused_in_the_same_words_whatever_is_missing(kind, missing):
+    data = truths(missing=missing).to_pandas(types_mapper=kind)
+    with pytest.raises(SchemaError, match=r"column 'b' is not declared .*levels=\{'b': \[...\]\}"):
+        model_of(data)
+
+
+def test_types_of_several_tables_must_all_say_so():
+    other = truths()
+    other = other.set_column(1, "b", other["b"].cast(pa.int8()))
+    with pytest.raises(SchemaError, match="column 'b' is not declared"):
+        model_of([truths(), other])

@@ -37,6 +37,8 @@ def test_the_good_one_runs():
         ({"columns": "age + np.mean(bmi) ~ 1"}, FormulaError, "not a column"),
         ({"columns": "age * bmi ~ 1"}, FormulaError, "not a column"),
         ({"columns": "age + age"}, FormulaError, "twice"),
+        ({"columns": "C(age):C(bmi) ~ 1"}, FormulaError, r"'C\(a\) ~ 1' with by='b' has .* make one column of both"),
+        ({"columns": "C(age) * C(bmi) ~ 1"}, FormulaError, r"'C\(a\) ~ 1' with by='b' has .* make one column of both"),
         ({"columns": "age +"}, FormulaError, "can't be read"),
         ({"columns": ""}, FormulaError, "can't be read"),
         ({"columns": []}, FormulaError, "one or more"),

@@ -140,7 +140,7 @@ def test_a_module_shows_its_names_and_nothing_else(name):
 @pytest.mark.parametrize(
     ("part", "name", "said"),
     [
-        (lambda res: res.get_prediction({"age": [30], "smoker": ["no"]}), "plot", "res.plot_coef()"),
+        (lambda res: res.wald_test("age"), "plot", "res.plot_coef()"),
         (lambda res: res.get_prediction({"age": [30], "smoker": ["no"]}), "to_csv", "summary_frame().to_csv(path)"),
         (lambda res: res.summary(), "as_csv", "res.tidy().to_csv(path)"),
         (lambda res: res.summary(), "to_word", "save('table.docx')"),

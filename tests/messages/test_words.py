@@ -573,6 +573,8 @@ def test_wide_bounds_of_several_columns_are_one_note():
     wide = [note for note in notes if "times the learned sd" in note]
     assert len(wide) == 1
     assert "the bounds of x0, x1 and x2 span" in wide[0]
+    assert "np.log1p(x)" in wide[0]
+    assert len(wide[0]) < 450
     assert "scaling=" not in wide[0]
 
 

@@ -6,9 +6,12 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+import statsmodels.formula.api as smf
 
 import privreg as pr
 from privreg.errors import OptionError
+from tests.families.test_multinomial import model as multinomial_model
+from tests.families.test_multinomial import people as voters
 from tests.helpers import array_model
 from tests.results.test_summary import changed, check_latex, flat, read, wide
 
@@ -175,3 +178,101 @@ def test_summary_col_of_statsmodels_takes_our_results(one, two):
     table = summary_col([one, two], model_names=["one", "two"], stars=False).tables[0]
     assert f"{one.params['a']:.4f}" in table.loc["a"].tolist()
     assert f"({two.bse['a']:.4f})" in table["two"].tolist()
+
+
+def test_summary_col_takes_no_multinomial_fits_in_statsmodels_neither():
+    from statsmodels.discrete.discrete_model import MNLogit
+    from statsmodels.iolib.summary2 import summary_col
+
+    rng = np.random.default_rng(0)
+    theirs = MNLogit(rng.integers(0, 3, 200), np.column_stack([np.ones(200), rng.normal(size=200)])).fit(disp=0)
+    ours = multinomial_model(voters(3_000)).fit(seed=1, progress=False)
+    assert ours.params.shape == (3, 2)
+    for res in (theirs, ours):
+        with pytest.raises(ValueError, match="dimension"):
+            summary_col([res])
+    assert list(pr.compare([ours]).frame().index) == list(ours._fit.names)  # the table of calls names it
+
+
+# --- beside results of public data -----------------------------------------------------------------------
+
+
+def of_public(n=500, response="y", **how):
+    rng = np.random.default_rng(3)
+    rows = pd.DataFrame({"a": rng.normal(size=n), "d": rng.normal(size=n)})
+    rows["y"] = 7.25 + rows["a"] + rng.normal(size=n)
+    return smf.ols("y ~ a + d", rows).fit(**how), rows
+
+
+def test_public_results_stand_beside_private_ones_with_a_label(one):
+    public, _ = of_public(cov_type="HC1")
+    both = pr.compare({"ours": one, "theirs": public}, alpha=0.1)
+    assert both.total_mu == one.privacy.total_mu == 1
+    frame = both.frame()["theirs"].loc[["Intercept", "a", "d"]]
+    np.testing.assert_array_equal(frame["estimate"].to_numpy(float), public.params)
+    np.testing.assert_array_equal(frame["std_error"].to_numpy(float), public.bse)
+    np.testing.assert_array_equal(frame[["conf_low", "conf_high"]].to_numpy(float), public.conf_int(0.1))
+    assert both.frame()["ours"].drop(index=["Intercept", "d"]).notna().all(axis=None)
+    for text in (str(both), both.as_html(), both.as_latex(), both.as_markdown()):
+        said = flat(text)
+        assert "theirs, not private" in said
+        assert "NOT PRIVATE: theirs. Nothing protects the rows behind it, and no budget counts them." in said
+        assert "ours, not private" not in said
+        assert f"{public.params['d']:.3f}".lstrip("-") in said
+    assert "One release: 1-GDP per person." in flat(str(both))
+
+
+def test_limits_of_public_results_are_exponentiated_with_those_of_private_ones():
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"a": rng.normal(size=400), "y": rng.integers(0, 2, 400)})
+    odds = smf.logit("y ~ a", rows).fit(disp=0)
+    ours = array_model(2000, binary=True).fit(seed=1, progress=False)
+    frame = pr.compare([ours, odds], exponentiate=True).frame()["(2)"].loc[["Intercept", "a"]]
+    np.testing.assert_allclose(frame["estimate"].to_numpy(float), np.exp(odds.params))
+    np.testing.assert_allclose(frame[["conf_low", "conf_high"]].to_numpy(float), np.exp(odds.conf_int()))
+
+
+def test_public_results_are_drawn_with_their_label(one):
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    public, _ = of_public()
+    ax = pr.compare({"theirs": public, "ours": one}).plot()
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["ours", "theirs (not private)"]
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "b", "c", "d"]
+    np.testing.assert_array_equal(ax.lines[1].get_xdata(), public.params[["a", "d"]])
+
+
+class Rowless:
+    """Public results that show their rows to nobody."""
+
+    params = pd.Series({"a": 1.0})
+    bse = pd.Series({"a": 0.5})
+    pvalues = pd.Series({"a": 0.04})
+    nobs = 10.0
+
+    def conf_int(self, alpha):
+        return pd.DataFrame([[0.0, 2.0]], index=["a"])
+
+
+def test_nothing_but_estimates_is_asked_of_public_results(one):
+    both = pr.compare([one, Rowless()])
+    assert "(2), not private" in flat(str(both))
+    assert flat(str(both)).count("Rowless") == 1
+
+
+@pytest.mark.parametrize(
+    ("results", "words"),
+    [
+        (lambda _: [of_public()[0]], "none of these results is private"),
+        (lambda one: [one, of_public()[1]], "item 2 is of type DataFrame, not results"),
+        (lambda one: [one, 3], "item 2 is of type int, not results; .* params \\(one a name\\), bse"),
+        (
+            lambda one: [one, pr.means.estimate(of_public()[1], ["a"], bounds={"a": (-3, 3)}, mu=1, progress=False)],
+            "item 2 is of type MeansResults",
+        ),
+    ],
+)
+def test_what_is_no_column_is_refused(one, results, words):
+    with pytest.raises(OptionError, match=words):
+        pr.compare(results(one))

@@ -221,7 +221,7 @@ def test_rows_one_by_one_average_to_the_average(base, public, family):
     np.testing.assert_allclose(means, overall.effect)
     assert list(means.index) == list(overall.index)
     first = res.marginal_effects(public.head(1))
-    np.testing.assert_allclose(rows.loc["r0"].to_numpy(), first.summary_frame().to_numpy())
+    np.testing.assert_allclose(rows.loc["r0"].to_numpy(float), first.summary_frame().to_numpy(float))
     if res._fit.levels:  # probabilities sum to one
         sums = rows["effect"].groupby(level=[0, 2]).sum()
         np.testing.assert_allclose(sums, 0.0, atol=1e-12)
@@ -297,11 +297,12 @@ def test_the_result_is_frozen_and_has_its_columns(base, public):
     with pytest.raises(dataclasses.FrozenInstanceError):
         found.effect = None
     frame = found.summary_frame(0.1)
-    assert list(frame.columns) == ["effect", "std err", "t", "P>|t|", "Conf. Int. Low", "Conf. Int. Upp."]
+    assert list(frame.columns) == ["effect", "std err", "t", "P>|t|", "Conf. Int. Low", "Conf. Int. Upp.", "reliable"]
     np.testing.assert_allclose(found.tvalue, found.effect / found.se)
     np.testing.assert_allclose(found.pvalue, StudentT(7).two_sided(found.tvalue))
     half = StudentT(7).critical(0.1) * found.se
-    np.testing.assert_allclose(frame.iloc[:, 4:], np.column_stack([found.effect - half, found.effect + half]))
+    np.testing.assert_allclose(found.conf_int(0.1), frame.iloc[:, 4:6])
+    np.testing.assert_allclose(frame.iloc[:, 4:6], np.column_stack([found.effect - half, found.effect + half]))
     with pytest.raises(OptionError, match="alpha"):
         found.conf_int(2)
 
@@ -315,7 +316,7 @@ def test_views(base, public):
     assert "g[b - a]" in text
     assert repr(res.marginal_effects(public)) == text
     page = res.marginal_effects(public)._repr_html_()
-    assert '<th scope="row">g[b - a]</th>' in page
+    assert '<th scope="row">g[b - a] †</th>' in page  # of few people
     assert "P(won = 1), averaged over 80 public rows (random scaling (exact))</caption>" in page
     titles = {
         made(base, "x", f, response=r).marginal_effects(public.head(1)).title
@@ -325,7 +326,7 @@ def test_views(base, public):
     words = ["the mean of y", "the 0.9-quantile of y", "the probabilities of w", "P(s = yes)"]
     assert titles == {f"Marginal effects on {w}{over}" for w in words}
     page = made(base, "x", Multinomial(), response="w").marginal_effects(public, average=False)._repr_html_()
-    assert '<th scope="row">r0, lo, x</th>' in page
+    assert '<th scope="row">r0, lo, x †</th>' in page
 
 
 def test_doubts_are_shown_with_the_effects(base, public):

@@ -258,7 +258,7 @@ def test_a_row_that_cant_be_used_has_nan_in_its_place_and_changes_no_other(base)
     pd.testing.assert_series_equal(got[good], res.predict(rows.loc[good]))
     with pytest.warns(PrivregWarning, match="outside"):
         frame = res.get_prediction(rows).summary_frame()
-    pd.testing.assert_frame_equal(frame.loc[good], res.get_prediction(rows.loc[good]).summary_frame())
+    pd.testing.assert_frame_equal(res.get_prediction(rows.loc[good]).summary_frame(), frame.loc[good])
     assert frame.drop(index=good).drop(columns="reliable").isna().all(axis=None)
     assert not frame.drop(index=good)["reliable"].any()
     assert "nan" in str(res.get_prediction(rows.head(3))).lower()

@@ -1,1 +1,1 @@
-"""Estimated means and frequencies as they are handed out: `results`, the `words` of their notes, and their `plots`."""
+"""Estimated means and frequencies as they are handed out: `results`, and the `words` of their notes."""

@@ -213,12 +213,17 @@ class MeansResults(Results):
 
     def plot(self, *, alpha: float = 0.05, ax: Any = None) -> Any:
         """Draw the estimates with their intervals, each on its public range scaled to [0, 1]."""
-        from privreg.means.results.plots import estimates
-        from privreg.results.plots.style import guarantee
+        from privreg.results.plots.dots import Drawn, Row, Unit, figure
+        from privreg.results.plots.style import guarantee, inks_for
 
-        f, table = self._fit, self.tidy(alpha=alpha)[["estimate", "conf_low", "conf_high"]]
-        shares = table.sub(f.centres - f.halves, axis=0).div(2.0 * f.halves, axis=0)
-        return estimates(f.names, shares, f"{100 * (1 - alpha):.6g}% intervals; {guarantee([f.statement])}", ax)
+        f, table = self._fit, self.tidy(alpha=alpha).set_index(pd.Index(self._fit.names))
+        for column in ("estimate", "conf_low", "conf_high"):
+            table[column] = (table[column] - f.centres + f.halves) / (2.0 * f.halves)
+        said = f"{100 * (1 - alpha):.6g}% intervals; {guarantee([f.statement])}"
+        unit, rows = Unit("share of the public range", ""), [Row(name, name) for name in f.names]
+        there: Any = figure(Drawn([table], rows, [""], [unit], False), said, None, ax)
+        there.axvline(1.0, color=inks_for(there).grey, linewidth=0.6, linestyle=":", zorder=0)
+        return there
 
     def __repr__(self) -> str:
         f = self._fit

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from privreg.errors import MissingExtraError, OptionError, shown
 from privreg.privacy.ledger import compose, within
-from privreg.results.estimates import EstimatedResults
+from privreg.results.data import ResultData
 from privreg.results.statement import PrivacyStatement
 from privreg.tables import plain, shorten
 
@@ -120,16 +120,15 @@ def guarantee(statements: Sequence[PrivacyStatement]) -> str:
     return f"per person: {', '.join(each)}" if len(each) > 1 else each[0].replace("-GDP", "-GDP per person", 1)
 
 
-def in_all(results: Sequence[EstimatedResults]) -> str:
+def in_all(fits: Sequence[ResultData]) -> str:
     """What several releases cost together, as `Comparison` says it; nothing of one."""
-    releases = {r._fit.origin: r.privacy.total_mu for r in results}
+    releases = {f.origin: f.statement.total_mu for f in fits}
     total = compose(releases.values())
     return f", {within(total, 4)}-GDP in all" if len(releases) > 1 and math.isfinite(total) else ""
 
 
-def baselines(results: Sequence[EstimatedResults]) -> list[str]:
+def baselines(fits: Sequence[ResultData]) -> list[str]:
     """What coefficients of multinomial results are relative to."""
-    fits = [r._fit for r in results]
     words = dict.fromkeys(f"baseline {f.design.endog_name} = {f.baseline[0]}" for f in fits if f.baseline)
     return [literal(plain(w)) for w in words]
 

@@ -53,7 +53,7 @@ def trajectory(
     fit = results._fit
     path = fit.flat(results.trajectory(alpha, method=method))
     wanted = list(fit.names) if terms is None else coefficients_of(fit, terms)
-    footer = "; ".join([*baselines([results]), guarantee([results.privacy])])
+    footer = "; ".join([*baselines([results._fit]), guarantee([results.privacy])])
     if path["low"].notna().any():
         own = band(fit)
         kind = "valid at all sample sizes at once" if own == "anytime" else "pointwise"

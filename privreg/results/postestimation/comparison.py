@@ -16,6 +16,8 @@ from privreg.inference.methods import METHODS
 from privreg.options.unknown import all_known_arguments, known_arguments
 from privreg.privacy.ledger import compose, within
 from privreg.protocol import codes
+from privreg.results.base import Results
+from privreg.results.data import Frame
 from privreg.results.postestimation.hypothesis import WaldTest, wald_test
 from privreg.results.results import PrivateResults
 from privreg.tables import MARK, Paragraph, Table, View, in_one_format, plain
@@ -33,8 +35,8 @@ _TITLE = "Private Online Regressions Compared"
 
 @known_arguments
 def compare(
-    results: Sequence[PrivateResults] | Mapping[str, PrivateResults] | PrivateResults,
-    *more: PrivateResults,
+    results: Sequence[Any] | Mapping[str, Any] | PrivateResults,
+    *more: Any,
     names: Sequence[str] | None = None,
     alpha: float = 0.05,
     exponentiate: bool = False,
@@ -44,7 +46,9 @@ def compare(
     Parameters
     ----------
     results : sequence of PrivateResults, mapping of str to PrivateResults, or PrivateResults
-        One or more, with their names as keys of a mapping; ``compare(res1, res2)`` is ``compare([res1, res2])``.
+        One or more, with their names as keys of a mapping; ``compare(res1, res2)`` is ``compare([res1, res2])``. After
+        them come results of other libraries, such as statsmodels', to *public* data, if there are any: whatever has
+        params, bse, pvalues, nobs and conf_int(). They are labelled "not private" and are in no budget.
     *more : PrivateResults
         Those after a first that is not in a sequence.
     names : sequence of str, optional
@@ -72,16 +76,38 @@ def compare(
     elif more or not isinstance(results, Sequence) or not results:
         raise OptionError("compare() takes one or more results, such as compare([res1, res2]).")
     for i, r in enumerate(results, 1):
-        if not isinstance(r, PrivateResults):
-            raise OptionError(f"item {i} is of type {type(r).__name__}, not results; compare what fit() returns.")
+        if not isinstance(r, PrivateResults) and not _is_public(r):
+            raise OptionError(
+                f"item {i} is of type {type(r).__name__}, not results; compare what fit() returns. Beside it may stand "
+                "what has params (one a name), bse, pvalues, nobs and conf_int(), as statsmodels' results have."
+            )
     labels = [f"({i})" for i in range(1, len(results) + 1)]
     if names is not None:
         labels = [] if isinstance(names, str | Mapping) else [plain(n) for n in names]
         if len(labels) != len(results) or len(set(labels)) != len(labels):
             raise OptionError(f"names must be {len(results)} different names, one a result.")
-    for r in results if exponentiate else ():
+    own = {name: r for name, r in zip(labels, results, strict=True) if isinstance(r, PrivateResults)}
+    if not own:
+        raise OptionError("none of these results is private; statsmodels.iolib.summary2.summary_col shows such.")
+    for r in own.values() if exponentiate else ():
         check_ratios(r.family, r._fit.design.endog_name)
-    return Comparison(tuple(results), tuple(labels), interval_level(alpha), bool(exponentiate))
+    public = tuple((name, r) for name, r in zip(labels, results, strict=True) if name not in own)
+    return Comparison(tuple(own.values()), tuple(own), interval_level(alpha), bool(exponentiate), public)
+
+
+def _is_public(r: Any) -> bool:
+    """Whether these are estimates of another library, one a name."""
+    known = all(hasattr(r, name) for name in ("params", "bse", "pvalues", "nobs", "conf_int"))
+    return known and not isinstance(r, Results) and np.ndim(r.params) == 1
+
+
+def _public_table(r: Any, alpha: float) -> pd.DataFrame:
+    """Estimates of another library by term, under the headings of `PrivateResults.tidy`."""
+    names = r.params.index if isinstance(r.params, pd.Series) else r.model.exog_names
+    estimate, error, p = (np.asarray(v, dtype=np.float64) for v in (r.params, r.bse, r.pvalues))
+    limits = dict(zip(("conf_low", "conf_high"), np.asarray(r.conf_int(alpha), dtype=np.float64).T, strict=True))
+    columns = {"estimate": estimate, "std_error": error, "statistic": estimate / error, "p_value": p, **limits}
+    return pd.DataFrame(columns, index=pd.Index(map(str, names), name="term")).assign(reliable=True)
 
 
 @all_known_arguments
@@ -95,12 +121,15 @@ class Comparison(View):
     names : tuple of str
     alpha : float
     exponentiate : bool
+    public : tuple of (str, object)
+        Results of other libraries, by name.
     """
 
     results: tuple[PrivateResults, ...]
     names: tuple[str, ...]
     alpha: float
     exponentiate: bool
+    public: tuple[tuple[str, Any], ...] = ()
 
     @property
     def total_mu(self) -> float:
@@ -131,10 +160,12 @@ class Comparison(View):
         with np.errstate(over="ignore"):  # exp of an intercept in large units is infinite
             tidy = [(r._fit, r.tidy(self.exponentiate, alpha=self.alpha)) for r in self.results]
             tables = [fit.flat(table).set_index("term") for fit, table in tidy]
+            for table in (_public_table(r, self.alpha) for _, r in self.public):
+                shown = ["estimate", "conf_low", "conf_high"]
+                tables.append(table.assign(**{c: np.exp(table[c]) for c in shown}) if self.exponentiate else table)
         order = dict.fromkeys(t for table in tables for t in table.index)
-        return pd.concat(tables, axis=1, keys=self.names, names=["result", "quantity"]).reindex(
-            pd.Index(list(order), name="term")
-        )
+        both = pd.concat(tables, axis=1, keys=[*self.names, *dict(self.public)], names=["result", "quantity"])
+        return Frame(both.reindex(pd.Index(list(order), name="term")))
 
     def plot(
         self, ax: Any = None, *, intercept: bool = False, scaled: bool = False, exponentiate: bool | None = None
@@ -158,15 +189,19 @@ class Comparison(View):
 
         ratios = self.exponentiate if exponentiate is None else exponentiate
         more: Any = {"intercept": intercept, "scaled": scaled, "exponentiate": ratios}
-        return coefficients.coefficients(self.results, labels=self.names, alpha=self.alpha, ax=ax, **more)
+        labels = [*self.names, *(f"{name} (not private)" for name, _ in self.public)]
+        more["public"] = [_public_table(r, self.alpha) for _, r in self.public]
+        return coefficients.coefficients(self.results, labels=labels, alpha=self.alpha, ax=ax, **more)
 
     # --- what the views show -----------------------------------------------------------------------------
 
     def _layout(self) -> list[Part]:
         frame = self.frame()
-        columns = [self._column(cast("pd.DataFrame", frame[name])) for name in self.names]
+        names = [*self.names, *dict(self.public)]
+        columns = [self._column(cast("pd.DataFrame", frame[name])) for name in names]
         rows = [list(row) for row in zip(*columns, strict=True)]
-        table = Table([str(t) for t in frame.index], self.names, rows, _TITLE, facts=self._facts())
+        head = [*self.names, *(f"{name}, not private" for name, _ in self.public)]
+        table = Table([str(t) for t in frame.index], head, rows, _TITLE, facts=self._facts())
         return [table, Paragraph("\n".join(self._notes()))]
 
     def _column(self, table: pd.DataFrame) -> list[str]:
@@ -202,6 +237,10 @@ class Comparison(View):
             )
             for r, t in zip(self.results, titles, strict=True)
         ]
+        for _, r in self.public:
+            model = getattr(r, "model", r)
+            response, kind = plain(getattr(model, "endog_names", "")), type(model).__name__
+            columns.append((response, f"{int(r.nobs):,}", kind, "", "", getattr(r, "cov_type", ""), "not private"))
         for i, label in enumerate(rows):
             if label != "Baseline" or any(c[i] for c in columns):
                 out.append((label, [c[i] for c in columns]))
@@ -218,6 +257,9 @@ class Comparison(View):
             out.append("Multinomial coefficients with different baselines say different things: don't compare them.")
         doubts = [f"{name}: {note}." for name, r in zip(self.names, self.results, strict=True) for note in r._doubts()]
         out += [f"{MARK} Not to be relied on, as follows.", *doubts] if doubts else []
+        if self.public:
+            listed = ", ".join(dict(self.public))
+            out.append(f"NOT PRIVATE: {listed}. Nothing protects the rows behind it, and no budget counts them.")
         total, k = self.total_mu, len(self._releases())
         if math.isinf(total):
             out.append("NOT PRIVATE in all: at least one of these results was fitted with mu=None.")

@@ -11,17 +11,19 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from privreg.arrays import Array
-from privreg.diagnostics import Diagnostic
+from privreg.diagnostics import Diagnostic, along
 from privreg.errors import DataError, NotPrivateError, OptionError, interval_level
 from privreg.families.family import Family
 from privreg.inference.methods import Bootstrap, Pivot
 from privreg.options.unknown import all_known_arguments
 from privreg.protocol import codes
-from privreg.results.data import ResultData
+from privreg.results.data import Frame, ResultData
+from privreg.results.plots.dots import DrawnView
 from privreg.results.postestimation.prediction import probabilities
-from privreg.tables import View, estimates_table, noted
+from privreg.tables import estimates_table, noted
 from privreg.tables.parts import Part as Shown
 
 _STEP: Final = 6e-6
@@ -34,7 +36,7 @@ _JUMP: Final = 1e-3
 
 @all_known_arguments
 @dataclass(frozen=True, repr=False)
-class MarginalEffects(View):
+class MarginalEffects(DrawnView):
     """Effects of covariates on the mean; see `PrivateResults.marginal_effects`.
 
     Parameters
@@ -48,6 +50,8 @@ class MarginalEffects(View):
     title : str
     notes : tuple of Diagnostic
         Whatever takes the standard errors back; shown with them.
+    reliable : ndarray of bool, shape (q,), optional
+        Which effects no note takes back; all by default.
     """
 
     effect: Array
@@ -56,6 +60,7 @@ class MarginalEffects(View):
     index: pd.Index
     title: str
     notes: tuple[Diagnostic, ...] = ()
+    reliable: NDArray[np.bool_] | None = None
 
     @property
     def tvalue(self) -> Array:
@@ -74,11 +79,12 @@ class MarginalEffects(View):
         return np.column_stack([self.effect - half, self.effect + half])
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Columns effect, std err, t, P>|t|, Conf. Int. Low, Conf. Int. Upp."""
+        """Columns effect, std err, t, P>|t|, Conf. Int. Low, Conf. Int. Upp., reliable (no note takes it back)."""
         limits = self.conf_int(alpha)
         columns = {"effect": self.effect, "std err": self.se, "t": self.tvalue, "P>|t|": self.pvalue}
         columns |= {"Conf. Int. Low": limits[:, 0], "Conf. Int. Upp.": limits[:, 1]}
-        return pd.DataFrame(columns, index=self.index)
+        known = np.ones(len(self.effect), dtype=np.bool_) if self.reliable is None else self.reliable
+        return Frame(columns | {"reliable": known}, index=self.index)
 
     def _layout(self) -> list[Shown]:
         return [estimates_table(self.summary_frame(), f"{self.title} ({self.pivot.label})"), *noted(self.notes)]
@@ -114,12 +120,13 @@ def marginal_effects(
     x, offset = fit.design.encode_new(at)
     if not len(x):
         raise DataError("marginal_effects() got no rows; give at least one row of public covariate values.")
-    terms, effects, errors, gradients = [], [], [], []
+    terms, effects, errors, known, gradients = [], [], [], [], []
     for term, change in _changes(fit, at, x, offset):
         parts = [with_error(part, average, cov) for part in change]
         terms.append(term)
         effects.append([part[0] for part in parts])
         errors.append([part[1] for part in parts])
+        known.append([along(notes, part[2]) for part in parts])
         if isinstance(pivot, Bootstrap):  # the only law that differs from effect to effect
             gradients.append([part[2] for part in parts])
     if not terms:
@@ -133,6 +140,7 @@ def marginal_effects(
         _index(fit, terms, None if average else rows),
         f"Marginal effects on {estimand_words(fit)}{over}",
         notes,
+        np.array(known).T.reshape(-1),
     )
 
 

@@ -13,20 +13,22 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.arrays import Array
-from privreg.diagnostics import Diagnostic, along
+from privreg.diagnostics import Diagnostic, along, doubts
 from privreg.errors import FormulaError, InferenceError, OptionError, flag, interval_level, nearest, shown
 from privreg.inference.methods import Pivot
 from privreg.inference.pivots import Normal, StudentT
 from privreg.inference.simultaneous import joint_critical
 from privreg.options.unknown import all_known_arguments
-from privreg.tables import Paragraph, Part, View, estimates_table, noted
+from privreg.results.data import Frame
+from privreg.results.plots.dots import DrawnView
+from privreg.tables import MARK, Paragraph, Part, View, estimates_table, noted
 
 _TITLE: Final = "Tests of linear combinations"
 
 
 @all_known_arguments
 @dataclass(frozen=True, repr=False)
-class ContrastTest(View):
+class ContrastTest(DrawnView):
     """Linear combinations tested one by one.
 
     Parameters
@@ -53,6 +55,7 @@ class ContrastTest(View):
     notes: tuple[Diagnostic, ...] = ()
     cov: Array | None = None
     reliable: NDArray[np.bool_] | None = None
+    title = _TITLE
 
     @property
     def tvalue(self) -> Array:
@@ -92,7 +95,7 @@ class ContrastTest(View):
         The last, reliable, says whether no note takes a line back.
         """
         limits = self.conf_int(alpha, simultaneous=simultaneous)
-        return pd.DataFrame(
+        return Frame(
             {
                 "coef": self.effect,
                 "std err": self.sd,
@@ -142,6 +145,11 @@ class WaldTest(View):
     about: str = ""
 
     @property
+    def reliable(self) -> bool:
+        """Whether no note takes the test back."""
+        return not doubts(self.notes)
+
+    @property
     def citation(self) -> str:
         """The test as reports cite it.
 
@@ -163,7 +171,8 @@ class WaldTest(View):
         about = [Paragraph(self.about)] if self.about else []
         ratio = f"F({self.df_num}, ∞) = {self.fvalue:.4g}, " if math.isinf(self.df_denom) else ""
         exact = f"Statistic {self.statistic:.4g}, {ratio}p-value {self.pvalue:.4g}; law: {self.law}"
-        return [*about, Paragraph(f"Wald test: {self.citation}\n{exact}"), *noted(self.notes)]
+        mark = "" if self.reliable else f" {MARK}"
+        return [*about, Paragraph(f"Wald test: {self.citation}{mark}\n{exact}"), *noted(self.notes)]
 
 
 def p_words(p: float) -> str:

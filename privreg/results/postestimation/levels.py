@@ -9,41 +9,39 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.arrays import Array
-from privreg.diagnostics import Diagnostic, along
+from privreg.diagnostics import Diagnostic, along, doubt
 from privreg.errors import DataError, OptionError, choose, interval_level, shown
 from privreg.inference.methods import Pivot
 from privreg.options.unknown import all_known_arguments
-from privreg.results.data import ResultData
+from privreg.results.data import Frame, ResultData
+from privreg.results.plots.dots import DrawnView
 from privreg.results.postestimation.effects import Part, Rows, estimand_words, means_at, replaced, with_error
 from privreg.results.postestimation.hypothesis import ContrastTest, contrast_test
 from privreg.results.postestimation.prediction import note_outside
 from privreg.schema.dates import iso
-from privreg.tables import MARK, Table, View, cells, estimates_table, noted
+from privreg.tables import MARK, Table, cells, estimates_table, noted
 from privreg.tables.parts import Part as Shown
 
 ADJUSTMENTS: Final = {
-    "holm": "h",
-    "bonferroni": "b",
-    "sidak": "s",
-    "holm-sidak": "hs",
-    "simes-hochberg": "sh",
-    "hommel": "ho",
-    "fdr_bh": "fdr_bh",
-    "fdr_by": "fdr_by",
-    "fdr_tsbh": "fdr_tsbh",
-    "fdr_tsbky": "fdr_tsbky",
-}
+    "holm": "h", "bonferroni": "b", "sidak": "s", "holm-sidak": "hs", "simes-hochberg": "sh", "hommel": "ho",
+    "fdr_bh": "fdr_bh", "fdr_by": "fdr_by", "fdr_tsbh": "fdr_tsbh", "fdr_tsbky": "fdr_tsbky",
+}  # fmt: skip
 """Ways of adjusting p-values, by the names and short names of statsmodels' `multipletests`."""
 
 LARGEST: Final = 700.0
 """Logarithm of a number, at most."""
+
+_BOUNDARY: Final = (
+    "a mean is so near to a limit of what is possible that differences to it are far from normal; "
+    "marginal_means(..., which='linear').pairwise() tests linear predictors, such as log odds"
+)
 
 _GRID: Final = 10_000
 """Rows of a reference grid, at most."""
@@ -51,7 +49,7 @@ _GRID: Final = 10_000
 
 @all_known_arguments
 @dataclass(frozen=True, repr=False)
-class PairwiseTests(View):
+class PairwiseTests(DrawnView):
     """Differences between the levels of a factor, with p-values adjusted for their number.
 
     Parameters
@@ -97,7 +95,11 @@ class PairwiseTests(View):
         frame = self.tests.summary_frame(self.alpha)
         known = frame.pop("reliable")
         frame = frame.assign(**{f"pvalue-{self.method}": adjusted, f"reject-{self.method}": reject})
-        return frame.assign(reliable=known)
+        return Frame(frame.assign(reliable=known))
+
+    def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Return each difference by itself."""
+        return self.tests.summary_frame(alpha)
 
     def _adjusted(self) -> tuple[NDArray[np.bool_], Array]:
         from statsmodels.stats.multitest import multipletests  # slow to import
@@ -195,11 +197,10 @@ def pairwise(
     more = [t for t in fit.design.terms if column in t.reads and t.name != term.name]
     if more:
         title += f" {_where(fit, column, more)}"
-        said = f"{column} is in {', '.join(t.name for t in more)} too: its differences depend on "
-        said += (
-            f"{', '.join(_partners(column, more))}; marginal_means({column!r}).pairwise() averages them over levels "
-        )
-        notes = (*notes, Diagnostic("remark", f"{said}and has numbers at public covariates"))
+        by = ", ".join(_partners(column, more))
+        said = f"{column} is in {', '.join(t.name for t in more)} too: its differences depend on {by}; "
+        said += f"marginal_means({column!r}).pairwise() averages them over levels and has numbers at public covariates"
+        notes = (*notes, Diagnostic("remark", said))
     named = replace(tests, labels=tuple(labels), notes=notes)
     return PairwiseTests(named, how, interval_level(alpha), title)
 
@@ -235,7 +236,7 @@ def _minus(levels: Sequence[Any], j: int, i: int) -> str:
 
 @all_known_arguments
 @dataclass(frozen=True, repr=False)
-class MarginalMeans(View):
+class MarginalMeans(DrawnView):
     """Means at each level of a factor; see `PrivateResults.marginal_means`.
 
     Parameters
@@ -268,6 +269,7 @@ class MarginalMeans(View):
     title: str
     notes: tuple[Diagnostic, ...] = ()
     scale: str = "identity"
+    _effects: ClassVar = False
 
     def conf_int(self, alpha: float = 0.05) -> Array:
         """Confidence limits of the means, shape (q, 2)."""
@@ -286,7 +288,7 @@ class MarginalMeans(View):
         """Columns mean, mean_se, mean_ci_lower, mean_ci_upper, reliable (no note takes it back); a line a level."""
         limits = self.conf_int(alpha)
         columns = {"mean": self.mean, "mean_se": self.se, "mean_ci_lower": limits[:, 0], "mean_ci_upper": limits[:, 1]}
-        return pd.DataFrame(columns | {"reliable": along(self.notes, self.gradient)}, index=self.index)
+        return Frame(columns | {"reliable": along(self.notes, self.gradient)}, index=self.index)
 
     def pairwise(self, method: str = "holm", *, alpha: float = 0.05) -> PairwiseTests:
         """Compare the means of every two levels.
@@ -301,7 +303,8 @@ class MarginalMeans(View):
         Returns
         -------
         PairwiseTests
-            Differences of means, later less earlier level.
+            Differences of means, later less earlier level (delta method). They are marked where limits evenly about a
+            mean would be impossible; R's emmeans tests linear predictors, as ``which="linear"`` does here.
         """
         how, several = check_adjustment(method), isinstance(self.index, pd.MultiIndex)
         pairs = [
@@ -315,9 +318,13 @@ class MarginalMeans(View):
         levels: list[Any] = [i[-1] if isinstance(i, tuple) else i for i in self.index]
         labels = [f"{self.index[j][0]}: {_minus(levels, j, i)}" if several else _minus(levels, j, i) for i, j in pairs]
         effect, sd = self.mean[to] - self.mean[at], np.sqrt(np.maximum(np.diag(joint), 0.0))
-        zero = np.zeros(len(pairs))
-        ok = along(self.notes, g)
-        tests = ContrastTest(effect, sd, zero, self.pivot.along(g), tuple(labels), self.notes, joint, ok)
+        ok, notes = along(self.notes, g), self.notes
+        if self.scale != "identity":
+            half = self.pivot.along(self.gradient).critical(interval_level(alpha)) * self.se
+            far = half > (np.minimum(self.mean, 1.0 - self.mean) if self.scale == "logit" else self.mean)
+            ok &= ~(far[at] | far[to])
+            notes += (doubt("boundary", _BOUNDARY, of="the marked tests"),) * bool(far.any())
+        tests = ContrastTest(effect, sd, np.zeros(len(pairs)), self.pivot.along(g), tuple(labels), notes, joint, ok)
         return PairwiseTests(
             tests, how, interval_level(alpha), f"Differences of {self.title[0].lower()}{self.title[1:]}"
         )

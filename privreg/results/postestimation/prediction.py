@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import warnings
-from dataclasses import dataclass
-from html import escape
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pandas as pd
@@ -19,7 +17,9 @@ from privreg.errors import OptionError, PrivregWarning, choose, interval_level
 from privreg.families.family import Family
 from privreg.inference.methods import Bootstrap, Pivot
 from privreg.options.unknown import all_known_arguments
-from privreg.results.data import ResultData
+from privreg.results.data import Frame, ResultData
+from privreg.results.plots.dots import DrawnView
+from privreg.tables import Part, estimates_table, noted
 
 # --- which -----------------------------------------------------------------------------------------------
 
@@ -138,29 +138,37 @@ def note_outside(fit: ResultData, new: Any, x: Array, where: str, stacklevel: in
 # --- with their uncertainty ------------------------------------------------------------------------------
 
 
-class _Shown:
-    """A table of predictions: what it prints, and what it says of attributes that it doesn't have."""
+SHOWN: Final = 30
+"""Lines of a printed table of predictions; summary_frame() has them all."""
 
-    if not TYPE_CHECKING:
 
-        def __getattr__(self, name: str) -> Any:
-            from privreg.tables import no_such_part
+class _Predicted(DrawnView):
+    """A table of predictions, as a view."""
 
-            raise no_such_part(self, name)
+    pivot: Pivot
+    index: pd.Index
+    notes: tuple[Diagnostic, ...]
+    title = "Predictions"
+    _effects: ClassVar = False
 
-    def __str__(self) -> str:
-        return _text(self)
-
-    def __repr__(self) -> str:
-        return _text(self)
-
-    def _repr_html_(self) -> str:
-        return _html(self)
+    def _layout(self) -> list[Part]:
+        rows, frame = len(self.index), self.summary_frame()
+        if "level" in frame:
+            frame = frame.set_index("level", append=True)
+        title = f"Predictions for {rows:,} row{'' if rows == 1 else 's'} with 95% limits ({self.pivot.label})"
+        if len(frame) <= SHOWN:
+            return [estimates_table(frame, title), *noted(self.notes)]
+        ends = pd.concat([frame.head(SHOWN // 2), frame.tail(SHOWN // 2)])
+        table = estimates_table(ends, f"{title}; summary_frame() has all {len(frame):,} lines")
+        names, cells = list(table.names), list(table.rows)
+        names.insert(SHOWN // 2, "…")
+        cells.insert(SHOWN // 2, ["…"] * len(table.head))
+        return [replace(table, names=names, rows=cells), *noted(self.notes)]
 
 
 @all_known_arguments
 @dataclass(frozen=True, repr=False)
-class Prediction(_Shown):
+class Prediction(_Predicted):
     """Predictions of the mean, or of what stands for it in the family; see `PrivateResults.predict`.
 
     Parameters
@@ -205,12 +213,12 @@ class Prediction(_Shown):
         limits = self.conf_int(alpha)
         columns: dict[str, Any] = {"mean": self.predicted_mean, "mean_se": self.se_mean}
         columns |= {"mean_ci_lower": limits[:, 0], "mean_ci_upper": limits[:, 1], "reliable": _known(self)}
-        return pd.DataFrame(columns, index=self.index)
+        return Frame(columns, index=self.index)
 
 
 @all_known_arguments
 @dataclass(frozen=True, repr=False)
-class ClassPrediction(_Shown):
+class ClassPrediction(_Predicted):
     """Predictions of the probabilities of all classes of a multinomial response.
 
     Parameters
@@ -268,7 +276,7 @@ class ClassPrediction(_Shown):
             "mean_ci_upper": limits[:, 1],
             "reliable": np.repeat(_known(self), len(classes)),
         }
-        return pd.DataFrame(columns, index=self.index.repeat(len(classes)))
+        return Frame(columns, index=self.index.repeat(len(classes)))
 
     def _critical(self, alpha: float) -> float | Array:
         if not isinstance(self.pivot, Bootstrap):
@@ -302,40 +310,6 @@ class ClassPrediction(_Shown):
         return out[:, :, 1:]  # the first class's predictor is known
 
 
-SHOWN: Final = 30
-"""Lines of a printed table of predictions; summary_frame() has them all."""
-
-
 def _known(found: Prediction | ClassPrediction) -> NDArray[np.bool_]:
     """Which rows' predictions no note takes back."""
     return np.ones(len(found.index), dtype=np.bool_) if found.reliable is None else found.reliable
-
-
-def _about(found: Prediction | ClassPrediction) -> str:
-    rows = len(found.index)
-    return f"Predictions for {rows:,} row{'' if rows == 1 else 's'} with 95% limits ({found.pivot.label})"
-
-
-def _formatted(found: Prediction | ClassPrediction) -> pd.DataFrame:
-    """The frame with its numbers as the summary writes them."""
-    from privreg.tables import MARK, in_one_format
-
-    out = found.summary_frame()
-    told = min((e for e in out["mean_se"] if e > 0.0 and math.isfinite(e)), default=math.nan)
-    if not (ok := out.pop("reliable")).all():
-        out[MARK] = ok.map({True: "", False: MARK})
-    for column in out.columns.drop(["level", MARK], errors="ignore"):
-        out[column] = in_one_format(out[column], 4 if column == "mean" else 3, told)
-    return out
-
-
-def _text(found: Any) -> str:
-    from privreg.tables import fold
-
-    notes = [line for note in found.notes for line in fold(f"Note: {note}.")]
-    return "\n".join([*fold(_about(found)), _formatted(found).to_string(max_rows=SHOWN), *notes])
-
-
-def _html(found: Any) -> str:
-    notes = "".join(f"\n<p>{escape(f'Note: {note}.')}</p>" for note in found.notes)
-    return f"<p>{escape(_about(found))}</p>\n{_formatted(found).to_html(max_rows=SHOWN, border=0)}{notes}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any, Final
 
 import numpy as np
@@ -16,9 +15,9 @@ from privreg.arrays import Array
 from privreg.diagnostics import Diagnostic
 from privreg.errors import InferenceError, OptionError, choose, shown
 from privreg.inference.methods import Pivot
-from privreg.results.data import ResultData
+from privreg.results.data import Frame, ResultData
 from privreg.results.postestimation.hypothesis import WaldTest, factors_of, wald_test
-from privreg.tables import MARK, Part, Table, View, fold, in_one_format, noted
+from privreg.tables import MARK, Part, Table, View, in_one_format, noted
 
 _CONSTANTS: Final = ("Intercept", "const")
 
@@ -57,7 +56,7 @@ class TermTests(View):
             "df_denom": [t.df_denom for t in self.tests],
             "reliable": list(self.reliable),
         }
-        return pd.DataFrame(columns, index=pd.Index(self.terms, name="term"))
+        return Frame(columns, index=pd.Index(self.terms, name="term"))
 
     def summary_frame(self) -> pd.DataFrame:
         """Return the table under statsmodels' headings: F or chi2, P>F or P>chi2, df constraint, df denom."""
@@ -68,7 +67,7 @@ class TermTests(View):
             if chi2
             else {"fvalue": "F", "pvalue": "P>F", "df_denom": "df denom"}
         )
-        return table[list({k: None for k in table if k in names})].rename(columns=names)
+        return Frame(table[list({k: None for k in table if k in names})].rename(columns=names))
 
     def anova(self) -> pd.DataFrame:
         """Return the tests under the headings of `anova_lm`; see `PrivateResults.anova`."""
@@ -76,7 +75,7 @@ class TermTests(View):
         table = self.table
         table = table[[t not in _CONSTANTS for t in self.terms]]
         names = {"df_constraint": "df", "df_denom": "df_denom", "statistic": "chi2", "fvalue": "F", "pvalue": "PR(>F)"}
-        out = _Noted(table[[*names, "reliable"]].rename(columns=names))
+        out = Frame(table[[*names, "reliable"]].rename(columns=names))
         if said:
             out.attrs["note"] = f"Note: {said}."
         return out
@@ -92,18 +91,6 @@ class TermTests(View):
         head = ["Wald", "df", "F", "df denom", "P"]
         title = f"Wald tests of terms (each given all others; {self.law})"
         return [Table(names, head, rows, title), *noted(self.notes)]
-
-
-class _Noted(pd.DataFrame):
-    """A table that prints its ``attrs["note"]`` below it; what is computed from it is a plain DataFrame."""
-
-    def __repr__(self) -> str:
-        return "\n".join([super().__repr__(), *fold(self.attrs.get("note", ""))])
-
-    def _repr_html_(self) -> str:
-        said = escape(self.attrs.get("note", ""))
-        table: str = super()._repr_html_()  # type: ignore[misc]
-        return f"{table}<p>{said}</p>" if said else table
 
 
 def _marginal(names: Sequence[str]) -> list[Diagnostic]:

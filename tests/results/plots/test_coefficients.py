@@ -11,7 +11,7 @@ import pytest
 import privreg as pr
 from privreg.errors import OptionError
 from privreg.privacy.ledger import Release
-from privreg.results.plots import coefficients
+from privreg.results.plots import dots
 from privreg.results.plots.steps import public_steps
 from tests.results.plots.test_figures import nothing_is_clipped, words
 
@@ -214,7 +214,7 @@ def test_axes_of_ratios_have_three_labels_or_more_one_of_them_at_no_effect():
     for low in np.geomspace(1e-3, 2.0, 60):
         for high in low * np.geomspace(1.05, 1e6, 60):
             ax.set_xlim(low, high)
-            coefficients._ratio_ticks(ax)
+            dots._ratio_ticks(ax)
             ticks = ax.get_xticks()
             assert (1.0 in ticks) == (low <= 1.0 <= high)
             assert 3 <= len(ticks) <= 12

@@ -1,0 +1,51 @@
+"""Tables of numbers print all their columns, whatever the terminal, and no option of pandas is changed for it."""
+
+import pandas as pd
+import pytest
+
+import privreg as pr
+from tests.helpers import array_model
+
+ROWS = {"a": [0.1, 0.2], "b": [0.0, 0.0], "c": [0.5, 0.5], "const": [1.0, 1.0]}
+FRAMES = {
+    "tidy": lambda res: res.tidy(),
+    "anova": lambda res: res.anova(),
+    "glance": lambda res: res.glance(),
+    "inference_table": lambda res: res.inference_table(),
+    "wald_test_terms": lambda res: res.wald_test_terms().table,
+    "their headings": lambda res: res.wald_test_terms().summary_frame(),
+    "t_test": lambda res: res.t_test("a = b, c").summary_frame(),
+    "marginal_effects": lambda res: res.marginal_effects(pd.DataFrame(ROWS)).summary_frame(),
+    "get_prediction": lambda res: res.get_prediction(pd.DataFrame(ROWS)).summary_frame(),
+    "trajectory": lambda res: res.trajectory(),
+    "rounds": lambda res: res.rounds,
+}
+
+
+@pytest.fixture(scope="module")
+def res():
+    return array_model(20_000).fit(seed=1, progress=False)
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_all_columns_are_printed_in_a_terminal_of_80_columns(res, name):
+    frame = FRAMES[name](res)
+    with pd.option_context("display.max_columns", 0, "display.width", 80):  # as pandas has them in a terminal
+        text = repr(frame)
+        assert pd.get_option("display.max_columns") == 0
+    assert "..." not in text
+    assert "…" not in text
+    assert all(str(column) in text for column in frame.columns)
+    longest = max(len(str(v)) for v in frame.to_numpy().ravel())  # a note is one long cell
+    assert max(map(len, text.split("\n"))) <= max(80, longest + 20)
+
+
+def test_what_is_computed_from_a_table_is_a_plain_one(res):
+    assert type(res.tidy()) is not pd.DataFrame
+    assert type(res.tidy().head(2)) is type(res.tidy()[["term"]]) is type(res.tidy().set_index("term")) is pd.DataFrame
+    pd.testing.assert_frame_equal(pd.DataFrame(res.tidy()), res.tidy(), check_frame_type=False)
+
+
+def test_comparisons_are_printed_whole(res):
+    with pd.option_context("display.max_columns", 0, "display.width", 80):
+        assert "..." not in repr(pr.compare([res, res]).frame())
