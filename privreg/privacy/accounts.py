@@ -42,9 +42,9 @@ class Account(NamedTuple):
     def meets(self, other: Account) -> bool:
         """Whether two accounts of one key may have a row in common."""
         a, b = self.rows, other.rows
-        if any(rows is not None and not rows for rows in (a, b)):
+        if (a is not None and not a) or (b is not None and not b):
             return False
-        if a is None or b is None or self.axis != other.axis:
+        if a is None or b is None or a == b or self.axis != other.axis:
             return True
         if max(min(a[0], a[-1]), min(b[0], b[-1])) > min(max(a[0], a[-1]), max(b[0], b[-1])):
             return False

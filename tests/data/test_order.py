@@ -26,8 +26,8 @@ SCHEMA = Schema.declare({"at": (0, N), "y": (0, 1)}, {"f": ["a", "b"]}, {})
 COLUMNS = ("at", "y", "f", "id")
 
 
-def order(rows, key=KEY, skip=0, columns=1):
-    return np.concatenate([np.zeros(0, dtype=np.int64), *dealt_rows(rows, key, skip, columns)])
+def order(rows, key=KEY, skip=0, columns=1, end=None):
+    return np.concatenate([np.zeros(0, dtype=np.int64), *dealt_rows(rows, key, skip, columns, end)])
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2, 255, 256, 257, 1_000, 16_383, 16_385, 40_000, 300_001])
@@ -36,6 +36,8 @@ def test_every_row_comes_once_in_an_order_that_does_not_depend_on_how_it_is_cut(
     np.testing.assert_array_equal(np.sort(whole), np.arange(rows))
     for skip in {0, 1, rows // 3, max(rows - 1, 0), rows}:
         np.testing.assert_array_equal(order(rows, skip=skip, columns=500), whole[skip:])
+        for end in {skip, skip + 1, (rows + skip) // 2}:
+            np.testing.assert_array_equal(order(rows, skip=skip, end=end), whole[skip:end])
     assert max(map(len, dealt_rows(rows, KEY)), default=0) <= CHUNK
     assert max(map(len, dealt_rows(rows, KEY, 0, 500)), default=0) <= 2_100
 

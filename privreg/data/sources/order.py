@@ -133,7 +133,7 @@ def at_places(batches: Iterable[Batch], places: Ints, wanted: Wanted) -> Iterato
     yield from (Taken(columns, back[a : a + most]) for a in range(0, rows, most))
 
 
-def dealt_rows(rows: int, key: bytes | None, skip: int = 0, columns: int = 1) -> Iterator[Ints]:
+def dealt_rows(rows: int, key: bytes | None, skip: int = 0, columns: int = 1, end: int | None = None) -> Iterator[Ints]:
     """Positions of all rows in random order, each once.
 
     Parameters
@@ -141,8 +141,8 @@ def dealt_rows(rows: int, key: bytes | None, skip: int = 0, columns: int = 1) ->
     rows : int
     key : bytes or None
         Secret; None for an order that anybody knows.
-    skip : int
-        Rows to leave out at the beginning of the order.
+    skip, end : int
+        Places in the order to begin and to end at; all of it by default.
     columns : int
         Of a row, as those of one array are read together.
 
@@ -154,9 +154,7 @@ def dealt_rows(rows: int, key: bytes | None, skip: int = 0, columns: int = 1) ->
     key = PUBLIC if key is None else key
     most = chunk_of(columns)
     waiting: list[Ints] = []
-    for run in _runs(rows, key):
-        here = run[skip:]
-        skip -= len(run) - len(here)
+    for here in _runs(rows, key, skip, rows if end is None else end):
         held = sum(map(len, waiting))
         if waiting and held + len(here) > most:
             yield np.concatenate(waiting)
@@ -169,8 +167,8 @@ def dealt_rows(rows: int, key: bytes | None, skip: int = 0, columns: int = 1) ->
         yield np.concatenate(waiting)
 
 
-def _runs(rows: int, key: bytes) -> Iterator[Ints]:
-    """Rows of each run."""
+def _runs(rows: int, key: bytes, begin: int, end: int) -> Iterator[Ints]:
+    """Rows of each run, of those at places `begin` to `end` of the order; other runs are not made."""
     block = _block(rows)
     blocks = -(-rows // block)
     strata = min(STRATA, blocks)
@@ -183,13 +181,18 @@ def _runs(rows: int, key: bytes) -> Iterator[Ints]:
     at = np.full((longest, strata), -1, dtype=np.int32)
     at[:, sizes == longest] = long.T
     at[: longest - 1, sizes < longest] = short.T
+    lengths = block * (at >= 0).sum(axis=1)
+    lengths[(at == sizes - 1)[:, -1:].any(axis=1)] -= blocks * block - rows  # the last block is shorter
+    ends = lengths.cumsum()
     within = np.arange(block)
-    for r, chosen in enumerate(at):
+    for r in np.flatnonzero((ends > begin) & (ends - lengths < end)):
+        chosen, before = at[r], ends[r] - lengths[r]
         turn = np.argsort(words(derived_key(key, f"run {r}"), strata), kind="stable")
         turn = turn[chosen[turn] >= 0]
         first = (edges[turn] + chosen[turn]) * block
         found = np.add.outer(within, first).reshape(-1)
-        yield found[found < rows] if first.max() > rows - block else found
+        found = found[found < rows] if first.max() > rows - block else found
+        yield found[max(begin - before, 0) : end - before]
 
 
 def _block(rows: int) -> int:

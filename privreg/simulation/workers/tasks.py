@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
-from privreg.data.sources.open import Batch, file_mark, first, rows_of
+from privreg.data.sources.open import Batch, Source, file_mark, first, rows_of
 from privreg.data.sources.order import at_places, dealt_rows
 from privreg.data.sources.source import Wanted
 from privreg.errors import DataError, PrivregError
@@ -45,8 +45,8 @@ class Span(NamedTuple):
         """Numbers of the rows in the file."""
         if self.order is None:
             return np.arange(self.first, self.first + self.rows)
-        held = list(dealt_rows(self.of[1], self.order.value))
-        return self.of[0] + np.concatenate(held)[self.first : self.first + self.rows]
+        held = dealt_rows(self.of[1], self.order.value, self.first, end=self.first + self.rows)
+        return self.of[0] + np.concatenate(list(held))
 
 
 class Part(NamedTuple):
@@ -97,30 +97,31 @@ class Work:
         return begin(self.spec, self.asked, self.start, None, self.rows)
 
     def batches(self, part: Part, rows: int) -> Iterator[Batch]:
-        """The first so many rows of a part; those of a row group that is dealt together, as it is read once."""
-        together: dict[tuple[object, ...], list[Span]] = {}
+        """The first so many rows of a part; a row group whose rows are dealt is read once, for all its spans."""
+        opened = functools.cache(self.spec.open)  # a file is looked into once
+        groups: dict[tuple[object, ...], list[Span]] = {}
         for span in part.before(rows).spans:
-            together.setdefault(span if span.order is None else (span.path, span.of), []).append(span)
-        for spans in together.values():
-            yield from self._of_spans(spans)
+            groups.setdefault(span if span.order is None else (span.path, span.of), []).append(span)
+        ones = [spans[0] for spans in groups.values()]
+        batches = (batch for one in ones for batch in _read(opened(one.path), one))
+        if all(one.order is None for one in ones):
+            return batches
+        before = np.cumsum([0, *(one.of[1] for one in ones)])[:-1]
+        places = [s.places() - s.of[0] + n for n, some in zip(before, groups.values(), strict=True) for s in some]
+        return at_places(batches, np.concatenate(places), Wanted(self.spec.columns, self.spec.design.schema))
 
-    def _of_spans(self, spans: Sequence[Span]) -> Iterator[Batch]:
-        path, first_row, rows, mark, of, order = spans[0]
-        source = self.spec.open(path)
-        changed = DataError(f"{path!r} is not what it was when the fit began; files must not change under a fit.")
-        if mark and tuple(file_mark(Path(path))[1:]) != mark:
-            raise changed
-        begin, n = (first_row, rows) if order is None else of
-        batches = first(source.batches(begin), n) if source.part is None else source.part(begin, n)
-        if order is not None:
-            wanted = Wanted(self.spec.columns, self.spec.design.schema)
-            batches = at_places(batches, np.concatenate([span.places() for span in spans]) - begin, wanted)
-            n = sum(span.rows for span in spans)
-        for batch in batches:
-            n -= rows_of(batch)
-            yield batch
-        if n:
-            raise changed
+
+def _read(source: Source, span: Span) -> Iterator[Batch]:
+    """Rows of a span, or of all its row group where they are dealt."""
+    changed = DataError(f"{span.path!r} is not what it was when the fit began; files must not change under a fit.")
+    if span.mark and tuple(file_mark(Path(span.path))[1:]) != span.mark:
+        raise changed
+    begin, n = (span.first, span.rows) if span.order is None else span.of
+    for batch in first(source.batches(begin), n) if source.part is None else source.part(begin, n):
+        n -= rows_of(batch)
+        yield batch
+    if n:
+        raise changed
 
 
 @functools.lru_cache(maxsize=4)
