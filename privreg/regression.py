@@ -4,30 +4,20 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Sequence
 from typing import Any, Never, cast
 
 from privreg.data.sources.open import Source
-from privreg.errors import DataError, InferenceError, OptionError, UnsupportedArgumentError
-from privreg.fits.fit_plan import FitPlan
-from privreg.fits.settings import FitOptions
-from privreg.formula.covariates import public_rows
+from privreg.errors import DataError, UnsupportedArgumentError
 from privreg.formula.describe import array_spec, formula_spec, scopes_of
-from privreg.formula.spec import Described, ModelSpec
-from privreg.options.progress import progress_bar
+from privreg.formula.spec import ModelSpec
 from privreg.options.table import accepted, check
 from privreg.options.unknown import refuse_positional, refuse_unknown
-from privreg.options.values import read_threads
-from privreg.privacy.ledger import LEDGER, UNSET
-from privreg.results.results import PrivateResults
-from privreg.simulation.streaming.begin import begin
-from privreg.simulation.streaming.checkpoint import forget, read_checkpoint, take_all
-from privreg.simulation.streaming.stream import Stream
-from privreg.simulation.tuning import plan_fit, warn_of_steps
+from privreg.privacy.ledger import UNSET
+from privreg.simulation.playable import Playable
 
 
-class PrivateOnlineRegression(Described):
+class PrivateOnlineRegression(Playable):
     """Regression with inference under local differential privacy, in one pass over the people.
 
     Parameters
@@ -124,10 +114,6 @@ class PrivateOnlineRegression(Described):
     >>> model.fit(progress=False).params.index.tolist()
     ['const', 'dose']
     """
-
-    _spec: ModelSpec
-    _source: Source | None
-    _results = PrivateResults
 
     def __init__(
         self,
@@ -286,270 +272,6 @@ class PrivateOnlineRegression(Described):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_source": None}
-
-    # --- planning --------------------------------------------------------------------------------------
-
-    def plan(
-        self,
-        rows: int | None = None,
-        *,
-        tuning: str = "efficient",
-        inference: Any = "auto",
-        lanes: int | None = None,
-        threads: int | None = None,
-        batch_size: int | None = None,
-        alpha: float | None = None,
-        step: float | None = None,
-        start_params: Any = None,
-        measures: float | None = None,
-        rounds: int = 20,
-        covariates: Any = None,
-        **unknown: Never,
-    ) -> FitPlan:
-        """Lay a fit's public plan open before anybody reports: declarations, guarantee, mechanism, rounds.
-
-        Parameters
-        ----------
-        rows : int, optional
-            Records expected; as many as the model's data have, or its ``rows=``, by default.
-        tuning, inference, lanes, threads, batch_size, alpha, step, start_params, measures, rounds, covariates
-            As for `fit`.
-
-        Returns
-        -------
-        FitPlan
-            It can be printed, is plain JSON by ``to_dict()``, and is played by `privreg.simulate`. How many people a
-            study needs is told by `privreg.plan`.
-
-        Raises
-        ------
-        OptionError, InferenceError
-            If an option is out of range or a method can't do what is asked.
-        """
-        refuse_unknown("local.start", unknown, "plan")
-        expected = self._expected() if rows is None else check("local.formula", "rows", rows)
-        asked = self._asked(locals())
-        return plan_fit(self._spec, asked, start_params, expected)
-
-    def _asked(self, given: Mapping[str, Any]) -> FitOptions:
-        """What is asked of a fit, of what a call was given by name."""
-        options = {f.name: given[f.name] for f in fields(FitOptions) if f.name in given}
-        identity = None if self._source is None else self._source.identity
-        return FitOptions(**{**options, "covariates": public_rows(self._spec, options["covariates"], identity)})
-
-    # --- fitting ---------------------------------------------------------------------------------------
-
-    def _expected(self) -> int | None:
-        """How many people will come, if that is known."""
-        if self._source is not None and self._source.rows is not None:
-            return self._source.rows
-        return self._rows if self._rows is not None or self._source is None else self._source.expected()
-
-    def start(
-        self,
-        *,
-        tuning: str = "efficient",
-        inference: Any = "auto",
-        lanes: int | None = None,
-        threads: int | None = None,
-        batch_size: int | None = None,
-        alpha: float | None = None,
-        step: float | None = None,
-        start_params: Any = None,
-        measures: float | None = None,
-        rounds: int = 20,
-        covariates: Any = None,
-        seed: int | None = None,
-        **unknown: Never,
-    ) -> Stream:
-        """Begin a fit that is fed batch by batch; see `fit` for the options.
-
-        The plan follows `rows`, if it was given to the model, not the data the model may hold.
-
-        Returns
-        -------
-        Stream
-            With ``update(batch)``, ``results()`` at any time and ``save(path)``.
-
-        Raises
-        ------
-        InferenceError
-            For a method that allows one release only (plug_in_central).
-        BudgetError
-            Under a limit (`privreg.limit_spending`), as a stream has no source to count by.
-        """
-        refuse_unknown("local.start", unknown)
-        asked = self._asked(locals())
-        warn_of_steps(asked, 2)
-        stream = self._begin(asked, start_params, seed)
-        LEDGER.check(None, stream.total_mu)
-        return stream
-
-    def _begin(self, asked: FitOptions, start_params: Any, seed: Any, start: Any = None) -> Stream:
-        """A stream that is fed batch by batch: a new one, or one to be restored with its `start`, internal units."""
-        stream = begin(self._spec, asked, start_params, seed, self._rows, start)
-        once = [m.name for m in stream._settings.methods if not m.streaming]
-        if once:
-            raise InferenceError(f"{once[0]} is a single release, not for streams; use fit(), or inference='plug_in'.")
-        return stream
-
-    def fit(
-        self,
-        *,
-        tuning: str = "efficient",
-        inference: Any = "auto",
-        lanes: int | None = None,
-        threads: int | None = None,
-        batch_size: int | None = None,
-        alpha: float | None = None,
-        step: float | None = None,
-        start_params: Any = None,
-        measures: float | None = None,
-        rounds: int = 20,
-        covariates: Any = None,
-        order: str | None = None,
-        seed: int | None = None,
-        progress: bool | None = None,
-        checkpoint: Any = None,
-        checkpoint_rows: int | None = None,
-        checkpoint_seconds: float | None = None,
-        mended: bool = False,
-        checkpoint_trust: Any = None,
-        client: Any = None,
-        **unknown: Never,
-    ) -> PrivateResults:
-        """Let every person's device send one randomised report, in one pass, and return the results.
-
-        Parameters
-        ----------
-        tuning : {"efficient", "published"}
-            "efficient": some twenty public states, which devices could follow. The first rounds' reports set scales,
-            correlations and the residual scale; every main round's state follows what was reported, and the estimate
-            comes from all reports of main rounds, carried to one state. "published" pins the sources' settings: one
-            averaged chain, Mallows weights, c = 1.345, θ₀ = 0, γ = 0.5 and α = 0.51 (γ = 0.2 and α = 0.501 with
-            ``allow_leak=("scale",)``, as in their applications).
-        inference : str, tuple of str, or None
-            The first is the default of bse, t and p. "auto" is "sandwich" (noise is known, curvature is learned from
-            how random groups' reports differ, and its uncertainty is part of the standard error), or "random_scaling"
-            with published tuning. Others are "between_lanes" (how far random groups lie apart, with Student's t),
-            "batch_means", "block_bootstrap", "block_bootstrap_t", "anytime", "random_scaling_full", "plug_in" and
-            "path_curvature" (the sandwich, but for published tuning), and with ``tuning="published"``
-            "plug_in_central"; `privreg.inference.describe` tells what each costs and assumes. None gives estimates
-            only.
-        lanes : int, optional
-            Random groups of each main round, which answer slightly different states: 8, 16 (default), 32 or 64.
-        threads : int, optional
-            Threads; all processors up to 4 by default on long fits. The result does not depend on it.
-        batch_size, alpha, step : optional
-            Of ``tuning="published"``: records asked at one iterate (1), and α and γ > 0 of the steps γ (k + i0)^(−α),
-            internal units; intervals need α above 1/2. A fit by rounds has no steps; it ignores them with a warning.
-        start_params : array_like or mapping, shape (p,), optional
-            A *public* guess, user's units. By default the reports on second moments give the first guess; zeros inside
-            (the middle of the declared box) with published tuning.
-        measures : float, optional
-            Share of the records, the last ones, that report how well the fit predicts them instead of a score, in
-            (0, 0.5): ``res.fit_measures`` then has a private R², deviance explained, accuracy or the like. Needs a
-            known number of people.
-        rounds : int
-            Public states that are answered, 10 to 100, 20 by default: 3 on second moments
-            (fewer where there is less to learn of covariates), 4 of the pilot, and `rounds` − 7 main ones. 10 cost a
-            few percent of precision. Rounds on location, where scales are private, and one more on moments, where
-            covariates are correlated, come on top. A stream of unknown length has as many as it needs.
-        covariates : DataFrame, optional
-            *Public* rows, of a census or an earlier study, that look like people's covariates; 20 for each column of
-            the design or more, of which 2,048 are used, evenly spaced. Curvature is then computed from them before
-            reports tell it, instead of from normal numbers and independent factors, which matters where reports tell
-            little of it: with more than 24 coefficients. Neither the model, nor what a person is asked, nor the
-            guarantee changes. Columns beside the design's are not read, numbers outside their bounds are clamped, and
-            rows with missing values are refused.
-        order : {"random", "position"}, optional
-            In which order rows are read. "random" is the default where rows can be addressed: short blocks of rows of
-            arrays and DataFrames, and of files, tables and row groups as many as can be held, each read once. The order
-            is as secret as the noise. "position" takes rows as they lie, as those of a single CSV file, queries and
-            streams always are.
-        seed : int, optional
-            Reproducible noise, for simulation only: it protects nobody, and the results say so.
-        progress : bool, optional
-            Progress bar; by default on fits of more than a second at a terminal.
-        checkpoint : str or Path, optional
-            File in which a long fit is kept on the way, for rows that come from Parquet or CSV files. If the process is
-            killed, the same call goes on from there, to the same bits, with the same noise on the same rows; if the
-            files have changed it is refused. Ctrl-C ends the batch and keeps the state. The file holds a noise key: it
-            is readable by its owner only, stays with the rows, and is removed once there are results.
-        checkpoint_rows : int, optional
-            Keep it after so many rows at the latest.
-        checkpoint_seconds : float, optional
-            Keep it after so many seconds at the latest, 30 by default.
-        mended : bool
-            After an error in the rows, or Ctrl-C: that the files have changed since, but not the rows already read. The
-            rest is read with fresh noise.
-        checkpoint_trust : str or Path, optional
-            To go on with a checkpoint of yours from another machine: a copy of your secret there, see `privreg.load`.
-            Continue only what you saved: whoever makes up a checkpoint chooses its noise.
-        client : distributed.Client or "local", optional
-            Where the parts of the files are worked on: on a Dask cluster's workers, who must see the same files, or on
-            this machine's processors, one each. A Dask DataFrame of Parquet files is always fitted so. Workers play
-            blocks of rows (row groups of Parquet files) that are dealt to rounds; no bit depends on their number.
-
-        Returns
-        -------
-        PrivateResults
-
-        Warns
-        -----
-        ReliabilityWarning
-            Once, if rows of the results should not be relied on; it names them and why.
-
-        Notes
-        -----
-        Unless `order` is random, rows are taken in the order they come, and their order must have nothing to do with
-        their values: a file sorted by the response or a covariate biases the estimates. Shuffle first
-        (``data.sample(frac=1)``) if it might. Row groups of Parquet files are read at random, but the rows of each
-        together.
-
-        Raises
-        ------
-        OptionError, InferenceError
-            If an option is out of range or a method can't do what is asked.
-        NotPrivateError
-            If `covariates` were fitted privately in this process, or are among the rows to be fitted.
-        BudgetError
-            If it would exceed the limit that `privreg.limit_spending` has set; nothing is then spent.
-        DataError, SchemaError
-            If rows can't be used; no message quotes a value.
-        SavedFileError, UnsupportedArgumentError
-            If the checkpoint is of another fit or of other rows, or the rows are of a kind that can't be kept.
-        """
-        refuse_unknown("local.fit", unknown)
-        kept = read_checkpoint(checkpoint, checkpoint_rows, checkpoint_seconds, mended, checkpoint_trust)
-        check("local.fit", "progress", progress)
-        if self._source is None:
-            raise DataError("this model has no data; use start() and update(batch), or build it with data.")
-        source, rows = self._source, self._expected()
-        asked = self._asked(locals())
-        warn_of_steps(asked, 2)
-        if client is not None and self._spec.trust == "two_collectors":
-            raise UnsupportedArgumentError(
-                "client= is for trust='local': two collectors' sums are made in this process, which reads the files of "
-                "Dask DataFrames, too; leave it out."
-            )
-        if client is not None or (source.parts and self._spec.trust == "local"):
-            if kept is not None:
-                raise OptionError(
-                    "checkpoint= is for one stream; a cluster works lost parts again by itself: leave it out."
-                )
-            from privreg.simulation.workers import dask
-
-            res = dask.fit(self._spec, source, asked, start_params, seed, progress, client)
-            res._caution()
-            return res
-        stream = begin(self._spec, asked, start_params, seed, rows)
-        with progress_bar(rows, progress) as bar:
-            take_all(stream, source, read_threads(threads, rows, parallel=stream.parallel), bar, kept)
-        res = stream._results()
-        forget(kept)
-        res._caution()
-        return res
 
 
 def _usual(function: Callable[..., Any], name: str) -> Any:
