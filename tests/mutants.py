@@ -1338,8 +1338,8 @@ MUTANTS = (
     Mutant(
         "a sum of levels with the noise of one report",
         "privreg/means/factors.py",
-        "people + math.sqrt(n) * self.sd * z[0]",
-        "people + self.sd * z[0]",
+        "people + self.sd * root @ normals[:-1]",
+        "people + self.sd * normals[:-1]",
         (f"{SUMS}::test_a_sum_drawn_at_once_has_the_mean_and_covariance_of_single_reports",),
     ),
     Mutant(

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array, csr_array, lil_array
 
 from privreg.arrays import Array
 from privreg.errors import InferenceError
@@ -46,22 +46,42 @@ def init(plan: Plan) -> State:
 
 
 def update(plan: Plan, state: State, reports: Array) -> State:
-    """Take in reports, shape (n, size), NaN where a person was not asked."""
-    told = ~np.isnan(reports)
-    given, mask = np.where(told, reports, 0.0), told[:, [item.at for item in plan.items]].astype(np.float64)
-    products, left = np.array(state.products), np.ones(plan.size, dtype=np.bool_)
+    """Take in reports, shape (n, len(plan.columns)), NaN where a person was not asked."""
+    (given, mask), sums, products = _given(plan, reports), np.array(state.sums), np.array(state.products)
+    columns, left = plan.columns, np.ones(len(plan.columns), dtype=np.bool_)
     for here, _ in _factors(plan):
-        left[here] = False
-        both = given[:, here].T @ given[:, left]
-        products[here, left] += both
-        products[left, here] += both.T
-    products[np.ix_(left, left)] += given[:, left].T @ given[:, left]
-    return State(state.people + len(reports), state.counts + mask.T @ mask, state.sums + given.T @ mask, products)
+        mine = (columns >= here.start) & (columns < here.stop)  # of a late one a mark, which is 0
+        left &= ~mine
+        both = given[:, mine].T @ given[:, left]
+        products[np.ix_(columns[mine], columns[left])] += both
+        products[np.ix_(columns[left], columns[mine])] += both.T
+    products[np.ix_(columns[left], columns[left])] += given[:, left].T @ given[:, left]
+    sums[columns] += given.T @ mask
+    return State(state.people + len(reports), state.counts + mask.T @ mask, sums, products)
 
 
-def merge(a: State, b: State) -> State:
-    """State of the people of both."""
-    return State(a.people + b.people, a.counts + b.counts, a.sums + b.sums, a.products + b.products)
+def _given(plan: Plan, reports: Array) -> tuple[Array, Array]:
+    """Reports, 0 where there is none, and who was asked which item, shape (n, k)."""
+    told = ~np.isnan(reports)
+    return np.where(told, reports, 0.0), told[:, plan.places].astype(np.float64)
+
+
+def beside(plan: Plan, reports: Array, j: int) -> tuple[NDArray[np.intp], Array]:
+    """Who was asked a late factor, and what goes with their reports: the items that they were asked, other reports."""
+    who = np.flatnonzero(~np.isnan(reports[:, plan.places[j]]))
+    given, mask = _given(plan, reports[who])
+    return who, mask[:, [j]] if plan.asked == 1 else np.hstack([mask, given])
+
+
+def add(plan: Plan, state: State, j: int, drawn: Array) -> State:
+    """Add the sums of a late factor's reports times what goes with them, shape (r, levels)."""
+    sums, products, k = np.array(state.sums), np.array(state.products), len(plan.items)
+    here = slice(plan.items[j].at, plan.items[j].at + plan.items[j].size)
+    sums[here, slice(j, j + 1) if plan.asked == 1 else slice(None)] += drawn[:k].T
+    if plan.asked > 1:
+        products[here, plan.columns] += drawn[k:].T
+        products[plan.columns, here] += drawn[k:]
+    return state._replace(sums=sums, products=products)
 
 
 def _factors(plan: Plan) -> list[tuple[slice, FactorMechanism]]:
@@ -156,19 +176,19 @@ def few(plan: Plan, state: State) -> frozenset[int]:
     return frozenset(out)
 
 
-def _moved(matrix: Array, cov: Array) -> Array:
+def _moved(few: csr_array, cov: Array) -> Array:
     """Covariance J V J' of combinations of few numbers each, the rows of J, in as many steps as V has entries."""
-    few = csr_array(matrix)
     return np.asarray(few @ np.ascontiguousarray((few @ cov).T))
 
 
-def _linear(terms: Sequence[Term], own: Sequence[Term], plan: Plan) -> tuple[Array, Array]:
+def _linear(terms: Sequence[Term], own: Sequence[Term], plan: Plan) -> tuple[csr_array, Array]:
     """How a subgroup's means enter: as matrix and constant, numbers about the middle of their overall range.
 
     Numbers are on the subgroup's own range, about its own middle: with whether there is a number, a, and the number u
     on [-1, 1] they are half · u a + (middle − overall middle) · a.
     """
-    matrix, constant = np.eye(plan.size), np.zeros(plan.size)
+    matrix, constant = lil_array((plan.size, plan.size)), np.zeros(plan.size)
+    matrix.setdiag(1.0)
     answered = {item.term: item.at for item in plan.items if item.kind == "answered"}
     for item in plan.items:
         if item.kind != "number":
@@ -180,7 +200,7 @@ def _linear(terms: Sequence[Term], own: Sequence[Term], plan: Plan) -> tuple[Arr
             matrix[item.at, answered[item.term]] = shift
         else:
             constant[item.at] = shift
-    return matrix, constant
+    return matrix.tocsr(), constant
 
 
 def _ratios(terms: Sequence[Term], plan: Plan, theta: Array, cov: Array) -> Estimates:
@@ -190,7 +210,7 @@ def _ratios(terms: Sequence[Term], plan: Plan, theta: Array, cov: Array) -> Esti
     (tests/means/test_unusable.py). Where it comes out as 0 or less estimates are NaN.
     """
     params: list[float] = []
-    rows: list[Array] = []
+    slopes: list[tuple[float, int, int]] = []
     unusable: dict[int, Unusable] = {}
     answered = {item.term: item.at for item in plan.items if item.kind == "answered"}
     for item in plan.items:
@@ -199,7 +219,7 @@ def _ratios(terms: Sequence[Term], plan: Plan, theta: Array, cov: Array) -> Esti
             continue
         many = len(term.names)
         for k in range(many):
-            at, slope = item.at + k, np.zeros(plan.size)
+            at = item.at + k
             share, over = 1.0, 0
             if item.term in answered:
                 share, over, sign = theta[answered[item.term]], answered[item.term], 1.0
@@ -211,11 +231,10 @@ def _ratios(terms: Sequence[Term], plan: Plan, theta: Array, cov: Array) -> Esti
                 unusable[item.term] = Unusable(1.0 - share, math.sqrt(cov[over, over]))
             share = share if share > 0.0 else math.nan
             value = theta[at] / share
-            slope[at] = 1.0 / share
-            slope[over] -= sign * value / share
-            rows.append(slope)
+            slopes += [(1.0 / share, len(params), at), (-sign * value / share, len(params), over)]
             params.append(value + (0.0 if term.is_factor else 0.5 * (term.low + term.high)))
-    return Estimates(np.array(params), _moved(np.array(rows), cov), tuple(unusable.values()))
+    few = coo_array(([s for s, _, _ in slopes], np.array([at for _, *at in slopes]).T), (len(params), plan.size))
+    return Estimates(np.array(params), _moved(few.tocsr(), cov), tuple(unusable.values()))
 
 
 def estimates(

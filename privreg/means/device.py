@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from scipy.special import ndtr
 
 from privreg.arrays import Array
@@ -85,28 +86,45 @@ def reports(plan: Plan, values: Sequence[Array], normals: Array) -> Array:
 
     Returns
     -------
-    ndarray, shape (n, size)
-        NaN where a person was not asked. Unbiased for numbers times whether there is one, for whether there is one,
-        and for indicators of levels, unless the mechanism is a biased one.
+    ndarray, shape (n, len(plan.columns))
+        NaN where a person was not asked, 0 for `late` factors that were. Unbiased for numbers times whether there is
+        one, for whether there is one, and for indicators of levels, unless the mechanism is a biased one.
     """
     if plan.vector is not None:
         return _whole(plan, plan.vector, values, normals)
-    out = np.full((len(normals), plan.size), np.nan)
+    out = np.full((len(normals), len(plan.columns)), np.nan)
     asked = chosen(plan, normals).ravel()
     order = np.argsort(asked, kind="stable")
     ends = np.searchsorted(asked[order], np.arange(len(plan.items) + 1))
     for j, item in enumerate(plan.items):
         who, slot = np.divmod(order[ends[j] : ends[j + 1]], plan.asked)
+        at = plan.places[j]
+        if j in plan.late:
+            out[who, at] = 0.0
+            continue
         width = item.mechanism.width
         first = plan.selection + slot * plan.slot
         z = normals[who[:, None], first[:, None] + np.arange(width)]
         given = values[item.term][who]
         if isinstance(item.mechanism, FactorMechanism):
-            out[who, item.at : item.at + item.size] = item.mechanism.randomise(given, z)
+            out[who, at : at + item.size] = item.mechanism.randomise(given, z)
         else:
             number = ~np.isnan(given) if item.kind == "answered" else given
-            out[who, item.at] = item.mechanism.randomise(number, z)
+            out[who, at] = item.mechanism.randomise(number, z)
     return out
+
+
+def waiting(plan: Plan, values: Sequence[Array], j: int, who: NDArray[np.intp], beside: Array) -> Array:
+    """Products of what is beside a late factor, see `collector.beside`, with its levels and with itself: raw.
+
+    Returns
+    -------
+    ndarray, shape (r, levels + r)
+        Whoever holds it hands it to nobody.
+    """
+    codes = values[plan.items[j].term][who].astype(np.intp)
+    levels = csr_array((np.ones(len(who)), codes, np.arange(len(who) + 1)), shape=(len(who), plan.items[j].size))
+    return np.hstack([(levels.T @ beside).T, beside.T @ beside])
 
 
 def _whole(plan: Plan, vector: Vector, values: Sequence[Array], normals: Array) -> Array:

@@ -9,6 +9,9 @@ from functools import cached_property
 from numbers import Integral
 from typing import Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from privreg.errors import OptionError, shown
 from privreg.means.factors import FactorMechanism, factor_mechanism
 from privreg.means.terms import Term
@@ -64,6 +67,7 @@ class Plan:
     asked: int  # Items that a person is asked, m of d, drawn at random for each
     budget: Budget  # Per person
     vector: Vector | None = None  # Where the record goes as a whole
+    late: tuple[int, ...] = ()  # Factors of whose reports only sums are drawn, at once, as nothing else is used
 
     @cached_property
     def size(self) -> int:
@@ -71,14 +75,15 @@ class Plan:
         return self.items[-1].at + self.items[-1].size
 
     @cached_property
-    def summed(self) -> FactorMechanism | None:
-        """Mechanism of a factor that is all that is asked: its reports' sum is all that is used, and drawn at once.
+    def columns(self) -> NDArray[np.intp]:
+        """Numbers of a whole report that are made one by one, and the first of each `late` factor, a mark."""
+        many = [1 if j in self.late else item.size for j, item in enumerate(self.items)]
+        return np.concatenate([item.at + np.arange(k) for item, k in zip(self.items, many, strict=True)])
 
-        None where products with other items are wanted, and for bits of a histogram, which may have any mechanism.
-        """
-        how = self.items[0].mechanism
-        one = len(self.items) == 1 and self.vector is None and isinstance(how, FactorMechanism) and how.bit is None
-        return how if one and isinstance(how, FactorMechanism) else None
+    @cached_property
+    def places(self) -> NDArray[np.intp]:
+        """Where each item begins among `columns`."""
+        return np.searchsorted(self.columns, [item.at for item in self.items])
 
     @property
     def selection(self) -> int:
@@ -89,7 +94,7 @@ class Plan:
     @cached_property
     def slot(self) -> int:
         """Standard normals that an answer takes at most."""
-        return max(item.mechanism.width for item in self.items)
+        return max((i.mechanism.width for j, i in enumerate(self.items) if j not in self.late), default=0)
 
     @property
     def width(self) -> int:
@@ -213,7 +218,8 @@ def make_plan(
         return Plan(_items(layout, spent, d, "auto", "auto"), d, spent, _privunit(layout, spent))
     if not budget.private:
         asked = d if m is None else int(m)
-        return Plan(_items(layout, budget, asked, "gaussian", "auto"), asked, budget)
+        items = _items(layout, budget, asked, "gaussian", "auto")
+        return Plan(items, asked, budget, late=_late(items, asked))
     tried = [int(m)] if m is not None else _worth_trying(d)
     best: tuple[float, Plan | None] = (math.inf, None)
     for promised, spent in _forms(budget, "gaussian" in {name, frequencies}, pure):
@@ -221,9 +227,20 @@ def make_plan(
             items = _items(layout, spent, k, name, frequencies)
             noise = _noise(items, k)
             if noise < best[0] * (1.0 - 1e-9):
-                best = noise, Plan(items, k, promised)
+                best = noise, Plan(items, k, promised, late=_late(items, k))
     assert best[1] is not None  # variances are finite
     return best[1]
+
+
+def _late(items: Sequence[Item], asked: int) -> tuple[int, ...]:
+    """Factors of whose reports only sums are needed: all if one item is asked, else the largest with normal noise.
+
+    Bits of a histogram may have any mechanism, and answers beside others sums that only normal ones make simple.
+    """
+    factors = {j: i.mechanism for j, i in enumerate(items) if isinstance(i.mechanism, FactorMechanism)}
+    if asked == 1:
+        return tuple(j for j, how in factors.items() if how.bit is None)
+    return tuple(sorted((j for j, how in factors.items() if how.name == "gaussian"), key=lambda j: -items[j].size)[:1])
 
 
 def _worth_trying(d: int) -> list[int]:

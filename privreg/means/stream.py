@@ -6,16 +6,24 @@ from typing import Any
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.data.columns import complete_rows
 from privreg.data.participants import Counter
 from privreg.data.sources.open import CHUNK, chunk_of, one_batch, pieces
 from privreg.errors import DataError, InferenceError
 from privreg.means import collector, device
+from privreg.means.factors import FactorMechanism
+from privreg.means.plan import Plan
 from privreg.means.results.results import MeansFit, MeansResults
 from privreg.means.results.words import header, is_biased, silent, statement
 from privreg.means.spec import Spec
 from privreg.privacy.ledger import Charge, Release
 from privreg.privacy.noise import NoiseStream, derived_key, fresh_key, seeded_key
+
+
+def _none(plan: Plan) -> list[Array]:
+    """What `device.waiting` adds up to before anybody was asked a late factor."""
+    return [np.zeros((1, 1))] * len(plan.late)
 
 
 class MeansStream:
@@ -31,12 +39,10 @@ class MeansStream:
     def __init__(self, spec: Spec, seed: int | None) -> None:
         self._spec, self._seed = spec, seed
         key = fresh_key() if seed is None else seeded_key(seed, "means")
-        self._noise = NoiseStream(key, max((p.width for p in spec.plans if not p.summed), default=1))
-        self._of_sums = NoiseStream(
-            derived_key(key, "sums"), max((2 * p.size for p in spec.plans if p.summed), default=1)
-        )
-        # by subgroup, with people by level whose reports' sum is not drawn yet: raw, and handed out to nobody
-        self._held = [(collector.init(p), np.zeros(p.size)) for p in spec.plans]
+        self._noise = NoiseStream(key, max(1, *(p.width for p in spec.plans)))
+        self._of_sums = NoiseStream(derived_key(key, "sums"), max(1, *(p.size for p in spec.plans)))
+        # by subgroup, with what sums of late factors are drawn from: raw, and handed out to nobody
+        self._held = [(collector.init(p), _none(p)) for p in spec.plans]
         self._counter: Counter | None = spec.people.counter()
         self._cautioned = False  # whether results have warned that they should not be relied on
 
@@ -60,7 +66,7 @@ class MeansStream:
         DataError, SchemaError
             If a row can't be used; nobody of the piece of rows that holds it has then reported.
         """
-        widest = max(1 if p.summed else p.width + 3 * p.size for p in self._spec.plans)
+        widest = max(p.width + 3 * len(p.columns) for p in self._spec.plans)
         spec, charge = self._spec, self.charged(batch) if charge is None else charge
         batch = one_batch(batch, (*spec.columns, *spec.people.columns), spec.schema)
         for piece in pieces([batch], min(chunk_of(widest), CHUNK - 1)):  # CHUNK itself would take a batch whole
@@ -93,13 +99,9 @@ class MeansStream:
             part = {name: values[here] for name, values in raw.items()}
             values = device.inside(spec.own[g], part, None if silent is None else silent[here])
             state, waiting = held[g]
-            if plan.summed:
-                codes = values[0].astype(np.intp)
-                state = state._replace(people=state.people + len(codes))
-                waiting = waiting + np.bincount(codes, minlength=plan.size)
-            else:
-                state = collector.update(plan, state, device.reports(plan, values, normals[here][:, : plan.width]))
-            held[g] = state, waiting
+            made = device.reports(plan, values, normals[here][:, : plan.width])
+            some = [device.waiting(plan, values, j, *collector.beside(plan, made, j)) for j in plan.late]
+            held[g] = collector.update(plan, state, made), [a + b for a, b in zip(waiting, some, strict=True)]
         self._held = held  # an interrupt leaves no subgroup counted, or all
 
     def _states(self) -> list[collector.State]:
@@ -107,10 +109,12 @@ class MeansStream:
         held = list(self._held)
         for g, plan in enumerate(self._spec.plans):
             state, waiting = held[g]
-            if plan.summed is not None and waiting.any():
-                sums = plan.summed.summed(waiting, self._of_sums.draw(1)[0, : 2 * plan.size])
-                state = state._replace(counts=state.counts + waiting.sum(), sums=state.sums + sums[:, None])
-                held[g] = state, np.zeros(plan.size)
+            for j, raw in zip(plan.late, waiting, strict=True):
+                how = plan.items[j].mechanism
+                if raw.any() and isinstance(how, FactorMechanism):
+                    drawn = how.summed(raw, self._of_sums.draw(len(raw) + 1)[:, : how.levels])
+                    state = collector.add(plan, state, j, drawn)
+            held[g] = state, _none(plan)
         self._held = held
         return [state for state, _ in held]
 
