@@ -14,6 +14,7 @@ from privreg.arrays import Array
 from privreg.errors import InferenceError
 from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan
+from privreg.means.sums import Sums
 from privreg.means.terms import Term
 from privreg.privacy.scalar import NumberMechanism
 from privreg.results.wording import Unusable
@@ -42,6 +43,8 @@ class Estimates(NamedTuple):
 def init(plan: Plan) -> State:
     """State before anybody reported."""
     k = len(plan.items)
+    if plan.sums is not None:  # of these the sums alone, of numbers and their squares, as they are released
+        return State(0, np.zeros((0, 0)), np.zeros(len(plan.sums.scales)), np.zeros((0, 0)))
     return State(0, np.zeros((k, k)), np.zeros((plan.size, k)), np.zeros((plan.size, plan.size)))
 
 
@@ -106,6 +109,8 @@ def _raw(state: State, plan: Plan) -> tuple[Array, Array]:
 
     That of a factor's levels follows from their shares and the mechanism.
     """
+    if plan.sums is not None:
+        return _of_sums(state, plan, plan.sums)
     (n, theta), item = _means(plan, state), _item(plan)
     if (n < 2).any():
         raise InferenceError(
@@ -118,6 +123,38 @@ def _raw(state: State, plan: Plan) -> tuple[Array, Array]:
     for here, m in _factors(plan):
         cov[here, here] = m.covariance(theta[here]) / (n[here.start] - 1.0)
     return theta, cov + np.diag(np.maximum(_least(plan, theta) / n - np.diag(cov), 0.0))
+
+
+def _of_sums(state: State, plan: Plan, sums: Sums) -> tuple[Array, Array]:
+    """The same of noised sums: sampling variances from the squares and shares, noise by its known variance.
+
+    Covariances of different terms are not released: NaN. Squares of estimates hold their noise, which is taken off.
+    Sampling variances are cut where they would be negative, also of the ratio of a number to whether there is one.
+    """
+    n = state.people
+    means, noise = state.sums / (sums.scales * n), sums.variances(n)
+    theta, cov = means[: plan.size], np.full((plan.size, plan.size), np.nan)
+    answered = {item.term: item.at for item in plan.items if item.kind == "answered"}
+    squares = dict(zip(sums.squared, range(plan.size, len(means)), strict=True))
+    for j, item in enumerate(plan.items):
+        here, at = slice(item.at, item.at + item.size), item.at
+        if isinstance(item.mechanism, FactorMechanism):
+            share = np.clip(theta[here], 0.0, 1.0)
+            spread = np.diag(share) - np.outer(share, share) / max(share.sum(), 1.0)
+            cov[here, here] = spread / n + np.diag(noise[here])
+        elif item.kind == "answered":
+            share = min(max(theta[at], 0.0), 1.0)
+            cov[at, at] = share * (1.0 - share) / n + noise[at]
+        else:
+            over = answered.get(item.term, -1)
+            share = min(max(theta[over], 1.0 / n), 1.0) if over >= 0 else 1.0
+            mean = theta[at] / share
+            off = (noise[at] + (mean**2 * noise[over] if over >= 0 else 0.0)) / share
+            square = max(means[squares[j]] + off, theta[at] * mean)
+            cov[at, at] = min(square - theta[at] ** 2, 1.0) / n + noise[at]
+            if over >= 0:
+                cov[at, over] = cov[over, at] = theta[at] * (1.0 - share) / n
+    return theta, cov
 
 
 def _least(plan: Plan, theta: Array) -> Array:
@@ -159,6 +196,8 @@ def few(plan: Plan, state: State) -> frozenset[int]:
     """Terms of which some answer was given or withheld by so few that normal limits don't hold; from reports."""
     if plan.vector is not None or not state.people:
         return frozenset()
+    if plan.sums is not None:
+        return _few_of_sums(plan, plan.sums, state)
     (n, theta), out = _means(plan, state), set()
     for item in plan.items:
         here, m = slice(item.at, item.at + item.size), item.mechanism
@@ -172,6 +211,19 @@ def few(plan: Plan, state: State) -> frozenset[int]:
             told = (theta[here] - low) / (high - low)
             least = (n[here] * np.minimum(told, 1.0 - told)).min()
         if least < FEW:
+            out.add(item.term)
+    return frozenset(out)
+
+
+def _few_of_sums(plan: Plan, sums: Sums, state: State) -> frozenset[int]:
+    """Factors with a level of which a noised count is as skew as one of FEW without noise."""
+    n, out = state.people, set()
+    noise = n**2 * sums.variances(n)
+    for item in (item for item in plan.items if isinstance(item.mechanism, FactorMechanism)):
+        here = slice(item.at, item.at + item.size)
+        count = np.maximum(state.sums[here] / sums.scales[here], np.sqrt(noise[here]))  # for 0, what noise hides
+        least = np.minimum(count, np.maximum(n - count, np.sqrt(noise[here])))
+        if (least > FEW**-0.5 * (least + noise[here]) ** 1.5).any():
             out.add(item.term)
     return frozenset(out)
 
@@ -231,7 +283,9 @@ def _ratios(terms: Sequence[Term], plan: Plan, theta: Array, cov: Array) -> Esti
                 unusable[item.term] = Unusable(1.0 - share, math.sqrt(cov[over, over]))
             share = share if share > 0.0 else math.nan
             value = theta[at] / share
-            slopes += [(1.0 / share, len(params), at), (-sign * value / share, len(params), over)]
+            slopes.append((1.0 / share, len(params), at))
+            if sign:
+                slopes.append((-sign * value / share, len(params), over))
             params.append(value + (0.0 if term.is_factor else 0.5 * (term.low + term.high)))
     few = coo_array(([s for s, _, _ in slopes], np.array([at for _, *at in slopes]).T), (len(params), plan.size))
     return Estimates(np.array(params), _moved(few.tocsr(), cov), tuple(unusable.values()))

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import ndtr
 
-from privreg.arrays import Array
+from privreg.arrays import Array, Ints
 from privreg.data.columns import prepare
 from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan, Vector
+from privreg.means.sums import Sums
 from privreg.means.terms import Term
 from privreg.privacy.channels import randomised
 from privreg.schema.declarations import Schema
@@ -125,6 +126,24 @@ def waiting(plan: Plan, values: Sequence[Array], j: int, who: NDArray[np.intp], 
     codes = values[plan.items[j].term][who].astype(np.intp)
     levels = csr_array((np.ones(len(who)), codes, np.arange(len(who) + 1)), shape=(len(who), plan.items[j].size))
     return np.hstack([(levels.T @ beside).T, beside.T @ beside])
+
+
+def total(plan: Plan, sums: Sums, values: Sequence[Array]) -> Ints:
+    """Sum of people's reports in whole numbers, shape (width,), before any noise: raw; see `privreg.means.sums`."""
+    scales, blocks, squares = sums.scales, [], []
+    for item in plan.items:
+        given, scale = values[item.term], scales[item.at]
+        if isinstance(item.mechanism, FactorMechanism):
+            people = np.bincount(given.astype(np.intp), minlength=item.size)
+            blocks.append(people * np.rint(scale).astype(np.int64))
+            continue
+        there, number = ~np.isnan(given), np.nan_to_num(given)
+        report = there if item.kind == "answered" else number
+        blocks.append(np.rint(scale * report).astype(np.int64).sum(keepdims=True))
+        if item.kind == "number":
+            square = np.rint(scales[plan.size + len(squares)] * number**2)
+            squares.append(square.astype(np.int64).sum(keepdims=True))
+    return np.concatenate([*blocks, *squares])
 
 
 def _whole(plan: Plan, vector: Vector, values: Sequence[Array], normals: Array) -> Array:

@@ -9,7 +9,7 @@ from privreg.data.carried import completed
 from privreg.data.labels import check_columns, check_declared, refuse_bare
 from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_table, rows_of
-from privreg.errors import DataError, FormulaError, OptionError
+from privreg.errors import DataError, FormulaError, OptionError, UnsupportedArgumentError
 from privreg.formula.language.spelling import as_labelled
 from privreg.means.plan import Plan
 from privreg.means.results.results import MeansResults
@@ -26,7 +26,7 @@ from privreg.unavailable import not_fitted
 
 
 class PrivateMeans:
-    """Means of numeric columns and frequencies of factors under local differential privacy, in one pass.
+    """Means of numeric columns and frequencies of factors under differential privacy, in one pass.
 
     Parameters
     ----------
@@ -53,6 +53,11 @@ class PrivateMeans:
     m : int, optional
         Of the d items each person is asked m, drawn at random, at 1/m of the budget each. By default as many as give
         the least noise.
+    trust : {"local", "two_collectors", "central"}
+        "local" (default): nobody is trusted, and every report carries noise. "two_collectors": each holds half of every
+        report, a uniform share of it, and adds noise to the sum of its shares. Against either one that is the budget
+        asked for, against everybody else μ/√2, against both together nothing. "central": a curator holds the rows and
+        adds noise to their sum. Noise on sums is normal: mu=, rho=, or epsilon= with delta=.
     by : str, optional
         A column of *public* subgroups, its levels declared. Everybody may know who belongs to which.
     by_budget : mapping, optional
@@ -79,7 +84,8 @@ class PrivateMeans:
     An item is a numeric column (two where there may be nothing to tell: the number, and whether there is one) or a
     factor with all its levels. With r = nm/d people asked, an estimate's variance is [E Var(report) + Var(t)]/r; about
     the mean of the n people themselves it is E Var(report)/r + (1 − m/d) Var(t)/r, whose second term the source omits.
-    Subgroups count by their public numbers of people.
+    Subgroups count by their public numbers of people. Where noise falls on sums everybody is asked everything; see
+    `privreg.means.sums` for what a report then holds, and how budget is split.
 
     References
     ----------
@@ -115,6 +121,7 @@ class PrivateMeans:
         mechanism: Any = "auto",
         frequencies: Any = "auto",
         m: Any = None,
+        trust: str = "local",
         by: str | None = None,
         by_budget: Any = None,
         by_bounds: Any = None,
@@ -128,6 +135,7 @@ class PrivateMeans:
         budget, names = Budget.declare(mu, epsilon, delta, rho), read_columns(columns)
         public = _public(data, names, schema, bounds, levels, by)
         how = {"mechanism": mechanism, "frequencies": frequencies, "m": m}
+        how["trust"] = check("means.arrays", "trust", trust)
         spec = declared(names, (), budget, public, people, by, by_budget, by_bounds, **how)
         self._build(data, spec)
 
@@ -211,8 +219,15 @@ class PrivateMeans:
         ------
         BudgetError
             Under a limit (`privreg.limit_spending`), as a stream has no source to count by.
+        UnsupportedArgumentError
+            If noise is added to sums, which is done once.
         """
         refuse_unknown("means.start", unknown)
+        if self._spec.trust != "local":
+            raise UnsupportedArgumentError(
+                f"with trust={self._spec.trust!r} noise is added once, to sums of all rows, so there is no start(); "
+                "fit() takes rows in batches, too."
+            )
         LEDGER.check(None, self._spec.total_mu)
         return MeansStream(self._spec, check("means.fit", "seed", seed))
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from privreg.errors import OptionError, shown
 from privreg.means.factors import FactorMechanism, factor_mechanism
+from privreg.means.sums import Sums, make_sums
 from privreg.means.terms import Term
 from privreg.options.table import check
 from privreg.privacy.ledger import Budget
@@ -36,7 +37,12 @@ class Item:
     @property
     def size(self) -> int:
         """Numbers that it takes in a report."""
-        return self.mechanism.levels if isinstance(self.mechanism, FactorMechanism) else 1
+        return max(self.levels, 1)
+
+    @property
+    def levels(self) -> int:
+        """Levels of a factor, else 0."""
+        return self.mechanism.levels if isinstance(self.mechanism, FactorMechanism) else 0
 
     @property
     def names(self) -> str:
@@ -67,6 +73,7 @@ class Plan:
     asked: int  # Items that a person is asked, m of d, drawn at random for each
     budget: Budget  # Per person
     vector: Vector | None = None  # Where the record goes as a whole
+    sums: Sums | None = None  # Where noise is added to sums of whole records, and to no report
     late: tuple[int, ...] = ()  # Factors of whose reports only sums are drawn, at once, as nothing else is used
 
     @cached_property
@@ -101,6 +108,8 @@ class Plan:
         """Standard normals that a person takes."""
         if self.vector is not None:
             return self.vector.mechanism.width(self.vector.size)
+        if self.sums is not None:
+            return 0
         return self.selection + self.asked * self.slot
 
 
@@ -172,6 +181,7 @@ def make_plan(
     m: Any = None,
     nonresponse: bool = False,
     pure: bool | None = None,
+    trust: str = "local",
 ) -> Plan:
     """Choose mechanisms and how many items a person is asked.
 
@@ -190,11 +200,14 @@ def make_plan(
         Whether values may be missing.
     pure : bool, optional
         Whether a budget of another form is to be kept by pure mechanisms alone; whichever has less noise by default.
+    trust : {"local", "two_collectors", "central"}
 
     Raises
     ------
     OptionError
         If an option is not among its choices, or m is out of range.
+    BudgetError
+        If the budget is pure, and noise is added to sums.
     """
     name = check("means.arrays", "mechanism", mechanism)
     check("means.arrays", "frequencies", frequencies)
@@ -209,6 +222,14 @@ def make_plan(
     if m is not None and (isinstance(m, bool) or not isinstance(m, Integral) or not 1 <= int(m) <= d):
         beside = ", counting for every number whether there is one" if nonresponse and d > len(terms) else ""
         raise OptionError(f"m={shown(m)} must be a whole number from 1 to d = {d}, the items there are{beside}.")
+    if trust != "local":
+        given = {"mechanism": name != "auto", "frequencies": frequencies != "auto", "m": m is not None}
+        for option in (option for option, yes in given.items() if yes):
+            raise OptionError(
+                f"{option}= is about people's reports, and with trust={trust!r} noise is added to sums; leave it out."
+            )
+        items = _items(layout, Budget.declare(mu=None), d, "gaussian", "auto")
+        return Plan(items, d, budget, sums=make_sums(layout, budget, 1 if trust == "central" else 2))
     if name == "privunit" and budget.private:
         if m not in {None, d}:
             raise OptionError(f"mechanism='privunit' sends the whole record; leave m={shown(m)} out, or m={d}.")

@@ -38,6 +38,12 @@ class Spec:
         return (*(t.column for t in self.terms), *([] if self.by is None else [self.by]))
 
     @property
+    def trust(self) -> str:
+        """Whom people have to trust: "local" for nobody, "two_collectors", "central"."""
+        sums = self.plans[0].sums
+        return "local" if sums is None else "central" if sums.collectors == 1 else "two_collectors"
+
+    @property
     def nonresponse(self) -> bool:
         """Whether there may be nothing to tell."""
         return self.people.missing == "noise" or self.people.id is not None
@@ -77,6 +83,8 @@ def declared(
     """
     terms = declared_terms(columns, factors, schema)
     people.check_columns(columns)
+    if how.get("trust", "local") != "local":
+        _refuse_rows(people, how["trust"])
     groups = read_groups(by, schema, columns, people, by_budget, by_bounds)
     budgets = read_budgets(budget, groups, by_budget)
     own = read_ranges(terms, groups, by_bounds)
@@ -86,6 +94,19 @@ def declared(
     plans = tuple(make_plan(terms, b, nonresponse=nonresponse, pure=kind, **how) for b in budgets)
     formula = " + ".join(f"C({t.column})" if t.is_factor else t.column for t in terms) + " ~ 1"
     return Spec(formula, terms, schema, budget, people, by, groups, own, plans)
+
+
+def _refuse_rows(people: Participants, trust: str) -> None:
+    """Refuse what has no place where sums of all rows are released."""
+    if people.max_per_id > 1:
+        raise OptionError(
+            f"max_per_id={people.max_per_id}: with trust={trust!r} all rows of a person would be in one sum, whose "
+            "noise hides one; use max_per_id=1, or trust='local'."
+        )
+    if people.missing == "drop":
+        raise OptionError(
+            f"missing='drop' tells how many rows can be used, which is not public with trust={trust!r}; use 'noise'."
+        )
 
 
 def read_groups(

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from privreg.arrays import Array
 from privreg.data.columns import complete_rows
 from privreg.data.participants import Counter
 from privreg.data.sources.open import CHUNK, chunk_of, one_batch, pieces
@@ -21,8 +20,10 @@ from privreg.privacy.ledger import Charge, Release
 from privreg.privacy.noise import NoiseStream, derived_key, fresh_key, seeded_key
 
 
-def _none(plan: Plan) -> list[Array]:
-    """What `device.waiting` adds up to before anybody was asked a late factor."""
+def _none(plan: Plan) -> list[Any]:
+    """What raw sums are before anybody came: `device.total`, or `device.waiting` of each late factor."""
+    if plan.sums is not None:
+        return [np.zeros(len(plan.sums.scales), dtype=np.int64)]
     return [np.zeros((1, 1))] * len(plan.late)
 
 
@@ -41,7 +42,8 @@ class MeansStream:
         key = fresh_key() if seed is None else seeded_key(seed, "means")
         self._noise = NoiseStream(key, max(1, *(p.width for p in spec.plans)))
         self._of_sums = NoiseStream(derived_key(key, "sums"), max(1, *(p.size for p in spec.plans)))
-        # by subgroup, with what sums of late factors are drawn from: raw, and handed out to nobody
+        self._key = derived_key(key, "noise of sums")  # of a curator or two collectors, who add it once
+        # by subgroup, with sums that are not noised yet, or from which others are drawn: raw, handed out to nobody
         self._held = [(collector.init(p), _none(p)) for p in spec.plans]
         self._counter: Counter | None = spec.people.counter()
         self._cautioned = False  # whether results have warned that they should not be relied on
@@ -99,6 +101,10 @@ class MeansStream:
             part = {name: values[here] for name, values in raw.items()}
             values = device.inside(spec.own[g], part, None if silent is None else silent[here])
             state, waiting = held[g]
+            if plan.sums is not None:
+                some = [device.total(plan, plan.sums, values)]
+                held[g] = state._replace(people=state.people + len(values[0])), [waiting[0] + some[0]]
+                continue
             made = device.reports(plan, values, normals[here][:, : plan.width])
             some = [device.waiting(plan, values, j, *collector.beside(plan, made, j)) for j in plan.late]
             held[g] = collector.update(plan, state, made), [a + b for a, b in zip(waiting, some, strict=True)]
@@ -109,6 +115,10 @@ class MeansStream:
         held = list(self._held)
         for g, plan in enumerate(self._spec.plans):
             state, waiting = held[g]
+            if plan.sums is not None and waiting:  # once: whoever comes later would be in another sum
+                noised = plan.sums.noised(waiting[0], derived_key(self._key, f"subgroup {g}"))
+                held[g] = state._replace(sums=noised), []
+                continue
             for j, raw in zip(plan.late, waiting, strict=True):
                 how = plan.items[j].mechanism
                 if raw.any() and isinstance(how, FactorMechanism):

@@ -97,7 +97,11 @@ class MeansResults(Results):
         return self._fit.biased
 
     def cov_params(self) -> pd.DataFrame:
-        """Covariance of the estimates, DataFrame of shape (p, p)."""
+        """Covariance of the estimates, DataFrame of shape (p, p).
+
+        Of sums released by a curator or two collectors it is known within a column; NaN between columns, as no products
+        of columns are released.
+        """
         return self._covariance()
 
     def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
@@ -273,7 +277,8 @@ def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansR
     archive.expect(*(arrays[k].shape == shapes.get(k, (p,)) and arrays[k].dtype.kind == "f" for k in _ARRAYS))
     nobs, *people = (int(v) for v in document["counts"])
     archive.expect(len(people) == g)
-    stated = PrivacyStatement.from_json(document["statement"], setting="means", neighbours=trials)
+    setting = document["statement"].get("setting", "means")
+    stated = PrivacyStatement.from_json(document["statement"], setting=setting, neighbours=trials)
     group_reliable = arrays.get("group_reliable", np.full((g, p), not stated.doubts))  # older files don't have it
     archive.expect(*(not note.rows or note.rows[-1] < p for note in stated.doubts))
     archive.expect(group_reliable.shape == (g, p), group_reliable.dtype.kind == "b")
