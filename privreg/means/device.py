@@ -53,11 +53,14 @@ def inside(terms: Sequence[Term], raw: dict[str, NDArray[Any]], silent: NDArray[
     """
     out = []
     for term in terms:
-        values = raw[term.column]
         if term.is_factor:
-            missing = values < 0 if silent is None else (values < 0) | silent
+            codes = [raw[name] for name in term.columns]
+            missing = np.logical_or.reduce([c < 0 for c in codes])
+            missing = missing if silent is None else missing | silent
+            values = codes[0] if len(codes) == 1 else codes[0] * len(term.parts[1].levels) + codes[1]
             out.append(np.where(missing, len(term.levels), values))
             continue
+        values = raw[term.column]
         half, middle = 0.5 * (term.high - term.low), 0.5 * (term.high + term.low)
         unit = np.clip((np.clip(values, term.low, term.high) - middle) / half, -1.0, 1.0)
         out.append(unit if silent is None else np.where(silent, np.nan, unit))

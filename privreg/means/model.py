@@ -15,7 +15,7 @@ from privreg.means.plan import Plan
 from privreg.means.results.results import MeansResults
 from privreg.means.spec import Spec, declared
 from privreg.means.stream import MeansStream
-from privreg.means.terms import declared_terms, read_columns, read_formula
+from privreg.means.terms import Column, declared_terms, flat, read_columns, read_formula
 from privreg.options.progress import progress_bar
 from privreg.options.table import accepted, check
 from privreg.options.unknown import refuse_unknown
@@ -30,8 +30,9 @@ class PrivateMeans:
 
     Parameters
     ----------
-    columns : sequence of str
-        Columns to estimate. With `levels` a column is a factor, with `bounds` a number.
+    columns : sequence of str or (str, str)
+        Columns to estimate. With `levels` a column is a factor, with `bounds` a number. Of two factors in a pair the
+        shares of all pairs of levels are estimated, a two-way table; see :meth:`MeansResults.crosstab`.
     data : DataFrame, mapping, path or paths, table, query, iterable of DataFrames, or None
         As of `PrivateOnlineRegression.from_formula`, with the public declarations that they may carry. None for a model
         fed by :meth:`start` only.
@@ -108,7 +109,7 @@ class PrivateMeans:
 
     def __init__(
         self,
-        columns: Sequence[str],
+        columns: Sequence[Column],
         data: Any = None,
         *,
         mu: Any = UNSET,
@@ -133,7 +134,7 @@ class PrivateMeans:
         refuse_unknown("means.arrays", unknown)
         people = Participants.declare(id=id, max_per_id=max_per_id, missing=missing)
         budget, names = Budget.declare(mu, epsilon, delta, rho), read_columns(columns)
-        public = _public(data, names, schema, bounds, levels, by)
+        public = _public(data, flat(names), schema, bounds, levels, by)
         how = {"mechanism": mechanism, "frequencies": frequencies, "m": m}
         how["trust"] = check("means.arrays", "trust", trust)
         spec = declared(names, (), budget, public, people, by, by_budget, by_bounds, **how)
@@ -147,7 +148,7 @@ class PrivateMeans:
         ----------
         formula : str
             Columns joined by +, with 1 on the right: ``"age + bmi + C(smoker) ~ 1"``. ``Q("body mass")`` names a column
-            with a blank.
+            with a blank, ``C(smoker):C(region)`` a two-way table.
         data, **options
             As for the class.
 
@@ -166,7 +167,7 @@ class PrivateMeans:
         except FormulaError:
             refuse_bare(formula, data)
             raise
-        schema = _public(data, columns, *(options.get(name) for name in ("schema", "bounds", "levels", "by")))
+        schema = _public(data, flat(columns), *(options.get(name) for name in ("schema", "bounds", "levels", "by")))
         declared_terms(columns, factors, schema)  # C() of a column without levels
         return cls(columns, data, **options)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from privreg.errors import DataError, InferenceError
 from privreg.means import collector, device
 from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan
+from privreg.means.results.crosstab import Crossed
 from privreg.means.results.results import MeansFit, MeansResults
 from privreg.means.results.words import header, is_biased, silent, statement
 from privreg.means.spec import Spec
@@ -25,6 +27,16 @@ def _none(plan: Plan) -> list[Any]:
     if plan.sums is not None:
         return [np.zeros(len(plan.sums.scales), dtype=np.int64)]
     return [np.zeros((1, 1))] * len(plan.late)
+
+
+def _tables(spec: Spec) -> Iterator[Crossed]:
+    """Two-way tables among the estimates."""
+    at = 0
+    for term in spec.terms:
+        if term.parts:
+            one, other = (tuple(map(str, part.levels)) for part in term.parts)
+            yield Crossed(at, term.columns[0], one, term.columns[1], other)
+        at += len(term.names)
 
 
 class MeansStream:
@@ -203,6 +215,7 @@ class MeansStream:
                     for plan, state in zip(spec.plans, states, strict=True)
                 ),
             ),
+            tables=tuple(_tables(spec)),
             group_reliable=~np.array([spec.concerned(own) for own in doubted], dtype=np.bool_).reshape(-1, p),
         )
         return MeansResults(fit)

@@ -1,1 +1,3 @@
-"""Estimated means and frequencies as they are handed out: `results`, and the `words` of their notes."""
+"""Estimated means and frequencies as they are handed out: `results`, two-way tables by `crosstab`,
+the `words` of notes, and `plots`.
+"""

@@ -12,10 +12,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.arrays import Array
-from privreg.errors import InferenceError, NotPrivateError, OptionError, interval_level
+from privreg.errors import InferenceError, NotPrivateError, OptionError, choose, interval_level
 from privreg.files import archive
 from privreg.inference.methods import Estimate, Normal
 from privreg.means.comparison.shrinkage import shrink
+from privreg.means.results.crosstab import Crossed, Crosstab, IndependenceTest
 from privreg.means.verification import trials
 from privreg.options.unknown import all_known_arguments
 from privreg.results.base import Results
@@ -45,6 +46,7 @@ class MeansFit(Labelled):
     biased: bool  # Whether the mechanism is a biased one, so that the estimates are not means
     statement: PrivacyStatement
     group_reliable: NDArray[np.bool_]  # Whether a subgroup's estimate may be relied on, shape (g, p)
+    tables: tuple[Crossed, ...] = ()  # Two-way tables among the estimates
 
     @property
     def estimates(self) -> tuple[Estimate, ...]:
@@ -174,6 +176,46 @@ class MeansResults(Results):
             }
         )
 
+    def crosstab(self, table: str | None = None) -> Crosstab:
+        """Two-way table of the shares of pairs of levels, with margins, standard errors and a test of independence.
+
+        Parameters
+        ----------
+        table : str, optional
+            Which one, as "smoker:region"; the first by default.
+
+        Returns
+        -------
+        Crosstab
+            With ``shares``, ``std_errors``, ``counts``, ``conf_int()`` and ``test``; shown as text, HTML, LaTeX.
+
+        Raises
+        ------
+        InferenceError
+            If no two-way table was estimated.
+        OptionError
+            If none has this name.
+        """
+        f = self._fit
+        if not f.tables:
+            raise InferenceError("there is no two-way table; estimate one, as in 'C(smoker):C(region) ~ 1'.")
+        named = {f"{t.row}:{t.column}": t for t in f.tables}
+        one = f.tables[0] if table is None else named[choose("table", table, tuple(named))]
+        at = one.here
+        notes = tuple(n for n in self.privacy.doubts if not n.rows or set(n.rows) & set(range(at.start, at.stop)))
+        shares = f.params[at].reshape(len(one.rows), len(one.columns))
+        return Crosstab(one, shares, f.cov[at, at], f.nobs, f.statement.short, notes)
+
+    def test_independence(self, table: str | None = None) -> IndependenceTest:
+        """Test that the two factors of a two-way table are independent; see :meth:`crosstab`.
+
+        Returns
+        -------
+        IndependenceTest
+            Wald's test by the covariance of the shares, which holds the noise: ``statistic``, ``df``, ``pvalue``.
+        """
+        return self.crosstab(table).test
+
     def shrunk(self, method: str = "sure") -> pd.Series | pd.DataFrame:
         """Estimates shrunk towards the middles of their ranges, for many dimensions and small budgets.
 
@@ -254,6 +296,7 @@ class MeansResults(Results):
             "counts": [f.nobs, *f.group_people],
             "header": f.header,
             "biased": f.biased,
+            "tables": f.tables,
             "statement": f.statement.to_json(),
         }
         arrays = {name: getattr(f, name) for name in (*_ARRAYS, "group_reliable")}
@@ -281,6 +324,8 @@ def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansR
     stated = PrivacyStatement.from_json(document["statement"], setting=setting, neighbours=trials)
     group_reliable = arrays.get("group_reliable", np.full((g, p), not stated.doubts))  # older files don't have it
     archive.expect(*(not note.rows or note.rows[-1] < p for note in stated.doubts))
+    tables = tuple(Crossed(int(k), str(r), tuple(a), str(c), tuple(b)) for k, r, a, c, b in document.get("tables", ()))
+    archive.expect(*(t.first >= 0 and t.here.stop <= p for t in tables))
     archive.expect(group_reliable.shape == (g, p), group_reliable.dtype.kind == "b")
     return MeansResults(
         MeansFit(
@@ -293,6 +338,7 @@ def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansR
             biased=bool(document["biased"]),
             statement=stated,
             group_reliable=group_reliable,
+            tables=tables,
             **{k: arrays[k] for k in _ARRAYS},
         )
     )

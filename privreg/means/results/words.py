@@ -103,7 +103,7 @@ def _words(spec: Spec) -> str:
 
 def _declared(spec: Spec) -> tuple[tuple[str, str], ...]:
     out = []
-    for t in spec.terms:
+    for t in dict.fromkeys(part for term in spec.terms for part in (term.parts or (term,))):
         levels = "levels " + ", ".join(map(str, t.levels))
         out.append((t.column, levels if t.is_factor else "bounds {} to {}".format(*spec.schema.bounds_text(t.column))))
         if t.column in spec.schema.dates:
