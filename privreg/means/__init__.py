@@ -16,7 +16,7 @@ Examples
 from privreg.means.comparison.plots import plot_benchmark
 from privreg.means.comparison.shrinkage import hdr4me, james_stein, shrink, soft_threshold, sure_threshold
 from privreg.means.comparison.theory import benchmark, break_even, corrections, moments
-from privreg.means.model import PrivateMeans, estimate
+from privreg.means.model import PrivateMeans, estimate, table_one
 from privreg.means.results.results import MeansResults
 from privreg.means.stream import MeansStream
 from privreg.unavailable import public_names
@@ -36,6 +36,7 @@ __all__ = [
     "shrink",
     "soft_threshold",
     "sure_threshold",
+    "table_one",
 ]
 
 __dir__, __getattr__ = public_names(__name__, __all__)

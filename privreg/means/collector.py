@@ -128,33 +128,101 @@ def _raw(state: State, plan: Plan) -> tuple[Array, Array]:
 def _of_sums(state: State, plan: Plan, sums: Sums) -> tuple[Array, Array]:
     """The same of noised sums: sampling variances from the squares and shares, noise by its known variance.
 
-    Covariances of different terms are not released: NaN. Squares of estimates hold their noise, which is taken off.
-    Sampling variances are cut where they would be negative, also of the ratio of a number to whether there is one.
+    Covariances of different terms are not released: NaN.
     """
     n = state.people
     means, noise = state.sums / (sums.scales * n), sums.variances(n)
     theta, cov = means[: plan.size], np.full((plan.size, plan.size), np.nan)
     answered = {item.term: item.at for item in plan.items if item.kind == "answered"}
-    squares = dict(zip(sums.squared, range(plan.size, len(means)), strict=True))
-    for j, item in enumerate(plan.items):
+    squares = _squares(state, plan, sums)
+    for item in plan.items:
         here, at = slice(item.at, item.at + item.size), item.at
         if isinstance(item.mechanism, FactorMechanism):
-            share = np.clip(theta[here], 0.0, 1.0)
-            spread = np.diag(share) - np.outer(share, share) / max(share.sum(), 1.0)
+            shares = np.clip(theta[here], 0.0, 1.0)
+            spread = np.diag(shares) - np.outer(shares, shares) / max(shares.sum(), 1.0)
             cov[here, here] = spread / n + np.diag(noise[here])
         elif item.kind == "answered":
             share = min(max(theta[at], 0.0), 1.0)
             cov[at, at] = share * (1.0 - share) / n + noise[at]
         else:
-            over = answered.get(item.term, -1)
-            share = min(max(theta[over], 1.0 / n), 1.0) if over >= 0 else 1.0
-            mean = theta[at] / share
-            off = (noise[at] + (mean**2 * noise[over] if over >= 0 else 0.0)) / share
-            square = max(means[squares[j]] + off, theta[at] * mean)
+            share, square = squares[item.term]
             cov[at, at] = min(square - theta[at] ** 2, 1.0) / n + noise[at]
-            if over >= 0:
+            if item.term in answered:
+                over = answered[item.term]
                 cov[at, over] = cov[over, at] = theta[at] * (1.0 - share) / n
     return theta, cov
+
+
+def _squares(state: State, plan: Plan, sums: Sums) -> dict[int, tuple[float, float]]:
+    """By term that is a number: the share of those who have one, and the mean of its square, 0 for others.
+
+    Squares of means hold their noise, which is added to that of squares as well, so that variances are unbiased; these
+    are cut where they would be negative.
+    """
+    n, out = state.people, {}
+    means, noise = state.sums / (sums.scales * n), sums.variances(n)
+    answered = {item.term: item.at for item in plan.items if item.kind == "answered"}
+    for k, j in enumerate(sums.squared):
+        at, term = plan.items[j].at, plan.items[j].term
+        share, doubt = 1.0, 0.0
+        if term in answered:
+            share, doubt = min(max(means[answered[term]], 1.0 / n), 1.0), noise[answered[term]]
+        mean = means[at] / share
+        least = means[at] * mean
+        out[term] = share, max(means[plan.size + k] + (noise[at] + mean**2 * doubt) / share, least)
+    return out
+
+
+def spreads(
+    terms: Sequence[Term], own: Sequence[Sequence[Term]], plans: Sequence[Plan], states: Sequence[State]
+) -> Array:
+    """Standard deviations of numbers of everybody, then of each subgroup, user's units; shape (1 + g, p).
+
+    NaN of levels, and of all where reports tell no squares.
+    """
+    p = sum(len(term.names) for term in terms)
+    first = np.cumsum([0, *(len(term.names) for term in terms)])
+    out, held = np.full((1 + len(plans), p), np.nan), np.zeros((3, p))
+    for g, (mine, plan, state) in enumerate(zip(own, plans, states, strict=True), 1):
+        for term, (share, square) in _squares(state, plan, plan.sums).items() if plan.sums and state.people else ():
+            half, middle = 0.5 * (mine[term].high - mine[term].low), 0.5 * (mine[term].high + mine[term].low)
+            at = next(i.at for i in plan.items if i.term == term)
+            mean = state.sums[at] / (plan.sums.scales[at] * state.people * share) if plan.sums else 0.0
+            variance = half**2 * max(square / share - mean**2, 0.0)
+            out[g, first[term]] = math.sqrt(variance)
+            mean = middle + half * mean - 0.5 * (terms[term].low + terms[term].high)
+            held[:, first[term]] += state.people * share * np.array([1.0, mean, variance + mean**2])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        out[0] = np.sqrt(np.maximum(held[2] / held[0] - (held[1] / held[0]) ** 2, 0.0))
+    return out
+
+
+MOST_LEVELS: Final = 100
+"""Levels of a factor of which subgroups are compared, at most: a test of more inverts large matrices."""
+
+
+def alike_groups(terms: Sequence[Term], groups: Sequence[Estimates]) -> Array:
+    """Wald's tests that subgroups have the same mean, or shares, by term: statistic and degrees of freedom; (t, 2).
+
+    Subgroups are other people with other noise, so that estimates are independent: Σ_g d_g' W_g d_g, d_g what is apart
+    from the mean with weights W_g, the inverse covariances. Of shares only what is apart from their sum counts.
+    """
+    from scipy.linalg import helmert
+
+    out, at = np.full((len(terms), 2), np.nan), 0
+    for k, term in enumerate(terms):
+        here = slice(at, at := at + len(term.names))
+        some = [g for g in groups if np.isfinite(g.params[here]).all() and np.isfinite(g.cov[here, here]).all()]
+        if len(some) < 2 or not len(term.levels) <= MOST_LEVELS or len(term.levels) == 1:
+            continue
+        apart = helmert(len(term.levels)) if term.is_factor else np.eye(1)
+        found = [apart @ g.params[here] for g in some]
+        weights = [np.linalg.pinv(apart @ g.cov[here, here] @ apart.T, hermitian=True) for g in some]
+        whole = np.linalg.pinv(np.sum(weights, axis=0), hermitian=True)
+        mean = whole @ np.sum([w @ x for w, x in zip(weights, found, strict=True)], axis=0)
+        q = sum((x - mean) @ w @ (x - mean) for w, x in zip(weights, found, strict=True))
+        out[k] = q, (len(some) - 1) * len(apart)
+    return out
 
 
 def _least(plan: Plan, theta: Array) -> Array:

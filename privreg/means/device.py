@@ -133,7 +133,9 @@ def waiting(plan: Plan, values: Sequence[Array], j: int, who: NDArray[np.intp], 
 
 def total(plan: Plan, sums: Sums, values: Sequence[Array]) -> Ints:
     """Sum of people's reports in whole numbers, shape (width,), before any noise: raw; see `privreg.means.sums`."""
-    scales, blocks, squares = sums.scales, [], []
+    scales = sums.scales
+    blocks: list[Ints] = []
+    squares: list[Ints] = []
     for item in plan.items:
         given, scale = values[item.term], scales[item.at]
         if isinstance(item.mechanism, FactorMechanism):

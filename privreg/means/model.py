@@ -13,6 +13,7 @@ from privreg.errors import DataError, FormulaError, OptionError, UnsupportedArgu
 from privreg.formula.language.spelling import as_labelled
 from privreg.means.plan import Plan
 from privreg.means.results.results import MeansResults
+from privreg.means.results.table_one import TableOne
 from privreg.means.spec import Spec, declared
 from privreg.means.stream import MeansStream
 from privreg.means.terms import Column, declared_terms, flat, read_columns, read_formula
@@ -337,3 +338,37 @@ def estimate(
     if isinstance(columns, str):
         return PrivateMeans.from_formula(columns, data, **options).fit(seed=seed, progress=progress)
     return PrivateMeans(columns, data, **options).fit(seed=seed, progress=progress)
+
+
+def table_one(data: Any, columns: Any = None, *, by: str | None = None, **options: Any) -> TableOne:
+    """Describe people in the table that opens a paper: means and shares of everybody and of public subgroups.
+
+    Parameters
+    ----------
+    data, columns, **options
+        As of :func:`estimate`.
+    by : str, optional
+        Column of *public* subgroups, its levels declared. Everybody is in one of them, so that the table costs each
+        person the budget once.
+
+    Returns
+    -------
+    TableOne
+        As text, HTML, Markdown, LaTeX and, by ``save("table.docx")``, for Word.
+
+    Raises
+    ------
+    FormulaError, SchemaError, BudgetError, OptionError, DataError, InferenceError
+        As of :func:`estimate`.
+
+    Examples
+    --------
+    >>> import privreg as pr
+    >>> people = pr.datasets.us_insurance(20_000)
+    >>> table = pr.means.table_one(people, "age + C(smoker)", by="region", mu=1, trust="central", progress=False,
+    ...                            bounds={"age": (18, 65)}, levels={"smoker": ["no", "yes"], "region": [
+    ...                                "northeast", "northwest", "southeast", "southwest"]})
+    >>> table.frame()["variable"].unique().tolist()
+    ['age', 'smoker']
+    """
+    return estimate(data, columns, by=by, **options).table_one()

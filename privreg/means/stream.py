@@ -114,8 +114,8 @@ class MeansStream:
             values = device.inside(spec.own[g], part, None if silent is None else silent[here])
             state, waiting = held[g]
             if plan.sums is not None:
-                some = [device.total(plan, plan.sums, values)]
-                held[g] = state._replace(people=state.people + len(values[0])), [waiting[0] + some[0]]
+                raw_sum = waiting[0] + device.total(plan, plan.sums, values)
+                held[g] = state._replace(people=state.people + len(values[0])), [raw_sum]
                 continue
             made = device.reports(plan, values, normals[here][:, : plan.width])
             some = [device.waiting(plan, values, j, *collector.beside(plan, made, j)) for j in plan.late]
@@ -216,6 +216,9 @@ class MeansStream:
                 ),
             ),
             tables=tuple(_tables(spec)),
+            variables=tuple((t.column, t.labels) for t in spec.terms),
+            sds=collector.spreads(spec.terms, spec.own, spec.plans, states)[: 1 + len(apart)],
+            group_tests=collector.alike_groups(spec.terms, apart),
             group_reliable=~np.array([spec.concerned(own) for own in doubted], dtype=np.bool_).reshape(-1, p),
         )
         return MeansResults(fit)

@@ -50,6 +50,11 @@ class Term:
         return bool(self.levels)
 
     @property
+    def labels(self) -> tuple[str, ...]:
+        """What its levels are called beside the column's name."""
+        return tuple(":".join(map(str, v)) if self.parts else str(v) for v in self.levels)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Names of its estimates: the column, column[level], or of pairs column[level]:other[level]."""
         if self.parts:
@@ -102,7 +107,8 @@ def read_formula(formula: object) -> tuple[list[Column], list[str]]:
     for node in _summands(tree):
         refuse_deep(node, left)
         crossed = isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult)
-        both = [_column(side) for side in ((node.left, node.right) if crossed else (node,))]
+        sides = [node.left, node.right] if isinstance(node, ast.BinOp) and crossed else [node]
+        both = [_column(side) for side in sides]
         columns.append((both[0][0], both[1][0]) if crossed else both[0][0])
         factors += [name for name, factor in both if factor or crossed]
     return _once(columns, "the formula"), list(dict.fromkeys(factors))

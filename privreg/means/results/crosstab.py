@@ -151,7 +151,7 @@ class Crosstab(View):
     def _sums(self) -> Array:
         """Cells, and sums of rows and columns, as combinations of cells; shape ((a + 1)(b + 1), ab)."""
         a, b = self.estimates.shape
-        return np.kron(np.vstack([np.eye(a), np.ones(a)]), np.vstack([np.eye(b), np.ones(b)]))
+        return np.asarray(np.kron(np.vstack([np.eye(a), np.ones(a)]), np.vstack([np.eye(b), np.ones(b)])), np.float64)
 
     def _framed(self, values: Array) -> pd.DataFrame:
         t = self.table

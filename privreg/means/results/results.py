@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from privreg.files import archive
 from privreg.inference.methods import Estimate, Normal
 from privreg.means.comparison.shrinkage import shrink
 from privreg.means.results.crosstab import Crossed, Crosstab, IndependenceTest
+from privreg.means.results.table_one import COLUMNS, TableOne
 from privreg.means.verification import trials
 from privreg.options.unknown import all_known_arguments
 from privreg.results.base import Results
@@ -47,6 +48,10 @@ class MeansFit(Labelled):
     statement: PrivacyStatement
     group_reliable: NDArray[np.bool_]  # Whether a subgroup's estimate may be relied on, shape (g, p)
     tables: tuple[Crossed, ...] = ()  # Two-way tables among the estimates
+    variables: tuple[tuple[str, tuple[str, ...]], ...] = ()  # What they are of: columns, with levels
+    # Standard deviations of numbers, of everybody, then of subgroups, shape (1 + g, p); NaN with local noise
+    sds: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    group_tests: Array = field(default_factory=lambda: np.zeros((0, 2)))  # By variable: statistic, degrees of freedom
 
     @property
     def estimates(self) -> tuple[Estimate, ...]:
@@ -216,6 +221,34 @@ class MeansResults(Results):
         """
         return self.crosstab(table).test
 
+    def table_one(self) -> TableOne:
+        """Describe the people: means (with standard deviations, where noise is on sums) and shares, by subgroup.
+
+        Returns
+        -------
+        TableOne
+            Of everybody and of each subgroup of ``by=``, with p-values of tests that subgroups are alike; ``frame()``
+            has its numbers. Free post-processing.
+
+        Raises
+        ------
+        InferenceError
+            If an earlier version saved the results.
+        """
+        from scipy.stats import chi2
+
+        f = self._fit
+        if not f.variables:
+            raise InferenceError("an earlier version saved these results, without what this table needs; fit again.")
+        everybody = self.tidy().assign(group="(All)" if "All" in f.groups else "All", people=f.nobs)
+        table = everybody if f.by is None else pd.concat([everybody, self.by_group()], ignore_index=True)
+        many = [max(len(levels), 1) for _, levels in f.variables]
+        lines, k = [(name, level) for name, levels in f.variables for level in levels or (None,)], len(f.sds)
+        table = table.assign(variable=[name for name, _ in lines] * k, level=[level for _, level in lines] * k)
+        table["sd"], table["p_value"] = f.sds.ravel(), np.tile(np.repeat(chi2.sf(*f.group_tests.T), many), k)
+        table["count"] = (table["estimate"] * table["people"]).where(table["level"].notna())
+        return TableOne(table[COLUMNS], f.by, f.statement.short, self.privacy.doubts)
+
     def shrunk(self, method: str = "sure") -> pd.Series | pd.DataFrame:
         """Estimates shrunk towards the middles of their ranges, for many dimensions and small budgets.
 
@@ -297,13 +330,16 @@ class MeansResults(Results):
             "header": f.header,
             "biased": f.biased,
             "tables": f.tables,
+            "variables": f.variables,
             "statement": f.statement.to_json(),
         }
-        arrays = {name: getattr(f, name) for name in (*_ARRAYS, "group_reliable")}
+        arrays = {name: getattr(f, name) for name in (*_ARRAYS, "group_reliable", *_NEWER)}
         archive.write_archive(path, "means", document, arrays)
 
 
 _ARRAYS = ("centres", "halves", "params", "cov", "group_params", "group_variances")
+_NEWER = ("sds", "group_tests")
+"""Arrays that older files don't have."""
 
 
 def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansResults:
@@ -326,6 +362,10 @@ def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansR
     archive.expect(*(not note.rows or note.rows[-1] < p for note in stated.doubts))
     tables = tuple(Crossed(int(k), str(r), tuple(a), str(c), tuple(b)) for k, r, a, c, b in document.get("tables", ()))
     archive.expect(*(t.first >= 0 and t.here.stop <= p for t in tables))
+    variables = tuple((str(name), tuple(map(str, levels))) for name, levels in document.get("variables", ()))
+    if variables:
+        archive.expect(sum(max(len(levels), 1) for _, levels in variables) == p)
+        archive.expect(arrays["sds"].shape == (1 + g, p), arrays["group_tests"].shape == (len(variables), 2))
     archive.expect(group_reliable.shape == (g, p), group_reliable.dtype.kind == "b")
     return MeansResults(
         MeansFit(
@@ -339,6 +379,8 @@ def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansR
             statement=stated,
             group_reliable=group_reliable,
             tables=tables,
+            variables=variables,
+            **{k: arrays[k] for k in _NEWER if variables},
             **{k: arrays[k] for k in _ARRAYS},
         )
     )
