@@ -1332,7 +1332,7 @@ MUTANTS = (
     Mutant(
         "people of whom a sum of levels was drawn are summed again",
         "privreg/means/stream.py",
-        "held[g] = state, np.zeros(plan.size)",
+        "held[g] = state, _none(plan)",
         "held[g] = state, waiting",
         (f"{SUMS}::test_a_sum_is_drawn_once_and_nothing_without_noise_is_kept_then",),
     ),

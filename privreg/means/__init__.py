@@ -1,7 +1,8 @@
-"""Means and frequencies under local differential privacy: estimates, the benchmark of mechanisms, shrinking.
+"""Means and frequencies under differential privacy: estimates, the benchmark of mechanisms, shrinking.
 
-`model` is the front door, `spec`, `terms` and `plan` what is asked of whom, `device` and `factors` what is sent,
-`collector` and `stream` what becomes of it. `results` shows it, `comparison` is the benchmark, `verification` audits.
+`model` is the front door, `spec`, `terms` and `plan` what is asked of whom, `device` and `factors` what is sent, `sums`
+how sums are noised, `collector` and `stream` what becomes of it. `results` shows it, `comparison` is the benchmark,
+`verification` audits.
 
 Examples
 --------

@@ -1,3 +1,1 @@
-"""Estimated means and frequencies as they are handed out: `results`, two-way tables by `crosstab`,
-the `words` of notes, and `plots`.
-"""
+"""Estimates as they are handed out: `results`, their tables `crosstab` and `table_one`, `words` of notes, `plots`."""
