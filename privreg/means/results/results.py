@@ -244,7 +244,7 @@ class MeansResults(Results):
         table = everybody if f.by is None else pd.concat([everybody, self.by_group()], ignore_index=True)
         many = [max(len(levels), 1) for _, levels in f.variables]
         lines, k = [(name, level) for name, levels in f.variables for level in levels or (None,)], len(f.sds)
-        table = table.assign(variable=[name for name, _ in lines] * k, level=[level for _, level in lines] * k)
+        table["variable"], table["level"] = [name for name, _ in lines] * k, [level for _, level in lines] * k
         table["sd"], table["p_value"] = f.sds.ravel(), np.tile(np.repeat(chi2.sf(*f.group_tests.T), many), k)
         table["count"] = (table["estimate"] * table["people"]).where(table["level"].notna())
         return TableOne(table[COLUMNS], f.by, f.statement.short, self.privacy.doubts)
