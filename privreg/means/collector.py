@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array, lil_array
+from scipy.sparse import csr_array
 
 from privreg.arrays import Array
 from privreg.errors import InferenceError
@@ -117,12 +117,19 @@ def _raw(state: State, plan: Plan) -> tuple[Array, Array]:
             f"of {len(plan.items)} items every person was asked {plan.asked}, and one was asked of fewer than 2 people "
             "of a subgroup; it takes more people, or a larger m."
         )
-    cross = theta[:, None] * state.sums[:, item].T
-    centred = state.products - cross - cross.T + np.outer(theta, theta) * state.counts[np.ix_(item, item)]
-    cov = centred / np.sqrt(np.outer(n * (n - 1.0), n * (n - 1.0)))
+    cov = state.counts[np.ix_(item, item)] * theta  # in place from here on: these matrices may be large
+    given = state.sums[:, item]
+    cov -= given.T
+    cov *= theta[:, None]
+    cov -= given * theta
+    cov += state.products
+    scale = np.sqrt(n * (n - 1.0))
+    cov /= scale
+    cov /= scale[:, None]
     for here, m in _factors(plan):
         cov[here, here] = m.covariance(theta[here]) / (n[here.start] - 1.0)
-    return theta, cov + np.diag(np.maximum(_least(plan, theta) / n - np.diag(cov), 0.0))
+    np.fill_diagonal(cov, np.maximum(_least(plan, theta) / n, np.diag(cov)))
+    return theta, cov
 
 
 def _of_sums(state: State, plan: Plan, sums: Sums) -> tuple[Array, Array]:
@@ -296,6 +303,12 @@ def _few_of_sums(plan: Plan, sums: Sums, state: State) -> frozenset[int]:
     return frozenset(out)
 
 
+def _sparse(entries: Sequence[tuple[float, int, int]], size: int) -> csr_array:
+    """Matrix of some entries, with their rows and columns; `size` columns, a row for each in use."""
+    values, rows, columns = zip(*entries, strict=True)
+    return csr_array((values, (rows, columns)), shape=(max(rows) + 1, size))
+
+
 def _moved(few: csr_array, cov: Array) -> Array:
     """Covariance J V J' of combinations of few numbers each, the rows of J, in as many steps as V has entries."""
     return np.asarray(few @ np.ascontiguousarray((few @ cov).T))
@@ -307,20 +320,19 @@ def _linear(terms: Sequence[Term], own: Sequence[Term], plan: Plan) -> tuple[csr
     Numbers are on the subgroup's own range, about its own middle: with whether there is a number, a, and the number u
     on [-1, 1] they are half · u a + (middle − overall middle) · a.
     """
-    matrix, constant = lil_array((plan.size, plan.size)), np.zeros(plan.size)
-    matrix.setdiag(1.0)
+    slopes, constant = [(1.0, at, at) for at in range(plan.size)], np.zeros(plan.size)
     answered = {item.term: item.at for item in plan.items if item.kind == "answered"}
     for item in plan.items:
         if item.kind != "number":
             continue
         mine, all_ = own[item.term], terms[item.term]
-        matrix[item.at, item.at] = 0.5 * (mine.high - mine.low)
+        slopes[item.at] = (0.5 * (mine.high - mine.low), item.at, item.at)
         shift = 0.5 * (mine.high + mine.low) - 0.5 * (all_.high + all_.low)
         if item.term in answered:
-            matrix[item.at, answered[item.term]] = shift
+            slopes += [(shift, item.at, answered[item.term])] * (shift != 0.0)
         else:
             constant[item.at] = shift
-    return matrix.tocsr(), constant
+    return _sparse(slopes, plan.size), constant
 
 
 def _ratios(terms: Sequence[Term], plan: Plan, theta: Array, cov: Array) -> Estimates:
@@ -355,8 +367,7 @@ def _ratios(terms: Sequence[Term], plan: Plan, theta: Array, cov: Array) -> Esti
             if sign:
                 slopes.append((-sign * value / share, len(params), over))
             params.append(value + (0.0 if term.is_factor else 0.5 * (term.low + term.high)))
-    few = coo_array(([s for s, _, _ in slopes], np.array([at for _, *at in slopes]).T), (len(params), plan.size))
-    return Estimates(np.array(params), _moved(few.tocsr(), cov), tuple(unusable.values()))
+    return Estimates(np.array(params), _moved(_sparse(slopes, plan.size), cov), tuple(unusable.values()))
 
 
 def estimates(
