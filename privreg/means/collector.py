@@ -65,8 +65,8 @@ def update(plan: Plan, state: State, reports: Array) -> State:
 
 def _given(plan: Plan, reports: Array) -> tuple[Array, Array]:
     """Reports, 0 where there is none, and who was asked which item, shape (n, k)."""
-    told = ~np.isnan(reports)
-    return np.where(told, reports, 0.0), told[:, plan.places].astype(np.float64)
+    there = ~np.isnan(reports)
+    return np.where(there, reports, 0.0), there[:, plan.places].astype(np.float64)
 
 
 def beside(plan: Plan, reports: Array, j: int) -> tuple[NDArray[np.intp], Array]:
@@ -211,8 +211,8 @@ MOST_LEVELS: Final = 100
 def alike_groups(terms: Sequence[Term], groups: Sequence[Estimates]) -> Array:
     """Wald's tests that subgroups have the same mean, or shares, by term: statistic and degrees of freedom; (t, 2).
 
-    Subgroups are other people with other noise, so that estimates are independent: Σ_g d_g' W_g d_g, d_g what is apart
-    from the mean with weights W_g, the inverse covariances. Of shares only what is apart from their sum counts.
+    Subgroups are other people with other noise, so that estimates are independent: Σ_g d_g' W_g d_g, d_g the difference
+    to the mean with weights W_g, the inverse covariances. Of shares only contrasts count, not their sum.
     """
     from scipy.linalg import helmert
 
@@ -222,13 +222,13 @@ def alike_groups(terms: Sequence[Term], groups: Sequence[Estimates]) -> Array:
         some = [g for g in groups if np.isfinite(g.params[here]).all() and np.isfinite(g.cov[here, here]).all()]
         if len(some) < 2 or not len(term.levels) <= MOST_LEVELS or len(term.levels) == 1:
             continue
-        apart = helmert(len(term.levels)) if term.is_factor else np.eye(1)
-        found = [apart @ g.params[here] for g in some]
-        weights = [np.linalg.pinv(apart @ g.cov[here, here] @ apart.T, hermitian=True) for g in some]
+        contrasts = helmert(len(term.levels)) if term.is_factor else np.eye(1)
+        found = [contrasts @ g.params[here] for g in some]
+        weights = [np.linalg.pinv(contrasts @ g.cov[here, here] @ contrasts.T, hermitian=True) for g in some]
         whole = np.linalg.pinv(np.sum(weights, axis=0), hermitian=True)
         mean = whole @ np.sum([w @ x for w, x in zip(weights, found, strict=True)], axis=0)
         q = sum((x - mean) @ w @ (x - mean) for w, x in zip(weights, found, strict=True))
-        out[k] = q, (len(some) - 1) * len(apart)
+        out[k] = q, (len(some) - 1) * len(contrasts)
     return out
 
 

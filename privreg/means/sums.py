@@ -1,8 +1,8 @@
 """Noise on sums of reports: by a trusted curator, who holds the rows, or by each of two collectors. Public.
 
 A report has for every item a block: of a number t in [-1, 1] (a, a t, √2 a t²), a being 1 if there is one, else 0; of a
-factor the indicators of its levels. The squares are there for the numbers' variance, and cost nothing: two blocks of a
-number are at most 2 apart with them, as without. Blocks are weighted so that two reports are at most 1 apart.
+factor the indicators of its levels. The squares are there for the numbers' variance, and cost nothing: the largest
+distance of two blocks of a number is 2 with them, as without. Blocks are weighted so that it is 1 of two reports.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def make_sums(layout: Sequence[tuple[str, int, int]], budget: Budget, collectors
 
     Notes
     -----
-    With weights w and blocks at most δ apart, Σ w² δ² = 1, an estimate's noise has the variance 1/(w μ n)². Over the
+    With weights w and blocks whose largest distance is δ, Σ w² δ² = 1, an estimate's noise has the variance 1/(w μ n)². Over the
     variance of values that are evenly spread (1/3, or (1 − 1/L)/L of each of L levels, averaged over them) that is
     c/w² up to a factor, c = 3 or L²/(L − 1). Σ c/w² is least for w² ∝ √c/δ.
     """
@@ -98,12 +98,12 @@ def make_sums(layout: Sequence[tuple[str, int, int]], budget: Budget, collectors
             "delta=1e-6 with epsilon=, or take trust='local'."
         )
     spread = [math.sqrt(3.0 if kind != "factor" else n * n / (n - 1.0)) for kind, _, n in layout]
-    apart = [bits_sensitivity(2) if kind == "factor" else square_sensitivity() for kind, _, _ in layout]
-    whole = sum(c * d for (kind, _, _), c, d in zip(layout, spread, apart, strict=True) if kind != "answered")
+    distances = [bits_sensitivity(2) if kind == "factor" else square_sensitivity() for kind, _, _ in layout]
+    whole = sum(c * d for (kind, _, _), c, d in zip(layout, spread, distances, strict=True) if kind != "answered")
     made = Sums(
         collectors=collectors,
         numbers=tuple(kind != "factor" for kind, _, _ in layout),
-        weights=tuple(math.sqrt(c / (d * whole)) for c, d in zip(spread, apart, strict=True)),
+        weights=tuple(math.sqrt(c / (d * whole)) for c, d in zip(spread, distances, strict=True)),
         sizes=tuple(n if kind == "factor" else 1 for kind, _, n in layout),
         squared=tuple(j for j, (kind, _, _) in enumerate(layout) if kind == "number"),
         mu=budget.mu,

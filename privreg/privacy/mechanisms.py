@@ -71,7 +71,7 @@ def square_sensitivity() -> float:
     """Largest ℓ2 distance of (a, a t, √2 a t²) and (b, b s, √2 b s²) for a, b in {0, 1} and s, t in [-1, 1].
 
     That of the numbers alone, at t = 1, s = −1. With u = |t − s|, |t + s| ≤ 2 − u, two numbers are at most
-    u √(1 + 2 (2 − u)²) apart, which is no more than 2 for u in [0, 2]; a number is √(1 + t² + 2 t⁴) ≤ 2 from none.
+    u √(1 + 2 (2 − u)²) from each other, no more than 2 for u in [0, 2]; a number is √(1 + t² + 2 t⁴) ≤ 2 from none.
     """
     return 2.0
 
@@ -82,9 +82,9 @@ def blocks_sensitivity(weights: Sequence[float], distances: Sequence[float], *, 
     Parameters
     ----------
     weights, distances : sequence of float
-        By block: what it is multiplied by, and how far two of them may be apart.
+        By block: what it is multiplied by, and the largest distance of two of them.
     rounded : int
-        Numbers that are rounded to whole ones, each of which may move two reports apart by 1.
+        Numbers that are rounded to whole ones, each of which may add 1 to the difference of two reports.
     """
     return math.hypot(*(w * d for w, d in zip(weights, distances, strict=True))) + math.sqrt(rounded)
 

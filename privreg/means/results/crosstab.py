@@ -84,10 +84,10 @@ def independence(shares: Array, cov: Array, of: str, notes: Sequence[Diagnostic]
     slopes -= np.einsum("j,ik,l->ijkl", column, np.eye(a), np.ones(b))
     slopes -= np.einsum("i,k,jl->ijkl", row, np.ones(a), np.eye(b))
     used, df = slopes[:-1, :-1].reshape(-1, a * b), (a - 1) * (b - 1)
-    apart = (whole * shares - product)[:-1, :-1].ravel()
-    if not np.isfinite(apart).all():
+    differences = (whole * shares - product)[:-1, :-1].ravel()
+    if not np.isfinite(differences).all():
         return IndependenceTest(math.nan, df, math.nan, of, tuple(notes))
-    statistic = float(apart @ np.linalg.pinv(used @ cov @ used.T, hermitian=True) @ apart)
+    statistic = float(differences @ np.linalg.pinv(used @ cov @ used.T, hermitian=True) @ differences)
     return IndependenceTest(statistic, df, float(chi2.sf(statistic, df)), of, tuple(notes))
 
 

@@ -69,12 +69,12 @@ class TableOne(View):
                 rows.append([*_cells(line), *[""] * len(test)])
         head, last = [*people.index, *["p-value"] * len(test)], [*(f"{n:,}" for n in people), *[""] * len(test)]
         title = "Characteristics of people" + ("" if self.by is None else f" by {self.by}")
-        told = ["Estimates carry noise; n is the share times the people of the column."]
+        below = ["Estimates carry noise; n is the share times the people of the column."]
         if self.by is not None:
-            told.append("p-values: Wald's tests that subgroups are alike, noise accounted for.")
-        told.append(f"Privacy: {self.guarantee}" + ("." if self.by is None else "; each person is in one subgroup."))
+            below.append("p-values: Wald's tests that subgroups are alike, noise accounted for.")
+        below.append(f"Privacy: {self.guarantee}" + ("." if self.by is None else "; each person is in one subgroup."))
         shown = Table(names, head, rows, title, facts=[("People", last)])
-        return [shown, Paragraph("\n".join(told)), *noted(self.notes)]
+        return [shown, Paragraph("\n".join(below)), *noted(self.notes)]
 
 
 def _cells(line: pd.DataFrame) -> list[str]:

@@ -91,7 +91,9 @@ def _words(spec: Spec) -> str:
     for plan in spec.plans:
         if plan.sums is not None:
             by = "the sum" if plan.sums.collectors == 1 else "each collector's sum of shares"
-            said.append(f"noise sd 1 / mu on {by}, where two reports are at most 1 apart; rounded to {1 / UNIT:.2g}")
+            said.append(
+                f"noise sd 1 / mu on {by}, where two reports are at most at distance 1; rounded to {1 / UNIT:.2g}"
+            )
         elif plan.vector is not None:
             said.append(plan.vector.mechanism.words(plan.vector.radius, plan.vector.size))
         else:
