@@ -1,1 +1,1 @@
-"""Estimates as they are handed out: `results`, their tables `crosstab` and `table_one`, `words` of notes, `plots`."""
+"""Estimates as they are handed out: `results`, their tables `crosstab` and `table_one`, and the `words` of notes."""
