@@ -78,7 +78,7 @@ def deviations(plan: Plan, values: Array, reps: int, seed: str) -> Iterator[Arra
     while done < reps:
         now = min(some, reps - done)
         people = np.tile(values, (now, 1))
-        told = device.reports(plan, list(people.T), device.draw(noise, now * n)).reshape(now, n, d)
+        told = device.reports(plan, list(people.T), noise.draw(now * n)).reshape(now, n, d)
         yield np.nanmean(told, axis=1) - values.mean(axis=0)
         done += now
 
@@ -161,7 +161,7 @@ def break_even(quick: bool) -> pd.DataFrame:
                 noise = NoiseStream(seeded_key(2, f"{m.name} {epsilon} {bounds} {n}"), m.width)
                 each = []
                 for _ in range(0, reps, 50):
-                    told = m.randomise(np.tile(law, 50 * n // 10), device.draw(noise, 50 * n))
+                    told = m.randomise(np.tile(law, 50 * n // 10), noise.draw(50 * n))
                     each.append((told.reshape(50, n).mean(axis=1) - law.mean()) ** 2)
                 errors.append(np.concatenate(each))
             a, b = (float(e.mean()) for e in errors)

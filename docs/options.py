@@ -61,6 +61,8 @@ WORDS: Final = {
     "score_weights": "How the influence of a record is bounded. By default the tuning chooses.",
     "exog_names": "Names of the columns of an array.",
     "endog_name": "Name of the response, if it is an array.",
+    "means trust": "Whom people trust: nobody (local), two collectors who don't collude (two_collectors), or a curator "
+    "(central).",
     "trust": "Whom people trust: nobody (local), two collectors who don't collude (two_collectors), or a curator "
     "(central), who has a class of their own.",
     "mechanism": "How a report is randomised. The default has the least noise for the budget.",

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from privreg.field.connect import connect
     from privreg.formula.language.parse import rowwise
     from privreg.loading import load
+    from privreg.means.model import table_one
     from privreg.planning.power import plan
     from privreg.privacy.ledger import Budget, Ledger, limit_spending
     from privreg.published import experiments
@@ -85,6 +86,7 @@ __all__ = [
     "rowwise",
     "simulate",
     "sql",
+    "table_one",
 ]
 
 _HOMES = {
@@ -97,6 +99,7 @@ _HOMES = {
         "field.connect": "connect",
         "formula.language.parse": "rowwise",
         "loading": "load",
+        "means.model": "table_one",
         "planning.power": "plan",
         "privacy.ledger": "Budget Ledger limit_spending",
         "regression": "PrivateOnlineRegression",

@@ -57,6 +57,7 @@ DEVICE, SESSION = "privreg/device/answer.py", "privreg/device/session.py"
 ANSWERS, VISITS = "tests/device/test_answer.py", "tests/device/test_session.py"
 APART = (f"{ANSWERS}::test_whatever_comes_two_reports_are_no_farther_apart_than_the_noise_is_for",)
 SUMS = "tests/means/test_sums.py"
+TRUSTED = "tests/means/test_trusted.py"
 FARTHEST = ("tests/device/test_noise.py::test_the_farthest_reports_show_what_is_claimed_and_half_the_noise_is_caught",)
 
 MUTANTS = (
@@ -1331,15 +1332,15 @@ MUTANTS = (
     Mutant(
         "people of whom a sum of levels was drawn are summed again",
         "privreg/means/stream.py",
-        "held[g] = state, np.zeros(plan.size)",
+        "held[g] = state, _none(plan)",
         "held[g] = state, waiting",
         (f"{SUMS}::test_a_sum_is_drawn_once_and_nothing_without_noise_is_kept_then",),
     ),
     Mutant(
         "a sum of levels with the noise of one report",
         "privreg/means/factors.py",
-        "people + math.sqrt(n) * self.sd * z[0]",
-        "people + self.sd * z[0]",
+        "people + self.sd * root @ normals[:-1]",
+        "people + self.sd * normals[:-1]",
         (f"{SUMS}::test_a_sum_drawn_at_once_has_the_mean_and_covariance_of_single_reports",),
     ),
     Mutant(
@@ -1348,6 +1349,41 @@ MUTANTS = (
         "binom.ppf(second, n - people, q)",
         "q * (n - people)",
         (f"{SUMS}::test_a_sum_drawn_at_once_has_the_mean_and_covariance_of_single_reports",),
+    ),
+    Mutant(
+        "two collectors of whom one adds no noise",
+        "privreg/means/sums.py",
+        "for k in range(self.collectors if",
+        "for k in range(1 if",
+        (f"{TRUSTED}::test_noise_has_the_variance_that_is_stated_and_is_never_left_out",),
+    ),
+    Mutant(
+        "sums of 0 without noise",
+        "privreg/means/stream.py",
+        "if plan.sums is not None and waiting:",
+        "if plan.sums is not None and waiting and waiting[0].any():",
+        (f"{TRUSTED}::test_noise_has_the_variance_that_is_stated_and_is_never_left_out",),
+    ),
+    Mutant(
+        "squares weigh more than is free",
+        "privreg/means/sums.py",
+        "ROOT2: Final = math.sqrt(2.0)",
+        "ROOT2: Final = 2.0",
+        (f"{TRUSTED}::test_no_two_records_are_further_apart_than_the_noise_hides",),
+    ),
+    Mutant(
+        "levels that are taken for one apart",
+        "privreg/means/sums.py",
+        "self.numbers[j] else bits_sensitivity(2)",
+        "self.numbers[j] else bits_sensitivity(1)",
+        (f"{TRUSTED}::test_no_two_records_are_further_apart_than_the_noise_hides",),
+    ),
+    Mutant(
+        "several rows of a person in one sum",
+        "privreg/means/spec.py",
+        "if people.max_per_id > 1:",
+        "if people.max_per_id > 9:",
+        (f"{TRUSTED}::test_what_has_no_place_is_refused",),
     ),
     Mutant(
         "moments are not learned",

@@ -1,7 +1,8 @@
-"""Means and frequencies under local differential privacy: estimates, the benchmark of mechanisms, shrinking.
+"""Means and frequencies under differential privacy: estimates, the benchmark of mechanisms, shrinking.
 
-`model` is the front door, `spec`, `terms` and `plan` what is asked of whom, `device` and `factors` what is sent,
-`collector` and `stream` what becomes of it. `results` shows it, `comparison` is the benchmark, `verification` audits.
+`model` is the front door, `spec`, `terms` and `plan` what is asked of whom, `device` and `factors` what is sent, `sums`
+how sums are noised, `collector` and `stream` what becomes of it. `results` shows it, `comparison` is the benchmark,
+`verification` audits.
 
 Examples
 --------
@@ -16,7 +17,7 @@ Examples
 from privreg.means.comparison.plots import plot_benchmark
 from privreg.means.comparison.shrinkage import hdr4me, james_stein, shrink, soft_threshold, sure_threshold
 from privreg.means.comparison.theory import benchmark, break_even, corrections, moments
-from privreg.means.model import PrivateMeans, estimate
+from privreg.means.model import PrivateMeans, estimate, table_one
 from privreg.means.results.results import MeansResults
 from privreg.means.stream import MeansStream
 from privreg.unavailable import public_names
@@ -36,6 +37,7 @@ __all__ = [
     "shrink",
     "soft_threshold",
     "sure_threshold",
+    "table_one",
 ]
 
 __dir__, __getattr__ = public_names(__name__, __all__)

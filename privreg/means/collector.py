@@ -14,6 +14,7 @@ from privreg.arrays import Array
 from privreg.errors import InferenceError
 from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan
+from privreg.means.sums import Sums
 from privreg.means.terms import Term
 from privreg.privacy.scalar import NumberMechanism
 from privreg.results.wording import Unusable
@@ -42,26 +43,48 @@ class Estimates(NamedTuple):
 def init(plan: Plan) -> State:
     """State before anybody reported."""
     k = len(plan.items)
+    if plan.sums is not None:  # of these the sums alone, of numbers and their squares, as they are released
+        return State(0, np.zeros((0, 0)), np.zeros(len(plan.sums.scales)), np.zeros((0, 0)))
     return State(0, np.zeros((k, k)), np.zeros((plan.size, k)), np.zeros((plan.size, plan.size)))
 
 
 def update(plan: Plan, state: State, reports: Array) -> State:
-    """Take in reports, shape (n, size), NaN where a person was not asked."""
-    told = ~np.isnan(reports)
-    given, mask = np.where(told, reports, 0.0), told[:, [item.at for item in plan.items]].astype(np.float64)
-    products, left = np.array(state.products), np.ones(plan.size, dtype=np.bool_)
+    """Take in reports, shape (n, len(plan.columns)), NaN where a person was not asked."""
+    (given, mask), sums, products = _given(plan, reports), np.array(state.sums), np.array(state.products)
+    columns, left = plan.columns, np.ones(len(plan.columns), dtype=np.bool_)
     for here, _ in _factors(plan):
-        left[here] = False
-        both = given[:, here].T @ given[:, left]
-        products[here, left] += both
-        products[left, here] += both.T
-    products[np.ix_(left, left)] += given[:, left].T @ given[:, left]
-    return State(state.people + len(reports), state.counts + mask.T @ mask, state.sums + given.T @ mask, products)
+        mine = (columns >= here.start) & (columns < here.stop)  # of a late one a mark, which is 0
+        left &= ~mine
+        both = given[:, mine].T @ given[:, left]
+        products[np.ix_(columns[mine], columns[left])] += both
+        products[np.ix_(columns[left], columns[mine])] += both.T
+    products[np.ix_(columns[left], columns[left])] += given[:, left].T @ given[:, left]
+    sums[columns] += given.T @ mask
+    return State(state.people + len(reports), state.counts + mask.T @ mask, sums, products)
 
 
-def merge(a: State, b: State) -> State:
-    """State of the people of both."""
-    return State(a.people + b.people, a.counts + b.counts, a.sums + b.sums, a.products + b.products)
+def _given(plan: Plan, reports: Array) -> tuple[Array, Array]:
+    """Reports, 0 where there is none, and who was asked which item, shape (n, k)."""
+    there = ~np.isnan(reports)
+    return np.where(there, reports, 0.0), there[:, plan.places].astype(np.float64)
+
+
+def beside(plan: Plan, reports: Array, j: int) -> tuple[NDArray[np.intp], Array]:
+    """Who was asked a late factor, and what goes with their reports: the items that they were asked, other reports."""
+    who = np.flatnonzero(~np.isnan(reports[:, plan.places[j]]))
+    given, mask = _given(plan, reports[who])
+    return who, mask[:, [j]] if plan.asked == 1 else np.hstack([mask, given])
+
+
+def add(plan: Plan, state: State, j: int, drawn: Array) -> State:
+    """Add the sums of a late factor's reports times what goes with them, shape (r, levels)."""
+    sums, products, k = np.array(state.sums), np.array(state.products), len(plan.items)
+    here = slice(plan.items[j].at, plan.items[j].at + plan.items[j].size)
+    sums[here, slice(j, j + 1) if plan.asked == 1 else slice(None)] += drawn[:k].T
+    if plan.asked > 1:
+        products[here, plan.columns] += drawn[k:].T
+        products[plan.columns, here] += drawn[k:]
+    return state._replace(sums=sums, products=products)
 
 
 def _factors(plan: Plan) -> list[tuple[slice, FactorMechanism]]:
@@ -86,18 +109,127 @@ def _raw(state: State, plan: Plan) -> tuple[Array, Array]:
 
     That of a factor's levels follows from their shares and the mechanism.
     """
+    if plan.sums is not None:
+        return _of_sums(state, plan, plan.sums)
     (n, theta), item = _means(plan, state), _item(plan)
     if (n < 2).any():
         raise InferenceError(
             f"of {len(plan.items)} items every person was asked {plan.asked}, and one was asked of fewer than 2 people "
             "of a subgroup; it takes more people, or a larger m."
         )
-    cross = theta[:, None] * state.sums[:, item].T
-    centred = state.products - cross - cross.T + np.outer(theta, theta) * state.counts[np.ix_(item, item)]
-    cov = centred / np.sqrt(np.outer(n * (n - 1.0), n * (n - 1.0)))
+    cov = state.counts[np.ix_(item, item)] * theta  # in place from here on: these matrices may be large
+    given = state.sums[:, item]
+    cov -= given.T
+    cov *= theta[:, None]
+    cov -= given * theta
+    cov += state.products
+    scale = np.sqrt(n * (n - 1.0))
+    cov /= scale
+    cov /= scale[:, None]
     for here, m in _factors(plan):
         cov[here, here] = m.covariance(theta[here]) / (n[here.start] - 1.0)
-    return theta, cov + np.diag(np.maximum(_least(plan, theta) / n - np.diag(cov), 0.0))
+    np.fill_diagonal(cov, np.maximum(_least(plan, theta) / n, np.diag(cov)))
+    return theta, cov
+
+
+def _of_sums(state: State, plan: Plan, sums: Sums) -> tuple[Array, Array]:
+    """The same of noised sums: sampling variances from the squares and shares, noise by its known variance.
+
+    Covariances of different terms are not released: NaN.
+    """
+    n = state.people
+    means, noise = state.sums / (sums.scales * n), sums.variances(n)
+    theta, cov = means[: plan.size], np.full((plan.size, plan.size), np.nan)
+    answered = {item.term: item.at for item in plan.items if item.kind == "answered"}
+    squares = _squares(state, plan, sums)
+    for item in plan.items:
+        here, at = slice(item.at, item.at + item.size), item.at
+        if isinstance(item.mechanism, FactorMechanism):
+            shares = np.clip(theta[here], 0.0, 1.0)
+            spread = np.diag(shares) - np.outer(shares, shares) / max(shares.sum(), 1.0)
+            cov[here, here] = spread / n + np.diag(noise[here])
+        elif item.kind == "answered":
+            share = min(max(theta[at], 0.0), 1.0)
+            cov[at, at] = share * (1.0 - share) / n + noise[at]
+        else:
+            share, square = squares[item.term]
+            cov[at, at] = min(square - theta[at] ** 2, 1.0) / n + noise[at]
+            if item.term in answered:
+                over = answered[item.term]
+                cov[at, over] = cov[over, at] = theta[at] * (1.0 - share) / n
+    return theta, cov
+
+
+def _squares(state: State, plan: Plan, sums: Sums) -> dict[int, tuple[float, float]]:
+    """By term that is a number: the share of those who have one, and the mean of its square, 0 for others.
+
+    Squares of means hold their noise, which is added to that of squares as well, so that variances are unbiased; these
+    are cut where they would be negative.
+    """
+    n, out = state.people, {}
+    means, noise = state.sums / (sums.scales * n), sums.variances(n)
+    answered = {item.term: item.at for item in plan.items if item.kind == "answered"}
+    for k, j in enumerate(sums.squared):
+        at, term = plan.items[j].at, plan.items[j].term
+        share, doubt = 1.0, 0.0
+        if term in answered:
+            share, doubt = min(max(means[answered[term]], 1.0 / n), 1.0), noise[answered[term]]
+        mean = means[at] / share
+        least = means[at] * mean
+        out[term] = share, max(means[plan.size + k] + (noise[at] + mean**2 * doubt) / share, least)
+    return out
+
+
+def spreads(
+    terms: Sequence[Term], own: Sequence[Sequence[Term]], plans: Sequence[Plan], states: Sequence[State]
+) -> Array:
+    """Standard deviations of numbers of everybody, then of each subgroup, user's units; shape (1 + g, p).
+
+    NaN of levels, and of all where reports tell no squares.
+    """
+    p = sum(len(term.names) for term in terms)
+    first = np.cumsum([0, *(len(term.names) for term in terms)])
+    out, held = np.full((1 + len(plans), p), np.nan), np.zeros((3, p))
+    for g, (mine, plan, state) in enumerate(zip(own, plans, states, strict=True), 1):
+        for term, (share, square) in _squares(state, plan, plan.sums).items() if plan.sums and state.people else ():
+            half, middle = 0.5 * (mine[term].high - mine[term].low), 0.5 * (mine[term].high + mine[term].low)
+            at = next(i.at for i in plan.items if i.term == term)
+            mean = state.sums[at] / (plan.sums.scales[at] * state.people * share) if plan.sums else 0.0
+            variance = half**2 * max(square / share - mean**2, 0.0)
+            out[g, first[term]] = math.sqrt(variance)
+            mean = middle + half * mean - 0.5 * (terms[term].low + terms[term].high)
+            held[:, first[term]] += state.people * share * np.array([1.0, mean, variance + mean**2])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        out[0] = np.sqrt(np.maximum(held[2] / held[0] - (held[1] / held[0]) ** 2, 0.0))
+    return out
+
+
+MOST_LEVELS: Final = 100
+"""Levels of a factor of which subgroups are compared, at most: a test of more inverts large matrices."""
+
+
+def alike_groups(terms: Sequence[Term], groups: Sequence[Estimates]) -> Array:
+    """Wald's tests that subgroups have the same mean, or shares, by term: statistic and degrees of freedom; (t, 2).
+
+    Subgroups are other people with other noise, so that estimates are independent: Σ_g d_g' W_g d_g, d_g the difference
+    to the mean with weights W_g, the inverse covariances. Of shares only contrasts count, not their sum.
+    """
+    from scipy.linalg import helmert
+
+    out, at = np.full((len(terms), 2), np.nan), 0
+    for k, term in enumerate(terms):
+        here = slice(at, at := at + len(term.names))
+        some = [g for g in groups if np.isfinite(g.params[here]).all() and np.isfinite(g.cov[here, here]).all()]
+        if len(some) < 2 or not len(term.levels) <= MOST_LEVELS or len(term.levels) == 1:
+            continue
+        contrasts = helmert(len(term.levels)) if term.is_factor else np.eye(1)
+        found = [contrasts @ g.params[here] for g in some]
+        weights = [np.linalg.pinv(contrasts @ g.cov[here, here] @ contrasts.T, hermitian=True) for g in some]
+        whole = np.linalg.pinv(np.sum(weights, axis=0), hermitian=True)
+        mean = whole @ np.sum([w @ x for w, x in zip(weights, found, strict=True)], axis=0)
+        q = sum((x - mean) @ w @ (x - mean) for w, x in zip(weights, found, strict=True))
+        out[k] = q, (len(some) - 1) * len(contrasts)
+    return out
 
 
 def _least(plan: Plan, theta: Array) -> Array:
@@ -139,6 +271,8 @@ def few(plan: Plan, state: State) -> frozenset[int]:
     """Terms of which some answer was given or withheld by so few that normal limits don't hold; from reports."""
     if plan.vector is not None or not state.people:
         return frozenset()
+    if plan.sums is not None:
+        return _few_of_sums(plan, plan.sums, state)
     (n, theta), out = _means(plan, state), set()
     for item in plan.items:
         here, m = slice(item.at, item.at + item.size), item.mechanism
@@ -156,31 +290,49 @@ def few(plan: Plan, state: State) -> frozenset[int]:
     return frozenset(out)
 
 
-def _moved(matrix: Array, cov: Array) -> Array:
+def _few_of_sums(plan: Plan, sums: Sums, state: State) -> frozenset[int]:
+    """Factors with a level of which a noised count is as skew as one of FEW without noise."""
+    n, out = state.people, set()
+    noise = n**2 * sums.variances(n)
+    for item in (item for item in plan.items if isinstance(item.mechanism, FactorMechanism)):
+        here = slice(item.at, item.at + item.size)
+        count = np.maximum(state.sums[here] / sums.scales[here], np.sqrt(noise[here]))  # for 0, what noise hides
+        least = np.minimum(count, np.maximum(n - count, np.sqrt(noise[here])))
+        if (least > FEW**-0.5 * (least + noise[here]) ** 1.5).any():
+            out.add(item.term)
+    return frozenset(out)
+
+
+def _sparse(entries: Sequence[tuple[float, int, int]], size: int) -> csr_array:
+    """Matrix of some entries, with their rows and columns; `size` columns, a row for each in use."""
+    values, rows, columns = zip(*entries, strict=True)
+    return csr_array((values, (rows, columns)), shape=(max(rows) + 1, size))
+
+
+def _moved(few: csr_array, cov: Array) -> Array:
     """Covariance J V J' of combinations of few numbers each, the rows of J, in as many steps as V has entries."""
-    few = csr_array(matrix)
     return np.asarray(few @ np.ascontiguousarray((few @ cov).T))
 
 
-def _linear(terms: Sequence[Term], own: Sequence[Term], plan: Plan) -> tuple[Array, Array]:
+def _linear(terms: Sequence[Term], own: Sequence[Term], plan: Plan) -> tuple[csr_array, Array]:
     """How a subgroup's means enter: as matrix and constant, numbers about the middle of their overall range.
 
     Numbers are on the subgroup's own range, about its own middle: with whether there is a number, a, and the number u
     on [-1, 1] they are half · u a + (middle − overall middle) · a.
     """
-    matrix, constant = np.eye(plan.size), np.zeros(plan.size)
+    slopes, constant = [(1.0, at, at) for at in range(plan.size)], np.zeros(plan.size)
     answered = {item.term: item.at for item in plan.items if item.kind == "answered"}
     for item in plan.items:
         if item.kind != "number":
             continue
         mine, all_ = own[item.term], terms[item.term]
-        matrix[item.at, item.at] = 0.5 * (mine.high - mine.low)
+        slopes[item.at] = (0.5 * (mine.high - mine.low), item.at, item.at)
         shift = 0.5 * (mine.high + mine.low) - 0.5 * (all_.high + all_.low)
         if item.term in answered:
-            matrix[item.at, answered[item.term]] = shift
+            slopes += [(shift, item.at, answered[item.term])] * (shift != 0.0)
         else:
             constant[item.at] = shift
-    return matrix, constant
+    return _sparse(slopes, plan.size), constant
 
 
 def _ratios(terms: Sequence[Term], plan: Plan, theta: Array, cov: Array) -> Estimates:
@@ -190,7 +342,7 @@ def _ratios(terms: Sequence[Term], plan: Plan, theta: Array, cov: Array) -> Esti
     (tests/means/test_unusable.py). Where it comes out as 0 or less estimates are NaN.
     """
     params: list[float] = []
-    rows: list[Array] = []
+    slopes: list[tuple[float, int, int]] = []
     unusable: dict[int, Unusable] = {}
     answered = {item.term: item.at for item in plan.items if item.kind == "answered"}
     for item in plan.items:
@@ -199,7 +351,7 @@ def _ratios(terms: Sequence[Term], plan: Plan, theta: Array, cov: Array) -> Esti
             continue
         many = len(term.names)
         for k in range(many):
-            at, slope = item.at + k, np.zeros(plan.size)
+            at = item.at + k
             share, over = 1.0, 0
             if item.term in answered:
                 share, over, sign = theta[answered[item.term]], answered[item.term], 1.0
@@ -211,11 +363,11 @@ def _ratios(terms: Sequence[Term], plan: Plan, theta: Array, cov: Array) -> Esti
                 unusable[item.term] = Unusable(1.0 - share, math.sqrt(cov[over, over]))
             share = share if share > 0.0 else math.nan
             value = theta[at] / share
-            slope[at] = 1.0 / share
-            slope[over] -= sign * value / share
-            rows.append(slope)
+            slopes.append((1.0 / share, len(params), at))
+            if sign:
+                slopes.append((-sign * value / share, len(params), over))
             params.append(value + (0.0 if term.is_factor else 0.5 * (term.low + term.high)))
-    return Estimates(np.array(params), _moved(np.array(rows), cov), tuple(unusable.values()))
+    return Estimates(np.array(params), _moved(_sparse(slopes, plan.size), cov), tuple(unusable.values()))
 
 
 def estimates(

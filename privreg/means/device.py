@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from scipy.special import ndtr
 
-from privreg.arrays import Array
+from privreg.arrays import Array, Ints
 from privreg.data.columns import prepare
 from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan, Vector
+from privreg.means.sums import Sums
 from privreg.means.terms import Term
 from privreg.privacy.channels import randomised
 from privreg.schema.declarations import Schema
@@ -51,11 +53,14 @@ def inside(terms: Sequence[Term], raw: dict[str, NDArray[Any]], silent: NDArray[
     """
     out = []
     for term in terms:
-        values = raw[term.column]
         if term.is_factor:
-            missing = values < 0 if silent is None else (values < 0) | silent
+            codes = [raw[name] for name in term.columns]
+            missing = np.logical_or.reduce([c < 0 for c in codes])
+            missing = missing if silent is None else missing | silent
+            values = codes[0] if len(codes) == 1 else codes[0] * len(term.parts[1].levels) + codes[1]
             out.append(np.where(missing, len(term.levels), values))
             continue
+        values = raw[term.column]
         half, middle = 0.5 * (term.high - term.low), 0.5 * (term.high + term.low)
         unit = np.clip((np.clip(values, term.low, term.high) - middle) / half, -1.0, 1.0)
         out.append(unit if silent is None else np.where(silent, np.nan, unit))
@@ -85,28 +90,65 @@ def reports(plan: Plan, values: Sequence[Array], normals: Array) -> Array:
 
     Returns
     -------
-    ndarray, shape (n, size)
-        NaN where a person was not asked. Unbiased for numbers times whether there is one, for whether there is one,
-        and for indicators of levels, unless the mechanism is a biased one.
+    ndarray, shape (n, len(plan.columns))
+        NaN where a person was not asked, 0 for `late` factors that were. Unbiased for numbers times whether there is
+        one, for whether there is one, and for indicators of levels, unless the mechanism is a biased one.
     """
     if plan.vector is not None:
         return _whole(plan, plan.vector, values, normals)
-    out = np.full((len(normals), plan.size), np.nan)
+    out = np.full((len(normals), len(plan.columns)), np.nan)
     asked = chosen(plan, normals).ravel()
     order = np.argsort(asked, kind="stable")
     ends = np.searchsorted(asked[order], np.arange(len(plan.items) + 1))
     for j, item in enumerate(plan.items):
         who, slot = np.divmod(order[ends[j] : ends[j + 1]], plan.asked)
+        at = plan.places[j]
+        if j in plan.late:
+            out[who, at] = 0.0
+            continue
         width = item.mechanism.width
         first = plan.selection + slot * plan.slot
         z = normals[who[:, None], first[:, None] + np.arange(width)]
         given = values[item.term][who]
         if isinstance(item.mechanism, FactorMechanism):
-            out[who, item.at : item.at + item.size] = item.mechanism.randomise(given, z)
+            out[who, at : at + item.size] = item.mechanism.randomise(given, z)
         else:
             number = ~np.isnan(given) if item.kind == "answered" else given
-            out[who, item.at] = item.mechanism.randomise(number, z)
+            out[who, at] = item.mechanism.randomise(number, z)
     return out
+
+
+def waiting(plan: Plan, values: Sequence[Array], j: int, who: NDArray[np.intp], beside: Array) -> Array:
+    """Products of what is beside a late factor, see `collector.beside`, with its levels and with itself: raw.
+
+    Returns
+    -------
+    ndarray, shape (r, levels + r)
+        Whoever holds it hands it to nobody.
+    """
+    codes = values[plan.items[j].term][who].astype(np.intp)
+    levels = csr_array((np.ones(len(who)), codes, np.arange(len(who) + 1)), shape=(len(who), plan.items[j].size))
+    return np.hstack([(levels.T @ beside).T, beside.T @ beside])
+
+
+def total(plan: Plan, sums: Sums, values: Sequence[Array]) -> Ints:
+    """Sum of people's reports in whole numbers, shape (width,), before any noise: raw; see `privreg.means.sums`."""
+    scales = sums.scales
+    blocks: list[Ints] = []
+    squares: list[Ints] = []
+    for item in plan.items:
+        given, scale = values[item.term], scales[item.at]
+        if isinstance(item.mechanism, FactorMechanism):
+            people = np.bincount(given.astype(np.intp), minlength=item.size)
+            blocks.append(people * np.rint(scale).astype(np.int64))
+            continue
+        there, number = ~np.isnan(given), np.nan_to_num(given)
+        report = there if item.kind == "answered" else number
+        blocks.append(np.rint(scale * report).astype(np.int64).sum(keepdims=True))
+        if item.kind == "number":
+            square = np.rint(scales[plan.size + len(squares)] * number**2)
+            squares.append(square.astype(np.int64).sum(keepdims=True))
+    return np.concatenate([*blocks, *squares])
 
 
 def _whole(plan: Plan, vector: Vector, values: Sequence[Array], normals: Array) -> Array:

@@ -115,28 +115,33 @@ class FactorMechanism(Randomiser):
             bits = uniforms < np.where(own, p, q)
         return np.asarray((bits - q) / (p - q))
 
-    def summed(self, people: Array, normals: Array) -> Array:
-        """Sum of the reports of people of whom so many have each level, drawn at once with the same distribution.
+    def summed(self, waiting: Array, normals: Array) -> Array:
+        """Sums of people's reports times r numbers that go with each, drawn at once with the same distribution.
 
-        Bits of "oue" sum to two binomial numbers a level. "grr" tells one's level with probability p − q, and else any
-        of the L. Binomial numbers are quantiles (Devroye 1986, Non-uniform random variate generation, section III.2).
+        Noise Z of "gaussian" gives B'Z, which is √(B'B) times normals; B holds the numbers, a row a person. Bits of
+        "oue" sum to two binomial numbers a level. "grr" tells one's level with probability p − q, and else any of the
+        L. Binomial numbers are quantiles (Devroye 1986, Non-uniform random variate generation, section III.2).
 
         Parameters
         ----------
-        people : ndarray, shape (levels,)
-        normals : ndarray, shape (2 levels,)
+        waiting : ndarray, shape (r, levels + r)
+            B'O, O the indicators of levels, and B'B. But for "gaussian" r = 1, and B is 1 for everybody.
+        normals : ndarray, shape (r + 1, levels)
             Independent standard normals, each used once.
 
         Returns
         -------
-        ndarray, shape (levels,)
+        ndarray, shape (r, levels)
         """
-        n, z = float(people.sum()), normals.reshape(2, self.levels)
+        people, square = waiting[:, : self.levels], waiting[:, self.levels :]
         if self.name == "gaussian":
-            return np.asarray(people + math.sqrt(n) * self.sd * z[0])
+            values, vectors = np.linalg.eigh(square)
+            root = vectors * np.sqrt(np.maximum(values, 0.0))
+            return np.asarray(people + self.sd * root @ normals[:-1])
         from scipy.stats import binom
 
-        (p, q), (first, second) = self.chances, ndtr(z)
+        people, n = people[0], float(square[0, 0])
+        (p, q), (first, second) = self.chances, ndtr(normals)
         if self.name == "oue":
             bits = binom.ppf(first, people, p) + binom.ppf(second, n - people, q)
         else:
@@ -145,7 +150,7 @@ class FactorMechanism(Randomiser):
             for k, u in enumerate(second):
                 some = binom.ppf(u, left, 1.0 / (self.levels - k))
                 bits[k], left = bits[k] + some, left - some
-        return np.asarray((bits - n * q) / (p - q))
+        return np.asarray((bits - n * q) / (p - q))[None]
 
     def covariance(self, shares: Array) -> Array:
         """Covariance of a report's numbers where levels have these shares, shape (levels, levels).

@@ -9,13 +9,14 @@ from privreg.data.carried import completed
 from privreg.data.labels import check_columns, check_declared, refuse_bare
 from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_table, rows_of
-from privreg.errors import DataError, FormulaError, OptionError
+from privreg.errors import DataError, FormulaError, OptionError, UnsupportedArgumentError
 from privreg.formula.language.spelling import as_labelled
 from privreg.means.plan import Plan
 from privreg.means.results.results import MeansResults
+from privreg.means.results.table_one import TableOne
 from privreg.means.spec import Spec, declared
 from privreg.means.stream import MeansStream
-from privreg.means.terms import declared_terms, read_columns, read_formula
+from privreg.means.terms import Column, declared_terms, flat, read_columns, read_formula
 from privreg.options.progress import progress_bar
 from privreg.options.table import accepted, check
 from privreg.options.unknown import refuse_unknown
@@ -26,12 +27,13 @@ from privreg.unavailable import not_fitted
 
 
 class PrivateMeans:
-    """Means of numeric columns and frequencies of factors under local differential privacy, in one pass.
+    """Means of numeric columns and frequencies of factors under differential privacy, in one pass.
 
     Parameters
     ----------
-    columns : sequence of str
-        Columns to estimate. With `levels` a column is a factor, with `bounds` a number.
+    columns : sequence of str or (str, str)
+        Columns to estimate. With `levels` a column is a factor, with `bounds` a number. Of two factors in a pair the
+        shares of all pairs of levels are estimated, a two-way table; see :meth:`MeansResults.crosstab`.
     data : DataFrame, mapping, path or paths, table, query, iterable of DataFrames, or None
         As of `PrivateOnlineRegression.from_formula`, with the public declarations that they may carry. None for a model
         fed by :meth:`start` only.
@@ -53,6 +55,11 @@ class PrivateMeans:
     m : int, optional
         Of the d items each person is asked m, drawn at random, at 1/m of the budget each. By default as many as give
         the least noise.
+    trust : {"local", "two_collectors", "central"}
+        "local" (default): nobody is trusted, and every report carries noise. "two_collectors": each holds half of every
+        report, a uniform share of it, and adds noise to the sum of its shares. Against either one that is the budget
+        asked for, against everybody else μ/√2, against both together nothing. "central": a curator holds the rows and
+        adds noise to their sum. Noise on sums is normal: mu=, rho=, or epsilon= with delta=.
     by : str, optional
         A column of *public* subgroups, its levels declared. Everybody may know who belongs to which.
     by_budget : mapping, optional
@@ -79,7 +86,8 @@ class PrivateMeans:
     An item is a numeric column (two where there may be nothing to tell: the number, and whether there is one) or a
     factor with all its levels. With r = nm/d people asked, an estimate's variance is [E Var(report) + Var(t)]/r; about
     the mean of the n people themselves it is E Var(report)/r + (1 − m/d) Var(t)/r, whose second term the source omits.
-    Subgroups count by their public numbers of people.
+    Subgroups count by their public numbers of people. Where noise falls on sums everybody is asked everything; see
+    `privreg.means.sums` for what a report then holds, and how budget is split.
 
     References
     ----------
@@ -102,7 +110,7 @@ class PrivateMeans:
 
     def __init__(
         self,
-        columns: Sequence[str],
+        columns: Sequence[Column],
         data: Any = None,
         *,
         mu: Any = UNSET,
@@ -115,6 +123,7 @@ class PrivateMeans:
         mechanism: Any = "auto",
         frequencies: Any = "auto",
         m: Any = None,
+        trust: str = "local",
         by: str | None = None,
         by_budget: Any = None,
         by_bounds: Any = None,
@@ -126,8 +135,9 @@ class PrivateMeans:
         refuse_unknown("means.arrays", unknown)
         people = Participants.declare(id=id, max_per_id=max_per_id, missing=missing)
         budget, names = Budget.declare(mu, epsilon, delta, rho), read_columns(columns)
-        public = _public(data, names, schema, bounds, levels, by)
+        public = _public(data, flat(names), schema, bounds, levels, by)
         how = {"mechanism": mechanism, "frequencies": frequencies, "m": m}
+        how["trust"] = check("means.arrays", "trust", trust)
         spec = declared(names, (), budget, public, people, by, by_budget, by_bounds, **how)
         self._build(data, spec)
 
@@ -139,7 +149,7 @@ class PrivateMeans:
         ----------
         formula : str
             Columns joined by +, with 1 on the right: ``"age + bmi + C(smoker) ~ 1"``. ``Q("body mass")`` names a column
-            with a blank.
+            with a blank, ``C(smoker):C(region)`` a two-way table.
         data, **options
             As for the class.
 
@@ -158,7 +168,7 @@ class PrivateMeans:
         except FormulaError:
             refuse_bare(formula, data)
             raise
-        schema = _public(data, columns, *(options.get(name) for name in ("schema", "bounds", "levels", "by")))
+        schema = _public(data, flat(columns), *(options.get(name) for name in ("schema", "bounds", "levels", "by")))
         declared_terms(columns, factors, schema)  # C() of a column without levels
         return cls(columns, data, **options)
 
@@ -211,8 +221,15 @@ class PrivateMeans:
         ------
         BudgetError
             Under a limit (`privreg.limit_spending`), as a stream has no source to count by.
+        UnsupportedArgumentError
+            If noise is added to sums, which is done once.
         """
         refuse_unknown("means.start", unknown)
+        if self._spec.trust != "local":
+            raise UnsupportedArgumentError(
+                f"with trust={self._spec.trust!r} noise is added once, to sums of all rows, so there is no start(); "
+                "fit() takes rows in batches, too."
+            )
         LEDGER.check(None, self._spec.total_mu)
         return MeansStream(self._spec, check("means.fit", "seed", seed))
 
@@ -321,3 +338,37 @@ def estimate(
     if isinstance(columns, str):
         return PrivateMeans.from_formula(columns, data, **options).fit(seed=seed, progress=progress)
     return PrivateMeans(columns, data, **options).fit(seed=seed, progress=progress)
+
+
+def table_one(data: Any, columns: Any = None, *, by: str | None = None, **options: Any) -> TableOne:
+    """Describe people in the table that opens a paper: means and shares of everybody and of public subgroups.
+
+    Parameters
+    ----------
+    data, columns, **options
+        As of :func:`estimate`.
+    by : str, optional
+        Column of *public* subgroups, its levels declared. Everybody is in one of them, so that the table costs each
+        person the budget once.
+
+    Returns
+    -------
+    TableOne
+        As text, HTML, Markdown, LaTeX and, by ``save("table.docx")``, for Word.
+
+    Raises
+    ------
+    FormulaError, SchemaError, BudgetError, OptionError, DataError, InferenceError
+        As of :func:`estimate`.
+
+    Examples
+    --------
+    >>> import privreg as pr
+    >>> people = pr.datasets.us_insurance(20_000)
+    >>> table = pr.means.table_one(people, "age + C(smoker)", by="region", mu=1, trust="central", progress=False,
+    ...                            bounds={"age": (18, 65)}, levels={"smoker": ["no", "yes"], "region": [
+    ...                                "northeast", "northwest", "southeast", "southwest"]})
+    >>> table.frame()["variable"].unique().tolist()
+    ['age', 'smoker']
+    """
+    return estimate(data, columns, by=by, **options).table_one()

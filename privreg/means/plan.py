@@ -9,8 +9,12 @@ from functools import cached_property
 from numbers import Integral
 from typing import Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from privreg.errors import OptionError, shown
 from privreg.means.factors import FactorMechanism, factor_mechanism
+from privreg.means.sums import Sums, make_sums
 from privreg.means.terms import Term
 from privreg.options.table import check
 from privreg.privacy.ledger import Budget
@@ -33,7 +37,12 @@ class Item:
     @property
     def size(self) -> int:
         """Numbers that it takes in a report."""
-        return self.mechanism.levels if isinstance(self.mechanism, FactorMechanism) else 1
+        return max(self.levels, 1)
+
+    @property
+    def levels(self) -> int:
+        """Levels of a factor, else 0."""
+        return self.mechanism.levels if isinstance(self.mechanism, FactorMechanism) else 0
 
     @property
     def names(self) -> str:
@@ -64,6 +73,8 @@ class Plan:
     asked: int  # Items that a person is asked, m of d, drawn at random for each
     budget: Budget  # Per person
     vector: Vector | None = None  # Where the record goes as a whole
+    sums: Sums | None = None  # Where noise is added to sums of whole records, and to no report
+    late: tuple[int, ...] = ()  # Factors of whose reports only sums are drawn, at once, as nothing else is used
 
     @cached_property
     def size(self) -> int:
@@ -71,14 +82,15 @@ class Plan:
         return self.items[-1].at + self.items[-1].size
 
     @cached_property
-    def summed(self) -> FactorMechanism | None:
-        """Mechanism of a factor that is all that is asked: its reports' sum is all that is used, and drawn at once.
+    def columns(self) -> NDArray[np.intp]:
+        """Numbers of a whole report that are made one by one, and the first of each `late` factor, a mark."""
+        many = [1 if j in self.late else item.size for j, item in enumerate(self.items)]
+        return np.concatenate([item.at + np.arange(k) for item, k in zip(self.items, many, strict=True)])
 
-        None where products with other items are wanted, and for bits of a histogram, which may have any mechanism.
-        """
-        how = self.items[0].mechanism
-        one = len(self.items) == 1 and self.vector is None and isinstance(how, FactorMechanism) and how.bit is None
-        return how if one and isinstance(how, FactorMechanism) else None
+    @cached_property
+    def places(self) -> NDArray[np.intp]:
+        """Where each item begins among `columns`."""
+        return np.searchsorted(self.columns, [item.at for item in self.items])
 
     @property
     def selection(self) -> int:
@@ -89,13 +101,15 @@ class Plan:
     @cached_property
     def slot(self) -> int:
         """Standard normals that an answer takes at most."""
-        return max(item.mechanism.width for item in self.items)
+        return max((i.mechanism.width for j, i in enumerate(self.items) if j not in self.late), default=0)
 
     @property
     def width(self) -> int:
         """Standard normals that a person takes."""
         if self.vector is not None:
             return self.vector.mechanism.width(self.vector.size)
+        if self.sums is not None:
+            return 0
         return self.selection + self.asked * self.slot
 
 
@@ -167,6 +181,7 @@ def make_plan(
     m: Any = None,
     nonresponse: bool = False,
     pure: bool | None = None,
+    trust: str = "local",
 ) -> Plan:
     """Choose mechanisms and how many items a person is asked.
 
@@ -185,11 +200,14 @@ def make_plan(
         Whether values may be missing.
     pure : bool, optional
         Whether a budget of another form is to be kept by pure mechanisms alone; whichever has less noise by default.
+    trust : {"local", "two_collectors", "central"}
 
     Raises
     ------
     OptionError
         If an option is not among its choices, or m is out of range.
+    BudgetError
+        If the budget is pure, and noise is added to sums.
     """
     name = check("means.arrays", "mechanism", mechanism)
     check("means.arrays", "frequencies", frequencies)
@@ -204,6 +222,14 @@ def make_plan(
     if m is not None and (isinstance(m, bool) or not isinstance(m, Integral) or not 1 <= int(m) <= d):
         beside = ", counting for every number whether there is one" if nonresponse and d > len(terms) else ""
         raise OptionError(f"m={shown(m)} must be a whole number from 1 to d = {d}, the items there are{beside}.")
+    if trust != "local":
+        given = {"mechanism": name != "auto", "frequencies": frequencies != "auto", "m": m is not None}
+        for option in (option for option, yes in given.items() if yes):
+            raise OptionError(
+                f"{option}= is about people's reports, and with trust={trust!r} noise is added to sums; leave it out."
+            )
+        items = _items(layout, Budget.declare(mu=None), d, "gaussian", "auto")
+        return Plan(items, d, budget, sums=make_sums(layout, budget, 1 if trust == "central" else 2))
     if name == "privunit" and budget.private:
         if m not in {None, d}:
             raise OptionError(f"mechanism='privunit' sends the whole record; leave m={shown(m)} out, or m={d}.")
@@ -213,7 +239,8 @@ def make_plan(
         return Plan(_items(layout, spent, d, "auto", "auto"), d, spent, _privunit(layout, spent))
     if not budget.private:
         asked = d if m is None else int(m)
-        return Plan(_items(layout, budget, asked, "gaussian", "auto"), asked, budget)
+        items = _items(layout, budget, asked, "gaussian", "auto")
+        return Plan(items, asked, budget, late=_late(items, asked))
     tried = [int(m)] if m is not None else _worth_trying(d)
     best: tuple[float, Plan | None] = (math.inf, None)
     for promised, spent in _forms(budget, "gaussian" in {name, frequencies}, pure):
@@ -221,9 +248,20 @@ def make_plan(
             items = _items(layout, spent, k, name, frequencies)
             noise = _noise(items, k)
             if noise < best[0] * (1.0 - 1e-9):
-                best = noise, Plan(items, k, promised)
+                best = noise, Plan(items, k, promised, late=_late(items, k))
     assert best[1] is not None  # variances are finite
     return best[1]
+
+
+def _late(items: Sequence[Item], asked: int) -> tuple[int, ...]:
+    """Factors of whose reports only sums are needed: all if one item is asked, else the largest with normal noise.
+
+    Bits of a histogram may have any mechanism, and answers beside others sums that only normal ones make simple.
+    """
+    factors = {j: i.mechanism for j, i in enumerate(items) if isinstance(i.mechanism, FactorMechanism)}
+    if asked == 1:
+        return tuple(j for j, how in factors.items() if how.bit is None)
+    return tuple(sorted((j for j, how in factors.items() if how.name == "gaussian"), key=lambda j: -items[j].size)[:1])
 
 
 def _worth_trying(d: int) -> list[int]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from privreg.data.participants import Participants
 from privreg.errors import BudgetError, OptionError, SchemaError, real, shown
 from privreg.means.plan import Plan, make_plan
-from privreg.means.terms import Term, declared_terms
+from privreg.means.terms import Column, Term, declared_terms, flat
 from privreg.privacy.ledger import Budget
 from privreg.schema.declarations import Schema
 
@@ -35,7 +35,14 @@ class Spec:
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns that hold what is estimated, and the subgroup."""
-        return (*(t.column for t in self.terms), *([] if self.by is None else [self.by]))
+        own = dict.fromkeys(c for t in self.terms for c in t.columns)
+        return (*own, *([] if self.by is None else [self.by]))
+
+    @property
+    def trust(self) -> str:
+        """Whom people have to trust: "local" for nobody, "two_collectors", "central"."""
+        sums = self.plans[0].sums
+        return "local" if sums is None else "central" if sums.collectors == 1 else "two_collectors"
 
     @property
     def nonresponse(self) -> bool:
@@ -58,7 +65,7 @@ class Spec:
 
 
 def declared(
-    columns: Sequence[str],
+    columns: Sequence[Column],
     factors: Sequence[str],
     budget: Budget,
     schema: Schema,
@@ -76,16 +83,32 @@ def declared(
         Each message says what was got, what is allowed, and the fix.
     """
     terms = declared_terms(columns, factors, schema)
-    people.check_columns(columns)
-    groups = read_groups(by, schema, columns, people, by_budget, by_bounds)
+    names = flat(columns)
+    people.check_columns(names)
+    if how.get("trust", "local") != "local":
+        _refuse_rows(people, how["trust"])
+    groups = read_groups(by, schema, names, people, by_budget, by_bounds)
     budgets = read_budgets(budget, groups, by_budget)
     own = read_ranges(terms, groups, by_bounds)
     nonresponse = people.missing == "noise" or people.id is not None
     most = max(budgets, key=lambda b: b.mu)  # all keep the kind of guarantee that suits it best
     kind = make_plan(terms, most, nonresponse=nonresponse, **how).budget.pure
     plans = tuple(make_plan(terms, b, nonresponse=nonresponse, pure=kind, **how) for b in budgets)
-    formula = " + ".join(f"C({t.column})" if t.is_factor else t.column for t in terms) + " ~ 1"
+    formula = " + ".join(t.written for t in terms) + " ~ 1"
     return Spec(formula, terms, schema, budget, people, by, groups, own, plans)
+
+
+def _refuse_rows(people: Participants, trust: str) -> None:
+    """Refuse what has no place where sums of all rows are released."""
+    if people.max_per_id > 1:
+        raise OptionError(
+            f"max_per_id={people.max_per_id}: with trust={trust!r} all rows of a person would be in one sum, whose "
+            "noise hides one; use max_per_id=1, or trust='local'."
+        )
+    if people.missing == "drop":
+        raise OptionError(
+            f"missing='drop' tells how many rows can be used, which is not public with trust={trust!r}; use 'noise'."
+        )
 
 
 def read_groups(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,31 @@ from privreg.data.participants import Counter
 from privreg.data.sources.open import CHUNK, chunk_of, one_batch, pieces
 from privreg.errors import DataError, InferenceError
 from privreg.means import collector, device
+from privreg.means.factors import FactorMechanism
+from privreg.means.plan import Plan
+from privreg.means.results.crosstab import Crossed
 from privreg.means.results.results import MeansFit, MeansResults
 from privreg.means.results.words import header, is_biased, silent, statement
 from privreg.means.spec import Spec
 from privreg.privacy.ledger import Charge, Release
 from privreg.privacy.noise import NoiseStream, derived_key, fresh_key, seeded_key
+
+
+def _none(plan: Plan) -> list[Any]:
+    """What raw sums are before anybody came: `device.total`, or `device.waiting` of each late factor."""
+    if plan.sums is not None:
+        return [np.zeros(len(plan.sums.scales), dtype=np.int64)]
+    return [np.zeros((1, 1))] * len(plan.late)
+
+
+def _tables(spec: Spec) -> Iterator[Crossed]:
+    """Two-way tables among the estimates."""
+    at = 0
+    for term in spec.terms:
+        if term.parts:
+            one, other = (tuple(map(str, part.levels)) for part in term.parts)
+            yield Crossed(at, term.columns[0], one, term.columns[1], other)
+        at += len(term.names)
 
 
 class MeansStream:
@@ -31,12 +52,11 @@ class MeansStream:
     def __init__(self, spec: Spec, seed: int | None) -> None:
         self._spec, self._seed = spec, seed
         key = fresh_key() if seed is None else seeded_key(seed, "means")
-        self._noise = NoiseStream(key, max((p.width for p in spec.plans if not p.summed), default=1))
-        self._of_sums = NoiseStream(
-            derived_key(key, "sums"), max((2 * p.size for p in spec.plans if p.summed), default=1)
-        )
-        # by subgroup, with people by level whose reports' sum is not drawn yet: raw, and handed out to nobody
-        self._held = [(collector.init(p), np.zeros(p.size)) for p in spec.plans]
+        self._noise = NoiseStream(key, max(1, *(p.width for p in spec.plans)))
+        self._of_sums = NoiseStream(derived_key(key, "sums"), max(1, *(p.size for p in spec.plans)))
+        self._key = derived_key(key, "noise of sums")  # of a curator or two collectors, who add it once
+        # by subgroup, with sums that are not noised yet, or from which others are drawn: raw, handed out to nobody
+        self._held = [(collector.init(p), _none(p)) for p in spec.plans]
         self._counter: Counter | None = spec.people.counter()
         self._cautioned = False  # whether results have warned that they should not be relied on
 
@@ -60,7 +80,7 @@ class MeansStream:
         DataError, SchemaError
             If a row can't be used; nobody of the piece of rows that holds it has then reported.
         """
-        widest = max(1 if p.summed else p.width + 3 * p.size for p in self._spec.plans)
+        widest = max(p.width + 3 * len(p.columns) for p in self._spec.plans)
         spec, charge = self._spec, self.charged(batch) if charge is None else charge
         batch = one_batch(batch, (*spec.columns, *spec.people.columns), spec.schema)
         for piece in pieces([batch], min(chunk_of(widest), CHUNK - 1)):  # CHUNK itself would take a batch whole
@@ -93,13 +113,13 @@ class MeansStream:
             part = {name: values[here] for name, values in raw.items()}
             values = device.inside(spec.own[g], part, None if silent is None else silent[here])
             state, waiting = held[g]
-            if plan.summed:
-                codes = values[0].astype(np.intp)
-                state = state._replace(people=state.people + len(codes))
-                waiting = waiting + np.bincount(codes, minlength=plan.size)
-            else:
-                state = collector.update(plan, state, device.reports(plan, values, normals[here][:, : plan.width]))
-            held[g] = state, waiting
+            if plan.sums is not None:
+                raw_sum = waiting[0] + device.total(plan, plan.sums, values)
+                held[g] = state._replace(people=state.people + len(values[0])), [raw_sum]
+                continue
+            made = device.reports(plan, values, normals[here][:, : plan.width])
+            some = [device.waiting(plan, values, j, *collector.beside(plan, made, j)) for j in plan.late]
+            held[g] = collector.update(plan, state, made), [a + b for a, b in zip(waiting, some, strict=True)]
         self._held = held  # an interrupt leaves no subgroup counted, or all
 
     def _states(self) -> list[collector.State]:
@@ -107,10 +127,16 @@ class MeansStream:
         held = list(self._held)
         for g, plan in enumerate(self._spec.plans):
             state, waiting = held[g]
-            if plan.summed is not None and waiting.any():
-                sums = plan.summed.summed(waiting, self._of_sums.draw(1)[0, : 2 * plan.size])
-                state = state._replace(counts=state.counts + waiting.sum(), sums=state.sums + sums[:, None])
-                held[g] = state, np.zeros(plan.size)
+            if plan.sums is not None and waiting:  # once: whoever comes later would be in another sum
+                noised = plan.sums.noised(waiting[0], derived_key(self._key, f"subgroup {g}"))
+                held[g] = state._replace(sums=noised), []
+                continue
+            for j, raw in zip(plan.late, waiting, strict=True):
+                how = plan.items[j].mechanism
+                if raw.any() and isinstance(how, FactorMechanism):
+                    drawn = how.summed(raw, self._of_sums.draw(len(raw) + 1)[:, : how.levels])
+                    state = collector.add(plan, state, j, drawn)
+            held[g] = state, _none(plan)
         self._held = held
         return [state for state, _ in held]
 
@@ -189,6 +215,10 @@ class MeansStream:
                     for plan, state in zip(spec.plans, states, strict=True)
                 ),
             ),
+            tables=tuple(_tables(spec)),
+            variables=tuple((t.column, t.labels) for t in spec.terms),
+            sds=collector.spreads(spec.terms, spec.own, spec.plans, states)[: 1 + len(apart)],
+            group_tests=collector.alike_groups(spec.terms, apart),
             group_reliable=~np.array([spec.concerned(own) for own in doubted], dtype=np.bool_).reshape(-1, p),
         )
         return MeansResults(fit)

@@ -1,10 +1,12 @@
-"""What is to be estimated: a mean of every numeric column, the frequencies of every factor. Public."""
+"""What is to be estimated: a mean of every numeric column, frequencies of every factor or pair of factors. Public."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Final
 
 import numpy as np
@@ -13,22 +15,34 @@ from privreg.errors import FormulaError, SchemaError, equation, meant
 from privreg.formula.language.limits import refuse_deep, syntax
 from privreg.schema.declarations import Schema
 
-_FORM: Final = "write columns joined by +, as in 'age + bmi + C(smoker) ~ 1'"
-_TABLE: Final = (
-    "an estimate is of one column. Of a table of two, 'C(a) ~ 1' with by='b' has the frequencies of a at each level of "
-    "b; for joint frequencies make one column of both, row by row, and declare its levels"
-)
+_FORM: Final = "write columns joined by +, as in 'age + bmi + C(smoker) ~ 1', two-way tables as C(smoker):C(region)"
+_COLON: Final = re.compile(r"""("[^"]*"|'[^']*')|[:@]""")
+"""A quoted name, or the mark between two factors; Python's own grammar has '@' in its place."""
+
+Column = str | tuple[str, str]
+"""A column, or two whose levels are crossed."""
 
 
 @dataclass(frozen=True)
 class Term:
-    """One column of which something is estimated."""
+    """One column of which something is estimated, or two factors whose pairs of levels are."""
 
     column: str
     # Public range of a number; 0 and 1 for a factor
     low: float = 0.0
     high: float = 1.0
-    levels: tuple[Any, ...] = ()  # Public levels of a factor; empty for a number
+    levels: tuple[Any, ...] = ()  # Public levels of a factor, pairs of them of two; empty for a number
+    parts: tuple[Term, ...] = ()  # The two factors
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that it needs."""
+        return tuple(part.column for part in self.parts) or (self.column,)
+
+    @property
+    def written(self) -> str:
+        """It in a formula."""
+        return ":".join(f"C({c})" for c in self.columns) if self.is_factor else self.column
 
     @property
     def is_factor(self) -> bool:
@@ -36,13 +50,31 @@ class Term:
         return bool(self.levels)
 
     @property
+    def labels(self) -> tuple[str, ...]:
+        """What its levels are called beside the column's name."""
+        return tuple(":".join(map(str, v)) if self.parts else str(v) for v in self.levels)
+
+    @property
     def names(self) -> tuple[str, ...]:
-        """Names of its estimates: the column, or column[level]."""
+        """Names of its estimates: the column, column[level], or of pairs column[level]:other[level]."""
+        if self.parts:
+            return tuple(map(":".join, product(*(part.names for part in self.parts))))
         return tuple(f"{self.column}[{level}]" for level in self.levels) or (self.column,)
 
 
-def read_formula(formula: object) -> tuple[list[str], list[str]]:
-    """Columns of a formula, in order, and those of them that are written as C().
+def flat(columns: Sequence[Column]) -> list[str]:
+    """Columns, those of pairs one by one, each once.
+
+    Examples
+    --------
+    >>> flat(["age", ("sex", "region"), "sex"])
+    ['age', 'sex', 'region']
+    """
+    return list(dict.fromkeys(c for one in columns for c in ((one,) if isinstance(one, str) else one)))
+
+
+def read_formula(formula: object) -> tuple[list[Column], list[str]]:
+    """Columns of a formula, in order, pairs of factors as pairs, and the columns that are written as C().
 
     Raises
     ------
@@ -53,6 +85,8 @@ def read_formula(formula: object) -> tuple[list[str], list[str]]:
     --------
     >>> read_formula("age + Q('body mass') + C(smoker) ~ 1")
     (['age', 'body mass', 'smoker'], ['smoker'])
+    >>> read_formula("C(sex):C(region) ~ 1")
+    ([('sex', 'region')], ['sex', 'region'])
     """
     if not isinstance(formula, str):
         raise FormulaError(f"the formula must be a string, got {type(formula).__name__}; {_FORM}.")
@@ -65,19 +99,30 @@ def read_formula(formula: object) -> tuple[list[str], list[str]]:
             "means have no covariates: the right of '~' is 1 (means by subgroup come with by='column'; for a "
             "regression use PrivateOnlineRegression)."
         )
-    tree = syntax(left.strip())
+    tree = syntax(_COLON.sub(lambda m: m[1] or ("@" if m[0] == ":" else "@@"), left.strip()))
     if tree is None:
-        raise FormulaError(f"the formula can't be read: {_TABLE if ':' in left else _FORM}.")
-    columns: list[str] = []
+        raise FormulaError(f"the formula can't be read; {_FORM}.")
+    columns: list[Column] = []
     factors: list[str] = []
     for node in _summands(tree):
         refuse_deep(node, left)
-        name, factor = _column(node)
-        if name in columns:
-            raise FormulaError(f"the formula names {name!r} twice; once is enough.")
-        columns.append(name)
-        factors += [name] * factor
-    return columns, factors
+        crossed = isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult)
+        sides = [node.left, node.right] if isinstance(node, ast.BinOp) and crossed else [node]
+        both = [_column(side) for side in sides]
+        columns.append((both[0][0], both[1][0]) if crossed else both[0][0])
+        factors += [name for name, factor in both if factor or crossed]
+    return _once(columns, "the formula"), list(dict.fromkeys(factors))
+
+
+def _once(columns: list[Column], where: str) -> list[Column]:
+    """Refuse what is asked twice, pairs in any order."""
+    seen = [frozenset(flat([one])) for one in columns]
+    for k, one in enumerate(columns):
+        if seen[k] in seen[:k]:
+            raise FormulaError(f"{where} names {one!r} twice; once is enough.")
+        if not isinstance(one, str) and len(seen[k]) < 2:
+            raise FormulaError(f"{where} crosses {one[0]!r} with itself; name another factor, or it alone.")
+    return columns
 
 
 def _summands(tree: ast.expr) -> list[ast.expr]:
@@ -97,16 +142,14 @@ def _column(node: ast.expr) -> tuple[str, bool]:
             return inside.value, False
         if node.func.id == "C" and not (isinstance(inside, ast.Call) and getattr(inside.func, "id", "") == "C"):
             return _column(inside)[0], True
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-        raise FormulaError(f"the formula has {ast.unparse(node)[:60]!r}, which is not a column: {_TABLE}.")
     raise FormulaError(
-        f"the formula has {ast.unparse(node)[:60]!r}, which is not a column; {_FORM}. Make other columns beforehand, "
-        "row by row."
+        f"the formula has {ast.unparse(node).replace(' @ ', ':')[:60]!r}, which is not a column; {_FORM}. Make other "
+        "columns beforehand, row by row."
     )
 
 
-def read_columns(columns: object) -> list[str]:
-    """Check a list of columns.
+def read_columns(columns: object) -> list[Column]:
+    """Check a list of columns, and of pairs of them.
 
     Raises
     ------
@@ -115,22 +158,23 @@ def read_columns(columns: object) -> list[str]:
     """
     if isinstance(columns, str) or not isinstance(columns, Sequence):
         raise FormulaError(f"columns must be a list of names such as ['age', 'bmi'], got {type(columns).__name__}.")
-    if not columns or not all(isinstance(name, str) and name for name in columns):
-        raise FormulaError("columns must be one or more names of columns, as strings.")
-    twice = [name for i, name in enumerate(columns) if name in columns[:i]]
-    if twice:
-        raise FormulaError(f"columns names {twice[0]!r} twice; once is enough.")
-    return list(columns)
+    pairs = [one for one in columns if isinstance(one, tuple) and len(one) == 2]
+    names = [name for one in columns for name in (one if one in pairs else (one,))]
+    if not names or not all(isinstance(name, str) and name for name in names):
+        raise FormulaError(
+            "columns must be one or more names of columns, as strings; two-way tables are pairs, ('sex', 'region')."
+        )
+    return _once(list(columns), "columns")
 
 
-def declared_terms(columns: Sequence[str], factors: Sequence[str], schema: Schema) -> tuple[Term, ...]:
+def declared_terms(columns: Sequence[Column], factors: Sequence[str], schema: Schema) -> tuple[Term, ...]:
     """Columns with their public declarations.
 
     Parameters
     ----------
-    columns : sequence of str
+    columns : sequence of str or (str, str)
     factors : sequence of str
-        Those that must be factors.
+        Those that must be factors; of pairs both must.
     schema : Schema
 
     Raises
@@ -140,6 +184,10 @@ def declared_terms(columns: Sequence[str], factors: Sequence[str], schema: Schem
     """
     out = []
     for name in columns:
+        if not isinstance(name, str):
+            parts = declared_terms(name, name, schema)
+            out.append(Term(":".join(name), levels=tuple(product(*(part.levels for part in parts))), parts=parts))
+            continue
         if name in schema.levels:
             out.append(Term(name, levels=schema.levels[name]))
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from privreg.audit.verification import Trial, claim_of
 from privreg.means import device
 from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Item, Plan, Vector
+from privreg.means.sums import Sums, make_sums
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism
 from privreg.privacy.noise import NoiseStream, fresh_key
@@ -56,6 +58,7 @@ def described(group: str, plan: Plan) -> dict[str, Any]:
         "budget": _budget(plan.budget),
         "items": [[i.kind, i.term, i.at, _mechanism(i.mechanism)] for i in plan.items],
         "vector": None if plan.vector is None else [_budget(plan.vector.mechanism.budget), plan.vector.squared],
+        "collectors": 0 if plan.sums is None else plan.sums.collectors,
     }
 
 
@@ -65,7 +68,10 @@ def _plan(saved: Mapping[str, Any]) -> Plan:
     if saved["vector"] is not None:
         budget, squared = saved["vector"]
         vector = Vector(Mechanism("privunit", _restored(budget)), size, squared)
-    return Plan(items, saved["asked"], _restored(saved["budget"]), vector)
+    spent, sums = _restored(saved["budget"]), None
+    if saved.get("collectors"):
+        sums = make_sums([(item.kind, item.term, item.levels) for item in items], spent, saved["collectors"])
+    return Plan(items, saved["asked"], spent, vector, sums)
 
 
 # --- the audit -------------------------------------------------------------------------------------------
@@ -73,7 +79,7 @@ def _plan(saved: Mapping[str, Any]) -> Plan:
 
 def _distinct(plan: Plan) -> list[tuple[str, NumberMechanism | FactorMechanism]]:
     """Kinds of answers, each once; none where the record goes as a whole."""
-    if plan.vector is not None:
+    if plan.vector is not None or plan.sums is not None:
         return []
     found = {(item.kind, item.mechanism): None for item in plan.items}
     return [(kind, m) for kind, m in found]
@@ -115,6 +121,14 @@ def _whole(plan: Plan, values: Sequence[Array], n: int) -> Array:
     return out
 
 
+def _released(plan: Plan, sums: Sums, first: Sequence[Array], second: Sequence[Array], n: int) -> tuple[Array, Array]:
+    """Sums that differ in one person, as others see them who know all else: a collector its own noise, too."""
+    exact = [device.total(plan, sums, [np.full(1, v) for v in values]) for values in (first, second)]
+    alone = replace(sums, collectors=1)
+    a, b = (alone.noised(np.tile(one, (n, 1)), fresh_key()) / sums.scales for one in exact)
+    return a, b
+
+
 def trials(mechanics: Sequence[Mapping[str, Any]], _: Budget) -> Iterator[Trial]:
     """Every kind of answer at its own share of the budget, and whole reports at all of it."""
     for saved in mechanics:
@@ -122,4 +136,9 @@ def trials(mechanics: Sequence[Mapping[str, Any]], _: Budget) -> Iterator[Trial]
         for kind, m in _distinct(plan):
             yield Trial(f"{kind}, {m.title}{of}", "opposite ends", *claim_of(m.budget), partial(_answers, m))
         for words, high, low in _people(plan):
+            if plan.sums is not None:
+                who = "sum" if plan.sums.collectors == 1 else "sum, against either collector"
+                shown = partial(_released, plan, plan.sums, high, low)
+                yield Trial(f"{who}{of}", words, *claim_of(plan.budget), shown)
+                continue
             yield Trial(f"{WHOLE}{of}", words, *claim_of(plan.budget), partial(_both, plan, high, low))

@@ -273,6 +273,9 @@ TABLE: Final = (
            "collude, hold half of every report each: the noise falls on sums, so that some 2,000 people are enough; "
            "central: a curator holds the rows"),
     Option("trust", "curator", "", default="central"),
+    Option("trust", "means", "means", "choice", "local", ("local", "two_collectors", "central"), group="mechanism",
+           metavar="T", help="local (default): nobody is trusted; two_collectors, who don't collude, hold half of "
+           "every report each, and noise falls on sums; central: a curator holds the rows"),
     # --- mechanism -------------------------------------------------------------------------------------------
     Option("mechanism", "local plan", "fit plan", "choice", "auto",
            ("auto", "gaussian", "laplace", "randomized_response", "privunit"), group="mechanism", metavar="M",

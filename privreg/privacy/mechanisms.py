@@ -67,6 +67,28 @@ def joint_sensitivity(bound: float, kappa: float) -> float:
     return math.hypot(score_sensitivity(bound), kappa)
 
 
+def square_sensitivity() -> float:
+    """Largest ℓ2 distance of (a, a t, √2 a t²) and (b, b s, √2 b s²) for a, b in {0, 1} and s, t in [-1, 1].
+
+    That of the numbers alone, at t = 1, s = −1. With u = |t − s|, |t + s| ≤ 2 − u, two numbers are at most
+    u √(1 + 2 (2 − u)²) from each other, no more than 2 for u in [0, 2]; a number is √(1 + t² + 2 t⁴) ≤ 2 from none.
+    """
+    return 2.0
+
+
+def blocks_sensitivity(weights: Sequence[float], distances: Sequence[float], *, rounded: int = 0) -> float:
+    """Largest ℓ2 distance of two reports made of blocks, and so of two sums that differ in one report.
+
+    Parameters
+    ----------
+    weights, distances : sequence of float
+        By block: what it is multiplied by, and the largest distance of two of them.
+    rounded : int
+        Numbers that are rounded to whole ones, each of which may add 1 to the difference of two reports.
+    """
+    return math.hypot(*(w * d for w, d in zip(weights, distances, strict=True))) + math.sqrt(rounded)
+
+
 def bits_sensitivity(numbers: int) -> float:
     """Largest ℓ2 distance of two reports of `numbers` numbers, each in [0, 1]."""
     return math.sqrt(numbers)

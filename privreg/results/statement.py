@@ -84,7 +84,7 @@ class PrivacyStatement(View):
         Whether reports are used beside public covariates, which tell whose they are.
     mechanics : tuple of dict
         The reports' scores, bounds and noise as numbers, for :meth:`verify`.
-    setting : {"reports", "collectors", "means", "curator", "silos"}
+    setting : {"reports", "collectors", "means", "curator's means", "collectors' means", "curator", "silos"}
         Whose words it takes; see `privreg.results.wording`.
     gaussian : bool
         Of a curator: whether the release is one Gaussian mechanism, so that it is μ-GDP with the budget's μ.
@@ -284,7 +284,7 @@ class PrivacyStatement(View):
             return f"{self._each() if self.gaussian else self._pair}, of what is released, per record"
         if self.said.per:
             return f"{self._amount(self.total)}{self.said.per} in all, hence {self._implied()}"
-        return self._each() + (" against either collector" if self.setting == "collectors" else "")
+        return self._each() + (" against either collector" if "collectors" in self.setting else "")
 
     @property
     def everybody_else(self) -> str:

@@ -85,6 +85,37 @@ SETTINGS: Final = {
     "means": Setting(
         (("Protects", "protects"), ("Trust model", "trust_words"), ("Asked", "weights"), ("Mechanism", "noise"))
     ),
+    "curator's means": Setting(
+        (("Protects", "protects"), ("Trust model", "trust_words"), ("Mechanism", "noise")),
+        bare=("Trust model",),
+        carries=("the sums carry no noise", "protect nobody"),
+        sees="the release",
+        guess="knows all other records and guesses which of {} was among them",
+        after=" The curator sees every record.",
+        short=", central",
+        trust={"curator": "trusted curator: whoever runs this sees all rows; only the noised sums are private"},
+        no_shuffling="a trusted curator's release has no reports to shuffle; shuffled() is for trust='local'.",
+    ),
+    "collectors' means": Setting(
+        (
+            ("Everybody else", "everybody_else"),
+            ("Both together", "both_together"),
+            ("Protects", "protects"),
+            ("Trust model", "trust_words"),
+            ("Mechanism", "noise"),
+        ),
+        bare=("Trust model",),
+        carries=("the sums carry no noise", "protect nobody"),
+        sees="all that one collector holds and everything published",
+        sees_all="all that one collector holds and everything published in all {} releases",
+        short=", two collectors",
+        trust={
+            "simulated": "two collectors that don't collude, simulated: this process held the rows and played devices "
+            "and both collectors; what is published is as private",
+        },
+        no_shuffling="with two collectors nobody sees a report, so that there is nothing to shuffle; shuffled() is for "
+        "trust='local'.",
+    ),
     "curator": Setting(
         (
             ("Protects", "protects"),

@@ -1,11 +1,16 @@
-"""A factor by itself: the sum of its reports is drawn at once, with the distribution of the sum of single ones."""
+"""Factors: sums of their reports are drawn at once, with the distribution of sums of single ones."""
+
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import privreg as pr
+from privreg.means import collector, device
 from privreg.means.factors import factor_mechanism
+from privreg.means.plan import make_plan
+from privreg.means.terms import Term
 
 LEVELS = tuple("abcd")
 PEOPLE = np.array([30.0, 0.0, 7.0, 1.0])
@@ -33,7 +38,8 @@ def conditional(m):
 def test_a_sum_drawn_at_once_has_the_mean_and_covariance_of_single_reports(name):
     m, rng, reps = mechanism(name), np.random.default_rng(1), 250
     codes = np.repeat(np.arange(4), PEOPLE.astype(int))
-    at_once = np.array([m.summed(PEOPLE, z) for z in rng.standard_normal((reps, 8))])
+    waiting = np.append(PEOPLE, PEOPLE.sum())[None]
+    at_once = np.array([m.summed(waiting, z)[0] for z in rng.standard_normal((reps, 2, 4))])
     singly = np.array([m.randomise(codes, rng.standard_normal((len(codes), m.width))).sum(axis=0) for _ in range(reps)])
     exact = conditional(m)
     sd = np.sqrt(np.diag(exact))
@@ -81,7 +87,7 @@ def test_a_sum_is_drawn_once_and_nothing_without_noise_is_kept_then():
     one = stream()
     one.update(rows())
     first = one.results()
-    assert not any(waiting.any() for _, waiting in one._held)
+    assert not any(raw.any() for _, waiting in one._held for raw in waiting)
     pd.testing.assert_frame_equal(one.results().tidy(), first.tidy())  # looking again tells nothing more
     before = one._held[0][0]
     one.update(rows(seed=1))
@@ -95,6 +101,57 @@ def test_a_sum_is_drawn_once_and_nothing_without_noise_is_kept_then():
     )
     counts = rows(seed=1)["g"].value_counts()
     assert (np.abs(told[:4] - [counts[k] for k in LEVELS]) < 5 * sd).all()  # of those who came since, once
+
+
+def test_sums_beside_other_reports_have_the_moments_of_single_ones():
+    """Of a level's sum, also of those asked a number, and of its products with that number: exact for these rows."""
+    budget = pr.Budget.declare(mu=2)
+    terms = [Term("x", -1, 1), Term("g", levels=LEVELS), Term("h", levels=LEVELS[:2])]
+    one = {"mechanism": "gaussian", "frequencies": "gaussian"}
+    plan = make_plan(terms, budget, m=2, **one)
+    assert plan.late == (1,)  # the larger
+    n, reps, k = 60, 400, 4.5
+    rng = np.random.default_rng(8)
+    x, g = rng.uniform(-1, 1, n), rng.integers(0, 4, n)
+    values = [x, g, rng.integers(0, 2, n)]
+    own, asked = np.eye(4)[g].T, 2 / 3  # asked of all, and both of two with probability 1/3
+    s, f = (
+        plan.items[j].mechanism.variance(np.zeros(1))[0] if j == 0 else plan.items[j].mechanism.sd ** 2 for j in (0, 1)
+    )
+    means = {"sums": asked * own.sum(1), "beside": own.sum(1) / 3, "products": own @ x / 3}
+    squares = {
+        "sums": asked * n * f + asked * (1 - asked) * own.sum(1),
+        "beside": n * f / 3 + (1 / 3) * (2 / 3) * own.sum(1),
+        "products": ((x**2 + s).sum() * f + own @ (x**2 + s)) / 3 - own @ x**2 / 9,
+    }
+    for tried in (plan, replace(plan, late=())):
+        found = {name: [] for name in means}
+        for _ in range(reps):
+            made = device.reports(tried, values, rng.standard_normal((n, max(tried.width, 1))))
+            state = collector.update(tried, collector.init(tried), made)
+            for j in tried.late:
+                raw = device.waiting(tried, values, j, *collector.beside(tried, made, j))
+                z = rng.standard_normal((len(raw) + 1, 4))
+                state = collector.add(tried, state, j, tried.items[j].mechanism.summed(raw, z))
+            found["sums"].append(state.sums[1:5, 1])
+            found["beside"].append(state.sums[1:5, 0])
+            found["products"].append(state.products[0, 1:5])
+            assert np.array_equal(state.products, state.products.T)
+        for name, drawn in found.items():
+            drawn = np.array(drawn)
+            assert (np.abs(drawn.mean(axis=0) - means[name]) < k * np.sqrt(squares[name] / reps)).all(), name
+            fourth = np.mean((drawn - drawn.mean(axis=0)) ** 4, axis=0)
+            assert (np.abs(drawn.var(axis=0) - squares[name]) < k * np.sqrt(fourth / reps)).all(), name
+
+
+@pytest.mark.parametrize("budget", [{"epsilon": 1}, {"mu": 1}])
+def test_a_thousand_levels_beside_a_number_take_no_report_of_a_thousand_numbers(budget):
+    model = pr.means.PrivateMeans(
+        ["x", "g"], bounds={"x": (0, 1)}, levels={"g": [str(k) for k in range(1000)]}, **budget
+    )
+    plan = model.plans[0]
+    assert (plan.size, len(plan.columns)) == (1003, 3)  # the number, whether there is one, the factor's mark
+    assert plan.width < 10
 
 
 @pytest.mark.parametrize("budget", [{"epsilon": 1}, {"mu": 1}, {"epsilon": 6}])

@@ -71,11 +71,13 @@ def test_bounds_without_names_are_answered_by_names(bounds):
 
 
 MEANT = {
-    "crosstab": "privreg.means.estimate(data, 'y ~ 1', by='group', ...)",
+    "crosstab": "privreg.means.estimate(data, 'C(a):C(b)', ...).crosstab()",
+    "pivot_table": "privreg.means.estimate(data, 'y ~ 1', by='group', ...)",
+    "tbl_summary": "privreg.table_one(data, 'x + C(g)', by='group', ...)",
     "describe": "privreg.means.estimate(data, 'x ~ 1', ...)",
     "ttest": "res.t_test('group[T.b] = 0')",
     "ttest_ind": "res.t_test('group[T.b] = 0')",
-    "chisq_test": "res.anova()",
+    "chisq_test": "privreg.means.estimate(data, 'C(a):C(b)', ...).test_independence()",
     "aov": "res.anova()",
     "glance": "res.glance()",
     "ggpredict": "res.get_prediction(new)",

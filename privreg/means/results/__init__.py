@@ -1,1 +1,1 @@
-"""Estimated means and frequencies as they are handed out: `results`, and the `words` of their notes."""
+"""Estimates as they are handed out: `results`, their tables `crosstab` and `table_one`, and the `words` of notes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.arrays import Array
-from privreg.errors import InferenceError, NotPrivateError, OptionError, interval_level
+from privreg.errors import InferenceError, NotPrivateError, OptionError, choose, interval_level
 from privreg.files import archive
 from privreg.inference.methods import Estimate, Normal
 from privreg.means.comparison.shrinkage import shrink
+from privreg.means.results.crosstab import Crossed, Crosstab, IndependenceTest
+from privreg.means.results.table_one import COLUMNS, TableOne
 from privreg.means.verification import trials
 from privreg.options.unknown import all_known_arguments
 from privreg.results.base import Results
@@ -45,6 +47,11 @@ class MeansFit(Labelled):
     biased: bool  # Whether the mechanism is a biased one, so that the estimates are not means
     statement: PrivacyStatement
     group_reliable: NDArray[np.bool_]  # Whether a subgroup's estimate may be relied on, shape (g, p)
+    tables: tuple[Crossed, ...] = ()  # Two-way tables among the estimates
+    variables: tuple[tuple[str, tuple[str, ...]], ...] = ()  # What they are of: columns, with levels
+    # Standard deviations of numbers, of everybody, then of subgroups, shape (1 + g, p); NaN with local noise
+    sds: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    group_tests: Array = field(default_factory=lambda: np.zeros((0, 2)))  # By variable: statistic, degrees of freedom
 
     @property
     def estimates(self) -> tuple[Estimate, ...]:
@@ -97,7 +104,11 @@ class MeansResults(Results):
         return self._fit.biased
 
     def cov_params(self) -> pd.DataFrame:
-        """Covariance of the estimates, DataFrame of shape (p, p)."""
+        """Covariance of the estimates, DataFrame of shape (p, p).
+
+        Of sums released by a curator or two collectors it is known within a column; NaN between columns, as no products
+        of columns are released.
+        """
         return self._covariance()
 
     def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
@@ -169,6 +180,74 @@ class MeansResults(Results):
                 "reliable": f.group_reliable.ravel() & ~np.isnan(se),
             }
         )
+
+    def crosstab(self, table: str | None = None) -> Crosstab:
+        """Two-way table of the shares of pairs of levels, with margins, standard errors and a test of independence.
+
+        Parameters
+        ----------
+        table : str, optional
+            Which one, as "smoker:region"; the first by default.
+
+        Returns
+        -------
+        Crosstab
+            With ``shares``, ``std_errors``, ``counts``, ``conf_int()`` and ``test``; shown as text, HTML, LaTeX.
+
+        Raises
+        ------
+        InferenceError
+            If no two-way table was estimated.
+        OptionError
+            If none has this name.
+        """
+        f = self._fit
+        if not f.tables:
+            raise InferenceError("there is no two-way table; estimate one, as in 'C(smoker):C(region) ~ 1'.")
+        named = {f"{t.row}:{t.column}": t for t in f.tables}
+        one = f.tables[0] if table is None else named[choose("table", table, tuple(named))]
+        at = one.here
+        notes = tuple(n for n in self.privacy.doubts if not n.rows or set(n.rows) & set(range(at.start, at.stop)))
+        shares = f.params[at].reshape(len(one.rows), len(one.columns))
+        return Crosstab(one, shares, f.cov[at, at], f.nobs, f.statement.short, notes)
+
+    def test_independence(self, table: str | None = None) -> IndependenceTest:
+        """Test that the two factors of a two-way table are independent; see :meth:`crosstab`.
+
+        Returns
+        -------
+        IndependenceTest
+            Wald's test by the covariance of the shares, which holds the noise: ``statistic``, ``df``, ``pvalue``.
+        """
+        return self.crosstab(table).test
+
+    def table_one(self) -> TableOne:
+        """Describe the people: means (with standard deviations, where noise is on sums) and shares, by subgroup.
+
+        Returns
+        -------
+        TableOne
+            Of everybody and of each subgroup of ``by=``, with p-values of tests that subgroups are alike; ``frame()``
+            has its numbers. Free post-processing.
+
+        Raises
+        ------
+        InferenceError
+            If an earlier version saved the results.
+        """
+        from scipy.stats import chi2
+
+        f = self._fit
+        if not f.variables:
+            raise InferenceError("an earlier version saved these results, without what this table needs; fit again.")
+        everybody = self.tidy().assign(group="(All)" if "All" in f.groups else "All", people=f.nobs)
+        table = everybody if f.by is None else pd.concat([everybody, self.by_group()], ignore_index=True)
+        many = [max(len(levels), 1) for _, levels in f.variables]
+        lines, k = [(name, level) for name, levels in f.variables for level in levels or (None,)], len(f.sds)
+        table["variable"], table["level"] = [name for name, _ in lines] * k, [level for _, level in lines] * k
+        table["sd"], table["p_value"] = f.sds.ravel(), np.tile(np.repeat(chi2.sf(*f.group_tests.T), many), k)
+        table["count"] = (table["estimate"] * table["people"]).where(table["level"].notna())
+        return TableOne(table[COLUMNS], f.by, f.statement.short, self.privacy.doubts)
 
     def shrunk(self, method: str = "sure") -> pd.Series | pd.DataFrame:
         """Estimates shrunk towards the middles of their ranges, for many dimensions and small budgets.
@@ -250,13 +329,17 @@ class MeansResults(Results):
             "counts": [f.nobs, *f.group_people],
             "header": f.header,
             "biased": f.biased,
+            "tables": f.tables,
+            "variables": f.variables,
             "statement": f.statement.to_json(),
         }
-        arrays = {name: getattr(f, name) for name in (*_ARRAYS, "group_reliable")}
+        arrays = {name: getattr(f, name) for name in (*_ARRAYS, "group_reliable", *_NEWER)}
         archive.write_archive(path, "means", document, arrays)
 
 
 _ARRAYS = ("centres", "halves", "params", "cov", "group_params", "group_variances")
+_NEWER = ("sds", "group_tests")
+"""Arrays that older files don't have."""
 
 
 def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansResults:
@@ -273,9 +356,16 @@ def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansR
     archive.expect(*(arrays[k].shape == shapes.get(k, (p,)) and arrays[k].dtype.kind == "f" for k in _ARRAYS))
     nobs, *people = (int(v) for v in document["counts"])
     archive.expect(len(people) == g)
-    stated = PrivacyStatement.from_json(document["statement"], setting="means", neighbours=trials)
+    setting = document["statement"].get("setting", "means")
+    stated = PrivacyStatement.from_json(document["statement"], setting=setting, neighbours=trials)
     group_reliable = arrays.get("group_reliable", np.full((g, p), not stated.doubts))  # older files don't have it
     archive.expect(*(not note.rows or note.rows[-1] < p for note in stated.doubts))
+    tables = tuple(Crossed(int(k), str(r), tuple(a), str(c), tuple(b)) for k, r, a, c, b in document.get("tables", ()))
+    archive.expect(*(t.first >= 0 and t.here.stop <= p for t in tables))
+    variables = tuple((str(name), tuple(map(str, levels))) for name, levels in document.get("variables", ()))
+    if variables:
+        archive.expect(sum(max(len(levels), 1) for _, levels in variables) == p)
+        archive.expect(arrays["sds"].shape == (1 + g, p), arrays["group_tests"].shape == (len(variables), 2))
     archive.expect(group_reliable.shape == (g, p), group_reliable.dtype.kind == "b")
     return MeansResults(
         MeansFit(
@@ -288,6 +378,9 @@ def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansR
             biased=bool(document["biased"]),
             statement=stated,
             group_reliable=group_reliable,
+            tables=tables,
+            variables=variables,
+            **{k: arrays[k] for k in _NEWER if variables},
             **{k: arrays[k] for k in _ARRAYS},
         )
     )

@@ -14,6 +14,7 @@ from privreg.means import verification
 from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan
 from privreg.means.spec import Spec
+from privreg.means.sums import UNIT
 from privreg.privacy.ledger import Release
 from privreg.results.statement import PrivacyStatement
 from privreg.results.wording import MATCH, Unusable, closing_notes, opening_notes, repeated_notes, whole_records
@@ -33,6 +34,8 @@ def is_biased(spec: Spec) -> bool:
 
 
 def _titles(plan: Plan) -> list[str]:
+    if plan.sums is not None:
+        return ["Gaussian, on sums"]
     if plan.vector is not None:
         return [plan.vector.mechanism.title]
     return list(dict.fromkeys(item.mechanism.title for item in plan.items))
@@ -42,6 +45,8 @@ def header(spec: Spec, people: int, unusable: Sequence[Unusable] = ()) -> tuple[
     """Entries of the summary's header, in order; `unusable` are the shares of values of no use, by term."""
     titles = list(dict.fromkeys(t for p in spec.plans for t in _titles(p)))
     out = [("Formula", spec.formula), ("No. Observations", f"{people:,}"), ("Mechanism", "; ".join(titles))]
+    if spec.trust != "local":
+        out.append(("Trust", spec.trust.replace("_", " ")))
     if any(one.sure for one in unusable):
         out.append(("Unusable", "; ".join(_shares(spec, unusable))))
     if spec.by is not None:
@@ -84,7 +89,12 @@ def _asked(spec: Spec) -> str:
 def _words(spec: Spec) -> str:
     said = []
     for plan in spec.plans:
-        if plan.vector is not None:
+        if plan.sums is not None:
+            by = "the sum" if plan.sums.collectors == 1 else "each collector's sum of shares"
+            said.append(
+                f"noise sd 1 / mu on {by}, where two reports are at most at distance 1; rounded to {1 / UNIT:.2g}"
+            )
+        elif plan.vector is not None:
             said.append(plan.vector.mechanism.words(plan.vector.radius, plan.vector.size))
         else:
             said += [item.names for item in plan.items]
@@ -95,7 +105,7 @@ def _words(spec: Spec) -> str:
 
 def _declared(spec: Spec) -> tuple[tuple[str, str], ...]:
     out = []
-    for t in spec.terms:
+    for t in dict.fromkeys(part for term in spec.terms for part in (term.parts or (term,))):
         levels = "levels " + ", ".join(map(str, t.levels))
         out.append((t.column, levels if t.is_factor else "bounds {} to {}".format(*spec.schema.bounds_text(t.column))))
         if t.column in spec.schema.dates:
@@ -136,7 +146,8 @@ def statement(
     `alike` is what people's rows may do to errors.
     """
     budget = spec.spent
-    notes = opening_notes(budget, seeded=seeded, missing=spec.people.missing)
+    carries = "the reports carry no noise" if spec.trust == "local" else "the sums carry no noise"
+    notes = opening_notes(budget, seeded=seeded, missing=spec.people.missing, carries=carries)
     if few:
         text = (
             "fewer than 10 records gave, or did not give, some answer, too few for normal limits; ask more people, or "
@@ -151,13 +162,13 @@ def statement(
         )
         notes.append(Diagnostic("biased", text))
     notes += repeated_notes(spec.people.max_per_id, alike)
-    notes += closing_notes(spec.budget, budget)
+    notes += closing_notes(spec.budget, budget, whole=spec.trust != "local")
     titles = list(dict.fromkeys(t for p in spec.plans for t in _titles(p)))
     return PrivacyStatement(
-        setting="means",
+        setting={"local": "means", "central": "curator's means"}.get(spec.trust, "collectors' means"),
         budget=budget,
         release=release,
-        trust="simulated",
+        trust="curator" if spec.trust == "central" else "simulated",
         protects=whole_records(spec.people.max_per_id) if spec.by is None else WITHIN,
         noise_sd=0.0,
         bound=1.0,

@@ -1,0 +1,174 @@
+"""Two-way tables of estimated shares, and the test that two factors are independent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from privreg.arrays import Array
+from privreg.diagnostics import Diagnostic
+from privreg.errors import interval_level
+from privreg.inference.pivots import Normal
+from privreg.options.unknown import all_known_arguments
+from privreg.tables import Paragraph, Part, Table, View, noted
+
+
+class Crossed(NamedTuple):
+    """Where a two-way table is among the estimates, row by row, and what its rows and columns are called."""
+
+    first: int
+    row: str
+    rows: tuple[str, ...]
+    column: str
+    columns: tuple[str, ...]
+
+    @property
+    def here(self) -> slice:
+        """Positions of its cells."""
+        return slice(self.first, self.first + len(self.rows) * len(self.columns))
+
+
+@dataclass(frozen=True, repr=False)
+class IndependenceTest(View):
+    """Test that two factors are independent. Made by :meth:`MeansResults.test_independence`.
+
+    Parameters
+    ----------
+    statistic : float
+        h'(J V J')⁻¹h, h the differences s p_ij − r_i c_j of shares p, their sum s and margins r, c; J the slopes of h
+        at independence, V the covariance of the shares: of sampling and of noise.
+    df : int
+        (rows − 1)(columns − 1).
+    pvalue : float
+        By the χ² law with so many degrees of freedom.
+    of : str
+        The two factors.
+    notes : tuple of Diagnostic
+        Whatever takes the test back.
+
+    Notes
+    -----
+    Noise that is independent and alike in all cells leaves h unbiased. The χ² law is a limit for many people, as that
+    of Pearson's test without noise. Wald (1943), *Transactions of the American Mathematical Society* 54.
+    """
+
+    statistic: float
+    df: int
+    pvalue: float
+    of: str
+    notes: tuple[Diagnostic, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """The test in one line."""
+        return f"chi-square {self.statistic:.4g} with {self.df} degrees of freedom, p-value {self.pvalue:.3f}"
+
+    def _layout(self) -> list[Part]:
+        return [Paragraph(f"Independence of {self.of}, noise accounted for: {self.words}"), *noted(self.notes)]
+
+
+def independence(shares: Array, cov: Array, of: str, notes: Sequence[Diagnostic] = ()) -> IndependenceTest:
+    """Test independence of estimated shares, shape (a, b), with covariance of shape (ab, ab)."""
+    from scipy.stats import chi2
+
+    a, b = shares.shape
+    row, column, whole = shares.sum(axis=1), shares.sum(axis=0), shares.sum()
+    product = np.outer(row, column)
+    slopes = np.einsum("ij,k,l->ijkl", product / whole, np.ones(a), np.ones(b))
+    slopes += np.einsum("ik,jl->ijkl", whole * np.eye(a), np.eye(b))
+    slopes -= np.einsum("j,ik,l->ijkl", column, np.eye(a), np.ones(b))
+    slopes -= np.einsum("i,k,jl->ijkl", row, np.ones(a), np.eye(b))
+    used, df = slopes[:-1, :-1].reshape(-1, a * b), (a - 1) * (b - 1)
+    differences = (whole * shares - product)[:-1, :-1].ravel()
+    if not np.isfinite(differences).all():
+        return IndependenceTest(math.nan, df, math.nan, of, tuple(notes))
+    statistic = float(differences @ np.linalg.pinv(used @ cov @ used.T, hermitian=True) @ differences)
+    return IndependenceTest(statistic, df, float(chi2.sf(statistic, df)), of, tuple(notes))
+
+
+@all_known_arguments
+@dataclass(frozen=True, repr=False)
+class Crosstab(View):
+    """A two-way table of shares. Made by :meth:`MeansResults.crosstab`.
+
+    Parameters
+    ----------
+    table : Crossed
+    estimates : ndarray, shape (a, b)
+        Shares of all records that have both values.
+    cov : ndarray, shape (ab, ab)
+    people : int
+        Records.
+    guarantee : str
+    notes : tuple of Diagnostic
+        Whatever takes its cells back.
+    """
+
+    table: Crossed
+    estimates: Array
+    cov: Array
+    people: int
+    guarantee: str
+    notes: tuple[Diagnostic, ...] = ()
+
+    @property
+    def shares(self) -> pd.DataFrame:
+        """Shares, with their sums in the last row and column; they may come out below 0, being unbiased."""
+        return self._framed(self._sums() @ self.estimates.ravel())
+
+    @property
+    def std_errors(self) -> pd.DataFrame:
+        """Standard errors of the shares and of their sums, of sampling and of noise."""
+        sums = self._sums()
+        return self._framed(np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", sums, self.cov, sums), 0.0)))
+
+    @property
+    def counts(self) -> pd.DataFrame:
+        """Shares times the number of records."""
+        return self.shares * self.people
+
+    def conf_int(self, alpha: float = 0.05) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Lower and upper normal limits of every share, each by itself.
+
+        Raises
+        ------
+        OptionError
+            If `alpha` is not in (0, 1).
+        """
+        half = Normal().critical(interval_level(alpha)) * self.std_errors
+        return self.shares - half, self.shares + half
+
+    @property
+    def test(self) -> IndependenceTest:
+        """Test that the two factors are independent."""
+        return independence(self.estimates, self.cov, f"{self.table.row} and {self.table.column}", self.notes)
+
+    def _sums(self) -> Array:
+        """Cells, and sums of rows and columns, as combinations of cells; shape ((a + 1)(b + 1), ab)."""
+        a, b = self.estimates.shape
+        return np.asarray(np.kron(np.vstack([np.eye(a), np.ones(a)]), np.vstack([np.eye(b), np.ones(b)])), np.float64)
+
+    def _framed(self, values: Array) -> pd.DataFrame:
+        t = self.table
+        index, columns = ([*some, "All"] for some in (t.rows, t.columns))
+        values = values.reshape(len(index), len(columns))
+        return pd.DataFrame(values, pd.Index(index, name=t.row), pd.Index(columns, name=t.column))
+
+    def _layout(self) -> list[Part]:
+        t, both = self.table, zip(self.shares.to_numpy(), self.std_errors.to_numpy(), strict=True)
+        *rows, last = [[f"{p:.4f}\n({e:.4f})" for p, e in zip(*row, strict=True)] for row in both]
+        title = f"Shares of {t.row} (rows) by {t.column}"
+        below = "\n".join(
+            (
+                "Standard errors of sampling and noise in brackets.",
+                f"Independence, noise accounted for: {self.test.words}.",
+                f"{self.people:,} records; {self.guarantee}.",
+            )
+        )
+        shown = Table(t.rows, (*t.columns, "All"), rows, title, facts=[("All", [v.replace("\n", " ") for v in last])])
+        return [shown, Paragraph(below), *noted(self.notes)]
