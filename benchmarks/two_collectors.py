@@ -1,6 +1,7 @@
 """Two collectors: errors over those without privacy, and how many 95% intervals hold the estimand.
 
 ``python -m benchmarks.two_collectors [--designs NAME …] [--n N …] [--mu MU …] [--runs R] [--keep FOLDER] [--quick]``
+``python -m benchmarks.two_collectors --constants [--runs R] [--keep FOLDER]``
 
 One line for each design, n, μ and coefficient:
 
@@ -10,8 +11,8 @@ bias
     Mean error over that standard error.
 cover, low, high
     Share of 95% intervals that hold the estimand, in %, and its 99% limits (Clopper and Pearson), of fits that are not
-    marked: the estimand is the root of the fit's own weighted equation on 200,000 other records, whose chance is part
-    of the error.
+    marked: the estimand is the root of the fit's own weighted equation, that without weights on 2,000,000 other
+    records, and how far weights move it on 50,000 more.
 marked
     Share of fits whose estimate lies far from the last state, or whose curvature is lost in noise, in %.
 beyond
@@ -19,7 +20,9 @@ beyond
 far, wanders
     Mean and sd of the estimand less the root without weights, over the same standard error.
 
-Table two_collectors.csv. With --keep FOLDER finished cells are kept there, and a study that was killed goes on.
+Table two_collectors.csv; with --constants two_collectors_constants.csv, one line for each constant that is not derived,
+halved and doubled, one at a time, on four designs at n = 2,000 and μ = 1: medians over coefficients.
+With --keep FOLDER finished cells are kept there, and a study that was killed goes on.
 """
 
 from __future__ import annotations
@@ -29,7 +32,9 @@ import os
 import warnings
 import zlib
 from collections.abc import Sequence
+from functools import cache, partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -40,6 +45,8 @@ from benchmarks.central import Runs
 from benchmarks.central_designs import commit
 from benchmarks.designs import DESIGNS
 from benchmarks.store import save_table
+from privreg.collector.aggregate import plan as planned
+from privreg.collector.aggregate import report, rounds
 from privreg.collector.aggregate.estimate import estimate
 from privreg.collector.aggregate.plan import Plan
 from privreg.formula.spec import ModelSpec
@@ -48,7 +55,7 @@ from privreg.simulation.streaming.encoding import Encoder
 from tests.reference import two_collectors as reference
 
 RESULTS = Path(__file__).parent / "results" / "two_collectors.csv"
-POPULATION = 200_000
+POPULATION, SAMPLES, TRIED = 200_000, 10, 50_000
 REACH, CLEAR = 1.0, 2.0
 """A fit is marked whose estimate is further off in thresholds, or whose curvature is less clear of its noise."""
 NAMES = [
@@ -56,6 +63,8 @@ NAMES = [
     "charges", "interaction", "mostly none", "correlated", "ten numbers", "ten levels", "skewed", "skewed, fanned",
     "heavy", "median", "yes, wrong link", "yes, by group", "yes, few far out", "counts, by group",
 ]  # fmt: skip
+FOUR = ["normal", "binaries", "factors", "yes, wrong link"]
+CONSTANTS = ["LOCATION", "MOMENTS", "STRETCH", "SCALE", "BESIDE", "DEVIATION", "NEAR", "WINDOWS"]
 SIZES = [1_000, 2_000, 5_000, 20_000, 200_000]
 
 
@@ -70,25 +79,48 @@ def prepared(name: str, n: int, mu: float) -> tuple[ModelSpec, Plan, Encoder]:
     return model._spec, plan, Encoder(model._spec, order, None, narrow=False, by_column=True)
 
 
+class Truth(NamedTuple):
+    """What a design's fits without privacy and weights would estimate, and records on which weights are tried."""
+
+    y: np.ndarray
+    x: np.ndarray
+    here: np.ndarray  # Root without weights on these records
+    root: np.ndarray  # On far more
+    errors: np.ndarray  # Standard errors of one record
+
+
+@cache
+def truth(name: str) -> Truth:
+    """A design's truth, by simulation."""
+    _, plan, encoder = prepared(name, 1_000, 1.0)
+    found = list[tuple[np.ndarray, ...]]()
+    for k in range(1, 2 + SAMPLES):
+        rows = encoder.encode(
+            pd.DataFrame(DESIGNS[name].make(np.random.default_rng(k), TRIED if k == 1 else POPULATION))
+        )
+        y, x = rows.endog, rows.exog
+        start = found[0][2] if found else np.linalg.lstsq(x, y, rcond=None)[0] * float(plan.rules.linear)
+        here = reference.root(plan, y, x, np.ones(len(y)), start)
+        found.append((y, x, here) if k == 1 else (here, reference.errors(plan, y, x, here)))
+    root, errors = (np.mean([f[j] for f in found[1:]], axis=0) for j in (0, 1))
+    return Truth(*found[0], root, errors)
+
+
 def cell(name: str, n: int, mu: float, runs: int) -> list[float]:
     """Errors, standard errors, the estimand's distance, and marks, of all runs in one list."""
-    design, (_, plan, encoder) = DESIGNS[name], prepared(name, n, mu)
-    many = encoder.encode(pd.DataFrame(design.make(np.random.default_rng(1), POPULATION)))
-    start = np.linalg.lstsq(many.exog, many.endog, rcond=None)[0]
-    plain = reference.root(plan, many.endog, many.exog, np.ones(POPULATION), start if plan.rules.scaled else 0 * start)
-    alone = reference.errors(plan, many.endog, many.exog, plain) / np.sqrt(n)
+    design, (_, plan, encoder), true = DESIGNS[name], prepared(name, n, mu), truth(name)
+    alone = true.errors / np.sqrt(n)
     out: list[float] = []
     for run in range(runs):
         rng = np.random.default_rng([run, n, zlib.crc32(name.encode())])
         rows = encoder.encode(pd.DataFrame(design.make(rng, n)))
         found = estimate(plan, aggregate.play(plan, rows.endog, rows.exog, os.urandom(32)))
         assert found is not None
-        weights = reference.weight(plan, found, many.exog)
-        own = reference.root(plan, many.endog, many.exog, weights, plain)
+        moved = reference.root(plan, true.y, true.x, reference.weight(plan, found, true.x), true.here) - true.here
         cov = found.rows.T @ found.cov @ found.rows
-        errors = (found.rows.T @ found.theta - own) / alone
+        errors = (found.rows.T @ found.theta - true.root - moved) / alone
         marked = float(found.reach > REACH or found.clear < CLEAR)
-        out += [*errors, *(np.sqrt(np.diag(cov)) / alone), *((own - plain) / alone), marked]
+        out += [*errors, *(np.sqrt(np.diag(cov)) / alone), *(moved / alone), marked]
     return out
 
 
@@ -127,6 +159,36 @@ def lines(name: str, n: int, mu: float, numbers: Sequence[float]) -> list[dict[s
     return out
 
 
+def changed(constant: str, factor: float, runs: int) -> list[float]:
+    """Medians over coefficients of ratio and its robust version, and mean coverage and marks, of each design."""
+    modules = [module for module in (planned, report, rounds) if hasattr(module, constant)]
+    before, out = getattr(modules[0], constant), list[float]()
+    now = {k: v * factor for k, v in before.items()} if isinstance(before, dict) else np.multiply(before, factor)
+    try:
+        for module in modules:
+            setattr(module, constant, now)
+        for name in FOUR:
+            table = pd.DataFrame(lines(name, 2_000, 1.0, cell(name, 2_000, 1.0, runs)))
+            out += [table["ratio"].median(), table["robust"].median(), table["cover"].mean(), table["marked"].mean()]
+    finally:
+        for module in modules:
+            setattr(module, constant, before)
+    return out
+
+
+def constants(runs: int, kept: Runs) -> pd.DataFrame:
+    """The table of `--constants`."""
+    table = list[dict[str, object]]()
+    for constant, factor in [("", 1.0), *((c, f) for c in CONSTANTS for f in (0.5, 2.0))]:
+        make = partial(changed, constant or CONSTANTS[0], factor, runs)
+        found = np.reshape(kept.get(f"constant-{constant}-{factor:g}-{runs}", make), (len(FOUR), 4))
+        for name, row in zip(FOUR, found, strict=True):
+            line = dict(zip(("ratio", "robust", "cover", "marked"), row, strict=True))
+            table.append({"constant": constant, "times": factor, "design": name, "runs": runs} | line)
+        print(constant or "as it is", factor, found[:, 1].round(2), flush=True)
+    return pd.DataFrame(table).round(3)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     summary, usage = (__doc__ or "").split("\n\n", 1)
     parser = argparse.ArgumentParser(
@@ -138,10 +200,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--mu", nargs="*", type=float, default=[1.0])
     parser.add_argument("--runs", type=int, default=1_000, help="a cell; at n above 20,000 at most 200")
     parser.add_argument("--keep", type=Path, help="folder of finished cells")
+    parser.add_argument("--constants", action="store_true", help="vary constants instead, one at a time")
     parser.add_argument("--quick", action="store_true", help="a look: 10 runs a cell, nothing stored")
     args = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     kept, table = Runs(None if args.quick else args.keep), list[dict[str, object]]()
+    if args.constants:
+        found = constants(args.runs, kept)
+        command = f"python -m benchmarks.two_collectors --constants --runs {args.runs}"
+        save_table(found, RESULTS.with_name("two_collectors_constants.csv"), command, (commit(),))
+        return
     for n in args.n:
         for mu in args.mu:
             for name in args.designs:
@@ -151,7 +219,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 print(f"{name}, n = {n:,}, μ = {mu:g}: done", flush=True)
     found = pd.DataFrame(table).round(3)
     if not args.quick:
-        save_table(found, RESULTS, f"python -m benchmarks.two_collectors --runs {args.runs}", (commit(),))
+        what = "" if args.designs == NAMES else " --designs " + " ".join(f'"{name}"' for name in args.designs)
+        what += "" if args.n == SIZES else " --n " + " ".join(map(str, args.n))
+        save_table(found, RESULTS, f"python -m benchmarks.two_collectors{what} --runs {args.runs}", (commit(),))
     with pd.option_context("display.width", 250, "display.max_columns", 30, "display.max_rows", 1_000):
         print(found.to_string(index=False))
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from scipy.stats import chi2
 
+from privreg.errors import UnsupportedArgumentError
 from privreg.families.constants import score_rules
 from privreg.protocol import codes
 
@@ -18,10 +20,10 @@ if TYPE_CHECKING:
     from privreg.families.family import Family
     from privreg.protocol.plans import Shape
 
-LOCATION: Final = 40.0
-MOMENTS: Final = 14.0
+LOCATION: Final = 20.0
+MOMENTS: Final = 28.0
 CLOSING: Final = 7.0
-LARGEST: Final = {"clamping": 0.025, "location": 0.06, "moments": 0.08, "approach": 0.2, "closing": 0.25}
+LARGEST: Final = {"clamping": 0.025, "location": 0.04, "moments": 0.12, "approach": 0.2, "closing": 0.25}
 """Share of the records that a round has at most; sizes: Equation (4)."""
 
 APPROACHES: Final = 4
@@ -52,6 +54,7 @@ class Rules(NamedTuple):
     # Squared norms in a report of score, slope, squared score, and the score's slope by c (0 where there is no c)
     shares: tuple[float, float, float, float]
     fixed: float = 1.0  # Threshold c where it doesn't follow the residual scale
+    unsure: float = 0.4  # Sd of slope and square about these means, relative to them, before a record is seen
 
     @property
     def linear(self) -> bool:
@@ -96,18 +99,18 @@ class Plan(NamedTuple):
     @property
     def binary(self) -> bool:
         """Whether the response is 0 or 1."""
-        return self.rules.shape.family in {codes.LOGISTIC, codes.SMOOTHED_HINGE}
+        return self.rules.shape.family == codes.LOGISTIC
 
     @property
     def reach(self) -> float:
         """Length L of whitened covariates beyond which a record's weight falls: Equation (7)."""
-        return math.sqrt(1.0 + float(chi2.ppf(0.99, max(self.d - 1, 1))))
+        return _reach(self.d, 8.0 / (self.mu**2 * self.rules.shares[0] * self.rules.square * self.rows))
 
     @property
     def sizes(self) -> dict[str, int]:
         """Records of a round of each role but the last, which has the rest: Equation (4)."""
         size, rules = self.d + 1, self.rules
-        noise = max(8.0 * self.reach**2 / (self.mu**2 * rules.shares[0] * rules.square), 20.0 * self.d)
+        noise = max(16.0 * self.reach**2 / (self.mu**2 * rules.shares[0] * rules.square), 20.0 * self.d)
         asked = {
             "clamping": CHECKED * math.sqrt(self.bounded + 1.0) / self.mu,
             "location": 20.0 + LOCATION * math.sqrt(self.located) / self.mu if self.located else 0.0,
@@ -130,8 +133,8 @@ class Plan(NamedTuple):
         scaled = int(self.rules.scaled)  # squares are of the score and the scale number
         if role == "clamping":
             return self.bounded + 1
-        scores = self.d * (1 + int(self.rules.cornered)) + 2 * pairs + scaled * (self.d + 3)
-        return {"location": self.located, "moments": moments}.get(role, scores)
+        scores = self.d * (1 + 2 * int(self.rules.cornered)) + 2 * pairs + scaled * (self.d + 3)
+        return {"location": 2 * self.located, "moments": moments}.get(role, scores)
 
 
 class State(NamedTuple):
@@ -172,6 +175,8 @@ class Summed(NamedTuple):
     steep: float  # By which the scale number rises with that logarithm; 0 without one
     number: float  # That number's mean
     sds: tuple[float, float, float, float, float]  # Of these five; off the diagonal √2 times an entry has it
+    lean: Array  # Slope of `scale` by the coefficients; shape (d,)
+    lean_sd: float  # Of its entries
 
 
 class Checked(NamedTuple):
@@ -197,6 +202,20 @@ class Progress(NamedTuple):
         return sum(self.held)
 
 
+@cache
+def _reach(d: int, noise: float) -> float:
+    """L at which a sum of scores is known best, at most the 99% point: Equation (7).
+
+    `noise` is the variance of a score's noise over that of its sampling, at L = 1.
+    """
+    square = 1.0 + chi2.ppf((np.arange(2_000) + 0.5) / 2_000, max(d - 1, 1))
+    ends = 1.0 + chi2.ppf(np.arange(1, 100) / 100.0, max(d - 1, 1))
+    weight = np.minimum(1.0, ends[:, None] / square)
+    curvature = (weight * square).mean(axis=1) / d
+    variance = ((weight**2 * square).mean(axis=1) / d + noise * ends) / curvature**2
+    return math.sqrt(float(ends[np.argmin(variance)]))
+
+
 def rules_of(family: Family, low: float, high: float, y_scale: float = 1.0) -> Rules:
     """A family's unit score and what is expected of it under the reference model: whitened normal covariates.
 
@@ -207,7 +226,17 @@ def rules_of(family: Family, low: float, high: float, y_scale: float = 1.0) -> R
         Public limits of the response, internal units.
     y_scale : float
         User's units of an internal one of the response, in which a residual scale is declared.
+
+    Raises
+    ------
+    UnsupportedArgumentError
+        If the score has no slope that one record tells, or one only near a margin.
     """
+    if family.code in {codes.HINGE, codes.SMOOTHED_HINGE, codes.CUSTOM, codes.MULTINOMIAL}:
+        raise UnsupportedArgumentError(
+            f"family={family!r}: reports to two collectors hold the score's slope, and this family has none by which "
+            "intervals hold. Use family='logistic' for yes and no, Huber() for numbers, or trust='local'."
+        )
     known = score_rules(family, 1, math.inf, low=low, high=high, label=True)
     shape, shares = known.shape, (0.68, 0.26, 0.06, 0.0)
     scaled = known.track and family.of_residuals
@@ -223,7 +252,6 @@ def rules_of(family: Family, low: float, high: float, y_scale: float = 1.0) -> R
             top, slope, square = 2.0, 2.0 / shape.a, 2.0 / shape.a**2
         case codes.SQUARED:
             top, slope, square = 1.0 / (high - low), 1.0 / (high - low), 0.01
-        case codes.SMOOTHED_HINGE:
-            top, square = 1.0 / shape.a, 0.3
+    unsure = 4.0 if shape.family in {codes.POISSON, codes.SQUARED} else 0.4  # units are the response's public limits
     fixed = known.ratio * float(family.scale) / y_scale if family.cornered and not scaled else 1.0
-    return Rules(shape, known.ratio, scaled, top, slope, square, shares, fixed)
+    return Rules(shape, known.ratio, scaled, top, slope, square, shares, fixed, unsure)

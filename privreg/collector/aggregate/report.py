@@ -95,7 +95,8 @@ def _places(plan: Plan, y: Array, x: Array) -> Array:
     out = (x[:, columns] - middle) / half
     if not plan.binary:
         out = np.column_stack([out, (y - 0.5 * (plan.y_low + plan.y_high)) / (0.5 * (plan.y_high - plan.y_low))])
-    return np.asarray(np.clip(out, -1.0, 1.0) / math.sqrt(plan.located))
+    out = np.clip(out, -1.0, 1.0)
+    return np.asarray(np.column_stack([out, out**2]) / math.sqrt(2.0 * plan.located))
 
 
 def _moments(plan: Plan, state: State, y: Array, x: Array) -> Array:
@@ -123,10 +124,13 @@ def _scores(plan: Plan, state: State, y: Array, x: Array, shift: Array) -> Array
     number = np.clip(far, -1.0, 1.0)
     both = np.column_stack([scores, BESIDE * number])
     parts.append(products(both, np.full(len(y), m / (1.0 + BESIDE**2))))
-    if rules.cornered:
-        parts.append(np.where((np.abs(y - eta) > c)[:, None], scores * o, 0.0))
-    inside = SCALE * ((np.abs(far) < 1.0) - 0.5)
-    return np.column_stack([*(math.sqrt(1.0 - 1.25 * SCALE**2) * p for p in parts), SCALE * number, inside])
+    inside = np.abs(far) < 1.0
+    if rules.cornered:  # no residual is beyond the threshold and in the middle
+        beyond = np.abs(y - eta) > c
+        parts.append(np.where(beyond[:, None], scores * o, 0.0))
+        parts.append(z * (np.sign(y - eta) * (inside & ~beyond) * weight * (o / reach))[:, None])
+    numbers = [SCALE * number, SCALE * (inside - 0.5)]
+    return np.column_stack([*(math.sqrt(1.0 - 1.25 * SCALE**2) * p for p in parts), *numbers])
 
 
 def slopes(rules: Rules, c: float, eta: Array, y: Array) -> Array:
@@ -153,7 +157,4 @@ def slopes(rules: Rules, c: float, eta: Array, y: Array) -> Array:
                 return np.clip(np.where(mean > 0.5 * shape.a, y / mean, small), 0.0, rules.top)
             case codes.SQUARED:
                 return np.where((eta >= shape.a) & (eta <= shape.b), rules.top, 0.0)
-            case codes.SMOOTHED_HINGE:
-                slack = 1.0 - (2.0 * y - 1.0) * eta
-                return np.where((slack > 0.0) & (slack < shape.a), rules.top, 0.0)
     raise ValueError("no slope of this score")

@@ -119,15 +119,19 @@ def advance(plan: Plan, progress: Progress, total: Array, count: int) -> Progres
 
 def _located(plan: Plan, progress: Progress, mean: Array) -> Progress:
     """Centre numbers at their noised mean."""
-    state, columns = progress.state, plan.numbers
-    mean = np.clip(mean * math.sqrt(plan.located), -1.0, 1.0)
+    state, columns, k = progress.state, plan.numbers, plan.located
+    mean, square = np.clip(mean * math.sqrt(2.0 * k), -1.0, 1.0).reshape(2, k)
+    wide = np.sqrt(np.clip(square - mean**2, STRETCH[0] ** -2, 1.0))
     at, half = plan.lows.copy(), 0.5 * (plan.highs - plan.lows)
-    at[columns] = 0.5 * (plan.lows + plan.highs)[columns] + half[columns] * mean[: len(columns)]
-    centre = state.y_centre
+    rows, n = np.diag(state.rows).copy(), len(columns)
+    at[columns] = 0.5 * (plan.lows + plan.highs)[columns] + half[columns] * mean[:n]
+    rows[columns] /= STRETCH[0] * wide[:n]
+    centre, scale = state.y_centre, state.scale
     if not plan.binary:
         centre += 0.5 * (plan.y_high - plan.y_low) * float(mean[-1])
-    rows = _centred(np.diag(np.diag(state.rows)), at)
-    return progress._replace(state=state._replace(role="moments", rows=rows, y_centre=centre))
+        scale *= STRETCH[0] * float(wide[-1])
+    rows = _centred(np.diag(rows), at)
+    return progress._replace(state=state._replace(role="moments", rows=rows, y_centre=centre, scale=scale))
 
 
 def _whitened(plan: Plan, progress: Progress, mean: Array, count: int) -> Progress:
@@ -210,11 +214,16 @@ def read(plan: Plan, state: State, total: Array, count: int) -> Summed:
         lengths[d], more = 1.0 / BESIDE, 1.0 + BESIDE**2
     shares = np.sqrt(np.maximum(rules.shares, 1e-300))
     units = np.array([reach, rules.top * reach**2, more, reach]) / shares / (whole * count)
-    ends = np.cumsum([d, d * (d + 1) // 2, size * (size + 1) // 2, d * int(rules.cornered)])
-    score, slope, square, beyond, _ = np.split(total, ends)
+    ends = np.cumsum([d, d * (d + 1) // 2, size * (size + 1) // 2, *2 * [d * int(rules.cornered)]])
+    score, slope, square, beyond, middle, _ = np.split(total, ends)
     noise = sd(plan, state.role) * units
     number, inside = total[-2:] / count / SCALE + [0.0, 0.5] if rules.scaled else (0.0, 0.0)
     moved, steep = _scale(state, float(number), float(inside)) if rules.scaled else (0.0, 0.0)
+    lean, lean_sd = np.zeros(d), 0.0
+    if rules.cornered and state.role == "main":
+        lean_sd = float(noise[3]) / (MEDIAN * state.scale * steep * state.window)
+        lean = middle * units[3] / noise[3] * -lean_sd
+        lean *= max(0.0, 1.0 - d * lean_sd**2 / float(lean @ lean))
     return Summed(
         state=state,
         people=count,
@@ -226,6 +235,8 @@ def read(plan: Plan, state: State, total: Array, count: int) -> Summed:
         steep=steep,
         number=float(number),
         sds=(*(noise * [1.0, 1.0, reach**2, 1.0]).tolist(), sd(plan, state.role) / (SCALE * count)),
+        lean=lean,
+        lean_sd=lean_sd,
     )
 
 
@@ -251,7 +262,7 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
     precision = np.array([1.0 / s.sds[1] ** 2 for s in seen])
     pooled = sum(w * s.slope for w, s in zip(precision / precision.sum(), seen, strict=True))
     noise = float(precision.sum() ** -0.5)
-    height = level(pooled, noise, rules.slope)
+    height = level(pooled, noise, rules.slope, rules.unsure)
     curvature, spread = posterior(pooled, noise, known, height)
     noisy = rules.square / count + here.sds[0] ** 2
     gain = max(float(here.score @ here.score) - d * noisy, 0.3 * noisy)
@@ -285,12 +296,15 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
     return progress._replace(state=state, known=known, seen=seen, near=short)
 
 
-def level(pooled: Array, noise: float, reference: float) -> float:
-    """Curvature's level, the mean of its diagonal, between what was reported and the reference model's."""
+def level(pooled: Array, noise: float, reference: float, unsure: float) -> float:
+    """Level of a matrix, the mean of its diagonal, between what was reported and the reference model's.
+
+    At least as large as its noise.
+    """
     d = len(pooled)
-    by, prior = noise**2 / d, (0.4 * reference) ** 2
+    by, prior = noise**2 / d, (unsure * reference) ** 2
     seen = float(np.trace(pooled)) / d
-    return max((reference * by + seen * prior) / (by + prior), 0.25 * reference)
+    return max((reference * by + seen * prior) / (by + prior), math.sqrt(by))
 
 
 def posterior(pooled: Array, noise: float, known: Known, height: float) -> tuple[Array, Array]:
