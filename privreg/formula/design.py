@@ -25,28 +25,20 @@ from privreg.data.columns import (
     prepare,
     row_labels,
     settled,
-    spread,
     zero_one,
 )
 from privreg.data.sources.open import as_frame
 from privreg.errors import DataError, FormulaError, SavedFileError, SchemaError, quietly
 from privreg.formula.arrays import ArrayDesign
-from privreg.formula.encoding import (
-    Encoder,
-    Evaluator,
-    by_rows,
-    coded_terms,
-    empty_plan,
-    make_plan,
-    right_hand_side,
-)
+from privreg.formula.encoding import Encoder, TermPart, coded_terms, make_encoder
 from privreg.formula.language.allowlist import check_exposure, undeclared_offset
-from privreg.formula.language.parse import ParsedFormula, Rowwise, check_formula, evaluation_environment
-from privreg.formula.probe import Prepared, check_rank, probe_rows, public_constant, shown_box, stand_in, take, wide_box
-from privreg.formula.response import check_row_by_row, response_of, unclamped
+from privreg.formula.language.limits import read
+from privreg.formula.language.parse import ParsedFormula, check_formula
+from privreg.formula.language.rowwise import Rowwise
+from privreg.formula.probe import Prepared, check_rank, probe_rows, public_constant, shown_box, stand_in, wide_box
+from privreg.formula.response import public_factor, response_of, unclamped
 from privreg.formula.terms import DesignTerm
-from privreg.formula.trees.compile import Trees, compile_factor, compile_trees
-from privreg.formula.trees.evaluate import Program
+from privreg.formula.trees.compile import Trees, compile_trees, read_factor
 from privreg.options.table import check
 from privreg.schema.declarations import Schema
 
@@ -135,10 +127,9 @@ class Design:
         """The same for encoding only, whose column j comes as (x_j − centre_j) / scale_j."""
         return replace(self, _plan=self._plan.scaled(centre, scale))
 
-    def ordered(self, order: NDArray[np.intp]) -> Design | None:
-        """The same for encoding only, its columns in this order; None where that can't be."""
-        plan = self._plan.ordered(order)
-        return None if plan is None else replace(self, _plan=plan)
+    def ordered(self, order: NDArray[np.intp]) -> Design:
+        """The same for encoding only, its columns in this order."""
+        return replace(self, _plan=self._plan.ordered(order))
 
     def narrowed(self, whole: Callable[[slice], bool]) -> tuple[Design, NDArray[np.int64]]:
         """The same for encoding only, factors with many levels as one column each; see `Encoder.narrowed`."""
@@ -194,7 +185,7 @@ class Design:
         """The matrix, and in which of its rows every term is finite, None if in all; `known` rows are complete."""
         if known is not None:
             rows = {name: v if v.dtype.kind == "f" else np.maximum(v, 0) for name, v in rows.items()}
-        out, fine, problem = (self._plan if clamp else self._plan.extended).exog(rows, n, known)
+        out, fine, problem = self._plan.exog(rows, n, known, beyond=not clamp)
         if problem is not None and not gaps:
             raise DataError(f"{problem} for a row of these data; check its values, or declare tighter bounds.")
         return out, fine
@@ -250,23 +241,17 @@ class Design:
             if gaps and rows[name].dtype.kind != "f":
                 values[values == GAP] = np.nan
         else:
-            values = self._transformed(response, rows, n)
+            known = complete_rows(rows.values())
+            made = {c: v if v.dtype.kind == "f" else np.maximum(v, 0) for c, v in rows.items()}
+            values = np.array(np.broadcast_to(response(made, known)[0], n), dtype=np.float64)
+            if known is not None:
+                values[~known] = np.nan
             if not gaps and not np.isfinite(values).all():
                 raise DataError(
                     f"the response {self.endog_name!r} is not finite, or can't be computed, for a row of these data."
                 )
             values = clamped(np.where(np.isfinite(values), values, np.nan), self.endog_limits)
         return zero_one(values, self.endog_name, gaps=gaps) if self.kind == "binary" else values
-
-    def _transformed(self, response: Evaluator | Program, rows: Prepared, n: int) -> Floats:
-        """A response that is computed, NaN where it can't be; incomplete rows are never computed with."""
-        known = complete_rows(rows.values())
-        m = n if known is None else int(known.sum())
-        rows = rows if known is None else take(rows, known)
-        if isinstance(response, Program):
-            (value,) = response(rows)
-            return spread(np.array(np.broadcast_to(value, m), dtype=np.float64), known)
-        return spread(by_rows(response, self._plan.data(rows, self.parsed.response_columns), m, 1)[:, 0], known)
 
     def trees(self) -> Trees:
         """What each column, the response and the offset compute of one record, for devices.
@@ -358,22 +343,21 @@ def formula_design(
     """
     parsed = check_formula(formula, schema, functions or {}, kind=kind, reports=reports)
     _check_offset(offset, exposure, schema, parsed.response_columns)
-    terms = right_hand_side(formula)
-    env = evaluation_environment(parsed.functions)
+    terms = read(formula)[0].rhs_termlist
     cells = {
         tuple(parsed.plain[f.code] for f in t.factors if parsed.plain.get(f.code) in schema.levels): None for t in terms
     }
     rows = probe_rows(parsed.exog_columns, schema, parsed.constants, [c for c in cells if c])
-    empty = empty_plan(schema, parsed.functions)
-    data = empty.data(rows, parsed.exog_columns)
-    for code, names in parsed.reads.items():
-        if code not in parsed.plain:
-            check_row_by_row(code, env, empty, take(rows, slice(None)), names)
+    factors, values = {}, {}
+    for code, reads in parsed.reads.items():
+        if code in parsed.plain:
+            factors[code] = read_factor(code, parsed, schema, closed=False)
+        else:
+            factors[code], values[code] = public_factor(code, parsed, schema, {name: rows[name] for name in reads})
     broken = FormulaError(f"the right-hand side of {formula!r} can't be built; check the contrasts and knots.")
-    info = quietly(lambda: coded_terms(terms, data, env), broken)
-    response, limits = response_of(parsed, schema, env, empty, kind)
-    trees = None if response is None else compile_factor(parsed.response, parsed, schema)
-    plan = make_plan(info, parsed, schema, response if trees is None else Program(trees, schema))
+    info = quietly(lambda: coded_terms(terms, values, rows, parsed, schema), broken)
+    response, limits = response_of(parsed, schema, kind)
+    plan = make_encoder(info, parsed, schema, factors, rows, response)
     m = len(next(iter(rows.values()))) if rows else 1
     probe, _, problem = plan.exog(rows, m)
     if problem is not None:
@@ -383,8 +367,9 @@ def formula_design(
             f"tighten the bounds or change the term.{stand_in(named, schema)}"
         )
     names = tuple(info.column_names)
-    parts, bare = _terms_of(info, parsed, schema)
+    parts = tuple(_term(part, schema) for part in plan.parts)
     sources = tuple(t.reads for t in parts for _ in t.columns)
+    bare = tuple(None if t.levels else parsed.plain.get(t.name) for t in parts for _ in t.columns)
     wide = wide_box(parsed.exog_columns, schema, parsed.constants)
     tried = probe
     if wide:  # some terms are constant on the box that stands for a private scale, and not beyond it
@@ -431,22 +416,7 @@ def _check_offset(offset: str | None, exposure: str | None, schema: Schema, resp
         raise SchemaError(undeclared_offset(offset, schema))
 
 
-def _terms_of(
-    info: Any, parsed: ParsedFormula, schema: Schema
-) -> tuple[tuple[DesignTerm, ...], tuple[str | None, ...]]:
-    """Terms in the order of their columns, and the raw numeric column that each design column is as it stands."""
-    out: list[DesignTerm] = []
-    bare: list[str | None] = []
-    for term, subterms in sorted(info.term_codings.items(), key=lambda item: info.term_slices[item[0]].start):
-        place = info.term_slices[term]
-        columns = tuple(range(place.start, place.stop))
-        reads = tuple(dict.fromkeys(name for f in term.factors for name in parsed.reads[f.code]))
-        plain = parsed.plain.get(term.factors[0].code) if len(term.factors) == 1 else None
-        found = subterms[0].contrast_matrices.get(term.factors[0]) if len(subterms) == 1 and term.factors else None
-        if plain is not None and plain in schema.levels and found is not None:
-            coding = np.asarray(found.matrix, dtype=np.float64)
-            out.append(DesignTerm(term.name(), columns, reads, tuple(schema.levels[plain]), coding))
-        else:
-            out.append(DesignTerm(term.name(), columns, reads))
-        bare += [None if plain is None or plain in schema.levels else plain] * len(columns)
-    return tuple(out), tuple(bare)
+def _term(part: TermPart, schema: Schema) -> DesignTerm:
+    columns = tuple(range(part.place.start, part.place.stop))
+    levels = () if part.matrix is None else tuple(schema.levels[part.column])
+    return DesignTerm(part.name, columns, part.reads, levels, part.matrix)

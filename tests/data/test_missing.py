@@ -10,7 +10,7 @@ from privreg.data.sources.open import open_table
 from privreg.errors import DataError, OptionError, SchemaError
 from privreg.formula.arrays import array_design
 from privreg.formula.design import formula_design
-from privreg.formula.language.parse import rowwise
+from privreg.formula.language.rowwise import rowwise
 from privreg.options.table import find
 from privreg.schema.declarations import Schema
 from tests.wrong import ANSWER, INSIDE, OUTSIDE, WORD, cases, check_refusal

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from privreg.data.columns import learn_levels, learn_moments
 from privreg.errors import DataError, FormulaError, PrivacyLeakError, SavedFileError, SchemaError
 from privreg.formula.design import Design, design_from_json, formula_design
-from privreg.formula.language.parse import rowwise
+from privreg.formula.language.rowwise import rowwise
 from privreg.schema.declarations import Schema
 from tests.designs import FUNCTIONS, RIGHT_SIDES, SCHEMA, SENTINEL, fails, for_patsy, frame, shown
 

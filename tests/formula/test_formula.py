@@ -13,8 +13,8 @@ from privreg.formula.language.parse import (
     collect_rowwise,
     needed_columns,
     needed_levels,
-    rowwise,
 )
+from privreg.formula.language.rowwise import rowwise
 from privreg.schema.declarations import Schema
 
 SCHEMA = Schema.declare(

@@ -8,105 +8,30 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType, SimpleNamespace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
-from patsy import EvalEnvironment, ModelDesc, PatsyError
-from patsy.builtins import C, Diff, Helmert, I, Poly, Sum, Treatment
+from patsy import ModelDesc, PatsyError
+from patsy.builtins import Diff, Helmert, Poly, Sum, Treatment
 from patsy.infix_parser import ParseNode
 
-from privreg.errors import FormulaError, PrivacyLeakError, PrivregError, SchemaError, choose, equation
+from privreg.errors import FormulaError, PrivregError, SchemaError, choose, equation
 from privreg.formula.language.allowlist import NUMPY_CONSTANTS, NUMPY_FUNCTIONS, RESERVED, Walker, check_levels
 from privreg.formula.language.limits import read, refuse_deep, refuse_long, refuse_wide, syntax
+from privreg.formula.language.rowwise import Rowwise
 from privreg.formula.language.spelling import bare, explained, foreign
-from privreg.formula.trees.splines import SPLINES
 from privreg.protocol.wire import LARGEST
 from privreg.schema.declarations import RESPONSE_KINDS, Schema
 
-_CONTRASTS = {"Treatment": Treatment, "Sum": Sum, "Helmert": Helmert, "Poly": Poly, "Diff": Diff}
-
-
+_CONTRASTS: Mapping[str, Any] = {
+    **{"Treatment": Treatment, "Sum": Sum, "Helmert": Helmert, "Poly": Poly, "Diff": Diff},
+    "__builtins__": {},
+}
 _ELEMENTWISE = SimpleNamespace(**{name: getattr(np, name) for name in NUMPY_FUNCTIONS | NUMPY_CONSTANTS})
 _NUMPY: Mapping[str, Any] = {"np": _ELEMENTWISE, "numpy": _ELEMENTWISE, "__builtins__": {}}
-
-PIECE: Final = 4096
-"""Rows that a marked function is called with at most."""
-
-
-@dataclass(frozen=True)
-class Rowwise:
-    """A function its author declares to work row by row; checked on public probe rows.
-
-    It is called with NumPy arrays of `PIECE` rows, and of the powers of two below for what is left, which are the
-    lengths it was checked with; it must return an array of the same length. It pickles if `function` does.
-    """
-
-    function: Callable[..., Any]
-    name: str
-
-    def __call__(self, *args: Any) -> Any:
-        """Apply the function to arrays, piece by piece; a declared factor arrives as the array of its levels.
-
-        Raises
-        ------
-        FormulaError
-            If the arrays differ in length.
-        PrivacyLeakError
-            If the function doesn't give one value, or one row of values, for each row.
-        """
-        given: list[Any] = [a if isinstance(a, int | float) else np.asarray(a) for a in args]
-        lengths = {len(a) for a in given if np.ndim(a)}
-        if len(lengths) > 1:
-            raise FormulaError(f"{self.name}() was called with arrays of different lengths; give one value a row.")
-        if not any(lengths):
-            return self.function(*given)
-        parts: list[Any] = []
-        at, n = 0, lengths.pop()
-        while at < n:
-            size = PIECE if n - at >= PIECE else 1 << ((n - at).bit_length() - 1)
-            # a copy: a function may hand out the same array every time
-            part = np.array(self.function(*(a[at : at + size] if np.ndim(a) else a for a in given)))
-            if not part.ndim or len(part) != size or part.shape[1:] != (parts or [part])[0].shape[1:]:
-                raise PrivacyLeakError(
-                    f"{self.name}() is not row by row: it must return one value, or one row of as many values, for "
-                    "each row of its arrays."
-                )
-            parts.append(part)
-            at += size
-        return np.concatenate(parts)
-
-
-def rowwise(function: Callable[..., Any]) -> Rowwise:
-    """Mark a function as row by row, so that a formula may call it.
-
-    Parameters
-    ----------
-    function : callable
-        Takes NumPy arrays of equal length, returns an array of that length (or one row of several
-        numbers for each). Its value for a row may depend on that row only, and on nothing kept from other calls.
-
-    Returns
-    -------
-    Rowwise
-        It calls the function with at most 4096 rows at a time, in lengths that are powers of two. With each of them it
-        is checked on public rows before data are read, and twice on the same rows; a function that keeps count of its
-        calls, or waits for certain values, may pass all the same: that it doesn't is the author's word.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> ramp = rowwise(lambda x: np.maximum(x - 30, 0))
-    >>> ramp(np.array([20.0, 40.0]))
-    array([ 0., 10.])
-    """
-    if isinstance(function, Rowwise):
-        return function
-    if not callable(function):
-        raise FormulaError(f"pr.rowwise takes a function, got {type(function).__name__}.")
-    return Rowwise(function, str(getattr(function, "__name__", type(function).__name__)))
 
 
 @dataclass(frozen=True)
@@ -245,19 +170,13 @@ def collect_rowwise(formula: str, namespaces: Sequence[Mapping[str, Any]]) -> di
     return found
 
 
-def column_key(name: str, functions: Mapping[str, Rowwise]) -> str:
-    """Name under which a raw column is handed to patsy: never one that hides a function of the formula."""
-    return f"column {name}" if name in RESERVED or name in functions else name
-
-
-def evaluation_environment(functions: Mapping[str, Rowwise]) -> EvalEnvironment:
-    """Everything a checked formula can see besides its columns; never the caller's own names."""
-
-    def quoted(name: str) -> Any:
-        return EvalEnvironment.capture(1).namespace[column_key(name, functions)]
-
-    space: dict[str, Any] = {**_NUMPY, "C": C, "I": I, "Q": quoted}
-    return EvalEnvironment([{**functions, **space, **_CONTRASTS, **SPLINES}])
+def contrast_of(code: str, formula: str) -> Any:
+    """The contrast, as patsy has it, of a factor that is just a column; None if it names none."""
+    node = term_tree(code, formula)
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "C"):
+        return None
+    given = [*node.args[1:], *(word.value for word in node.keywords)]
+    return eval(compile(ast.Expression(given[0]), "contrast", "eval"), dict(_CONTRASTS)) if given else None
 
 
 def _parse(formula: object) -> ModelDesc:

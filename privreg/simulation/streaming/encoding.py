@@ -59,8 +59,8 @@ class Encoder:
                 self._design = design.scaled(units.centre[columns[:, 0]], units.scale[columns[:, 0]])
                 return
         self._design = scaled = spec.design.scaled(units.centre, units.scale)
-        if not self._sorted and units.mix is None and (ordered := scaled.ordered(order)) is not None:
-            self._design, self._sorted = ordered, True
+        if not self._sorted and units.mix is None:
+            self._design, self._sorted = scaled.ordered(order), True
 
     @property
     def width(self) -> int:
