@@ -328,7 +328,7 @@ MUTANTS = (
     # tables
     Mutant(
         "values of a table as its names",
-        "privreg/formula/arrays.py",
+        "privreg/formula/batches.py",
         "    exog = as_frame(exog)\n    if exog_names",
         "    if exog_names",
         (f"{INDEXES}::test_names_of_another_librarys_columns_are_its_names_and_no_values",),

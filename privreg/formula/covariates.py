@@ -145,7 +145,7 @@ def public_rows(spec: ModelSpec, covariates: Any, fitted: Any = None) -> PublicR
 def _encoded(spec: ModelSpec, frame: pd.DataFrame) -> Array:
     """Rows of the design, the user's units; numbers are clamped as those of records are."""
     try:
-        return np.array(spec.design.encode_covariates(frame), dtype=np.float64, order="C")
+        return np.array(spec.design.encode_exog(frame, clamp=True), dtype=np.float64, order="C")
     except PrivregError:  # whose fix is for who fits these rows
         problem = DataError("covariates has rows for which a term of the formula is not finite; leave them out.")
     raise problem

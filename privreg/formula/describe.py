@@ -14,7 +14,8 @@ from privreg.data.sources.open import Source, open_arrays
 from privreg.errors import DataError, FormulaError, OptionError, PrivacyLeakError, UnsupportedArgumentError
 from privreg.families.builtin import resolve_family
 from privreg.families.family import Family, with_counts
-from privreg.formula.arrays import array_design, check_array_levels, read_arrays
+from privreg.formula.arrays import array_design, check_array_levels
+from privreg.formula.batches import read_arrays
 from privreg.formula.design import Design, formula_design
 from privreg.formula.language.opt_out import complete, complete_scale, in_memory, read_leaks, read_scaling
 from privreg.formula.language.parse import collect_rowwise, columns_of, private_columns, refuse_other

@@ -344,7 +344,7 @@ REFUSED = {
     ),
     "unknown": (of("ignore"), OptionError, ["missing='ignore'", "'noise', 'raise', 'drop'"]),
     "rows by mistake": (of([INSIDE]), OptionError, ["missing=<list>"]),
-    "array": (of_arrays("raise", Y, BAD[:2]), DataError, ["'y' has a value that is missing"]),
+    "array": (of_arrays("raise", Y, BAD), DataError, ["'y' has a value that is missing"]),
     "array, infinite": (of_arrays("raise", Y[[0, 2]], BAD[[0, 2]]), DataError, ["'x2' has a value that is missing"]),
     "array, text": (of_arrays("raise", Y[[0, 2]], [[WORD, 1], [1, 2]]), DataError, ["'x1' has a value"]),
     "array, infinite response": (of_arrays("raise", [np.inf, 1.0], np.ones((2, 2))), DataError, ["'y' has a value"]),

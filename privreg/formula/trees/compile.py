@@ -103,7 +103,7 @@ def compile_trees(design: Any) -> Trees:
 
     Parameters
     ----------
-    design : Design or ArrayDesign
+    design : Design
 
     Raises
     ------
@@ -117,8 +117,9 @@ def compile_trees(design: Any) -> Trees:
         log = ["log", ["col", design.exposure]]
         offset = log if offset is None else ["add", offset, log]
     if design.formula is None:
-        return Trees(_response(design, ["col", design.endog_name], bare=True), _of_arrays(design), offset)
-    exog: list[Tree] = [[]] * len(design.names)
+        exog = tuple(tree for part in design.encoder.parts for tree in part.trees)
+        return Trees(_response(design, ["col", design.endog_name], bare=True), exog, offset)
+    made: list[Tree] = [[]] * len(design.names)
     for term in compile_terms(design.info, design.parsed, schema):
         if term.trees is None:
             raise FormulaError(
@@ -126,20 +127,15 @@ def compile_trees(design: Any) -> Trees:
                 "comparisons, np.log, np.log1p, np.exp, np.sqrt, np.abs, np.round, np.where, np.minimum, np.maximum, "
                 "C(), bs() or cr()."
             )
-        exog[term.place] = term.trees
+        made[term.place] = term.trees
     parsed = design.parsed
     try:
         (left,) = read_factor(parsed.response, parsed, schema, closed=True)
     except _BeyondError as e:
         problem = FormulaError(f"the response {parsed.response!r} can't be written for devices: {e}.")
     else:
-        return Trees(_response(design, left.tree, bare=parsed.response in parsed.plain), tuple(exog), offset)
+        return Trees(_response(design, left.tree, bare=parsed.response in parsed.plain), tuple(made), offset)
     raise problem
-
-
-def _of_arrays(design: Any) -> tuple[Tree, ...]:
-    low, high = design.limits
-    return tuple(const(a) if a == b else ["col", name] for name, a, b in zip(design.names, low, high, strict=True))
 
 
 def _response(design: Any, tree: Tree, *, bare: bool) -> Tree:
