@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
@@ -48,6 +49,17 @@ class ParsedFormula:
     plain: Mapping[str, str]
     reads: Mapping[str, tuple[str, ...]]  # Code of every factor on the right to the raw columns it reads
     constants: tuple[float, ...]  # Numbers written in the formula; the probe rows visit them
+    coded: tuple[str, ...]  # Columns that it treats as factors itself (``C(x)``, ``x == "a"``), whatever their type
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Raw columns of either side."""
+        return tuple(dict.fromkeys([*self.response_columns, *self.exog_columns]))
+
+    def undeclared(self, schema: Schema, kind: str) -> list[str]:
+        """Columns that a schema says nothing of; a response of 0 and 1 needs no declaration."""
+        needed = self.exog_columns if kind == "binary" else self.columns
+        return [name for name in needed if not schema.declares(name)]
 
 
 def check_formula(
@@ -81,42 +93,24 @@ def check_formula(
     try:
         return _check(formula, schema, functions, kind, reports=reports)
     except SchemaError as e:
-        message, others = str(e), _others_undeclared(formula, schema, functions, kind)
+        message, others = str(e), []
+        with suppress(PrivregError):
+            others = read_formula(formula, functions).undeclared(schema, kind)[1:]
     # The first column at fault is explained, the rest are named, so that one round of declaring is enough.
     raise SchemaError(f"{message} Also undeclared: {', '.join(map(repr, others))}." if others else message)
 
 
-def _others_undeclared(formula: str, schema: Schema, functions: Mapping[str, Rowwise], kind: str) -> list[str]:
-    """Columns without a declaration, but for the first."""
-    try:
-        response, exog = needed_columns(formula, functions)
-    except PrivregError:
-        return []
-    return [c for c in (*(() if kind == "binary" else response), *exog) if not schema.declares(c)][1:]
+def read_formula(formula: str, functions: Mapping[str, Rowwise]) -> ParsedFormula:
+    """A formula that passes the allow-list, before anything is declared.
+
+    Raises
+    ------
+    FormulaError, PrivacyLeakError
+    """
+    return _check(formula, None, functions, "number")
 
 
-def needed_columns(formula: str, functions: Mapping[str, Rowwise]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Raw columns of the response and of the right-hand side, before anything is declared."""
-    parsed = _check(formula, None, functions, "number")
-    return parsed.response_columns, parsed.exog_columns
-
-
-def columns_of(formula: str, functions: Mapping[str, Rowwise], *others: str | None) -> tuple[str, ...]:
-    """All raw columns of a formula, and others that are named beside it."""
-    response, exog = needed_columns(formula, functions)
-    return tuple(dict.fromkeys([*response, *exog, *(name for name in others if name is not None)]))
-
-
-def needed_levels(formula: str, functions: Mapping[str, Rowwise]) -> tuple[str, ...]:
-    """Columns the formula itself treats as factors (``C(x)``, ``x == "a"``), whatever their type."""
-    walkers: list[Walker] = []
-    _check(formula, None, functions, "number", walkers=walkers)
-    return tuple(dict.fromkeys(name for w in walkers for name in w.coded))
-
-
-def private_columns(
-    formula: str, schema: Schema, functions: Mapping[str, Rowwise], *, kind: str = "number"
-) -> tuple[str, ...]:
+def private_columns(parsed: ParsedFormula, schema: Schema, kind: str = "number") -> tuple[str, ...]:
     """Undeclared columns of a formula, all of them numbers, whose scale ``scaling="private"`` is to learn.
 
     A response that is not a number has no scale to learn.
@@ -126,13 +120,12 @@ def private_columns(
     SchemaError
         If the formula treats one of them as a factor: its levels can't be learned.
     """
-    response, exog = needed_columns(formula, functions)
-    names = [c for c in (*(response if kind == "number" else ()), *exog) if not schema.declares(c)]
-    factors = [c for c in needed_levels(formula, functions) if c in names]
+    names = parsed.undeclared(schema, "number" if kind == "number" else "binary")
+    factors = [c for c in parsed.coded if c in names]
     if factors:
         raise SchemaError(
-            f"{', '.join(map(repr, factors))} in {formula!r} is used as a factor and its levels are not declared; "
-            f"scaling='private' learns the scale of numbers only. Give levels={{{factors[0]!r}: [...]}}, "
+            f"{', '.join(map(repr, factors))} in {parsed.formula!r} is used as a factor and its levels are not "
+            f"declared; scaling='private' learns the scale of numbers only. Give levels={{{factors[0]!r}: [...]}}, "
             'or allow_leak=("levels",).'
         )
     return tuple(names)
@@ -179,9 +172,8 @@ def contrast_of(code: str, formula: str) -> Any:
     return eval(compile(ast.Expression(given[0]), "contrast", "eval"), dict(_CONTRASTS)) if given else None
 
 
-def _parse(formula: object) -> ModelDesc:
-    if not isinstance(formula, str):
-        raise FormulaError(f"a formula is a string such as 'y ~ x1 + x2', got {type(formula).__name__}.")
+def _parse(formula: str) -> ModelDesc:
+    refuse_other(formula)
     refuse_long(formula)
     _refuse_foreign(formula)
     reason = "it is not a formula"
@@ -264,12 +256,11 @@ def _check(
     schema: Schema | None,
     functions: Mapping[str, Rowwise],
     kind: str,
-    walkers: list[Walker] | None = None,
     *,
     reports: bool = False,
 ) -> ParsedFormula:
     desc = _parse(formula)
-    walkers = [] if walkers is None else walkers
+    walkers: list[Walker] = []
     if not desc.lhs_termlist:
         raise FormulaError(f"the formula {formula!r} has no response; write it as 'y ~ ...'.")
     if not desc.rhs_termlist:
@@ -323,6 +314,7 @@ def _check(
         MappingProxyType(plain),
         MappingProxyType(reads),
         tuple(dict.fromkeys(c for w in walkers for c in w.constants)),
+        tuple(dict.fromkeys(name for w in walkers for name in w.coded)),
     )
 
 
