@@ -9,8 +9,8 @@ import pytest
 
 from privreg.errors import FormulaError, PrivregError
 from privreg.formula.design import formula_design
-from privreg.formula.language.limits import LONGEST, NESTED, read
 from privreg.formula.language import parse
+from privreg.formula.language.limits import LONGEST, NESTED, read
 from privreg.formula.trees.compile import compile_trees
 from privreg.formula.trees.evaluate import Program
 from privreg.formula.trees.splines import problem, trees

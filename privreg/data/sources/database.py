@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, beyond, check_labels
-from privreg.data.sources.tables import open_object, quoted
+from privreg.data.sources.tables import open_relation, quoted
 from privreg.errors import DataError, MissingExtraError, UnsupportedArgumentError, quietly
 from privreg.files.optional import comes_from, need
 from privreg.privacy.accounts import Account, Accounts, accounts_of, of_query, of_relation
@@ -173,8 +173,7 @@ def _place(connection: Any) -> str:
 
 
 def _of_duckdb(data: Sql, wanted: Wanted) -> Source:
-    opened = open_object(_relation_of(data), wanted)
-    assert opened is not None
+    opened = open_relation(_relation_of(data), wanted)
     return Source("SQL query on duckdb", None, opened.batches, accounts_of(data))  # now, as no rows are read yet
 
 

@@ -196,36 +196,14 @@ def _parse(formula: str) -> ModelDesc:
     raise FormulaError(f"the formula {formula!r} can't be read: {reason}. Write it as 'y ~ x1 + x2'.") from None
 
 
-_BACKTICKS = re.compile(r"`([^`]*)`")
-_LONE_DOT = re.compile(r"(?<![\w.)\]])\.(?![\w.])")
-_RANDOM_EFFECT = re.compile(r"(?<!\w)\([\w\s+]+\|\s*\|?\s*([A-Za-z_]\w*)\b[\s\w:/]*\)")
-
-
 def _refuse_foreign(formula: str) -> None:
     """Refuse equations, and R's spellings that patsy would take for something else."""
     meant = equation(formula)
     if meant is not None:
         raise FormulaError(f"the formula {formula!r} has no '~'; write {meant!r}.")
-    plain = bare(formula)
-    words = foreign(plain)
+    words = foreign(bare(formula))
     if words is not None:
         raise FormulaError(f"the formula {formula!r} can't be read: {words}.")
-    name = _BACKTICKS.search(plain)
-    if name is not None:
-        raise FormulaError(
-            f'a column whose name is no plain word is written with Q() and quotes, not in backticks: Q("{name[1]}").'
-        )
-    if _LONE_DOT.search(plain):
-        raise FormulaError(
-            f"the formula {formula!r} has a '.' for all other columns; name the columns, as in 'y ~ x1 + x2': each of "
-            "them needs a public declaration."
-        )
-    group = _RANDOM_EFFECT.search(plain)
-    if group is not None:
-        raise FormulaError(
-            f"the formula {formula!r} has a random effect {group[0]}, and there are none here; use fixed ones, "
-            f"C({group[1]}), with levels={{{group[1]!r}: [...]}}. If {group[1]!r} tells people apart, give it as id=."
-        )
 
 
 def _powers(node: ParseNode) -> list[tuple[str, str]]:
