@@ -20,7 +20,7 @@ def affine_rows(x: Array, centre: Array, scale: Array) -> None:
     """x[:, j] ← (x[:, j] − centre[j]) / scale[j], in place."""
     if not centre.any() and (scale == 1.0).all():
         return
-    with np.errstate(all="ignore"):  # a warning would tell of one value
+    with np.errstate(all="ignore"):  # a warning would reveal a value
         for part, (middle, by) in _together(x, centre, scale):
             np.subtract(part, middle, out=part)
             np.divide(part, by, out=part)

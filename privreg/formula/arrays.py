@@ -75,7 +75,7 @@ def array_design(
     names = tuple(exog_names)
     if not names or len({*names, endog_name}) != len(names) + 1:
         raise SchemaError(f"column names must be given and differ, got {[endog_name, *names]!r}.")
-    known = {n: (1.0, 1.0) for n in CONSTANTS if n in names and n not in schema.bounds}
+    known: dict[str, tuple[float, float]] = {n: (1.0, 1.0) for n in CONSTANTS if n in names and n not in schema.bounds}
     full = replace(schema, bounds={**schema.bounds, **known})
     for name in (*names, *([OFFSET] if offset else [])):
         if name in full.levels:

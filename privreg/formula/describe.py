@@ -59,7 +59,7 @@ def read_design(
     table : object
         Data whose columns must be those of the model, as far as their names are known unread; None not to check.
     reports : bool
-        Whether what can't be used is told by reports alone.
+        Whether the model is of people's reports, so that messages may name its options.
 
     Raises
     ------

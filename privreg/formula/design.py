@@ -24,7 +24,7 @@ from privreg.data.columns import (
     log_exposure,
     prepare,
     row_labels,
-    settled,
+    without_unusable,
     zero_one,
 )
 from privreg.data.sources.open import as_frame
@@ -119,7 +119,7 @@ class Design:
         known = complete_rows(values for name, values in right.items() if name not in whole)
         exog, fine = self._exog(right, n, known=known, gaps=True)
         usable = known if fine is None else fine if known is None else fine & known
-        return settled(Encoded(self._endog(left, gaps=True), exog, self._offset(right)), usable, missing)
+        return without_unusable(Encoded(self._endog(left, gaps=True), exog, self._offset(right)), usable, missing)
 
     def scaled(self, centre: Floats, scale: Floats) -> Design:
         """The same for encoding only, whose column j comes as (x_j − centre_j) / scale_j."""
@@ -216,7 +216,7 @@ class Design:
         return tuple(c for c in numeric if beyond(rows[c], self.schema.limits(c)).any())
 
     def clamps(self, frame: Any, names: Sequence[str]) -> Flags:
-        """Whether raw rows lie outside the declared bounds of these columns, and so are clamped; shape (n, m)."""
+        """Whether raw rows are outside the declared bounds of these columns, and so are clamped; shape (n, m)."""
         given = frame if self.rows is None else self.rows.of_batch(frame)
         rows = prepare(given, names, self.schema, clamp=(), gaps=True)
         return np.column_stack([beyond(rows[c], self.schema.limits(c)) for c in names])
@@ -257,7 +257,7 @@ class Design:
 
     def to_json(self) -> dict[str, Any]:
         """Represent the design by JSON values; functions by name only."""
-        said = {"schema": self.schema.to_json(), "response": self.kind}
+        said: dict[str, Any] = {"schema": self.schema.to_json(), "response": self.kind}
         if self.rows is not None:
             said |= {"kind": "arrays", "exog_names": list(self.names), "endog_name": self.endog_name}
             return said | {"offset": self.rows.has_offset, "exposure": self.rows.has_exposure}

@@ -231,9 +231,9 @@ def coded_terms(
 
     def valued(code: str) -> _Valued:
         name = parsed.plain.get(code)
-        if name not in schema.levels:
+        if name is None or name not in schema.levels:
             return _Valued(code, values[code] if name is None else rows[name])
-        kind = pd.CategoricalDtype(list(schema.levels[name]))
+        kind: Any = pd.CategoricalDtype(list(schema.levels[name]))
         return _Valued(code, C(pd.Categorical.from_codes(rows[name], dtype=kind), contrast_of(code, parsed.formula)))
 
     known = {code: valued(code) for code in parsed.reads}

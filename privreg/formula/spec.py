@@ -268,7 +268,7 @@ class ModelSpec:
             out.append((people.mu, f"personal budgets, at most {people.mu_max:g}; public"))
         if people.id is not None:
             rows = "one row" if people.max_per_id == 1 else f"{people.max_per_id:,} rows"
-            out.append((people.id, f"tells people apart; {rows} of each count, further ones send noise only"))
+            out.append((people.id, f"identifies people; {rows} of each count, further ones send noise only"))
         out.append(("unusable", UNUSABLE[people.missing].format(instead)))
         return tuple(out)
 

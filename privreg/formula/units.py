@@ -36,7 +36,7 @@ TOGETHER = 256
 
 NEARLY: Final = 0.1
 """Middle of a product's range, relative to half of it, below which it is taken to be 0. Scales of public covariates are
-told by geometric means: with 3e-5 for records of the other level slopes of a factor were anything."""
+known by geometric means: with 3e-5 for records of the other level slopes of a factor were anything."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class Units:
         """Map responses to internal units."""
         if self.y_centre == 0.0 and self.y_scale == 1.0:
             return y
-        with np.errstate(over="ignore"):  # a warning would tell of one value
+        with np.errstate(over="ignore"):  # a warning would reveal a value
             return np.asarray((y - self.y_centre) / self.y_scale)
 
     def params_outside(self, theta: Array) -> Array:
@@ -260,7 +260,7 @@ def _mix(
     """
     p = inside.shape[1]
     free = np.flatnonzero(~unscaled)
-    # the public box has too few rows to tell that many columns apart, and what is sparse is to stay so
+    # the public box has too few rows to distinguish that many columns, and what is sparse stays so
     crowded = None if p > WIDE else _orthogonal(inside[:, free])
     if crowded is None and not correlated:
         return None, edges

@@ -63,7 +63,7 @@ def _goal(door: str, name: str) -> str | None:
     """Where a study's size is planned."""
     if door == "plan.formula" or name not in accepted("plan.formula"):
         return None
-    return f"{name}= is an option of privreg.plan(formula, ...), which tells how many people a study needs"
+    return f"{name}= is an option of privreg.plan(formula, ...), which says how many people a study needs"
 
 
 def _misplaced(door: str, name: str, where: str) -> str | None:
@@ -205,7 +205,7 @@ def known_arguments(function: Callable[P, R]) -> Callable[P, R]:
     why = _PLOTS["path"] if plots else {"TestedResults.anova": _NESTED, "anova": _PAIRS}.get(function.__qualname__)
 
     @functools.wraps(function)
-    def told(*args: P.args, **given: P.kwargs) -> R:
+    def checked(*args: P.args, **given: P.kwargs) -> R:
         unknown = next((name for name in given if name not in known), None)
         if unknown is not None:
             raise _refuse(function.__name__, unknown, known)
@@ -217,7 +217,7 @@ def known_arguments(function: Callable[P, R]) -> Callable[P, R]:
             raise UnsupportedArgumentError(f"{function.__name__}() needs {lacking}=. It takes {taken}.")
         return function(*args, **given)
 
-    return told
+    return checked
 
 
 def all_known_arguments(cls: C) -> C:

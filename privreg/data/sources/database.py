@@ -44,12 +44,12 @@ class Sql:
         mark = _marked(given) if comes_from(given, "sqlite3", "Connection") else given
         try:
             weakref.ref(mark)
-        except TypeError:  # nothing tells when it is gone
+        except TypeError:  # nothing says when it is gone
             return Accounts((Account(("object", id(self)), self),))
         if comes_from(given, "duckdb", "DuckDBPyConnection"):
             try:
                 return of_relation(_relation_of(self), _bare(text), parameters, given)
-            except Exception:  # of no query, or while rows of another are read; nothing tells what it reads
+            except Exception:  # of no query, or while rows of another are read; nothing says what it reads
                 return Accounts(lost=True)
         return of_query(_bare(text), parameters, id(mark), mark)
 
@@ -238,7 +238,7 @@ def _opening(connection: Any) -> Any:
 
 
 def _fetched(data: Sql, columns: Sequence[str], where: str) -> Iterator[Batch]:
-    """Batches of a query's rows; whatever a driver raises is told in words of our own: its text may quote a value."""
+    """Batches of a query's rows; whatever a driver raises is reported in other words: its text may quote a value."""
     opening, begun = _opening(data.connection), False
     problem: Exception | None = None
     try:

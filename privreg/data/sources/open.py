@@ -82,7 +82,7 @@ def table_of(data: Any) -> Table:
         return Table(partial(_refuse, words))
     several = isinstance(data, list | tuple)
     if isinstance(data, str | Path) or (several and data and all(isinstance(path, str | Path) for path in data)):
-        paths = [Path(path) for path in data] if several else Path(data)
+        paths = Path(data) if isinstance(data, str | Path) else [Path(path) for path in data]
         return Table(partial(open_files, paths), partial(_check_file, paths, PLAIN), partial(_holders_of_files, paths))
     if isinstance(data, Csv):
         return Table(lambda wanted: open_files(data.files, wanted, data), partial(_check_file, data.files, data))

@@ -378,7 +378,7 @@ def undeclared_offset(name: str, schema: Schema) -> str:
 def check_levels(response: str, schema: Schema) -> None:
     """Refuse a response of kind "levels" whose levels are not declared, or too many.
 
-    How many there are isn't told: with ``allow_leak=("levels",)`` they come from the rows.
+    How many there are isn't said: with ``allow_leak=("levels",)`` they come from the rows.
     """
     if response not in schema.levels:
         raise SchemaError(

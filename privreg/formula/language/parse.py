@@ -312,7 +312,7 @@ def constant_value(node: ast.expr) -> Any:
 
 
 def _refuse_infinite(tree: ast.expr, code: str) -> None:
-    """Refuse a part without columns that is no finite number, such as np.log(-1): whether a row meets it would tell."""
+    """Refuse a part without columns that is no finite number, such as np.log(-1): a row that meets it would show."""
     for node in ast.walk(tree):
         known = constant_value(node) if isinstance(node, ast.BinOp | ast.UnaryOp | ast.Call | ast.Constant) else None
         if known is not None and not np.all(np.abs(known) <= LARGEST):

@@ -121,7 +121,7 @@ class Program:
 
     def _table(self, node: _Node) -> _Node:
         """What depends on one factor alone, computed for each of its levels."""
-        (name,) = node.reads or ()
+        name = next(iter(node.reads or ()))
         levels = self._schema.levels[name]
         if node.op == "level":
             values = np.array([type(v) is type(node.given) and v == node.given for v in levels])
@@ -243,7 +243,8 @@ def _computed(op: str, given: Any, args: Sequence[Any], *, beyond: bool) -> Any:
         case "item":
             return args[0][:, given]
         case "bspline":
-            return one_of(*args[0], given)
+            values, first = args[0]
+            return one_of(values, first, given)
         case "bsplines":
             return bsplines(np.asarray(args[0], dtype=np.float64), *given)
     return cubic(np.asarray(args[0], dtype=np.float64), *given, beyond=beyond, around=op == "cc")
