@@ -26,13 +26,6 @@ def affine_rows(x: Array, centre: Array, scale: Array) -> None:
             np.divide(part, by, out=part)
 
 
-def clip_rows(x: Array, low: Array, high: Array) -> None:
-    """x[:, j] ← the nearest number in [low[j], high[j]], in place; what is no number stays."""
-    for part, (least, most) in _together(x, low, high):
-        np.maximum(part, least, out=part)
-        np.minimum(part, most, out=part)
-
-
 def _together(x: Array, *columns: Array) -> Iterator[tuple[Array, list[Array]]]:
     """Rows, shape (n, p), many in a line with as many copies of numbers by column: NumPy takes lines one by one."""
     n, p = x.shape

@@ -12,7 +12,14 @@ from privreg.errors import SchemaError, choose
 from privreg.formula.batches import CONSTANTS, EXPOSURE, OFFSET, ArrayRows
 from privreg.formula.design import Design
 from privreg.formula.encoding import Encoder, TermPart
-from privreg.formula.language.allowlist import check_exposure, check_levels, misfit, undeclared, undeclared_offset
+from privreg.formula.language.allowlist import (
+    check_exposure,
+    check_levels,
+    misfit,
+    number_not_levels,
+    undeclared,
+    undeclared_offset,
+)
 from privreg.formula.probe import check_rank, probe_rows, public_constant
 from privreg.formula.response import unclamped
 from privreg.formula.terms import DesignTerm
@@ -132,10 +139,7 @@ def array_design(
 def _endog_limits(name: str, schema: Schema, kind: str) -> tuple[float, float]:
     if kind == "levels":
         if schema.is_declared_number(name):
-            raise SchemaError(
-                f"the response {name!r} is declared as a number, but this family models levels; give "
-                f"levels={{{name!r}: [...]}} in place of bounds or moments, or choose a family for numbers."
-            )
+            raise SchemaError(number_not_levels(name))
         check_levels(name, schema)
     if name in schema.levels:
         if wrong := misfit(name, schema.levels[name], kind):

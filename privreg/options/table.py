@@ -127,21 +127,12 @@ _APART: Final = "is not supported with trust='central'; subtract it from the res
 _COUNT: Final = "a whole number of {what}, 1 or more (at most {{high}})"
 _DATA: Final = "CSV, Parquet or Feather file, or folder of Parquet; only columns named are read"
 _TINY: Final = math.nextafter(1e-12, 0.0)  # so that 1e-12 itself is allowed
+# fmt: off
 _METHODS: Final = (
-    *(
-        "sandwich",
-        "between_lanes",
-        "random_scaling",
-        "batch_means",
-        "block_bootstrap",
-        "block_bootstrap_t",
-        "anytime",
-        "plug_in",
-    ),
-    *("path_curvature", "random_scaling_full", "plug_in_central"),
+    "sandwich", "between_lanes", "random_scaling", "batch_means", "block_bootstrap", "block_bootstrap_t", "anytime",
+    "plug_in", "path_curvature", "random_scaling_full", "plug_in_central",
 )
 
-# fmt: off
 TABLE: Final = (
     # --- words of the command line ---------------------------------------------------------------------------
     Option("formula", verbs="fit plan", kind="word", metavar="FORMULA",

@@ -393,6 +393,14 @@ def check_levels(response: str, schema: Schema) -> None:
         )
 
 
+def number_not_levels(response: str) -> str:
+    """Message for a response that is declared as a number, of a family that models levels."""
+    return (
+        f"the response {response!r} is declared as a number, but this family models levels; give "
+        f"levels={{{response!r}: [...]}} in place of bounds or moments, or choose a family for numbers."
+    )
+
+
 def misfit(response: str, levels: Sequence[Any], kind: str) -> str | None:
     """What is wrong with a factor as a response of this kind, for a message; None if it fits."""
     if kind == "levels" or (kind == "binary" and len(levels) == 2):

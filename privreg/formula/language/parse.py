@@ -20,7 +20,14 @@ from patsy.builtins import Diff, Helmert, Poly, Sum, Treatment
 from patsy.infix_parser import ParseNode
 
 from privreg.errors import FormulaError, PrivregError, SchemaError, choose, equation
-from privreg.formula.language.allowlist import NUMPY_CONSTANTS, NUMPY_FUNCTIONS, RESERVED, Walker, check_levels
+from privreg.formula.language.allowlist import (
+    NUMPY_CONSTANTS,
+    NUMPY_FUNCTIONS,
+    RESERVED,
+    Walker,
+    check_levels,
+    number_not_levels,
+)
 from privreg.formula.language.limits import read, refuse_deep, refuse_long, refuse_wide, syntax
 from privreg.formula.language.rowwise import Rowwise
 from privreg.formula.language.spelling import bare, explained, foreign
@@ -65,20 +72,7 @@ class ParsedFormula:
 def check_formula(
     formula: str, schema: Schema, functions: Mapping[str, Rowwise], *, kind: str = "number", reports: bool = False
 ) -> ParsedFormula:
-    """Check a formula against the allow-list and the public schema.
-
-    Parameters
-    ----------
-    formula : str
-        Such as ``"charges ~ age + np.log(bmi) + C(smoker)"``.
-    schema : Schema
-        Declares every column the formula names.
-    functions : mapping of str to Rowwise
-        Marked functions the formula may call.
-    kind : {"number", "binary", "levels"}
-        What the response is. A bare column that is 0/1 needs no declaration; levels are one column's, declared.
-    reports : bool
-        Whether the call takes ``scaling=`` and ``allow_leak=``, so that messages may name them.
+    """Check a formula against the allow-list and the public schema; arguments are those of `formula_design`.
 
     Raises
     ------
@@ -331,8 +325,5 @@ def _check_levels(code: str, walker: Walker, schema: Schema) -> None:
             f"write '{column} ~ ...' and declare levels={{{column!r}: [...]}}, or choose a family for numbers."
         )
     if schema.is_declared_number(column):
-        raise FormulaError(
-            f"the response {code!r} is declared as a number, but this family models levels; give "
-            f"levels={{{column!r}: [...]}} in place of bounds or moments, or choose a family for numbers."
-        )
+        raise FormulaError(number_not_levels(column))
     check_levels(column, schema)
