@@ -70,7 +70,7 @@ class ArrayRows(NamedTuple):
                 f"exog must have two dimensions and {len(self.names)} columns ({', '.join(self.names)}), got shape "
                 f"{x.shape}."
             )
-        return dict(zip(self.names, np.ascontiguousarray(x.T), strict=True))
+        return dict(zip(self.names, x.T, strict=True))
 
     def read_new(self, new: Any) -> tuple[Any, pd.Index | None]:
         """Rows for prediction, another library's table as a DataFrame, and their index, None without one."""
