@@ -62,7 +62,7 @@ class Table(NamedTuple):
     rows: Callable[[Wanted], Source]
     # Refuses columns that it doesn't have, and returns the names of those it has; None where only reading tells them
     check: Callable[[Collection[str]], list[Any] | None] = lambda columns: None
-    # What may carry declarations, by the name that messages call it: Arrow's schema of a table or file, others themselves
+    # What may carry declarations, by the name that messages call it: of Arrow its schema, others themselves
     holders: Callable[[], Iterable[tuple[str, Any]]] = tuple
 
 
