@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         Squared,
     )
     from privreg.field.connect import connect
-    from privreg.formula.language.parse import rowwise
+    from privreg.formula.language.rowwise import rowwise
     from privreg.loading import load
     from privreg.means.model import table_one
     from privreg.planning.power import plan
@@ -97,7 +97,7 @@ _HOMES = {
         "errors": "PrivacyLeakError PrivacyLeakWarning",
         "families.builtin": "Expectile Hinge Huber Logistic Multinomial Poisson Quantile SmoothedHinge Squared",
         "field.connect": "connect",
-        "formula.language.parse": "rowwise",
+        "formula.language.rowwise": "rowwise",
         "loading": "load",
         "means.model": "table_one",
         "planning.power": "plan",

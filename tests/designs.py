@@ -7,7 +7,7 @@ import traceback
 import numpy as np
 import pandas as pd
 
-from privreg.formula.language.parse import rowwise
+from privreg.formula.language.rowwise import rowwise
 from privreg.schema.declarations import Schema
 
 LEVELS = {

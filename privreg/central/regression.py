@@ -19,7 +19,8 @@ from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_arrays, open_table
 from privreg.errors import DataError, OptionError, PrivregWarning, SchemaError, UnsupportedArgumentError, shown
 from privreg.families.family import Family, check_response
-from privreg.formula.arrays import array_design, check_array_levels, read_arrays
+from privreg.formula.arrays import array_design, check_array_levels
+from privreg.formula.batches import read_arrays
 from privreg.formula.describe import read_design, scopes_of
 from privreg.formula.spec import Described, ModelSpec
 from privreg.formula.units import public_units

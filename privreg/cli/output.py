@@ -72,9 +72,9 @@ def targets(a: argparse.Namespace) -> list[Path]:
             if kept is not None and target.resolve() == Path(kept).resolve():
                 raise OptionError(f"--out {str(target)!r} would overwrite the {what}; give another name.")
         if target.suffix.lower() == ".docx":
-            from privreg.tables.docx import need_docx
+            from privreg.files.optional import need
 
-            need_docx()
+            need("docx", "docx", "a .docx file")
     if a.quiet and not found:
         spent = "" if a.verb == "show" else "spend the budget and "
         raise OptionError(f"--quiet without --out would {spent}show nothing; add --out FILE.")

@@ -61,14 +61,13 @@ def _check(a: argparse.Namespace) -> int:
         raise OptionError("check takes the data and the schema: privreg schema check DATA SCHEMA [--formula FORMULA].")
 
     from privreg.data.inspect import described, mismatches
-    from privreg.formula.language.parse import needed_columns
+    from privreg.formula.language.parse import read_formula
     from privreg.schema.declarations import Schema
 
     schema = Schema.from_file(a.schema)
     wanted = None
     if a.formula is not None:
-        response, exog = needed_columns(a.formula, {})
-        wanted = list(dict.fromkeys([*response, *exog]))
+        wanted = read_formula(a.formula, {}).columns
     files = described(a.path, *filter(None, [csv_of(a)]))
     found = [(file.name, line) for file in files for line in mismatches(schema, file, wanted)]
     count = f"{len(found)} mismatch{'' if len(found) == 1 else 'es'}"

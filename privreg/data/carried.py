@@ -5,16 +5,13 @@ They are public statements of whoever made the data, and nothing here looks at a
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 
-from privreg.data.sources.arrow import kind_of
-from privreg.data.sources.files import FEATHER, PARQUET, arrow_schema, files_of, is_dask, paths_of
-from privreg.errors import SchemaError, quietly
+from privreg.data.sources.arrow import attrs_of, kind_of
+from privreg.data.sources.open import table_of
+from privreg.errors import SchemaError
 from privreg.files.optional import comes_from
 from privreg.schema.declarations import Schema
 
@@ -44,7 +41,8 @@ def completed(
     wanted = [c for c in dict.fromkeys(columns) if not schema.declares(c)]
     if not wanted or data is None:
         return schema
-    found = [(where, _narrowed(_read(where, doc), wanted)) for where, doc in _documents(data, "the data")]
+    attrs = ((where, _attrs(where, held)) for where, held in table_of(data).holders())
+    found = [(where, _narrowed(_read(where, held[KEY]), wanted)) for where, held in attrs if KEY in held]
     if not found:
         return schema
     first, own = found[0]
@@ -89,56 +87,21 @@ def _read(where: str, doc: Any) -> Schema:
     raise problem
 
 
+def _attrs(where: str, held: Any) -> Mapping[str, Any]:
+    arrow = comes_from(held, "pyarrow", "Schema")
+    attrs = attrs_of(where, held.metadata) if arrow else getattr(held, "attrs", None)
+    return attrs if isinstance(attrs, Mapping) else {}
+
+
 def with_truth_values(schema: Schema, data: Any, columns: Iterable[str]) -> Schema:
     """A schema with levels False and True of undeclared columns that are truth values by Arrow's types.
 
     Such a type is public, and the same whether or not a cell is missing; that of pandas is not.
     """
-    types = [held for _, held in _holders(data, "the data") if comes_from(held, "pyarrow", "Schema")]
+    types = [held for _, held in table_of(data).holders() if comes_from(held, "pyarrow", "Schema")]
     own = [c for c in columns if types and not schema.declares(c) and all(_truth(held, c) for held in types)]
     return replace(schema, levels={**schema.levels, **dict.fromkeys(own, (False, True))}) if own else schema
 
 
 def _truth(types: Any, name: str) -> bool:
     return types.names.count(name) == 1 and kind_of(types.field(name).type) == "boolean"
-
-
-def _documents(data: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """What declares something, by the name that messages call it."""
-    for where, held in _holders(data, name):
-        arrow = comes_from(held, "pyarrow", "Schema")
-        attrs = _of_metadata(where, held.metadata) if arrow else getattr(held, "attrs", None)
-        if isinstance(attrs, Mapping) and KEY in attrs:
-            yield where, attrs[KEY]
-
-
-def _holders(data: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """What may carry declarations: Arrow's schema of a table or a file, other data themselves."""
-    if isinstance(data, list | tuple):
-        for i, item in enumerate(data, 1):
-            yield from _holders(item, f"item {i}")
-        return
-    if is_dask(data):
-        data = paths_of(data)
-        yield from _holders(data, name)
-    elif isinstance(data, str | Path):
-        yield from ((file, arrow_schema(file, path)) for file, path in _files(Path(data)).items())
-    elif comes_from(data, "pyarrow", "Table", "RecordBatch", "RecordBatchReader", "Dataset"):
-        yield name, data.schema
-    else:
-        yield name, data
-
-
-def _files(path: Path) -> Mapping[str, Path]:
-    """Parquet and Feather files by name; a CSV file carries nothing."""
-    return files_of(path) if path.suffix.lower() in PARQUET | FEATHER or os.path.isdir(path) else {}
-
-
-def _of_metadata(name: str, metadata: Mapping[bytes, bytes] | None) -> Any:
-    """The attrs of the DataFrame that a file or table was made of: as pandas keeps them, else as Arrow does."""
-    held = metadata or {}
-    wrong = SchemaError(f"{name}: its attrs are not readable as JSON; write it again.")
-    if b"PANDAS_ATTRS" in held:
-        return quietly(lambda: json.loads(held[b"PANDAS_ATTRS"]), wrong)
-    about = quietly(lambda: json.loads(held.get(b"pandas", b"{}")), wrong)
-    return about.get("attributes") if isinstance(about, Mapping) else None

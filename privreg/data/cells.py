@@ -1,6 +1,6 @@
 """What one cell of raw data means: a number, a day, a level. Each by itself, whatever is beside it.
 
-Used by the front end only. Nothing is raised here that tells of a cell.
+Used by the front end only. Nothing is raised here that depends on a cell.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def read_numbers(raw: Any) -> Floats:
 def read(raw: Any) -> tuple[Floats, bool]:
     """The same, and whether all are known to be finite."""
     dtype = getattr(raw, "dtype", None)
-    with np.errstate(all="ignore"):  # a warning would tell of one value
+    with np.errstate(all="ignore"):  # a warning would reveal a value
         if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
             values = np.ascontiguousarray(raw, dtype=np.float64)
         else:

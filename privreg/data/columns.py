@@ -46,7 +46,7 @@ class Encoded(NamedTuple):
     kept: Flags | None = None  # the raw rows that are in the batch, for ``missing="drop"``; None if all of them are
 
 
-def settled(rows: Encoded, usable: Flags | None, missing: str) -> Encoded:
+def without_unusable(rows: Encoded, usable: Flags | None, missing: str) -> Encoded:
     """Rows as `missing`, "noise" or "drop", asks for them; `usable` are rows with sound covariates, None if all are."""
     if usable is not None:
         rows.endog[~usable] = np.nan
@@ -342,7 +342,7 @@ def _together(
     if not isinstance(frame, Taken):
         return {}
     some, out = frame.doubles(name for name in names if name not in schema.levels and name not in schema.dates)
-    with np.errstate(all="ignore"):  # a warning would tell of one value
+    with np.errstate(all="ignore"):  # a warning would reveal a value
         sure = np.isfinite(out.sum(axis=1))  # as of `all_finite`
         for name, values, fine in zip(some, out, sure.tolist(), strict=True):
             if fine:
@@ -359,7 +359,7 @@ def _together(
 
 def all_finite(values: Floats) -> bool:
     """Whether all numbers are finite; False may also be said of very large ones."""
-    with np.errstate(all="ignore"):  # a warning would tell of one value
+    with np.errstate(all="ignore"):  # a warning would reveal a value
         return bool(np.isfinite(values.sum()))  # what is infinite or no number makes the sum so
 
 
@@ -378,7 +378,7 @@ def clamped(values: Floats, limits: tuple[float, float]) -> Floats:
 
 
 def beyond(values: Floats, limits: tuple[float, float]) -> Flags:
-    """Which numbers lie outside limits; one that is missing doesn't."""
+    """Which numbers are outside limits; one that is missing doesn't."""
     return np.asarray((values < limits[0]) | (values > limits[1]))
 
 

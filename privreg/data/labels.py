@@ -5,20 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from keyword import iskeyword
-from pathlib import Path
 from typing import Any, Final
 
-from privreg.data.columns import missing
-from privreg.data.sources.csv import PLAIN, Csv, check_commas, header_of
-from privreg.data.sources.files import arrow_schema
-from privreg.data.sources.source import check_labels
-from privreg.data.sources.tables import labels_of_object
-from privreg.errors import FormulaError, PrivregError, SchemaError, nearest
+from privreg.data.sources.open import table_of
+from privreg.errors import FormulaError, SchemaError, nearest
 
 _QUOTED: Final = re.compile(r"""Q\(\s*(["']).*?\1\s*\)""")
 _DECLARING: Final = ("bounds", "levels", "moments")
-_LONGEST: Final = 4096
-"""Characters of a path; a longer text is none."""
 
 
 def check_columns(data: Any, columns: Collection[str]) -> list[Any] | None:
@@ -39,37 +32,7 @@ def check_columns(data: Any, columns: Collection[str]) -> list[Any] | None:
     DataError
         If a column is missing.
     """
-    import pandas as pd
-
-    if isinstance(data, list | tuple):
-        return check_columns(data[0], columns) if data and not isinstance(data[0], str | Path) else None
-    if isinstance(data, str | Path):
-        path = Path(data)
-        return _of_file(path, columns) if len(str(data)) < _LONGEST and path.is_file() else None
-    if isinstance(data, Csv):
-        return _of_file(data.files, columns, data) if isinstance(data.files, Path) and data.files.is_file() else None
-    if isinstance(data, pd.DataFrame | Mapping):
-        labels = list(data)
-        absent = next((c for c in columns if c not in labels), None)
-        if absent is not None:
-            raise missing(absent, labels, columns)
-        return labels
-    found = labels_of_object(data)
-    if found is not None:
-        check_labels(columns, found[1], f"the {found[0]}")
-    return None if found is None else found[1]
-
-
-def _of_file(path: Path, columns: Collection[str], how: Csv = PLAIN) -> list[Any] | None:
-    try:
-        held = arrow_schema(path.name, path)
-        labels = header_of(path, how) if held is None else list(held.names)
-    except PrivregError:  # said in full where the file is opened
-        return None
-    if held is None:
-        check_commas(path, labels, columns)
-    check_labels(columns, labels, path.name)
-    return labels
+    return None if data is None else table_of(data).check(columns)
 
 
 def refuse_bare(formula: str, data: Any) -> None:

@@ -37,7 +37,7 @@ class Participants:
 
     mu: str | None  # column of each person's own budget; None if all have the same
     mu_max: float | None  # public: nobody's budget is above it
-    id: str | None  # column that tells people apart; None if every row is another person
+    id: str | None  # column that identifies people; None if every row is another person
     max_per_id: int = 1  # rows of one person that are used: the first that come
     missing: str = "noise"  # what becomes of rows that can't be used, see `MISSING`
 
@@ -66,11 +66,11 @@ class Participants:
             )
         if column is not None and (most is None or not 0 < most < np.inf):
             raise BudgetError(f"mu_max={shown(mu_max)} must be a positive finite number: the largest budget there is.")
-        who = _column("id", id, "the column that tells people apart (id='person')")
+        who = _column("id", id, "the column that identifies people (id='person')")
         most_rows = check("local.formula", "max_per_id", max_per_id)
         if who is None and max_per_id != 1:
             raise OptionError(
-                f"max_per_id={shown(max_per_id)} needs the column that tells people apart; give id='person' too, or "
+                f"max_per_id={shown(max_per_id)} needs the column that identifies people; give id='person' too, or "
                 "leave it out."
             )
         if who is not None and who == column:
@@ -166,7 +166,7 @@ def _column(option: str, name: Any, what: str) -> str | None:
 
 
 class Counter:
-    """Tells which rows are beyond the first few of their person. One for each stream, on the device side.
+    """Finds which rows are beyond the first few of their person. One for each stream, on the device side.
 
     It remembers no id, only how often each keyed hash (SipHash, 64 bits) came; the key is drawn for this counter and
     leaves neither it nor the process. Two people whose hashes are equal, which in 10 million people happens with

@@ -15,7 +15,8 @@ from privreg.federated.client import Client, read_silo
 from privreg.federated.plan import Plan, make_plan
 from privreg.federated.results import FederatedResults, make_results
 from privreg.federated.statement import make_statement
-from privreg.formula.arrays import array_design, check_array_levels, read_arrays
+from privreg.formula.arrays import array_design, check_array_levels
+from privreg.formula.batches import read_arrays
 from privreg.formula.describe import read_design, scopes_of
 from privreg.formula.spec import Described, ModelSpec
 from privreg.options.progress import progress_bar

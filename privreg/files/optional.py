@@ -25,7 +25,7 @@ def need(module: str, extra: str, what: str) -> Any:
     MissingExtraError
         If it isn't installed.
     """
-    package = module.partition(".")[0]
+    package = {"docx": "python-docx"}.get(module, module.partition(".")[0])
     try:
         return import_module(module)
     except ImportError:

@@ -145,7 +145,7 @@ class FitPlan:
         if start is not None:
             options["start_params"] = dict(start) if isinstance(start, dict | pd.Series) else list(map(float, start))
         if self.asked.covariates is not None:
-            options["covariates"] = self.asked.covariates.told
+            options["covariates"] = self.asked.covariates.described
         out: dict[str, Any] = _plain(
             {
                 "format": FORMAT,

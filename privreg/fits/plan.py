@@ -13,7 +13,7 @@ from privreg.collector.covariates import diagonal, thresholds
 from privreg.collector.covariates import factors as cells
 from privreg.collector.covariates.moments import Layout
 from privreg.collector.plan import Crossed, End, Made, Plan
-from privreg.formula.trees.splines import SPLINES
+from privreg.formula.language.allowlist import SPLINES
 from privreg.options.values import read_start
 from privreg.protocol.plans import ScorePlan
 from privreg.protocol.schedule import schedule
@@ -200,7 +200,7 @@ def _ends(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[End, ...]:
     """Both bounds of the numbers of which splines are made."""
     design, units, terms, out = spec.design, spec.units, dict[tuple[str, str], list[int]](), list[End]()
     for k, j in enumerate(order.tolist()):
-        if design.formula is not None and len(design.sources[j]) == 1 and design.names[j].startswith(tuple(SPLINES)):
+        if design.formula is not None and len(design.sources[j]) == 1 and design.names[j].startswith(SPLINES):
             terms.setdefault((design.sources[j][0], design.names[j].rpartition("[")[0]), []).append(k)
     for (name, _), columns in terms.items():
         limits = design.schema.limits(name)

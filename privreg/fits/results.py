@@ -177,7 +177,7 @@ def _notes(
     """Whatever weakens or qualifies the results, in order."""
     schema, design = spec.design.schema, spec.design
     out = opening_notes(spec.budget, seeded=seeded, leaked=schema.leaked, missing=spec.people.missing)
-    if spec.family.of_residuals and schema.bounds.get(design.endog_bare) == (0.0, 1.0):
+    if spec.family.of_residuals and schema.bounds.get(design.endog_bare or "") == (0.0, 1.0):
         text = (
             f"{design.endog_bare} is declared within 0 and 1: if it is a yes or no, this family's line is drawn to the "
             "more frequent answer; family='logistic' gives log-odds, Squared() differences of shares"

@@ -20,17 +20,10 @@ def affine_rows(x: Array, centre: Array, scale: Array) -> None:
     """x[:, j] ← (x[:, j] − centre[j]) / scale[j], in place."""
     if not centre.any() and (scale == 1.0).all():
         return
-    with np.errstate(all="ignore"):  # a warning would tell of one value
+    with np.errstate(all="ignore"):  # a warning would reveal a value
         for part, (middle, by) in _together(x, centre, scale):
             np.subtract(part, middle, out=part)
             np.divide(part, by, out=part)
-
-
-def clip_rows(x: Array, low: Array, high: Array) -> None:
-    """x[:, j] ← the nearest number in [low[j], high[j]], in place; what is no number stays."""
-    for part, (least, most) in _together(x, low, high):
-        np.maximum(part, least, out=part)
-        np.minimum(part, most, out=part)
 
 
 def _together(x: Array, *columns: Array) -> Iterator[tuple[Array, list[Array]]]:

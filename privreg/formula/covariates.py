@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from privreg.formula.spec import ModelSpec
 
 MOST: Final = 2048
-"""Public rows that are used, at most: as many as the points of a law that nobody gave rows for."""
+"""Public rows that are used, at most: as many as the points of a reference model that nobody gave rows for."""
 
 LEAST: Final = 20
-"""Public rows for each column of the design, at least: with fewer their own sampling error would be the law's."""
+"""Public rows for each column of the design, at least: with fewer their sampling error would be the model's."""
 
 FLAT: Final = 1e-9
-"""Part of its size by which a column varies, and of their squares by which columns are told apart, at least."""
+"""Part of its size by which a column varies, and of their squares by which columns are distinguished, at least."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -52,7 +52,7 @@ class PublicRows:
         return f"public rows ({self.given:,}){used}"
 
     @property
-    def told(self) -> dict[str, Any]:
+    def described(self) -> dict[str, Any]:
         """By what they are known, without their values: plain JSON."""
         return {
             "rows": self.given,
@@ -61,15 +61,15 @@ class PublicRows:
         }
 
     @classmethod
-    def restored(cls, told: Any, inside: Any, columns: int) -> PublicRows | None:
-        """Rows of a saved fit, from `told` and an array; a ValueError says that they don't fit each other."""
-        if told is None:
+    def restored(cls, described: Any, inside: Any, columns: int) -> PublicRows | None:
+        """Rows of a saved fit, from `described` and an array; a ValueError says that they don't fit each other."""
+        if described is None:
             return None
         shaped = inside.dtype == np.float64 and inside.ndim == 2 and inside.shape[1] == columns
         if not shaped or not np.isfinite(inside).all():
             raise ValueError("public rows of another plan")
-        out = cls(np.ascontiguousarray(inside), int(told["rows"]))
-        if out.told != told:
+        out = cls(np.ascontiguousarray(inside), int(described["rows"]))
+        if out.described != described:
             raise ValueError("other public rows")
         return out
 
@@ -145,14 +145,14 @@ def public_rows(spec: ModelSpec, covariates: Any, fitted: Any = None) -> PublicR
 def _encoded(spec: ModelSpec, frame: pd.DataFrame) -> Array:
     """Rows of the design, the user's units; numbers are clamped as those of records are."""
     try:
-        return np.array(spec.design.encode_covariates(frame), dtype=np.float64, order="C")
+        return np.array(spec.design.encode_exog(frame, clamp=True), dtype=np.float64, order="C")
     except PrivregError:  # whose fix is for who fits these rows
         problem = DataError("covariates has rows for which a term of the formula is not finite; leave them out.")
     raise problem
 
 
 def _check_varied(x: Array, names: Sequence[str], constant: Array) -> None:
-    """Refuse rows by which a column of the design can't be told from the others."""
+    """Refuse rows by which a column of the design can't be distinguished from the others."""
     part = x - x.mean(axis=0) if constant.any() else np.array(x)
     size = np.sqrt(np.mean(part**2, axis=0))
     flat = size <= FLAT * np.sqrt(np.mean(x**2, axis=0))

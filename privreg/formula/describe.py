@@ -14,10 +14,11 @@ from privreg.data.sources.open import Source, open_arrays
 from privreg.errors import DataError, FormulaError, OptionError, PrivacyLeakError, UnsupportedArgumentError
 from privreg.families.builtin import resolve_family
 from privreg.families.family import Family, with_counts
-from privreg.formula.arrays import array_design, check_array_levels, read_arrays
+from privreg.formula.arrays import array_design, check_array_levels
+from privreg.formula.batches import read_arrays
 from privreg.formula.design import Design, formula_design
-from privreg.formula.language.opt_out import complete, complete_scale, in_memory, read_leaks, read_scaling
-from privreg.formula.language.parse import collect_rowwise, columns_of, private_columns, refuse_other
+from privreg.formula.language.opt_out import complete, complete_scale, read_leaks, read_scaling
+from privreg.formula.language.parse import collect_rowwise, private_columns, read_formula, refuse_other
 from privreg.formula.language.spelling import as_labelled
 from privreg.formula.spec import ModelSpec
 from privreg.options.unknown import NO_COLUMN
@@ -58,7 +59,7 @@ def read_design(
     table : object
         Data whose columns must be those of the model, as far as their names are known unread; None not to check.
     reports : bool
-        Whether what can't be used is told by reports alone.
+        Whether the model is of people's reports, so that messages may name its options.
 
     Raises
     ------
@@ -77,7 +78,8 @@ def read_design(
     try:
         schema = with_counts(schema, family, formula.partition("~")[0].strip())
         functions = collect_rowwise(formula, scopes)
-        columns = columns_of(formula, functions, *places.values())
+        parsed = read_formula(formula, functions)
+        columns = tuple(dict.fromkeys([*parsed.columns, *(name for name in places.values() if name is not None)]))
         labels = check_columns(table, (*columns, *beside))
     except (FormulaError, PrivacyLeakError, DataError):
         refuse_bare(formula, table)
@@ -85,16 +87,16 @@ def read_design(
     # an option that says where scales or levels come from goes before what the data carry
     elsewhere = {"numbers": not learn and "scale" not in leaks, "factors": "levels" not in leaks}
     own, schema = schema, completed(schema, data, columns, **elsewhere)
-    needed = columns if family.kind != "binary" else [c for c in columns if c != formula.partition("~")[0].strip()]
+    left = formula.partition("~")[0].strip()
+    needed = columns if family.kind != "binary" else [c for c in columns if c != left]
     schema = schema if learn or leaks else with_truth_values(schema, data, needed)
     otherwise = learn or leaks or all(map(schema.declares, needed))
     if labels is not None and otherwise and not all(map(own.declares, needed)):
         check_declared(asked, [*columns, *labels])
     if leaks:
-        held = in_memory(data, schema, formula, functions, places["offset"])
-        schema = complete(schema, held, formula, functions, places["offset"], leaks, family.kind)
+        schema = complete(schema, data, parsed, places["offset"], leaks, family.kind)
     if learn:
-        schema = replace(schema, private=private_columns(formula, schema, functions, kind=family.kind))
+        schema = replace(schema, private=private_columns(parsed, schema, family.kind))
     return formula_design(formula, schema, functions=functions, **places, kind=family.kind, reports=reports)
 
 

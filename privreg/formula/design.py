@@ -1,4 +1,4 @@
-"""The public design: the only place where raw columns become a response and a design matrix.
+"""The public design, of a formula or of arrays: the only place where raw columns become a response and a matrix.
 
 Everything a design knows (coding, names, ranges, rank) comes from the formula, the public schema and
 public probe rows. Raw rows pass through :meth:`Design.encode`, each independent of the others.
@@ -24,50 +24,42 @@ from privreg.data.columns import (
     log_exposure,
     prepare,
     row_labels,
-    settled,
-    spread,
+    without_unusable,
     zero_one,
 )
 from privreg.data.sources.open import as_frame
-from privreg.errors import DataError, FormulaError, SavedFileError, SchemaError, quietly
-from privreg.formula.arrays import ArrayDesign
-from privreg.formula.encoding import (
-    Encoder,
-    Evaluator,
-    by_rows,
-    coded_terms,
-    empty_plan,
-    make_plan,
-    right_hand_side,
-)
+from privreg.errors import DataError, FormulaError, SchemaError, quietly
+from privreg.formula.batches import ArrayRows
+from privreg.formula.encoding import Encoder, TermPart, coded_terms, make_encoder
 from privreg.formula.language.allowlist import check_exposure, undeclared_offset
-from privreg.formula.language.parse import ParsedFormula, Rowwise, check_formula, evaluation_environment
-from privreg.formula.probe import Prepared, check_rank, probe_rows, public_constant, shown_box, stand_in, take, wide_box
-from privreg.formula.response import check_row_by_row, response_of, unclamped
+from privreg.formula.language.limits import read
+from privreg.formula.language.parse import ParsedFormula, check_formula
+from privreg.formula.language.rowwise import Rowwise
+from privreg.formula.probe import Prepared, check_rank, probe_rows, public_constant, shown_box, stand_in, wide_box
+from privreg.formula.response import public_factor, response_of, unclamped
 from privreg.formula.terms import DesignTerm
-from privreg.formula.trees.compile import Trees, compile_factor, compile_trees
-from privreg.formula.trees.evaluate import Program
+from privreg.formula.trees.compile import Trees, compile_trees, read_factor
 from privreg.options.table import check
 from privreg.schema.declarations import Schema
-
-# --- designs from a formula ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Design:
-    """A frozen design from a formula; equal designs have equal formula, schema, functions, offset and so on."""
+    """A frozen design; equal designs have equal formula, schema, functions, names, offset and so on."""
 
-    formula: str
+    formula: str | None  # None of arrays
     schema: Schema
     functions: Mapping[str, Rowwise]  # The marked functions the formula calls
     offset: str | None  # Raw numeric column added to the linear predictor
     exposure: str | None  # Raw numeric column whose logarithm is added to the linear predictor
     # What the response is; levels are encoded as 0, 1, … in their declared order; {"number", "binary", "levels"}
     kind: str
-    names: tuple[str, ...] = field(compare=False)  # Names of the design's columns, as patsy gives them
-    endog_name: str = field(compare=False)
+    names: tuple[str, ...]  # Names of the design's columns, as patsy gives them
+    endog_name: str
     # Raw columns read (response, exog, offset, exposure). No other column is touched.
     columns: tuple[str, ...] = field(compare=False, repr=False)
+    endog_sources: tuple[str, ...] = field(compare=False, repr=False)  # Raw columns that the response is made from
+    covariates: tuple[str, ...] = field(compare=False, repr=False)  # Raw columns that the right-hand side is made from
     probe: Floats = field(compare=False, repr=False)  # On public probe rows, user's units; shape (m, p)
     # Coefficients e with ``X @ e == 1`` for every row, shape (p,), if the constant is in the span
     constant: Floats | None = field(compare=False, repr=False)
@@ -79,34 +71,31 @@ class Design:
     bare: tuple[str | None, ...] = field(compare=False, repr=False)
     # Terms of the right-hand side, in the order of their columns
     terms: tuple[DesignTerm, ...] = field(compare=False, repr=False)
-    endog_bare: str | None = field(compare=False, repr=False)  # The same for the response
-    info: Any = field(compare=False, repr=False)  # patsy's coding of the right-hand side
-    parsed: ParsedFormula = field(compare=False, repr=False)
-    _plan: Encoder = field(compare=False, repr=False)
+    endog_bare: str | None = field(compare=False, repr=False)  # The raw numeric column that the response is, else None
+    endog_levels: tuple[Any, ...] | None = field(compare=False, repr=False)  # Declared levels of a factor's response
+    encoder: Encoder = field(compare=False, repr=False)
+    made: tuple[Callable[..., Design], tuple[Any, ...]] = field(compare=False, repr=False)  # How to make it again
+    rows: ArrayRows | None = field(compare=False, repr=False, default=None)  # Of arrays
+    info: Any = field(compare=False, repr=False, default=None)  # patsy's coding of a formula's right-hand side
+    parsed: ParsedFormula | None = field(compare=False, repr=False, default=None)
 
     def __hash__(self) -> int:
-        return hash((self.formula, self.offset, self.exposure, self.kind))
-
-    @property
-    def endog_sources(self) -> tuple[str, ...]:
-        """Raw columns that the response is made from."""
-        return self.parsed.response_columns
-
-    @property
-    def endog_levels(self) -> tuple[Any, ...] | None:
-        """Declared levels of the response, in order, if it is a factor."""
-        return self.schema.levels.get(self.parsed.plain.get(self.parsed.response, ""))
+        return hash((self.formula, self.names, self.endog_name, self.offset, self.exposure, self.kind))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        more: dict[str, Any] = {"offset": self.offset, "exposure": self.exposure, "kind": self.kind}
-        return partial(formula_design, functions=dict(self.functions), **more), (self.formula, self.schema)
+        return self.made
 
-    def encode(self, frame: Any, missing: str = "raise") -> Encoded:
+    @property
+    def _right(self) -> tuple[str, ...]:
+        """Raw columns that are read for the matrix; of arrays also those that hold a constant."""
+        return self.covariates if self.rows is None else self.rows.names
+
+    def encode(self, rows: Any, missing: str = "raise") -> Encoded:
         """Encode raw rows: clamp numbers to their bounds, code factors by their declared levels.
 
         Parameters
         ----------
-        frame : DataFrame or mapping of str to array
+        rows : DataFrame, mapping of str to array, or (endog, exog[, offset[, exposure]]) for arrays
         missing : {"noise", "raise", "drop"}
             What becomes of a row that can't be used, because a value that is read is missing, no number or not a
             declared level, or a term is not finite: NaN (see `Encoded`), an error, or no row.
@@ -120,30 +109,30 @@ class Design:
         """
         gaps = check("local.formula", "missing", missing) != "raise"
         whole: set[str] = set()
-        rows = prepare(frame, self.columns, self.schema, clamp=set(self.columns), gaps=gaps, whole=whole)
-        n = len(rows[self.columns[0]])
+        given = rows if self.rows is None else self.rows.of_batch(rows)
+        read = prepare(given, self.columns, self.schema, clamp=set(self.columns), gaps=gaps, whole=whole)
+        n = len(read[self.columns[0]])
         if not gaps:
-            return Encoded(self._endog(rows, gaps=False), self._exog(rows, n, gaps=False)[0], self._offset(rows))
-        left = {name: rows[name] for name in self.parsed.response_columns}
-        right = {name: values for name, values in rows.items() if name not in left}
+            return Encoded(self._endog(read, gaps=False), self._exog(read, n, gaps=False)[0], self._offset(read))
+        left = {name: read[name] for name in self.endog_sources}
+        right = {name: values for name, values in read.items() if name not in left}
         known = complete_rows(values for name, values in right.items() if name not in whole)
         exog, fine = self._exog(right, n, known=known, gaps=True)
         usable = known if fine is None else fine if known is None else fine & known
-        return settled(Encoded(self._endog(left, gaps=True), exog, self._offset(right)), usable, missing)
+        return without_unusable(Encoded(self._endog(left, gaps=True), exog, self._offset(right)), usable, missing)
 
     def scaled(self, centre: Floats, scale: Floats) -> Design:
         """The same for encoding only, whose column j comes as (x_j − centre_j) / scale_j."""
-        return replace(self, _plan=self._plan.scaled(centre, scale))
+        return replace(self, encoder=self.encoder.scaled(centre, scale))
 
-    def ordered(self, order: NDArray[np.intp]) -> Design | None:
-        """The same for encoding only, its columns in this order; None where that can't be."""
-        plan = self._plan.ordered(order)
-        return None if plan is None else replace(self, _plan=plan)
+    def ordered(self, order: NDArray[np.intp]) -> Design:
+        """The same for encoding only, its columns in this order."""
+        return replace(self, encoder=self.encoder.ordered(order))
 
     def narrowed(self, whole: Callable[[slice], bool]) -> tuple[Design, NDArray[np.int64]]:
         """The same for encoding only, factors with many levels as one column each; see `Encoder.narrowed`."""
-        plan, columns = self._plan.narrowed(whole)
-        return replace(self, _plan=plan), columns
+        encoder, columns = self.encoder.narrowed(whole)
+        return replace(self, encoder=encoder), columns
 
     def _offset(self, rows: Prepared) -> Floats | None:
         offset = None if self.offset is None else np.array(rows[self.offset])
@@ -152,35 +141,24 @@ class Design:
         log: Floats = np.log(rows[self.exposure])  # the bounds are positive
         return log if offset is None else offset + log
 
-    @property
-    def covariates(self) -> tuple[str, ...]:
-        """Raw columns that the right-hand side is made from."""
-        return tuple(self.parsed.exog_columns)
-
-    def encode_covariates(self, frame: Any) -> Floats:
-        """Encode public rows of these columns, clamped to their bounds."""
-        return self.encode_exog(frame, clamp=True)
-
     def at(self, name: str, values: Floats) -> Floats:
         """Public rows at values of a number, others in the middle of their limits, factors at their first level."""
-        rows: dict[str, Any] = {}
-        for c in self.parsed.exog_columns:
-            first = c in self.schema.levels
-            rows[c] = (
-                np.zeros(len(values), dtype=np.intp)
-                if first
-                else np.full(len(values), np.mean(self.schema.reference(c)))
-            )
-        return self._plan.exog({**rows, name: values}, len(values), None)[0]
+        rows: dict[str, Any] = {name: values}
+        for c in self._right:
+            if c in self.schema.levels:
+                rows[c] = np.zeros(len(values), dtype=np.intp)
+            elif c != name:
+                rows[c] = np.full(len(values), np.mean(self.schema.reference(c)))
+        return self.encoder.exog(rows, len(values))[0]
 
-    def encode_exog(self, frame: Any, *, clamp: bool = False) -> Floats:
+    def encode_exog(self, exog: Any, *, clamp: bool = False) -> Floats:
         """Encode the right-hand side only, without clamping unless asked: for prediction."""
-        return self._right(frame, clamp=clamp, gaps=False)
+        return self._matrix(exog if self.rows is None else self.rows.of_exog(exog), clamp=clamp, gaps=False)
 
-    def _right(self, frame: Any, *, clamp: bool, gaps: bool) -> Floats:
-        columns = self.parsed.exog_columns
-        rows = prepare(frame, columns, self.schema, clamp=set(columns) if clamp else (), gaps=gaps, new=True)
-        n = len(next(iter(rows.values()))) if rows else length(frame)
+    def _matrix(self, new: Any, *, clamp: bool, gaps: bool) -> Floats:
+        columns = self._right
+        rows = prepare(new, columns, self.schema, clamp=set(columns) if clamp else (), gaps=gaps, new=True)
+        n = len(next(iter(rows.values()))) if rows else length(new)
         known = complete_rows(rows.values()) if gaps else None
         x, fine = self._exog(rows, n, known=known, clamp=clamp, gaps=gaps)
         for usable in (known, fine):
@@ -194,19 +172,22 @@ class Design:
         """The matrix, and in which of its rows every term is finite, None if in all; `known` rows are complete."""
         if known is not None:
             rows = {name: v if v.dtype.kind == "f" else np.maximum(v, 0) for name, v in rows.items()}
-        out, fine, problem = (self._plan if clamp else self._plan.extended).exog(rows, n, known)
+        out, fine, problem = self.encoder.exog(rows, n, known, beyond=not clamp)
         if problem is not None and not gaps:
             raise DataError(f"{problem} for a row of these data; check its values, or declare tighter bounds.")
         return out, fine
 
     def read_new(self, new: Any) -> tuple[Any, Any]:
         """Rows for prediction, of another library's table as a DataFrame, and their index, None without one."""
-        columns = (*self.parsed.exog_columns, *(c for c in (self.offset, self.exposure) if c is not None))
+        if self.rows is not None:
+            return self.rows.read_new(new)
+        columns = (*self.covariates, *(c for c in (self.offset, self.exposure) if c is not None))
         return as_frame(new, columns, self.schema), row_labels(new, columns)
 
     def encode_new(self, new: Any, *, gaps: bool = False) -> tuple[Floats, Floats]:
         """Covariates and offset for prediction, unclamped; with `gaps` NaN where a row can't be used, else an error."""
-        x = self._right(new, clamp=False, gaps=gaps)
+        new = new if self.rows is None else self.rows.of_new(new)
+        x = self._matrix(new, clamp=False, gaps=gaps)
         total = np.zeros(len(x))
         for name, what in ((self.offset, "offset"), (self.exposure, "exposure")):
             if name is None:
@@ -226,47 +207,43 @@ class Design:
         """A numeric column of rows for prediction, unclamped; of dates their days since 1970-01-01."""
         return np.array(prepare(new, (name,), self.schema, clamp=(), gaps=gaps, new=True)[name])
 
-    def outside(self, new: Any, x: Floats) -> tuple[str, ...]:
-        """Covariates of rows for prediction, raw and encoded, that lie outside their declared bounds somewhere."""
-        del x
-        numeric = [c for c in self.parsed.exog_columns if c in self.schema.bounds]
+    def outside(self, new: Any) -> tuple[str, ...]:
+        """Covariates of rows for prediction of which some are outside their declared bounds."""
+        new = new if self.rows is None else self.rows.of_new(new)
+        constant = [part.name for part in self.encoder.parts if part.trees and part.trees[0][0] == "const"]
+        numeric = [c for c in self.covariates if c in self.schema.bounds and c not in constant]
         rows = prepare(new, numeric, self.schema, clamp=(), gaps=True, new=True)
         return tuple(c for c in numeric if beyond(rows[c], self.schema.limits(c)).any())
 
     def clamps(self, frame: Any, names: Sequence[str]) -> Flags:
-        """Whether raw rows lie outside the declared bounds of these columns, and so are clamped; shape (n, m)."""
-        rows = prepare(frame, names, self.schema, clamp=(), gaps=True)
+        """Whether raw rows are outside the declared bounds of these columns, and so are clamped; shape (n, m)."""
+        given = frame if self.rows is None else self.rows.of_batch(frame)
+        rows = prepare(given, names, self.schema, clamp=(), gaps=True)
         return np.column_stack([beyond(rows[c], self.schema.limits(c)) for c in names])
 
     def _endog(self, rows: Prepared, *, gaps: bool) -> Floats:
         """The response, NaN with `gaps` where it can't be used."""
-        name = self.parsed.response_columns[0]
+        name = self.endog_sources[0]
         n = len(rows[name])
         if not n:
             return np.empty(0)
-        response = self._plan.response
+        response = self.encoder.response
         if response is None:
             values = np.array(rows[name], dtype=np.float64)
             if gaps and rows[name].dtype.kind != "f":
                 values[values == GAP] = np.nan
         else:
-            values = self._transformed(response, rows, n)
+            known = complete_rows(rows.values())
+            made = {c: v if v.dtype.kind == "f" else np.maximum(v, 0) for c, v in rows.items()}
+            values = np.array(np.broadcast_to(response(made, known)[0], n), dtype=np.float64)
+            if known is not None:
+                values[~known] = np.nan
             if not gaps and not np.isfinite(values).all():
                 raise DataError(
                     f"the response {self.endog_name!r} is not finite, or can't be computed, for a row of these data."
                 )
             values = clamped(np.where(np.isfinite(values), values, np.nan), self.endog_limits)
         return zero_one(values, self.endog_name, gaps=gaps) if self.kind == "binary" else values
-
-    def _transformed(self, response: Evaluator | Program, rows: Prepared, n: int) -> Floats:
-        """A response that is computed, NaN where it can't be; incomplete rows are never computed with."""
-        known = complete_rows(rows.values())
-        m = n if known is None else int(known.sum())
-        rows = rows if known is None else take(rows, known)
-        if isinstance(response, Program):
-            (value,) = response(rows)
-            return spread(np.array(np.broadcast_to(value, m), dtype=np.float64), known)
-        return spread(by_rows(response, self._plan.data(rows, self.parsed.response_columns), m, 1)[:, 0], known)
 
     def trees(self) -> Trees:
         """What each column, the response and the offset compute of one record, for devices.
@@ -280,46 +257,12 @@ class Design:
 
     def to_json(self) -> dict[str, Any]:
         """Represent the design by JSON values; functions by name only."""
-        return {
-            "kind": "formula",
-            "formula": self.formula,
-            "schema": self.schema.to_json(),
-            "functions": sorted(self.functions),
-            "offset": self.offset,
-            "exposure": self.exposure,
-            "response": self.kind,
-            "names": list(self.names),
-        }
-
-    @classmethod
-    def from_json(cls, doc: Mapping[str, Any], functions: Mapping[str, Rowwise] | None = None) -> Design:
-        """Rebuild a design through the same allow-list; `functions` supplies the marked functions."""
-        given = dict(functions or {})
-        lacking = [name for name in doc["functions"] if not isinstance(given.get(name), Rowwise)]
-        if lacking:
-            raise SavedFileError(
-                f"the formula {doc['formula']!r} calls {', '.join(lacking)}, which is not saved; load with "
-                f"functions={{{lacking[0]!r}: pr.rowwise({lacking[0]})}}."
-            )
-        schema = Schema.from_json(doc["schema"])
-        more = {"offset": doc["offset"], "exposure": doc["exposure"], "kind": doc["response"]}
-        design = formula_design(doc["formula"], schema, functions=given, **more)
-        if list(design.names) != list(doc["names"]):
-            raise SavedFileError(
-                f"the saved columns {doc['names']!r} are not the formula's, {list(design.names)!r}; "
-                "the file is damaged or comes from another version."
-            )
-        return design
-
-
-def design_from_json(doc: Mapping[str, Any], functions: Mapping[str, Rowwise] | None = None) -> Design | ArrayDesign:
-    """Rebuild either kind of design from its ``to_json()``."""
-    kind = doc.get("kind")
-    if kind == "formula":
-        return Design.from_json(doc, functions)
-    if kind == "arrays":
-        return ArrayDesign.from_json(doc)
-    raise SavedFileError(f"a saved design has kind 'formula' or 'arrays', got {kind!r}.")
+        said: dict[str, Any] = {"schema": self.schema.to_json(), "response": self.kind}
+        if self.rows is not None:
+            said |= {"kind": "arrays", "exog_names": list(self.names), "endog_name": self.endog_name}
+            return said | {"offset": self.rows.has_offset, "exposure": self.rows.has_exposure}
+        said |= {"kind": "formula", "formula": self.formula, "functions": sorted(self.functions)}
+        return said | {"offset": self.offset, "exposure": self.exposure, "names": list(self.names)}
 
 
 def formula_design(
@@ -358,62 +301,67 @@ def formula_design(
     """
     parsed = check_formula(formula, schema, functions or {}, kind=kind, reports=reports)
     _check_offset(offset, exposure, schema, parsed.response_columns)
-    terms = right_hand_side(formula)
-    env = evaluation_environment(parsed.functions)
+    terms = read(formula)[0].rhs_termlist
     cells = {
         tuple(parsed.plain[f.code] for f in t.factors if parsed.plain.get(f.code) in schema.levels): None for t in terms
     }
     rows = probe_rows(parsed.exog_columns, schema, parsed.constants, [c for c in cells if c])
-    empty = empty_plan(schema, parsed.functions)
-    data = empty.data(rows, parsed.exog_columns)
-    for code, names in parsed.reads.items():
-        if code not in parsed.plain:
-            check_row_by_row(code, env, empty, take(rows, slice(None)), names)
+    factors, values = {}, {}
+    for code, reads in parsed.reads.items():
+        if code in parsed.plain:
+            factors[code] = read_factor(code, parsed, schema, closed=False)
+        else:
+            factors[code], values[code] = public_factor(code, parsed, schema, {name: rows[name] for name in reads})
     broken = FormulaError(f"the right-hand side of {formula!r} can't be built; check the contrasts and knots.")
-    info = quietly(lambda: coded_terms(terms, data, env), broken)
-    response, limits = response_of(parsed, schema, env, empty, kind)
-    trees = None if response is None else compile_factor(parsed.response, parsed, schema)
-    plan = make_plan(info, parsed, schema, response if trees is None else Program(trees, schema))
+    info = quietly(lambda: coded_terms(terms, values, rows, parsed, schema), broken)
+    response, limits = response_of(parsed, schema, kind)
+    encoder = make_encoder(info, parsed, schema, factors, rows, response)
     m = len(next(iter(rows.values()))) if rows else 1
-    probe, _, problem = plan.exog(rows, m)
+    probe, _, problem = encoder.exog(rows, m)
     if problem is not None:
-        named = plan.computed_columns
+        named = encoder.computed_columns
         raise FormulaError(
             f"{problem} somewhere inside the declared bounds {{{shown_box(named, schema)}}}; "
             f"tighten the bounds or change the term.{stand_in(named, schema)}"
         )
     names = tuple(info.column_names)
-    parts, bare = _terms_of(info, parsed, schema)
+    parts = tuple(_term(part, schema) for part in encoder.parts)
     sources = tuple(t.reads for t in parts for _ in t.columns)
+    bare = tuple(None if t.levels else parsed.plain.get(t.name) for t in parts for _ in t.columns)
     wide = wide_box(parsed.exog_columns, schema, parsed.constants)
     tried = probe
     if wide:  # some terms are constant on the box that stands for a private scale, and not beyond it
         more = probe_rows(parsed.exog_columns, schema, parsed.constants, [c for c in cells if c], boxes=wide)
-        far, _, _ = plan.exog(more, len(next(iter(more.values()))))
+        far, _, _ = encoder.exog(more, len(next(iter(more.values()))))
         tried = np.vstack([probe, far[np.isfinite(far).all(axis=1)]])
     check_rank(tried, names, stand_in(parsed.exog_columns, schema))
     endog_bare = parsed.plain.get(parsed.response)
     columns = dict.fromkeys([*parsed.response_columns, *parsed.exog_columns, *(c for c in (offset, exposure) if c)])
+    make = partial(formula_design, functions=dict(parsed.functions), offset=offset, exposure=exposure, kind=kind)
     return Design(
-        formula,
-        unclamped(schema, endog_bare, kind),
-        dict(parsed.functions),
-        offset,
-        exposure,
-        kind,
-        names,
-        parsed.response,
-        tuple(columns),
-        probe,
-        public_constant(probe, names, sources, schema),
-        limits,
-        sources,
-        bare,
-        parts,
-        None if endog_bare in schema.levels else endog_bare,
-        info,
-        parsed,
-        plan,
+        formula=formula,
+        schema=unclamped(schema, endog_bare, kind),
+        functions=dict(parsed.functions),
+        offset=offset,
+        exposure=exposure,
+        kind=kind,
+        names=names,
+        endog_name=parsed.response,
+        columns=tuple(columns),
+        endog_sources=parsed.response_columns,
+        covariates=parsed.exog_columns,
+        probe=probe,
+        constant=public_constant(probe, names, sources, schema),
+        endog_limits=limits,
+        sources=sources,
+        bare=bare,
+        terms=parts,
+        endog_bare=None if endog_bare in schema.levels else endog_bare,
+        endog_levels=schema.levels.get(endog_bare or ""),
+        encoder=encoder,
+        made=(make, (formula, schema)),
+        info=info,
+        parsed=parsed,
     )
 
 
@@ -431,22 +379,7 @@ def _check_offset(offset: str | None, exposure: str | None, schema: Schema, resp
         raise SchemaError(undeclared_offset(offset, schema))
 
 
-def _terms_of(
-    info: Any, parsed: ParsedFormula, schema: Schema
-) -> tuple[tuple[DesignTerm, ...], tuple[str | None, ...]]:
-    """Terms in the order of their columns, and the raw numeric column that each design column is as it stands."""
-    out: list[DesignTerm] = []
-    bare: list[str | None] = []
-    for term, subterms in sorted(info.term_codings.items(), key=lambda item: info.term_slices[item[0]].start):
-        place = info.term_slices[term]
-        columns = tuple(range(place.start, place.stop))
-        reads = tuple(dict.fromkeys(name for f in term.factors for name in parsed.reads[f.code]))
-        plain = parsed.plain.get(term.factors[0].code) if len(term.factors) == 1 else None
-        found = subterms[0].contrast_matrices.get(term.factors[0]) if len(subterms) == 1 and term.factors else None
-        if plain is not None and plain in schema.levels and found is not None:
-            coding = np.asarray(found.matrix, dtype=np.float64)
-            out.append(DesignTerm(term.name(), columns, reads, tuple(schema.levels[plain]), coding))
-        else:
-            out.append(DesignTerm(term.name(), columns, reads))
-        bare += [None if plain is None or plain in schema.levels else plain] * len(columns)
-    return tuple(out), tuple(bare)
+def _term(part: TermPart, schema: Schema) -> DesignTerm:
+    columns = tuple(range(part.place.start, part.place.stop))
+    levels = () if part.matrix is None else tuple(schema.levels[part.column])
+    return DesignTerm(part.name, columns, part.reads, levels, part.matrix)

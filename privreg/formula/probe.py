@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privreg.collector.covariates.diagonal import WIDE
+from privreg.data.cells import Floats
 from privreg.errors import FormulaError
 from privreg.schema.declarations import Schema
 
-Floats = NDArray[np.float64]
 Prepared = Mapping[str, NDArray[Any]]  # numbers as float64, factors as codes of the declared levels
 
 PROBE_ROWS = 512

@@ -1,18 +1,20 @@
-"""How a response is computed and what range it has, and whether a term is computed row by row: on public rows."""
+"""What a factor of a formula gives on public rows: a value for each row by itself, and of a response its range."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privreg.errors import FormulaError, PrivacyLeakError, quietly
-from privreg.formula.encoding import Encoder, Evaluator, same_in_pieces
 from privreg.formula.language.allowlist import misfit
 from privreg.formula.language.parse import ParsedFormula
+from privreg.formula.language.rowwise import PIECE
 from privreg.formula.probe import Prepared, probe_rows, shown_box, stand_in, take
+from privreg.formula.trees.compile import FactorColumn, read_factor
+from privreg.formula.trees.evaluate import Program
 from privreg.schema.declarations import Schema
 
 RESPONSE_ROWS: Final = 4096
@@ -31,44 +33,67 @@ def unclamped(schema: Schema, name: str | None, kind: str) -> Schema:
     return replace(schema, bounds={n: pair for n, pair in schema.bounds.items() if n != name})
 
 
-def check_row_by_row(code: str, env: Any, plan: Encoder, rows: Prepared, names: Sequence[str]) -> None:
-    """Refuse a term whose value for a public probe row depends on the rows beside it."""
-    m = len(rows[names[0]])
+def public_factor(
+    code: str, parsed: ParsedFormula, schema: Schema, rows: Prepared
+) -> tuple[list[FactorColumn], NDArray[Any]]:
+    """A computed factor: its columns, and its values for public rows.
 
-    def run() -> bool:
-        evaluate = Evaluator.build(code, env)
-        whole = evaluate(plan.data(rows, names))
+    Raises
+    ------
+    PrivacyLeakError
+        If its value for a public row depends on the rows beside it.
+    FormulaError
+        If it can't be computed of public rows, or is not one number, or a few, for each.
+    """
+    factor = read_factor(code, parsed, schema, closed=False)
+    program = Program([column.tree for column in factor], schema, parsed.functions)
+    m = len(next(iter(rows.values())))
+
+    def values(some: Prepared) -> NDArray[Any]:
+        found = program(some)
+        return np.asarray(found[0]) if len(found) == 1 else np.column_stack(found)
+
+    def run() -> NDArray[Any] | None:
+        whole = values(rows)
         if whole.ndim == 0 or len(whole) != m:
-            return False
+            return None
         if whole.ndim > 2 or whole.dtype.kind not in "biuf":
             raise FormulaError(f"formula term {code!r} must give numbers, one or a few for each row.")
         parts = [slice(i, i + 1) for i in np.linspace(0, m - 1, SINGLE_ROWS).astype(int)]
         for part in (*parts, slice(None, None, -3)):
-            alone = evaluate(plan.data(take(rows, part), names))
-            expected = whole[part]
+            alone, expected = values(take(rows, part)), whole[part]
             if alone.shape != expected.shape or not np.allclose(alone, expected, rtol=1e-12, atol=0, equal_nan=True):
-                return False
-        return not plan.functions or same_in_pieces(evaluate, plan, names)
+                return None
+        if not parsed.functions:
+            return whole
+        # So many rows are cut into one piece of each length that functions are called with; in reverse, each but the
+        # middle row is in a piece of another.
+        more = take(probe_rows(list(rows), schema, rows=2 * PIECE - 1), slice(2 * PIECE - 1))
+        there, again = values(more), values(more)
+        back = values(take(more, slice(None, None, -1)))[::-1]
+        same = there.shape == back.shape and np.array_equal(there, again, equal_nan=True)
+        return whole if same and np.allclose(there, back, rtol=1e-12, atol=0, equal_nan=True) else None
 
     broken = FormulaError(
         f"formula term {code!r} fails on public probe rows; it must take arrays, and a spline's bounds "
-        f"must hold its argument over the declared bounds.{stand_in(names, plan.schema)}"
+        f"must hold its argument over the declared bounds.{stand_in(list(rows), schema)}"
     )
     try:
-        alone = quietly(run, broken)
+        found = quietly(run, broken)
     except PrivacyLeakError:  # a marked function's own words, without the term
-        alone = False
-    if not alone:
+        found = None
+    if found is None:
         raise PrivacyLeakError(
             f"formula term {code!r} is not row by row: its value for a row changes with its neighbours. "
             "Use a function of each row alone, with public constants."
         )
+    if len(factor) == 1 and found.ndim == 2:  # a function that gives several
+        factor = [FactorColumn(["item", factor[0].tree, j], "other") for j in range(found.shape[1])]
+    return factor, found
 
 
-def response_of(
-    parsed: ParsedFormula, schema: Schema, env: Any, plan: Encoder, kind: str
-) -> tuple[Evaluator | None, tuple[float, float]]:
-    """Find how the response is computed, and its public range."""
+def response_of(parsed: ParsedFormula, schema: Schema, kind: str) -> tuple[Program | None, tuple[float, float]]:
+    """How the response is computed, None if it is a column itself, and its public range."""
     code, columns = parsed.response, parsed.response_columns
     column = parsed.plain.get(code)
     if column is not None and column in schema.levels:
@@ -78,17 +103,15 @@ def response_of(
         return None, (0.0, len(levels) - 1.0)
     if column is not None and not schema.is_number(column):
         return None, (0.0, 1.0)
-    evaluate, limits = None, UNBOUNDED
+    program, limits = None, UNBOUNDED
     if column is not None:
         limits = schema.limits(column)
     else:
         rows = probe_rows(columns, schema, parsed.constants, rows=RESPONSE_ROWS)
-        check_row_by_row(code, env, plan, rows, columns)
-        evaluate = Evaluator.build(code, env)
-        with np.errstate(all="ignore"):
-            values = evaluate(plan.data(rows, columns))
-        if values.ndim > 1 and values.shape[1] != 1:
-            raise FormulaError(f"the response {code!r} has {values.shape[1]} columns; it must have one.")
+        factor, values = public_factor(code, parsed, schema, rows)
+        if len(factor) != 1:
+            raise FormulaError(f"the response {code!r} has {len(factor)} columns; it must have one.")
+        program = Program([factor[0].tree], schema, parsed.functions, rows)
         if not np.isfinite(values).all():
             raise FormulaError(
                 f"the response {code!r} is not finite somewhere inside the declared bounds "
@@ -105,4 +128,4 @@ def response_of(
             f"Write I({columns[0]} > cut), declare its two values, levels={{{columns[0]!r}: [...]}}, or, of 0 and 1, "
             f"bounds={{{columns[0]!r}: (0, 1)}}; or choose a family for numbers, such as family='huber'."
         )
-    return evaluate, limits
+    return program, limits

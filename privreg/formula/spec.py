@@ -14,6 +14,7 @@ from privreg.data.sources.open import Source, open_table
 from privreg.errors import BudgetError, OptionError, SchemaError, UnsupportedArgumentError
 from privreg.families.builtin import Logistic
 from privreg.families.family import Family, check_response
+from privreg.formula.design import Design
 from privreg.formula.units import Units, public_units
 from privreg.options.table import check
 from privreg.privacy.ledger import Budget
@@ -38,7 +39,7 @@ CLAMPING: Final = ("clamping", "values outside these bounds were clamped; how ma
 class ModelSpec:
     """What is fixed before a fit is tuned: public."""
 
-    design: Any
+    design: Design
     units: Units
     family: Family
     budget: Budget
@@ -52,7 +53,7 @@ class ModelSpec:
     @classmethod
     def declare(
         cls,
-        design: Any,
+        design: Design,
         family: Family,
         budget: Budget,
         score_weights: Any,
@@ -230,7 +231,7 @@ class ModelSpec:
     def formula(self) -> str:
         """Formula, or the names of an array model."""
         d = self.design
-        return str(getattr(d, "formula", None) or f"{d.endog_name} ~ {' + '.join(d.names)}")
+        return d.formula or f"{d.endog_name} ~ {' + '.join(d.names)}"
 
     def declared(self, instead: str = "send noise only") -> tuple[tuple[str, str], ...]:
         """Public declarations by column, in words; `instead` says what records do that can't be used."""
@@ -267,7 +268,7 @@ class ModelSpec:
             out.append((people.mu, f"personal budgets, at most {people.mu_max:g}; public"))
         if people.id is not None:
             rows = "one row" if people.max_per_id == 1 else f"{people.max_per_id:,} rows"
-            out.append((people.id, f"tells people apart; {rows} of each count, further ones send noise only"))
+            out.append((people.id, f"identifies people; {rows} of each count, further ones send noise only"))
         out.append(("unusable", UNUSABLE[people.missing].format(instead)))
         return tuple(out)
 
@@ -365,10 +366,9 @@ class Described:
     @property
     def endog_names(self) -> str:
         """Name of the response."""
-        return str(self._spec.design.endog_name)
+        return self._spec.design.endog_name
 
     @property
     def schema(self) -> Schema:
         """What was declared public."""
-        schema: Schema = self._spec.design.schema
-        return schema
+        return self._spec.design.schema

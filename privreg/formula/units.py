@@ -19,7 +19,6 @@ from privreg.arrays import Array, Flags
 from privreg.collector.covariates.diagonal import WIDE
 from privreg.errors import SchemaError
 from privreg.formula import affine
-from privreg.formula.arrays import ArrayDesign
 from privreg.formula.design import Design
 from privreg.schema.declarations import Schema
 
@@ -37,7 +36,7 @@ TOGETHER = 256
 
 NEARLY: Final = 0.1
 """Middle of a product's range, relative to half of it, below which it is taken to be 0. Scales of public covariates are
-told by geometric means: with 3e-5 for records of the other level slopes of a factor were anything."""
+known by geometric means: with 3e-5 for records of the other level slopes of a factor were anything."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +131,7 @@ class Units:
         """Map responses to internal units."""
         if self.y_centre == 0.0 and self.y_scale == 1.0:
             return y
-        with np.errstate(over="ignore"):  # a warning would tell of one value
+        with np.errstate(over="ignore"):  # a warning would reveal a value
             return np.asarray((y - self.y_centre) / self.y_scale)
 
     def params_outside(self, theta: Array) -> Array:
@@ -147,12 +146,12 @@ class Units:
         return np.asarray(np.linalg.solve(self.matrix, params - self.shift))
 
 
-def public_units(design: Design | ArrayDesign, *, scale_response: bool) -> Units:
+def public_units(design: Design, *, scale_response: bool) -> Units:
     """Choose internal units from the public schema of a design.
 
     Parameters
     ----------
-    design : Design or ArrayDesign
+    design : Design
         Its probe rows, its schema, and what its columns are made from.
     scale_response : bool
         False for families whose response has units of its own (logistic).
@@ -207,7 +206,7 @@ def _is_private(made_of: Sequence[str], schema: Schema) -> bool:
     return any(name in schema.private for name in made_of)
 
 
-def _response(design: Design | ArrayDesign) -> tuple[float, float, bool]:
+def _response(design: Design) -> tuple[float, float, bool]:
     """Centre and scale of the response, and whether they are left to be learned."""
     schema, (low, high) = design.schema, design.endog_limits
     bounded = math.isfinite(low) and math.isfinite(high)  # I(y > 3) is, whatever y
@@ -223,7 +222,7 @@ def _response(design: Design | ArrayDesign) -> tuple[float, float, bool]:
     return (low + high) / 2, (high - low) / 2 or 1.0, False
 
 
-def _correlated(design: Design | ArrayDesign, centre: Array, scale: Array) -> tuple[list[int], Array]:
+def _correlated(design: Design, centre: Array, scale: Array) -> tuple[list[int], Array]:
     """Design columns that have a declared correlation with another one, and the second moments inside."""
     schema = design.schema
     low, high = design.probe.min(axis=0), design.probe.max(axis=0)
@@ -261,7 +260,7 @@ def _mix(
     """
     p = inside.shape[1]
     free = np.flatnonzero(~unscaled)
-    # the public box has too few rows to tell that many columns apart, and what is sparse is to stay so
+    # the public box has too few rows to distinguish that many columns, and what is sparse stays so
     crowded = None if p > WIDE else _orthogonal(inside[:, free])
     if crowded is None and not correlated:
         return None, edges

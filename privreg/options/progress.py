@@ -37,7 +37,7 @@ def _compiling(bar: Any) -> Iterator[None]:
         return
     from numba.core import event
 
-    class Told(event.Listener):  # type: ignore[misc]
+    class Compiling(event.Listener):  # type: ignore[misc]
         depth = 0
 
         def on_start(self, _: Any) -> None:
@@ -50,7 +50,7 @@ def _compiling(bar: Any) -> Iterator[None]:
             if self.depth == 0:
                 bar.set_description_str(_NAME, refresh=False)
 
-    listener = Told()
+    listener = Compiling()
     event.register("numba:compile", listener)
     try:
         yield

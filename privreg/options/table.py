@@ -34,7 +34,7 @@ DOORS: Final = {
 
 
 class Option(NamedTuple):
-    """One option, or with no name what users of other libraries mean that is no option here."""
+    """One option; what other libraries call it is in `elsewhere.json`."""
 
     name: str
     # Products whose models take it; with .arrays or .formula one stage, with .run start() and fit(), with .fit fit()
@@ -51,8 +51,6 @@ class Option(NamedTuple):
     metavar: str | None = None
     help: str = ""
     shell: str = ""  # Its name on the command line, if that is another
-    elsewhere: str = ""  # What other libraries call it
-    hint: str = ""  # What to write for those names
     families: str = ""  # Families that it belongs to
     curator: str = ""  # Why there is none with a trusted curator
 
@@ -126,27 +124,15 @@ _REPORTS: Final = (
 )
 _STOPPED: Final = "belongs to fits of people's reports; a curator's fit holds its rows in memory and runs through"
 _APART: Final = "is not supported with trust='central'; subtract it from the response"
-_PERSONS: Final = "if a person has several rows, name the column that identifies people: id='person', max_per_id=1"
 _COUNT: Final = "a whole number of {what}, 1 or more (at most {{high}})"
 _DATA: Final = "CSV, Parquet or Feather file, or folder of Parquet; only columns named are read"
 _TINY: Final = math.nextafter(1e-12, 0.0)  # so that 1e-12 itself is allowed
+# fmt: off
 _METHODS: Final = (
-    *(
-        "sandwich",
-        "between_lanes",
-        "random_scaling",
-        "batch_means",
-        "block_bootstrap",
-        "block_bootstrap_t",
-        "anytime",
-        "plug_in",
-    ),
-    *("path_curvature", "random_scaling_full", "plug_in_central"),
+    "sandwich", "between_lanes", "random_scaling", "batch_means", "block_bootstrap", "block_bootstrap_t", "anytime",
+    "plug_in", "path_curvature", "random_scaling_full", "plug_in_central",
 )
 
-_ROBUST: Final = "robust vce robust_se hc_type vcov"
-
-# fmt: off
 TABLE: Final = (
     # --- words of the command line ---------------------------------------------------------------------------
     Option("formula", verbs="fit plan", kind="word", metavar="FORMULA",
@@ -184,7 +170,7 @@ TABLE: Final = (
     Option("again", verbs="experiment", kind="flag", help="replace stored runs instead of adding to them"),
     # --- budget ----------------------------------------------------------------------------------------------
     Option("n", "plan", "plan", "count", low=1, high=10**15, what="a whole number of records, 1 or more", group=GOAL,
-           metavar="N", help="records", elsewhere="nobs n_obs N sample_size"),
+           metavar="N", help="records"),
     Option("width", "plan", "plan", "sizes", group=GOAL, metavar="[NAME=]W",
            help="length of 95%% intervals: of that coefficient, or all"),
     Option("effect", "plan", "plan", "sizes", group=GOAL, metavar="[NAME=]E",
@@ -192,9 +178,7 @@ TABLE: Final = (
     Option("power", "plan", "plan", "number", high=1.0, what="a number in (0, 1)", group=GOAL, metavar="P",
            help="with what probability (default 0.8)"),
     Option("mu", "local", "fit", "budget", group=BUDGET, metavar="MU",
-           help="Gaussian differential privacy; 1 is usual. Or a column of public personal budgets, with --mu-max",
-           elsewhere="eps budget privacy_budget target_epsilon",
-           hint="the budget is mu=1.0, epsilon=1.0 (with delta=1e-6 or pure) or rho=0.5, given to the model"),
+           help="Gaussian differential privacy; 1 is usual. Or a column of public personal budgets, with --mu-max"),
     Option("mu", "curator means silos plan", "means plan", "number", group=BUDGET, metavar="MU",
            help="Gaussian differential privacy; 1 is usual"),
     Option("mu_max", "local.formula", "fit", "number", group=BUDGET, metavar="MU",
@@ -207,12 +191,9 @@ TABLE: Final = (
            help="no noise, for teaching, tests and comparison; the summary says so"),
     # --- public facts ----------------------------------------------------------------------------------------
     Option("bounds", _ALL, "fit means plan", "pairs", group=FACTS, metavar="NAME=LOW:HIGH",
-           help="range of a number, or two dates (day=2020-01-01:2020-12-31); values outside are clamped",
-           elsewhere="clip limits ranges data_norm",
-           hint="the public range of columns is bounds={'x': (0, 1)}"),
+           help="range of a number, or two dates (day=2020-01-01:2020-12-31); values outside are clamped"),
     Option("levels", "local curator silos plan", "fit plan", "levels", group=FACTS, metavar="NAME=A,B,...",
-           help="levels of a factor; the first is the reference",
-           elsewhere="categories factors", hint="the public levels of factors are levels={'g': ['no', 'yes']}"),
+           help="levels of a factor; the first is the reference"),
     Option("levels", "means", "means", "levels", group=FACTS, metavar="NAME=A,B,...",
            help="levels of a factor, or of the --by column"),
     Option("moments", "local curator silos plan", "fit plan", "pairs", group=FACTS, metavar="NAME=MEAN:SD",
@@ -227,8 +208,7 @@ TABLE: Final = (
            curator="has no place with trust='central': declare bounds= and levels="),
     # --- what a plan expects ---------------------------------------------------------------------------------
     Option("scale", "plan", "plan", "number", group=EXPECTED, metavar="S",
-           help="residual sd (default: a quarter of the response's range)", elsewhere="sigma sd residual_sd",
-           hint="the sd of residuals is scale=, of plan()"),
+           help="residual sd (default: a quarter of the response's range)"),
     Option("params", "plan", "plan", "coefficients", group=EXPECTED, metavar="NAME=B",
            help="coefficients (default 0); they matter for logistic and the like"),
     Option("shares", "plan", "plan", "numbers", group=EXPECTED, metavar="NAME=A,B,...",
@@ -243,17 +223,13 @@ TABLE: Final = (
            help="huber (default), expectile, quantile, logistic, multinomial, poisson, hinge, smoothed_hinge, squared"),
     Option("family", "silos", default="logistic"),
     Option("tau", "", "fit plan", "number", group="model", metavar="T", families="expectile quantile",
-           help="level of a quantile or expectile, in (0, 1) (default 0.5)", elsewhere="tau q quantile quantiles",
-           hint="it belongs to the family, as in family=Quantile(0.9) or Expectile(0.9)"),
+           help="level of a quantile or expectile, in (0, 1) (default 0.5)"),
     Option("y_max", "", "fit plan", "number", group="model", metavar="Y", families="poisson",
-           help="poisson: public largest count; larger ones are clamped", elsewhere="y_max",
-           hint="it belongs to the family, as in family=Poisson(y_max=20)"),
+           help="poisson: public largest count; larger ones are clamped"),
     Option("width", "", "fit", "number", group="model", metavar="W", families="smoothed_hinge",
-           help="smoothed_hinge: where the hinge is rounded (default 1)", elsewhere="width",
-           hint="it belongs to the family, as in family=SmoothedHinge(width=0.5)"),
+           help="smoothed_hinge: where the hinge is rounded (default 1)"),
     Option("c", "", "fit plan", "auto", group="model", metavar="C", families="huber expectile",
-           help="huber, expectile: corner in residual scales, or auto (default)", elsewhere="c scale corner",
-           hint="it belongs to the family, as in family=Huber(c=1.345, scale=2500)"),
+           help="huber, expectile: corner in residual scales, or auto (default)"),
     Option("scale", "", "fit", "auto", group="model", metavar="S", families="huber expectile",
            help="huber, expectile: public guess of the residual scale, or auto (default)"),
     Option("offset", "local", "fit", group="model", metavar="COLUMN", help="column added to the linear predictor",
@@ -262,10 +238,7 @@ TABLE: Final = (
            help="column whose log is added; its --bounds must be above 0", curator=_APART),
     Option("score_weights", "local plan", "fit", "choice", None,
            ("unit", "whitened", "published", "published_slopes"), group="model", metavar="W",
-           help="unit, whitened or published; the tuning chooses by default", curator=_DEVICES,
-           elsewhere="weights freq_weights var_weights sample_weight sample_weights",
-           hint="all people have equal weight. If they chose budgets of their own, mu='column' with mu_max= lets "
-           "reports count by these; the weights of scores are score_weights="),
+           help="unit, whitened or published; the tuning chooses by default", curator=_DEVICES),
     Option("exog_names", "local.arrays curator.arrays silos.arrays"),
     Option("endog_name", "local.arrays curator.arrays silos.arrays"),
     Option("trust", "local plan", "fit plan", "choice", "local", ("local", "two_collectors", "central"), group="model",
@@ -280,9 +253,7 @@ TABLE: Final = (
     Option("mechanism", "local plan", "fit plan", "choice", "auto",
            ("auto", "gaussian", "laplace", "randomized_response", "privunit"), group="mechanism", metavar="M",
            help="gaussian, laplace, privunit, randomized_response, or auto (default): the least noise for the budget",
-           elsewhere="sigma noise noise_multiplier max_grad_norm sensitivity clip_norm", curator=_DEVICES,
-           hint="the budget (mu=, epsilon= or rho=) and the family set the noise and the bound of reports; mechanism= "
-           "how"),
+           curator=_DEVICES),
     Option("mechanism", "means", "means", "choice", "auto",
            ("auto", "laplace", "gaussian", "duchi", "piecewise", "square_wave", "square_wave_biased", "privunit"),
            group="mechanism", metavar="M",
@@ -302,25 +273,20 @@ TABLE: Final = (
            help="a subgroup's own budget, at most the rest's"),
     Option("by_bounds", "means"),
     Option("id", "local.formula means", "fit means", group="people", metavar="COLUMN", curator=_COUNTS,
-           help="column that identifies people, if some have several rows",
-           elsewhere="groups group cluster clusters person user user_id person_id", hint=_PERSONS),
+           help="column that identifies people, if some have several rows"),
     Option("max_per_id", "local.formula means", "fit means", "whole", 1, low=1, high=10**9, group="people",
            what="a whole number, 1 or more: the rows of one person that are used", metavar="N", curator=_COUNTS,
            help="rows of one person that are used (default 1)"),
     Option("missing", "local curator means silos", "fit means", "choice", "noise", ("noise", "raise", "drop"),
            group="people", metavar="M",
            help="records that can't be used (a value missing, no number or not declared): noise (default) sends noise "
-           "for them, raise refuses them, which tells about rows, drop leaves them out, which reveals who answered",
-           elsewhere="dropna drop_na na_action nan_policy",
-           hint="what becomes of rows with missing values is missing='noise', 'raise' or 'drop', given to the model"),
+           "for them, raise refuses them, which tells about rows, drop leaves them out, which reveals who answered"),
     # --- fit -------------------------------------------------------------------------------------------------
     Option("tuning", "local.run", "fit", "choice", "efficient", ("efficient", "published"), group="fit",
-           help="efficient (default) or published", curator=_REPORTS, elsewhere="method solver optimizer",
-           hint="tuning= chooses how it is fitted, of fit()"),
+           help="efficient (default) or published", curator=_REPORTS),
     Option("inference", "local.run", "fit", "names", "auto", _METHODS, group="fit", metavar="M[,M]", curator=_REPORTS,
            help=f"{', '.join(_METHODS)} (with --tuning published), or none; the first gives the standard errors "
-           "(default: what suits the tuning)", elsewhere="cov_type cov_kwds use_t",
-           hint="standard errors come from the inference method; choose it with inference="),
+           "(default: what suits the tuning)"),
     Option("batch_size", "local.run", "fit", "whole", low=1, high=10**9, what=_COUNT.format(what="people"), group="fit",
            metavar="B", help="with --tuning published: records asked at the same iterate (default 1)"),
     Option("lanes", "local.run", "fit", "whole", low=1, high=64, what="a power of two from 8 to {high}",
@@ -330,20 +296,15 @@ TABLE: Final = (
            what="a whole number of public states, {low:,} to {high:,}",
            help="public states in all: for moments, the pilot and main rounds (default 20, to which a few may come)"),
     Option("threads", "local.run", "fit", "whole", low=1, high=256, what=_COUNT.format(what="threads"), group="fit",
-           metavar="T", help="processor threads that play the devices", curator=_REPORTS,
-           elsewhere="n_jobs workers num_threads n_threads", hint="processor threads are threads=, of fit()"),
+           metavar="T", help="processor threads that play the devices", curator=_REPORTS),
     Option("order", "local.fit", "fit", "choice", None, ("random", "position"), group="fit", metavar="O",
            help="random (default where rows can be addressed) reads blocks of rows in random order, position as they "
            "lie"),
     Option("step", "local.run", "fit", "number", what="a number above 0", group="fit", metavar="GAMMA",
-           help="with --tuning published: size of the steps, above 0",
-           elsewhere="learning_rate lr eta eta0 step_size gamma",
-           hint="the size of the steps is step=, with tuning='published'; a fit by rounds has none"),
+           help="with --tuning published: size of the steps, above 0"),
     Option("alpha", "local.run", "fit", "number", high=1.0, what="a number in (0, 1)", group="fit", metavar="A",
            shell="step-exponent", help="with --tuning published: decay of the steps, in (0.5, 1) for intervals",
-           curator=_REPORTS, elsewhere="alpha",
-           hint="alpha= of fit() is the exponent of the steps, alpha= of conf_int() and summary() the "
-           "level of intervals"),
+           curator=_REPORTS),
     Option("start_params", "local.run", curator=_REPORTS),
     Option("rows", "local", "fit", "whole", low=1, high=10**15, what="a whole number of people, 1 or more", group="fit",
            metavar="N", help="how many records will come; those of the file are counted by default",
@@ -353,25 +314,22 @@ TABLE: Final = (
            help="share of the records, the last ones, that report how well the fit predicts instead of a score; "
            "0.05 gives a private R², deviance explained, accuracy or the like"),
     Option("perturbation", "curator.fit", "", "choice", "gradient", ("output", "gradient")),
-    Option("order", "curator.fit", choices=("full", "poisson", "permuted", "sampled"), elsewhere="sampling replace"),
-    Option("epochs", "curator.fit", "", "whole", low=1, high=10**6, elsewhere="passes n_epochs max_iter n_iter",
+    Option("order", "curator.fit", choices=("full", "poisson", "permuted", "sampled")),
+    Option("epochs", "curator.fit", "", "whole", low=1, high=10**6,
            what="a whole number of passes over the records, 1 to {high:,}"),
-    Option("step", "curator.fit", "", "number", high=1e100, closed=True, elsewhere="eta lr learning_rate",
+    Option("step", "curator.fit", "", "number", high=1e100, closed=True,
            what="a positive number, the size of every step in internal units"),
-    Option("radius", "curator.fit", "", "number", "auto", high=1e100, closed=True, elsewhere="r ball norm domain",
+    Option("radius", "curator.fit", "", "number", "auto", high=1e100, closed=True,
            what="a positive number (of internal units), 'auto', or None for no projection"),
     Option("lanes", "curator.fit", "", "whole", low=1, high=1000,
            what="a whole number of disjoint parts of the records, 1 to {high:,}"),
     Option("average", "curator.fit", "", "number", 0.5, high=1.0, closed=True,
            what="the share of the iterates that are averaged, in (0, 1]"),
-    Option("batch_size", "curator.fit", "", "whole", low=1, what="records a step, 1 to {high:,}",
-           elsewhere="batch batchsize"),
-    Option("rounds", "silos", "", "whole", 20, low=1, high=100_000, what="a whole number, 1 to {high:,}",
-           elsewhere="epochs n_epochs num_epochs max_iter maxiter n_iter iterations",
-           hint="how often silos go over their records is rounds= and local_steps=, given to the model"),
+    Option("batch_size", "curator.fit", "", "whole", low=1, what="records a step, 1 to {high:,}"),
+    Option("rounds", "silos", "", "whole", 20, low=1, high=100_000, what="a whole number, 1 to {high:,}"),
     Option("local_steps", "silos", "", "whole", 5, low=1, high=100_000, what="a whole number, 1 to {high:,}"),
     Option("step", "silos", "", "number", "auto", low=_TINY, high=1e12, closed=True,
-           elsewhere="eta lr learning_rate step_size", what="a positive number (1e-12 to 1e12), or 'auto'"),
+           what="a positive number (1e-12 to 1e12), or 'auto'"),
     Option("clip", "silos", "", "number", "auto", low=_TINY, high=1e12, closed=True,
            what="a positive number (1e-12 to 1e12), or 'auto'"),
     Option("batch_size", "silos", "", "whole", low=1, high=10**9, what="a whole number, 1 to {high:,}"),
@@ -382,10 +340,8 @@ TABLE: Final = (
     Option("debias", "silos", "", "flag", True, what="True or False"),
     Option("seed", "local.run curator.fit means.run silos.fit", "fit means", "whole", high=2**64 - 1, group="fit",
            what="a whole number, 0 or more and below 2**64 (or None for private noise)", metavar="S",
-           help="reproducible noise, for simulation only: protects nobody",
-           elsewhere="random_state random_seed rng", hint="the seed of simulated noise is seed=, of fit()"),
-    Option("progress", "local.fit curator.fit means.fit silos.fit", "", "flag", what="True, False or None",
-           elsewhere="verbose disp show_progress", hint="the progress bar is progress=True or False, of fit()"),
+           help="reproducible noise, for simulation only: protects nobody"),
+    Option("progress", "local.fit curator.fit means.fit silos.fit", "", "flag", what="True, False or None"),
     Option("client", "local.fit", curator=_REPORTS),
     Option("checkpoint", "local.fit", "fit", group="long fits", metavar="FILE", curator=_STOPPED,
            help="keep the fit in FILE on the way: after a kill or Ctrl-C the same command goes on from there, to the "
@@ -425,23 +381,6 @@ TABLE: Final = (
            help="also write .txt, .html, .md, .docx, .tex, .csv, .json or .privreg; repeatable"),
     Option("quiet", "", "fit means show", "flag", group="output",
            help="print nothing but errors and warnings; needs --out"),
-    # --- what is no option here ------------------------------------------------------------------------------
-    Option("", elsewhere="re_formula vc_formula random_effects", hint=f"there are no random effects; {_PERSONS}"),
-    Option("", elsewhere="hasconst fit_intercept intercept add_constant const",
-           hint="a formula has a constant unless it says 0, 'y ~ x' or 'y ~ 0 + x'; in arrays the column named 'const' "
-           "is it"),
-    Option("", elsewhere="epochs n_epochs num_epochs max_iter maxiter n_iter iterations",
-           hint="each person reports once, so there is one pass over the people; more precision comes from more "
-           "people"),
-    Option("", elsewhere="link", hint="each family has one link; families.custom(..., link=) has one of yours"),
-    Option("", "local plan", elsewhere=_ROBUST, hint="standard errors are those of a sandwich already, robust to the "
-           "variance, and family='huber' to outlying responses"),
-    Option("", "curator", elsewhere=_ROBUST, hint="standard errors come from groups of disjoint records already, "
-           "whatever the variance is, and family='huber' is robust to outlying responses"),
-    Option("", "silos", elsewhere=_ROBUST,
-           hint="there are no standard errors, and family='huber' is robust to outlying responses"),
-    Option("", "means", elsewhere=_ROBUST, hint="standard errors of means assume no distribution already"),
-    Option("", elsewhere="subset", hint="leave rows out before, by something public"),
 )
 # fmt: on
 """Every option, in the order in which help and messages list them."""
@@ -450,7 +389,7 @@ TABLE: Final = (
 @cache
 def accepted(door: str) -> dict[str, Option]:
     """What a front door takes, by name."""
-    return {o.name: o for o in TABLE if o.name and o.takes(door)}
+    return {o.name: o for o in TABLE if o.takes(door)}
 
 
 @cache

@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import Any, Final, ParamSpec, TypeVar
 
 from privreg.errors import OptionError, UnsupportedArgumentError, choose, meant, shown
-from privreg.options.elsewhere import TEXTS, WORDS, by_name
+from privreg.options.elsewhere import OPTIONS, TEXTS, WORDS, by_name
 from privreg.options.table import DOORS, TABLE, Option, accepted
 
 MODELS: Final = ("arrays", "formula")
@@ -51,9 +51,9 @@ def _meant(door: str, name: str) -> str | None:
     """What another library's name stands for, in options that the product has."""
     product = door.partition(".")[0]
     own = {o.name for o in TABLE if o.of(product)}
-    meant = [o for o in TABLE if name in o.elsewhere.split() and (o.name or not o.doors or o.of(product))]
-    for o in sorted(meant, key=lambda o: bool(o.name) and not o.of(product)):
-        text = o.hint or f"it is called {o.name}="
+    meant = [o for o in OPTIONS if name in o.names and (o.option or not o.products or product in o.products)]
+    for o in sorted(meant, key=lambda o: bool(o.option) and product not in o.products):
+        text = o.hint or f"it is called {o.option}="
         if set(re.findall(r"\b([a-z_]+)=", re.sub(r"\([^()]*\)", "", text))) <= own:
             return text
     return None
@@ -63,19 +63,19 @@ def _goal(door: str, name: str) -> str | None:
     """Where a study's size is planned."""
     if door == "plan.formula" or name not in accepted("plan.formula"):
         return None
-    return f"{name}= is an option of privreg.plan(formula, ...), which tells how many people a study needs"
+    return f"{name}= is an option of privreg.plan(formula, ...), which says how many people a study needs"
 
 
 def _misplaced(door: str, name: str, where: str) -> str | None:
     """Where an option of the same product belongs."""
     product, _, stage = door.partition(".")
-    found = {d.partition(".")[2]: accepted(d)[name] for d in DOORS if d.startswith(product) and name in accepted(d)}
+    found = {d.partition(".")[2] for d in DOORS if d.startswith(product) and name in accepted(d)}
     if found and stage not in MODELS:
-        whose = "the model" if set(MODELS) & set(found) else "fit()"
+        whose = "the model" if set(MODELS) & found else "fit()"
         return f"{name}= belongs to {whose}, not to {where}()"
     if found and set(MODELS).isdisjoint(found):
-        own = next(iter(found.values()))
-        return own.hint if name in own.elsewhere.split() else f"{name}= belongs to fit(), not to the model"
+        hints = [o.hint for o in OPTIONS if o.option == name and name in o.names and product in o.products]
+        return hints[0] if hints else f"{name}= belongs to fit(), not to the model"
     if "arrays" in found:
         return f"{name}= belongs to the model of arrays, not to {where}()"
     if name == "schema":
@@ -205,7 +205,7 @@ def known_arguments(function: Callable[P, R]) -> Callable[P, R]:
     why = _PLOTS["path"] if plots else {"TestedResults.anova": _NESTED, "anova": _PAIRS}.get(function.__qualname__)
 
     @functools.wraps(function)
-    def told(*args: P.args, **given: P.kwargs) -> R:
+    def checked(*args: P.args, **given: P.kwargs) -> R:
         unknown = next((name for name in given if name not in known), None)
         if unknown is not None:
             raise _refuse(function.__name__, unknown, known)
@@ -217,7 +217,7 @@ def known_arguments(function: Callable[P, R]) -> Callable[P, R]:
             raise UnsupportedArgumentError(f"{function.__name__}() needs {lacking}=. It takes {taken}.")
         return function(*args, **given)
 
-    return told
+    return checked
 
 
 def all_known_arguments(cls: C) -> C:

@@ -97,7 +97,7 @@ def _yaml(text: str) -> Any:
 def _check_mapping(yaml: Any, node: Any, what: str, depth: int) -> None:
     """Refuse what YAML would quietly read as something else: keys given twice, and words that become booleans."""
     if not isinstance(node, yaml.MappingNode):
-        return  # told by what reads the values
+        return  # refused by what reads the values
     seen = set()
     for key, value in node.value:
         line = f"line {key.start_mark.line + 1}"

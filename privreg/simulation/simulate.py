@@ -23,7 +23,7 @@ from privreg.data.labels import check_columns
 from privreg.data.sources.open import CHUNK, Batch, Source, open_arrays
 from privreg.errors import DataError, OptionError, UnsupportedArgumentError, choose, real, shown
 from privreg.fits.fit_plan import FitPlan
-from privreg.formula.arrays import read_arrays
+from privreg.formula.batches import read_arrays
 from privreg.privacy.ledger import LEDGER
 from privreg.privacy.noise import derived_key, fresh_key, seeded_key, words
 from privreg.protocol.rounds import Reports
@@ -162,7 +162,7 @@ def _read(plan: FitPlan, rows: Any, key: bytes | None) -> tuple[Source, Callable
                 "rows of an array model are a tuple: (endog, exog), then offset and exposure if it has them."
             )
         endog, exog, offset, exposure = (*rows, None, None)[:4]
-        held = read_arrays(endog, exog, offset, list(design.exog_names), design.endog_name, exposure)
+        held = read_arrays(endog, exog, offset, design.names, design.endog_name, exposure)
         source = open_arrays(held.endog, held.exog, held.offset, rows, exposure=held.exposure)
     else:
         if isinstance(rows, pd.DataFrame | Mapping):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from privreg.options.elsewhere import WORDS, by_name
 from privreg.tables.html import as_html, as_page
 from privreg.tables.latex import as_latex, tex
 from privreg.tables.markdown import as_markdown
@@ -29,20 +30,6 @@ __all__ = [
 ]  # fmt: skip
 
 
-_CALLED: Final = {
-    "pairwise": "pairs contrast contrasts",
-    "summary_frame": "frame to_frame to_dataframe as_data_frame tidy table",
-    "frame": "to_frame to_dataframe summary_frame tidy",
-    "conf_int": "confint ci conf_ints",
-    "as_text": "summary print to_string",
-}
-"""Other libraries' names of what views have."""
-_MADE: Final = {
-    "figures are those of results, such as res.plot_coef(); res.tidy() is a DataFrame, to be drawn by pandas": "plot",
-    "numbers are written as CSV by pandas, as in res.tidy().to_csv(path)": "as_csv to_csv csv to_excel",
-    "a Word file is written by save('table.docx')": "to_word as_word to_docx as_docx word docx",
-}
-"""How to make what they don't have."""
 _FRAMES: Final = ("result_frame", "summary_frame", "frame", "table")
 """What views call the DataFrame of their numbers."""
 
@@ -50,15 +37,16 @@ _FRAMES: Final = ("result_frame", "summary_frame", "frame", "table")
 def no_such_part(view: object, name: str) -> AttributeError:
     """Error for an attribute that what a reader is shown doesn't have: what it is called, or how to make it."""
     own = [n for n in dir(view) if n[0] != "_"]
-    right = next((ours for ours, names in _CALLED.items() if name in names.split() and ours in own), None)
-    made = next((how for how, names in _MADE.items() if name in names.split()), None)
+    called: dict[str, str] = WORDS["views"]["called"]
+    right = next((ours for ours, names in called.items() if name in names.split() and ours in own), None)
+    made = by_name(WORDS["views"]["made"]).get(name)
     if made is not None and ("save" in own or "docx" not in made):
         frame = next((n for n in _FRAMES if hasattr(type(view), n)), "res.tidy")
         call = "" if isinstance(getattr(type(view), frame, None), property) else "()"
-        told = made.replace("res.tidy()", f"{frame}{call}")
+        hint = made.replace("res.tidy()", f"{frame}{call}")
     else:
-        told = f"it has {', '.join(own)}" if right is None else f"it is called {right}()"
-    return AttributeError(f"{type(view).__name__} has no {name!r}; {told}.")
+        hint = f"it has {', '.join(own)}" if right is None else f"it is called {right}()"
+    return AttributeError(f"{type(view).__name__} has no {name!r}; {hint}.")
 
 
 class View:

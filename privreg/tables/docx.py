@@ -7,7 +7,7 @@ from importlib import import_module
 from io import BytesIO
 from typing import Any, Final
 
-from privreg.errors import MissingExtraError
+from privreg.files.optional import need
 from privreg.tables.parts import Header, Lines, Notes, Pairs, Paragraph, Part, Table
 from privreg.tables.words import plain
 
@@ -22,21 +22,6 @@ LETTER, PAD = 0.62 * SIZE * 25.4 / 72.0, 2.0
 """Width of a letter of wide type, and of a cell's margin, mm."""
 
 
-def need_docx() -> Any:
-    """Import python-docx.
-
-    Raises
-    ------
-    MissingExtraError
-        If it isn't installed.
-    """
-    try:
-        return import_module("docx")
-    except ImportError:
-        pass  # raised below: the text of another package's error is not passed on
-    raise MissingExtraError("a .docx file needs python-docx, which is not installed: pip install privreg[docx].")
-
-
 def as_docx(parts: Iterable[Part]) -> bytes:
     """Parts below each other as a document whose tables can be edited, as bytes of a .docx file.
 
@@ -45,7 +30,7 @@ def as_docx(parts: Iterable[Part]) -> bytes:
     MissingExtraError
         If python-docx isn't installed.
     """
-    document = _page(need_docx().Document())
+    document = _page(need("docx", "docx", "a .docx file").Document())
     for part in parts:
         _add(document, part)
     out = BytesIO()

@@ -19,7 +19,7 @@ MARK: Final = "†"
 """Of rows that should not be relied on; a star would be read as significance."""
 
 
-def in_one_format(values: Iterable[float], digits: int, told: float = math.nan) -> list[str]:
+def in_one_format(values: Iterable[float], digits: int, least: float = math.nan) -> list[str]:
     """Format the numbers of one column alike: with equal decimals, or all in powers of ten where these won't do.
 
     Parameters
@@ -27,7 +27,7 @@ def in_one_format(values: Iterable[float], digits: int, told: float = math.nan) 
     values : iterable of float
     digits : int
         Decimals where nothing else is needed, and figures in powers of ten.
-    told : float
+    least : float
         The least standard error in the table, of which two figures are to be seen; by default the least number.
 
     Examples
@@ -39,7 +39,7 @@ def in_one_format(values: Iterable[float], digits: int, told: float = math.nan) 
     """
     held = [float(v) for v in values]
     sizes = [abs(v) for v in held if math.isfinite(v) and v]
-    least = told if told > 0.0 and math.isfinite(told) else min(sizes, default=1.0)
+    least = least if least > 0.0 and math.isfinite(least) else min(sizes, default=1.0)
     whole = max(math.floor(math.log10(max(sizes, default=1.0))) + 1, 1)
     needed = max(1 - math.floor(math.log10(least)), 0)
     decimals = max(min(digits, _FIGURES - whole), needed)
@@ -101,7 +101,7 @@ def shorten(names: Iterable[str], width: int) -> list[str]:
         out = [_cut(n, width, head) for n in full]
         if len(set(out)) == len(set(full)):
             return out
-    # no one cut tells them apart: number them as in the table
+    # no one cut distinguishes them: number them as in the table
     return [n if span(n) <= width else _cut(f"{i}:{n}", width, middle) for i, n in enumerate(full, 1)]
 
 
@@ -131,14 +131,14 @@ def cells(frame: pd.DataFrame, alpha: float, first: str = "coef", digits: int = 
     columns = {"estimate": first, "std_error": "std err", "statistic": "t", "p_value": "P>|t|"}
     columns = {k: v for k, v in {**columns, "conf_low": low, "conf_high": high}.items() if k in frame}
     errors = [e for e in frame["std_error"] if e > 0.0 and math.isfinite(e)] if "std_error" in frame else []
-    told = min(errors, default=math.nan)
+    least = min(errors, default=math.nan)
 
     def shown(k: str) -> list[str]:
         if k == "p_value":
             return [f"{v:.3f}" for v in frame[k]]
         if k == "statistic":
-            return in_one_format(frame[k], digits, told=1.0)
-        return in_one_format(frame[k], 4 if k == "estimate" else digits, told)
+            return in_one_format(frame[k], digits, least=1.0)
+        return in_one_format(frame[k], 4 if k == "estimate" else digits, least)
 
     return list(columns.values()), [list(row) for row in zip(*map(shown, columns), strict=True)]
 

@@ -10,7 +10,7 @@ from privreg.data.sources.open import open_table
 from privreg.errors import DataError, OptionError, SchemaError
 from privreg.formula.arrays import array_design
 from privreg.formula.design import formula_design
-from privreg.formula.language.parse import rowwise
+from privreg.formula.language.rowwise import rowwise
 from privreg.options.table import find
 from privreg.schema.declarations import Schema
 from tests.wrong import ANSWER, INSIDE, OUTSIDE, WORD, cases, check_refusal
@@ -344,7 +344,7 @@ REFUSED = {
     ),
     "unknown": (of("ignore"), OptionError, ["missing='ignore'", "'noise', 'raise', 'drop'"]),
     "rows by mistake": (of([INSIDE]), OptionError, ["missing=<list>"]),
-    "array": (of_arrays("raise", Y, BAD[:2]), DataError, ["'y' has a value that is missing"]),
+    "array": (of_arrays("raise", Y, BAD), DataError, ["'y' has a value that is missing"]),
     "array, infinite": (of_arrays("raise", Y[[0, 2]], BAD[[0, 2]]), DataError, ["'x2' has a value that is missing"]),
     "array, text": (of_arrays("raise", Y[[0, 2]], [[WORD, 1], [1, 2]]), DataError, ["'x1' has a value"]),
     "array, infinite response": (of_arrays("raise", [np.inf, 1.0], np.ones((2, 2))), DataError, ["'y' has a value"]),

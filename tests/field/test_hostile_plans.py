@@ -12,7 +12,7 @@ from privreg.field import connect, declared, keys
 from privreg.field.collected import engine_of, fit_plan_of
 from privreg.field.plan import study_plan
 from privreg.formula.language.limits import LONGEST
-from privreg.formula.language.parse import needed_columns
+from privreg.formula.language.parse import read_formula
 from privreg.protocol import study, wire
 from privreg.service.course import opened
 from tests.service.world import DECLARED, plan_of
@@ -195,4 +195,4 @@ def test_a_plan_that_was_signed_anew_is_served_and_connected_to_or_refused(plan,
 @pytest.mark.parametrize("around", ["{}", "y ~ {}", "y ~ (1|{}", " {} = "])
 def test_no_formula_takes_long_to_be_read(piece, around):
     formula = around.format((piece * LONGEST)[: LONGEST - len(around)])
-    refused(lambda: needed_columns(formula, {}), PrivregError)
+    refused(lambda: read_formula(formula, {}), PrivregError)

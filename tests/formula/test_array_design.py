@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privreg.errors import DataError, FormulaError, PrivregError, SchemaError
-from privreg.formula.arrays import ArrayDesign, array_design
-from privreg.formula.design import design_from_json
+from privreg.formula.arrays import array_design
+from privreg.formula.design import Design
+from privreg.formula.saved import design_from_json
 from privreg.schema.declarations import Schema
 from tests.designs import SCHEMA, SENTINEL, shown
 
@@ -111,7 +112,7 @@ class TestArrays:
             design_from_json(json.loads(json.dumps(design.to_json()))),
         ]
         for copy in copies:
-            assert isinstance(copy, ArrayDesign)
+            assert isinstance(copy, Design)
             assert copy == design
             assert hash(copy) == hash(design)
             np.testing.assert_array_equal(copy.probe, design.probe)

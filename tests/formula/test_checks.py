@@ -10,7 +10,7 @@ import pytest
 
 from privreg.errors import DataError, FormulaError, OptionError, PrivacyLeakError, SchemaError
 from privreg.formula.design import formula_design
-from privreg.formula.language.parse import rowwise
+from privreg.formula.language.rowwise import rowwise
 from privreg.schema.declarations import Schema
 from tests.designs import FUNCTIONS, LEVELS, SCHEMA, SENTINEL, fails, frame, ramp, shown
 

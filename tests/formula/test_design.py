@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from privreg.data.columns import learn_levels, learn_moments
 from privreg.errors import DataError, FormulaError, PrivacyLeakError, SavedFileError, SchemaError
-from privreg.formula.design import Design, design_from_json, formula_design
-from privreg.formula.language.parse import rowwise
+from privreg.formula.design import Design, formula_design
+from privreg.formula.language.rowwise import rowwise
+from privreg.formula.saved import design_from_json
 from privreg.schema.declarations import Schema
 from tests.designs import FUNCTIONS, RIGHT_SIDES, SCHEMA, SENTINEL, fails, for_patsy, frame, shown
 
@@ -215,11 +216,11 @@ def test_pickle_equality_and_json():
     assert formula_design("y ~ age", SCHEMA) != formula_design("y ~ age", SCHEMA, offset="z")
     assert "array" not in repr(design)
     with pytest.raises(SavedFileError, match=r"pr\.rowwise"):
-        Design.from_json(doc)
+        design_from_json(doc)
     with pytest.raises(PrivacyLeakError):
-        Design.from_json({**doc, "formula": "y ~ __import__('os').getcwd()"}, FUNCTIONS)
+        design_from_json({**doc, "formula": "y ~ __import__('os').getcwd()"}, FUNCTIONS)
     with pytest.raises(SavedFileError, match="damaged"):
-        Design.from_json({**doc, "names": ["a"]}, FUNCTIONS)
+        design_from_json({**doc, "names": ["a"]}, FUNCTIONS)
     with pytest.raises(SavedFileError, match="kind"):
         design_from_json({**doc, "kind": "other"})
 

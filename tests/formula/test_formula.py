@@ -11,10 +11,9 @@ from privreg.formula.language.parse import (
     Rowwise,
     check_formula,
     collect_rowwise,
-    needed_columns,
-    needed_levels,
-    rowwise,
+    read_formula,
 )
+from privreg.formula.language.rowwise import rowwise
 from privreg.schema.declarations import Schema
 
 SCHEMA = Schema.declare(
@@ -217,10 +216,12 @@ def test_columns_come_in_order_of_appearance():
 
 def test_needed_columns_work_without_declarations():
     formula = "np.log(cost) ~ a + C(b) + I(c == 'x') + Q('d e')"
-    assert needed_columns(formula, {}) == (("cost",), ("a", "b", "c", "d e"))
-    assert needed_levels(formula, {}) == ("b", "c")
+    parsed = read_formula(formula, {})
+    assert parsed.response_columns == ("cost",)
+    assert parsed.exog_columns == ("a", "b", "c", "d e")
+    assert parsed.coded == ("b", "c")
     with pytest.raises(PrivacyLeakError):
-        needed_columns("y ~ a.mean()", {})
+        read_formula("y ~ a.mean()", {})
 
 
 def test_only_a_bare_binary_response_may_be_undeclared():

@@ -11,10 +11,12 @@ import privreg as pr
 from privreg.data.sources.open import open_arrays
 from privreg.errors import DataError, FormulaError, OptionError, PrivacyLeakWarning, SchemaError
 from privreg.families.family import from_json
-from privreg.formula.arrays import array_design, check_array_levels, read_arrays
-from privreg.formula.design import design_from_json, formula_design
+from privreg.formula.arrays import array_design, check_array_levels
+from privreg.formula.batches import read_arrays
+from privreg.formula.design import formula_design
 from privreg.formula.language.opt_out import complete
-from privreg.formula.language.parse import private_columns
+from privreg.formula.language.parse import private_columns, read_formula
+from privreg.formula.saved import design_from_json
 from privreg.loading import upgraded
 from privreg.schema.declarations import MOST_LEVELS, RESPONSE_KINDS, Schema
 from tests.designs import FUNCTIONS, SCHEMA, frame
@@ -102,21 +104,23 @@ def test_a_model_of_arrays_takes_levels_for_its_response():
 
 def test_a_response_of_levels_has_no_private_scale():
     schema = Schema.declare({}, {"g": GRADES})
-    assert private_columns("g ~ a + b", schema, {}, kind="levels") == ("a", "b")
-    assert private_columns("g ~ a", Schema.declare(), {}, kind="levels") == ("a",)  # refused by the design
-    assert private_columns("g ~ a", Schema.declare(), {}, kind="binary") == ("a",)
-    assert private_columns("g ~ a", Schema.declare(), {}) == ("g", "a")
+    assert private_columns(read_formula("g ~ a + b", {}), schema, "levels") == ("a", "b")
+    assert private_columns(read_formula("g ~ a", {}), Schema.declare(), "levels") == ("a",)  # refused by the design
+    assert private_columns(read_formula("g ~ a", {}), Schema.declare(), "binary") == ("a",)
+    assert private_columns(read_formula("g ~ a", {}), Schema.declare()) == ("g", "a")
 
 
 def test_levels_of_a_coded_response_can_be_leaked():
     data = pd.DataFrame({"g": [3, 1, 2, 1], "x": [0.0, 1, 2, 3]})
     schema = Schema.declare({"x": (0, 3)})
     with pytest.warns(PrivacyLeakWarning, match="levels of g"):
-        full = complete(schema, data, "g ~ x", {}, None, ("levels",), "levels")
+        full = complete(schema, data, read_formula("g ~ x", {}), None, ("levels",), "levels")
     assert full.levels["g"] == (1, 2, 3)
     assert formula_design("g ~ x", full, kind="levels").endog_levels == (1, 2, 3)
     with pytest.warns(PrivacyLeakWarning, match="mean and sd of x"):
-        full = complete(Schema.declare({}, {"g": [1, 2, 3]}), data, "g ~ x", {}, None, ("scale",), "levels")
+        full = complete(
+            Schema.declare({}, {"g": [1, 2, 3]}), data, read_formula("g ~ x", {}), None, ("scale",), "levels"
+        )
     assert list(full.moments) == ["x"]
 
 

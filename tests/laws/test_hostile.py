@@ -29,9 +29,10 @@ from privreg.data.cells import read_numbers
 from privreg.data.columns import level_codes
 from privreg.data.participants import Counter
 from privreg.data.sources.open import open_table
-from privreg.formula.arrays import array_design, read_arrays
+from privreg.formula.arrays import array_design
+from privreg.formula.batches import read_arrays
 from privreg.formula.design import formula_design
-from privreg.formula.encoding import by_rows
+from privreg.formula.language.rowwise import rowwise
 from privreg.schema.declarations import Schema
 
 N = 600
@@ -614,14 +615,15 @@ def test_a_date_of_numpys_is_no_number_and_no_id_whatever_its_unit(unit):
 
 
 def test_a_function_may_come_to_rows_of_its_own():
-    def twice(part):
-        return by_rows(lambda own: own["z"] + 1.0, part, len(part["z"]), 1)
+    one = rowwise(lambda z: z + 1.0)
+    twice = rowwise(lambda z: one.of_records([z], len(z), z)[0])
 
     got = []
-    thread = threading.Thread(target=lambda: got.append(by_rows(twice, {"z": np.arange(5.0)}, 5, 1)), daemon=True)
+    z = np.arange(5.0)
+    thread = threading.Thread(target=lambda: got.append(twice.of_records([z], 5, z)), daemon=True)
     thread.start()
     thread.join(timeout=30)
-    assert [g[:, 0].tolist() for g in got] == [[1.0, 2.0, 3.0, 4.0, 5.0]]
+    assert [(values.tolist(), failed.any()) for values, failed in got] == [([1.0, 2.0, 3.0, 4.0, 5.0], False)]
 
 
 def test_threads_leave_the_filters_of_warnings_as_they_are():

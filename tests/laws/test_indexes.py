@@ -14,7 +14,7 @@ from privreg.central import Regression
 from privreg.data.columns import same_rows
 from privreg.errors import DataError
 from privreg.federated import FederatedRegression
-from privreg.formula.arrays import read_arrays
+from privreg.formula.batches import read_arrays
 
 N = 400
 BOX = {"x": (-1, 1), "y": (-2, 2), "e": (1, 2), "offset": (-1, 1), "exposure": (1, 2)}

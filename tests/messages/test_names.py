@@ -17,6 +17,7 @@ from privreg.errors import (
 from privreg.federated.reports import UPDATE_MECHANISMS
 from privreg.inference.methods import METHODS
 from privreg.means.factors import FREQUENCIES
+from privreg.options.elsewhere import OPTIONS
 from privreg.options.table import DOORS, TABLE, Option, accepted
 from privreg.options.unknown import refuse_unknown
 from privreg.privacy.ledger import UNSET
@@ -69,7 +70,7 @@ CALLS = {
     "silos.fit": SILOS.fit,
     "plan.formula": pr.plan,
 }
-ELSEWHERE = sorted({name for o in TABLE for name in o.elsewhere.split()})
+ELSEWHERE = sorted({name for o in OPTIONS for name in o.names})
 
 
 @pytest.mark.parametrize("door", DOORS)
@@ -107,8 +108,8 @@ def test_a_name_of_another_library_is_no_option():
 
 def test_a_hint_names_options_that_there_are():
     known = {o.name for o in TABLE} | {"family", "inference"}
-    for o in TABLE:
-        assert bool(o.hint) <= bool(o.elsewhere)
+    for o in OPTIONS:
+        assert not o.option or o.option in known
         for name in re.findall(r"\b([a-z_]+)=", o.hint):
             assert name in known | {"link"}, o.hint
 

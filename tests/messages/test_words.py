@@ -30,8 +30,9 @@ from privreg.errors import (
     SchemaError,
     UnsupportedArgumentError,
 )
+from privreg.options.elsewhere import OPTIONS
 from privreg.options.progress import COMPILING, progress_bar
-from privreg.options.table import DOORS, TABLE, accepted
+from privreg.options.table import DOORS, accepted
 from privreg.privacy.ledger import UNSET
 from privreg.results.results import PrivateResults
 from tests.wrong import results
@@ -186,7 +187,7 @@ KNOWN = {
     "silos": (silos, accepted("silos.formula")),
     "curator": (curator, {**accepted("curator.formula"), **accepted("curator.fit")}),
 }
-ELSEWHERE = {name for o in TABLE for name in o.elsewhere.split()}
+ELSEWHERE = {name for o in OPTIONS for name in o.names}
 ELSEWHERE |= {name for door in DOORS if door.startswith("local") for name in accepted(door)}
 
 

@@ -146,7 +146,7 @@ def test_rows_at_a_bound_are_those_of_the_design():
     design = model._spec.design
     at = design.at("age", np.array([16.0, 70.0]))
     frame = pd.DataFrame({"age": [16.0, 70.0], "x": 0.0, "g": "a"})
-    np.testing.assert_allclose(at, design.encode_covariates(frame))
+    np.testing.assert_allclose(at, design.encode_exog(frame, clamp=True))
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ import pandas as pd
 
 from privreg.data.columns import as_dates
 from privreg.data.sources.source import CHUNK, Batch, Wanted, beyond
-from privreg.errors import DataError, quietly
+from privreg.errors import DataError, SchemaError, quietly
 from privreg.files.optional import need
 
 _EXACT_DIGITS: Final = 15
@@ -25,6 +26,16 @@ _EXACT_POWER: Final = 22
 def pyarrow(what: str, module: str = "pyarrow") -> Any:
     """Import pyarrow, or a module of it."""
     return need(module, "arrow", what)
+
+
+def attrs_of(name: str, metadata: Mapping[bytes, bytes] | None) -> Any:
+    """The attrs of the DataFrame that a file or table was made of: as pandas keeps them, else as Arrow does."""
+    held = metadata or {}
+    wrong = SchemaError(f"{name}: its attrs are not readable as JSON; write it again.")
+    if b"PANDAS_ATTRS" in held:
+        return quietly(lambda: json.loads(held[b"PANDAS_ATTRS"]), wrong)
+    about = quietly(lambda: json.loads(held.get(b"pandas", b"{}")), wrong)
+    return about.get("attributes") if isinstance(about, Mapping) else None
 
 
 def kind_of(type_: Any) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, beyond, check_labels
-from privreg.data.sources.tables import open_object, quoted
+from privreg.data.sources.tables import open_relation, quoted
 from privreg.errors import DataError, MissingExtraError, UnsupportedArgumentError, quietly
 from privreg.files.optional import comes_from, need
 from privreg.privacy.accounts import Account, Accounts, accounts_of, of_query, of_relation
@@ -44,12 +44,12 @@ class Sql:
         mark = _marked(given) if comes_from(given, "sqlite3", "Connection") else given
         try:
             weakref.ref(mark)
-        except TypeError:  # nothing tells when it is gone
+        except TypeError:  # nothing says when it is gone
             return Accounts((Account(("object", id(self)), self),))
         if comes_from(given, "duckdb", "DuckDBPyConnection"):
             try:
                 return of_relation(_relation_of(self), _bare(text), parameters, given)
-            except Exception:  # of no query, or while rows of another are read; nothing tells what it reads
+            except Exception:  # of no query, or while rows of another are read; nothing says what it reads
                 return Accounts(lost=True)
         return of_query(_bare(text), parameters, id(mark), mark)
 
@@ -173,8 +173,7 @@ def _place(connection: Any) -> str:
 
 
 def _of_duckdb(data: Sql, wanted: Wanted) -> Source:
-    opened = open_object(_relation_of(data), wanted)
-    assert opened is not None
+    opened = open_relation(_relation_of(data), wanted)
     return Source("SQL query on duckdb", None, opened.batches, accounts_of(data))  # now, as no rows are read yet
 
 
@@ -239,7 +238,7 @@ def _opening(connection: Any) -> Any:
 
 
 def _fetched(data: Sql, columns: Sequence[str], where: str) -> Iterator[Batch]:
-    """Batches of a query's rows; whatever a driver raises is told in words of our own: its text may quote a value."""
+    """Batches of a query's rows; whatever a driver raises is reported in other words: its text may quote a value."""
     opening, begun = _opening(data.connection), False
     problem: Exception | None = None
     try:

@@ -174,7 +174,7 @@ def _chained(sources: Sequence[Source], paths: Sequence[Path], wanted: Wanted) -
 # --- Dask DataFrames: which files they stand for; their partitions are never asked for rows -------------------
 
 _OPERANDS: Final = ("filters", "_partitions", "storage_options")
-"""Operands of read_parquet by which rows are left out, or files lie elsewhere."""
+"""Operands of read_parquet by which rows are left out, or files are elsewhere."""
 
 
 def is_dask(data: object) -> bool:

@@ -119,7 +119,7 @@ def _column(values: Any, name: str) -> Any:
     return out
 
 
-def open_frames(data: Iterable[Any], table: Callable[[Any], Source | None], wanted: Wanted) -> Source:
+def open_frames(data: Iterable[Any], table: Callable[[Any, Wanted], Source | None], wanted: Wanted) -> Source:
     """Rows of an iterable's DataFrames, or mappings of arrays, or tables of another library, which `table` opens."""
     import pandas as pd
 
@@ -130,7 +130,7 @@ def open_frames(data: Iterable[Any], table: Callable[[Any], Source | None], want
         elif isinstance(batch, Mapping):
             check_mapping(batch, wanted.columns)
             yield batch
-        elif (opened := table(batch)) is not None:
+        elif (opened := table(batch, wanted)) is not None:
             yield from opened.batches(0)
         else:
             raise UnsupportedArgumentError(
@@ -142,7 +142,7 @@ def open_frames(data: Iterable[Any], table: Callable[[Any], Source | None], want
         if isinstance(batch, Mapping):
             check_mapping(batch, wanted.columns)  # which refuses a row by itself
         whole = isinstance(batch, pd.DataFrame | Mapping)
-        rows = rows_of(batch) if whole else getattr(table(batch), "rows", None)
+        rows = rows_of(batch) if whole else getattr(table(batch, wanted), "rows", None)
         return Piece(rows, lambda skip: beyond(each(batch), skip))
 
     def pieces() -> Iterator[Batch]:

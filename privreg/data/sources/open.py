@@ -5,22 +5,35 @@ Only the columns asked for are touched. Nothing here computes anything from a va
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from privreg.data.columns import check_mapping
-from privreg.data.sources.csv import Csv
+from privreg.data.columns import check_mapping, missing
+from privreg.data.sources.csv import PLAIN, Csv, check_commas, header_of
 from privreg.data.sources.database import Sql, open_sql
-from privreg.data.sources.files import is_dask, open_files, paths_of
+from privreg.data.sources.files import FEATHER, PARQUET, arrow_schema, files_of, is_dask, open_files, paths_of
 from privreg.data.sources.frames import open_arrays, open_frame, open_frames, open_mapping
-from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, chunk_of, file_mark, first, pieces, rows_of
-from privreg.data.sources.tables import labels_of_object, open_object
-from privreg.errors import UnsupportedArgumentError
+from privreg.data.sources.source import (
+    CHUNK,
+    Batch,
+    Source,
+    Wanted,
+    check_labels,
+    chunk_of,
+    file_mark,
+    first,
+    pieces,
+    rows_of,
+)
+from privreg.data.sources.tables import kind_of_table
+from privreg.errors import PrivregError, UnsupportedArgumentError
 from privreg.files.optional import comes_from
 from privreg.schema.declarations import Schema
 
@@ -37,16 +50,72 @@ __all__ = [
     "open_table",
     "pieces",
     "rows_of",
+    "table_of",
 ]
 
 _QUERY: Final = re.compile(r"\s*(select|with|from)\s", re.IGNORECASE)
 
 
-def open_table(data: Any, columns: tuple[str, ...], schema: Schema, text: Iterable[str] = ()) -> Source:
-    """Rows held as a table of any supported kind; only `columns` are read, `text` ones off CSV as they are written.
+class Table(NamedTuple):
+    """What a model takes as data, by its kind: what is public of it, and how its rows are read."""
+
+    rows: Callable[[Wanted], Source]
+    # Refuses columns that it doesn't have, and returns the names of those it has; None where only reading tells them
+    check: Callable[[Collection[str]], list[Any] | None] = lambda columns: None
+    # What may carry declarations, by the name that messages call it: of Arrow its schema, others themselves
+    holders: Callable[[], Iterable[tuple[str, Any]]] = tuple
+
+
+def table_of(data: Any) -> Table:
+    """The table that data of any supported kind are; nothing is opened yet.
 
     Paths are of CSV, Parquet and Feather files, or of a folder of Parquet files; SQL comes by `privreg.sql`. A Dask
     DataFrame stands for the Parquet files it was read from.
+    """
+    import pandas as pd
+
+    holders = partial(_holders, data)
+    if isinstance(data, pd.DataFrame):
+        return Table(partial(open_frame, data), partial(_check_names, data), holders)
+    if isinstance(data, str) and _QUERY.match(data) and not Path(data[:255]).exists():
+        words = "a string is the path of a file; an SQL query is given as pr.sql(query, connection)."
+        return Table(partial(_refuse, words))
+    several = isinstance(data, list | tuple)
+    if isinstance(data, str | Path) or (several and data and all(isinstance(path, str | Path) for path in data)):
+        paths = Path(data) if isinstance(data, str | Path) else [Path(path) for path in data]
+        return Table(partial(open_files, paths), partial(_check_file, paths, PLAIN), partial(_holders_of_files, paths))
+    if isinstance(data, Csv):
+        return Table(lambda wanted: open_files(data.files, wanted, data), partial(_check_file, data.files, data))
+    if isinstance(data, Sql):
+        return Table(partial(open_sql, data))
+    if is_dask(data):
+        return Table(
+            lambda wanted: replace(open_files(paths_of(data), wanted), kind="Dask DataFrame", parts=True),
+            holders=lambda: _holders_of_files(paths_of(data)),
+        )
+    single = isinstance(data, np.ndarray | pd.Series | pd.Index | str) or comes_from(data, "polars", "Series")
+    kind = None if single else kind_of_table(data)
+    if kind is not None:
+        return Table(partial(kind.rows, data), partial(kind.check, data), holders)
+    if isinstance(data, Mapping):
+        return Table(partial(open_mapping, data), partial(_check_names, data), holders)
+    read = partial(open_frames, data, _rows_of_table)
+    if several:
+        named = bool(data) and not isinstance(data[0], str | Path)  # as its first is
+        check = {"check": table_of(data[0]).check} if named else {}
+        return Table(read, **check, holders=partial(_holders_of_items, data))
+    if isinstance(data, Iterable) and not single:
+        return Table(read, holders=holders)
+    words = (
+        f"data of type {type(data).__name__} can't be read; give a DataFrame (pandas or polars), a mapping of arrays, "
+        "the path of a CSV file or of Parquet files, an Arrow or DuckDB table, pr.sql(query, connection), or an "
+        "iterable of DataFrames. Rows one by one are made a DataFrame by pd.DataFrame(list(rows))."
+    )
+    return Table(partial(_refuse, words), holders=holders)
+
+
+def open_table(data: Any, columns: tuple[str, ...], schema: Schema, text: Iterable[str] = ()) -> Source:
+    """Rows of data of any supported kind; only `columns` are read, `text` ones off CSV as they are written.
 
     Raises
     ------
@@ -57,43 +126,62 @@ def open_table(data: Any, columns: tuple[str, ...], schema: Schema, text: Iterab
     UnsupportedArgumentError
         If `data` is of a kind that is not supported; the message lists what is.
     """
-    import pandas as pd
-
-    wanted = Wanted(columns, schema, frozenset(text))
-    if isinstance(data, pd.DataFrame):
-        return open_frame(data, wanted)
-    if isinstance(data, np.ndarray | pd.Series | pd.Index) or comes_from(data, "polars", "Series"):
-        raise _unsupported(data)
-    if isinstance(data, str) and _QUERY.match(data) and not Path(data[:255]).exists():
-        raise UnsupportedArgumentError(
-            "a string is the path of a file; an SQL query is given as pr.sql(query, connection)."
-        )
-    if isinstance(data, str | Path):
-        return open_files(Path(data), wanted)
-    if isinstance(data, list | tuple) and data and all(isinstance(path, str | Path) for path in data):
-        return open_files([Path(path) for path in data], wanted)
-    if isinstance(data, Csv):
-        return open_files(data.files, wanted, data)
-    if isinstance(data, Sql):
-        return open_sql(data, wanted)
-    if is_dask(data):
-        return replace(open_files(paths_of(data), wanted), kind="Dask DataFrame", parts=True)
-    table = open_object(data, wanted)
-    if table is not None:
-        return table
-    if isinstance(data, Mapping):
-        return open_mapping(data, wanted)
-    if isinstance(data, Iterable):
-        return open_frames(data, lambda batch: open_object(batch, wanted), wanted)
-    raise _unsupported(data)
+    return table_of(data).rows(Wanted(columns, schema, frozenset(text)))
 
 
-def _unsupported(data: Any) -> UnsupportedArgumentError:
-    return UnsupportedArgumentError(
-        f"data of type {type(data).__name__} can't be read; give a DataFrame (pandas or polars), a mapping of arrays, "
-        "the path of a CSV file or of Parquet files, an Arrow or DuckDB table, pr.sql(query, connection), or an "
-        "iterable of DataFrames. Rows one by one are made a DataFrame by pd.DataFrame(list(rows))."
-    )
+_LONGEST: Final = 4096
+"""Characters of a path; a longer text is none."""
+
+
+def _refuse(words: str, wanted: Wanted) -> Source:
+    raise UnsupportedArgumentError(words)
+
+
+def _rows_of_table(batch: Any, wanted: Wanted) -> Source | None:
+    kind = kind_of_table(batch)
+    return None if kind is None else kind.rows(batch, wanted)
+
+
+def _check_names(data: Any, columns: Collection[str]) -> list[Any]:
+    labels = list(data)
+    absent = next((c for c in columns if c not in labels), None)
+    if absent is not None:
+        raise missing(absent, labels, columns)
+    return labels
+
+
+def _check_file(given: Any, how: Csv, columns: Collection[str]) -> list[Any] | None:
+    """The same of a single file; what is wrong with a file is said in full where it is opened."""
+    if not isinstance(given, Path) or len(str(given)) >= _LONGEST or not given.is_file():
+        return None
+    try:
+        held = arrow_schema(given.name, given)
+        labels = header_of(given, how) if held is None else list(held.names)
+    except PrivregError:
+        return None
+    if held is None:
+        check_commas(given, labels, columns)
+    check_labels(columns, labels, given.name)
+    return labels
+
+
+def _holders(data: Any) -> list[tuple[str, Any]]:
+    arrow = comes_from(data, "pyarrow", "Table", "RecordBatch", "RecordBatchReader", "Dataset")
+    return [("the data", data.schema if arrow else data)]
+
+
+def _holders_of_items(data: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+    for i, item in enumerate(data, 1):
+        for where, held in table_of(item).holders():
+            yield f"item {i}" if where == "the data" else where, held
+
+
+def _holders_of_files(given: Path | Sequence[Path]) -> Iterator[tuple[str, Any]]:
+    """Of Parquet and Feather files; a CSV file carries nothing."""
+    for path in [given] if isinstance(given, Path) else given:
+        if path.suffix.lower() in PARQUET | FEATHER or os.path.isdir(path):  # which takes any text
+            for name, file in files_of(path).items():
+                yield name, arrow_schema(name, file)
 
 
 def one_batch(data: Any, columns: tuple[str, ...], schema: Schema) -> Any:
@@ -113,11 +201,9 @@ def as_frame(data: Any, columns: tuple[str, ...] | None = None, schema: Schema |
     """A table of another library as a DataFrame of these columns, all by default; anything else as it is."""
     import pandas as pd
 
-    columns = tuple((labels_of_object(data) or ("", ()))[1]) if columns is None else columns
-    if isinstance(data, pd.DataFrame | Mapping | tuple) or len(getattr(data, "shape", (0, 0))) == 1:
+    kind = kind_of_table(data)
+    if isinstance(data, pd.DataFrame | Mapping | tuple) or len(getattr(data, "shape", (0, 0))) == 1 or kind is None:
         return data
-    table = open_object(data, Wanted(columns, schema or Schema()))
-    if table is None:
-        return data
-    parts = [pd.DataFrame(part) for part in table.batches(0)]
+    columns = tuple(kind.check(data, ()) or ()) if columns is None else columns
+    parts = [pd.DataFrame(part) for part in kind.rows(data, Wanted(columns, schema or Schema())).batches(0)]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame({c: [] for c in columns})

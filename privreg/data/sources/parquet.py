@@ -102,7 +102,7 @@ def _open(file: _File, wanted: Wanted) -> Any:
     """A file whose footer says what it said before."""
     pq = pyarrow("a Parquet file", "pyarrow.parquet")
     coded = [c for c in wanted.columns if c in wanted.coded and file.kinds[c] == "text"]
-    # checksums, where the file has them: a flipped bit in a number can't be told otherwise
+    # checksums, where the file has them: a flipped bit in a number can't be found otherwise
     opened = quietly(
         lambda: pq.ParquetFile(file.path, read_dictionary=coded, page_checksum_verification=True, **_READ),
         DataError(f"{file.name}: {_DAMAGED}"),

@@ -70,7 +70,7 @@ class Source:
     blocks: tuple[int, ...] = field(repr=False, default=())  # rows of the pieces that files are read by
 
     def expected(self) -> int | None:
-        """How many people there are, as far as can be told before reading them; public, like their number."""
+        """How many people there are, as far as is known before reading them; public, like their number."""
         return self.count() if self.rows is None else self.rows
 
 
@@ -144,7 +144,7 @@ def _part(batch: Batch, rows: slice) -> Batch:
 
 
 def file_stamp(path: Path) -> list[Any]:
-    """What tells a file from another, or from what it was before, without reading it."""
+    """What distinguishes a file from another, or from what it was before, without reading it."""
     stat = path.stat()
     return [str(path.resolve()), stat.st_size, stat.st_mtime_ns]
 
@@ -170,7 +170,7 @@ def check_labels(columns: Iterable[str], labels: Iterable[Any], where: str) -> N
 
 
 def once(batches: Iterator[Batch], what: str) -> Callable[[int], Iterator[Batch]]:
-    """Batches that can be read a single time; a second reader is told so, rather than that nobody came."""
+    """Batches that can be read a single time; a second reader gets an error, rather than no rows."""
     taken: list[bool] = []
 
     def given(skip: int) -> Iterator[Batch]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from privreg.data.sources.arrow import pyarrow, read_stream, streamed
 from privreg.data.sources.order import Piece, dealt_pieces, held_rows
@@ -15,20 +15,28 @@ from privreg.files.optional import comes_from
 from privreg.privacy.accounts import UNKNOWN, accounts_of
 
 
-def open_object(data: Any, wanted: Wanted) -> Source | None:
-    """Rows of a table of another library; None if it isn't one."""
-    opening = next((opened for package, name, opened in _KINDS if comes_from(data, package, name)), None)
-    if opening is None and hasattr(data, "__arrow_c_stream__"):
-        opening = _stream
-    return None if opening is None else opening(data, wanted)
+class Kind(NamedTuple):
+    """A kind of other libraries' tables."""
+
+    package: str
+    type: str
+    called: str
+    labels: Callable[[Any], Iterable[str]] | None  # Names of columns, unread; None if only reading tells them
+    rows: Callable[[Any, Wanted], Source]
+
+    def check(self, data: Any, columns: Iterable[str]) -> list[str] | None:
+        """Refuse a table without one of the columns, and return the names of those it has, if they are told unread."""
+        if self.labels is None:
+            return None
+        labels = list(self.labels(data))
+        check_labels(columns, labels, f"the {self.called}")
+        return labels
 
 
-def labels_of_object(data: Any) -> tuple[str, list[str]] | None:
-    """What a table of another library is called, and the names of its columns, if it tells them unread; else None."""
-    for package, name, called, labels in _NAMES:
-        if comes_from(data, package, name):
-            return called, list(labels(data))
-    return None
+def kind_of_table(data: Any) -> Kind | None:
+    """The kind of a table of another library; None if it isn't one."""
+    stream = Kind("", "", type(data).__name__, None, _stream) if hasattr(data, "__arrow_c_stream__") else None
+    return next((kind for kind in _KINDS if comes_from(data, kind.package, kind.type)), stream)
 
 
 def _opened(
@@ -148,7 +156,9 @@ def _planned(data: Any) -> list[str]:
     return list(quietly(data.collect_schema, unplanned).names())
 
 
-def _relation(data: Any, wanted: Wanted) -> Source:
+def open_relation(data: Any, wanted: Wanted) -> Source:
+    """Rows of a relation of DuckDB."""
+
     def make() -> Any:
         found = data.project(", ".join(quoted(c) for c in wanted.columns))
         read = found.to_arrow_reader if hasattr(found, "to_arrow_reader") else found.fetch_arrow_reader
@@ -158,23 +168,22 @@ def _relation(data: Any, wanted: Wanted) -> Source:
     return _by_position(replace(source, identity=accounts_of(data)), wanted)  # now, as no rows are read yet
 
 
-_KINDS = (
-    ("pyarrow", "Table", _table),
-    ("pyarrow", "RecordBatch", _record_batch),
-    ("pyarrow", "RecordBatchReader", _reader),
-    ("pyarrow", "Dataset", _dataset),
-    ("polars", "DataFrame", _polars),
-    ("polars", "LazyFrame", _lazy),
-    ("duckdb", "DuckDBPyRelation", _relation),
-)
-_NAMES: tuple[tuple[str, str, str, Callable[[Any], Iterable[str]]], ...] = (
-    ("pyarrow", "Table", "Arrow table", lambda data: data.schema.names),
-    ("pyarrow", "RecordBatch", "Arrow table", lambda data: data.schema.names),
-    ("pyarrow", "RecordBatchReader", "Arrow reader", lambda data: data.schema.names),
-    ("pyarrow", "Dataset", "Arrow dataset", lambda data: data.schema.names),
-    ("polars", "DataFrame", "polars DataFrame", lambda data: data.columns),
-    ("polars", "LazyFrame", "polars LazyFrame", _planned),
-    ("duckdb", "DuckDBPyRelation", "DuckDB relation", lambda data: data.columns),
+def _names(data: Any) -> Iterable[str]:
+    return data.schema.names  # type: ignore[no-any-return]
+
+
+def _columns(data: Any) -> Iterable[str]:
+    return data.columns  # type: ignore[no-any-return]
+
+
+_KINDS: Final = (
+    Kind("pyarrow", "Table", "Arrow table", _names, _table),
+    Kind("pyarrow", "RecordBatch", "Arrow table", _names, _record_batch),
+    Kind("pyarrow", "RecordBatchReader", "Arrow reader", _names, _reader),
+    Kind("pyarrow", "Dataset", "Arrow dataset", _names, _dataset),
+    Kind("polars", "DataFrame", "polars DataFrame", _columns, _polars),
+    Kind("polars", "LazyFrame", "polars LazyFrame", _planned, _lazy),
+    Kind("duckdb", "DuckDBPyRelation", "DuckDB relation", _columns, open_relation),
 )
 
 

@@ -378,7 +378,7 @@ def undeclared_offset(name: str, schema: Schema) -> str:
 def check_levels(response: str, schema: Schema) -> None:
     """Refuse a response of kind "levels" whose levels are not declared, or too many.
 
-    How many there are isn't told: with ``allow_leak=("levels",)`` they come from the rows.
+    How many there are isn't said: with ``allow_leak=("levels",)`` they come from the rows.
     """
     if response not in schema.levels:
         raise SchemaError(
@@ -391,6 +391,14 @@ def check_levels(response: str, schema: Schema) -> None:
             f"levels before fitting, or declare it as a number, bounds={{{response!r}: (low, high)}}, for a family of "
             "numbers."
         )
+
+
+def number_not_levels(response: str) -> str:
+    """Message for a response that is declared as a number, of a family that models levels."""
+    return (
+        f"the response {response!r} is declared as a number, but this family models levels; give "
+        f"levels={{{response!r}: [...]}} in place of bounds or moments, or choose a family for numbers."
+    )
 
 
 def misfit(response: str, levels: Sequence[Any], kind: str) -> str | None:

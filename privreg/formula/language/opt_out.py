@@ -9,7 +9,7 @@ from typing import Any
 
 from privreg.data.columns import learn_levels, learn_moments
 from privreg.errors import DataError, OptionError, PrivacyLeakError, PrivacyLeakWarning, choose, shown
-from privreg.formula.language.parse import Rowwise, needed_columns, needed_levels
+from privreg.formula.language.parse import ParsedFormula
 from privreg.options.table import check, find
 from privreg.schema.declarations import Schema
 
@@ -54,19 +54,25 @@ def complete_scale(schema: Schema, data: Any, columns: Sequence[str]) -> Schema:
     return replace(full, leaked=(*schema.leaked, "scale"), leaked_columns=names, carried=schema.carried)
 
 
-def in_memory(data: Any, schema: Schema, formula: str, functions: Mapping[str, Rowwise], offset: str | None) -> Any:
-    """Hold the formula's columns of a file, table or query as one DataFrame; what can't be read twice is left."""
+def _in_memory(data: Any, columns: tuple[str, ...], schema: Schema) -> Any:
+    """Columns of a file, table or query as one DataFrame.
+
+    Raises
+    ------
+    PrivacyLeakError
+        If they can't be read twice.
+    """
     import pandas as pd
 
     from privreg.data.sources.open import open_table
 
-    if data is None or isinstance(data, pd.DataFrame | Mapping):
+    if isinstance(data, pd.DataFrame | Mapping):
         return data
-    response, exog = needed_columns(formula, functions)
-    columns = tuple(dict.fromkeys([*response, *exog, *([offset] if offset else [])]))
-    source = open_table(data, columns, schema)
-    if not source.repeatable or source.kind == "iterable of DataFrames":
-        return data
+    source = None if data is None else open_table(data, columns, schema)
+    if source is None or not source.repeatable or source.kind == "iterable of DataFrames":
+        raise PrivacyLeakError(
+            "allow_leak needs the rows in memory, as a DataFrame, a table or a file; or declare levels= and bounds=."
+        )
     batches = [pd.DataFrame(b) for b in source.batches(0)]
     if not batches:
         raise DataError(f"{source.kind}: there are no rows.")
@@ -74,34 +80,22 @@ def in_memory(data: Any, schema: Schema, formula: str, functions: Mapping[str, R
 
 
 def complete(
-    schema: Schema,
-    data: Any,
-    formula: str,
-    functions: Mapping[str, Rowwise],
-    offset: str | None,
-    leaks: tuple[str, ...],
-    kind: str,
+    schema: Schema, data: Any, parsed: ParsedFormula, offset: str | None, leaks: tuple[str, ...], kind: str
 ) -> Schema:
     """Complete the schema from raw data: the user's explicit opt-out."""
-    import pandas as pd
-
-    if not isinstance(data, pd.DataFrame | Mapping):
-        raise PrivacyLeakError(
-            "allow_leak needs the rows in memory, as a DataFrame, a table or a file; or declare levels= and bounds=."
-        )
-    response, exog = needed_columns(formula, functions)
-    columns = [c for c in dict.fromkeys([*response, *exog, *([offset] if offset else [])]) if c in data]
-    undeclared = [c for c in columns if not schema.declares(c)]
-    coded = {*needed_levels(formula, functions), *(response if kind == "levels" else ())}
-    factors = [c for c in undeclared if c in coded or _is_text(data[c])]
+    wanted = tuple(dict.fromkeys([*parsed.columns, *([offset] if offset else [])]))
+    held = _in_memory(data, wanted, schema)
+    undeclared = [c for c in wanted if c in held and not schema.declares(c)]
+    coded = {*parsed.coded, *(parsed.response_columns if kind == "levels" else ())}
+    factors = [c for c in undeclared if c in coded or _is_text(held[c])]
     if "levels" in leaks and factors:
         _warn_leak(f"levels of {', '.join(factors)}")
-        found = {c: learn_levels(data, c) for c in factors}
+        found = {c: learn_levels(held, c) for c in factors}
         full = Schema.declare(schema.bounds_as_given(), {**schema.levels, **found}, schema.moments_as_given())
         schema = replace(full, leaked=("levels",), leaked_columns=tuple(factors), carried=schema.carried)
     if "scale" in leaks:
-        numeric = [c for c in undeclared if c not in factors and not (kind != "number" and c in response)]
-        schema = complete_scale(schema, data, numeric)
+        numeric = [c for c in undeclared if c not in factors and (kind == "number" or c not in parsed.response_columns)]
+        schema = complete_scale(schema, held, numeric)
     return schema
 
 

@@ -8,105 +8,38 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType, SimpleNamespace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
-from patsy import EvalEnvironment, ModelDesc, PatsyError
-from patsy.builtins import C, Diff, Helmert, I, Poly, Sum, Treatment
+from patsy import ModelDesc, PatsyError
+from patsy.builtins import Diff, Helmert, Poly, Sum, Treatment
 from patsy.infix_parser import ParseNode
 
-from privreg.errors import FormulaError, PrivacyLeakError, PrivregError, SchemaError, choose, equation
-from privreg.formula.language.allowlist import NUMPY_CONSTANTS, NUMPY_FUNCTIONS, RESERVED, Walker, check_levels
+from privreg.errors import FormulaError, PrivregError, SchemaError, choose, equation
+from privreg.formula.language.allowlist import (
+    NUMPY_CONSTANTS,
+    NUMPY_FUNCTIONS,
+    RESERVED,
+    Walker,
+    check_levels,
+    number_not_levels,
+)
 from privreg.formula.language.limits import read, refuse_deep, refuse_long, refuse_wide, syntax
+from privreg.formula.language.rowwise import Rowwise
 from privreg.formula.language.spelling import bare, explained, foreign
-from privreg.formula.trees.splines import SPLINES
 from privreg.protocol.wire import LARGEST
 from privreg.schema.declarations import RESPONSE_KINDS, Schema
 
-_CONTRASTS = {"Treatment": Treatment, "Sum": Sum, "Helmert": Helmert, "Poly": Poly, "Diff": Diff}
-
-
+_CONTRASTS: Mapping[str, Any] = {
+    **{"Treatment": Treatment, "Sum": Sum, "Helmert": Helmert, "Poly": Poly, "Diff": Diff},
+    "__builtins__": {},
+}
 _ELEMENTWISE = SimpleNamespace(**{name: getattr(np, name) for name in NUMPY_FUNCTIONS | NUMPY_CONSTANTS})
 _NUMPY: Mapping[str, Any] = {"np": _ELEMENTWISE, "numpy": _ELEMENTWISE, "__builtins__": {}}
-
-PIECE: Final = 4096
-"""Rows that a marked function is called with at most."""
-
-
-@dataclass(frozen=True)
-class Rowwise:
-    """A function its author declares to work row by row; checked on public probe rows.
-
-    It is called with NumPy arrays of `PIECE` rows, and of the powers of two below for what is left, which are the
-    lengths it was checked with; it must return an array of the same length. It pickles if `function` does.
-    """
-
-    function: Callable[..., Any]
-    name: str
-
-    def __call__(self, *args: Any) -> Any:
-        """Apply the function to arrays, piece by piece; a declared factor arrives as the array of its levels.
-
-        Raises
-        ------
-        FormulaError
-            If the arrays differ in length.
-        PrivacyLeakError
-            If the function doesn't give one value, or one row of values, for each row.
-        """
-        given: list[Any] = [a if isinstance(a, int | float) else np.asarray(a) for a in args]
-        lengths = {len(a) for a in given if np.ndim(a)}
-        if len(lengths) > 1:
-            raise FormulaError(f"{self.name}() was called with arrays of different lengths; give one value a row.")
-        if not any(lengths):
-            return self.function(*given)
-        parts: list[Any] = []
-        at, n = 0, lengths.pop()
-        while at < n:
-            size = PIECE if n - at >= PIECE else 1 << ((n - at).bit_length() - 1)
-            # a copy: a function may hand out the same array every time
-            part = np.array(self.function(*(a[at : at + size] if np.ndim(a) else a for a in given)))
-            if not part.ndim or len(part) != size or part.shape[1:] != (parts or [part])[0].shape[1:]:
-                raise PrivacyLeakError(
-                    f"{self.name}() is not row by row: it must return one value, or one row of as many values, for "
-                    "each row of its arrays."
-                )
-            parts.append(part)
-            at += size
-        return np.concatenate(parts)
-
-
-def rowwise(function: Callable[..., Any]) -> Rowwise:
-    """Mark a function as row by row, so that a formula may call it.
-
-    Parameters
-    ----------
-    function : callable
-        Takes NumPy arrays of equal length, returns an array of that length (or one row of several
-        numbers for each). Its value for a row may depend on that row only, and on nothing kept from other calls.
-
-    Returns
-    -------
-    Rowwise
-        It calls the function with at most 4096 rows at a time, in lengths that are powers of two. With each of them it
-        is checked on public rows before data are read, and twice on the same rows; a function that keeps count of its
-        calls, or waits for certain values, may pass all the same: that it doesn't is the author's word.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> ramp = rowwise(lambda x: np.maximum(x - 30, 0))
-    >>> ramp(np.array([20.0, 40.0]))
-    array([ 0., 10.])
-    """
-    if isinstance(function, Rowwise):
-        return function
-    if not callable(function):
-        raise FormulaError(f"pr.rowwise takes a function, got {type(function).__name__}.")
-    return Rowwise(function, str(getattr(function, "__name__", type(function).__name__)))
 
 
 @dataclass(frozen=True)
@@ -123,25 +56,23 @@ class ParsedFormula:
     plain: Mapping[str, str]
     reads: Mapping[str, tuple[str, ...]]  # Code of every factor on the right to the raw columns it reads
     constants: tuple[float, ...]  # Numbers written in the formula; the probe rows visit them
+    coded: tuple[str, ...]  # Columns that it treats as factors itself (``C(x)``, ``x == "a"``), whatever their type
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Raw columns of either side."""
+        return tuple(dict.fromkeys([*self.response_columns, *self.exog_columns]))
+
+    def undeclared(self, schema: Schema, kind: str) -> list[str]:
+        """Columns that a schema says nothing of; a response of 0 and 1 needs no declaration."""
+        needed = self.exog_columns if kind == "binary" else self.columns
+        return [name for name in needed if not schema.declares(name)]
 
 
 def check_formula(
     formula: str, schema: Schema, functions: Mapping[str, Rowwise], *, kind: str = "number", reports: bool = False
 ) -> ParsedFormula:
-    """Check a formula against the allow-list and the public schema.
-
-    Parameters
-    ----------
-    formula : str
-        Such as ``"charges ~ age + np.log(bmi) + C(smoker)"``.
-    schema : Schema
-        Declares every column the formula names.
-    functions : mapping of str to Rowwise
-        Marked functions the formula may call.
-    kind : {"number", "binary", "levels"}
-        What the response is. A bare column that is 0/1 needs no declaration; levels are one column's, declared.
-    reports : bool
-        Whether the call takes ``scaling=`` and ``allow_leak=``, so that messages may name them.
+    """Check a formula against the allow-list and the public schema; arguments are those of `formula_design`.
 
     Raises
     ------
@@ -156,42 +87,24 @@ def check_formula(
     try:
         return _check(formula, schema, functions, kind, reports=reports)
     except SchemaError as e:
-        message, others = str(e), _others_undeclared(formula, schema, functions, kind)
+        message, others = str(e), []
+        with suppress(PrivregError):
+            others = read_formula(formula, functions).undeclared(schema, kind)[1:]
     # The first column at fault is explained, the rest are named, so that one round of declaring is enough.
     raise SchemaError(f"{message} Also undeclared: {', '.join(map(repr, others))}." if others else message)
 
 
-def _others_undeclared(formula: str, schema: Schema, functions: Mapping[str, Rowwise], kind: str) -> list[str]:
-    """Columns without a declaration, but for the first."""
-    try:
-        response, exog = needed_columns(formula, functions)
-    except PrivregError:
-        return []
-    return [c for c in (*(() if kind == "binary" else response), *exog) if not schema.declares(c)][1:]
+def read_formula(formula: str, functions: Mapping[str, Rowwise]) -> ParsedFormula:
+    """A formula that passes the allow-list, before anything is declared.
+
+    Raises
+    ------
+    FormulaError, PrivacyLeakError
+    """
+    return _check(formula, None, functions, "number")
 
 
-def needed_columns(formula: str, functions: Mapping[str, Rowwise]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Raw columns of the response and of the right-hand side, before anything is declared."""
-    parsed = _check(formula, None, functions, "number")
-    return parsed.response_columns, parsed.exog_columns
-
-
-def columns_of(formula: str, functions: Mapping[str, Rowwise], *others: str | None) -> tuple[str, ...]:
-    """All raw columns of a formula, and others that are named beside it."""
-    response, exog = needed_columns(formula, functions)
-    return tuple(dict.fromkeys([*response, *exog, *(name for name in others if name is not None)]))
-
-
-def needed_levels(formula: str, functions: Mapping[str, Rowwise]) -> tuple[str, ...]:
-    """Columns the formula itself treats as factors (``C(x)``, ``x == "a"``), whatever their type."""
-    walkers: list[Walker] = []
-    _check(formula, None, functions, "number", walkers=walkers)
-    return tuple(dict.fromkeys(name for w in walkers for name in w.coded))
-
-
-def private_columns(
-    formula: str, schema: Schema, functions: Mapping[str, Rowwise], *, kind: str = "number"
-) -> tuple[str, ...]:
+def private_columns(parsed: ParsedFormula, schema: Schema, kind: str = "number") -> tuple[str, ...]:
     """Undeclared columns of a formula, all of them numbers, whose scale ``scaling="private"`` is to learn.
 
     A response that is not a number has no scale to learn.
@@ -201,13 +114,12 @@ def private_columns(
     SchemaError
         If the formula treats one of them as a factor: its levels can't be learned.
     """
-    response, exog = needed_columns(formula, functions)
-    names = [c for c in (*(response if kind == "number" else ()), *exog) if not schema.declares(c)]
-    factors = [c for c in needed_levels(formula, functions) if c in names]
+    names = parsed.undeclared(schema, "number" if kind == "number" else "binary")
+    factors = [c for c in parsed.coded if c in names]
     if factors:
         raise SchemaError(
-            f"{', '.join(map(repr, factors))} in {formula!r} is used as a factor and its levels are not declared; "
-            f"scaling='private' learns the scale of numbers only. Give levels={{{factors[0]!r}: [...]}}, "
+            f"{', '.join(map(repr, factors))} in {parsed.formula!r} is used as a factor and its levels are not "
+            f"declared; scaling='private' learns the scale of numbers only. Give levels={{{factors[0]!r}: [...]}}, "
             'or allow_leak=("levels",).'
         )
     return tuple(names)
@@ -245,24 +157,17 @@ def collect_rowwise(formula: str, namespaces: Sequence[Mapping[str, Any]]) -> di
     return found
 
 
-def column_key(name: str, functions: Mapping[str, Rowwise]) -> str:
-    """Name under which a raw column is handed to patsy: never one that hides a function of the formula."""
-    return f"column {name}" if name in RESERVED or name in functions else name
+def contrast_of(code: str, formula: str) -> Any:
+    """The contrast, as patsy has it, of a factor that is just a column; None if it names none."""
+    node = term_tree(code, formula)
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "C"):
+        return None
+    given = [*node.args[1:], *(word.value for word in node.keywords)]
+    return eval(compile(ast.Expression(given[0]), "contrast", "eval"), dict(_CONTRASTS)) if given else None
 
 
-def evaluation_environment(functions: Mapping[str, Rowwise]) -> EvalEnvironment:
-    """Everything a checked formula can see besides its columns; never the caller's own names."""
-
-    def quoted(name: str) -> Any:
-        return EvalEnvironment.capture(1).namespace[column_key(name, functions)]
-
-    space: dict[str, Any] = {**_NUMPY, "C": C, "I": I, "Q": quoted}
-    return EvalEnvironment([{**functions, **space, **_CONTRASTS, **SPLINES}])
-
-
-def _parse(formula: object) -> ModelDesc:
-    if not isinstance(formula, str):
-        raise FormulaError(f"a formula is a string such as 'y ~ x1 + x2', got {type(formula).__name__}.")
+def _parse(formula: str) -> ModelDesc:
+    refuse_other(formula)
     refuse_long(formula)
     _refuse_foreign(formula)
     reason = "it is not a formula"
@@ -285,36 +190,14 @@ def _parse(formula: object) -> ModelDesc:
     raise FormulaError(f"the formula {formula!r} can't be read: {reason}. Write it as 'y ~ x1 + x2'.") from None
 
 
-_BACKTICKS = re.compile(r"`([^`]*)`")
-_LONE_DOT = re.compile(r"(?<![\w.)\]])\.(?![\w.])")
-_RANDOM_EFFECT = re.compile(r"(?<!\w)\([\w\s+]+\|\s*\|?\s*([A-Za-z_]\w*)\b[\s\w:/]*\)")
-
-
 def _refuse_foreign(formula: str) -> None:
     """Refuse equations, and R's spellings that patsy would take for something else."""
     meant = equation(formula)
     if meant is not None:
         raise FormulaError(f"the formula {formula!r} has no '~'; write {meant!r}.")
-    plain = bare(formula)
-    words = foreign(plain)
+    words = foreign(bare(formula))
     if words is not None:
         raise FormulaError(f"the formula {formula!r} can't be read: {words}.")
-    name = _BACKTICKS.search(plain)
-    if name is not None:
-        raise FormulaError(
-            f'a column whose name is no plain word is written with Q() and quotes, not in backticks: Q("{name[1]}").'
-        )
-    if _LONE_DOT.search(plain):
-        raise FormulaError(
-            f"the formula {formula!r} has a '.' for all other columns; name the columns, as in 'y ~ x1 + x2': each of "
-            "them needs a public declaration."
-        )
-    group = _RANDOM_EFFECT.search(plain)
-    if group is not None:
-        raise FormulaError(
-            f"the formula {formula!r} has a random effect {group[0]}, and there are none here; use fixed ones, "
-            f"C({group[1]}), with levels={{{group[1]!r}: [...]}}. If {group[1]!r} tells people apart, give it as id=."
-        )
 
 
 def _powers(node: ParseNode) -> list[tuple[str, str]]:
@@ -345,12 +228,11 @@ def _check(
     schema: Schema | None,
     functions: Mapping[str, Rowwise],
     kind: str,
-    walkers: list[Walker] | None = None,
     *,
     reports: bool = False,
 ) -> ParsedFormula:
     desc = _parse(formula)
-    walkers = [] if walkers is None else walkers
+    walkers: list[Walker] = []
     if not desc.lhs_termlist:
         raise FormulaError(f"the formula {formula!r} has no response; write it as 'y ~ ...'.")
     if not desc.rhs_termlist:
@@ -404,6 +286,7 @@ def _check(
         MappingProxyType(plain),
         MappingProxyType(reads),
         tuple(dict.fromkeys(c for w in walkers for c in w.constants)),
+        tuple(dict.fromkeys(name for w in walkers for name in w.coded)),
     )
 
 
@@ -423,7 +306,7 @@ def constant_value(node: ast.expr) -> Any:
 
 
 def _refuse_infinite(tree: ast.expr, code: str) -> None:
-    """Refuse a part without columns that is no finite number, such as np.log(-1): whether a row meets it would tell."""
+    """Refuse a part without columns that is no finite number, such as np.log(-1): a row that meets it would show."""
     for node in ast.walk(tree):
         known = constant_value(node) if isinstance(node, ast.BinOp | ast.UnaryOp | ast.Call | ast.Constant) else None
         if known is not None and not np.all(np.abs(known) <= LARGEST):
@@ -442,8 +325,5 @@ def _check_levels(code: str, walker: Walker, schema: Schema) -> None:
             f"write '{column} ~ ...' and declare levels={{{column!r}: [...]}}, or choose a family for numbers."
         )
     if schema.is_declared_number(column):
-        raise FormulaError(
-            f"the response {code!r} is declared as a number, but this family models levels; give "
-            f"levels={{{column!r}: [...]}} in place of bounds or moments, or choose a family for numbers."
-        )
+        raise FormulaError(number_not_levels(column))
     check_levels(column, schema)

@@ -16,7 +16,9 @@ _SAME, _CALLS, _CONTRASTS = (by_name(WORDS["formulas"][kind]) for kind in ("nump
 """Other names of elementwise NumPy functions; calls of R that stand for something else, where {0} is what is called
 with; names of contrasts."""
 
-_FACTORS: Final = frozenset({"factor", "ordered", "Categorical"})
+_SIGNS: Final[dict[str, str]] = WORDS["formulas"]["signs"]
+"""What is said of R's words and signs, by regular expression."""
+
 _MODULES: Final = frozenset({"np", "numpy", "math", "scipy", "special", "pd", "pandas", "base", "stats"})
 
 
@@ -31,9 +33,9 @@ def spelt_here(node: ast.Call, functions: Mapping[str, tuple[int, int]]) -> str 
 
     Examples
     --------
-    >>> def told(code):
+    >>> def spelt(code):
     ...     return spelt_here(ast.parse(code, mode="eval").body, {"log": (1, 1)})
-    >>> told("log(age)"), told("offset(bmi)"), told("shift(age)")
+    >>> spelt("log(age)"), spelt("offset(bmi)"), spelt("shift(age)")
     ('write np.log(age)', "leave it out of the formula and give offset='bmi' beside it", None)
     """
     func, args = node.func, [ast.unparse(a) for a in node.args]
@@ -55,8 +57,6 @@ def spelt_here(node: ast.Call, functions: Mapping[str, tuple[int, int]]) -> str 
         return f"write np.{known}({', '.join(args if fits else 'xyz'[:low])})"
     if name in _CALLS:
         return _CALLS[name].format(x)
-    if name in _FACTORS:
-        return f"write C({x}), {_LEVELS.format(x)}"
     if name == "relevel":
         named = {word.arg: ast.unparse(word.value) for word in node.keywords}
         reference = named.get("ref", args[1] if len(args) > 1 else "'level'")
@@ -69,9 +69,6 @@ def spelt_here(node: ast.Call, functions: Mapping[str, tuple[int, int]]) -> str 
     if name == "pow":
         return f"write I({x}**{args[1] if len(args) > 1 else 2})"
     return f"write {':'.join(args)}" if name == "interaction" and args else None
-
-
-_LEVELS: Final = "with levels={{{0!r}: [...]}}, the reference first"
 
 
 def contrast_here(node: ast.expr) -> str | None:
@@ -108,41 +105,32 @@ def explained(formula: str) -> str | None:
     return next((text for part in parts for sign, text in signs.items() if re.search(sign, part)), None)
 
 
-_DOTTED: Final = re.compile(r"\b(as|is)\.([a-z]+)\s*\(\s*([\w.]*)")
 _INNER: Final = re.compile(r"\([^()]*\)")
 _GROUPS: Final = re.compile(r"~([^~|]*)\|\|?([^~|]*)")
-_IN: Final = re.compile(r"(?<![\w.])([\w.]+)\s*%in%")
 
 
 def foreign(formula: str) -> str | None:
-    """What is wrong with R's words that can't be read as Python, and what to write; None if there are none.
+    """What is wrong with R's words and signs in a formula, and what to write; None if there are none.
 
     Examples
     --------
     >>> foreign("y ~ as.factor(region)")
     "as.factor() is R's: write C(region), with levels={'region': [...]}, the reference first"
     """
-    found = _DOTTED.search(formula)
-    if found is not None:
-        kind, what, name = found[1], found[2], found[3] or "x"
-        if kind == "is":
-            return f"is.{what}() is R's; missing values are dealt with by missing=, of the model, not in a formula"
-        fix = f"write C({name}), {_LEVELS.format(name)}"
-        if what in {"numeric", "integer", "double", "logical"}:
-            fix = f"write {name} and declare bounds={{{name!r}: (low, high)}}"
-        return f"as.{what}() is R's: {fix}"
+    for sign, text in _SIGNS.items():
+        found = re.search(sign, formula)
+        if found is not None:
+            return text.format(*(group or "x" for group in found.groups()))
     flat, fewer = "", formula
     while flat != fewer:
         flat, fewer = fewer, _INNER.sub("", fewer)
     found = _GROUPS.search(flat)
     names = [] if found is None else re.findall(r"[^\W\d]\w*", found[2])
-    if names:
-        plain = " + ".join([formula.partition("|")[0].strip(), *(f"C({name})" for name in names)])
-        return f"fixed effects after | are not supported yet; write '{plain}', {_LEVELS.format(names[0])}"
-    found = _IN.search(formula)
-    if found is not None:
-        return f'%in% is R\'s: write I(({found[1]} == "a") | ({found[1]} == "b"))'
-    return None
+    if not names:
+        return None
+    plain = " + ".join([formula.partition("|")[0].strip(), *(f"C({name})" for name in names)])
+    levels = f"with levels={{{names[0]!r}: [...]}}, the reference first"
+    return f"fixed effects after | are not supported yet; write '{plain}', {levels}"
 
 
 # --- names of columns ------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 """Expression trees: what each column of a design computes of one record, in a closed language.
 
 `compile` writes terms as trees of `operations`; `evaluate` computes them over batches of records, `splines` the columns
-of splines, and `lookup` those that depend on levels alone.
+of splines.
 """

@@ -19,15 +19,25 @@ the authority: names, contrasts and refusals are its own, and a tree is what its
 Knots, values and curvatures are lists of hex floats. A spline beyond its outermost knots is not finite. A record in
 which a column that the design uses is missing, or a column of the design is not finite, has nothing to report.
 
-For evaluation in this process alone there is one more, ``["numpy", name, a, ...]``: an elementwise NumPy function
-that is not among these. `Trees` never holds it; some such functions are written out there, and the last digits differ.
+For evaluation in this process alone there are more, which compute what patsy does to the last bit. `Trees` never holds
+them; some NumPy functions are written out there, and the last digits differ.
+
+=============================================  ===================================================================
+``["numpy", name, a, ...]``                    an elementwise NumPy function
+``["python", name, a, ...]``                   one of Python's operators, where NumPy doesn't compute it with doubles
+``["as", type, a]``                            "int" or "bool": with which type it is computed
+``["cc", a, knots, values, curvatures]``       "cr" that goes around beyond its knots, in rows for prediction
+``["call", name, a, ...]``                     a function marked with ``pr.rowwise``; a number may be an argument
+``["labels", name]``                           a factor's levels themselves, as such a function takes them
+``["item", a, i]``                             column i of a function that gives several
+=============================================  ===================================================================
 """
 
 from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -41,8 +51,8 @@ from privreg.formula.trees.operations import (
     CLOSED_ONLY,
     COMPARISONS,
     CONDITIONS,
-    HEADS,
     OPERATORS,
+    PYTHON,
     SAME,
     UNARY,
     WRITTEN,
@@ -73,19 +83,19 @@ class Trees(NamedTuple):
 
 
 class _BeyondError(Exception):
-    """Something that no tree says; the text says what, without the term."""
+    """Something that no tree of a device says; the text says what, without the term."""
 
 
-class _Value(NamedTuple):
-    """A part of a term, and what NumPy would compute it with."""
+class FactorColumn(NamedTuple):
+    """A factor, or a part of one, and what NumPy would compute it with."""
 
     tree: Tree
-    kind: str = "float"  # "float", "int" or "bool"
+    kind: str = "float"  # "float", "int" or "bool"; "other" where NumPy alone knows
     most: float = math.inf  # The largest size of what is no decimal
 
 
-def _truth(tree: Tree) -> _Value:
-    return _Value(tree, "bool", 1.0)
+def _truth(tree: Tree) -> FactorColumn:
+    return FactorColumn(tree, "bool", 1.0)
 
 
 def compile_trees(design: Any) -> Trees:
@@ -93,7 +103,7 @@ def compile_trees(design: Any) -> Trees:
 
     Parameters
     ----------
-    design : Design or ArrayDesign
+    design : Design
 
     Raises
     ------
@@ -107,29 +117,25 @@ def compile_trees(design: Any) -> Trees:
         log = ["log", ["col", design.exposure]]
         offset = log if offset is None else ["add", offset, log]
     if design.formula is None:
-        return Trees(_response(design, ["col", design.endog_name], bare=True), _of_arrays(design), offset)
-    exog: list[Tree] = [[]] * len(design.names)
-    for term in compile_terms(design.info, design.parsed, schema, closed=True):
+        exog = tuple(tree for part in design.encoder.parts for tree in part.trees)
+        return Trees(_response(design, ["col", design.endog_name], bare=True), exog, offset)
+    made: list[Tree] = [[]] * len(design.names)
+    for term in compile_terms(design.info, design.parsed, schema):
         if term.trees is None:
             raise FormulaError(
                 f"formula term {term.name!r} can't be written for devices: {term.problem}. Write it with arithmetic, "
                 "comparisons, np.log, np.log1p, np.exp, np.sqrt, np.abs, np.round, np.where, np.minimum, np.maximum, "
                 "C(), bs() or cr()."
             )
-        exog[term.place] = term.trees
+        made[term.place] = term.trees
     parsed = design.parsed
     try:
-        (left,) = _factor(parsed.response, parsed, schema, closed=True)
+        (left,) = read_factor(parsed.response, parsed, schema, closed=True)
     except _BeyondError as e:
         problem = FormulaError(f"the response {parsed.response!r} can't be written for devices: {e}.")
     else:
-        return Trees(_response(design, left.tree, bare=parsed.response in parsed.plain), tuple(exog), offset)
+        return Trees(_response(design, left.tree, bare=parsed.response in parsed.plain), tuple(made), offset)
     raise problem
-
-
-def _of_arrays(design: Any) -> tuple[Tree, ...]:
-    low, high = design.limits
-    return tuple(const(a) if a == b else ["col", name] for name, a, b in zip(design.names, low, high, strict=True))
 
 
 def _response(design: Any, tree: Tree, *, bare: bool) -> Tree:
@@ -147,71 +153,55 @@ def _response(design: Any, tree: Tree, *, bare: bool) -> Tree:
     return tree
 
 
-def compile_terms(info: Any, parsed: ParsedFormula, schema: Schema, *, closed: bool) -> list[CompiledTerm]:
-    """Trees of every term of patsy's coding.
+def compile_terms(info: Any, parsed: ParsedFormula, schema: Schema) -> list[CompiledTerm]:
+    """Trees of every term of patsy's coding, of a device's operations only."""
 
-    Parameters
-    ----------
-    info : patsy.DesignInfo
-    parsed : ParsedFormula
-    schema : Schema
-    closed : bool
-        Whether operations are those of devices only. If not, every tree computes what patsy does to the last bit.
-    """
-    return [
-        compile_term(term, subterms, info, parsed, schema, closed=closed)
-        for term, subterms in info.term_codings.items()
-    ]
+    def factors(code: str) -> list[FactorColumn]:
+        return read_factor(code, parsed, schema, closed=True)
 
-
-def compile_term(
-    term: Any, subterms: Sequence[Any], info: Any, parsed: ParsedFormula, schema: Schema, *, closed: bool
-) -> CompiledTerm:
-    """Trees of one term of patsy's coding; see `compile_terms`."""
-    place = info.term_slices[term]
-    try:
-        trees = [t for sub in subterms for t in _columns(sub, info, parsed, schema, closed=closed)]
-    except _BeyondError as e:
-        return CompiledTerm(term.name(), place, None, str(e))
-    return CompiledTerm(term.name(), place, tuple(trees))
+    out = []
+    for term, subterms in info.term_codings.items():
+        trees, problem = None, ""
+        try:
+            trees = term_trees(subterms, info, parsed, schema, factors)
+        except _BeyondError as e:
+            problem = str(e)
+        out.append(CompiledTerm(term.name(), info.term_slices[term], trees, problem))
+    return out
 
 
-def columns_of(tree: Tree) -> tuple[str, ...]:
-    """Raw columns that a tree reads."""
-    if tree[0] in {"col", "level"}:
-        return (str(tree[1]),)
-    inner = [part for part in tree[1:] if isinstance(part, list) and part and part[0] in HEADS]
-    return tuple(dict.fromkeys(name for part in inner for name in columns_of(part)))
+Factors = Callable[[str], Sequence[FactorColumn]]
+"""Columns of a factor by its code."""
 
 
-def _columns(subterm: Any, info: Any, parsed: ParsedFormula, schema: Schema, *, closed: bool) -> list[Tree]:
-    """Columns of a product of factors, those of the first changing fastest."""
-    columns: list[Tree | None] = [None]
-    for factor in subterm.factors:
-        values = _factor(factor.code, parsed, schema, closed=closed)
-        if info.factor_infos[factor].type == "categorical":
-            own = _contrasts(factor.code, values, subterm.contrast_matrices[factor].matrix, parsed, schema)
-        else:
-            own = [value.tree for value in values]
-        columns = [tree if before is None else ["mul", before, tree] for tree in own for before in columns]
-    return [const(1.0) if tree is None else tree for tree in columns]
+def term_trees(
+    subterms: Sequence[Any], info: Any, parsed: ParsedFormula, schema: Schema, factors: Factors
+) -> tuple[Tree, ...]:
+    """Trees of one term of patsy's coding, a column each: products of factors, those of the first changing fastest."""
+    out: list[Tree] = []
+    for subterm in subterms:
+        columns: list[Tree | None] = [None]
+        for factor in subterm.factors:
+            made = [column.tree for column in factors(factor.code)]
+            if info.factor_infos[factor].type == "categorical":
+                made = _contrasts(factor.code, made[0], subterm.contrast_matrices[factor].matrix, parsed, schema)
+            columns = [tree if before is None else ["mul", before, tree] for tree in made for before in columns]
+        out += [const(1.0) if tree is None else tree for tree in columns]
+    return tuple(out)
 
 
-def _contrasts(code: str, values: Sequence[_Value], matrix: Any, parsed: ParsedFormula, schema: Schema) -> list[Tree]:
+def _contrasts(code: str, of: Tree, matrix: Any, parsed: ParsedFormula, schema: Schema) -> list[Tree]:
     """Columns of a coded factor; of a condition, whose levels are False and True, too."""
+    weights = np.asarray(matrix, dtype=np.float64).T.tolist()
     column = parsed.plain.get(code)
     if column is not None and column in schema.levels:
         levels = schema.levels[column]
         return [
             _sum([_times(v, ["level", column, lev]) for v, lev in zip(w, levels, strict=True) if v != 0.0])
-            for w in np.asarray(matrix, dtype=np.float64).T.tolist()
+            for w in weights
         ]
-    if len(values) != 1 or values[0].kind != "bool" or len(matrix) != 2:
-        raise _BeyondError("its values are levels that are not declared")
-    of = values[0].tree
     plain = {(0.0, 1.0): of, (1.0, 0.0): ["not", of]}
-    pairs = [tuple(w) for w in np.asarray(matrix, dtype=np.float64).T.tolist()]
-    return [plain[w] if w in plain else ["where", of, const(w[1]), const(w[0])] for w in pairs]
+    return [plain.get((no, yes), ["where", of, const(yes), const(no)]) for no, yes in weights]
 
 
 def _sum(trees: Sequence[Tree]) -> Tree:
@@ -229,34 +219,46 @@ def _times(value: float, tree: Tree) -> Tree:
 # --- one factor ------------------------------------------------------------------------------------------
 
 
-def compile_factor(code: str, parsed: ParsedFormula, schema: Schema) -> tuple[Tree, ...] | None:
-    """Trees that compute, to the last bit, what a numeric factor of the formula does; None if there are none."""
-    try:
-        return tuple(value.tree for value in _factor(code, parsed, schema, closed=False))
-    except _BeyondError:
-        return None
+def read_factor(code: str, parsed: ParsedFormula, schema: Schema, *, closed: bool) -> list[FactorColumn]:
+    """Columns of one factor; of a function that gives several, the function itself.
 
-
-def _factor(code: str, parsed: ParsedFormula, schema: Schema, *, closed: bool) -> list[_Value]:
+    Parameters
+    ----------
+    code : str
+    parsed : ParsedFormula
+    schema : Schema
+    closed : bool
+        Whether operations are those of devices only. If not, every tree computes what patsy does to the last bit.
+    """
     node = term_tree(code, parsed.formula)
     column = parsed.plain.get(code)
     if column is not None:
-        return [_Value(["col", column])]  # of levels it is never used: their contrasts are
-    reader = _Reader(schema, frozenset(parsed.functions), closed)
+        return [FactorColumn(["col", column])]  # of levels it is never used: their contrasts are
+    reader = _Reader(schema, closed)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in SPLINES:
         given = {str(word.arg): ast.literal_eval(word.value) for word in node.keywords}
-        of = reader.real(reader.read(node.args[0]))
-        return [_Value(tree) for tree in splines.trees(node.func.id, of, given)]
+        of = reader.read(node.args[0])
+        if of.kind != "float" and closed:
+            raise _BeyondError(_NO_DOUBLES)
+        made = splines.trees(node.func.id, of.tree, given)
+        around = node.func.id == "cc" and not closed
+        return [FactorColumn(["cc", *tree[1:]] if around else tree) for tree in made]
     return [reader.read(node)]
+
+
+_OF_CONDITIONS: Final = {"add": "or", "mul": "and", "max": "or", "min": "and", "and": "and", "or": "or"}
+"""What NumPy's arithmetic of two conditions is."""
+
+_NO_DOUBLES: Final = "it computes with whole numbers or truth values where this needs decimals"
 
 
 class _Reader:
     """From the syntax of a factor that passed the allow-list to trees."""
 
-    def __init__(self, schema: Schema, functions: frozenset[str], closed: bool) -> None:
-        self.schema, self.functions, self.closed = schema, functions, closed
+    def __init__(self, schema: Schema, closed: bool) -> None:
+        self.schema, self.closed = schema, closed
 
-    def read(self, node: ast.expr) -> _Value:
+    def read(self, node: ast.expr) -> FactorColumn:
         """The tree of a part of a factor."""
         known = constant_value(node)
         if known is not None:
@@ -267,10 +269,10 @@ class _Reader:
                 if isinstance(known, int | np.integer)
                 else "float"
             )
-            return _Value(const(float(known)), kind, abs(float(known)))
+            return FactorColumn(const(float(known)), kind, abs(float(known)))
         name = _column(node)
         if name is not None:
-            return _Value(["col", name])
+            return FactorColumn(["col", name])
         if isinstance(node, ast.Call):
             return self._call(node)
         if isinstance(node, ast.UnaryOp):
@@ -280,88 +282,82 @@ class _Reader:
         assert isinstance(node, ast.Compare)
         return self._compare(node)
 
-    def real(self, value: _Value) -> Tree:
-        """The tree of what must be computed with as a double, as it is here."""
-        if value.kind != "float":
-            raise _BeyondError("it computes with whole numbers or truth values where this needs decimals")
-        return value.tree
+    def _typed(self, why: str, *operation: str | FactorColumn) -> FactorColumn:
+        """What NumPy computes with other types than doubles, or by an operation that no device has."""
+        if self.closed:
+            raise _BeyondError(why)
+        words = [word for word in operation if isinstance(word, str)]
+        parts = [_as_typed(part) for part in operation if isinstance(part, FactorColumn)]
+        return FactorColumn([*words, *parts], "other")
 
-    def truth(self, value: _Value) -> Tree:
+    def truth(self, value: FactorColumn) -> Tree:
         """The tree of a condition."""
         return value.tree if value.kind == "bool" else ["cmp", "ne", value.tree, const(0.0)]
 
-    def _compare(self, node: ast.Compare) -> _Value:
+    def _compare(self, node: ast.Compare) -> FactorColumn:
         how, sides = COMPARISONS[type(node.ops[0])], [node.left, node.comparators[0]]
         first = isinstance(sides[0], ast.Constant)
         name = _column(sides[first])
         if name is not None and name in self.schema.levels:
             level = ast.literal_eval(sides[not first])
-            label = next(own for own in self.schema.levels[name] if own == level)
+            label = next(known for known in self.schema.levels[name] if known == level)
             tree = ["level", name, label]
             return _truth(tree if how == "eq" else ["not", tree])
         left, right = map(self.read, sides)
         return _truth(["cmp", how, left.tree, right.tree])
 
-    def _sign(self, op: ast.unaryop, value: _Value) -> _Value:
+    def _sign(self, op: ast.unaryop, value: FactorColumn) -> FactorColumn:
         if isinstance(op, ast.Invert):
             if value.kind != "bool":
-                raise _BeyondError("~ of what is no condition")
+                return self._typed("~ of what is no condition", "python", "invert", value)
             return _truth(["not", value.tree])
-        if value.kind == "bool":
-            raise _BeyondError("the sign of a condition")
-        return value if isinstance(op, ast.UAdd) else value._replace(tree=["mul", const(-1.0), value.tree])
+        plus = isinstance(op, ast.UAdd)
+        if value.kind in {"bool", "other"}:
+            return self._typed("the sign of a condition", "python", "pos" if plus else "neg", value)
+        return value if plus else value._replace(tree=["mul", const(-1.0), value.tree])
 
-    def _operator(self, node: ast.BinOp) -> _Value:
+    def _operator(self, node: ast.BinOp) -> FactorColumn:
         left, right = self.read(node.left), self.read(node.right)
-        if isinstance(node.op, ast.Pow) and (power := constant_value(node.right)) is not None:
-            short = self._short_power(left, float(power))
-            if short is not None:
-                return short
+        if isinstance(node.op, ast.Pow) and left.kind == "float":
+            of = left.tree  # powers that NumPy's ** does not leave to its power function
+            short = {2.0: ["mul", of, of], 1.0: of, 0.5: ["sqrt", of], -1.0: ["div", const(1.0), of]}
+            power = constant_value(node.right)
+            if power in short:
+                return FactorColumn(short[power])
         return self.arithmetic(OPERATORS[type(node.op)], left, right)
 
-    def _short_power(self, of: _Value, power: float) -> _Value | None:
-        """Powers that NumPy's ** does not leave to its power function."""
-        if of.kind != "float":
-            return None
-        short = {
-            2.0: ["mul", of.tree, of.tree],
-            1.0: of.tree,
-            0.5: ["sqrt", of.tree],
-            -1.0: ["div", const(1.0), of.tree],
-        }
-        return _Value(short[power]) if power in short else None
-
-    def arithmetic(self, op: str, a: _Value, b: _Value) -> _Value:
+    def arithmetic(self, op: str, a: FactorColumn, b: FactorColumn) -> FactorColumn:
         """Arithmetic of two parts with the types that NumPy gives them."""
         kinds = {a.kind, b.kind}
-        if kinds == {"bool"}:
-            same = {"add": "or", "mul": "and", "max": "or", "min": "and", "and": "and", "or": "or"}
-            if op in same:
-                return _truth([same[op], a.tree, b.tree])
-            if op != "div":
-                raise _BeyondError("arithmetic of two conditions")
-        if op in {"and", "or"}:
-            raise _BeyondError("& or | of what is no condition")
-        if "float" in kinds or op == "div":
-            return _Value([op, a.tree, b.tree])
-        if op == "pow" and b.kind == "int":
-            raise _BeyondError("a power of whole numbers")
+        if kinds == {"bool"} and op in _OF_CONDITIONS:
+            return _truth([_OF_CONDITIONS[op], a.tree, b.tree])
+        whole = kinds <= {"int", "bool"}
         sizes = {"add": a.most + b.most, "sub": a.most + b.most, "mul": a.most * b.most, "max": max(a.most, b.most)}
         most = sizes.get(op, sizes["max"] if op == "min" else math.inf)
-        if not most < EXACT:
-            raise _BeyondError("arithmetic of whole numbers other than sums and products of small ones")
-        return _Value([op, a.tree, b.tree], "int", most)
+        if op in {"and", "or"}:
+            why = "& or | of what is no condition"
+        elif kinds == {"bool"} and op != "div":
+            why = "arithmetic of two conditions"
+        elif op == "pow" and whole and b.kind == "int":
+            why = "a power of whole numbers"
+        elif whole and op != "div" and not most < EXACT:
+            why = "arithmetic of whole numbers other than sums and products of small ones"
+        elif "other" in kinds:
+            why = "arithmetic of what is no double"
+        else:
+            return FactorColumn([op, a.tree, b.tree], *(("int", most) if whole and op != "div" else ()))
+        if op in {"min", "max"}:
+            return self._typed(why, "numpy", f"{op}imum", a, b)
+        return self._typed(why, "python", PYTHON.get(op, op), a, b)
 
-    def _call(self, node: ast.Call) -> _Value:
+    def _call(self, node: ast.Call) -> FactorColumn:
         if isinstance(node.func, ast.Name):
-            if node.func.id == "I":
-                return self.read(node.args[0])
-            raise _BeyondError(f"it calls the function {node.func.id}()")
+            return self.read(node.args[0]) if node.func.id == "I" else self._marked(node.func.id, node.args)
         assert isinstance(node.func, ast.Attribute)
         name = node.func.attr
-        if name in {"round", "rint"} and len(node.args) == 2:
-            return self._decimals(node)
         given = [self.read(arg) for arg in node.args]
+        if name in {"round", "rint"} and len(given) == 2:
+            return self._decimals(given[0], constant_value(node.args[1]))
         name = SAME.get(name, name)
         if name in BINARY:
             return self.arithmetic(BINARY[name], *given)
@@ -379,32 +375,55 @@ class _Reader:
             return self._sign(ast.USub() if name == "negative" else ast.UAdd(), given[0])
         if name == "abs" and given[0].kind == "int":
             return given[0]._replace(tree=["abs", given[0].tree])
-        if name == "power":  # NumPy's power of doubles, whatever is raised
-            return _Value(["pow", *map(self._as_double, given)])
-        trees = list(map(self.real, given[:1])) + [self._as_double(value) for value in given[1:]]
+        power = name == "power"  # NumPy's power of doubles, whatever is raised
+        fixed = [v.kind == "int" and v.tree[0] == "const" and (power or k > 0) for k, v in enumerate(given)]
+        if not all(v.kind == "float" or whole for v, whole in zip(given, fixed, strict=True)):
+            return self._typed(_NO_DOUBLES, "numpy", name, *given)
+        trees = [value.tree for value in given]
+        if power:
+            return FactorColumn(["pow", *trees])
         if name in UNARY:
-            return _Value([name, *trees])
+            return FactorColumn([name, *trees])
         if name in WRITTEN:
-            return _Value(WRITTEN[name](*trees))
-        if not self.closed:
-            return _Value(["numpy", name, *trees])
-        if name in CLOSED_ONLY:
-            return _Value(CLOSED_ONLY[name](*trees))
-        raise _BeyondError(f"np.{name}() is not among a device's functions")
+            return FactorColumn(WRITTEN[name](*trees))
+        if self.closed and name in CLOSED_ONLY:
+            return FactorColumn(CLOSED_ONLY[name](*trees))
+        return self._typed(f"np.{name}() is not among a device's functions", "numpy", name, *given)._replace(
+            kind="float"
+        )
 
-    def _as_double(self, value: _Value) -> Tree:
-        """A second argument: whole constants become doubles beside doubles."""
-        return value.tree if value.kind == "int" and value.tree[0] == "const" else self.real(value)
+    def _marked(self, name: str, args: Sequence[ast.expr]) -> FactorColumn:
+        """A function marked with ``pr.rowwise``."""
+        if self.closed:
+            raise _BeyondError(f"it calls the function {name}()")
+        given: list[Any] = []
+        for arg in args:
+            number, column = constant_value(arg), _column(arg)
+            if number is not None:
+                given.append(number)
+            elif column is not None and column in self.schema.levels:
+                given.append(["labels", column])
+            else:
+                given.append(_as_typed(self.read(arg)))
+        return FactorColumn(["call", name, *given], "other")
 
-    def _where(self, condition: _Value, a: _Value, b: _Value) -> _Value:
-        kind = "float" if "float" in {a.kind, b.kind} else "int" if "int" in {a.kind, b.kind} else "bool"
-        return _Value(["where", self.truth(condition), a.tree, b.tree], kind, max(a.most, b.most))
+    def _where(self, condition: FactorColumn, a: FactorColumn, b: FactorColumn) -> FactorColumn:
+        kinds = {a.kind, b.kind}
+        kind = next((k for k in ("other", "float", "int") if k in kinds), "bool")
+        return FactorColumn(["where", self.truth(condition), a.tree, b.tree], kind, max(a.most, b.most))
 
-    def _decimals(self, node: ast.Call) -> _Value:
-        places, tree = constant_value(node.args[1]), self.real(self.read(node.args[0]))
+    def _decimals(self, of: FactorColumn, places: int) -> FactorColumn:
+        if of.kind != "float":
+            return self._typed(_NO_DOUBLES, "numpy", "round", of, FactorColumn(const(places), "int"))
         ten = const(10.0 ** abs(places))
         to, back = ("mul", "div") if places > 0 else ("div", "mul")
-        return _Value([back, ["round", [to, tree, ten]], ten] if places else ["round", tree])
+        return FactorColumn([back, ["round", [to, of.tree, ten]], ten] if places else ["round", of.tree])
+
+
+def _as_typed(value: FactorColumn) -> Tree:
+    """The tree of what is computed with NumPy's own types; trees have doubles for whole numbers."""
+    whole = value.kind == "int" or (value.kind == "bool" and value.tree[0] == "const")
+    return ["as", value.kind, value.tree] if whole else value.tree
 
 
 def _column(node: ast.expr) -> str | None:

@@ -17,9 +17,6 @@ _LOGIC: Final = ("cmp", "and", "or", "not", "where")
 CLOSED: Final = frozenset({"const", "col", "level", *_ARITHMETIC, *_FUNCTIONS, *_LOGIC, "bspline", "cr"})
 """Operations of a device's trees."""
 
-HEADS: Final = CLOSED | {"numpy"}
-"""The same, and what is evaluated in this process alone."""
-
 
 def const(value: float) -> Tree:
     """A constant."""
@@ -45,6 +42,9 @@ COMPARISONS: Final[Mapping[type, str]] = {
     ast.Eq: "eq",
     ast.NotEq: "ne",
 }
+PYTHON: Final = {"div": "truediv", "and": "and_", "or": "or_"}
+"""Names of operations in the module `operator`, where it has others."""
+
 SAME: Final = {"absolute": "abs", "fabs": "abs", "rint": "round"}
 BINARY: Final = {
     "add": "add",

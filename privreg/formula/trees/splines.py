@@ -6,8 +6,7 @@ The limits and the arithmetic are those of devices; SciPy's evaluator writes bey
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -91,35 +90,26 @@ def one_of(values: list[Any], first: Any, i: int) -> Any:
     return np.sum([np.where(first + r == i, value, 0.0 * value) for r, value in enumerate(values)], axis=0)
 
 
-def cubic(x: Floats, knots: Floats, values: Floats, curvatures: Floats, *, beyond: bool = False) -> Floats:
-    """A cubic spline of given values and second derivatives at its knots; outside not finite, or straight.
+def cubic(
+    x: Floats, knots: Floats, values: Floats, curvatures: Floats, *, beyond: bool = False, around: bool = False
+) -> Floats:
+    """A cubic spline of given values and second derivatives at its knots.
+
+    Outside of them it is not finite; with `beyond` it goes on straight, with `around` too from the other end.
 
     References
     ----------
     Wood, Generalized Additive Models, 2006, section 4.1.2.
     """
-    j = np.clip(np.searchsorted(knots, x) - 1, 0, len(knots) - 2)
-    h = np.diff(knots)[j]
-    above, below, high, low = knots[j + 1] - x, x - knots[j], x > knots[-1], x < knots[0]
-    bent_left = np.where(high, 0.0, above * above * above / (6.0 * h)) - h * above / 6.0
-    bent_right = np.where(low, 0.0, below * below * below / (6.0 * h)) - h * below / 6.0
-    out = above / h * values[j] + below / h * values[j + 1]
-    out = out + bent_left * curvatures[j] + bent_right * curvatures[j + 1]
-    return out if beyond else np.where(high | low, np.nan, out)
-
-
-def _basis(what: str, x: Any, **given: Any) -> Floats:
-    """Basis for patsy, shape (n, k); beyond the bounds those of cr go on straight, and those of cc around again."""
-    x, made = np.atleast_1d(np.asarray(x, dtype=np.float64)), trees(what, [], given)
-    if what == "bs":
-        found = bsplines(x, made[0][2], floats(made[0][3]))
-        return np.column_stack([one_of(*found, tree[4]) for tree in made])
-    low, high = float(given["lower_bound"]), float(given["upper_bound"])
-    if what == "cc":
+    if beyond and around:
+        low, high = knots[0], knots[-1]
         x = np.where(x > high, low + (x - high) % (high - low), x)
         x = np.where(x < low, high - (low - x) % (high - low), x)
-    return np.column_stack([cubic(x, *map(floats, tree[2:]), beyond=True) for tree in made])
-
-
-SPLINES: Final = {what: partial(_basis, what) for what in ("bs", "cr", "cc")}
-"""Splines as patsy calls them in a formula; `problem` has found nothing wrong."""
+    j = np.clip(np.searchsorted(knots, x) - 1, 0, len(knots) - 2)
+    h = np.diff(knots)[j]
+    above, below, over, under = knots[j + 1] - x, x - knots[j], x > knots[-1], x < knots[0]
+    bent_left = np.where(over, 0.0, above * above * above / (6.0 * h)) - h * above / 6.0
+    bent_right = np.where(under, 0.0, below * below * below / (6.0 * h)) - h * below / 6.0
+    out = above / h * values[j] + below / h * values[j + 1]
+    out = out + bent_left * curvatures[j] + bent_right * curvatures[j + 1]
+    return out if beyond else np.where(over | under, np.nan, out)

@@ -16,7 +16,7 @@ def public_steps(design: Any, spreads: Array | None = None) -> Array:
 
     Parameters
     ----------
-    design : Design or ArrayDesign
+    design : Design
     spreads : ndarray, shape (p,), optional
         Sds that the fit has learned from reports, of columns that nothing public tells of; NaN for others.
 

@@ -259,8 +259,7 @@ def _changes(fit: ResultData, at: Any, x: Array, offset: Array) -> Iterator[tupl
     """Each effect's name, and the changes of the means."""
     design, rows = fit.design, Rows(x, offset)
     if design.formula is None:
-        moving = design.limits[0] < design.limits[1]
-        for j in np.flatnonzero(moving):
+        for j in np.flatnonzero(np.ptp(design.probe, axis=0) > 0.0):
             by = np.zeros_like(x)
             by[:, j] = 1.0
             yield design.names[j], _slope(fit, rows, Rows(by, np.zeros(len(x))))

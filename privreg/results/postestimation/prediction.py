@@ -122,7 +122,7 @@ def probabilities(linear: Array) -> Array:
 
 def note_outside(fit: ResultData, new: Any, x: Array, where: str, stacklevel: int) -> None:
     """Warn that rows for prediction lie outside the declared bounds: by column, without values or how many."""
-    names = fit.design.outside(new, x)
+    names = fit.design.outside(new)
     if not names:
         return
     text = fit.design.schema.bounds_text

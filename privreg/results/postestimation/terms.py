@@ -82,7 +82,7 @@ class TermTests(View):
 
     def _layout(self) -> list[Part]:
         rows = []
-        chi2, f = (in_one_format(self.table[c], 3, told=1.0) for c in ("statistic", "fvalue"))
+        chi2, f = (in_one_format(self.table[c], 3, least=1.0) for c in ("statistic", "fvalue"))
         for i, test in enumerate(self.tests):
             denom = "" if math.isnan(test.df_denom) else "∞" if math.isinf(test.df_denom) else f"{test.df_denom:g}"
             p = "" if math.isnan(test.pvalue) else f"{test.pvalue:.3f}"

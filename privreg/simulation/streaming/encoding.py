@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from privreg.arrays import Array
 from privreg.data.participants import Counter
 from privreg.data.sources.open import rows_of
-from privreg.formula.design import Design
 from privreg.formula.spec import ModelSpec
 
 
@@ -48,10 +47,8 @@ class Encoder:
         self.order, self._layout = order, np.asfortranarray if by_column else np.ascontiguousarray
         self.columns: NDArray[np.int64] | None = None  # how columns come where factors are one column each
         self._spec, self._counter = spec, counter
-        self._design, units = spec.design, spec.units  # of formulas, in internal units but for their mix
+        units = spec.units  # but for their mix, which comes after
         self._sorted = bool((np.diff(order) == 1).all())
-        if not isinstance(spec.design, Design):
-            return
         if narrow and self._sorted:
             design, columns = spec.design.narrowed(units.keeps_levels)
             if columns[:, 1].any():
@@ -59,8 +56,8 @@ class Encoder:
                 self._design = design.scaled(units.centre[columns[:, 0]], units.scale[columns[:, 0]])
                 return
         self._design = scaled = spec.design.scaled(units.centre, units.scale)
-        if not self._sorted and units.mix is None and (ordered := scaled.ordered(order)) is not None:
-            self._design, self._sorted = ordered, True
+        if not self._sorted and units.mix is None:
+            self._design, self._sorted = scaled.ordered(order), True
 
     @property
     def width(self) -> int:
@@ -72,9 +69,7 @@ class Encoder:
         spec, units = self._spec, self._spec.units
         rows = self._design.encode(batch, spec.people.missing)
         x = rows.exog
-        if not isinstance(self._design, Design):
-            units.rows_inside(x)
-        elif self.columns is None:
+        if self.columns is None:
             units.rows_mixed(x)
         x = self._layout(x if self._sorted else x[:, self.order])
         with np.errstate(over="ignore"):  # a warning would tell of one value

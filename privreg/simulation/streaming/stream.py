@@ -372,7 +372,7 @@ class Stream:
             If it holds what must not be stored.
         """
         refuse_unstorable(self._spec, self._settings)
-        told = None if self._public is None else self._public.told
+        told = None if self._public is None else self._public.described
         document = document_of(
             self._spec, self._options, seed=self._seed, start=self._start, plan=plain(self._run.told), covariates=told
         )

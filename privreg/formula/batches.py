@@ -1,0 +1,208 @@
+"""Rows of a model given as arrays, as named columns: what is given with the model, with a batch, and for prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from privreg.data.cells import plain_table, unmasked
+from privreg.data.columns import same_rows
+from privreg.data.sources.open import as_frame
+from privreg.errors import DataError, quietly
+
+CONSTANTS: Final = ("const", "Intercept")
+"""Names of a column that is the constant 1, unless it is declared to be something else."""
+
+OFFSET: Final = "offset"
+EXPOSURE: Final = "exposure"
+"""Names under which what is added to the linear predictor is declared."""
+
+
+class ArrayRows(NamedTuple):
+    """What the rows of an array model consist of."""
+
+    names: tuple[str, ...]  # Columns of exog
+    endog_name: str
+    has_offset: bool
+    has_exposure: bool
+
+    def of_batch(self, batch: Any) -> dict[str, Any]:
+        """Columns of a batch ``(endog, exog[, offset[, exposure]])``.
+
+        Raises
+        ------
+        DataError
+            If the arrays don't fit each other or the names.
+        """
+        if not isinstance(batch, tuple | list) or not 2 <= len(batch) <= 4:
+            several = f" of {len(batch)}" if isinstance(batch, tuple | list) else ""
+            raise DataError(
+                "rows of an array model come as (endog, exog), (endog, exog, offset) or "
+                f"(endog, exog, offset, exposure), got a {type(batch).__name__}{several}."
+            )
+        endog, exog, offset, exposure = (*batch, None, None)[:4]
+        for given, name, declared in ((offset, OFFSET, self.has_offset), (exposure, EXPOSURE, self.has_exposure)):
+            if (given is not None) != declared:
+                how = "with" if declared else "without"
+                form = ", ".join(["endog", "exog", *self._added()])
+                raise DataError(f"the model was declared {how} {name}=, so each batch is ({form}).")
+        same_rows(endog=endog, exog=exog, offset=offset, exposure=exposure)
+        out = {self.endog_name: _vector(endog, self.endog_name), **self._exog(exog, len(self.names))}
+        out |= {name: _vector(v, name) for name, v in ((OFFSET, offset), (EXPOSURE, exposure)) if v is not None}
+        if len({len(values) for values in out.values()}) > 1:
+            raise DataError("endog, exog, offset and exposure differ in their number of rows.")
+        return out
+
+    def _added(self) -> list[str]:
+        """What comes after exog."""
+        if self.has_exposure:
+            return [OFFSET if self.has_offset else "None", EXPOSURE]
+        return [OFFSET] if self.has_offset else []
+
+    def _exog(self, exog: Any, width: int | None = None) -> dict[str, Any]:
+        x = _array(exog, "exog", partial(plain_table, width=width))
+        if x.ndim != 2 or x.shape[1] != len(self.names):
+            raise DataError(
+                f"exog must have two dimensions and {len(self.names)} columns ({', '.join(self.names)}), got shape "
+                f"{x.shape}."
+            )
+        return dict(zip(self.names, x.T, strict=True))
+
+    def read_new(self, new: Any) -> tuple[Any, pd.Index | None]:
+        """Rows for prediction, another library's table as a DataFrame, and their index, None without one."""
+        exog, *added = new if isinstance(new, tuple) and 2 <= len(new) <= 3 else (new,)
+        rows = (as_frame(exog), *added)
+        labels = same_rows(**dict(zip(("exog", OFFSET, EXPOSURE), rows, strict=False)))
+        return rows if added else rows[0], labels
+
+    def of_new(self, new: Any) -> dict[str, Any]:
+        """Columns of rows for prediction: an array or DataFrame of covariates, or ``(exog, offset[, exposure])``."""
+        form = ["exog", *self._added()]
+        exog, offset, exposure = (
+            (*new, None)[:3] if isinstance(new, tuple) and len(new) == len(form) > 1 else (new, None, None)
+        )
+        if (offset is not None, exposure is not None) != (self.has_offset, self.has_exposure):
+            raise DataError(f"new rows of this model are ({', '.join(form)}): every row needs all of them.")
+        out = self.of_exog(exog)
+        for name, values in ((OFFSET, offset), (EXPOSURE, exposure)):
+            if values is not None:
+                out[name] = _vector(values, name)
+                n = len(out[self.names[0]])
+                if len(out[name]) != n:
+                    raise DataError(f"the new rows are {n} but the {name} has {len(out[name])}; give one number a row.")
+        return out
+
+    def of_exog(self, exog: Any) -> dict[str, Any]:
+        """Columns of covariates: of a DataFrame by name, ones for a constant that it has not."""
+        if not hasattr(exog, "columns"):
+            return self._exog(exog)
+        labels = list(exog.columns)
+        lacking = [n for n in self.names if n not in labels and n not in CONSTANTS]
+        if lacking:
+            raise DataError(f"the new rows lack the column {lacking[0]!r}; needed: {', '.join(self.names)}.")
+        twice = [n for n in self.names if labels.count(n) > 1]
+        if twice:
+            raise DataError(f"the new rows have more than one column named {twice[0]!r}; rename or drop one.")
+        return {n: exog[n] if n in labels else np.ones(len(exog)) for n in self.names}
+
+
+class Held(NamedTuple):
+    """Arrays as the user gave them, with names; values are not looked at."""
+
+    names: tuple[str, ...]
+    endog_name: str
+    endog: Any
+    exog: Any
+    offset: Any
+    exposure: Any = None
+
+    def numeric(self, kind: str) -> list[str]:
+        """Columns that need a scale: all but declared constants and a response that is not a number."""
+        out = [n for n in self.names if n not in CONSTANTS]
+        return [*out, self.endog_name] if kind == "number" else out
+
+
+def read_arrays(
+    endog: Any,
+    exog: Any,
+    offset: Any,
+    exog_names: Sequence[str] | None,
+    endog_name: str | None,
+    exposure: Any = None,
+) -> Held:
+    """Name the columns of arrays or pandas objects and check that their shapes fit.
+
+    Raises
+    ------
+    DataError
+        The arrays don't fit each other, or the names don't fit them.
+    """
+    if endog is None or exog is None:
+        raise DataError("endog and exog must both be given; to describe a model without data use from_formula.")
+    exog = as_frame(exog)
+    if exog_names is None and hasattr(exog, "columns"):
+        exog_names = [str(c) for c in exog.columns]
+    if endog_name is None:
+        label = next(iter(endog.columns)) if np.shape(getattr(endog, "columns", ())) == (1,) else None
+        label = getattr(endog, "name", None) if label is None else label
+        endog_name = str(label) if isinstance(label, str | int) and label else "y"
+    if not isinstance(endog_name, str):
+        raise DataError(f"endog_name must be a string, got {type(endog_name).__name__}.")
+    width = None if exog_names is None else len(_names(exog_names))
+    x = _array(exog, "exog", partial(plain_table, width=width))
+    x = x[:, None] if x.ndim == 1 else x
+    y = _vector(_array(endog, endog_name, _column), endog_name)
+    if x.ndim != 2 or x.shape[1] == 0:
+        raise DataError(f"exog must have two dimensions and at least one column, got shape {x.shape}.")
+    names = tuple(f"x{j + 1}" for j in range(x.shape[1])) if exog_names is None else _names(exog_names)
+    if len(names) != x.shape[1]:
+        raise DataError(f"exog has {x.shape[1]} columns but {len(names)} names; exog_names needs one string a column.")
+    o, e = (
+        None if given is None else _vector(_array(given, name, _column), name)
+        for given, name in ((offset, OFFSET), (exposure, EXPOSURE))
+    )
+    more = {name: len(v) for name, v in ((OFFSET, o), (EXPOSURE, e)) if v is not None}
+    if len({len(y), len(x), *more.values()}) > 1:
+        rest = "".join(f", {name} {n}" for name, n in more.items())
+        raise DataError(f"endog has {len(y)} rows, exog {len(x)}{rest}; they need the same number, one row a person.")
+    same_rows(endog=endog, exog=exog, offset=offset, exposure=exposure)
+    return Held(names, endog_name, y, x, o, e)
+
+
+def _names(exog_names: Any) -> tuple[str, ...]:
+    wrong = DataError("exog_names must be a list of strings, one for each column of exog.")
+    names = () if isinstance(exog_names, str) else quietly(lambda: tuple(exog_names), wrong)
+    if not names or not all(isinstance(n, str) for n in names):
+        raise wrong
+    return names
+
+
+_column = partial(plain_table, width=1)
+
+
+def _array(values: Any, name: str, read: Callable[[Any], Any]) -> Any:
+    """Array of what the user gave; ragged lists and the like are refused without quoting them."""
+    if isinstance(values, str):
+        raise DataError("formulas go to PrivateOnlineRegression.from_formula(formula, data); here go arrays.")
+    values = unmasked(values)
+    wrong = DataError(f"{name!r} can't be read as an array; give rows of equal length that hold numbers.")
+    return quietly(lambda: values.to_numpy() if hasattr(values, "to_numpy") else read(values), wrong)
+
+
+def _vector(values: Any, name: str) -> Any:
+    values = unmasked(values)
+    wrong = DataError(f"{name!r} is ragged; give one number a row.")
+    if isinstance(values, list | tuple):
+        values = quietly(lambda: _column(values), wrong)
+    shape = quietly(lambda: np.shape(values), wrong)
+    if len(shape) == 2 and shape[1] == 1:
+        return np.asarray(values)[:, 0]
+    if len(shape) != 1:
+        formula = "; formulas go to PrivateOnlineRegression.from_formula(formula, data)"
+        hint = {0: formula, 2: "; the response comes first, then the covariates"}.get(len(shape), "")
+        raise DataError(f"{name!r} must be one-dimensional, got shape {shape}{hint}.")
+    return values
