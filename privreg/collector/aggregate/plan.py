@@ -131,7 +131,7 @@ class Plan(NamedTuple):
         if role == "clamping":
             return self.bounded + 1
         scores = self.d * (1 + int(self.rules.cornered)) + 2 * pairs + scaled * (self.d + 3)
-        return {"location": self.located, "moments": moments}.get(role, scores)
+        return {"location": 2 * self.located, "moments": moments}.get(role, scores)
 
 
 class State(NamedTuple):

@@ -95,7 +95,8 @@ def _places(plan: Plan, y: Array, x: Array) -> Array:
     out = (x[:, columns] - middle) / half
     if not plan.binary:
         out = np.column_stack([out, (y - 0.5 * (plan.y_low + plan.y_high)) / (0.5 * (plan.y_high - plan.y_low))])
-    return np.asarray(np.clip(out, -1.0, 1.0) / math.sqrt(plan.located))
+    out = np.clip(out, -1.0, 1.0)
+    return np.asarray(np.column_stack([out, out**2]) / math.sqrt(2.0 * plan.located))
 
 
 def _moments(plan: Plan, state: State, y: Array, x: Array) -> Array:
