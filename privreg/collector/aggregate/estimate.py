@@ -73,10 +73,14 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     close = known._replace(mean=np.eye(d), variances=np.full((d, d), 0.09))
     squares = posterior(square[:d, :d], jitter, close, middle)[0] * common**2
 
-    weights = np.array([1.0 / (middle * common**2 / t.people + float(np.trace(t.noise)) / d) for t in turned])
-    weights /= weights.sum()
-    steps = sum(w * (curvature @ t.theta - t.score) for w, t in zip(weights, turned, strict=True))
-    theta = np.linalg.solve(curvature, steps)
+    alone = np.array([middle * common**2 / t.people + float(np.trace(t.noise)) / d for t in turned])
+    places = np.array([t.theta for t in turned])
+    weights = 1.0 / alone / (1.0 / alone).sum()
+    for _ in range(3):
+        steps = sum(w * (curvature @ t.theta - t.score) for w, t in zip(weights, turned, strict=True))
+        theta = np.linalg.solve(curvature, steps)
+        weights = _weights(alone, places - theta, float(spread.mean()))
+    theta = np.linalg.solve(curvature, sum(w * (curvature @ t.theta - t.score) for w, t in zip(weights, turned, strict=True)))
     meat = squares * sum(w**2 / t.people for w, t in zip(weights, turned, strict=True))
     meat = meat + sum(w**2 * t.noise for w, t in zip(weights, turned, strict=True))
     far = sum(w * (t.theta - theta) for w, t in zip(weights, turned, strict=True))
@@ -93,6 +97,13 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     edge = math.sqrt(2.0 * d * float(spread.mean()))
     clear = float(np.linalg.eigvalsh(curvature)[0]) / max(edge, 1e-12)
     return Estimated(last.rows, theta, cov, extra, curvature, weights, alike, reach, clear, scale)
+
+
+def _weights(alone: Array, far: Array, unsure: float) -> Array:
+    """Weights of rounds, of least variance: of each one's score, and of the curvature that all share, Equation (13)."""
+    both = np.diag(alone) + 0.5 * unsure * (1.0 + 1.0 / far.shape[1]) * far @ far.T
+    weights = np.maximum(np.linalg.solve(both, np.ones(len(alone))), 0.0)
+    return np.asarray(weights / weights.sum())
 
 
 def _scale(rounds: tuple[Summed, ...]) -> tuple[float, tuple[Summed, ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -18,10 +19,10 @@ if TYPE_CHECKING:
     from privreg.families.family import Family
     from privreg.protocol.plans import Shape
 
-LOCATION: Final = 40.0
-MOMENTS: Final = 14.0
+LOCATION: Final = 20.0
+MOMENTS: Final = 28.0
 CLOSING: Final = 7.0
-LARGEST: Final = {"clamping": 0.025, "location": 0.06, "moments": 0.08, "approach": 0.2, "closing": 0.25}
+LARGEST: Final = {"clamping": 0.025, "location": 0.04, "moments": 0.12, "approach": 0.2, "closing": 0.25}
 """Share of the records that a round has at most; sizes: Equation (4)."""
 
 APPROACHES: Final = 4
@@ -101,13 +102,13 @@ class Plan(NamedTuple):
     @property
     def reach(self) -> float:
         """Length L of whitened covariates beyond which a record's weight falls: Equation (7)."""
-        return math.sqrt(1.0 + float(chi2.ppf(0.99, max(self.d - 1, 1))))
+        return _reach(self.d, 8.0 / (self.mu**2 * self.rules.shares[0] * self.rules.square * self.rows))
 
     @property
     def sizes(self) -> dict[str, int]:
         """Records of a round of each role but the last, which has the rest: Equation (4)."""
         size, rules = self.d + 1, self.rules
-        noise = max(8.0 * self.reach**2 / (self.mu**2 * rules.shares[0] * rules.square), 20.0 * self.d)
+        noise = max(16.0 * self.reach**2 / (self.mu**2 * rules.shares[0] * rules.square), 20.0 * self.d)
         asked = {
             "clamping": CHECKED * math.sqrt(self.bounded + 1.0) / self.mu,
             "location": 20.0 + LOCATION * math.sqrt(self.located) / self.mu if self.located else 0.0,
@@ -195,6 +196,20 @@ class Progress(NamedTuple):
     def over(self) -> int:
         """Records of all rounds that are over."""
         return sum(self.held)
+
+
+@cache
+def _reach(d: int, noise: float) -> float:
+    """L at which a sum of scores is known best, at most the 99% point: Equation (7).
+
+    `noise` is the variance of a score's noise over that of its sampling, at L = 1.
+    """
+    square = 1.0 + chi2.ppf((np.arange(2_000) + 0.5) / 2_000, max(d - 1, 1))
+    ends = 1.0 + chi2.ppf(np.arange(1, 100) / 100.0, max(d - 1, 1))
+    weight = np.minimum(1.0, ends[:, None] / square)
+    curvature = (weight * square).mean(axis=1) / d
+    variance = ((weight**2 * square).mean(axis=1) / d + noise * ends) / curvature**2
+    return math.sqrt(float(ends[np.argmin(variance)]))
 
 
 def rules_of(family: Family, low: float, high: float, y_scale: float = 1.0) -> Rules:

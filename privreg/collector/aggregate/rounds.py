@@ -105,7 +105,7 @@ def advance(plan: Plan, progress: Progress, total: Array, count: int) -> Progres
             checked = Checked(total / count * math.sqrt(plan.width("clamping")), count)
             found = progress._replace(state=progress.state._replace(role=plan.first), checked=checked)
         case "location":
-            found = _located(plan, progress, total / count, count)
+            found = _located(plan, progress, total / count)
         case "moments":
             found = _whitened(plan, progress, total / count, count)
         case _:
@@ -117,12 +117,11 @@ def advance(plan: Plan, progress: Progress, total: Array, count: int) -> Progres
 # --- location and moments --------------------------------------------------------------------------------------
 
 
-def _located(plan: Plan, progress: Progress, mean: Array, count: int) -> Progress:
+def _located(plan: Plan, progress: Progress, mean: Array) -> Progress:
     """Centre numbers at their noised mean."""
     state, columns, k = progress.state, plan.numbers, plan.located
     mean, square = np.clip(mean * math.sqrt(2.0 * k), -1.0, 1.0).reshape(2, k)
-    noise = sd(plan, "location") * math.sqrt(2.0 * k) / count
-    wide = np.sqrt(np.clip(square - mean**2 + noise, STRETCH[0] ** -2, 1.0))
+    wide = np.sqrt(np.clip(square - mean**2, STRETCH[0] ** -2, 1.0))
     at, half = plan.lows.copy(), 0.5 * (plan.highs - plan.lows)
     rows, n = np.diag(state.rows).copy(), len(columns)
     at[columns] = 0.5 * (plan.lows + plan.highs)[columns] + half[columns] * mean[:n]
