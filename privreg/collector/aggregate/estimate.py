@@ -17,6 +17,10 @@ ALIKE: Final = math.log(1.5)
 """Rounds whose thresholds differ by a larger factor estimate something else."""
 
 
+PASSES: Final = 4
+"""Times that the estimate, its threshold and the rounds' weights follow from each other; the third changes nothing."""
+
+
 class Estimated(NamedTuple):
     """What a fit has found, in whitened coordinates z = rows @ x."""
 
@@ -42,6 +46,8 @@ class _Turned(NamedTuple):
     noise: Array  # Covariance of the score
     beyond: Array
     steep: float
+    lean: Array
+    lean_sd: float
     people: int
     wider: float  # Mean square by which noise grew in turning
     sds: tuple[float, float, float, float, float]
@@ -55,8 +61,8 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     c = progress.seen[-1].state.threshold(plan.rules)
     alike = tuple(s for s in progress.seen if abs(math.log(s.state.threshold(plan.rules) / c)) < ALIKE)
     rules, d = plan.rules, plan.d
-    scale, best = _scale(alike) if rules.scaled else (1.0, ())
-    common = rules.ratio * scale if rules.cornered else c
+    best = _narrowest(alike)
+    scale, common = _scale(best, last.rows, last.theta) if rules.scaled else 1.0, c
     turned = [_turn(s, last.rows, s.state.threshold(rules), common) for s in alike]
     known = progress.known
 
@@ -76,11 +82,15 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     alone = np.array([middle * common**2 / t.people + float(np.trace(t.noise)) / d for t in turned])
     places = np.array([t.theta for t in turned])
     weights = 1.0 / alone / (1.0 / alone).sum()
-    for _ in range(3):
+    theta = last.theta
+    for _ in range(PASSES):
+        if rules.cornered:  # scores at a common threshold, that of the estimate
+            scale = _scale(best, last.rows, theta)
+            common = rules.ratio * scale
+            turned = [_turn(s, last.rows, s.state.threshold(rules), common) for s in alike]
         steps = sum(w * (curvature @ t.theta - t.score) for w, t in zip(weights, turned, strict=True))
         theta = np.linalg.solve(curvature, steps)
         weights = _weights(alone, places - theta, float(spread.mean()))
-    theta = np.linalg.solve(curvature, sum(w * (curvature @ t.theta - t.score) for w, t in zip(weights, turned, strict=True)))
     meat = squares * sum(w**2 / t.people for w, t in zip(weights, turned, strict=True))
     meat = meat + sum(w**2 * t.noise for w, t in zip(weights, turned, strict=True))
     far = sum(w * (t.theta - theta) for w, t in zip(weights, turned, strict=True))
@@ -89,8 +99,12 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     if rules.cornered:
         by_scale = common * sum(w * t.beyond for w, t in zip(weights, turned, strict=True))
         narrow = [(w, t) for w, t, s in zip(weights, turned, alike, strict=True) if any(s is one for one in best)]
-        meat = meat + _of_scale(by_scale, narrow, common)
-    bread = np.linalg.inv(curvature)
+        meat = meat + _of_scale(by_scale, theta, narrow, common)
+        crowd = sum(t.people for _, t in narrow)
+        slope = curvature + np.outer(by_scale, sum(t.people / crowd * t.lean for _, t in narrow))
+    else:
+        slope = curvature
+    bread = np.linalg.inv(slope)
     cov, extra = bread @ (meat + unknown) @ bread.T, bread @ unknown @ bread.T
     move = (theta - last.theta) / c
     reach = max(float(np.linalg.norm(move)), *(abs(float(p @ move)) for p in known.points), 0.0)
@@ -106,21 +120,30 @@ def _weights(alone: Array, far: Array, unsure: float) -> Array:
     return np.asarray(weights / weights.sum())
 
 
-def _scale(rounds: tuple[Summed, ...]) -> tuple[float, tuple[Summed, ...]]:
-    """Residual scale, and the rounds of the narrowest window, from which it is estimated."""
+def _narrowest(rounds: tuple[Summed, ...]) -> tuple[Summed, ...]:
+    """Rounds of the narrowest window, from which the residual scale is estimated."""
     least = min(s.state.window for s in rounds)
-    best = tuple(s for s in rounds if s.state.window == least)
-    people = np.array([float(s.people) for s in best])
-    return math.exp(float(people @ [s.scale for s in best] / people.sum())), best
+    return tuple(s for s in rounds if s.state.window == least)
 
 
-def _of_scale(by_scale: Array, rounds: list[tuple[float, _Turned]], c: float) -> Array:
+def _scale(rounds: tuple[Summed, ...], rows: Array, theta: Array) -> float:
+    """Residual scale at coefficients `theta` of `rows`: Equation (11)."""
+    people = np.array([float(s.people) for s in rounds])
+    logs = []
+    for s in rounds:
+        moved = float(s.lean @ ((rows @ np.linalg.inv(s.state.rows)).T @ theta - s.state.theta))
+        logs.append(s.scale + float(np.clip(moved, -s.state.window, s.state.window)))
+    return math.exp(float(people @ logs / people.sum()))
+
+
+def _of_scale(by_scale: Array, theta: Array, rounds: list[tuple[float, _Turned]], c: float) -> Array:
     """What the meat gains as the scale is estimated, its covariance with the score included: Equation (15)."""
     people = sum(t.people for _, t in rounds)
     out = np.zeros((len(by_scale), len(by_scale)))
     for weight, t in rounds:
         share, d = t.people / people / t.steep, len(by_scale)
         alone = share**2 * (max(float(t.square[d, d]), 0.0) / t.people + t.sds[4] ** 2)
+        alone += (t.people / people * t.lean_sd) ** 2 * float((theta - t.theta) @ (theta - t.theta))
         with_score = c * weight * share / t.people * t.square[:d, d]
         # the score rises with θ, and a larger scale with c: both move θ by minus the bread
         both = np.outer(by_scale, with_score)
@@ -145,6 +168,8 @@ def _turn(s: Summed, rows: Array, c: float, common: float) -> _Turned:
         noise=((c * s.sds[0]) ** 2 + ((common - c) * s.sds[3] if common != c else 0.0) ** 2) * by @ by.T,
         beyond=by @ s.beyond,
         steep=s.steep,
+        lean=by @ s.lean,
+        lean_sd=s.lean_sd,
         people=s.people,
         wider=float((by**2).sum()) / len(by),
         sds=s.sds,

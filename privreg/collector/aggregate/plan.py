@@ -131,7 +131,7 @@ class Plan(NamedTuple):
         scaled = int(self.rules.scaled)  # squares are of the score and the scale number
         if role == "clamping":
             return self.bounded + 1
-        scores = self.d * (1 + int(self.rules.cornered)) + 2 * pairs + scaled * (self.d + 3)
+        scores = self.d * (1 + 2 * int(self.rules.cornered)) + 2 * pairs + scaled * (self.d + 3)
         return {"location": 2 * self.located, "moments": moments}.get(role, scores)
 
 
@@ -173,6 +173,8 @@ class Summed(NamedTuple):
     steep: float  # By which the scale number rises with that logarithm; 0 without one
     number: float  # That number's mean
     sds: tuple[float, float, float, float, float]  # Of these five; off the diagonal √2 times an entry has it
+    lean: Array  # Slope of `scale` by the coefficients; shape (d,)
+    lean_sd: float  # Of its entries
 
 
 class Checked(NamedTuple):

@@ -124,10 +124,13 @@ def _scores(plan: Plan, state: State, y: Array, x: Array, shift: Array) -> Array
     number = np.clip(far, -1.0, 1.0)
     both = np.column_stack([scores, BESIDE * number])
     parts.append(products(both, np.full(len(y), m / (1.0 + BESIDE**2))))
-    if rules.cornered:
-        parts.append(np.where((np.abs(y - eta) > c)[:, None], scores * o, 0.0))
-    inside = SCALE * ((np.abs(far) < 1.0) - 0.5)
-    return np.column_stack([*(math.sqrt(1.0 - 1.25 * SCALE**2) * p for p in parts), SCALE * number, inside])
+    inside = np.abs(far) < 1.0
+    if rules.cornered:  # no residual is beyond the threshold and in the middle
+        beyond = np.abs(y - eta) > c
+        parts.append(np.where(beyond[:, None], scores * o, 0.0))
+        parts.append(z * (np.sign(y - eta) * (inside & ~beyond) * weight * (o / reach))[:, None])
+    numbers = [SCALE * number, SCALE * (inside - 0.5)]
+    return np.column_stack([*(math.sqrt(1.0 - 1.25 * SCALE**2) * p for p in parts), *numbers])
 
 
 def slopes(rules: Rules, c: float, eta: Array, y: Array) -> Array:

@@ -214,11 +214,16 @@ def read(plan: Plan, state: State, total: Array, count: int) -> Summed:
         lengths[d], more = 1.0 / BESIDE, 1.0 + BESIDE**2
     shares = np.sqrt(np.maximum(rules.shares, 1e-300))
     units = np.array([reach, rules.top * reach**2, more, reach]) / shares / (whole * count)
-    ends = np.cumsum([d, d * (d + 1) // 2, size * (size + 1) // 2, d * int(rules.cornered)])
-    score, slope, square, beyond, _ = np.split(total, ends)
+    ends = np.cumsum([d, d * (d + 1) // 2, size * (size + 1) // 2, *2 * [d * int(rules.cornered)]])
+    score, slope, square, beyond, middle, _ = np.split(total, ends)
     noise = sd(plan, state.role) * units
     number, inside = total[-2:] / count / SCALE + [0.0, 0.5] if rules.scaled else (0.0, 0.0)
     moved, steep = _scale(state, float(number), float(inside)) if rules.scaled else (0.0, 0.0)
+    lean, lean_sd = np.zeros(d), 0.0
+    if rules.cornered and state.role == "main":
+        lean_sd = float(noise[3]) / (MEDIAN * state.scale * steep * state.window)
+        lean = middle * units[3] / noise[3] * -lean_sd
+        lean *= max(0.0, 1.0 - d * lean_sd**2 / float(lean @ lean))
     return Summed(
         state=state,
         people=count,
@@ -230,6 +235,8 @@ def read(plan: Plan, state: State, total: Array, count: int) -> Summed:
         steep=steep,
         number=float(number),
         sds=(*(noise * [1.0, 1.0, reach**2, 1.0]).tolist(), sd(plan, state.role) / (SCALE * count)),
+        lean=lean,
+        lean_sd=lean_sd,
     )
 
 
