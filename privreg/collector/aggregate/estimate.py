@@ -70,12 +70,12 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     shares = people / people.sum()
     pooled = sum(w * t.slope for w, t in zip(shares, turned, strict=True))
     noise = math.sqrt(sum((w * t.sds[1] * t.wider) ** 2 for w, t in zip(shares, turned, strict=True)))
-    height = level(pooled, noise, rules.slope)
+    height = level(pooled, noise, rules.slope, rules.unsure)
     curvature, spread = posterior(pooled, noise, known, height)
 
     square = sum(w * t.square for w, t in zip(shares, turned, strict=True))
     jitter = math.sqrt(sum((w * t.sds[2] * t.wider) ** 2 for w, t in zip(shares, turned, strict=True)))
-    middle = level(square[:d, :d], jitter, rules.square)
+    middle = level(square[:d, :d], jitter, rules.square, rules.unsure)
     close = known._replace(mean=np.eye(d), variances=np.full((d, d), 0.09))
     squares = posterior(square[:d, :d], jitter, close, middle)[0] * common**2
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from scipy.stats import chi2
 
+from privreg.errors import UnsupportedArgumentError
 from privreg.families.constants import score_rules
 from privreg.protocol import codes
 
@@ -53,6 +54,7 @@ class Rules(NamedTuple):
     # Squared norms in a report of score, slope, squared score, and the score's slope by c (0 where there is no c)
     shares: tuple[float, float, float, float]
     fixed: float = 1.0  # Threshold c where it doesn't follow the residual scale
+    unsure: float = 0.4  # Sd of slope and square about these means, relative to them, before a record is seen
 
     @property
     def linear(self) -> bool:
@@ -224,7 +226,17 @@ def rules_of(family: Family, low: float, high: float, y_scale: float = 1.0) -> R
         Public limits of the response, internal units.
     y_scale : float
         User's units of an internal one of the response, in which a residual scale is declared.
+
+    Raises
+    ------
+    UnsupportedArgumentError
+        If the score has no slope that one record tells.
     """
+    if family.code in {codes.HINGE, codes.CUSTOM, codes.MULTINOMIAL}:
+        raise UnsupportedArgumentError(
+            f"family={family!r}: reports to two collectors hold the slope of the score, which this family doesn't give. "
+            "Use family='logistic' or SmoothedHinge() for yes and no, Huber() for numbers, or trust='local'."
+        )
     known = score_rules(family, 1, math.inf, low=low, high=high, label=True)
     shape, shares = known.shape, (0.68, 0.26, 0.06, 0.0)
     scaled = known.track and family.of_residuals
@@ -242,5 +254,6 @@ def rules_of(family: Family, low: float, high: float, y_scale: float = 1.0) -> R
             top, slope, square = 1.0 / (high - low), 1.0 / (high - low), 0.01
         case codes.SMOOTHED_HINGE:
             top, square = 1.0 / shape.a, 0.3
+    unsure = 4.0 if shape.family in {codes.POISSON, codes.SQUARED} else 0.4  # units are the response's public limits
     fixed = known.ratio * float(family.scale) / y_scale if family.cornered and not scaled else 1.0
-    return Rules(shape, known.ratio, scaled, top, slope, square, shares, fixed)
+    return Rules(shape, known.ratio, scaled, top, slope, square, shares, fixed, unsure)

@@ -262,7 +262,7 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
     precision = np.array([1.0 / s.sds[1] ** 2 for s in seen])
     pooled = sum(w * s.slope for w, s in zip(precision / precision.sum(), seen, strict=True))
     noise = float(precision.sum() ** -0.5)
-    height = level(pooled, noise, rules.slope)
+    height = level(pooled, noise, rules.slope, rules.unsure)
     curvature, spread = posterior(pooled, noise, known, height)
     noisy = rules.square / count + here.sds[0] ** 2
     gain = max(float(here.score @ here.score) - d * noisy, 0.3 * noisy)
@@ -296,12 +296,15 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
     return progress._replace(state=state, known=known, seen=seen, near=short)
 
 
-def level(pooled: Array, noise: float, reference: float) -> float:
-    """Curvature's level, the mean of its diagonal, between what was reported and the reference model's."""
+def level(pooled: Array, noise: float, reference: float, unsure: float) -> float:
+    """Level of a matrix, the mean of its diagonal, between what was reported and the reference model's.
+
+    At least as large as its noise.
+    """
     d = len(pooled)
-    by, prior = noise**2 / d, (0.4 * reference) ** 2
+    by, prior = noise**2 / d, (unsure * reference) ** 2
     seen = float(np.trace(pooled)) / d
-    return max((reference * by + seen * prior) / (by + prior), 0.25 * reference)
+    return max((reference * by + seen * prior) / (by + prior), math.sqrt(by))
 
 
 def posterior(pooled: Array, noise: float, known: Known, height: float) -> tuple[Array, Array]:
