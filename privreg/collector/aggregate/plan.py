@@ -234,7 +234,7 @@ def rules_of(family: Family, low: float, high: float, y_scale: float = 1.0) -> R
     """
     if family.code in {codes.HINGE, codes.CUSTOM, codes.MULTINOMIAL}:
         raise UnsupportedArgumentError(
-            f"family={family!r}: reports to two collectors hold the slope of the score, which this family doesn't give. "
+            f"family={family!r}: reports to two collectors hold the score's slope, which this family doesn't give. "
             "Use family='logistic' or SmoothedHinge() for yes and no, Huber() for numbers, or trust='local'."
         )
     known = score_rules(family, 1, math.inf, low=low, high=high, label=True)
