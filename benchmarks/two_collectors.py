@@ -1,6 +1,7 @@
 """Two collectors: errors over those without privacy, and how many 95% intervals hold the estimand.
 
 ``python -m benchmarks.two_collectors [--designs NAME …] [--n N …] [--mu MU …] [--runs R] [--keep FOLDER] [--quick]``
+``python -m benchmarks.two_collectors --constants [--runs R] [--keep FOLDER]``
 
 One line for each design, n, μ and coefficient:
 
@@ -19,7 +20,9 @@ beyond
 far, wanders
     Mean and sd of the estimand less the root without weights, over the same standard error.
 
-Table two_collectors.csv. With --keep FOLDER finished cells are kept there, and a study that was killed goes on.
+Table two_collectors.csv; with --constants two_collectors_constants.csv, one line for each constant that is not derived,
+halved and doubled, one at a time, on four designs at n = 2,000 and μ = 1: medians over coefficients.
+With --keep FOLDER finished cells are kept there, and a study that was killed goes on.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ import os
 import warnings
 import zlib
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,6 +45,8 @@ from benchmarks.central import Runs
 from benchmarks.central_designs import commit
 from benchmarks.designs import DESIGNS
 from benchmarks.store import save_table
+from privreg.collector.aggregate import plan as planned
+from privreg.collector.aggregate import report, rounds
 from privreg.collector.aggregate.estimate import estimate
 from privreg.collector.aggregate.plan import Plan
 from privreg.formula.spec import ModelSpec
@@ -58,6 +63,8 @@ NAMES = [
     "charges", "interaction", "mostly none", "correlated", "ten numbers", "ten levels", "skewed", "skewed, fanned",
     "heavy", "median", "yes, wrong link", "yes, by group", "yes, few far out", "counts, by group",
 ]  # fmt: skip
+FOUR = ["normal", "binaries", "factors", "yes, wrong link"]
+CONSTANTS = ["LOCATION", "MOMENTS", "STRETCH", "SCALE", "BESIDE", "DEVIATION", "NEAR", "WINDOWS"]
 SIZES = [1_000, 2_000, 5_000, 20_000, 200_000]
 
 
@@ -152,6 +159,36 @@ def lines(name: str, n: int, mu: float, numbers: Sequence[float]) -> list[dict[s
     return out
 
 
+def changed(constant: str, factor: float, runs: int) -> list[float]:
+    """Medians over coefficients of ratio and its robust version, and mean coverage and marks, of each design."""
+    modules = [module for module in (planned, report, rounds) if hasattr(module, constant)]
+    before, out = getattr(modules[0], constant), list[float]()
+    now = {k: v * factor for k, v in before.items()} if isinstance(before, dict) else np.multiply(before, factor)
+    try:
+        for module in modules:
+            setattr(module, constant, now)
+        for name in FOUR:
+            table = pd.DataFrame(lines(name, 2_000, 1.0, cell(name, 2_000, 1.0, runs)))
+            out += [table["ratio"].median(), table["robust"].median(), table["cover"].mean(), table["marked"].mean()]
+    finally:
+        for module in modules:
+            setattr(module, constant, before)
+    return out
+
+
+def constants(runs: int, kept: Runs) -> pd.DataFrame:
+    """The table of `--constants`."""
+    table = list[dict[str, object]]()
+    for constant, factor in [("", 1.0), *((c, f) for c in CONSTANTS for f in (0.5, 2.0))]:
+        make = partial(changed, constant or CONSTANTS[0], factor, runs)
+        found = np.reshape(kept.get(f"constant-{constant}-{factor:g}-{runs}", make), (len(FOUR), 4))
+        for name, row in zip(FOUR, found, strict=True):
+            line = dict(zip(("ratio", "robust", "cover", "marked"), row, strict=True))
+            table.append({"constant": constant, "times": factor, "design": name, "runs": runs} | line)
+        print(constant or "as it is", factor, found[:, 1].round(2), flush=True)
+    return pd.DataFrame(table).round(3)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     summary, usage = (__doc__ or "").split("\n\n", 1)
     parser = argparse.ArgumentParser(
@@ -163,10 +200,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--mu", nargs="*", type=float, default=[1.0])
     parser.add_argument("--runs", type=int, default=1_000, help="a cell; at n above 20,000 at most 200")
     parser.add_argument("--keep", type=Path, help="folder of finished cells")
+    parser.add_argument("--constants", action="store_true", help="vary constants instead, one at a time")
     parser.add_argument("--quick", action="store_true", help="a look: 10 runs a cell, nothing stored")
     args = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     kept, table = Runs(None if args.quick else args.keep), list[dict[str, object]]()
+    if args.constants:
+        found = constants(args.runs, kept)
+        command = f"python -m benchmarks.two_collectors --constants --runs {args.runs}"
+        save_table(found, RESULTS.with_name("two_collectors_constants.csv"), command, (commit(),))
+        return
     for n in args.n:
         for mu in args.mu:
             for name in args.designs:

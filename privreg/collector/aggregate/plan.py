@@ -99,7 +99,7 @@ class Plan(NamedTuple):
     @property
     def binary(self) -> bool:
         """Whether the response is 0 or 1."""
-        return self.rules.shape.family in {codes.LOGISTIC, codes.SMOOTHED_HINGE}
+        return self.rules.shape.family == codes.LOGISTIC
 
     @property
     def reach(self) -> float:
@@ -230,12 +230,12 @@ def rules_of(family: Family, low: float, high: float, y_scale: float = 1.0) -> R
     Raises
     ------
     UnsupportedArgumentError
-        If the score has no slope that one record tells.
+        If the score has no slope that one record tells, or one only near a margin.
     """
-    if family.code in {codes.HINGE, codes.CUSTOM, codes.MULTINOMIAL}:
+    if family.code in {codes.HINGE, codes.SMOOTHED_HINGE, codes.CUSTOM, codes.MULTINOMIAL}:
         raise UnsupportedArgumentError(
-            f"family={family!r}: reports to two collectors hold the score's slope, which this family doesn't give. "
-            "Use family='logistic' or SmoothedHinge() for yes and no, Huber() for numbers, or trust='local'."
+            f"family={family!r}: reports to two collectors hold the score's slope, and this family has none by which "
+            "intervals hold. Use family='logistic' for yes and no, Huber() for numbers, or trust='local'."
         )
     known = score_rules(family, 1, math.inf, low=low, high=high, label=True)
     shape, shares = known.shape, (0.68, 0.26, 0.06, 0.0)
@@ -252,8 +252,6 @@ def rules_of(family: Family, low: float, high: float, y_scale: float = 1.0) -> R
             top, slope, square = 2.0, 2.0 / shape.a, 2.0 / shape.a**2
         case codes.SQUARED:
             top, slope, square = 1.0 / (high - low), 1.0 / (high - low), 0.01
-        case codes.SMOOTHED_HINGE:
-            top, square = 1.0 / shape.a, 0.3
     unsure = 4.0 if shape.family in {codes.POISSON, codes.SQUARED} else 0.4  # units are the response's public limits
     fixed = known.ratio * float(family.scale) / y_scale if family.cornered and not scaled else 1.0
     return Rules(shape, known.ratio, scaled, top, slope, square, shares, fixed, unsure)

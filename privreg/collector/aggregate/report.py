@@ -157,7 +157,4 @@ def slopes(rules: Rules, c: float, eta: Array, y: Array) -> Array:
                 return np.clip(np.where(mean > 0.5 * shape.a, y / mean, small), 0.0, rules.top)
             case codes.SQUARED:
                 return np.where((eta >= shape.a) & (eta <= shape.b), rules.top, 0.0)
-            case codes.SMOOTHED_HINGE:
-                slack = 1.0 - (2.0 * y - 1.0) * eta
-                return np.where((slack > 0.0) & (slack < shape.a), rules.top, 0.0)
     raise ValueError("no slope of this score")
