@@ -1,4 +1,4 @@
-"""Coefficients and their covariance from all rounds of scores: Equations (12) to (16)."""
+"""Coefficients and their covariance from all rounds of scores: Equations (12) to (17)."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
 
 
 def _weights(alone: Array, far: Array, unsure: float) -> Array:
-    """Weights of rounds, of least variance: of each one's score, and of the curvature that all share, Equation (13)."""
+    """Weights of rounds, of least variance: of each one's score, and of the curvature that all share: Equation (14)."""
     both = np.diag(alone) + 0.5 * unsure * (1.0 + 1.0 / far.shape[1]) * far @ far.T
     weights = np.maximum(np.linalg.solve(both, np.ones(len(alone))), 0.0)
     return np.asarray(weights / weights.sum())
@@ -137,7 +137,7 @@ def _scale(rounds: tuple[Summed, ...], rows: Array, theta: Array) -> float:
 
 
 def _of_scale(by_scale: Array, theta: Array, rounds: list[tuple[float, _Turned]], c: float) -> Array:
-    """What the meat gains as the scale is estimated, its covariance with the score included: Equation (15)."""
+    """What the meat gains as the scale is estimated, its covariance with the score included: Equation (16)."""
     people = sum(t.people for _, t in rounds)
     out = np.zeros((len(by_scale), len(by_scale)))
     for weight, t in rounds:
