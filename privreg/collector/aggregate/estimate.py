@@ -18,7 +18,7 @@ ALIKE: Final = math.log(1.5)
 
 
 PASSES: Final = 6
-"""Times that the estimate, its threshold and the rounds' weights follow from each other: the last moves it by under 0.01 sds."""
+"""Times that estimate, threshold and weights of rounds follow from each other: the last moves it by under 0.01 sds."""
 
 
 class Estimated(NamedTuple):
