@@ -123,9 +123,9 @@ def _of_wide_designs(fit: _Fit) -> list[Diagnostic]:
     if few is None:
         return []
     text = (
-        f"more than {WIDE} coefficients: no correlations of the covariates are learned, and the Newton step is "
-        "diagonal; where columns are much correlated, estimates settle slowly and intervals can be too short: declare "
-        "correlations in moments="
+        f"more than {WIDE} coefficients: no correlations of the covariates are learned; steps take levels for equally "
+        "frequent, and factors and numbers for unrelated. Where columns are much correlated, estimates converge slowly "
+        "and intervals can be too short: declare correlations in moments="
     )
     out = [Diagnostic("diagonal", text)]
     if fit.found.have and few:

@@ -137,7 +137,7 @@ def schedule(
             out += [held("moments", each, 1.0)] * 2
         out.append(held("moments", max(350.0 * unit * heavy, MORE_MOMENTS * least), 0.08, optional=True))
     pilots = min(PILOTS, max(rounds - len(MOMENTS) - 3, 1))
-    total = max((6000.0 if moving and rows else 2000.0) * unit, PILOT * least)
+    total = max(2000.0 * unit, PILOT * least)
     whole = 2.0**pilots - 1.0
     out += [held("pilot", total * 2.0**k / whole, PILOT * 2.0**k / whole) for k in range(pilots)]
     if rows is None:
