@@ -40,7 +40,6 @@ class Senders(NamedTuple):
     mechanism: str = ""  # Its title and its noise in words, where they differ from the settings'
     noise: str = ""
     notes: tuple[Diagnostic, ...] | None = None  # In place of the note that noise is rounded in double precision
-    setting: str = "reports"  # Whose words the statement takes; see `PrivacyStatement.setting`
 
 
 SIMULATED: Final = Senders()
@@ -65,7 +64,6 @@ def results(
     outcome : FitOutcome
         Of `fits.rounds.outcome`, or of another way to fit.
     spec : ModelSpec
-    settings : Settings
     release : Release
         As the ledger has it.
     senders : Senders
@@ -156,7 +154,6 @@ def _statement(
         weights=outcome.bound,
         curvature=spending,
         release=release,
-        setting=senders.setting,
         declared=_declared(outcome, spec, settings),
         notes=_notes(outcome, spec, settings, senders, seeded=seeded),
         seeded=seeded,

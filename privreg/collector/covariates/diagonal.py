@@ -154,9 +154,9 @@ def learn(wide: Wide, rows: Array, total: Array, people: float, sd: float, const
         kept = _kept(means, 4.0 * noise2)
     squares = total[k:] / people - means**2 + (4.0 * noise2 if constant else 0.0)
     common = min(max(float(squares.mean()), NARROWEST), 1.0)
-    apart = squares - common
+    deviation = squares - common
     error2 = noise2 + 2.0 * (4.0 * noise2) ** 2  # of a square, and of the mean's that is taken off
-    variances = np.clip(common + _kept(apart, error2) * apart, common / UNEQUAL, common * UNEQUAL)
+    variances = np.clip(common + _kept(deviation, error2) * deviation, common / UNEQUAL, common * UNEQUAL)
     scale = np.sqrt(np.clip(variances, NARROWEST, 1.0))
     out = np.array(rows)
     out[0, wide.columns] = 1.0 / (wide.edges[wide.columns] * scale)
