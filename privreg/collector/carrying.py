@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from privreg.collector.reference import Reference
     from privreg.protocol.rounds import State
 
-WIDE_CORNER: Final = 2.0
+WIDEST_THRESHOLD: Final = 2.0
 """Threshold c of a round, relative to the last, up to which it enters the estimate."""
 
 FLATTEST: Final = 0.01
@@ -55,7 +55,7 @@ def carry_rounds(
             here = reference.secant(model, one.state.theta, one.state.corner, theta, scale)
             map_ = inverse @ own @ np.linalg.inv(kept(here))
         states = (one.state.theta + one.state.offsets) @ local.root
-        # a joint report's noise is larger, and another threshold c's score is scaled
+        # a joint report's noise is larger, and a score with another threshold c is scaled
         times = float(np.trace(map_ @ local.noise[_kind(one)] @ map_.T)) / size if size > 0.0 else 1.0
         maps.append(map_)
         biases.append(local.biases[offset_kind(one.state)])
@@ -159,7 +159,7 @@ def counted(plan: Plan, progress: Progress) -> list[ScoreRound]:
     main, rules = progress.main, plan.rules
     if (rules.varying and rules.track) or rules.centre != 0.0 or progress.since > 0:
         return main
-    corner = WIDE_CORNER * main[-1].state.corner
+    corner = WIDEST_THRESHOLD * main[-1].state.corner
     pilots = [s for s in progress.scored if s.state.role == "pilot" and s.state.corner < corner and s.weight.any()]
     return [*pilots[-2:], *main]
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from privreg.protocol.rounds import State
 
 OFFSET: Final = 0.35
-"""Length of a group's offset in thresholds c with few records in main rounds; it falls with the fourth root of more."""
+"""Length of a group's offset in units of c with few records in main rounds; it falls with the fourth root of more."""
 
 OFFSET_PEOPLE: Final = 170_000.0
 """Records in all rounds, times 4/(σ² + 0.7/d), up to which it is that long with `OFFSET_FOR` coefficients."""
@@ -35,8 +35,8 @@ OWN: Final = 0.7
 
 MARGIN: Final = 0.5
 """The same of hinges, whose curvature changes with the predictor in a way that no reference model here has: with 0.7
-estimates
-lay up to 2 standard errors from where the mean score is zero, with 0.5 up to 0.8; with 0.2 reports showed nothing."""
+estimates lay up to 2 standard errors from where the mean score is zero, with 0.5 up to 0.8; with 0.2 reports showed
+nothing."""
 
 SMOOTH: Final = 0.2
 """The same of smoothed hinges: 5.8 standard errors with 0.7, 0.7 with this, for intervals a fifth longer
@@ -47,10 +47,9 @@ OF_MANY: Final = 0.25
 
 GENTLE: Final = 0.35
 """The same of a yes or no, of classes, and of counts. What offsets add to a mean report is taken off by a reference
-model that
-knows little of the covariates: with powers of an age, full length moved coefficients by 1.4 standard errors from a
-right model's and this by 0.4, and reports showed the curvature no worse where the link was wrong. With full length the
-slope of counts of 90,000 records had an sd of 1.19 standard errors, with this of 0.92."""
+model that knows little of the covariates: with powers of an age, full length moved coefficients by 1.4 standard errors
+from a right model's and this by 0.4, and reports showed the curvature no worse where the link was wrong. With full
+length the slope of counts of 90,000 records had an sd of 1.19 standard errors, with this of 0.92."""
 
 CURVED: Final = frozenset({codes.LOGISTIC, codes.BALANCED, codes.MULTINOMIAL, codes.POISSON})
 """Of which that is so."""
@@ -63,9 +62,8 @@ SHORT: Final = 0.5
 """Length of offsets, relative to that of others, along a number that most records have at a bound.
 
 Of its curvature the few others tell, which lie farther out than the reference model can know: offsets moved their
-predictors by several thresholds c, where scores don't bend any more. For a number that 5% of 200,000 records have, else
-0, the sd of its coefficient was 2.2 times as large at μ = 1 and 1.4 times at μ = 3, and a sixth of the intervals didn't
-hold."""
+predictors by several c, where scores are flat. For a number that 5% of 200,000 records have, else 0, the sd of its
+coefficient was 2.2 times as large at μ = 1 and 1.4 times at μ = 3, and a sixth of the intervals didn't hold."""
 
 STRETCHED: Final = 4
 """Main rounds after which offsets are stretched where these show little curvature."""
@@ -75,8 +73,7 @@ LONGEST: Final = 3.0
 
 FARTHEST: Final = 1.0
 """Thresholds c by which that may move predictors of records that tell curvature along a direction: at three thresholds
-none of
-a rare level were left whose scores bent, and its coefficient's sd was larger by a quarter."""
+none of a rare level were left whose scores bent, and its coefficient's sd was larger by a quarter."""
 
 
 def offsets(plan: Plan, progress: Progress, state: State) -> Array:
@@ -108,7 +105,7 @@ def _length(plan: Plan, progress: Progress, state: State) -> float:
     size = OFFSET * min(1.0, (enough / max(effective, 1.0)) ** 0.25)
     length = size * (state.corner if plan.rules.track or plan.rules.shape.family == codes.HUBER else 1.0)
     if plan.rules.varying and plan.rules.track:
-        # the threshold c is that of a window about a margin
+        # c is that of a window about a margin
         length = size * {codes.CUSTOM: OWN, codes.HINGE: MARGIN}.get(plan.rules.shape.family, SMOOTH)
     if plan.rules.shape.family == codes.QUANTILE:  # far out the density, which is the curvature, is low
         length *= min(math.exp(0.5 * float(ndtri(plan.rules.shape.a)) ** 2), LONGER)

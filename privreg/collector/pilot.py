@@ -28,8 +28,8 @@ SHORTEST: Final = 1e-4
 """Part of a step that is tried, at least."""
 
 SURPLUS: Final = 2.33
-"""Standard errors by which it must exceed what is expected to be a heap: of normal residuals one fit in a hundred
-has as much by chance, at most (`benchmarks.notes`)."""
+"""Standard errors by which it must exceed what is expected to be a heap: of normal residuals one fit in a hundred has
+as much by chance, at most (`benchmarks.notes`)."""
 
 FARTHEST: Final = 7.0
 """Length of the slopes, whitened coordinates, beyond which a score of bounded curvature tells nothing."""

@@ -277,8 +277,8 @@ def _known(plan: Plan, progress: Progress, state: State, model: Reference) -> tu
 def _latest(rounds: Sequence[RoundMeans], m: Array) -> tuple[Array, Array]:
     """The last state, and the mean report there: the last round's, or of several rounds as much as one holds.
 
-    Reports of states before are carried to the last one by `m`, where those of the last round are few: where many
-    come late, or in families whose last pilot round is larger than a main one. Equation (23) of docs/estimator.md.
+    Reports of states before are carried to the last one by `m`, where those of the last round are few: where many come
+    late, or in families whose last pilot round is larger than a main one. Equation (23) of docs/estimator.md.
     """
     total, x, g = curvature.means(rounds)
     most, share = float(total.max()), np.zeros(len(rounds))

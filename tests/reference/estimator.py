@@ -177,7 +177,7 @@ def framed(fit, theta, s, *, nearby=False):
     noise = {(o.c, o.sd): o.sd**2 * np.eye(fit.d) + sent[o.c] for o in fit.seen}
     omega, rounds = inv(root) @ noise[last.c, last.sd] @ inv(root).T, []
     for k, o in enumerate(fit.seen):
-        if o.role == "main" or (o.c < carrying.WIDE_CORNER * last.c and k in {2, 3}):
+        if o.role == "main" or (o.c < carrying.WIDEST_THRESHOLD * last.c and k in {2, 3}):
             near = nearby and o.c == last.c
             map_ = inv(root) @ a @ inv(a if near else secant(fit, o.theta, o.c, theta, s))
             n, square = o.weight.sum(axis=0), o.offsets.T @ o.offsets / len(o.offsets)

@@ -28,7 +28,7 @@ NOT_HERE = {
     "privreg.collector.covariates.points.WIDEST",
     "privreg.collector.offsets.LONGEST",
     "privreg.collector.offsets.FARTHEST",
-    "privreg.collector.carrying.WIDE_CORNER",
+    "privreg.collector.carrying.WIDEST_THRESHOLD",
     "privreg.collector.reach.FAR",
     "privreg.collector.curvature.STEADY",
     "privreg.collector.curvature.SLOWEST",

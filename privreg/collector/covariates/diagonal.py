@@ -1,8 +1,8 @@
 """Designs of many coefficients: from how many on, and what people then report in place of second moments.
 
 Second moments are d (d + 1)/2 numbers a person, whose noise drowns them long before they become slow. Above `WIDE`
-coefficients people report two numbers a column, for its mean and its square; correlations are not learned, so the
-row map is a scale and a shift for each column. Public numbers in, public numbers out.
+coefficients people report two numbers a column, for its mean and its square; correlations are not learned, so the row
+map is a scale and a shift for each column. Public numbers in, public numbers out.
 """
 
 from __future__ import annotations

@@ -50,8 +50,7 @@ PAIRS: Final = 20
 
 NUMBERS: Final = 4
 """Numbers from which on their correlations are distinguished from those with levels. Beside 20 levels the correlations
-of
-eight numbers were taken for half of what they are."""
+of eight numbers were taken for half of what they are."""
 
 FEWEST: Final = 0.1
 """Share of people who have something to tell, at least: noise may make it none, or less."""
