@@ -198,8 +198,12 @@ class RoundsRun:
         clamped : ndarray of bool, shape (n, D), optional
             Whether bounds clamp them, by column of the plan's `clamps`; needed where `asks_clamping`.
         """
-        self._enter(Block(y, x, offset, weight, None, clamped))
+        self._enter(self._sent(Block(y, x, offset, weight, None, clamped)))
         return len(y)
+
+    def _sent(self, rows: Block) -> Block:
+        """Rows with what becomes of their reports: all arrive at once."""
+        return rows
 
     def asks_clamping(self, rows: int) -> bool:
         """Whether any of the next so many records may be asked whether bounds clamp them, on public grounds."""
