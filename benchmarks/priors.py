@@ -51,7 +51,7 @@ PRIORS: Final[dict[str, dict[str, Any]]] = {
     "slopes 0.3": {"SLOPES": (0.3,)},
     "slopes 0.8": {"SLOPES": (0.8,)},
     "narrower eigenvalues": {"WIDEST": 0.3},
-    "wider where little is told": {"TOLD": 0.45},
+    "wider where little is told": {"ENTRY_SD": 0.45},
     "engine": {"SLOPES": curvature.SLOPES},
 }
 """Constants of `collector.curvature`."""

@@ -1,8 +1,8 @@
 """What a fit's intervals are for: the coefficients that its own equation gives on *public or simulated* rows.
 
 The rows given here are used as they are: nothing is randomised. A fit by rounds solves Σ w_k n_kg E Ψ_k(θ + δ_kg) = 0
-with the row map, corners, offsets and weights that this very run has learned; where the model is wrong or errors are
-skewed, another run solves another equation.
+with the row map, thresholds, offsets and weights that this very run has learned; where the model is wrong or errors
+are skewed, another run solves another equation.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NUMBERS: Final = 1 << 15
 """Predictors, of rows by offsets, that are looked at together: so few that they stay in a processor's cache."""
 
 WINDOW: Final = {codes.QUANTILE: 0.3, codes.HINGE: 0.3, codes.CUSTOM: 0.3}
-"""Half-width, in corners, over which the slope of a score with jumps is taken; only on the way, not of the root."""
+"""Half-width, in units of c, over which a score with jumps has its slope; only on the way, not of the root."""
 
 NARROW: Final = 1e-3
 
@@ -43,10 +43,10 @@ WIDER: Final = (1.0, 8.0, 64.0)
 """Half-widths that are tried where no step comes nearer."""
 
 CLIPPED: Final = frozenset({codes.HUBER, codes.EXPECTILE})
-"""Families whose scores are clipped at a corner."""
+"""Families whose scores are clipped at a threshold."""
 
 NARROWER: Final = 4.0
-"""What corners are divided by, time and again, where steps from the estimate find no root: with the widest, that no
+"""What thresholds are divided by, time and again, where steps from the estimate find no root: with the widest, that no
 residual reaches, it is the root of least squares, and the others are near one another."""
 
 EVERY: Final = 8
@@ -62,7 +62,7 @@ KEPT: Final = 0.0
 """Stands for the slope of the last step."""
 
 SETTLED: Final = 1e-9
-"""Length of a step, in corners, after which the root is found."""
+"""Length of a step, in units of c, after which the root is found."""
 
 SETTLED_JUMPS: Final = 3e-6
 """The same of scores with jumps: single records move their root by as much."""
@@ -213,7 +213,7 @@ def _root(equation: Equation, rows: list[_Rows], function: Any) -> Array:
 
 
 def _by_corners(equation: Equation, rows: list[_Rows], function: Any) -> tuple[Array, Array] | None:
-    """The root by way of wider corners, as where all scores of a rare level are clipped at the estimate."""
+    """The root by way of wider thresholds, as where all scores of a rare level are clipped at the estimate."""
     found: tuple[Array, Array] | None = equation.theta, np.zeros((0, 0))
     farthest = max(float(np.max(np.abs(r.z @ equation.theta - r.y), initial=0.0)) for r in rows)
     times = math.ceil(math.log(max(farthest / float(equation.corners.min()), 1.0), NARROWER))
@@ -238,7 +238,7 @@ def _solved(
     inverse : ndarray, shape (b d, b d), optional
         Of a slope to begin with.
     settled : float
-        Length of a step, in corners, after which it is found.
+        Length of a step, in units of c, after which it is found.
 
     References
     ----------

@@ -968,8 +968,8 @@ MUTANTS = (
     Mutant(
         "what noise adds where curvature is not known is left out",
         "privreg/collector/combination.py",
-        " + _blurred(curvature, draws, own, left)",
-        "",
+        "unknown + _noise_by_curvature(curvature, draws, own, left)",
+        "unknown",
         ("tests/collector/test_curvature.py::test_noise_is_carried_by_a_curvature_that_is_not_known",),
     ),
     Mutant(
@@ -995,31 +995,31 @@ MUTANTS = (
     ),
     Mutant(
         "what offsets add is not taken off",
-        "privreg/collector/estimate.py",
-        "(mean - bends[-1]) @ map_.T",
+        "privreg/collector/carrying.py",
+        "(mean - biases[-1]) @ map_.T",
         "mean @ map_.T",
-        ("tests/collector/test_law.py::test_what_offsets_add_to_a_round_s_reports_is_taken_off",),
+        ("tests/collector/test_reference_model.py::test_what_offsets_add_to_a_round_s_reports_is_taken_off",),
     ),
     Mutant(
         "covariates are taken to be as wide as their second moments say",
-        "privreg/collector/estimate.py",
+        "privreg/collector/carrying.py",
         "    return np.concatenate([out, SPREAD * coordinates.unbound(plan, progress, last)[:, None, None] * more])\n",
         "    return out\n",
-        ("tests/collector/test_law.py",),
+        ("tests/collector/test_reference_model.py",),
     ),
     Mutant(
         "few records may lie as far out of a number whose bounds are near",
         "privreg/collector/coordinates.py",
-        "out[numbers] = (apart / np.maximum(FAR * even + apart, 1e-300))[numbers]",
+        "out[numbers] = (room / np.maximum(FAR * even + room, 1e-300))[numbers]",
         "out[numbers] = 1.0",
-        ("tests/collector/test_law.py",),
+        ("tests/collector/test_reference_model.py",),
     ),
     Mutant(
         "a skewed number is as sure as one whose mean is in the middle of its bounds",
         "privreg/collector/coordinates.py",
-        "np.maximum(FAR * even + apart, 1e-300)",
-        "np.maximum(FAR + apart, 1e-300)",
-        ("tests/collector/test_law.py",),
+        "np.maximum(FAR * even + room, 1e-300)",
+        "np.maximum(FAR + room, 1e-300)",
+        ("tests/collector/test_reference_model.py",),
     ),
     Mutant(
         "all directions are taken to follow reports alike",
@@ -1045,7 +1045,7 @@ MUTANTS = (
     Mutant(
         "directions alone tell moments, whatever is asked",
         "privreg/collector/covariates/moments.py",
-        "out[0] *= math.sqrt(lead)",
+        "out[0] *= math.sqrt(constant2)",
         "out[0] *= 1.0",
         (
             "tests/collector/test_pilots.py::test_rows_that_mostly_lie_in_a_plane_are_not_stretched_without_end",
@@ -1054,7 +1054,7 @@ MUTANTS = (
     ),
     Mutant(
         "rows are as long however rare a level is",
-        "privreg/collector/covariates/leads.py",
+        "privreg/collector/covariates/asking.py",
         "else _needed(plan, progress.scatter) - _others(plan)",
         "else 0.0",
         ("tests/collector/test_estimate.py::test_slopes_of_levels_are_told_with_few_in_one_of_them",),
@@ -1082,10 +1082,10 @@ MUTANTS = (
     ),
     Mutant(
         "secants of asymmetric scores are not of differences",
-        "privreg/collector/law.py",
-        "if law.rules.centre != 0.0 or law.rules.shape.family == codes.POISSON:",
+        "privreg/collector/reference.py",
+        "if model.rules.centre != 0.0 or model.rules.shape.family == codes.POISSON:",
         "if False:",
-        ("tests/collector/test_law.py::test_secants_of_states_near_the_truth_are_near_the_tangent",),
+        ("tests/collector/test_reference_model.py::test_secants_of_states_near_the_truth_are_near_the_tangent",),
     ),
     Mutant(
         "what is left of locations' way is lost in noise",
@@ -1100,13 +1100,13 @@ MUTANTS = (
     Mutant(
         "of many coefficients a multiple alone is learned",
         "privreg/collector/curvature.py",
-        "mean * np.eye(q) + 0.5 * (apart + apart.T)",
+        "mean * np.eye(q) + 0.5 * (deviation + deviation.T)",
         "mean * np.eye(q)",
         ("tests/collector/test_curvature.py",),
     ),
     Mutant(
         "outer quantiles are estimated from the pilot, too",
-        "privreg/collector/estimate.py",
+        "privreg/collector/carrying.py",
         " or rules.centre != 0.0 or",
         " or",
         ("tests/collector/test_estimate.py::test_quantiles_but_the_median_are_estimated_from_main_rounds_alone",),
@@ -1121,7 +1121,7 @@ MUTANTS = (
     Mutant(
         "the law alone tells how reports scatter",
         "privreg/collector/estimate.py",
-        "        total = total + left.T @ left\n        told += len(weight) - 1.0\n",
+        "        total = total + left.T @ left\n        freedom += len(weight) - 1.0\n",
         "",
         (
             "tests/collector/test_estimate.py::test_how_reports_scatter_is_in_the_covariance_as_far_as_the_law_may_be_wrong",

@@ -26,7 +26,7 @@ def plan_by_rounds(kind, name="gaussian", *, d=3, label=False, blocks=1, track=F
     shape = kind.shape if blocks == 1 else Shape(codes.MULTINOMIAL, 0.0, 0.0, 0)
     given = {
         "rounds": SCHEDULE,
-        "rules": ScoreRules(shape, 0.7, track, 0.4, moving=False),
+        "rules": ScoreRules(shape, 0.7, track, 0.4, varying=False),
         "layout": Layout(True, False),
         "mechanism": mechanism(name, strength),
         "d": d,

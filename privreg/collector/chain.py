@@ -110,8 +110,6 @@ def taken(plan: Plan, chain: Chain, roles: Mapping[str, Role], cells: Cells) -> 
 
     Parameters
     ----------
-    plan : Plan
-    chain : Chain
     roles : mapping of str to Role
     cells : mapping of Place to Cell
         All that has come.
@@ -137,8 +135,6 @@ def closed(plan: Plan, chain: Chain, roles: Mapping[str, Role], cells: Cells) ->
 
     Parameters
     ----------
-    plan : Plan
-    chain : Chain
     roles : mapping of str to Role
     cells : mapping of Place to Cell
         The snapshot.
@@ -162,8 +158,6 @@ def state_of(plan: Plan, chain: Chain, *, plan_hash: bytes, before: bytes, time:
 
     Parameters
     ----------
-    plan : Plan
-    chain : Chain
     plan_hash : bytes
     before : bytes
         Hash of the state before; of the first, the plan's.

@@ -70,7 +70,6 @@ def harmed(shares: Shares, ratios: Array, together: Array) -> list[int]:
 
     Parameters
     ----------
-    shares : Shares
     ratios : ndarray, shape (b, d)
         t of slopes; 0 of constants.
     together : ndarray, shape (d, d)
@@ -120,24 +119,24 @@ def people_for(columns: int, sd: float) -> int:
     return math.ceil((quantile(columns) / ERROR) ** 2 * max(sd**2, 0.05 * 0.95))
 
 
-def told(number: int, reports: Reports) -> Clamped:
+def taken(number: int, reports: Reports) -> Clamped:
     """Take in the round of this number."""
     return Clamped(number, float(reports.weight.sum()), reports.total.sum(axis=(0, 1)), reports.people)
 
 
 def later(clamped: Clamped, reports: Reports) -> Clamped:
     """Take in reports of that round that came late; its people are those who were not counted before."""
-    more = told(clamped.number, reports)
+    more = taken(clamped.number, reports)
     return Clamped(
         clamped.number, clamped.weight + more.weight, clamped.total + more.total, clamped.people + more.people
     )
 
 
 def shares_of(plan: Plan, progress: Progress) -> Shares | None:
-    """Shares of the records that bounds clamp; None before anybody has told.
+    """Shares of the records that bounds clamp; None before anybody has reported.
 
-    Of who has something to tell, as far as reports on moments have told how many these are; they tell nothing of it in
-    wide designs, or where covariates are public: shares are then those of all records.
+    Of who has something to tell, as far as reports on moments show how many these are; they show nothing of it in wide
+    designs, or where covariates are public: shares are then those of all records.
     """
     seen = progress.clamped
     if seen is None or seen.weight <= 0.0:
@@ -148,7 +147,7 @@ def shares_of(plan: Plan, progress: Progress) -> Shares | None:
     variance = (plan.sd("clamping") ** 2 + inside * (1.0 - inside)) / seen.weight
     answering = progress.scatter.answering
     if answering < 1.0:
-        _, error = progress.scatter.told
+        _, error = progress.scatter.usable
         known = error if answering > moments.FEWEST else 0.0
         variance = (variance + (mean / answering * known) ** 2) / answering**2
         mean = mean / answering

@@ -1,7 +1,7 @@
 """From mean reports at several states to coefficients: each round is carried to where its mean report would be zero.
 
-How far that is follows from the curvature M, `curvature.learn`, in the law's own coordinates. The covariance counts the
-reports' noise and what isn't known of M.
+How far that is follows from the curvature M, `curvature.learn`, in coordinates in which the reference model has M = I.
+The covariance counts the reports' noise and what isn't known of M.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from privreg.arrays import Array
-    from privreg.collector.curvature import Answered, Curvature
+    from privreg.collector.curvature import Curvature, RoundMeans
 
 LEAST, LARGEST = 0.1, 3.0
 """Eigenvalues of M that are believed."""
@@ -44,7 +44,7 @@ class Combined(NamedTuple):
 
 
 def combine(
-    rounds: Sequence[Answered],
+    rounds: Sequence[RoundMeans],
     noise: Array,
     curvature: Curvature,
     *,
@@ -57,10 +57,9 @@ def combine(
     ----------
     rounds : sequence of Answered
     noise : ndarray, shape (q, q)
-        Covariance of a report by the law, for the weights.
-    curvature : Curvature
+        Covariance of a report by the reference model, for the weights.
     scattered : ndarray, shape (q, q), optional
-        The same by how reports scatter, for the covariance; by the law if not given.
+        The same by how reports scatter, for the covariance; by the reference model if not given.
     brief : bool
         Whether the covariance may leave out what isn't known of M.
 
@@ -84,18 +83,19 @@ def combine(
         weights = weights / weights.sum()
     estimate = weights @ one
     mean_x, mean_g = weights @ x, weights @ g
-    own = _wary(m)
+    own = _cautious_inverse(m)
     sent = noise if scattered is None else scattered
     left = np.asarray(sent * float(np.sum(weights**2 / total)), dtype=np.float64)
     unknown = np.zeros((q, q))
     if not brief:
         draws = _draws(curvature)
         moves = _divided(draws, mean_g) - np.linalg.solve(m, mean_g)
-        unknown = np.asarray(moves.T @ moves / len(moves), dtype=np.float64) + _blurred(curvature, draws, own, left)
+        unknown = np.asarray(moves.T @ moves / len(moves), dtype=np.float64)
+        unknown = unknown + _noise_by_curvature(curvature, draws, own, left)
     return Combined(estimate, own @ left @ own.T + unknown, weights, mean_x - estimate, unknown)
 
 
-def _wary(m: Array) -> Array:
+def _cautious_inverse(m: Array) -> Array:
     """Inverse of a curvature, made larger along directions of low curvature: equation (33) of docs/estimator.md.
 
     The prior, and secants in place of slopes, let low curvature seem less low than it is, by a few percent, and an
@@ -106,7 +106,7 @@ def _wary(m: Array) -> Array:
     return np.asarray((vectors * ((1.0 + LACKING * lacking) / values)) @ vectors.T)
 
 
-def _blurred(curvature: Curvature, draws: Array, own: Array, noise: Array) -> Array:
+def _noise_by_curvature(curvature: Curvature, draws: Array, own: Array, noise: Array) -> Array:
     """Mean of B Ω Bᵀ, B = M⁻¹ (draw − M) M⁻¹: what noise of covariance Ω adds to first order as M isn't known.
 
     Second term of equation (34) of docs/estimator.md.
@@ -124,15 +124,15 @@ def _draws(curvature: Curvature) -> Array:
     if rows is not None:
         e = rng.standard_normal((DRAWS // 2, q, q)) * np.sqrt(rows.variance)
         half = 0.5 * (rows.left @ e @ rows.right.T)
-        apart = half + half.transpose(0, 2, 1)
-        apart += math.sqrt(rows.multiple) * rng.standard_normal((DRAWS // 2, 1, 1)) * np.eye(q)
+        deviation = half + half.transpose(0, 2, 1)
+        deviation += math.sqrt(rows.multiple) * rng.standard_normal((DRAWS // 2, 1, 1)) * np.eye(q)
     else:
         row, col = np.tril_indices(q)
         e = rng.standard_normal((DRAWS // 2, len(row))) @ _root(curvature.cov).T
-        apart = np.zeros((len(e), q, q))
-        apart[:, row, col] = e
-        apart[:, col, row] = e
-    return np.concatenate([curvature.mean + apart, curvature.mean - apart])
+        deviation = np.zeros((len(e), q, q))
+        deviation[:, row, col] = e
+        deviation[:, col, row] = e
+    return np.concatenate([curvature.mean + deviation, curvature.mean - deviation])
 
 
 def floored(m: Array) -> Array:

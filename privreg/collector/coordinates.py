@@ -1,4 +1,4 @@
-"""From what rounds on moments told to the coordinates of the scores, and back. Reports and public numbers only."""
+"""From what rounds on moments reported to the coordinates of the scores, and back. Reports and public numbers only."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from privreg.collector import law, many, pilot
+from privreg.collector import many, pilot, reference
 from privreg.collector.covariates import factors as cells
 from privreg.collector.covariates import moments, whitening
-from privreg.collector.covariates.reference import bounded, normal_points
+from privreg.collector.covariates.points import bounded, normal_points
 from privreg.collector.plan import End, Plan, Progress
 from privreg.protocol import codes
 from privreg.protocol.rounds import State
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
     from privreg.collector.covariates.moments import Scatter
-    from privreg.collector.law import Law
+    from privreg.collector.reference import Reference
 
 AT_BOUND: Final = 0.5
 """Learned sd from a bound up to which the mean of a number lies that is there for most records: of an exponential one
@@ -34,7 +34,7 @@ sds, 4 for a number of illnesses of 0 to 6 with mean .9: without the part of its
 "counts, skewed" covered 90% (200,000 records, μ = 3)."""
 
 LEAST: Final = 1e-3
-"""Share of records by whom factors that go together are told apart, at least: noise may make it none, or less."""
+"""Share of records by whom factors that go together are distinguished, at least: noise may make it none, or less."""
 
 
 def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
@@ -44,7 +44,7 @@ def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, Stat
         return _placed_wide(plan, progress, state)
     rows = whitening.without_constant(scatter.rows, plan.d) if plan.extra else scatter.rows
     gaps = (0.0,) * plan.d if plan.label else plan.gaps
-    near, _ = whitening.bring_in(rows, gaps, plan.layout.constant, scatter.lead)
+    near, _ = whitening.bring_in(rows, gaps, plan.layout.constant, scatter.constant2)
     scatter = moments.start_from(near, scatter)
     rules, d, constant = plan.rules, plan.d, plan.layout.constant
     scale, spread = 1.0, 1.0
@@ -59,7 +59,7 @@ def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, Stat
         scale = 1.0 / last[d]
         theta[0] += rules.centre * scale if constant else 0.0
         spread = scale
-    elif rules.track and not rules.moving:  # the response was scaled by itself
+    elif rules.track and not rules.varying:  # the response was scaled by itself
         theta[0] += rules.centre if constant else 0.0
     if rules.shape.family == codes.POISSON and constant:
         theta[0] = math.log(0.5 * rules.shape.a)
@@ -71,11 +71,11 @@ def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, Stat
         theta = np.asarray(np.linalg.solve(whitener.T, guess.reshape(-1, d).T).T.reshape(-1))
     if not plan.layout.response:  # moments say nothing of coefficients
         known = theta
-    wide = 9.0 if rules.moving else 16.0 * spread**2
+    wide = 9.0 if rules.varying else 16.0 * spread**2
     prior = np.full(plan.size + 1, wide)
     prior[-1] = 2.0
-    corner = plan.corner / state.y_scale if not rules.track and not rules.moving else rules.ratio * scale
-    fitted = pilot.Fitted(theta, scale if not rules.moving else 1.0, np.diag(prior))
+    corner = plan.corner / state.y_scale if not rules.track and not rules.varying else rules.ratio * scale
+    fitted = pilot.Fitted(theta, scale if not rules.varying else 1.0, np.diag(prior))
     before = fitted._replace(theta=known)  # a guess that is far off must not hold the pilot back
     state = state._replace(rows=whitener, theta=theta, corner=corner)
     shares, tied = _rarer(plan, progress.scatter, rows, near)
@@ -90,7 +90,7 @@ def _placed_wide(plan: Plan, progress: Progress, state: State) -> tuple[Progress
     """The same for a design of many columns, of each of which a scale and a shift are known."""
     rules, constant, rows = plan.rules, plan.layout.constant, progress.scatter.rows
     theta = np.zeros(plan.size)
-    if constant and rules.track and not rules.moving:
+    if constant and rules.track and not rules.varying:
         theta[0] = rules.centre
     if constant and rules.shape.family == codes.POISSON:
         theta[0] = math.log(0.5 * rules.shape.a)
@@ -101,7 +101,7 @@ def _placed_wide(plan: Plan, progress: Progress, state: State) -> tuple[Progress
         own = guess.reshape(-1, plan.d) / rows[0]
         own[:, 0] -= own @ rows[1]
         theta = own.reshape(-1)
-    corner = plan.corner / state.y_scale if not rules.track and not rules.moving else rules.ratio
+    corner = plan.corner / state.y_scale if not rules.track and not rules.varying else rules.ratio
     fitted = pilot.Fitted(theta, 1.0, np.zeros((1, 1)))
     return progress._replace(fitted=fitted, prior=fitted, box=plan.box), state._replace(
         rows=rows, theta=theta, corner=corner
@@ -112,12 +112,14 @@ def _rarer(plan: Plan, scatter: Scatter, rows: Array, near: Array) -> tuple[Arra
     """Shares of the rarer values, and which columns other factors' levels go together with."""
     d, here = plan.d, slice(plan.extra, plan.extra + plan.d)
     tied = np.zeros(d, dtype=np.bool_)
-    _, shares = whitening.bring_in(rows, (0.0,) * d if plan.label else plan.gaps, plan.layout.constant, scatter.lead)
+    _, shares = whitening.bring_in(
+        rows, (0.0,) * d if plan.label else plan.gaps, plan.layout.constant, scatter.constant2
+    )
     if plan.cells:
         known = cells.shrunk(plan.cells, scatter.shares)
         own = cells.rarer(plan.cells, known, d)
         shares = np.where(np.isnan(own), shares, own)
-        full = moments.start_from(near, scatter)._replace(memory=scatter.memory, lead=scatter.lead)
+        full = moments.start_from(near, scatter)._replace(memory=scatter.memory, constant2=scatter.constant2)
         tied = cells.tied(plan.factors, known, scatter.rows)[here]
         shares[tied] = np.clip(moments.directions(full)[here][tied], LEAST, 0.5)
     return shares, tied
@@ -179,11 +181,11 @@ def unbound(plan: Plan, progress: Progress, state: State) -> Array:
     assert progress.shares is not None
     mix = np.eye(plan.d) if plan.mix is None else plan.mix
     mean, sd = _location(progress.points, state.rows[: plan.d, : plan.d] @ mix)
-    apart = np.maximum((1.0 - mean**2) / np.maximum(sd**2, 1e-300) - 1.0, 0.0)
+    room = np.maximum((1.0 - mean**2) / np.maximum(sd**2, 1e-300) - 1.0, 0.0)
     even = np.maximum(1.0 - np.abs(mean), 0.0) / (1.0 + np.abs(mean))
     out = np.zeros(plan.d)
     numbers = _numbers(plan, progress.shares)
-    out[numbers] = (apart / np.maximum(FAR * even + apart, 1e-300))[numbers]
+    out[numbers] = (room / np.maximum(FAR * even + room, 1e-300))[numbers]
     out[[j for j in plan.unscaled if j < plan.d]] = 1.0
     out = np.where(mix != 0.0, out, 0.0).max(axis=1)
     return np.asarray(out[int(plan.layout.constant) :])
@@ -211,11 +213,13 @@ def far_ends(plan: Plan, progress: Progress) -> list[End]:
     return out
 
 
-def reference(plan: Plan, progress: Progress) -> Law:
+def reference_model(plan: Plan, progress: Progress) -> Reference:
     """The reference model in the coordinates of the scores: equation (11) of docs/estimator.md."""
     assert progress.points is not None
     answering = progress.scatter.answering
-    return law.law_of(plan.rules, progress.points, blocks=plan.blocks, unit=not plan.label, answering=answering)
+    return reference.reference_of(
+        plan.rules, progress.points, blocks=plan.blocks, unit=not plan.label, answering=answering
+    )
 
 
 def inside(plan: Plan, state: State, theta: Array) -> Array:

@@ -1,6 +1,6 @@
 """Curvature, learned from mean reports at several states.
 
-Within a round g̃ = M (x − x*) + noise of known size, x the state in the law's own coordinates, in which the law says
+Within a round g̃ = M (x − x*) + noise of known size, x the state in coordinates in which the reference model says
 M = I. M is symmetric, being the curvature of a loss. It is learned from how reports differ between the groups of a
 round, which answer a little apart, and between rounds, whose states follow earlier reports: what their noise has in
 common with later states, which would bias M upwards, is known and taken off.
@@ -25,7 +25,7 @@ WIDEST: Final = 0.4
 """Prior sd of the eigenvalues of M about their mean where reports tell M well."""
 
 STEPS: Final = (1.0, 1.5, 2.25)
-"""Multiples of it of which reports choose one: laws of covariates are so wrong on real data.
+"""Multiples of it of which reports choose one: models of covariates are so wrong on real data.
 
 Where curvature goes with the coefficients, offsets are shorter and tell less: a choice would follow noise, so that
 standard errors of few records vary by a third and more, and there is none."""
@@ -40,7 +40,7 @@ of rare levels are less short."""
 ROUGH: Final = 1, 0.5
 """Step and slope where the posterior's mean is enough."""
 
-TOLD: Final = 0.32
+ENTRY_SD: Final = 0.32
 """Sd with which reports tell an entry of M at which the prior sd of eigenvalues is half of that: where they tell
 nothing, a wide prior would make intervals of noise. It falls with the fourth power: by the second, intervals of many
 coefficients were longer for no gain."""
@@ -48,12 +48,12 @@ coefficients were longer for no gain."""
 NOTHING: Final = 1e6
 """Of the square of that sd over what reports tell, so large that no more is asked: its square is a number."""
 
-TOLD_MOVING: Final = 0.45
-"""The same as `TOLD` where curvature goes with the coefficients: offsets are shorter there, and tell less. With 0.32,
+ENTRY_SD_VARYING: Final = 0.45
+"""The same where curvature goes with the coefficients: offsets are shorter there, and show less. With 0.32,
 and covariates' spread a little less free, intervals were shorter by up to 7%, and those of two more coefficients held
 in less than 92% of 1,000 fits (`benchmarks.validity`)."""
 
-TOLD_ALONG: Final = 0.4
+SLOPE_SD: Final = 0.4
 """The same of slopes, which are fewer, by the second power: that of rare levels needs them."""
 
 COMMON: Final = 0.3
@@ -62,14 +62,14 @@ COMMON: Final = 0.3
 With 0.2, a coefficient of counts with a wrong link covered 92.2% instead of 94.0% of 400 fits; intervals are longer by
 4 to 6% for it."""
 
-UNSCALED: Final = 0.6
+COMMON_OF_RESIDUALS: Final = 0.6
 """The same where curvature goes with a residual scale, which few reports tell badly."""
 
-ALONE: Final = (5.0, 2.0)
+VAGUE: Final = (5.0, 2.0)
 """Prior sds that hardly say anything, of the eigenvalues and of their mean."""
 
 NARROWEST: Final = 0.12
-"""Least prior sd of the eigenvalues: what a law is at least wrong by."""
+"""Least prior sd of the eigenvalues: what a reference model is at least wrong by."""
 
 MOST: Final = 24
 """Coefficients up to which all entries of M are learned together; of more row by row."""
@@ -86,19 +86,19 @@ CARRY: Final = 0.5
 
 GAIN: Final = 0.6
 """Part of the way from a state to its own reports' one-step estimate that the next state goes. With 0.8, coefficients
-of right models had a standard error larger by a hundredth, and curvature was told little better."""
+of right models had a standard error larger by a hundredth, and curvature was learned little better."""
 
 STEADY: Final = 0.5
 """Sd, on the scale of the predictor, that the noise of one round gives the next state, at most, where curvature depends
 on the coefficients: it falls off outwards, and states that wander there multiply noise. Each direction has an equal
-part of it: where one is told badly, the others go on."""
+part of it: where one is known badly, the others go on."""
 
 SLOWEST: Final = 0.1
 """Part of the way that is gone even so."""
 
 
-class Answered(NamedTuple):
-    """Mean reports of one round, by group; in the law's own coordinates x, g̃."""
+class RoundMeans(NamedTuple):
+    """Mean reports of one round, by group; in coordinates in which the reference model has M = I."""
 
     x: Array  # States; shape (groups, q)
     g: Array  # Mean reports; shape (groups, q)
@@ -124,16 +124,49 @@ class Curvature(NamedTuple):
     rows: ByRows | None = None  # In place of the covariance, if M was learned row by row
 
 
+class Prior(NamedTuple):
+    """How wrong the reference model's curvature may be: equations (27) and (29) of docs/estimator.md."""
+
+    common: float  # ρ, sd of the mean of the eigenvalues about 1
+    widest: float  # Sd of the eigenvalues about their mean where reports show M well
+    unclear: float  # r₀, sd of an entry by reports alone at which that sd is half as large
+    steps: tuple[float, ...]  # t, multiples of that sd of which reports choose one
+    slopes: tuple[float, ...]  # b, sds along the ways in which the model may be wrong; none: these don't count
+
+    def widths(self, precision: Array, gram: Array, *, brief: bool, several: bool) -> list[tuple[float, float]]:
+        """Sds of eigenvalues and along slopes that are tried; of `brief` ones where there is a choice the middle."""
+        r2 = float(np.mean(1.0 / np.maximum(np.diag(precision) * np.diag(gram), 1e-300)))
+        widest = self.widest / (1.0 + min(r2 / self.unclear**2, NOTHING) ** 2)
+        along = 1.0 / (1.0 + r2 / SLOPE_SD**2)
+        steps, slopes = self.steps, (self.slopes if several else self.slopes[:1]) or (0.0,)
+        if brief and len(steps) > 1:
+            step, slope = ROUGH
+            steps, slopes = steps[step : step + 1], (slope,)
+        return [(max(widest * step, NARROWEST), slope * along) for step in steps for slope in slopes]
+
+
+def prior_of(*, scaled: bool, varying: bool) -> Prior:
+    """The prior of a family: whether its curvature goes with a residual scale, and with the coefficients."""
+    common = COMMON_OF_RESIDUALS if scaled else COMMON
+    if varying:
+        return Prior(common, WIDEST, ENTRY_SD_VARYING, (1.0,), SLOPES[:1])
+    return Prior(common, WIDEST, ENTRY_SD, STEPS, SLOPES)
+
+
+def vague() -> Prior:
+    """A prior that hardly says anything, so that reports speak alone."""
+    widest, common = VAGUE
+    return Prior(common, widest, math.inf, (1.0,), ())
+
+
 def learn(
-    rounds: Sequence[Answered],
+    rounds: Sequence[RoundMeans],
     noise: Array,
+    prior: Prior | None = None,
     *,
-    common: float = UNSCALED,
     slopes: Array | None = None,
     main: int = 0,
     gain: Array | None = None,
-    moving: bool = False,
-    alone: bool = False,
     brief: bool = False,
 ) -> Curvature:
     """Posterior of M from differences within rounds and between them: equations (25) to (30) of docs/estimator.md.
@@ -142,24 +175,21 @@ def learn(
     ----------
     rounds : sequence of Answered
     noise : ndarray, shape (q, q)
-        Covariance of one record's report, the law's own coordinates.
-    common : float
-        Prior sd of the mean of the eigenvalues about 1.
+        Covariance of one record's report, the same coordinates.
+    prior : Prior, optional
+        That of a residual scale if not given.
     slopes : ndarray, shape (k, q, q), optional
-        What M changes by in each of k ways in which the law may be wrong, as far as it may be if `SLOPES` were 1:
-        residuals wider along a direction, `law.slopes`, covariates wider or narrower, `law.spreads`.
+        What M changes by in each of k ways in which the reference model may be wrong, as far as it may be if `SLOPES`
+        were 1: residuals wider along a direction, `reference.slopes`, covariates wider or narrower,
+        `reference.spreads`.
     main : int
         The last so many rounds have states that follow reports: differences between them count, too.
     gain : ndarray, shape (q, q), optional
         Part of the way that they follow, `GAIN` if not given.
-    moving : bool
-        Whether curvature goes with the coefficients.
-    alone : bool
-        Whether the law is to have no say.
     brief : bool
         Whether the posterior's mean is enough.
     """
-    q = len(noise)
+    q, prior = len(noise), prior or prior_of(scaled=True, varying=False)
     precision = _inverted(noise)
     gram, cross = np.zeros((q, q)), np.zeros((q, q))
     for r in rounds:
@@ -171,24 +201,23 @@ def learn(
         more, by = _between(rounds[-main:], noise, GAIN * np.eye(q) if gain is None else gain)
         gram, cross = gram + more, cross + by
     if q > MOST:
-        return _by_rows(noise, precision, gram, cross, ALONE[1] if alone else common, ALONE[:1] if alone else SPREADS)
+        return _by_rows(noise, precision, gram, cross, prior)
     scores = precision @ cross  # Σ n Ω⁻¹ g x'
-    shared = ALONE[1] if alone else common
     row, col = np.tril_indices(q)
     half = np.where(row == col, 0.5, 1.0)
     info = _information(precision, gram, row, col)
     linear = (scores[row, col] + scores[col, row]) * half
     on = np.flatnonzero(row == col)
-    common_part = shared * (row == col)[:, None].astype(np.float64)
-    directions = np.zeros((len(row), 0)) if slopes is None or alone else slopes[:, row, col].T
+    common_part = prior.common * (row == col)[:, None].astype(np.float64)
+    directions = np.zeros((len(row), 0)) if slopes is None or not prior.slopes else slopes[:, row, col].T
     best: tuple[float, Array, Array, float] | None = None
     several = directions.shape[1] > 0
-    for spread, slope in _widths(precision, gram, alone=alone, moving=moving, brief=brief, several=several):
+    for spread, slope in prior.widths(precision, gram, brief=brief, several=several):
         # the prior's covariance: τ² of diagonal entries and τ²/2 of others, and what many share
         each = np.where(row == col, 1.0, 0.5) * spread**2 / (0.5 * (q + 1))
-        prior, log_det = _precision(each, np.column_stack([common_part, slope * directions]))
-        pull = prior[:, on].sum(axis=1)  # of the prior's mean, 1 on the diagonal
-        posterior, right = info + prior, linear + pull
+        before, log_det = _precision(each, np.column_stack([common_part, slope * directions]))
+        pull = before[:, on].sum(axis=1)  # of the prior's mean, 1 on the diagonal
+        posterior, right = info + before, linear + pull
         root, failed = dpotrf(posterior, lower=0)  # Rᵀ R
         if failed:  # rounding, where nobody has some of the levels and there is no noise
             values, vectors = np.linalg.eigh(posterior)
@@ -207,44 +236,44 @@ def learn(
     return Curvature(np.tril(mean_m) + np.tril(mean_m, -1).T, cov, spread)
 
 
-def _by_rows(
-    noise: Array, precision: Array, gram: Array, cross: Array, common: float, spreads: Sequence[float]
-) -> Curvature:
+def _by_rows(noise: Array, precision: Array, gram: Array, cross: Array, prior: Prior) -> Curvature:
     """Posterior of M where it has too many entries to be learned together: M = m I + ½ (A + Aᵀ).
 
     A has independent entries a priori. So has Qᵀ A V, and what reports tell of these is independent, too, Q being the
     eigenvectors of the noise and V those of the states' squares.
     """
     q = len(gram)
-    have = float(np.sum(precision * gram)) + common**-2
-    mean = (float(np.sum(precision * cross)) + common**-2) / have
+    have = float(np.sum(precision * gram)) + prior.common**-2
+    mean = (float(np.sum(precision * cross)) + prior.common**-2) / have
     each_row, left = np.linalg.eigh(noise)
     each_row = np.maximum(each_row, SMALLEST * max(float(each_row[-1]), SMALLEST))[:, None]
     size, right = np.linalg.eigh(gram)
     size = np.maximum(size, 0.0)
-    told = left.T @ (cross - mean * gram) @ right
+    reported = left.T @ (cross - mean * gram) @ right
     best: tuple[float, Array, float] | None = None
-    for spread in spreads:
+    for spread in SPREADS if prior.slopes else (prior.widest,):
         each = 2.0 * spread**2 / (q + 1.0)  # prior variance of an entry of A
         shrunk = each / (each * size + each_row)
-        evidence = 0.5 * float(np.sum(told**2 * shrunk / each_row) - np.log1p(each * size / each_row).sum())
+        evidence = 0.5 * float(np.sum(reported**2 * shrunk / each_row) - np.log1p(each * size / each_row).sum())
         if best is None or evidence > best[0]:
             best = evidence, shrunk, spread
     assert best is not None
     _, shrunk, spread = best
-    apart = left @ (told * shrunk) @ right.T
+    deviation = left @ (reported * shrunk) @ right.T
     rows = ByRows(1.0 / have, left, right, each_row * shrunk)
-    return Curvature(mean * np.eye(q) + 0.5 * (apart + apart.T), np.zeros((0, 0)), spread, rows)
+    return Curvature(mean * np.eye(q) + 0.5 * (deviation + deviation.T), np.zeros((0, 0)), spread, rows)
 
 
-def _between(rounds: Sequence[Answered], noise: Array, gain: Array) -> tuple[Array, Array]:
+def _between(rounds: Sequence[RoundMeans], noise: Array, gain: Array) -> tuple[Array, Array]:
     """Squares of differences of rounds' states, and their products with mean reports, both weighted by records.
 
     The start's error and all rounds' noise move the states, most along directions in which little curvature lets them
-    come slowly, so that it is told where it matters. A round's noise moves the states after it by −G (I − G)^i of
+    come slowly, so that it shows where it matters. A round's noise moves the states after it by −G (I − G)^i of
     itself, G the `gain`, i the rounds between, and so their mean, from which its own state is counted: this part of the
     product is expected to be positive, whatever M is, and subtracted. A round far out counts less, as in `combine`.
-    Equation (26) of docs/estimator.md.
+    Equation (26) of docs/estimator.md. Where a state follows the mean of several rounds (`rounds._latest`: as a rule in
+    families whose last pilot round is larger than a main one, as logistic ones), a part of it comes a round later than
+    is taken off here.
 
     References
     ----------
@@ -265,46 +294,29 @@ def _between(rounds: Sequence[Answered], noise: Array, gain: Array) -> tuple[Arr
     return (x.T * weight) @ x, (g.T * weight) @ x - noise @ chance.T
 
 
-def gain(noise: Array, *, moving: bool) -> Array:
+def gain(noise: Array, *, varying: bool) -> Array:
     """Part of the way to a one-step estimate that the next state goes, (q, q): equation (24) of docs/estimator.md.
 
     Parameters
     ----------
     noise : ndarray, shape (q, q)
         What the noise of one round gives that estimate, on the scale of the predictor.
-    moving : bool
+    varying : bool
         Whether curvature goes with the coefficients.
     """
-    if not moving:
+    if not varying:
         return GAIN * np.eye(len(noise))
     square, along = np.linalg.eigh(noise)
     sd = np.sqrt(np.maximum(square, 1e-300))
     return np.asarray((along * np.clip(STEADY / (math.sqrt(len(noise)) * sd), SLOWEST, GAIN)) @ along.T)
 
 
-def means(rounds: Sequence[Answered]) -> tuple[Array, Array, Array]:
+def means(rounds: Sequence[RoundMeans]) -> tuple[Array, Array, Array]:
     """Weights of rounds, shape (k,), and their mean states and reports, two of shape (k, q)."""
     total = np.array([r.weight.sum() for r in rounds])
     x = np.array([r.weight @ r.x for r in rounds]) / total[:, None]
     g = np.array([r.weight @ r.g for r in rounds]) / total[:, None]
     return total, x, g
-
-
-def _widths(
-    precision: Array, gram: Array, *, alone: bool, moving: bool, brief: bool, several: bool
-) -> list[tuple[float, float]]:
-    """Prior sds of eigenvalues and of slopes that are tried: equation (29) of docs/estimator.md."""
-    if alone:
-        return [(ALONE[0], 0.0)]
-    sd2 = float(np.mean(1.0 / np.maximum(np.diag(precision) * np.diag(gram), 1e-300)))
-    widest = WIDEST / (1.0 + min(sd2 / (TOLD_MOVING if moving else TOLD) ** 2, NOTHING) ** 2)
-    along = 1.0 / (1.0 + sd2 / TOLD_ALONG**2)
-    if moving:
-        return [(max(widest, NARROWEST), SLOPES[0] * along)]
-    step, rough = ROUGH
-    steps = STEPS[step : step + 1] if brief else STEPS
-    slopes = (rough,) if brief else SLOPES if several else SLOPES[:1]
-    return [(max(widest * times, NARROWEST), slope * along) for times in steps for slope in slopes]
 
 
 def _precision(each: Array, among: Array) -> tuple[Array, float]:
@@ -350,7 +362,7 @@ def _inverse(root: Array) -> Array:
     return np.asarray(np.triu(upper) + np.triu(upper, 1).T)
 
 
-def told(curvature: Curvature, directions: Array) -> tuple[Array, Array]:
+def along(curvature: Curvature, directions: Array) -> tuple[Array, Array]:
     """Curvature along unit vectors and its posterior sd, two of shape (m,); for equation (39) of docs/estimator.md.
 
     Parameters

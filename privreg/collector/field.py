@@ -50,7 +50,6 @@ def roles_of(plan: Plan, mu: Mu | None = None) -> dict[str, Role]:
 
     Parameters
     ----------
-    plan : Plan
     mu : Mu, optional
         The budget; by default the plan's as a fraction.
 
@@ -64,18 +63,13 @@ def roles_of(plan: Plan, mu: Mu | None = None) -> dict[str, Role]:
     for name in ROLES:
         if all(r.role != name for r in plan.rounds):
             continue
-        form = lattice.BALL
-        if name in {"location", "clamping", "measures"} or (name == "moments" and plan.wide is not None):
-            form = lattice.BOX
-        elif name == "moments":
-            form = lattice.MOMENTS
-        elif plan.kappa(name) > 0.0:
-            form = lattice.JOINT
+        scores = lattice.JOINT if plan.kappa(name) > 0.0 else lattice.BALL
+        form = {"numbers": lattice.BOX, "moments": lattice.MOMENTS}.get(plan.form(name), scores)
         numbers = plan.numbers(name)
         radius = lattice.radius(form, numbers, mu)
         if radius < 1:
             raise OptionError(f"mu = {mu.p}/{mu.q} is too small for reports of {numbers} numbers; ask for more.")
-        out[name] = Role(form, numbers, radius, plan.apart(name))
+        out[name] = Role(form, numbers, radius, plan.groups_of(name))
     return out
 
 
@@ -84,8 +78,6 @@ def ask_of(plan: Plan, state: State, gauge: Measured | None = None) -> Ask:
 
     Parameters
     ----------
-    plan : Plan
-    state : State
     gauge : Gauge, optional
         Of a round on measures of fit: `Progress.gauge`.
     """
@@ -133,7 +125,7 @@ def state_of(plan: Plan, ask: Ask) -> tuple[State, Measured | None]:
         rows = np.zeros((len(ask.rows), len(ask.rows)))
         for j, row in enumerate(ask.rows):
             rows[j, : j + 1] = row
-    offsets = np.zeros((plan.apart(ask.role), size))
+    offsets = np.zeros((plan.groups_of(ask.role), size))
     for g, octets in enumerate(ask.signs):
         bits = np.unpackbits(np.frombuffer(octets, dtype=np.uint8), count=size, bitorder="little")
         offsets[g] = np.where(bits, -ask.step, ask.step)
@@ -156,7 +148,6 @@ def reports_of(role: Role, people: Ints, sums: Ints) -> Reports:
 
     Parameters
     ----------
-    role : Role
     people : ndarray of int, shape (parts, groups)
     sums : ndarray of int, shape (parts, groups, numbers)
     """
@@ -168,7 +159,6 @@ def products(role: Role, people: int, sums: Ints, squares: Array) -> Reports:
 
     Parameters
     ----------
-    role : Role
     people : int
     sums : ndarray of int, shape (numbers,)
     squares : ndarray, shape (2, numbers (numbers + 1) / 2)

@@ -15,8 +15,8 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import ndtri
 
-from privreg.collector import law
-from privreg.collector.covariates.reference import lattice
+from privreg.collector import reference
+from privreg.collector.covariates.points import lattice
 from privreg.protocol import codes
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ PLAIN: Final = 0.5
 """Distance of predictors, in their usual sd, up to which a curvature serves for all directions."""
 
 EVERY: Final = 8
-"""Of the points of a law, those that are used: it has few dimensions here."""
+"""Of the points of the reference model, those that are used: it has few dimensions here."""
 
 NODES: Final = 200
 TURNS: Final = 6
@@ -113,7 +113,6 @@ def public(probe: Array, wide: Wide, groups: Sequence[NDArray[np.int64]], stretc
     ----------
     probe : ndarray, shape (m, d)
         Internal units.
-    wide : Wide
     groups : sequence of ndarray of int
         Columns of two values that are made of the same factors; those of different ones are taken for unrelated.
     stretch : ndarray, shape (d,)
@@ -161,7 +160,7 @@ def _boxed(mean: Array, second: Array, gram: Array, unit: Array) -> Box:
     )
 
 
-# --- the law ---------------------------------------------------------------------------------------------------
+# --- the reference model ----------------------------------------------------------------------------------------
 
 
 def curve(
@@ -178,7 +177,7 @@ def square(rules: ScoreRules, box: Box, state: Array, c: float, theta: Array, s:
     """Mean squared length of a score before noise."""
     if rules.shape.family == codes.MULTINOMIAL:
         return 0.5
-    return float(np.mean(law._square(rules, *_predictors(box, state, theta), c, s)))
+    return float(np.mean(reference._square(rules, *_predictors(box, state, theta), c, s)))
 
 
 def _predictors(box: Box, state: Array, theta: Array) -> tuple[Array, Array]:
@@ -195,11 +194,11 @@ def _predictors(box: Box, state: Array, theta: Array) -> tuple[Array, Array]:
 
 
 def _mean_secant(rules: ScoreRules, here: Array, there: Array, c: float, s: float) -> float:
-    apart = here - there
-    score, slope, *_ = law._scalar(rules, here, there, c, s)
-    scaled = rules.track or rules.shape.family in law._RESIDUALS
-    near = np.abs(apart) < law.SMALL * (c if scaled else 1.0)
-    return max(float(np.mean(np.where(near, -slope, score / np.where(near, 1.0, apart)))), 1e-6)
+    distance = here - there
+    score, slope, *_ = reference._scalar(rules, here, there, c, s)
+    scaled = rules.track or rules.shape.family in reference._RESIDUALS
+    near = np.abs(distance) < reference.SMALL * (c if scaled else 1.0)
+    return max(float(np.mean(np.where(near, -slope, score / np.where(near, 1.0, distance)))), 1e-6)
 
 
 def _of_classes(box: Box, state: Array, theta: Array) -> Array:
@@ -213,8 +212,8 @@ def _of_classes(box: Box, state: Array, theta: Array) -> Array:
     eta = both @ box.mean + lattice(2 * b)[::EVERY] @ low.T
     share, there = _shares(eta[:, :b]), _shares(eta[:, b:])
     ends = np.eye(b + 1)[:, 1:]
-    apart = np.linalg.norm(there[:, None, :] - ends[None], axis=2).max(axis=1)
-    w = 1.0 / (apart * len(share))
+    distance = np.linalg.norm(there[:, None, :] - ends[None], axis=2).max(axis=1)
+    w = 1.0 / (distance * len(share))
     return np.asarray(np.diag(w @ share) - (share * w[:, None]).T @ share)
 
 
@@ -232,9 +231,6 @@ def fit(rules: ScoreRules, box: Box, seen: Sequence[Observed], prior: Fitted) ->
 
     Parameters
     ----------
-    rules : ScoreRules
-    box : Box
-    seen : sequence of Observed
     prior : Fitted
         Where the pilot began, toward which the coefficients are shrunk.
 
@@ -271,13 +267,13 @@ def fit(rules: ScoreRules, box: Box, seen: Sequence[Observed], prior: Fitted) ->
 
 def _scale(rules: ScoreRules, box: Box, seen: Sequence[Observed], theta: Array, s: float) -> float:
     """Residual scale at which the numbers in joint reports are those that were reported."""
-    told = [(r, *_predictors(box, r.theta, theta)) for r in seen if r.number is not None]
+    reported = [(r, *_predictors(box, r.theta, theta)) for r in seen if r.number is not None]
     low, high = math.log(s) - 3.0, math.log(s) + 3.0
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
         off = 0.0
-        for r, here, there in told:
-            number = float(np.mean(law._scalar(rules, here, there, r.c, math.exp(middle))[3]))
+        for r, here, there in reported:
+            number = float(np.mean(reference._scalar(rules, here, there, r.c, math.exp(middle))[3]))
             assert r.number is not None
             off += (number - r.number) / (r.number_variance + (0.1 * r.number) ** 2)
         low, high = (middle, high) if off > 0.0 else (low, middle)
@@ -287,7 +283,7 @@ def _scale(rules: ScoreRules, box: Box, seen: Sequence[Observed], theta: Array, 
 # --- from mean reports to coefficients -------------------------------------------------------------------------
 
 
-class Answered(NamedTuple):
+class RoundMeans(NamedTuple):
     """Mean reports of one round, by group."""
 
     theta: Array  # The state; shape (b d,)
@@ -308,12 +304,12 @@ class Learned(NamedTuple):
     spread: float  # Prior sd that was taken
 
 
-def _variances(box: Box, one: Answered) -> Array:
+def _variances(box: Box, one: RoundMeans) -> Array:
     blocks = len(one.small)
     return np.tile(one.variance + one.square / blocks * box.unit, blocks)
 
 
-def learn(rounds: Sequence[Answered], box: Box) -> Learned:
+def learn(rounds: Sequence[RoundMeans], box: Box) -> Learned:
     """Posterior of t from differences within rounds."""
     q = rounds[0].g.shape[1]
     info, cross = np.zeros(q), np.zeros(q)
@@ -374,7 +370,7 @@ class Found(NamedTuple):
         return np.asarray(linear @ np.kron(np.linalg.inv(self.small), box.inverse))
 
 
-def combine(rounds: Sequence[Answered], box: Box, learned: Learned) -> Found:
+def combine(rounds: Sequence[RoundMeans], box: Box, learned: Learned) -> Found:
     """Carry every round to where its mean report would be zero, and average."""
     blocks = len(rounds[0].small)
     total = np.array([r.weight.sum() for r in rounds])

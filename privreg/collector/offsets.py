@@ -15,12 +15,12 @@ from privreg.protocol import codes
 
 if TYPE_CHECKING:
     from privreg.arrays import Array
-    from privreg.collector.law import Law
-    from privreg.collector.plan import Frame, Plan, Progress
+    from privreg.collector.plan import Carried, Plan, Progress
+    from privreg.collector.reference import Reference
     from privreg.protocol.rounds import State
 
 OFFSET: Final = 0.35
-"""Length of a group's offset in corners with few records in main rounds; it falls with the fourth root of more."""
+"""Length of a group's offset in units of c with few records in main rounds; it falls with the fourth root of more."""
 
 OFFSET_PEOPLE: Final = 170_000.0
 """Records in all rounds, times 4/(σ² + 0.7/d), up to which it is that long with `OFFSET_FOR` coefficients."""
@@ -34,34 +34,35 @@ OWN: Final = 0.7
 """Length of offsets of a score of one's own, on the scale of the predictor."""
 
 MARGIN: Final = 0.5
-"""The same of hinges, whose curvature changes with the predictor in a way that no law here tells: with 0.7 estimates
-lay up to 2 standard errors from where the mean score is zero, with 0.5 up to 0.8; with 0.2 reports told nothing."""
+"""The same of hinges, whose curvature changes with the predictor in a way that no reference model here has: with 0.7
+estimates lay up to 2 standard errors from where the mean score is zero, with 0.5 up to 0.8; with 0.2 reports showed
+nothing."""
 
 SMOOTH: Final = 0.2
 """The same of smoothed hinges: 5.8 standard errors with 0.7, 0.7 with this, for intervals a fifth longer
 (`benchmarks.families`)."""
 
-BENT: Final = 0.25
+OF_MANY: Final = 0.25
 """Length of offsets, relative to that of others, where curvature changes with the predictor of many coefficients."""
 
 GENTLE: Final = 0.35
-"""The same of a yes or no, of classes, and of counts. What offsets add to a mean report is taken off by a law that
-knows little of the covariates: with powers of an age, full length moved coefficients by 1.4 standard errors from a
-right model's and this by 0.4, and reports told the curvature no worse where the link was wrong. With full length the
-slope of counts of 90,000 records had an sd of 1.19 standard errors, with this of 0.92."""
+"""The same of a yes or no, of classes, and of counts. What offsets add to a mean report is taken off by a reference
+model that knows little of the covariates: with powers of an age, full length moved coefficients by 1.4 standard errors
+from a right model's and this by 0.4, and reports showed the curvature no worse where the link was wrong. With full
+length the slope of counts of 90,000 records had an sd of 1.19 standard errors, with this of 0.92."""
 
-BENDING: Final = frozenset({codes.LOGISTIC, codes.BALANCED, codes.MULTINOMIAL, codes.POISSON})
+CURVED: Final = frozenset({codes.LOGISTIC, codes.BALANCED, codes.MULTINOMIAL, codes.POISSON})
 """Of which that is so."""
 
 LONGER: Final = 2.0
 """Length of offsets of quantiles far from the median, relative to the median's, at most. With the median's own, reports
-told so little of a density that varied elevenfold that intervals of the 0.9 quantile covered 70%."""
+showed so little of a density that varied elevenfold that intervals of the 0.9 quantile covered 70%."""
 
 SHORT: Final = 0.5
 """Length of offsets, relative to that of others, along a number that most records have at a bound.
 
-Of its curvature the few others tell, which lie farther out than the law can know: offsets moved their predictors by
-several corners, where scores don't bend any more. For a number that 5% of 200,000 records have, else 0, the sd of its
+Of its curvature the few others tell, which lie farther out than the reference model can know: offsets moved their
+predictors by several c, where scores are flat. For a number that 5% of 200,000 records have, else 0, the sd of its
 coefficient was 2.2 times as large at μ = 1 and 1.4 times at μ = 3, and a sixth of the intervals didn't hold."""
 
 STRETCHED: Final = 4
@@ -71,8 +72,8 @@ LONGEST: Final = 3.0
 """What offsets are multiplied by at most."""
 
 FARTHEST: Final = 1.0
-"""Corners by which that may move predictors of records that tell curvature along a direction: at three corners none of
-a rare level were left whose scores bent, and its coefficient's sd was larger by a quarter."""
+"""Thresholds c by which that may move predictors of records that tell curvature along a direction: at three thresholds
+none of a rare level were left whose scores bent, and its coefficient's sd was larger by a quarter."""
 
 
 def offsets(plan: Plan, progress: Progress, state: State) -> Array:
@@ -87,7 +88,7 @@ def offsets(plan: Plan, progress: Progress, state: State) -> Array:
     out = signs * (_length(plan, progress, state) / math.sqrt(q))
     if progress.stretch is not None:
         out = out @ progress.stretch
-    if not plan.rules.moving:
+    if not plan.rules.varying:
         out[:, coordinates.at_a_bound(plan, progress, state)] *= SHORT
     return np.asarray(out)
 
@@ -96,26 +97,26 @@ def _length(plan: Plan, progress: Progress, state: State) -> float:
     """Length of groups' offsets: equation (18) of docs/estimator.md."""
     q = plan.size
     people = sum(progress.held) if plan.rows is None else plan.rows
-    bent = plan.rules.moving or plan.rules.centre != 0.0 or plan.rules.shape.family == codes.SQUARED
+    curved = plan.rules.varying or plan.rules.centre != 0.0 or plan.rules.shape.family == codes.SQUARED
     # where offsets bend what is expected, their length falls with a standard error; else curvature is what matters
-    strength2 = plan.effective_mu**2 if bent else 4.0 / (plan.sd("main") ** 2 + SAMPLED / plan.d)
+    strength2 = plan.effective_mu**2 if curved else 4.0 / (plan.sd("main") ** 2 + SAMPLED / plan.d)
     effective = people * strength2
     enough = OFFSET_PEOPLE * (q / OFFSET_FOR) ** 2
     size = OFFSET * min(1.0, (enough / max(effective, 1.0)) ** 0.25)
     length = size * (state.corner if plan.rules.track or plan.rules.shape.family == codes.HUBER else 1.0)
-    if plan.rules.moving and plan.rules.track:
-        # the corner is that of a window about a margin
+    if plan.rules.varying and plan.rules.track:
+        # c is that of a window about a margin
         length = size * {codes.CUSTOM: OWN, codes.HINGE: MARGIN}.get(plan.rules.shape.family, SMOOTH)
     if plan.rules.shape.family == codes.QUANTILE:  # far out the density, which is the curvature, is low
         length *= min(math.exp(0.5 * float(ndtri(plan.rules.shape.a)) ** 2), LONGER)
     if plan.many and plan.rules.from_predictor:
-        length *= BENT  # what they add to a mean report is not taken off
-    elif plan.rules.shape.family in BENDING and plan.sd("main") > 0.0:
+        length *= OF_MANY  # what they add to a mean report is not taken off
+    elif plan.rules.shape.family in CURVED and plan.sd("main") > 0.0:
         length *= GENTLE
     return float(length)
 
 
-def stretched(plan: Plan, progress: Progress, state: State, said: Law, frame: Frame) -> Progress:
+def stretched(plan: Plan, progress: Progress, state: State, model: Reference, carried: Carried) -> Progress:
     """Add the matrix by which offsets are multiplied after four main rounds: equation (20) of docs/estimator.md.
 
     Along directions of less curvature than usual they are as much longer as it is less, but for `SHORT` ones. A
@@ -124,14 +125,14 @@ def stretched(plan: Plan, progress: Progress, state: State, said: Law, frame: Fr
     and 93% of the intervals of the worst held in place of 88 (`benchmarks.validity`); where it doesn't vary, next to
     nothing changes.
     """
-    usual = said.scaled and not plan.rules.moving and plan.size <= curvature.MOST
+    usual = model.scaled and not plan.rules.varying and plan.size <= curvature.MOST
     learned = progress.curvature
     if not usual or progress.stretch is not None or learned is None or len(progress.main) < STRETCHED:
         return progress
     each = _length(plan, progress, state) / (state.corner * math.sqrt(plan.size))
-    values, vectors = np.linalg.eigh(frame.root @ learned.mean @ frame.root.T)
-    along = (said.points @ vectors) ** 2
-    reach = np.sqrt((said.weight @ along**2) / np.maximum(said.weight @ along, 1e-300))
+    values, vectors = np.linalg.eigh(carried.root @ learned.mean @ carried.root.T)
+    along = (model.points @ vectors) ** 2
+    reach = np.sqrt((model.weight @ along**2) / np.maximum(model.weight @ along, 1e-300))
     most = np.clip(FARTHEST / np.maximum(each * reach, 1e-300), 1.0, LONGEST)
     usually = max(float(values.mean()), 1e-290)
     times = np.clip(usually / np.maximum(values, 1e-9 * usually), 1.0, most)

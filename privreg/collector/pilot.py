@@ -1,4 +1,4 @@
-"""Where to begin: coefficients and residual scale by minimum distance between pilot reports and the reference law."""
+"""Where to begin: coefficients and residual scale by minimum distance between pilot reports and the reference model."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from privreg.collector.law import Law, expected
+from privreg.collector.reference import Reference, expected
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,8 +28,8 @@ SHORTEST: Final = 1e-4
 """Part of a step that is tried, at least."""
 
 SURPLUS: Final = 2.33
-"""Standard errors by which it must exceed what is expected to be a heap: of normal residuals one fit in a hundred
-has as much by chance, at most (`benchmarks.notes`)."""
+"""Standard errors by which it must exceed what is expected to be a heap: of normal residuals one fit in a hundred has
+as much by chance, at most (`benchmarks.notes`)."""
 
 FARTHEST: Final = 7.0
 """Length of the slopes, whitened coordinates, beyond which a score of bounded curvature tells nothing."""
@@ -54,13 +54,11 @@ class Fitted(NamedTuple):
     cov: Array  # Of (θ, log s); shape (b d + 1, b d + 1)
 
 
-def fit(law: Law, seen: Sequence[Observed], guess: Fitted, prior: Fitted) -> Fitted:
+def fit(model: Reference, seen: Sequence[Observed], guess: Fitted, prior: Fitted) -> Fitted:
     """Minimum distance, equation (16) of docs/estimator.md, by Gauss–Newton steps, shortened where they go too far.
 
     Parameters
     ----------
-    law : Law
-    seen : sequence of Observed
     guess : Fitted
         Where to begin, unless the prior's mean agrees better with what was reported.
     prior : Fitted
@@ -74,9 +72,9 @@ def fit(law: Law, seen: Sequence[Observed], guess: Fitted, prior: Fitted) -> Fit
     precision = np.asarray(np.linalg.inv(prior.cov), dtype=np.float64)
     at = np.append(guess.theta, math.log(guess.scale))
     origin = np.append(prior.theta, math.log(prior.scale))
-    value, gradient, hessian = _distance(law, seen, at, origin, precision)
+    value, gradient, hessian = _distance(model, seen, at, origin, precision)
     if len(seen) == 1 and not np.array_equal(at, origin):
-        found = _distance(law, seen, origin, origin, precision)
+        found = _distance(model, seen, origin, origin, precision)
         if found[0] < value:
             at, (value, gradient, hessian) = origin, found
     for _ in range(TURNS):
@@ -84,14 +82,14 @@ def fit(law: Law, seen: Sequence[Observed], guess: Fitted, prior: Fitted) -> Fit
         promised, enough = -float(gradient @ step), PRECISE * (1.0 + abs(value))  # if scores were straight
         if promised < enough:
             break
-        part, new = 1.0, _held(at + step, law, size)
-        found = _distance(law, seen, new, origin, precision)
+        part, new = 1.0, _held(at + step, model, size)
+        found = _distance(model, seen, new, origin, precision)
         while not found[0] < value and part > SHORTEST:
             # the least of the parabola through what is known: both values, and the slope, twice what is promised
             least = part * promised / (found[0] - value + 2.0 * part * promised)
             part *= min(max(least, 0.1), 0.5)
-            new = _held(at + part * step, law, size)
-            found = _distance(law, seen, new, origin, precision)
+            new = _held(at + part * step, model, size)
+            found = _distance(model, seen, new, origin, precision)
         gained = value - found[0]
         if not gained > 0.0:
             break
@@ -101,7 +99,7 @@ def fit(law: Law, seen: Sequence[Observed], guess: Fitted, prior: Fitted) -> Fit
     return Fitted(at[:size], math.exp(float(at[size])), np.asarray(np.linalg.inv(hessian), dtype=np.float64))
 
 
-def heaped(law: Law, last: Observed, scale: float) -> bool:
+def heaped(model: Reference, last: Observed, scale: float) -> bool:
     """Whether the last pilot round has more residuals within its threshold c than a smooth density leaves there.
 
     The pilot brings c to half of the scale s at which normal residuals have the reported share within c: 2 Φ(1/2) − 1
@@ -112,30 +110,29 @@ def heaped(law: Law, last: Observed, scale: float) -> bool:
 
     Parameters
     ----------
-    law : Law
     last : Observed
     scale : float
         As fitted to all rounds.
     """
     if last.number is None:
         return False
-    more = last.number - law.answering * math.erf(last.c / (math.sqrt(2.0) * scale))
+    more = last.number - model.answering * math.erf(last.c / (math.sqrt(2.0) * scale))
     return more > max(SURPLUS * math.sqrt(last.number_variance), TRUSTED * last.number)
 
 
-def _held(at: Array, law: Law, size: int) -> Array:
+def _held(at: Array, model: Reference, size: int) -> Array:
     """Keep slopes where scores still bend, and the scale a number."""
     out = np.array(at)
     out[size] = min(max(out[size], -60.0), 60.0)
-    if not law.scaled:
-        rows = out[:size].reshape(law.blocks, -1)
+    if not model.scaled:
+        rows = out[:size].reshape(model.blocks, -1)
         length = np.linalg.norm(rows, axis=1, keepdims=True)
         rows *= np.minimum(1.0, FARTHEST / np.maximum(length, 1e-300))
     return out
 
 
 def _distance(
-    law: Law, seen: Sequence[Observed], at: Array, origin: Array, precision: Array
+    model: Reference, seen: Sequence[Observed], at: Array, origin: Array, precision: Array
 ) -> tuple[float, Array, Array]:
     """Squared distance, half its gradient and about half its Hessian: equation (16) of docs/estimator.md."""
     size = len(at) - 1
@@ -143,17 +140,17 @@ def _distance(
     away = at - origin
     value, gradient, hessian = float(away @ precision @ away), precision @ away, np.array(precision)
     for one in seen:
-        law_says = expected(law, one.theta, one.c, theta, s)
+        there = expected(model, one.theta, one.c, theta, s)
         each = 1.0 / (one.variance + DOUBT**2 * float(one.score @ one.score) / size)
-        rest = law_says.score - one.score
-        by = np.column_stack([law_says.slope, law_says.by_scale if law.scaled else np.zeros(size)])
+        rest = there.score - one.score
+        by = np.column_stack([there.slope, there.by_scale if model.scaled else np.zeros(size)])
         value += each * float(rest @ rest)
         gradient = gradient + each * (by.T @ rest)
         hessian = hessian + each * (by.T @ by)
-        if one.number is not None and law.scaled:
+        if one.number is not None and model.scaled:
             each = 1.0 / (one.number_variance + (TRUSTED * one.number) ** 2)
-            off = law_says.number - one.number
-            row = np.append(law_says.number_slope, law_says.number_by_scale)
+            off = there.number - one.number
+            row = np.append(there.number_slope, there.number_by_scale)
             value += each * off**2
             gradient = gradient + each * off * row
             hessian = hessian + each * np.outer(row, row)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from privreg.collector import curvature, many
+from privreg.collector import curvature
 from privreg.collector.covariates import diagonal
 from privreg.protocol.rounds import GROUPS, State
 from privreg.protocol.schedule import Round, people_of
@@ -18,13 +18,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privreg.arrays import Array
-    from privreg.collector.combination import Combined
     from privreg.collector.covariates.diagonal import Wide
     from privreg.collector.covariates.factors import Cells
     from privreg.collector.covariates.moments import Layout, Scatter
     from privreg.collector.covariates.thresholds import Search
-    from privreg.collector.curvature import Answered, Curvature
-    from privreg.collector.many import Box, Found, Learned
+    from privreg.collector.curvature import Curvature, Prior, RoundMeans
+    from privreg.collector.many import Box
     from privreg.collector.pilot import Fitted
     from privreg.families.constants import ScoreRules
     from privreg.families.measures import Gauge
@@ -43,7 +42,7 @@ class Bounded(NamedTuple):
 
 
 class Clamped(NamedTuple):
-    """What a round has told."""
+    """What the reports of a round on clamping come to."""
 
     number: int  # Of the round
     weight: float  # Records, or weights of those with smaller budgets, summed
@@ -105,7 +104,7 @@ class Plan(NamedTuple):
     groups: int = GROUPS  # Random groups of a main round
     function: Callable[[float, float], float] | None = None  # Score over its bound of a family of one's own
     gauge: Gauge | None = None  # By what fit is measured, before what is learned; None if it is not
-    told: int = 0  # Numbers in a report by which it is measured
+    measured: int = 0  # Numbers in a report by which it is measured
     # Of a design of many columns, whose correlations aren't learned: what is public of them
     wide: Wide | None = None
     box: Box | None = None
@@ -144,10 +143,10 @@ class Plan(NamedTuple):
 
     @property
     def factors(self) -> tuple[Cells, ...]:
-        """Columns made of factors alone, where moments are told."""
+        """Columns made of factors alone, where moments are reported."""
         return tuple(g._replace(columns=g.columns + self.extra) for g in self.cells)
 
-    def apart(self, role: str) -> int:
+    def groups_of(self, role: str) -> int:
         """Groups that answer apart in a round of a role."""
         return {"location": GROUPS, "main": self.groups}.get(role, 1)
 
@@ -155,19 +154,26 @@ class Plan(NamedTuple):
         """Weight of the number in a report of a role."""
         return 1.0 if role == "pilot" and self.rules.track else 0.0
 
+    def form(self, role: str) -> str:
+        """Form of a role's reports: "numbers" from 0 to 1, "moments" of a direction, or "scores"."""
+        if role in {"location", "clamping", "measures"} or (role == "moments" and self.wide is not None):
+            return "numbers"
+        return "moments" if role == "moments" else "scores"
+
+    @property
+    def direction(self) -> int:
+        """Coordinates of the directions whose moments are reported."""
+        return self.d + int(self.layout.response) + self.extra
+
     def numbers(self, role: str) -> int:
         """Numbers in a report of a role."""
-        if role == "location":
-            return len(self.unscaled)
-        if role == "moments" and self.wide is not None:
-            return 2 * len(self.wide.columns)
-        if role == "moments":
-            size = self.d + int(self.layout.response) + self.extra
-            return size * (size + 1) // 2
-        if role == "measures":
-            return self.told
-        if role == "clamping":
-            return len(self.clamps)
+        match self.form(role):
+            case "numbers":
+                means = 0 if self.wide is None else 2 * len(self.wide.columns)
+                sizes = {"location": len(self.unscaled), "clamping": len(self.clamps), "measures": self.measured}
+                return sizes.get(role, means)
+            case "moments":
+                return self.direction * (self.direction + 1) // 2
         return (1 if self.label else self.size) + int(self.kappa(role) > 0.0)
 
     def width(self, role: str) -> int:
@@ -176,17 +182,18 @@ class Plan(NamedTuple):
             size = self.d + self.extra
             return size * (size + 1) // 2
         if role == "measures":  # and their outer products
-            return self.told * (self.told + 1)
+            return self.measured * (self.measured + 1)
         if self.label and role not in {"location", "clamping"}:
             return self.size + int(self.kappa(role) > 0.0)
         return self.numbers(role)
 
     def radius(self, role: str) -> float:
         """Radius by which a report of a role is randomised."""
-        if role in {"location", "clamping", "measures"} or (role == "moments" and self.wide is not None):
-            return self.mechanism.bits_radius(self.numbers(role))
-        if role == "moments":
-            return self.mechanism.moment_radius()
+        match self.form(role):
+            case "numbers":
+                return self.mechanism.bits_radius(self.numbers(role))
+            case "moments":
+                return self.mechanism.moment_radius()
         return self.mechanism.joint_radius(1.0, self.kappa(role))
 
     def sd(self, role: str) -> float:
@@ -204,7 +211,7 @@ class Plan(NamedTuple):
         return SAMPLED / self.d * self.effective_mu**2 / 4.0
 
 
-class Seen(NamedTuple):
+class ScoreRound(NamedTuple):
     """A round of scores: its state, and what was reported."""
 
     state: State
@@ -221,54 +228,58 @@ class Progress(NamedTuple):
     scatter: Scatter
     places: Search
     fitted: Fitted | None  # Coefficients and residual scale by the pilot
-    seen: tuple[Seen, ...]
+    scored: tuple[ScoreRound, ...]
     curvature: Curvature | None
     held: tuple[int, ...]  # Records in each round behind
-    points: Array | None = None  # What stands for records in the law, coordinates of the scores; shape (m, d)
+    points: Array | None = (
+        None  # What stands for records in the reference model, coordinates of the scores; shape (m, d)
+    )
     box: Box | None = None  # What stands for covariates where there are many coefficients
     prior: Fitted | None = None  # What is known before any pilot report
-    # Share of the records with a column's rarest value, as far as told, and whether that tells it from other factors'
+    # Share of the records with a column's rarest value, as far as reported, and whether that is what distinguishes it
+    # from other factors'
     shares: Array | None = None  # shape (d,)
     tied: NDArray[np.bool_] | None = None  # shape (d,)
     # Of a round on measures of fit: by what it is measured, and the estimate, made of the rounds before
     gauge: Gauge | None = None
     final: Estimated | None = None
-    clamped: Clamped | None = None  # What was told of clamping
+    clamped: Clamped | None = None  # What was reported of clamping
     local: Local | None = None
     stretch: Array | None = None  # What groups' offsets are multiplied by, symmetric; shape (q, q)
     since: int = 0  # Rounds before lie too far from later states to count
 
     @property
-    def main(self) -> list[Seen]:
+    def main(self) -> list[ScoreRound]:
         """Main rounds that any reports have come of, and that count."""
-        return [s for s in self.seen if s.state.role == "main" and s.weight.any() and s.state.number >= self.since]
+        return [s for s in self.scored if s.state.role == "main" and s.weight.any() and s.state.number >= self.since]
 
 
 class Local(NamedTuple):
-    """What the law says of reports at a state that is the truth; where scores are of residuals, the same of each."""
+    """What the reference model says of reports at a state, were it the truth; of residuals' scores the same of each."""
 
     corner: float
     scale: float
     fixed: bool  # Whether it is that of all states
-    root: Array  # L, lower triangular, where the law's curvature is L L'; shape (q, q)
-    map: Array  # Of mean reports, scores' coordinates, to the law's own; shape (q, q)
-    slopes: Array  # What M changes by as the law may be wrong in each of k ways, see `curvature.learn`; shape (k, q, q)
-    noise: dict[tuple[float, float], Array]  # Second moments of a report by κ and corner, scores' coordinates
-    bends: dict[tuple[bytes, float], Array]  # What groups add to mean reports, by their offsets and corner
+    root: Array  # L, lower triangular, where the reference model's curvature is L L'; shape (q, q)
+    map: Array  # Of mean reports, scores' coordinates, to x; shape (q, q)
+    slopes: (
+        Array  # What M changes by in each of k ways in which the model may be wrong, see `curvature.learn`; (k, q, q)
+    )
+    noise: dict[tuple[float, float], Array]  # Second moments of a report by κ and threshold c, scores' coordinates
+    biases: dict[tuple[bytes, float], Array]  # What groups add to mean reports, by their offsets and threshold c
 
 
-class Frame(NamedTuple):
-    """Rounds in the law's own coordinates, in which the law says M = I."""
+class Carried(NamedTuple):
+    """Rounds in coordinates in which the reference model says M = I."""
 
-    rounds: list[Answered]
+    rounds: list[RoundMeans]
     main: int  # How many of them, the last ones, are main rounds
     gain: Array  # Part of the way to a round's own estimate that the next state went; shape (q, q)
     noise: Array  # shape (q, q)
-    local: Local  # What the law says at θ
-    maps: list[Array]  # Of each round's mean report, scores' coordinates, to the law's own; shape (q, q)
-    bends: list[Array]  # What was taken off each round's mean report, scores' coordinates; shape (q,)
-    common: float  # Prior sd of a multiple of the law's curvature
-    moving: bool  # Whether curvature goes with the coefficients
+    local: Local  # What the reference model says at θ
+    maps: list[Array]  # Of each round's mean report, scores' coordinates, to x; shape (q, q)
+    biases: list[Array]  # What was taken off each round's mean report, scores' coordinates; shape (q,)
+    prior: Prior  # Of M
 
     @property
     def root(self) -> Array:
@@ -278,18 +289,18 @@ class Frame(NamedTuple):
     def learned(self, fewer: int = 0, *, brief: bool = False) -> Curvature:
         """M from all rounds but the last so many, see `curvature.learn`."""
         return curvature.learn(
-            self.rounds[: len(self.rounds) - fewer], self.noise,
-            common=self.common, slopes=self.local.slopes, main=self.main - fewer, gain=self.gain, moving=self.moving,
-            brief=brief,
+            self.rounds[: len(self.rounds) - fewer], self.noise, self.prior,
+            slopes=self.local.slopes, main=self.main - fewer, gain=self.gain, brief=brief,
         )  # fmt: skip
 
 
-class Many(NamedTuple):
-    """How the estimate of many coefficients was made."""
+class Part(NamedTuple):
+    """A round's part in an estimate."""
 
-    rounds: list[many.Answered]
-    learned: Learned
-    found: Found
+    round: ScoreRound
+    weight: float  # Sum 1 over all rounds
+    bias: Array  # What groups' offsets add to its mean report; shape (b d,)
+    carry: Callable[[Array], Array]  # By how much mean reports move its states, both of shape (m, b d)
 
 
 class Estimated(NamedTuple):
@@ -298,7 +309,13 @@ class Estimated(NamedTuple):
     theta: Array  # shape (b d,)
     cov: Array  # shape (b d, b d)
     unknown: Array  # Part of it that comes of what isn't known of the curvature; shape (b d, b d)
-    combined: Combined | None
-    curvature: Curvature | None
-    frame: Frame | None
-    many: Many | None = None  # In place of these three where there are many coefficients
+    parts: list[Part]  # In order, main rounds last
+    # Estimates after each main round but the last, and variances of a matrix times them
+    earlier: Callable[[Array], list[tuple[Array, Array]]]
+    curvature: Curvature | None = None  # None where there are many coefficients
+    carried: Carried | None = None
+
+    @property
+    def main(self) -> list[Part]:
+        """Parts of main rounds."""
+        return [part for part in self.parts if part.round.state.role == "main"]

@@ -1,7 +1,7 @@
 """How far apart states may lie: rounds that are left behind, and steps that grow.
 
-A score of bounded residuals tells curvature about its own state: a corner or two away it is another one. With
-a response of two peaks, states may have to go many corners through a valley, in which scores hardly change.
+A score of bounded residuals tells curvature about its own state: one or two c away it is another one. With a response
+of two peaks, states may have to go many c through a valley, in which scores hardly change.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from privreg.collector.plan import Plan, Progress
 
 FAR: Final = 1.5
-"""Corners by which a state may move in one round."""
+"""Units of c by which a state may move in one round."""
 
 GROWTH: Final = 2.0
-"""Times as far that it moves if it did and goes on the same way: eleven corners in four rounds, not in twelve."""
+"""Times as far that it moves if it did and goes on the same way: eleven c in four rounds, not in twelve."""
 
 BACK: Final = 0.5
 """Part of the last step that it goes back if that went too far."""
@@ -29,14 +29,14 @@ SAME: Final = 0.9
 """Cosine between two steps the same way, or the opposite one."""
 
 BEHIND: Final = 3.0
-"""Corners from the last state beyond which rounds don't count, once others tell as much.
+"""Units of c from the last state beyond which rounds don't count, once others tell as much.
 
 In a fit without covariates but a group, as design "valley" of `benchmarks.designs` (400,000 records, μ = 5), the
 group's coefficient was off by 5 standard errors with 5, by none with 2 and 3 (8 runs each). With 2, intervals of design
 "response" were longer by 2%, and more of them marked."""
 
 NEAR: Final = 1.0
-"""Corners that the last state may be off, by its own reports, if others are left out for it: beyond the data scores
+"""Units of c that the last state may be off, by its own reports, if others are left out for it: beyond the data scores
 are as large as they can be."""
 
 CHANCE: Final = 3.0
@@ -47,7 +47,7 @@ ENOUGH: Final = 0.8
 
 
 def _bounded(plan: Plan) -> bool:
-    """Whether corners are what curvature changes over."""
+    """Whether curvature changes over Huber's threshold c, or a quantile's window."""
     return plan.rules.shape.family in (codes.HUBER, codes.QUANTILE) and not plan.many
 
 
@@ -56,12 +56,10 @@ def left_behind(plan: Plan, progress: Progress, chance: float, off: float) -> Pr
 
     Parameters
     ----------
-    plan : Plan
-    progress : Progress
     chance : float
         By what the noise of one round moves a state, coordinates of the scores.
     off : float
-        How far the last state is from its own reports' estimate, were curvature what the law says.
+        How far the last state is from its own reports' estimate, were curvature what the reference model says.
 
     Returns
     -------
@@ -89,13 +87,12 @@ def lengthened(plan: Plan, progress: Progress, step: Array, unit: float, gain: f
 
     Parameters
     ----------
-    plan : Plan
     progress : Progress
         With the reports of the last state.
     step : ndarray, shape (b d,)
         By these.
     unit : float
-        Of lengths: the corner.
+        Of lengths: c.
     gain : float
         Part of a step that is gone.
     chance : float

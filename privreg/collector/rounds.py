@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from privreg.collector import clamping, combination, curvature, many, pilot, reach
-from privreg.collector.coordinates import placed, reference
-from privreg.collector.covariates import diagonal, leads, moments, thresholds, whitening
+from privreg.collector import clamping, combination, curvature, pilot, reach, wide
+from privreg.collector.carrying import carry_rounds, observed
+from privreg.collector.coordinates import placed, reference_model
+from privreg.collector.covariates import asking, diagonal, moments, thresholds, whitening
 from privreg.collector.covariates import factors as cells
-from privreg.collector.estimate import answered, estimate, framed
+from privreg.collector.estimate import estimate
 from privreg.collector.offsets import offsets, stretched
-from privreg.collector.plan import Frame, Plan, Progress, Seen
+from privreg.collector.plan import Carried, Plan, Progress, ScoreRound
 from privreg.families import measures
 from privreg.options.threads import one_thread
-from privreg.protocol import codes
 from privreg.protocol.rounds import Reports, State
 
 if TYPE_CHECKING:
@@ -28,25 +28,21 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
     from privreg.collector.covariates.moments import Scatter
-    from privreg.collector.curvature import Answered, Curvature
-    from privreg.collector.law import Law
+    from privreg.collector.curvature import Curvature, RoundMeans
     from privreg.collector.pilot import Fitted
+    from privreg.collector.reference import Reference
 
 ENOUGH: Final = 0.8
 """Reports by which a state follows its predecessor, relative to the largest round's."""
-
-WANDER: Final = 1.0
-"""Sd of a predictor, in corners, to which a step is held where there are many coefficients."""
 
 
 @one_thread()
 def begin(plan: Plan) -> Progress:
     """What is known before the first report."""
-    size = plan.d + int(plan.layout.response) + plan.extra
     if plan.wide is not None:
         scatter = moments.start_from(diagonal.start(plan.wide, np.array([np.ones(plan.d), np.zeros(plan.d)])))
     else:
-        scatter = moments.start_even(np.eye(size), plan.factors)
+        scatter = moments.start_even(np.eye(plan.direction), plan.factors)
     places = thresholds.begin(len(plan.unscaled))
     zero = np.zeros(plan.size)
     state = State(
@@ -57,7 +53,7 @@ def begin(plan: Plan) -> Progress:
         1.0,
         zero,
         1.0,
-        np.zeros((plan.apart(plan.rounds[0].role), plan.size)),
+        np.zeros((plan.groups_of(plan.rounds[0].role), plan.size)),
         plan.kappa(plan.rounds[0].role),
         places.thresholds,
     )
@@ -74,8 +70,6 @@ def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
 
     Parameters
     ----------
-    plan : Plan
-    progress : Progress
     reports : Reports
         Of the round that answered `progress.state`.
     """
@@ -86,7 +80,7 @@ def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
     elif role == "moments":
         progress = progress._replace(scatter=_moments(plan, progress, reports))
     elif role == "clamping":
-        progress = progress._replace(clamped=clamping.told(progress.state.number, reports))
+        progress = progress._replace(clamped=clamping.taken(progress.state.number, reports))
     else:
         progress = scored(plan, progress, reports)
     progress = progress._replace(held=(*progress.held, reports.people))
@@ -102,16 +96,16 @@ def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
     if role == "location":
         progress, state = _located(plan, progress, state)
     if following == "moments":
-        if plan.rounds[number].optional and (far := leads.overstretched(plan, progress, number)):
+        if plan.rounds[number].optional and (far := asking.overstretched(plan, progress, number)):
             progress = progress._replace(scatter=moments.drawn_in(progress.scatter, far))
         return progress._replace(
-            state=state._replace(rows=moments.asked(progress.scatter.rows, leads.lead(plan, progress, number)))
+            state=state._replace(rows=moments.asked(progress.scatter.rows, asking.constant2(plan, progress, number)))
         )
     if role in {"location", "moments"}:
         progress, state = placed(plan, progress, state)
     if following == "measures":
-        return _settled(plan, progress, state)
-    if role == "clamping":  # which told nothing of coefficients
+        return _measuring(plan, progress, state)
+    if role == "clamping":  # which has no report on coefficients
         if following == "main":
             state = state._replace(offsets=offsets(plan, progress, state))
         return progress._replace(state=state)
@@ -132,7 +126,7 @@ def _moments(plan: Plan, progress: Progress, reports: Reports) -> Scatter:
         *(scatter, total, float(reports.weight.sum()), plan.sd("moments")),
         plan.layout._replace(constant=True),
         plan.factors,
-        lead=leads.lead(plan, progress, progress.state.number),
+        constant2=asking.constant2(plan, progress, progress.state.number),
         nonresponse=plan.nonresponse,
     )
 
@@ -162,7 +156,7 @@ def scored(plan: Plan, progress: Progress, reports: Reports) -> Progress:
     if kappa > 0.0:
         number = float(reports.total[..., -1].sum() / weight.sum()) / kappa
     score = reports.total[..., : plan.size]
-    return progress._replace(seen=(*progress.seen, Seen(state, weight, score, number, plan.sd(state.role))))
+    return progress._replace(scored=(*progress.scored, ScoreRound(state, weight, score, number, plan.sd(state.role))))
 
 
 def with_present(plan: Plan, progress: Progress, reports: Reports) -> Progress:
@@ -177,7 +171,6 @@ def late(progress: Progress, number: int, reports: Reports) -> Progress:
 
     Parameters
     ----------
-    progress : Progress
     number : int
         Of that state, in a round of scores or on clamping.
     reports : Reports
@@ -188,27 +181,27 @@ def late(progress: Progress, number: int, reports: Reports) -> Progress:
     Progress
         What is known; states that are out already stay as they are.
     """
-    seen = []
-    for one in progress.seen:
+    scored = []
+    for one in progress.scored:
         if one.state.number == number:
-            weight, told = one.weight + reports.weight, one.number
-            if told is not None and weight.any():
-                told = told * float(one.weight.sum()) + float(reports.total[..., -1].sum()) / one.state.kappa
-                told /= float(weight.sum())
+            weight, mean = one.weight + reports.weight, one.number
+            if mean is not None and weight.any():
+                mean = mean * float(one.weight.sum()) + float(reports.total[..., -1].sum()) / one.state.kappa
+                mean /= float(weight.sum())
             score = one.score + reports.total[..., : one.score.shape[-1]]
-            one = one._replace(weight=weight, score=score, number=told)
-        seen.append(one)
+            one = one._replace(weight=weight, score=score, number=mean)
+        scored.append(one)
     if progress.clamped is not None and progress.clamped.number == number:
         progress = progress._replace(clamped=clamping.later(progress.clamped, reports))
     held = [n + reports.people * (k == number) for k, n in enumerate(progress.held)]
-    return progress._replace(seen=tuple(seen), held=tuple(held))
+    return progress._replace(scored=tuple(scored), held=tuple(held))
 
 
 def _pays(plan: Plan, progress: Progress, number: int) -> bool:
     """Whether this round, on moments again, pays."""
     d = plan.d + plan.extra
     correlated = whitening.is_correlated(progress.scatter.rows[:d, :d], constant=True)
-    if correlated or leads.overstretched(plan, progress, number):
+    if correlated or asking.overstretched(plan, progress, number):
         return True
     shares = cells.shrunk(plan.factors, progress.scatter.shares)
     return bool(shares) and cells.unsure(np.concatenate(shares), progress.scatter.shares.variance)
@@ -216,15 +209,20 @@ def _pays(plan: Plan, progress: Progress, number: int) -> bool:
 
 def _next(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
     """State of the next round of scores; its threshold c by equation (17) of docs/estimator.md."""
-    assert progress.fitted is not None
     if plan.many:
-        progress, state = _next_of_many(plan, progress, state)
-        if state.role == "main":
-            state = state._replace(offsets=offsets(plan, progress, state))
-        return progress, state
-    said = reference(plan, progress)
-    if progress.seen and progress.seen[-1].state.role == "pilot":
-        progress = progress._replace(fitted=_refitted(plan, progress, said))
+        progress, state = wide.next_state(plan, progress, state)
+    else:
+        progress, state = _next_of_few(plan, progress, state)
+    if state.role == "main":
+        state = state._replace(offsets=offsets(plan, progress, state))
+    return progress, state
+
+
+def _next_of_few(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
+    """The same where the curvature of all coefficients is learned together, but for offsets."""
+    model = reference_model(plan, progress)
+    if progress.scored and progress.scored[-1].state.role == "pilot":
+        progress = progress._replace(fitted=_refitted(plan, progress, model))
         assert progress.fitted is not None
         scale = progress.fitted.scale
         if plan.rules.track:
@@ -234,74 +232,53 @@ def _next(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State
             corner = plan.rules.ratio * math.hypot(scale, unsure)
             state = state._replace(corner=corner)
         state = state._replace(theta=progress.fitted.theta)
-    elif progress.seen:
-        progress, state = _stepped(plan, progress, state, said)
-    if state.role == "main":
-        state = state._replace(offsets=offsets(plan, progress, state))
+    elif progress.scored:
+        progress, state = _stepped(plan, progress, state, model)
     return progress, state
 
 
-def _refitted(plan: Plan, progress: Progress, said: Law) -> Fitted:
+def _refitted(plan: Plan, progress: Progress, model: Reference) -> Fitted:
     assert progress.fitted is not None
     prior = progress.prior
     assert prior is not None
-    return pilot.fit(said, observed(plan, progress), progress.fitted, prior)
+    return pilot.fit(model, observed(plan, progress), progress.fitted, prior)
 
 
-def observed(plan: Plan, progress: Progress) -> list[pilot.Observed]:
-    """Mean reports of pilot rounds."""
-    seen = []
-    for one in progress.seen:
-        people = float(one.weight.sum())
-        score = one.score.sum(axis=(0, 1)) / people
-        seen.append(
-            pilot.Observed(
-                one.state.theta,
-                one.state.corner,
-                score,
-                one.number,
-                (one.sd**2 + 0.5 / plan.d) / people,
-                (one.sd**2 + 0.25) / people,
-            )
-        )
-    return seen
-
-
-def _stepped(plan: Plan, progress: Progress, state: State, said: Law) -> tuple[Progress, State]:
+def _stepped(plan: Plan, progress: Progress, state: State, model: Reference) -> tuple[Progress, State]:
     """Go part of the way to the one-step estimate of the last round: equation (23) of docs/estimator.md."""
     assert progress.fitted is not None
-    frame, learned, back = _known(plan, progress, state, said)
-    told = max(float(r.weight.sum()) for r in frame.rounds)
-    noise = back @ frame.noise @ back.T / max(told, 1e-300)
+    carried, learned, back = _known(plan, progress, state, model)
+    most = max(float(r.weight.sum()) for r in carried.rounds)
+    noise = back @ carried.noise @ back.T / max(most, 1e-300)
     chance = math.sqrt(float(np.trace(noise)))
-    unit = state.corner if said.scaled else 1.0
-    x, g = _latest(frame.rounds, combination.floored(learned.mean))
-    off = float(np.linalg.norm(np.linalg.solve(frame.root.T, g)))
+    unit = state.corner if model.scaled else 1.0
+    x, g = _latest(carried.rounds, combination.floored(learned.mean))
+    off = float(np.linalg.norm(np.linalg.solve(carried.root.T, g)))
     nearer = reach.left_behind(plan, progress, chance, off)
     if nearer.since > progress.since:
         progress = nearer
-        frame, learned, back = _known(plan, progress, state, said)
-        x, g = _latest(frame.rounds, combination.floored(learned.mean))
+        carried, learned, back = _known(plan, progress, state, model)
+        x, g = _latest(carried.rounds, combination.floored(learned.mean))
     step = reach.lengthened(plan, progress, -back @ g, unit, curvature.GAIN, chance)
-    step = curvature.gain(noise, moving=plan.rules.moving) @ step
-    theta = np.linalg.solve(frame.root.T, x) + step
-    progress = progress._replace(curvature=learned, local=frame.local)
-    return stretched(plan, progress, state, said, frame), state._replace(theta=theta)
+    step = curvature.gain(noise, varying=plan.rules.varying) @ step
+    theta = np.linalg.solve(carried.root.T, x) + step
+    progress = progress._replace(curvature=learned, local=carried.local)
+    return stretched(plan, progress, state, model, carried), state._replace(theta=theta)
 
 
-def _known(plan: Plan, progress: Progress, state: State, said: Law) -> tuple[Frame, Curvature, Array]:
+def _known(plan: Plan, progress: Progress, state: State, model: Reference) -> tuple[Carried, Curvature, Array]:
     """Rounds and curvature at the last state, and M̂ₛ of equation (23) of docs/estimator.md, which makes steps."""
     assert progress.fitted is not None
-    frame = framed(plan, progress, said, state.theta, progress.fitted.scale, nearby=not plan.rules.moving)
-    learned = frame.learned(brief=True)
-    return frame, learned, np.linalg.solve(frame.root.T, np.linalg.inv(combination.floored(learned.mean)))
+    carried = carry_rounds(plan, progress, model, state.theta, progress.fitted.scale, nearby=not plan.rules.varying)
+    learned = carried.learned(brief=True)
+    return carried, learned, np.linalg.solve(carried.root.T, np.linalg.inv(combination.floored(learned.mean)))
 
 
-def _latest(rounds: Sequence[Answered], m: Array) -> tuple[Array, Array]:
+def _latest(rounds: Sequence[RoundMeans], m: Array) -> tuple[Array, Array]:
     """The last state, and the mean report there: the last round's, or of several rounds as much as one holds.
 
-    Reports of states before are carried to the last one by `m`, where those of the last round are few: where many
-    come late, or in families whose last pilot round is larger than a main one. Equation (23) of docs/estimator.md.
+    Reports of states before are carried to the last one by `m`, where those of the last round are few: where many come
+    late, or in families whose last pilot round is larger than a main one. Equation (23) of docs/estimator.md.
     """
     total, x, g = curvature.means(rounds)
     most, share = float(total.max()), np.zeros(len(rounds))
@@ -312,33 +289,7 @@ def _latest(rounds: Sequence[Answered], m: Array) -> tuple[Array, Array]:
     return x[-1], share @ (g + (x[-1] - x) @ m.T) / share.sum()
 
 
-def _next_of_many(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
-    """State of the next round of scores, where there are many coefficients."""
-    box, rules = progress.box, plan.rules
-    assert box is not None
-    assert progress.fitted is not None
-    assert progress.prior is not None
-    if progress.seen and progress.seen[-1].state.role == "pilot":
-        theta, scale, unsure = many.fit(rules, box, observed(plan, progress), progress.prior)
-        if rules.track:
-            more = min(math.sqrt(unsure), 1.5 * scale) if state.role == "pilot" else 0.0
-            state = state._replace(corner=rules.ratio * math.hypot(scale, more))
-        fitted = pilot.Fitted(theta, scale, np.array([[unsure]]))
-        return progress._replace(fitted=fitted), state._replace(theta=theta)
-    if not progress.seen:
-        return progress, state
-    *_, last = answered(plan, progress, state.theta)
-    learned = many.learn(answered(plan, progress, state.theta), box)
-    mean = last.weight @ last.g / last.weight.sum()
-    scaled = rules.track or rules.shape.family == codes.HUBER
-    unit = state.corner if scaled else 1.0
-    precision = float(last.weight.sum()) / (last.variance + last.square / plan.size)
-    step = -box.near(last.small, mean / learned.mean, precision, (WANDER * unit) ** 2)
-    step *= min(1.0, reach.FAR * unit / max(math.sqrt(box.distance2(step)), 1e-300))
-    return progress, state._replace(theta=state.theta + curvature.GAIN * step)
-
-
-def _settled(plan: Plan, progress: Progress, state: State) -> Progress:
+def _measuring(plan: Plan, progress: Progress, state: State) -> Progress:
     """The estimate is made: those who come now tell how well it predicts them."""
     found = estimate(plan, progress)
     assert found is not None
@@ -350,7 +301,7 @@ def _settled(plan: Plan, progress: Progress, state: State) -> Progress:
         first = int(plan.layout.constant)
         spread, centre = math.hypot(*slopes[first:], own), float(slopes[0]) if first else 0.0
         residual = float(own)
-    if plan.rules.track and not plan.rules.moving:
+    if plan.rules.track and not plan.rules.varying:
         residual = progress.fitted.scale
     reach = measures.REACH
     gauge = plan.gauge._replace(residual=reach * residual, spread=reach * spread, centre=centre)

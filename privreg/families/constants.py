@@ -28,13 +28,13 @@ class ScoreRules:
     ratio: float  # Corner in residual sd
     track: bool  # Whether the corner c (or the half-width of the window that stands for it) is learned
     curvature: float  # Curvature of the loss, per unit of score bound and c
-    moving: bool  # Whether curvature depends on the coefficients, so that these are to be searched for
+    varying: bool  # Whether curvature depends on the coefficients, so that these are to be searched for
     centre: float = 0.0  # Where the estimand lies for normal residuals, in their sd above the mean
 
     @property
     def from_predictor(self) -> bool:
         """Whether the linear predictor tells the curvature."""
-        return self.moving and not self.track
+        return self.varying and not self.track
 
 
 def _normal_shares(family: Family, ratio: float) -> tuple[float, float]:
@@ -113,9 +113,9 @@ def score_rules(
         ratio = QUANTILE_RATIO if family.code == codes.QUANTILE else ratio
         learned = family.code == codes.QUANTILE or isinstance(family.scale, str)
         curvature, centre = _normal_shares(family, ratio)
-        return ScoreRules(shape, ratio, learned, curvature, moving=False, centre=centre)
+        return ScoreRules(shape, ratio, learned, curvature, varying=False, centre=centre)
     if family.code == codes.SQUARED:
-        return ScoreRules(shape, 1.0, False, 1.0 / (high - low), moving=False)
+        return ScoreRules(shape, 1.0, False, 1.0 / (high - low), varying=False)
     if family.code in {codes.HINGE, codes.SMOOTHED_HINGE, codes.CUSTOM}:
-        return ScoreRules(shape, 1.0, True, HINGE_CURVATURE, moving=True)
-    return ScoreRules(shape, 1.0, False, 1.0, moving=True)
+        return ScoreRules(shape, 1.0, True, HINGE_CURVATURE, varying=True)
+    return ScoreRules(shape, 1.0, False, 1.0, varying=True)

@@ -90,7 +90,7 @@ class Crowd:
             clamped = None if self._clamped is None else self._clamped[at[here]]
             block = Block(self._y[at[here]], self._x[at[here]], offset, None, None, clamped)
             devices = Devices(self.engine, own, gauge, self._columns)
-            told[here] = devices.directions(block) if role.form == lattice.MOMENTS else devices.told(block)[0]
+            told[here] = devices.directions(block) if role.form == lattice.MOMENTS else devices.before_noise(block)[0]
         return ask.role, [answer.values(role, row) for row in told.tolist()]
 
     def _u(self, role: str, numbers: int) -> range:

@@ -24,7 +24,7 @@ ALPHA: Final = 0.05
 """One minus the level of intervals."""
 
 TIMES: Final = tuple(float(v) for v in np.round(np.geomspace(1.0, 1e6, 121), 4))
-"""Multiples of the present number of people at which the critical value of the band is told."""
+"""Multiples of the present number of people at which the critical value of the band is said."""
 
 
 def picture(made: Callable[[], PrivateResults]) -> dict[str, Any]:

@@ -70,7 +70,6 @@ def study_plan(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[b
         Made by ``model.plan()``.
     design : DesignTrees
         The model's formula, compiled.
-    about : About
     keys : sequence of bytes
         Public keys, one of which signs every state; several, so that the server's can be exchanged.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.special import chdtrc, ndtr
 
-from privreg.collector import clamping, combination, coordinates, curvature, estimate, pilot, rounds
+from privreg.collector import carrying, clamping, combination, coordinates, curvature, estimate, pilot
 from privreg.collector.covariates import diagonal, moments, rarity, thresholds, whitening
 from privreg.collector.pilot import FARTHEST
 from privreg.diagnostics import Diagnostic
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
     from privreg.collector.curvature import Curvature
-    from privreg.collector.plan import Estimated, Frame, Plan, Progress
+    from privreg.collector.plan import Carried, Estimated, Plan, Progress
     from privreg.fits.held import Held
     from privreg.fits.settings import Settings
     from privreg.inference.methods import Estimate
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 ENOUGH: Final = 400.0
 """Records in main rounds, times μ²/d²; no study of many designs was made with fewer (`benchmarks.validity`)."""
 
-TOLD: Final = 2.5
+SHOWN: Final = 2.5
 """Standard errors of what reports alone tell of the curvature along a coefficient, by which it must be above 0. With 2,
 one of eight fits of design "charges" to a million records wasn't marked; with 3, a quarter of those of "upper" was."""
 
@@ -39,10 +39,10 @@ LESS: Final = 2.6
 model was marked."""
 
 BELIEVED: Final = 0.7
-"""Curvature, relative to that mean, that must be believed if it isn't: with a valley where most responses
-should lie, states hardly move and the law alone makes intervals short (design "charges" of `benchmarks.validity`)."""
+"""Curvature, relative to that mean, that must be believed if it isn't: with a valley where most responses should lie,
+states hardly move and the reference model alone makes intervals short (design "charges" of `benchmarks.validity`)."""
 
-SETTLED: Final = 3.0
+DRIFT: Final = 3.0
 """Standard errors by which a coefficient may move one way over the main rounds. In 20 designs chance alone moved one of
 a thousand so far; in "charges", whose states creep through a valley, every fourth."""
 
@@ -63,7 +63,7 @@ the estimate little is known of curvature there, and by which rounds these are."
 MANY: Final = 4
 """Main rounds from which on that is looked at."""
 
-BLURRED: Final = 0.4
+UNCLEAR: Final = 0.4
 """Standard error of the curvature along a coefficient, relative to that mean, from which on reports tell nothing."""
 
 HARDLY: Final = 0.2
@@ -110,9 +110,7 @@ def found_of(
 
     Parameters
     ----------
-    held : Held
     found : Estimated or None
-    settings : Settings
     estimates : tuple of Estimate
     order : ndarray of int, shape (d,)
         Columns of the design in the order inside.
@@ -125,7 +123,7 @@ def found_of(
     scatter, fitted, d = progress.scatter, progress.fitted, plan.d
     shares = np.full(d, np.nan) if progress.shares is None else progress.shares
     tied = np.zeros(d, dtype=np.bool_) if progress.tied is None else progress.tied
-    share, error = scatter.told
+    share, error = scatter.usable
     unusable = Unusable(1.0 - share, error)
     wide: list[tuple[int, float]] = []
     if have and plan.wide is None:
@@ -135,7 +133,7 @@ def found_of(
     wide = [one for one in wide if one[0] not in spline]
     collinear = whitening.collinear(scatter.rows, [j for j, _ in wide], plan.layout.constant) if wide else {}
     low, high = plan.y_low, plan.y_high
-    learned = fitted is not None and plan.rules.track and not plan.rules.moving
+    learned = fitted is not None and plan.rules.track and not plan.rules.varying
     nonresponse = flat = False
     if have and learned and fitted is not None:
         scale = fitted.scale * progress.state.y_scale
@@ -144,10 +142,10 @@ def found_of(
         nonresponse = held.unusable and (
             plan.rules.ratio * scale > 0.5 * (high - low) if bounded else fitted.scale > FAR
         )
-    strength = 0.0 if found is None or plan.rules.track or not plan.rules.moving else _strength(plan, found.theta)
+    strength = 0.0 if found is None or plan.rules.track or not plan.rules.varying else _strength(plan, found.theta)
     strong = FARTHEST if have and not nonresponse and strength > 0.95 * FARTHEST else 0.0
-    lost = [j for j, ok in zip(plan.unscaled, thresholds.settled(progress.places), strict=True) if not ok]
-    people = sum(float(s.weight.sum()) for s in progress.seen if s.state.role == "main")
+    lost = [j for j, ok in zip(plan.unscaled, thresholds.converged(progress.places), strict=True) if not ok]
+    people = sum(float(s.weight.sum()) for s in progress.scored if s.state.role == "main")
     senders = round(sum(float(s.weight.sum()) for s in progress.main))
     needed, asked = (
         wanted(plan),
@@ -191,18 +189,17 @@ def found_of(
         imprecise=_imprecise(plan, found) if have and found is not None else 0.0,
         early=_early(held, settings, estimates, senders, begun=found is not None),
         needed=needed / max(people, 1.0) * held.people if people < needed else None,
-        studied=False,
     )
 
 
 def _heap(plan: Plan, progress: Progress) -> bool:
     """Whether most residuals seem to be at one point, where the threshold of Huber's loss is learned."""
     learned = plan.rules.track and plan.rules.shape.family == codes.HUBER and not plan.many
-    pilots = [s for s in progress.seen if s.state.role == "pilot" and s.weight.any()]
+    pilots = [s for s in progress.scored if s.state.role == "pilot" and s.weight.any()]
     if not learned or not pilots or progress.fitted is None:
         return False
-    last = rounds.observed(plan, progress._replace(seen=tuple(pilots)))[-1]
-    return pilot.heaped(coordinates.reference(plan, progress), last, progress.fitted.scale)
+    last = carrying.observed(plan, progress._replace(scored=tuple(pilots)))[-1]
+    return pilot.heaped(coordinates.reference_model(plan, progress), last, progress.fitted.scale)
 
 
 def _together(plan: Plan, progress: Progress, order: NDArray[np.intp]) -> Array:
@@ -220,50 +217,50 @@ def _together(plan: Plan, progress: Progress, order: NDArray[np.intp]) -> Array:
 
 def _bare(held: Held, found: Estimated, to_user: Array) -> list[int]:
     """Coefficients of hardly any curvature, equation (39) of docs/estimator.md, or whose states still move."""
-    progress, frame, learned = held.progress, found.frame, found.curvature
-    if frame is None or learned is None:
+    progress, carried, learned = held.progress, found.carried, found.curvature
+    if carried is None or learned is None:
         return []
-    alone = curvature.learn(frame.rounds, frame.noise, alone=True)
-    linear = to_user @ coordinates.linear(held.plan, progress.state) @ np.linalg.inv(frame.root.T)
+    alone = curvature.learn(carried.rounds, carried.noise, curvature.vague())
+    linear = to_user @ coordinates.linear(held.plan, progress.state) @ np.linalg.inv(carried.root.T)
     along: Array = np.asarray(np.linalg.solve(combination.floored(learned.mean), linear.T).T)
     along /= np.linalg.norm(along, axis=1, keepdims=True)
-    mean, sd = curvature.told(alone, along)
-    believed, _ = curvature.told(learned, along)
+    mean, sd = curvature.along(alone, along)
+    believed, _ = curvature.along(learned, along)
     usual = float(np.trace(learned.mean)) / len(learned.mean)
-    clear = (sd < BLURRED * usual) | (believed < HARDLY * usual)
-    little = (mean < TOLD * sd) & (mean < usual - LESS * sd) & (believed < BELIEVED * usual) & clear
+    clear = (sd < UNCLEAR * usual) | (believed < HARDLY * usual)
+    little = (mean < SHOWN * sd) & (mean < usual - LESS * sd) & (believed < BELIEVED * usual) & clear
     unclear = (mean < PRECISE * sd) | (believed < BELIEVED * usual)  # through a valley curvature changes on the way
-    moving = _creeping(progress, frame, learned, linear) & unclear
-    return np.flatnonzero(little | moving | _late(progress, found, linear @ frame.root.T)).tolist()
+    moving = _creeping(progress, carried, learned, linear) & unclear
+    return np.flatnonzero(little | moving | _late(progress, found, linear @ carried.root.T)).tolist()
 
 
 def _late(progress: Progress, found: Estimated, linear: Array) -> NDArray[np.bool_]:
     """Coefficients whose states came from so far that most main rounds were left behind."""
-    main = [s for s in progress.seen if s.state.role == "main"]
+    main = [s for s in progress.scored if s.state.role == "main"]
     people, kept = (sum(float(s.weight.sum()) for s in some) for some in (main, progress.main))
     if kept >= KEPT * people:
         return np.zeros(len(linear), dtype=np.bool_)
     moved = linear @ (progress.main[0].state.theta - main[0].state.theta)
-    return np.asarray(np.abs(moved) > SETTLED * np.sqrt(np.diag(linear @ found.cov @ linear.T)))
+    return np.asarray(np.abs(moved) > DRIFT * np.sqrt(np.diag(linear @ found.cov @ linear.T)))
 
 
-def _creeping(progress: Progress, frame: Frame, learned: Curvature, linear: Array) -> NDArray[np.bool_]:
+def _creeping(progress: Progress, carried: Carried, learned: Curvature, linear: Array) -> NDArray[np.bool_]:
     """Coefficients that moved one way from the first main round to the last, by more than noise moves a state.
 
     States that only come near from a poor start move in the first third and rest in the others, which does no harm.
     """
     main = progress.main
-    if len(main) < MANY or not frame.noise.any():
+    if len(main) < MANY or not carried.noise.any():
         return np.zeros(len(linear), dtype=np.bool_)
-    states = np.array([s.state.theta for s in main]) @ frame.root @ linear.T
+    states = np.array([s.state.theta for s in main]) @ carried.root @ linear.T
     people = np.array([s.weight.sum() for s in main])
     by = linear @ np.linalg.inv(combination.floored(learned.mean))
-    noise = np.einsum("ij,jk,ik->i", by, frame.noise, by)
+    noise = np.einsum("ij,jk,ik->i", by, carried.noise, by)
     whole, steps = _trend(states, people)
     late, fewer = _trend(states[len(main) // 3 :], people[len(main) // 3 :])
     whole, late = whole / np.sqrt(noise * steps), late / np.sqrt(noise * fewer)
     steady = np.sqrt(fewer / steps) * np.abs(whole)  # of states that move by as much in each round
-    return np.asarray((np.abs(whole) > SETTLED) & (np.sign(whole) * late > steady - RESTING))
+    return np.asarray((np.abs(whole) > DRIFT) & (np.sign(whole) * late > steady - RESTING))
 
 
 def _trend(states: Array, people: Array) -> tuple[Array, float]:
@@ -294,7 +291,7 @@ def _strength(plan: Plan, theta: Array) -> float:
 
 def _imprecise(plan: Plan, found: Estimated) -> float:
     """Sd of a linear predictor's error along a direction, if curvature depends on it and may be anything."""
-    if plan.rules.track or not plan.rules.moving:
+    if plan.rules.track or not plan.rules.varying:
         return 0.0
     d = plan.d
     blocks = [found.cov[k : k + d, k : k + d] for k in range(0, len(found.cov), d)]
@@ -304,7 +301,7 @@ def _imprecise(plan: Plan, found: Estimated) -> float:
 
 def _at_limit(plan: Plan, progress: Progress, found: Estimated) -> bool:
     """Whether the location of a response alone has ended at its public limits."""
-    if plan.size > 1 or plan.rules.moving or not plan.layout.constant:
+    if plan.size > 1 or plan.rules.varying or not plan.layout.constant:
         return False
     own = coordinates.inside(plan, progress.state, found.theta)[0]
     return bool(np.isclose(own, (plan.y_low, plan.y_high), rtol=0.0, atol=1e-9).any())
@@ -312,7 +309,7 @@ def _at_limit(plan: Plan, progress: Progress, found: Estimated) -> bool:
 
 def _changing(plan: Plan, progress: Progress, found: Estimated, *, shuffled: bool) -> bool:
     """Whether what main rounds tell rises or falls by more than chance as records come, or scatters."""
-    moves, weights = estimate.corrections(plan, progress, found)
+    moves, weights = estimate.corrections(found.main)
     total = float(weights.sum())
     at = (np.cumsum(weights) - 0.5 * weights) / total
     number = np.minimum((SPANS * at).astype(np.int64), SPANS - 1)
@@ -321,13 +318,13 @@ def _changing(plan: Plan, progress: Progress, found: Estimated, *, shuffled: boo
         return False
     # where it goes with coefficients, curvature that isn't known moves what early rounds tell, as their states do
     unknown = np.diag(found.unknown)
-    variance = np.maximum(np.diag(found.cov) - (0.0 if plan.rules.moving else unknown), 1e-300)
+    variance = np.maximum(np.diag(found.cov) - (0.0 if plan.rules.varying else unknown), 1e-300)
     time = at - weights @ at / total
     spread = weights @ time**2
     rise = (weights * time) @ moves / spread
-    error = np.sqrt(variance * total / spread + 3.0 * unknown * plan.rules.moving)
+    error = np.sqrt(variance * total / spread + 3.0 * unknown * plan.rules.varying)
     chance = float((2.0 * ndtr(-np.abs(rise) / error)).min())
-    if not plan.rules.moving:
+    if not plan.rules.varying:
         each = span @ weights
         means = span @ (weights[:, None] * moves) / each[:, None]
         scatter = each @ (means - weights @ moves / total) ** 2 / (variance * total)

@@ -33,7 +33,6 @@ class FitPlan:
     Parameters
     ----------
     spec : ModelSpec
-    asked : FitOptions
     start_params : mapping or sequence or None
         A public first guess, user's units.
     rows : int or None

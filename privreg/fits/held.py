@@ -20,7 +20,6 @@ class Held:
 
     Parameters
     ----------
-    plan : Plan
     progress : Progress
         What the collector knows, with what the present round has reported.
     reports : mapping of int to Reports

@@ -41,9 +41,9 @@ class Findings(NamedTuple):
     people: int  # Records that have reported
     rows: int | None  # Records expected, if known
     constant: bool  # Whether the first column is the constant
-    shares: Array  # Share of the records with a column's rarest value, as far as told; shape (d,)
+    shares: Array  # Share of the records with a column's rarest value, as far as reported; shape (d,)
     tied: NDArray[np.bool_]  # Whether that is the share that tells it from other factors' columns; shape (d,)
-    lost: Sequence[int] = ()  # Whose search for a scale did not settle
+    lost: Sequence[int] = ()  # Whose search for a scale did not converge
     rare: Rare = Rare()  # Columns about a value that too few records have
     bare: Sequence[int] = ()  # Coefficients, as the user has them, along which reports tell hardly any curvature
     wide: Sequence[tuple[int, float]] = ()  # Whose bounds span so many learned sd
@@ -52,9 +52,8 @@ class Findings(NamedTuple):
     collinear: Mapping[int, Sequence[int]] = MappingProxyType({})  # Which others nearly add up to
     nonresponse: bool = False  # Whether most records seem to be noise only
     unanswered: Unusable | None = None  # Share of the records that surely were
-    asked: int = 0  # Records that told of it
+    asked: int = 0  # Records that reported it
     repeated: bool = False  # Whether some may be as further rows of one person
-    unlearned: bool = False  # Whether their share isn't learned
     flat: bool = False  # Whether the response hardly varies
     changing: bool = False  # Whether those who came first tell something else
     ordered: bool = False  # Whether records may have come in an order, by a factor say
@@ -68,8 +67,6 @@ class Findings(NamedTuple):
     measuring: bool = False  # Whether they have begun
     early: Sequence[Diagnostic] = ()  # Why there are no intervals yet
     needed: float | None = None  # Records from which on intervals hold, if there were fewer
-    told: bool = False  # Whether reports made that number larger
-    studied: bool = True  # Whether that number is where simulations showed coverage to fall, or where they began
 
     @property
     def summed(self) -> list[int]:
@@ -123,9 +120,9 @@ def _of_wide_designs(fit: _Fit) -> list[Diagnostic]:
     if few is None:
         return []
     text = (
-        f"more than {WIDE} coefficients: no correlations of the covariates are learned, and the Newton step is "
-        "diagonal; where columns are much correlated, estimates settle slowly and intervals can be too short: declare "
-        "correlations in moments="
+        f"more than {WIDE} coefficients: no correlations of the covariates are learned; steps take levels for equally "
+        "frequent, and factors and numbers for unrelated. Where columns are much correlated, estimates converge slowly "
+        "and intervals can be too short: declare correlations in moments="
     )
     out = [Diagnostic("diagonal", text)]
     if fit.found.have and few:
@@ -294,7 +291,7 @@ def _of_results(found: Findings) -> list[Diagnostic]:
     return out
 
 
-BENDS: Final = {
+EFFECTS: Final = {
     "response": "slopes are drawn towards 0",
     "covariate": "the slope of a clamped covariate is too steep as a rule",
     "offset": "estimates are biased by what was cut off",
@@ -307,15 +304,15 @@ def _of_clamping(found: Findings) -> list[Diagnostic]:
     shares = found.clamped
     if shares is None or not shares.noted:
         return []
-    told = list[str]()
+    named = list[str]()
     for j in shares.noted:
         percent, half = 100.0 * float(shares.share[j]), 100.0 * NORMAL_95 * float(shares.error[j])
-        verb = "of" if told else "bounds of"
-        some = f"{'' if told else ' clamp'} {min(round(percent), 100)}% (± {max(round(half), 1)}%)"
-        told.append(f"{verb} {shares.columns[j].name}{some}")
+        verb = "of" if named else "bounds of"
+        some = f"{'' if named else ' clamp'} {min(round(percent), 100)}% (± {max(round(half), 1)}%)"
+        named.append(f"{verb} {shares.columns[j].name}{some}")
     parts = {shares.columns[j].part for j in shares.noted}
-    bent = "; ".join(words for part, words in BENDS.items() if part in parts)
-    text = f"{_listed(told)} of records: {bent}; declare wider bounds="
+    effects = "; ".join(words for part, words in EFFECTS.items() if part in parts)
+    text = f"{_listed(named)} of records: {effects}; declare wider bounds="
     return [doubt("narrow", text, found.harmed, of="the results") if found.harmed else Diagnostic("clamping", text)]
 
 
@@ -340,12 +337,6 @@ def _of_records(found: Findings) -> list[Diagnostic]:
         out.append(Diagnostic("later", text))
     if found.unanswered is not None:
         out.append(_unusable(found, found.unanswered))
-    elif found.have and found.unlearned:
-        text = (
-            "if many rows beyond max_per_id came, intervals are too short by about as much: with a declared residual "
-            "scale their share is not learned; leave scale= out"
-        )
-        out.append(Diagnostic("excess", text))
     if rows and found.measuring and people > SOME_MORE * rows:
         text = (
             f"rows={rows:,} was said and {people:,} records came: those beyond answered measures of fit and sent no "
@@ -362,9 +353,9 @@ def _of_records(found: Findings) -> list[Diagnostic]:
 
 
 def _unusable(found: Findings, share: Unusable) -> Diagnostic:
-    told = f"the {found.asked:,} records of the first rounds" if found.asked else "the records"
+    whose = f"the {found.asked:,} records of the first rounds" if found.asked else "the records"
     text = (
-        f"about {share} of {told} sent noise only, by their "
+        f"about {share} of {whose} sent noise only, by their "
         "reports: a value missing, no number or not among the declared levels, a term not finite"
         + (", or a row beyond max_per_id" if found.repeated else "")
         + (
@@ -382,11 +373,9 @@ def _of_few(found: Findings, coefficients: int) -> list[Diagnostic]:
     # of those, some say that more are wanted, and would make no number of it
     if not found.have or found.nonresponse or found.strong or found.needed is None:
         return []
-    told = "effects, correlations and nonresponse" if found.unanswered is not None else "effects and correlations"
-    how = "in simulations coverage fell below its level" if found.studied else "no simulations tell of coverage"
     text = (
-        f"{found.people:,} records are few for {coefficients} coefficients at this budget; {how} with fewer than about "
-        f"{_rounded_up(found.needed):,}" + (f", given what reports show of {told}" if found.told else "")
+        f"{found.people:,} records are few for {coefficients} coefficients at this budget; no simulations tell of "
+        f"coverage with fewer than about {_rounded_up(found.needed):,}"
     )
     return [doubt("few", text)]
 

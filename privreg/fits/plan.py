@@ -65,7 +65,6 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
     Parameters
     ----------
     spec : ModelSpec
-    settings : Settings
     guess : ndarray, shape (b p,), or None
         As `guess_of` makes it.
 
@@ -92,7 +91,7 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
     gaps = units.gaps(probe)[order]
     wide, box = _wide(spec, order, gaps, unscaled, constant) if is_many else (None, None)
     rows = efficient.covariates
-    made = () if is_many or reports.label else _made(spec, order, held, None if rules.moving else crossed)
+    made = () if is_many or reports.label else _made(spec, order, held, None if rules.varying else crossed)
     clamps = spec.clamps
     radius = reports.mechanism.bits_radius(len(clamps))
     plan = Plan(
@@ -102,7 +101,7 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
             moment_noise=0.0 if is_many else reports.mechanism.sd(reports.mechanism.moment_radius(), numbers) ** 2,
             rows=efficient.rows,
             rounds=efficient.rounds,
-            moving=rules.moving,
+            varying=rules.varying,
             declared=spec.scale_declared,
             label=reports.label,
             numbers=p > int(constant) or not own,
@@ -130,13 +129,13 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
         groups=efficient.groups,
         function=spec.scored.tame,
         gauge=efficient.gauge,
-        told=efficient.told,
+        measured=efficient.measured,
         wide=wide,
         box=box,
         covariates=None if rows is None else np.ascontiguousarray(rows.inside[:, order]),
         crossed=crossed,
         alone=_alone(spec, order, gaps, unscaled),
-        bases=rules.moving and not is_many and not reports.label and _bases(spec, order, held, made),
+        bases=rules.varying and not is_many and not reports.label and _bases(spec, order, held, made),
         mix=_mix(spec, order),
         made=made,
         ends=_ends(spec, order) if constant and not is_many else (),
@@ -191,8 +190,8 @@ def _alone(spec: ModelSpec, order: NDArray[np.intp], gaps: Array, unscaled: tupl
 
 def _bases(spec: ModelSpec, order: NDArray[np.intp], held: Sequence[Cells], made: Sequence[Made]) -> bool:
     """Whether several columns are made of the same numbers and not of each other."""
-    told = {m.column for m in made} | {int(j) for g in held for j in g.columns}
-    free = Counter(frozenset(spec.design.sources[j]) for k, j in enumerate(order) if k not in told)
+    derived = {m.column for m in made} | {int(j) for g in held for j in g.columns}
+    free = Counter(frozenset(spec.design.sources[j]) for k, j in enumerate(order) if k not in derived)
     return any(own and many > 1 for own, many in free.items())
 
 
@@ -262,7 +261,7 @@ def order_of(spec: ModelSpec, *, factors: bool) -> tuple[NDArray[np.intp], tuple
 
 
 def device_plan(plan: Plan, state: State) -> ScorePlan:
-    """What a device is told of a round of scores beside the state's coefficients, corner and row map."""
+    """What a device is given of a round of scores beside the state's coefficients, threshold c and row map."""
     return ScorePlan(
         shape=plan.rules.shape,
         blocks=plan.blocks,

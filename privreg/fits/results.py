@@ -64,7 +64,6 @@ def results(
     outcome : FitOutcome
         Of `fits.rounds.outcome`, or of another way to fit.
     spec : ModelSpec
-    settings : Settings
     release : Release
         As the ledger has it.
     senders : Senders

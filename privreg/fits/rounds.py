@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from privreg.audit import reports
-from privreg.collector import combination, coordinates, estimate, many
+from privreg.collector import coordinates, estimate
 from privreg.collector.clamping import shares_of
 from privreg.errors import InferenceError
 from privreg.fits.findings import before_role, found_of
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privreg.arrays import Array
-    from privreg.collector.many import Found
-    from privreg.collector.plan import Estimated, Many, Plan, Progress
+    from privreg.collector.plan import Estimated, Plan, Progress
     from privreg.fits.held import Held
     from privreg.fits.settings import Settings
     from privreg.formula.spec import ModelSpec
@@ -52,9 +51,7 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
 
     Parameters
     ----------
-    held : Held
     spec : ModelSpec
-    settings : Settings
     order : ndarray of int, shape (p,)
         Columns of the design in the order inside, as `fits.plan.plan_of` gives it.
 
@@ -78,9 +75,9 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
         return outside_of(coordinates.inside(plan, progress.state, at), order, units)
 
     refuse_overflow(theta)
-    estimates = () if found is None else _estimates(plan, progress, found, settings, linear)
+    estimates = () if found is None else _estimates(progress, found, settings, linear)
     senders = _senders(progress)
-    trail = [] if found is None else _trail(plan, progress, found, linear, outside, held.came)
+    trail = [] if found is None else _trail(progress, found, linear, outside, held.came)
     last = np.full(len(theta), np.nan) if found is None else np.diag(linear @ found.cov @ linear.T)
     trail.append((held.people, senders, outside(theta), last))
     people, sent, params, variances = zip(*trail, strict=True)
@@ -96,7 +93,7 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
         last=outside(progress.state.theta),
         estimates=estimates,
         senders=senders,
-        updates=len(progress.seen),
+        updates=len(progress.scored),
         trail_n=np.array(people, dtype=np.int64),
         trail_senders=np.array(sent, dtype=np.int64),
         trail_params=np.array(params),
@@ -137,14 +134,14 @@ def _rounds(
 ) -> tuple[RoundHeld, ...]:
     """Every round that has asked anybody: how many, and how far it moved the estimate."""
     plan, progress, out = held.plan, held.progress, list[RoundHeld]()
-    came = {s.state.number: float(s.weight.sum()) for s in progress.seen}
-    states = [s.state for s in progress.seen]
+    came = {s.state.number: float(s.weight.sum()) for s in progress.scored}
+    states = [s.state for s in progress.scored]
     if not states or states[-1].number < progress.state.number:
         states.append(progress.state)
     estimates = iter([one[2] for one in trail])
     moved: dict[int, Array] = {}
     before = outside(states[0].theta) if states else np.zeros(0)
-    for seen, following in zip(progress.seen, [*states[1:], states[-1]], strict=False):
+    for seen, following in zip(progress.scored, [*states[1:], states[-1]], strict=False):
         if seen.state.role == "main" and not seen.weight.any():
             continue
         counts = seen.state.role == "main" and seen.state.number >= progress.since
@@ -199,56 +196,23 @@ def _senders(progress: Progress) -> int:
 
 
 def _trail(
-    plan: Plan,
-    progress: Progress,
-    found: Estimated,
-    linear: Array,
-    outside: Callable[[Array], Array],
-    came: Sequence[int],
+    progress: Progress, found: Estimated, linear: Array, outside: Callable[[Array], Array], came: Sequence[int]
 ) -> list[tuple[int, int, Array, Array]]:
-    """Estimates after each main round but the last."""
-    if found.many is not None:
-        return _trail_of_many(progress, found.many, linear, outside, came)
-    assert found.frame is not None
-    frame = found.frame
-    out, root = [], np.linalg.inv(frame.root.T)
-    for fewer in range(frame.main - 1, 0, -1):
-        some = frame.rounds[: len(frame.rounds) - fewer]
-        here = combination.combine(some, frame.noise, frame.learned(fewer, brief=True), brief=True)
-        main = progress.main[: frame.main - fewer]
-        people = sum(came[: main[-1].state.number + 1])
-        move = linear @ root
-        senders = round(sum(float(s.weight.sum()) for s in main))
-        out.append((people, senders, outside(root @ here.x), np.asarray(((move @ here.cov) * move).sum(axis=1))))
+    """After each main round but the last: people, those whose score entered, the estimate and its variances."""
+    out, senders = [], 0.0
+    for one, (theta, variances) in zip(progress.main[:-1], found.earlier(linear), strict=True):
+        senders += float(one.weight.sum())
+        out.append((sum(came[: one.state.number + 1]), round(senders), outside(theta), variances))
     return out
 
 
-def _trail_of_many(
-    progress: Progress, known: Many, linear: Array, outside: Callable[[Array], Array], came: Sequence[int]
-) -> list[tuple[int, int, Array, Array]]:
-    box, out = progress.box, []
-    found: list[Found] = []
-    assert box is not None
-    main = progress.main
-    for k in range(1, len(main)):
-        some = known.rounds[:k]
-        found.append(many.combine(some, box, many.learn(some, box)))
-        people = sum(came[: main[k - 1].state.number + 1])
-        senders = round(sum(float(s.weight.sum()) for s in main[:k]))
-        out.append((people, senders, outside(found[-1].theta)))
-    variances = known.found.variances(box, linear, found)
-    return [(*one, variance) for one, variance in zip(out, variances, strict=True)]
-
-
-def _estimates(
-    plan: Plan, progress: Progress, found: Estimated, settings: Settings, linear: Array
-) -> tuple[Estimate, ...]:
+def _estimates(progress: Progress, found: Estimated, settings: Settings, linear: Array) -> tuple[Estimate, ...]:
     """Estimates of precision by each method, user's units."""
     out = []
     senders = _senders(progress)
     if settings.methods[:1] == (METHODS["anytime"],) and senders < FIRST:
         return ()  # who looks all the time must not be shown early what holds at one look only
-    moves, weights = estimate.corrections(plan, progress, found)
+    moves, weights = estimate.corrections(found.main)
     total = float(weights.sum())
     unknown = linear @ found.unknown @ linear.T
     for m in settings.methods:
@@ -258,7 +222,7 @@ def _estimates(
                 out.append(Estimate(m.name, np.asarray(linear @ found.cov @ linear.T), law))
             continue
         if m.name == "between_lanes":
-            out.append(_between(progress, found, linear, unknown))
+            out.append(_between(found, linear, unknown))
             continue
         sums = (moves * weights[:, None]) @ linear.T
         mean = sums.sum(axis=0) / total
@@ -275,18 +239,18 @@ def _estimates(
     return tuple(out)
 
 
-def _between(progress: Progress, found: Estimated, linear: Array, unknown: Array) -> Estimate:
+def _between(found: Estimated, linear: Array, unknown: Array) -> Estimate:
     """Precision as random groups differ; what all of them share, what isn't known of the curvature, is added."""
-    each, weights = estimate.of_groups(progress, found)
+    each, weights = estimate.of_groups(found.main)
     share = weights / weights.sum()
-    apart = ((each - share @ each) * share[:, None]) @ linear.T
+    deviation = ((each - share @ each) * share[:, None]) @ linear.T
     groups = len(share)
-    return Estimate("between_lanes", groups / (groups - 1.0) * apart.T @ apart + unknown, StudentT(groups - 1))
+    return Estimate("between_lanes", groups / (groups - 1.0) * deviation.T @ deviation + unknown, StudentT(groups - 1))
 
 
 def _family(plan: Plan, progress: Progress, settings: Settings, units: Units) -> str:
     rules = plan.rules
-    if not rules.track or rules.moving or progress.fitted is None:
+    if not rules.track or rules.varying or progress.fitted is None:
         return settings.score_text
     scale = progress.fitted.scale * progress.state.y_scale * units.y_scale
     name, _, _ = settings.score_text.partition(",")
@@ -312,17 +276,13 @@ def _mechanics(held: Held) -> tuple[dict[str, Any], ...]:
     for role in dict.fromkeys(plan.role(number) for number in range(len(held.came))):
         if role == "moments" and plan.label:  # covariates are public
             continue
-        m = plan.numbers(role)
-        given = plan.mechanism.channel(m), plan.radius(role)
-        if role == "moments" and plan.wide is None:
-            size = plan.d + plan.extra + int(plan.layout.response)
-            out.append(reports.of_numbers("moments", "moments", *given, size))
-        elif role in {"location", "clamping", "moments", "measures"}:
-            name = "measures of fit" if role == "measures" else role
-            out.append(reports.of_numbers(name, "numbers", *given, m))
-        else:
+        form, numbers = plan.form(role), plan.numbers(role)
+        if form == "scores":
             asked = device_plan(plan, state._replace(role=role))
             out.append(reports.of_scores(f"score, {role}", asked, state.theta, state.corner))
+            continue
+        name, size = "measures of fit" if role == "measures" else role, plan.direction if form == "moments" else numbers
+        out.append(reports.of_numbers(name, form, plan.mechanism.channel(numbers), plan.radius(role), size))
     if held.personal:  # smaller budgets by more noise
         out += [reports.of_smaller_budget(m, SMALLER) for m in out]
     return tuple(out)

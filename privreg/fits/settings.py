@@ -73,7 +73,7 @@ class Efficient:
     whitened: bool  # Whether score weights are those of whitened covariates, or of scaled ones
     groups: int  # Random groups of a main round
     gauge: Gauge | None = None  # By what fit is measured
-    told: int = 0  # Numbers that people report whom it is measured by
+    measured: int = 0  # Numbers that records report by whom it is measured
     measures: float = 0.0  # Share of the people who do
     rounds: int = 20  # Public states of moments, pilot and main together, of a fit by rounds
     covariates: PublicRows | None = None  # Which stand for records' covariates

@@ -158,9 +158,9 @@ class Planned(View):
         columns = [["" if v == "nan" else v for v in in_one_format(table[c], 3)] for c in table.columns]
         rows = list(zip(*columns, strict=True))
         shown = Table([str(i) for i in table.index], [str(c).replace("_", " ") for c in table.columns], rows)
-        said = "Assumed: " + "; ".join(f"{a} {b}" for a, b in self._assumptions())
+        model = "Assumed: " + "; ".join(f"{a} {b}" for a, b in self._assumptions())
         head, space = Paragraph(f"Plan: {self.spec.formula}"), Lines(("",))
-        return [head, space, Paragraph(self._answer()), shown, space, Paragraph(said), Notes(self.notes)]
+        return [head, space, Paragraph(self._answer()), shown, space, Paragraph(model), Notes(self.notes)]
 
     def _answer(self) -> str:
         what = f"{self.spec.family!r}, {self.spec.budget} per person{TRUST[self.spec.trust]}"
@@ -217,9 +217,9 @@ class Planned(View):
         out = self.assumed.words(self.spec)
         if not self.spec.family.scaled:
             names = self.spec.coefficients
-            said = [f"{c} = {v:g}" for c, v in zip(names, self.assumed.params, strict=True) if v]
-            rest = " and 0 otherwise" if len(said) < len(names) else ""
-            out.append(("coefficients", ", ".join(said) + rest if said else "0"))
+            model = [f"{c} = {v:g}" for c, v in zip(names, self.assumed.params, strict=True) if v]
+            rest = " and 0 otherwise" if len(model) < len(names) else ""
+            out.append(("coefficients", ", ".join(model) + rest if model else "0"))
         return out
 
     @property

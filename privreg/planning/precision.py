@@ -100,7 +100,7 @@ class Precision:
             plan, order = self._planned(n)
             linear = to_user(self.spec, order)
             found = []
-            for pair in range(PAIRS if (n < NEAR * wanted(plan) or plan.rules.moving) and not plan.many else 1):
+            for pair in range(PAIRS if (n < NEAR * wanted(plan) or plan.rules.varying) and not plan.many else 1):
                 # noise and its opposite: what is linear in it drops out of the mean
                 for sign in (1.0, -1.0):
                     rng = np.random.Generator(np.random.PCG64([SEED, k, pair]))

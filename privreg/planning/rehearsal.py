@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from privreg.arrays import Array
-from privreg.collector import coordinates, law
+from privreg.collector import coordinates, reference
 from privreg.collector import rounds as collector
 from privreg.collector.covariates import diagonal
 from privreg.collector.estimate import estimate
@@ -126,7 +126,7 @@ def bread(plan: Plan, people: People) -> Array:
     here = people.eta[:, 0]
     kappa = np.ones(len(z))
     if plan.blocks == 1 and not _of_residuals(plan):
-        kappa = law._scalar(plan.rules, here, here, 1.0, people.scale, brief=True)[1]
+        kappa = reference._scalar(plan.rules, here, here, 1.0, people.scale, brief=True)[1]
     elif plan.blocks > 1:
         share = np.exp(people.eta - np.maximum(people.eta.max(axis=1, keepdims=True), 0.0))
         share = share / (np.exp(-np.maximum(people.eta.max(axis=1), 0.0)) + share.sum(axis=1))[:, None]
@@ -190,7 +190,7 @@ def _scores(plan: Plan, state: State, people: People) -> tuple[Array, Array]:
     z = people.x @ state.rows.T if len(state.rows) == plan.d else people.x * state.rows[0] + state.rows[1]
     if len(state.rows) != plan.d:
         z[:, 0] = people.x[:, 0] * state.rows[0, 0]
-    own = law.law_of(plan.rules, z, blocks=plan.blocks, unit=not plan.label)
+    own = reference.reference_of(plan.rules, z, blocks=plan.blocks, unit=not plan.label)
     wz = z * (own.weight / len(z))[:, None]
     if plan.blocks > 1:
         means = [(_levels(plan, z, state.theta + o, people.eta).T @ wz).reshape(-1) for o in state.offsets]
@@ -204,9 +204,9 @@ def _scores(plan: Plan, state: State, people: People) -> tuple[Array, Array]:
     limits = (plan.y_low - state.y_centre) / state.y_scale, (plan.y_high - state.y_centre) / state.y_scale
     at = own, state.theta, state.corner
     if plan.label and plan.mechanism.additive:
-        noise = sd**2 * law.public_noise(*at, limits, plan.function, state.kappa)
+        noise = sd**2 * reference.public_noise(*at, limits, plan.function, state.kappa)
     elif plan.label:
-        noise = law.public_answers(*at, score, sd, limits, plan.function, state.kappa)
+        noise = reference.public_answers(*at, score, sd, limits, plan.function, state.kappa)
     if plan.mechanism.additive:
         noise = noise + _variance(plan, state, own, people)
     root: Array = np.asarray(np.linalg.cholesky(noise), dtype=np.float64)
@@ -220,7 +220,7 @@ def _scores(plan: Plan, state: State, people: People) -> tuple[Array, Array]:
 
 def _of_residuals(plan: Plan) -> bool:
     none = np.zeros((1, plan.d))
-    return law.law_of(plan.rules, none, blocks=plan.blocks).scaled
+    return reference.reference_of(plan.rules, none, blocks=plan.blocks).scaled
 
 
 def _there(plan: Plan, state: State, people: People) -> tuple[Array, Array]:
@@ -238,31 +238,31 @@ def _scalar(plan: Plan, state: State, here: Array, people: People) -> tuple[Arra
     rules, c, none = plan.rules, state.corner, np.zeros_like(here)
     if _of_residuals(plan):
         if state.kappa > 0.0:
-            score, slope, _, number, *_ = law._scalar(rules, here, there, c, scale)
+            score, slope, _, number, *_ = reference._scalar(rules, here, there, c, scale)
             return score, -slope, number
-        score, slope = law._scalar(rules, here, there, c, scale, brief=True)
+        score, slope = reference._scalar(rules, here, there, c, scale, brief=True)
         return score, -slope, none
-    low, score, high = (law._scalar(rules, here + h, there, c, scale, brief=True)[0] for h in (-STEP, 0.0, STEP))
+    low, score, high = (reference._scalar(rules, here + h, there, c, scale, brief=True)[0] for h in (-STEP, 0.0, STEP))
     return score, (high - low) / (2.0 * STEP), none
 
 
 def _levels(plan: Plan, z: Array, theta: Array, eta: Array) -> Array:
     """Mean scores of several predictors, shape (m, b)."""
-    here = law._softmax(theta, z, plan.blocks)
+    here = reference._softmax(theta, z, plan.blocks)
     full = np.column_stack([np.zeros(len(z)), eta])
     there = np.exp(full - full.max(axis=1, keepdims=True))
     there /= there.sum(axis=1, keepdims=True)
-    return np.asarray((here - there)[:, 1:] / law._apart(here, plan.blocks)[:, None])
+    return np.asarray((here - there)[:, 1:] / reference._farthest(here, plan.blocks)[:, None])
 
 
-def _variance(plan: Plan, state: State, own: law.Law, people: People) -> Array:
+def _variance(plan: Plan, state: State, own: reference.Reference, people: People) -> Array:
     """Second moments of a score before noise, shape (b d, b d)."""
     unit = own.points * own.weight[:, None]
     if plan.blocks > 1:
         share = 1.0 / (2.0 * plan.blocks * len(unit))
         return np.asarray(np.kron(np.eye(plan.blocks), share * unit.T @ unit))
     there, scale = _there(plan, state, people)
-    square = law._square(plan.rules, own.points @ state.theta, there, state.corner, scale)
+    square = reference._square(plan.rules, own.points @ state.theta, there, state.corner, scale)
     return np.asarray((unit * square[:, None]).T @ unit / len(unit))
 
 

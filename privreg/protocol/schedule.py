@@ -72,7 +72,7 @@ def schedule(
     rows: int | None,
     rounds: int = ROUNDS,
     label: bool = False,
-    moving: bool = False,
+    varying: bool = False,
     declared: bool = False,
     numbers: bool = True,
     located: float = 0.0,
@@ -94,7 +94,7 @@ def schedule(
         Of moments, pilot and main together: moments count as three even where fewer or more are held.
     label : bool
         Whether covariates are public, so that their moments carry no noise.
-    moving : bool
+    varying : bool
         Whether curvature depends on the coefficients.
     declared : bool
         Whether all covariates have declared moments and correlations.
@@ -132,12 +132,12 @@ def schedule(
     elif numbers:
         total = max((150.0 if declared else 300.0) * unit * heavy, LEAST_MOMENTS * least)
         out += [held("moments", part * total, 0.1 * part) for part in MOMENTS]
-        if moving and rows:
+        if varying and rows:
             each = max(out.pop().people // 2, min(BESIDE * unit * heavy, MOST_BESIDE * known))
             out += [held("moments", each, 1.0)] * 2
         out.append(held("moments", max(350.0 * unit * heavy, MORE_MOMENTS * least), 0.08, optional=True))
     pilots = min(PILOTS, max(rounds - len(MOMENTS) - 3, 1))
-    total = max((6000.0 if moving and rows else 2000.0) * unit, PILOT * least)
+    total = max(2000.0 * unit, PILOT * least)
     whole = 2.0**pilots - 1.0
     out += [held("pilot", total * 2.0**k / whole, PILOT * 2.0**k / whole) for k in range(pilots)]
     if rows is None:

@@ -101,10 +101,10 @@ class AggregateRun:
     @property
     def people(self) -> int:
         """Records that have reported."""
-        return self.settled + self.at + self._held
+        return self.noised + self.at + self._held
 
     @property
-    def settled(self) -> int:
+    def noised(self) -> int:
         """Records of batches that are published."""
         return sum(b.people for b in self.batches)
 
@@ -190,7 +190,7 @@ class AggregateRun:
         self._key = None if key is None else Key(key)
 
     @property
-    def told(self) -> list[Any]:
+    def identity(self) -> list[Any]:
         """Public numbers by which a saved stream is known to be this one's."""
         plan = self.plan
         return ["two_collectors", plan.d, plan.rows, plan.mu, *plan.sizes.values(), plan.width("main")]

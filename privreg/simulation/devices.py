@@ -1,6 +1,7 @@
 """Devices of one round, all at once: blocks of raw rows to sums of their reports. Device side.
 
-Where the sum of reports has a simple law it comes back without noise, which falls on whole pieces; see `rounds`.
+Where the sum of reports has a simple distribution it comes back without noise, which falls on whole pieces; see
+`rounds`.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Devices(NamedTuple):
 
     @property
     def each(self) -> bool:
-        """Whether every report is randomised by itself: the sum of reports has no simple law."""
+        """Whether every report is randomised by itself: the sum of reports has no simple distribution."""
         plan, role = self.plan, self.state.role
         if role == "measures":  # of which outer products are summed, too
             return True
@@ -116,7 +117,7 @@ class Devices(NamedTuple):
         first = not any(r.role == "moments" for r in self.plan.rounds[: self.state.number])
         return (play.public_sizes if first else play.public_moments)(self.state, self._moments(rows))
 
-    def told(self, rows: Block) -> tuple[Array, Array]:
+    def before_noise(self, rows: Block) -> tuple[Array, Array]:
         """What each record's report is before noise, and the centre of the ball it lies in.
 
         Parameters
@@ -138,7 +139,7 @@ class Devices(NamedTuple):
         if role == "moments" and plan.wide is not None:
             return play.numbers(plan.wide, rows.x), centre + 0.5
         if role == "moments":
-            return play.told(plan, state, self._moments(rows)), centre
+            return play.direction_moments(state, self._moments(rows)), centre
         if role == "measures":
             assert self.gauge is not None
             y = self._response(rows.y, None)
@@ -163,7 +164,7 @@ class Devices(NamedTuple):
             given = self._response(rows.y, None), rows.x, self._offset(rows), rows.weight
             low, high = ((v - state.y_centre) / state.y_scale for v in (plan.y_low, plan.y_high))
             return play.public_sums(plan, state, given, (low, high), noise)
-        before, centre = self.told(rows)
+        before, centre = self.before_noise(rows)
         out = randomised(plan.mechanism.channel(size), before - centre, plan.radius(role), noise) + centre
         return np.asarray(_weighted(out, rows.weight).reshape(groups, n // groups, size).sum(axis=1))
 
@@ -171,11 +172,11 @@ class Devices(NamedTuple):
         """Sums of what records tell of the fit, each randomised by itself, and of its outer products; shape (1, …)."""
         plan = self.plan
         times = np.ones(len(rows.y)) if rows.weight is None else rows.weight
-        before, centre = self.told(rows)
+        before, centre = self.before_noise(rows)
         radius = plan.radius("measures") / play.root_of(times)
-        told = randomised(plan.mechanism.channel(plan.told), before - centre, radius, noise) + centre
-        weighted = told * times[:, None]
-        outer = weighted.T @ told / self.unit
+        reported = randomised(plan.mechanism.channel(plan.measured), before - centre, radius, noise) + centre
+        weighted = reported * times[:, None]
+        outer = weighted.T @ reported / self.unit
         return np.concatenate([weighted.sum(axis=0), outer.reshape(-1)])[None]
 
     @staticmethod
@@ -216,5 +217,5 @@ class Devices(NamedTuple):
             return np.asarray(rows.offset / self.state.y_scale)
 
 
-def _weighted(told: Array, weight: Array | None) -> Array:
-    return told if weight is None else told * weight[:, None]
+def _weighted(reported: Array, weight: Array | None) -> Array:
+    return reported if weight is None else reported * weight[:, None]

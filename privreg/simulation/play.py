@@ -108,7 +108,6 @@ def moments(state: State, v: Array, weight: Array | None) -> Array:
 
     Parameters
     ----------
-    state : State
     v : ndarray, shape (n, D)
         Rows, and the response where its scale is learned.
     weight : ndarray, shape (n,), or None
@@ -125,9 +124,8 @@ def numbers(wide: Wide, x: Array) -> Array:
     return np.where(np.isnan(out), 0.5, out)
 
 
-def told(plan: Plan, state: State, v: Array) -> Array:
+def direction_moments(state: State, v: Array) -> Array:
     """Reports on second moments before noise, one a row, shape (n, D (D + 1) / 2)."""
-    del plan
     u = directions(state, v)
     row, col = np.tril_indices(u.shape[1])
     return np.asarray(u[:, row] * u[:, col] * np.where(row == col, 1.0, math.sqrt(2.0)))
@@ -174,8 +172,6 @@ def sums(plan: Plan, state: State, y: Array, x: Array, offset: Array | None, wei
 
     Parameters
     ----------
-    plan : Plan
-    state : State
     y : ndarray, shape (n,)
         n a multiple of the state's groups: the first n/groups records are the first group's.
     x : ndarray, shape (n, d)
@@ -245,8 +241,6 @@ def public_sums(
 
     Parameters
     ----------
-    plan : Plan
-    state : State
     rows : tuple of ndarray
         y, x, offset and weight, as of :func:`sums`.
     limits : tuple of float
@@ -278,14 +272,14 @@ def public_sums(
         usable = np.isfinite(radius) & np.isfinite(middle) & (norm2 < math.inf)
         middle, radius = np.where(usable, middle, 0.0), np.where(usable, radius, 1.0)
         score = np.clip(np.where(np.isnan(psi), 0.0, psi), low, high) - middle  # nothing to tell: no score
-        told = [np.where(usable, score, 0.0)]
+        report = [np.where(usable, score, 0.0)]
         if state.kappa > 0.0:
             number = scores.told(shape, state.corner, eta, y, plan.function)
             number = np.where((norm2 < math.inf) & ~np.isnan(eta) & ~np.isnan(y), number, 0.0)
-            told.append(state.kappa * (number - 0.5))
+            report.append(state.kappa * (number - 0.5))
     radius = radius if weight is None else radius / root_of(weight)
-    channel = plan.mechanism.channel(len(told))
-    out = randomised(channel, np.column_stack(told), radius, noise)
+    channel = plan.mechanism.channel(len(report))
+    out = randomised(channel, np.column_stack(report), radius, noise)
     times = np.ones(n) if weight is None else weight
     factor = np.where(usable, omega * (out[:, 0] + middle), 0.0) * times
     sums = np.matmul(factor.reshape(groups, 1, m), cube)[:, 0]

@@ -76,7 +76,6 @@ class RoundsRun:
 
     Parameters
     ----------
-    plan : Plan
     key : bytes or None
         Secret key of the devices' noise; None without privacy. Every piece has a key of its own, which tells of none
         before.
@@ -134,7 +133,7 @@ class RoundsRun:
         return sum(self.progress.held) + self.at + self._held
 
     @property
-    def settled(self) -> int:
+    def noised(self) -> int:
         """Records whose reports are in sums that have their noise."""
         return sum(self.progress.held) + self.begun
 
@@ -199,8 +198,12 @@ class RoundsRun:
         clamped : ndarray of bool, shape (n, D), optional
             Whether bounds clamp them, by column of the plan's `clamps`; needed where `asks_clamping`.
         """
-        self._enter(Block(y, x, offset, weight, None, clamped))
+        self._enter(self._sent(Block(y, x, offset, weight, None, clamped)))
         return len(y)
+
+    def _sent(self, rows: Block) -> Block:
+        """Rows with what becomes of their reports: all arrive at once."""
+        return rows
 
     def asks_clamping(self, rows: int) -> bool:
         """Whether any of the next so many records may be asked whether bounds clamp them, on public grounds."""
@@ -360,7 +363,7 @@ class RoundsRun:
         total = self.raw.sum * STEP
         devices = self._devices()
         if self.progress.state.role == "measures":
-            total[..., self.plan.told :] *= devices.unit
+            total[..., self.plan.measured :] *= devices.unit
         sd = self.plan.sd(self.progress.state.role)
         if devices.each or devices.public or sd <= 0.0:
             return np.asarray(total)
@@ -429,7 +432,7 @@ class RoundsRun:
     # --- storage ---------------------------------------------------------------------------------------
 
     @property
-    def told(self) -> list[Any]:
+    def identity(self) -> list[Any]:
         """Public numbers by which a saved stream is known to be this one's."""
         return [self.plan.rounds, self.plan.mechanism.name, self.plan.d, self.plan.blocks, self.plan.groups]
 
@@ -458,8 +461,8 @@ class RoundsRun:
             weight, total = like(self.weight, arrays[f"weight_{k}"]), like(self.total, arrays[f"total_{k}"])
             reports = Reports(weight.copy(), total.copy(), people)
             over, records = k < len(held) - 1, float(weight.sum())
-            told = records <= people * (1.0 + 1e-9) if self.personal else records == people
-            if weight.min() < 0.0 or not told or (people != self.size if over else people > self.size):
+            counted = records <= people * (1.0 + 1e-9) if self.personal else records == people
+            if weight.min() < 0.0 or not counted or (people != self.size if over else people > self.size):
                 raise ValueError(f"round {k} of another plan")
             if over:
                 self._over(reports)

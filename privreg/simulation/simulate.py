@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from privreg.arrays import Array, Flags, Ints
+from privreg.arrays import Array, Ints
 from privreg.collector import rounds as collector
 from privreg.collector.plan import Progress
 from privreg.data.labels import check_columns
@@ -237,20 +237,13 @@ class FieldRun(RoundsRun):
         """Records that have reported."""
         return sum(self._heard.values())
 
-    def advance(
-        self,
-        y: Array,
-        x: Array,
-        offset: Array | None = None,
-        weight: Array | None = None,
-        clamped: Flags | None = None,
-    ) -> int:
-        """Play the devices of these rows, in order; see `RoundsRun.advance`."""
-        lost, delay = self._fate(len(y))
+    def _sent(self, rows: Block) -> Block:
+        """Rows with what becomes of their reports: a lost one has no weight."""
+        lost, delay = self._fate(len(rows.y))
+        weight = rows.weight
         if self._dropout:
             weight = np.where(lost, 0.0, 1.0 if weight is None else weight)
-        self._enter(Block(y, x, offset, weight, delay, clamped))
-        return len(y)
+        return rows._replace(weight=weight, delay=delay)
 
     def _fate(self, rows: int) -> tuple[NDArray[np.bool_], Ints]:
         """Whether the next records' reports never arrive, and by how many rounds they are late."""

@@ -34,7 +34,6 @@ def resolve_tuning(asked: FitOptions, spec: ModelSpec, rows: int | None = None) 
 
     Parameters
     ----------
-    asked : FitOptions
     spec : ModelSpec
     rows : int or None
         Records expected, if known.
@@ -127,16 +126,16 @@ def _efficient(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, 
     mechanism = spec.mechanism_for(1 if scalar else spec.blocks * p, scalar=scalar)
     reports = ScoreReports(mechanism, spec.blocks, scalar, low, high)
     words, corner = _score_words(family, rules, units)
-    told = count(family, spec.classes) + int(spec.unusable) if measures else 0
+    numbers = count(family, spec.classes) + int(spec.unusable) if measures else 0
     start = (1.0, 1.0, 0.0)  # of residuals, responses and their centre, until they are learned
-    gauge = Gauge(family.code, family.tau, spec.classes, *start, family.y_max, spec.unusable) if told else None
+    gauge = Gauge(family.code, family.tau, spec.classes, *start, family.y_max, spec.unusable) if numbers else None
     return Settings(
         tuning="efficient",
         score_text=words,
         mechanism=mechanism,
         methods=methods,
         how=Efficient(
-            *(rows, rules, reports, corner, weights != "unit", _groups(asked.lanes), gauge, told, measures),
+            *(rows, rules, reports, corner, weights != "unit", _groups(asked.lanes), gauge, numbers, measures),
             rounds=asked.rounds,
             covariates=asked.covariates,
         ),
@@ -196,7 +195,7 @@ def warn_of_steps(asked: FitOptions, stacklevel: int) -> None:
 
 
 def _score_words(family: Family, rules: ScoreRules, units: Units) -> tuple[str, float]:
-    """The family with its constants, and its corner where it is declared, internal units."""
+    """The family with its constants, and its threshold c where it is declared, internal units."""
     name = family.name if family.code != EXPECTILE else f"Expectile({family.tau:g})"
     if family.cornered and rules.track:
         return f"{name}, c = {rules.ratio:.4g} × residual scale, learned from the reports", 1.0

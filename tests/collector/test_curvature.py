@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from privreg.collector import combination, curvature
-from privreg.collector.curvature import GAIN, Answered
+from privreg.collector.curvature import GAIN, RoundMeans
 from privreg.protocol.rounds import GROUPS
 
 Q, ROUNDS = 3, 8
@@ -22,7 +22,7 @@ def reports(rng, people, *, truth=TRUTH, rounds=ROUNDS, apart=0.3, far=0.3):
         x = TARGET[:q] + far * rng.standard_normal(q) + np.concatenate([half, -half])
         weight = np.full(GROUPS, people / (rounds * GROUPS))
         noise = rng.standard_normal((GROUPS, q)) @ low.T / np.sqrt(weight)[:, None]
-        out.append(Answered(x, (x - TARGET[:q]) @ truth + noise, weight))
+        out.append(RoundMeans(x, (x - TARGET[:q]) @ truth + noise, weight))
     return out
 
 
@@ -59,7 +59,7 @@ def test_the_posterior_of_curvature_covers(people):
     for _ in range(REPEATS):
         m = np.zeros((Q, Q))
         m[row, col] = tau * rng.standard_normal(len(row)) * np.where(row == col, 1.0, np.sqrt(0.5))
-        m = np.tril(m) + np.tril(m, -1).T + (1.0 + curvature.UNSCALED * rng.standard_normal()) * np.eye(Q)
+        m = np.tril(m) + np.tril(m, -1).T + (1.0 + curvature.COMMON_OF_RESIDUALS * rng.standard_normal()) * np.eye(Q)
         found = curvature.learn(reports(rng, people, truth=m), NOISE)
         inside.append(np.abs(found.mean - m)[row, col] <= 1.96 * np.sqrt(np.diag(found.cov)))
     error = np.sqrt(0.05 * 0.95 / REPEATS)
@@ -70,7 +70,7 @@ def test_curvature_along_a_direction_is_told_with_its_error_by_reports_alone():
     rng, off, people = np.random.default_rng(7), [], 1e5
     along = np.eye(Q)
     for _ in range(REPEATS):
-        mean, sd = curvature.told(curvature.learn(reports(rng, people), NOISE, alone=True), along)
+        mean, sd = curvature.along(curvature.learn(reports(rng, people), NOISE, prior=curvature.vague()), along)
         off.append((mean - np.diag(TRUTH)) / sd)
     np.testing.assert_allclose(np.std(off, axis=0), 1.0, atol=4 / np.sqrt(2 * REPEATS))
     assert (np.abs(np.mean(off, axis=0)) < 4 / np.sqrt(REPEATS)).all()
@@ -103,7 +103,7 @@ def test_estimates_are_without_bias_and_cover(far):
 def test_a_round_that_had_to_be_carried_far_counts_for_less():
     rng = np.random.default_rng(5)
     some = reports(rng, 1e6, far=0.0)
-    far = [Answered(some[0].x + 1.0, some[0].g + TRUTH.sum(axis=1), some[0].weight), *some[1:]]
+    far = [RoundMeans(some[0].x + 1.0, some[0].g + TRUTH.sum(axis=1), some[0].weight), *some[1:]]
     found = combination.combine(far, NOISE, curvature.learn(far, NOISE))
     assert found.weights[0] < 0.1 * found.weights[1:].min()
 
@@ -114,7 +114,7 @@ def wide(rng, truth, people):
     for _ in range(ROUNDS):
         half = 0.3 * rng.choice([-1.0, 1.0], (GROUPS // 2, q))
         x, weight = np.concatenate([half, -half]), np.full(GROUPS, people / GROUPS)
-        some.append(Answered(x, x @ truth + rng.standard_normal(x.shape) / np.sqrt(weight)[:, None], weight))
+        some.append(RoundMeans(x, x @ truth + rng.standard_normal(x.shape) / np.sqrt(weight)[:, None], weight))
     return some
 
 
@@ -143,7 +143,7 @@ def test_of_many_coefficients_what_is_learned_by_rows_is_as_near_as_it_says(peop
         rng = np.random.default_rng([7, seed])
         truth = uneven(rng, q, 0.35)
         found = curvature.learn(wide(rng, truth, people), np.eye(q))
-        mean, sd = curvature.told(found, np.eye(q))
+        mean, sd = curvature.along(found, np.eye(q))
         z.append((np.diag(truth) - mean) / sd)
         errors.append([np.linalg.norm(truth - found.mean), np.linalg.norm(truth - np.eye(q))])
     assert 0.75 < np.sqrt(np.mean(np.square(z))) < 1.25
@@ -190,7 +190,7 @@ def test_a_direction_that_the_law_names_is_believed_with_fewer_reports():
 def test_directions_say_nothing_where_the_law_is_to_have_no_say():
     some = reports(np.random.default_rng(9), 1e4)
     slopes = np.stack([np.eye(Q), TRUTH])
-    alone, with_slopes = (curvature.learn(some, NOISE, slopes=s, alone=True) for s in (None, slopes))
+    alone, with_slopes = (curvature.learn(some, NOISE, slopes=s, prior=curvature.vague()) for s in (None, slopes))
     np.testing.assert_array_equal(alone.mean, with_slopes.mean)
 
 
@@ -211,7 +211,7 @@ def following(rng, people, *, truth, apart, start=0.0, rounds=12, gain=USUAL):
         half = apart * rng.choice([-1.0, 1.0], (GROUPS // 2, Q))
         x, weight = state + np.concatenate([half, -half]), np.full(GROUPS, people / (rounds * GROUPS))
         g = (x - TARGET) @ truth + rng.standard_normal((GROUPS, Q)) @ low.T / np.sqrt(weight)[:, None]
-        out.append(Answered(x, g, weight))
+        out.append(RoundMeans(x, g, weight))
         state = state - gain @ g.mean(axis=0)
     return out
 
@@ -223,7 +223,9 @@ def test_states_that_follow_reports_tell_curvature_without_the_bias_of_doing_so(
     for _ in range(1_000):
         some = following(rng, 1e4, truth=np.eye(Q), apart=0.01, gain=gain)  # groups alone tell next to nothing
         for kept, known in ((off, gain), (plain, np.zeros((Q, Q)))):
-            kept.append(np.diag(curvature.learn(some, NOISE, main=len(some), gain=known, alone=True).mean) - 1.0)
+            kept.append(
+                np.diag(curvature.learn(some, NOISE, main=len(some), gain=known, prior=curvature.vague()).mean) - 1.0
+            )
     bias, error = np.mean(plain), np.std(np.mean(plain, axis=1)) / np.sqrt(len(plain))
     assert bias > 6 * error
     assert abs(np.mean(off)) < bias / 4
@@ -231,10 +233,10 @@ def test_states_that_follow_reports_tell_curvature_without_the_bias_of_doing_so(
 
 def test_states_follow_reports_less_where_these_are_noisy_and_curvature_goes_with_them():
     noise = np.diag([1e-6, 0.25, 100.0])
-    np.testing.assert_array_equal(curvature.gain(noise, moving=False), GAIN * np.eye(Q))
+    np.testing.assert_array_equal(curvature.gain(noise, varying=False), GAIN * np.eye(Q))
     share = curvature.STEADY / (np.sqrt(Q) * 0.5)
     assert curvature.SLOWEST < share < GAIN
-    np.testing.assert_allclose(curvature.gain(noise, moving=True), np.diag([GAIN, share, curvature.SLOWEST]))
+    np.testing.assert_allclose(curvature.gain(noise, varying=True), np.diag([GAIN, share, curvature.SLOWEST]))
 
 
 def test_a_poor_start_tells_curvature_along_itself():
@@ -244,7 +246,8 @@ def test_a_poor_start_tells_curvature_along_itself():
     for _ in range(REPEATS):
         some = following(rng, people, truth=truth, apart=0.03, start=start)
         (mean, sd), (_, of_groups) = (
-            curvature.told(curvature.learn(some, NOISE, main=main, alone=True), np.eye(Q)) for main in (len(some), 0)
+            curvature.along(curvature.learn(some, NOISE, main=main, prior=curvature.vague()), np.eye(Q))
+            for main in (len(some), 0)
         )
         off.append((mean[0] - 0.3) / sd[0])
         sds.append(sd / of_groups)
@@ -256,7 +259,7 @@ def test_a_poor_start_tells_curvature_along_itself():
 def test_noise_is_carried_by_a_curvature_that_is_not_known():
     """Where the mean report is zero, what isn't known of M blurs the noise alone: by v/m⁴ of it to first order."""
     q, m, v, n = 1, 1.2, 0.01, 500.0
-    rounds = [Answered(np.zeros((1, q)), np.zeros((1, q)), np.array([n]))]
+    rounds = [RoundMeans(np.zeros((1, q)), np.zeros((1, q)), np.array([n]))]
     found = combination.combine(rounds, 4.0 * np.eye(q), curvature.Curvature(m * np.eye(q), np.array([[v]]), 0.1))
     # the sample variance of 200 draws has a standard error of a tenth
     expected = v / m**4 * 4.0 / n * np.eye(q)
@@ -267,7 +270,7 @@ def test_noise_is_carried_by_a_curvature_that_is_not_known():
 def test_standard_errors_are_wary_of_low_curvature_alone():
     q, n, values = 3, 500.0, np.array([0.4, 1.1, 1.2])
     turn = np.linalg.qr(np.random.default_rng(2).standard_normal((q, q)))[0]
-    rounds = [Answered(np.zeros((1, q)), np.zeros((1, q)), np.array([n]))]
+    rounds = [RoundMeans(np.zeros((1, q)), np.zeros((1, q)), np.array([n]))]
     known = curvature.Curvature((turn * values) @ turn.T, 1e-18 * np.eye(q * (q + 1) // 2), 0.1)
     found = combination.combine(rounds, 4.0 * np.eye(q), known)
     times = 1.0 + combination.LACKING * np.array([combination.USUAL - 0.4 / 0.9, 0.0, 0.0])

@@ -9,7 +9,7 @@ from scipy.stats import chi2
 import privreg as pr
 from benchmarks.designs import DESIGNS
 from privreg.collector import estimate, rounds
-from privreg.collector.covariates import factors, leads
+from privreg.collector.covariates import asking, factors
 from privreg.collector.offsets import SHORT
 from privreg.fits.plan import plan_of
 from privreg.planning.precision import ASKED
@@ -55,7 +55,7 @@ def test_a_median_has_no_bend_and_asks_for_no_scale():
 
 
 def test_quantiles_but_the_median_are_estimated_from_main_rounds_alone():
-    outer, median = (estimated(tau, scale_known=False).frame for tau in (0.9, 0.5))
+    outer, median = (estimated(tau, scale_known=False).carried for tau in (0.9, 0.5))
     assert len(outer.rounds) == outer.main
     assert len(median.rounds) == median.main + 2
 
@@ -70,9 +70,9 @@ def test_an_even_covariate_s_stand_ins_keep_within_its_bounds():
 def test_how_reports_scatter_is_in_the_covariance_as_far_as_the_law_may_be_wrong(mu, parts):
     run = played(0.5, mu)
     plan, progress, rng, times = run.plan, run.so_far(), np.random.default_rng(5), 4.0
-    law = estimate.estimate(plan, progress).frame
+    law = estimate.estimate(plan, progress).carried
     seen, cells, back = [], 0, np.linalg.inv(law.local.map).T
-    for one in progress.seen:
+    for one in progress.scored:
         if one.state.role == "main":
             weight = np.full((parts, 16), 300.0)
             line = (one.state.theta + one.state.offsets) @ law.root
@@ -80,13 +80,13 @@ def test_how_reports_scatter_is_in_the_covariance_as_far_as_the_law_may_be_wrong
             one, cells = one._replace(weight=weight, score=300.0 * mean @ back), cells + 16 * parts - 1
         seen.append(one)
     frame = law._replace(rounds=[one._replace(weight=np.full(16, 300.0 * parts)) for one in law.rounds])
-    found = estimate.scattered(plan, progress._replace(seen=tuple(seen)), frame, np.eye(2))
+    found = estimate.scattered(plan, progress._replace(scored=tuple(seen)), frame, np.eye(2))
     prior = 2.0 / (estimate.WRONG * plan.sampled) ** 2
     expected = (prior + times * (cells - 1.5)) / (prior + cells - 1.5)
     assert 1.0 < expected < (1.1 if mu < 1.0 else times)
     error = times * np.sqrt(2.0 / cells) * cells / (prior + cells)
     np.testing.assert_allclose(np.diag(np.linalg.solve(law.noise, found)), expected, atol=4.0 * error)
-    none = progress._replace(seen=tuple(one._replace(score=0.0 * one.score) for one in seen))
+    none = progress._replace(scored=tuple(one._replace(score=0.0 * one.score) for one in seen))
     assert np.linalg.eigvalsh(estimate.scattered(plan, none, frame, np.zeros((2, 2))) - law.noise)[0] > -1e-9
 
 
@@ -136,7 +136,7 @@ def test_splines_are_told_by_directions(right, bases):
     spec = a_model(right)._spec
     plan, _ = plan_of(spec, resolve_tuning(ASKED, spec, 100_000), None)
     assert plan.bases == bases
-    assert (leads.lead(plan, rounds.begin(plan), 2) == 1.0) == bases
+    assert (asking.constant2(plan, rounds.begin(plan), 2) == 1.0) == bases
 
 
 def test_the_law_s_records_have_products_that_are_products():
@@ -183,7 +183,7 @@ def test_rows_are_as_long_as_their_rarest_level_needs(right, shares, length2):
     scatter = rounds.begin(plan).scatter
     if "g" in right:
         scatter = scatter._replace(shares=factors.Shares(np.array(shares), np.zeros(3), 1e6))
-    assert leads._needed(plan, scatter) == pytest.approx(leads.ROOM * length2)
+    assert asking._needed(plan, scatter) == pytest.approx(asking.ROOM * length2)
 
 
 @pytest.mark.statistical

@@ -116,7 +116,7 @@ def test_shares_are_learned_from_reports(right, silent, lead):
     scatter = moments.start_even(np.eye(d), some)
     for _ in range(4):
         total = (1.0 - silent) * len(v) * mean_report(v, moments.asked(scatter.rows, lead))
-        known, layout = {"lead": lead, "nonresponse": silent > 0.0}, moments.Layout(True, False)
+        known, layout = {"constant2": lead, "nonresponse": silent > 0.0}, moments.Layout(True, False)
         scatter = moments.learn(scatter, total, len(v), 0.0, layout, some, **known)
     assert scatter.answering == pytest.approx(1.0 - silent)
     for g, p in zip(some, factors.shrunk(some, scatter.shares), strict=True):
@@ -138,7 +138,7 @@ def test_noise_alone_leaves_shares_equal():
     for _ in range(300):
         noisy = told + sd / np.sqrt(n) * rng.normal(size=len(told))
         shares = factors.update(some, begun.shares, space, space.project(noisy), n, sd, begun.rows)
-        errors.append(shares.told - 0.2)
+        errors.append(shares.reported - 0.2)
         kept += bool(np.ptp(factors.shrunk(some, shares)[0]))
     spread = np.std(errors, axis=0)
     drawn = np.sqrt(0.2 * 0.8 / n)

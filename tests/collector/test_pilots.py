@@ -11,7 +11,7 @@ from scipy.stats import binom, chi2
 from privreg.collector.covariates import factors, moments, thresholds
 from privreg.collector.covariates import moments as whitening
 from privreg.collector.covariates.moments import Layout
-from privreg.collector.covariates.reference import moment_diagonal
+from privreg.collector.covariates.points import moment_diagonal
 from privreg.collector.covariates.whitening import bring_in
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Gaussian, bits_sensitivity, joint_sensitivity, psd_sensitivity
@@ -132,7 +132,7 @@ def whitened(draw, layout, d, people, sd=0.0, rounds=3, seed=3, leads=()):
         rows = whitening.asked(scatter.rows, lead)
         total = play.moments(state._replace(rows=rows), draw(rng, people), None)[0]
         total += sd * math.sqrt(people) * rng.standard_normal(total.shape)
-        scatter = whitening.learn(scatter, total, people, sd, layout, lead=lead)
+        scatter = whitening.learn(scatter, total, people, sd, layout, constant2=lead)
     return scatter
 
 
@@ -227,7 +227,7 @@ def test_a_rare_value_s_share_is_told_by_how_far_out_it_is(share, lead):
         return np.column_stack([np.ones(n), rng.normal(size=n), np.where(rng.random(n) < share, 1.0, -1.0)])
 
     rows = whitened(draw, Layout(True, False), 3, 50_000, rounds=2, leads=(lead,) * 3).rows
-    assert bring_in(rows, (0.0, 0.0, 2.0), constant=True, lead=lead)[1][2] == pytest.approx(share, abs=0.03)
+    assert bring_in(rows, (0.0, 0.0, 2.0), constant=True, constant2=lead)[1][2] == pytest.approx(share, abs=0.03)
 
 
 def test_the_response_row_gives_the_regression():
@@ -329,7 +329,7 @@ def test_columns_of_any_scale_are_found_through_noise():
             noise = sd * math.sqrt(each) * rng.standard_normal((GROUPS, m))
             total = (v > search.thresholds[:, None]).sum(axis=1) + noise
             search = thresholds.learn(search, total, np.full(GROUPS, float(each)), sd)
-        found.append(thresholds.settled(search))
+        found.append(thresholds.converged(search))
         # errors in units of what the search says it does not know
         assert (np.abs(search.centre - PLACES[:, 0]) < 4.5 * search.unsure[0] * search.scale).all()
         assert (np.abs(np.log(search.scale / PLACES[:, 1])) < 4.5 * search.unsure[1]).all()

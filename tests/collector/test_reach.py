@@ -9,7 +9,7 @@ import pytest
 import privreg as pr
 from privreg.collector import reach
 from privreg.collector.covariates import moments, thresholds
-from privreg.collector.plan import Progress, Seen
+from privreg.collector.plan import Progress, ScoreRound
 from privreg.errors import ReliabilityWarning
 from privreg.protocol.schedule import Round
 from tests.kinds import KINDS
@@ -25,7 +25,7 @@ def after(places, people, kind="huber"):
     for number, (at, n) in enumerate(zip(places, people, strict=True)):
         state = state_of(plan, "main", np.random.default_rng(0), theta=np.array([0.0, 0.0, at]))
         weight = np.full((1, 16), n / 16)
-        seen.append(Seen(state._replace(number=number, corner=1.0), weight, np.zeros((1, 16, 3)), None, 1.0))
+        seen.append(ScoreRound(state._replace(number=number, corner=1.0), weight, np.zeros((1, 16, 3)), None, 1.0))
     scatter = moments.start_even(np.eye(3), plan.factors)
     return plan, Progress(seen[-1].state, scatter, thresholds.begin(0), None, tuple(seen), None, ())
 
@@ -48,7 +48,7 @@ def test_rounds_far_from_the_last_state_are_left_behind_once_others_tell_as_much
     found = reach.left_behind(plan, progress, chance, off)
     assert found.since == since
     assert [one.state.number for one in found.main] == list(range(since, len(places)))
-    assert found.seen == progress.seen
+    assert found.scored == progress.scored
 
 
 def test_rounds_of_other_families_all_count():

@@ -24,6 +24,6 @@ def test_a_column_is_found_wherever_it_lies(mean, sd):
         total = above + SD * np.sqrt(each) * rng.standard_normal(above.shape)
         search = thresholds.learn(search, total, weight, SD)
     centre, scale = thresholds.centre_and_scale(search)
-    assert thresholds.settled(search).all()
+    assert thresholds.converged(search).all()
     assert np.all(np.abs(centre - mean) < 0.5 * sd)
     assert np.all(np.abs(np.log(scale / sd)) < np.log(2.0))

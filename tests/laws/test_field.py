@@ -147,7 +147,7 @@ def test_moments_of_devices_are_those_of_the_simulation(constant, response):
     offset = rng.uniform(-0.5, 0.5, N)
     v = np.column_stack([np.ones((N, fit.extra)), x, *([(y - offset - 0.5) / 2.0] if response else [])])
     sent = by_devices(plan, on_the_wire(plan, field.ask_of(fit, state)), x, y, offset)
-    same(sent, play.told(fit, state, v), plan.roles["moments"].radius)
+    same(sent, play.direction_moments(state, v), plan.roles["moments"].radius)
 
 
 def test_indicators_of_devices_are_those_of_the_simulation():
@@ -188,7 +188,7 @@ def test_what_devices_say_of_clamping_is_what_the_simulation_does():
     role = plan.roles["clamping"]
     rows = [Row(r, v, 0.0, tuple(map(float, f))) for r, v, f in zip(x.tolist(), y.tolist(), flags, strict=True)]
     sent = [answer.values(role, answer.before_noise(plan, asked, 0, row)) for row in rows]
-    played, _ = Devices(fit, state, None, None).told(Block(y, x, None, None, None, flags))
+    played, _ = Devices(fit, state, None, None).before_noise(Block(y, x, None, None, None, flags))
     np.testing.assert_array_equal(sent, role.radius * played)
 
 
@@ -201,7 +201,7 @@ def test_measures_of_devices_are_those_of_the_simulation(kind, nonresponse):
     gauge = Gauge(code, kind_.family.tau, blocks + 1, 1.5, 2.0, 0.25, Y_MAX, nonresponse)
     told = measures.values(gauge, np.zeros((1, blocks)), np.zeros(1)).shape[1]
     held = (Round("main", -1), Round("measures", 9))
-    fit = plan_by_rounds(kind_, d=D, strength=1.0, blocks=blocks, gauge=gauge, told=told, rounds=held)
+    fit = plan_by_rounds(kind_, d=D, strength=1.0, blocks=blocks, gauge=gauge, measured=told, rounds=held)
     plan = multinomial(fit)._replace(silent=nonresponse) if blocks > 1 else in_the_field(fit)
     state = state_of(fit, "measures", rng)
     x, y = rows_of(fit, kind_, rng)

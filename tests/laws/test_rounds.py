@@ -166,11 +166,12 @@ def test_sums_of_moments_are_those_of_devices(name):
         weight = rng.uniform(0.1, 1.0, N)
         np.testing.assert_allclose(play.moments(state, v, None)[0], bare.sum(axis=0), **CLOSE)
         np.testing.assert_allclose(play.moments(state, v, weight)[0], weight @ bare, **CLOSE)
-        np.testing.assert_allclose(play.told(plan, state, v), bare, **CLOSE)
+        np.testing.assert_allclose(play.direction_moments(state, v), bare, **CLOSE)
         numbers = plan.numbers("moments")
         noise = rng.standard_normal((N, mech.width(numbers)))
         one = [moment_report(mech, state.rows, row, e) for row, e in zip(v, noise, strict=True)]
-        got = channels.randomised(mech.channel(numbers), play.told(plan, state, v), plan.radius("moments"), noise)
+        moments = play.direction_moments(state, v)
+        got = channels.randomised(mech.channel(numbers), moments, plan.radius("moments"), noise)
         np.testing.assert_allclose(got, one, **CLOSE)
 
 
@@ -225,7 +226,7 @@ def test_measures_of_fit_are_randomised_for_each_record(name):
     weight = rng.uniform(0.1, 1.0, N) if name == "gaussian" else np.ones(N)
     gauge = Gauge(kind.family.code, kind.family.tau, 2, 1.0, 1.0, 0.0, kind.family.y_max)
     size = measures.values(gauge, y[:, None], y).shape[1]
-    plan = plan_by_rounds(kind, name, d=D, mechanism=mech, told=size, gauge=gauge)
+    plan = plan_by_rounds(kind, name, d=D, mechanism=mech, measured=size, gauge=gauge)
     state = state_of(plan, "measures", rng)
     before = measures.values(gauge, (x @ state.rows.T @ state.theta)[:, None], y) - 0.5
     noise = rng.standard_normal((N, mech.width(size)))

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.linalg import cholesky, inv
 from scipy.special import betaincinv, gammaincinv, ndtr, ndtri
 
+from privreg.collector.covariates import asking
 from privreg.collector.covariates import factors as f
-from privreg.collector.covariates import leads
 from privreg.collector.covariates import moments as m
-from privreg.collector.covariates import reference as r
+from privreg.collector.covariates import points as r
 
 
 def white(d, lead):
@@ -93,8 +93,8 @@ def learn(rows, memory, weight, mean, people, sd, lead, response, factor=None, s
 
 def lead_of(number, people, sd, d):
     """Square of the constant where curvature goes with the coefficients (6)."""
-    found = leads.SHARP * math.sqrt(people) / sd - (d - 1.0)
-    return max(min(found, leads.FULL * d), 1.0) if number >= leads.EVEN else 1.0
+    found = asking.SHARP * math.sqrt(people) / sd - (d - 1.0)
+    return max(min(found, asking.FULL * d), 1.0) if number >= asking.EVEN else 1.0
 
 
 # --- levels of one factor, whose columns follow the constant -------------------------------------------------------

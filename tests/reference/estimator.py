@@ -13,9 +13,9 @@ from numpy.linalg import cholesky, inv, solve
 from scipy.linalg import hadamard
 from scipy.special import expit, ndtr
 
-from privreg.collector import combination, coordinates, curvature, estimate, offsets, pilot, reach
-from privreg.collector import law as reference_law
+from privreg.collector import carrying, combination, coordinates, curvature, estimate, offsets, pilot, reach
 from privreg.collector import plan as planned
+from privreg.collector import reference as reference_law
 from privreg.collector import rounds as collector
 from tests.reference import covariates
 
@@ -91,7 +91,7 @@ def wrong(fit, theta, c, s):
         moved = (fit.z * (fit.omega * kappa * x[:, j])[:, None]).mean(axis=0)
         change = x[:, j] * ((up - down) / (2.0 * t) * (theta @ column) - kappa * (fit.z @ column) * fit.omega**2)
         out.append(np.outer(column, moved) + np.outer(moved, column) + weighted(fit, change))
-    return estimate.SPREAD * fit.unbound[:, None, None] * np.array(out)
+    return carrying.SPREAD * fit.unbound[:, None, None] * np.array(out)
 
 
 # --- pilot ---------------------------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def framed(fit, theta, s, *, nearby=False):
     noise = {(o.c, o.sd): o.sd**2 * np.eye(fit.d) + sent[o.c] for o in fit.seen}
     omega, rounds = inv(root) @ noise[last.c, last.sd] @ inv(root).T, []
     for k, o in enumerate(fit.seen):
-        if o.role == "main" or (o.c < estimate.WIDE_CORNER * last.c and k in {2, 3}):
+        if o.role == "main" or (o.c < carrying.WIDEST_THRESHOLD * last.c and k in {2, 3}):
             near = nearby and o.c == last.c
             map_ = inv(root) @ a @ inv(a if near else secant(fit, o.theta, o.c, theta, s))
             n, square = o.weight.sum(axis=0), o.offsets.T @ o.offsets / len(o.offsets)
@@ -235,12 +235,14 @@ def learned(fit, frame, *, brief=False):
     info = np.einsum("iab,bc,jcd,da->ij", unit, precision, unit, gram, optimize=True)
     linear = np.einsum("iab,ab->i", unit, precision @ cross)
     sd2 = np.mean(1.0 / (np.diag(precision) * np.diag(gram)))  # (29)
-    spread = curvature.WIDEST / (1.0 + (sd2 / (curvature.TOLD if fit.huber else curvature.TOLD_MOVING) ** 2) ** 2)
-    along = 1.0 / (1.0 + sd2 / curvature.TOLD_ALONG**2)
+    spread = curvature.WIDEST / (
+        1.0 + (sd2 / (curvature.ENTRY_SD if fit.huber else curvature.ENTRY_SD_VARYING) ** 2) ** 2
+    )
+    along = 1.0 / (1.0 + sd2 / curvature.SLOPE_SD**2)
     tried = [(t * spread, v) for t in curvature.STEPS for v in curvature.SLOPES]
     tried = [(curvature.STEPS[curvature.ROUGH[0]] * spread, curvature.ROUGH[1])] if brief else tried
     tried = tried if fit.huber else [(spread, curvature.SLOPES[0])]
-    common, best = curvature.UNSCALED if fit.huber else curvature.COMMON, (-math.inf, None, None)
+    common, best = curvature.COMMON_OF_RESIDUALS if fit.huber else curvature.COMMON, (-math.inf, None, None)
     for width, slope in tried:  # (27), (28), (30)
         width, ways = max(width, curvature.NARROWEST), slope * along * frame.wrong[:, row, col]
         prior = np.diag(np.where(row == col, 1.0, 0.5) * width**2 * 2.0 / (q + 1.0))
@@ -322,7 +324,7 @@ def estimated(fit, theta, s):
         m, cov = learned(fit, frame)
         found = combined(fit, frame, combination.floored(m))
         theta = solve(frame.root.T, found.x)
-        if ((frame.root.T @ (theta - before)) ** 2 < estimate.SETTLED**2 * np.diag(found.cov)).all():
+        if ((frame.root.T @ (theta - before)) ** 2 < estimate.CONVERGED**2 * np.diag(found.cov)).all():
             break
     found = combined(fit, frame, combination.floored(m), cov, scattered(fit, frame, m))
     back = inv(frame.root.T)

@@ -24,21 +24,21 @@ CLOSE = 1e-8
 NOT_HERE = {
     "privreg.collector.covariates.moments.LARGEST",
     "privreg.collector.covariates.factors.RAREST",
-    "privreg.collector.covariates.leads.FULL",
-    "privreg.collector.covariates.reference.WIDEST",
+    "privreg.collector.covariates.asking.FULL",
+    "privreg.collector.covariates.points.WIDEST",
     "privreg.collector.offsets.LONGEST",
     "privreg.collector.offsets.FARTHEST",
-    "privreg.collector.estimate.WIDE_CORNER",
+    "privreg.collector.carrying.WIDEST_THRESHOLD",
     "privreg.collector.reach.FAR",
     "privreg.collector.curvature.STEADY",
     "privreg.collector.curvature.SLOWEST",
     "privreg.collector.combination.LARGEST",
     "privreg.collector.estimate.TURNS",
-    "privreg.collector.estimate.SETTLED",
+    "privreg.collector.estimate.CONVERGED",
     "privreg.collector.pilot.PRECISE",
     "privreg.collector.rounds.ENOUGH",
     "privreg.collector.combination.DRAWS",
-    "privreg.collector.curvature.ALONE",
+    "privreg.collector.curvature.VAGUE",
 }
 """Bounds and the like, which a tenth more of doesn't reach in these fits."""
 

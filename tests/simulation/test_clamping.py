@@ -400,7 +400,7 @@ def test_results_on_the_way_say_that_nobody_was_asked_yet():
     for a in range(0, N, 400):
         stream.update(data.iloc[a : a + 400])
         role = stream._run.progress.state.role
-        if role in {"clamping", "main"} or (role == "pilot" and stream._run.progress.seen):
+        if role in {"clamping", "main"} or (role == "pilot" and stream._run.progress.scored):
             said.append(dict(stream.results().privacy.rows())[LABEL])
     assert said[0].endswith("how many was not counted yet")
     assert "looked at by" in said[-1]

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.collector import law, pilot
+from privreg.collector import pilot, reference
 from privreg.collector.covariates import whitening
 from privreg.errors import ReliabilityWarning
 from tests.kinds import KINDS
@@ -153,7 +153,7 @@ def test_rows_at_a_bound_are_those_of_the_design():
     ("share", "people", "noted"), [(0.42, 20_000, False), (0.60, 20_000, True), (0.60, 300, False)]
 )
 def test_a_heap_is_more_than_the_fit_expects_and_more_than_noise(share, people, noted):
-    said = law.law_of(plan_by_rounds(KINDS["huber"]).rules, np.ones((1, 1)))
+    said = reference.reference_of(plan_by_rounds(KINDS["huber"]).rules, np.ones((1, 1)))
     last = pilot.Observed(np.zeros(1), 0.55, np.zeros(1), share, 1.0, 5.25 / people)
     assert pilot.heaped(said, last, 1.0) == noted  # of which 2 Φ(0.55) − 1 = 0.418 are expected
     assert not pilot.heaped(said, last._replace(number=None), 1.0)

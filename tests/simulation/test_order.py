@@ -89,10 +89,10 @@ def test_so_they_are_where_reports_of_a_round_are_one_sum():
     progress = run.update(data)._run.so_far()
     whole = [
         one._replace(weight=one.weight.sum(axis=0, keepdims=True), score=one.score.sum(axis=0, keepdims=True))
-        for one in progress.seen
+        for one in progress.scored
     ]
-    for parts in (progress.seen, whole):
-        here = progress._replace(seen=tuple(parts))
+    for parts in (progress.scored, whole):
+        here = progress._replace(scored=tuple(parts))
         assert findings._changing(run._run.plan, here, estimate(run._run.plan, here), shuffled=False)
 
 

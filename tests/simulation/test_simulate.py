@@ -220,10 +220,10 @@ def test_late_reports_are_as_good_as_early_ones():
     run.advance(encoded.endog, encoded.exog, clamped=encoded.clamped)
     plan, whole = run.plan, run.so_far()
     number = whole.main[3].state.number
-    seen = {s.state.number: s for s in whole.seen}[number]
+    seen = {s.state.number: s for s in whole.scored}[number]
     part = Reports(0.25 * seen.weight, 0.25 * seen.score, 0)
-    less = [s._replace(weight=0.75 * s.weight, score=0.75 * s.score) if s is seen else s for s in whole.seen]
-    again = collector.late(whole._replace(seen=tuple(less)), number, part)
+    less = [s._replace(weight=0.75 * s.weight, score=0.75 * s.score) if s is seen else s for s in whole.scored]
+    again = collector.late(whole._replace(scored=tuple(less)), number, part)
     one, other = (estimate.estimate(plan, progress) for progress in (whole, again))
     assert np.allclose(one.theta, other.theta, rtol=1e-12)
     assert np.allclose(one.cov, other.cov, rtol=1e-10)
@@ -233,10 +233,10 @@ def test_late_reports_are_as_good_as_early_ones():
 def test_a_late_joint_report_enters_the_mean_of_its_numbers():
     run, encoded = field(model(people()), people())
     run.advance(encoded.endog[:8000], encoded.exog[:8000], clamped=encoded.clamped[:8000])
-    seen = next(s for s in run.progress.seen if s.state.role == "pilot")
+    seen = next(s for s in run.progress.scored if s.state.role == "pilot")
     told = np.full((1, 1, run.plan.size + 1), 30.0)
     progress = collector.late(run.progress, seen.state.number, Reports(np.full((1, 1), 100.0), told, 0))
-    after = next(s for s in progress.seen if s.state.number == seen.state.number)
+    after = next(s for s in progress.scored if s.state.number == seen.state.number)
     weight = float(seen.weight.sum())
     assert after.number == pytest.approx((seen.number * weight + 30.0 / seen.state.kappa) / (weight + 100.0))
     assert float(after.weight.sum()) == weight + 100.0

@@ -1,6 +1,6 @@
 """What reports tell of covariates before anybody sends a score: where columns lie, and how they go together.
 
-`thresholds` and `moments` learn locations, scales and correlations; `leads` has how moments are asked for, `factors`
+`thresholds` and `moments` learn locations, scales and correlations; `asking` has how moments are asked for, `factors`
 the shares of levels, `rarity` which of them are too small. `diagonal` does without correlations. `whitening` is the
-map that is made of all that, and `reference` what to expect of rows that it makes white.
+map that is made of all that, and `points` what to expect of rows that it makes white.
 """

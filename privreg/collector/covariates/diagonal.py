@@ -1,8 +1,8 @@
 """Designs of many coefficients: from how many on, and what people then report in place of second moments.
 
 Second moments are d (d + 1)/2 numbers a person, whose noise drowns them long before they become slow. Above `WIDE`
-coefficients people report two numbers a column, for its mean and its square; correlations are not learned, so the
-row map is a scale and a shift for each column. Public numbers in, public numbers out.
+coefficients people report two numbers a column, for its mean and its square; correlations are not learned, so the row
+map is a scale and a shift for each column. Public numbers in, public numbers out.
 """
 
 from __future__ import annotations
@@ -154,9 +154,9 @@ def learn(wide: Wide, rows: Array, total: Array, people: float, sd: float, const
         kept = _kept(means, 4.0 * noise2)
     squares = total[k:] / people - means**2 + (4.0 * noise2 if constant else 0.0)
     common = min(max(float(squares.mean()), NARROWEST), 1.0)
-    apart = squares - common
+    deviation = squares - common
     error2 = noise2 + 2.0 * (4.0 * noise2) ** 2  # of a square, and of the mean's that is taken off
-    variances = np.clip(common + _kept(apart, error2) * apart, common / UNEQUAL, common * UNEQUAL)
+    variances = np.clip(common + _kept(deviation, error2) * deviation, common / UNEQUAL, common * UNEQUAL)
     scale = np.sqrt(np.clip(variances, NARROWEST, 1.0))
     out = np.array(rows)
     out[0, wide.columns] = 1.0 / (wide.edges[wide.columns] * scale)

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg import qr
 from scipy.special import ndtri
 
-from privreg.collector.covariates.reference import even_points, made_white
+from privreg.collector.covariates.points import even_points, made_white
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ RANK: Final = 1e-9
 """Part of a column, relative to the largest, below which it adds nothing."""
 
 DIGITS: Final = 9
-"""Of a column's values, by which they are told apart."""
+"""Of a column's values, by which they are distinguished."""
 
 RAREST: Final = 0.05
 """Share of a cell, relative to equal shares, below which it isn't believed."""
@@ -61,8 +61,8 @@ class Cells(NamedTuple):
 class Certain(NamedTuple):
     """The space that second moments of the leading coordinates can lie in."""
 
-    lead: int  # How many coordinates
-    # Orthonormal; entries are those of a moment report, a lower triangle row by row; shape (lead (lead + 1)
+    leading: int  # How many coordinates
+    # Orthonormal; entries are those of a moment report, a lower triangle row by row; shape (leading (leading + 1)
     basis: Array
 
     def project(self, entries: Array) -> Array:
@@ -117,18 +117,18 @@ def certain(some: Sequence[Cells], rows: Array) -> Certain:
     rows : ndarray, shape (d, d)
         W, lower triangular: the leading coordinates of W v depend on those of v alone.
     """
-    lead = 1 + max(int(g.columns.max()) for g in some)
-    w = rows[:lead, :lead]
-    group = np.full(lead, -1)
+    leading = 1 + max(int(g.columns.max()) for g in some)
+    w = rows[:leading, :leading]
+    group = np.full(leading, -1)
     for k, g in enumerate(some):
         group[g.columns] = k
-    a, b = np.tril_indices(lead)
+    a, b = np.tril_indices(leading)
     free = ((group[a] != group[b]) & (b > 0)) | ((group[a] < 0) & (a > 0))
     j, k = a[free], b[free]
     columns = [w[a][:, j] * w[b][:, k] + w[b][:, j] * w[a][:, k]]
     first = (1 - len(some)) * w[a, 0] * w[b, 0]  # the constant's square is the same in all groups
     for g in some:
-        v = np.zeros((len(g.values), lead))
+        v = np.zeros((len(g.values), leading))
         v[:, 0], v[:, g.columns] = 1.0, g.values
         z = v @ w.T
         products = z[:, a] * z[:, b]
@@ -138,7 +138,7 @@ def certain(some: Sequence[Cells], rows: Array) -> Certain:
     span = twice[:, None] * np.column_stack([*columns, first])
     basis, triangle, _ = qr(span / np.linalg.norm(span, axis=0), mode="economic", pivoting=True, check_finite=False)
     size = np.abs(np.diag(triangle))
-    return Certain(lead, np.ascontiguousarray(basis[:, size > RANK * size[0]]))
+    return Certain(leading, np.ascontiguousarray(basis[:, size > RANK * size[0]]))
 
 
 def keep(part: Array, noise2: Array) -> float:
@@ -159,7 +159,7 @@ def keep(part: Array, noise2: Array) -> float:
 class Shares(NamedTuple):
     """How many of the people are in each cell, all groups one after the other; c cells in all."""
 
-    told: Array  # Mean of what reports said, not always between 0 and 1; shape (c,)
+    reported: Array  # Mean of what reports said, not always between 0 and 1; shape (c,)
     variance: Array  # Of it, by the mechanism's noise and by who was asked; shape (c,)
     people: float  # Whose reports
 
@@ -167,8 +167,8 @@ class Shares(NamedTuple):
 def unknown(some: Sequence[Cells]) -> Shares:
     """Before anybody has reported: equal shares."""
     even = [np.full(len(g.values), 1.0 / len(g.values)) for g in some]
-    told = np.concatenate([np.zeros(0), *even])
-    return Shares(told, np.zeros_like(told), 0.0)
+    equal = np.concatenate([np.zeros(0), *even])
+    return Shares(equal, np.zeros_like(equal), 0.0)
 
 
 def shrunk(some: Sequence[Cells], shares: Shares) -> list[Array]:
@@ -177,8 +177,8 @@ def shrunk(some: Sequence[Cells], shares: Shares) -> list[Array]:
     for g in some:
         here = slice(at, at + len(g.values))
         even = 1.0 / len(g.values)
-        apart = shares.told[here] - even
-        p = np.clip(even + keep(apart, shares.variance[here]) * apart, RAREST * even, 1.0)
+        deviation = shares.reported[here] - even
+        p = np.clip(even + keep(deviation, shares.variance[here]) * deviation, RAREST * even, 1.0)
         out.append(p / p.sum())
         at += len(g.values)
     return out
@@ -201,7 +201,6 @@ def update(
     ----------
     some : sequence of Cells
         Places as in v, whose first coordinate is 1.
-    shares : Shares
     space : Certain
         Where the mean can lie.
     entries : ndarray, shape (d (d + 1) / 2,)
@@ -211,11 +210,11 @@ def update(
         Noise sd per number of a report.
     rows : ndarray, shape (d, d)
     """
-    lead = space.lead
-    first = np.arange(1, lead + 1).cumsum() - np.arange(1, lead + 1)  # places of column 0 in a lower triangle
+    leading = space.leading
+    first = np.arange(1, leading + 1).cumsum() - np.arange(1, leading + 1)  # places of column 0 in a lower triangle
     once = np.where(first == 0, 1.0, 1.0 / math.sqrt(2.0))
-    back = np.linalg.inv(rows[:lead, :lead])
-    told = back @ (once * entries[first])
+    back = np.linalg.inv(rows[:leading, :leading])
+    joint = back @ (once * entries[first])  # E 1/‖z‖² with each column
     spread = back @ (once[:, None] * space.basis[first])
     points, cells = stand_ins(
         some, shrunk(some, shares), rows, np.ones(len(rows)), np.full(len(rows), np.nan), constant=True
@@ -228,7 +227,7 @@ def update(
         count = np.bincount(cells[k], minlength=len(g.values))
         length = np.bincount(cells[k], inverse, len(g.values)) / np.maximum(count, 1)
         length = np.where(count > 0, length, inverse.mean())
-        share = some_of @ told[places] / length
+        share = some_of @ joint[places] / length
         noise = np.sum((some_of @ spread[places]) ** 2, axis=1) / length**2
         whole = max(float(share.sum()), 0.5)  # 1, but for what stand-ins get wrong
         new.append(share / whole)
@@ -237,7 +236,7 @@ def update(
     weight = shares.people + people
     a, b = shares.people / weight, people / weight
     return Shares(
-        a * shares.told + b * np.concatenate(new), a**2 * shares.variance + b**2 * np.concatenate(variance), weight
+        a * shares.reported + b * np.concatenate(new), a**2 * shares.variance + b**2 * np.concatenate(variance), weight
     )
 
 
@@ -333,9 +332,9 @@ def stand_ins(
         cell = np.minimum(np.searchsorted(np.cumsum(p), even[:, g.columns[0] - first]), len(p) - 1)
         v[:, g.columns] = g.values[cell]
         cells.append(cell)
-    lead = v.shape[1]
-    for j in range(lead, d):
+    leading = v.shape[1]
+    for j in range(leading, d):
         if two[j] > 0.0:
             z[:, j - first] = even[:, j - first] < two[j]
-    z[:, : lead - first] = (v @ rows[:lead, :lead].T)[:, first:] / size[first:lead]
+    z[:, : leading - first] = (v @ rows[:leading, :leading].T)[:, first:] / size[first:leading]
     return np.column_stack([np.ones((len(z), first)), made_white(z, centred=constant)]) * size, cells

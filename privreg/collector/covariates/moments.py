@@ -3,7 +3,7 @@
 Each round estimates E u uᵀ, u = z/‖z‖, in the current coordinates z = W v, compares it with what white
 coordinates would give, and changes W by what stands out from the noise. Its fixed point is Tyler's M-estimator
 of scatter with a location, so heavy tails do no harm. With a constant of square ν in place of 1 it is that of a
-multivariate t with ν degrees of freedom, which comes the nearer to second moments the larger ν is, and is told with the
+multivariate t with ν degrees of freedom, which comes the nearer to second moments the larger ν is, and comes with the
 more noise. Collector side: reports in, public numbers out.
 """
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from privreg.collector.covariates import factors as cells
-from privreg.collector.covariates.reference import moment_diagonal
+from privreg.collector.covariates.points import moment_diagonal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,14 +43,14 @@ DRAWN_IN: Final = 18.0
 within bounds that are too wide by far gets most of its stretch back. From 12 the latter's intervals held less often."""
 
 MANY: Final = 6
-"""Locations from which on what is left of their way is told apart. Of three, intervals were the same without it."""
+"""Locations from which on what is left of their way is distinguished. Of three, intervals were the same without it."""
 
 PAIRS: Final = 20
 """The same of pairs of correlated columns. Of six and ten, intervals were the same without it."""
 
 NUMBERS: Final = 4
-"""Numbers from which on their correlations are told apart from those with levels. Beside 20 levels the correlations of
-eight numbers were taken for half of what they are."""
+"""Numbers from which on their correlations are distinguished from those with levels. Beside 20 levels the correlations
+of eight numbers were taken for half of what they are."""
 
 FEWEST: Final = 0.1
 """Share of people who have something to tell, at least: noise may make it none, or less."""
@@ -79,12 +79,12 @@ class Scatter(NamedTuple):
     asked: float = 0.0  # People who reported
     noise2: float = 0.0  # Variance of `answers`
     answering: float = 1.0  # Share of the people who are taken to have something to tell
-    lead: float = 1.0  # Square of the constant in the last reports
+    constant2: float = 1.0  # Square of the constant in the last reports
     drawn_in: bool = False  # Whether columns were drawn in since
     moved: Array | None = None  # How the last round changed locations and correlations, current coordinates
 
     @property
-    def told(self) -> tuple[float, float]:
+    def usable(self) -> tuple[float, float]:
         """Share of the people who have something to tell, as the reports have it, and its standard error."""
         return (self.answers / self.asked, math.sqrt(self.noise2) / self.asked) if self.asked else (1.0, math.inf)
 
@@ -113,50 +113,48 @@ def learn(
     layout: Layout,
     factors: Sequence[Cells] = (),
     *,
-    lead: float = 1.0,
+    constant2: float = 1.0,
     nonresponse: bool = False,
 ) -> Scatter:
     """Take in one round of reports: equations (5), (6) and (8) of docs/estimator.md.
 
     Parameters
     ----------
-    scatter : Scatter
     total : ndarray, shape (d (d + 1) / 2,)
-        Sum of the reports of this round, made at `asked(scatter.rows, lead)`.
+        Sum of the reports of this round, made at `asked(scatter.rows, constant2)`.
     people : float
         Their weights, summed.
     sd : float
         Noise sd per coordinate of a report.
-    layout : Layout
     factors : sequence of Cells
         Columns made of factors alone; places as in v.
-    lead : float
+    constant2 : float
         Square of the constant that was asked with.
     nonresponse : bool
         Whether it is known that some people have nothing to tell. Else that is believed once it shows.
     """
     d = scatter.rows.shape[0]
-    white = moment_diagonal(d, layout.constant, lead)
+    white = moment_diagonal(d, layout.constant, constant2)
     scatter = _counted(scatter, total, people, sd, expected=nonresponse)
     if scatter.answering < 1.0:
         total, sd = total / scatter.answering, sd / scatter.answering
-    length2 = lead + d - 1.0
+    length2 = constant2 + d - 1.0
     stretch = (length2 + 2.0) / length2  # a small change of scatter shows in E u uᵀ shrunk by this
     size = np.sqrt(np.outer(white, white)) / stretch
-    before = scatter.weight if lead == scatter.lead else 0.0  # which is of another scatter
+    before = scatter.weight if constant2 == scatter.constant2 else 0.0  # which is of another scatter
     weight = before + people
-    told = (before * size * scatter.memory + people * (_from_lower(total / people, d) - np.diag(white))) / weight
+    pooled = (before * size * scatter.memory + people * (_from_lower(total / people, d) - np.diag(white))) / weight
     left, shares = np.ones((d, d)), scatter.shares
-    made_at = asked(scatter.rows, lead)
+    made_at = asked(scatter.rows, constant2)
     space = cells.certain(factors, made_at) if factors else None
     if space is not None:
         mean = space.project(total / people)
         shares = cells.update(factors, shares, space, mean, people, sd, made_at)
-        told = _from_lower(space.project(_to_lower(told)), d)
+        pooled = _from_lower(space.project(_to_lower(pooled)), d)
         left = _from_lower(_to_lower(left) * space.left(len(total)), d)
-    deviation = told / size
+    deviation = pooled / size
     noise2 = (sd**2 + 2.0 / length2**2) / weight * (stretch * length2) ** 2
-    left[0, 1:], left[1:, 0] = left[0, 1:] / lead, left[1:, 0] / lead
+    left[0, 1:], left[1:, 0] = left[0, 1:] / constant2, left[1:, 0] / constant2
     coded = [int(j) for g in factors for j in g.columns]
     believed = _believed(deviation, noise2 * left, layout, scatter.moved, coded)
     values, vectors = np.linalg.eigh(np.eye(d) + believed)
@@ -175,11 +173,11 @@ def learn(
     # what was measured far from here counts for less: the correction is linear only nearby
     weight /= 1.0 + FORGET * moved**2
     way = inverse @ (believed - np.diag(np.diag(believed))) @ inverse.T
-    scatter = scatter._replace(rows=np.tril(rows), memory=memory, weight=weight, shares=shares, lead=lead)
+    scatter = scatter._replace(rows=np.tril(rows), memory=memory, weight=weight, shares=shares, constant2=constant2)
     return scatter._replace(drawn_in=False, moved=way)
 
 
-def asked(rows: Array, lead: float) -> Array:
+def asked(rows: Array, constant2: float) -> Array:
     """The map at which to ask for moments: the constant, which is 1, as large as its square is to be.
 
     Unit vectors u of rows far out are the same however far they are. Where most people lie in a plane, as those do to
@@ -192,7 +190,7 @@ def asked(rows: Array, lead: float) -> Array:
     Kent and Tyler, Redescending M-estimates of multivariate location and scatter, 1991.
     """
     out = np.array(rows)
-    out[0] *= math.sqrt(lead)
+    out[0] *= math.sqrt(constant2)
     return out
 
 
@@ -225,7 +223,7 @@ def _counted(scatter: Scatter, total: Array, people: float, sd: float, *, expect
     counted = scatter._replace(
         answers=scatter.answers + trace, asked=scatter.asked + people, noise2=scatter.noise2 + people * d * sd**2
     )
-    share, error = counted.told
+    share, error = counted.usable
     few = expected or share < 1.0 - SURE * error
     return counted._replace(answering=min(max(share, FEWEST), 1.0) if few else 1.0)
 
@@ -236,7 +234,7 @@ def directions(scatter: Scatter) -> Array:
     The map is one with a constant.
     """
     d = len(scatter.rows)
-    white = moment_diagonal(d, constant=True, lead=scatter.lead)
+    white = moment_diagonal(d, constant=True, constant2=scatter.constant2)
     return np.asarray(white * (1.0 + np.diag(scatter.memory) * d / (d + 2)))
 
 
@@ -309,9 +307,9 @@ def _believed(
         many = len(part) >= {1: MANY, 3: PAIRS}.get(g, math.inf)
         if many and moved is not None and moved[at].any():
             along = moved[at] / np.linalg.norm(moved[at])
-            told = float(part @ along)
-            out[at] = max(1.0 - float(noise @ along**2) / max(told**2, 1e-300), 0.0) * told * along
-            part = part - told * along
+            onward = float(part @ along)
+            out[at] = max(1.0 - float(noise @ along**2) / max(onward**2, 1e-300), 0.0) * onward * along
+            part = part - onward * along
         out[at] += part * cells.keep(part, noise)
     return np.tril(out) + np.tril(out, -1).T
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from privreg.collector.covariates import asking
 from privreg.collector.covariates import factors as cells
-from privreg.collector.covariates import leads
 from privreg.collector.covariates.whitening import FARTHEST
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ FEW: Final = 6.0
 intervals cover less than some 92% (`benchmarks.rare_levels`)."""
 
 SMALLEST_SHARE: Final = 0.035
-"""Shares below it can't be told apart by as many rounds of moments as are held."""
+"""Shares below it can't be distinguished by as many rounds of moments as are held."""
 
 MOST_SHARE: Final = 0.35
 """A value that more people have isn't called rare, however few they are in all."""
@@ -61,7 +61,6 @@ def found(plan: Plan, progress: Progress, people: int, to_user: Array) -> Rare:
 
     Parameters
     ----------
-    plan : Plan
     progress : Progress
         With scales known.
     people : int
@@ -74,7 +73,7 @@ def found(plan: Plan, progress: Progress, people: int, to_user: Array) -> Rare:
     usual, tied = needed(plan, progress, people), progress.tied
     least = np.full(plan.d, usual)
     for group in plan.cells:
-        least[group.columns] = max(usual, min(leads.least_share(plan, group), MOST_SHARE))
+        least[group.columns] = max(usual, min(asking.least_share(plan, group), MOST_SHARE))
     low = np.nan_to_num(progress.shares, nan=1.0) < least
     few, beside, share = low.copy(), set[int](), math.inf
     whole, rare = np.zeros((2, plan.d))  # variances of coefficients, of all cells and of those that too few have
@@ -87,15 +86,15 @@ def found(plan: Plan, progress: Progress, people: int, to_user: Array) -> Rare:
         rare += each[:, seldom].sum(axis=1)
         if at_zero[seldom].sum() > MOST_OF_IT * at_zero.sum():
             beside |= {k for c in plan.crossed if set(group.columns.tolist()) & set(c.levels) for k in c.numbers}
-    told = {int(j) for g in plan.cells for j in g.columns}
+    coded = {int(j) for g in plan.cells for j in g.columns}
     mine = rare > MOST_OF_IT * whole
-    for j in told:
+    for j in coded:
         few[j] = low[j] if tied[j] else mine[j]
     about = {0} if plan.layout.constant and mine[0] else set[int]()
     if plan.layout.constant and few.any():
         mean = np.linalg.inv(progress.scatter.rows[: plan.d, : plan.d])[:, 0]  # inside, where two values are at ±1
         for j in np.flatnonzero(few & ~tied & (mean > 0.0)).tolist():
-            if j not in told:
+            if j not in coded:
                 about.add(0)
                 beside |= {k for c in plan.crossed if j in c.levels for k in c.numbers}
     crossed = tuple(c.column for c in plan.crossed if few[_levels(plan, c)].any())

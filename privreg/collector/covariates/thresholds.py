@@ -49,11 +49,11 @@ NARROWEST: Final = 1e-9
 """Scale over distance from 0, at least: less of it is lost in rounding, and a map with it has no inverse."""
 
 SURE: Final = 0.7
-"""Posterior sd of the logarithm of a scale, and of a centre in scales, below which a search has settled."""
+"""Posterior sd of the logarithm of a scale, and of a centre in scales, below which a search has converged."""
 
 
 class Search(NamedTuple):
-    """What rounds have told, for m columns."""
+    """What rounds have reported, for m columns."""
 
     thresholds: Array  # Of the present round; shape (groups, m)
     tried: Array  # Those of all rounds behind; shape (k, m)
@@ -79,7 +79,6 @@ def learn(search: Search, total: Array, weight: Array, sd: float) -> Search:
 
     Parameters
     ----------
-    search : Search
     total : ndarray, shape (groups, m)
         Sums of reports, each number 1 above the threshold, else 0, randomised.
     weight : ndarray, shape (groups,)
@@ -161,6 +160,6 @@ def centre_and_scale(search: Search) -> tuple[Array, Array]:
     return search.centre, search.scale
 
 
-def settled(search: Search) -> NDArray[np.bool_]:
+def converged(search: Search) -> NDArray[np.bool_]:
     """Columns whose search has come to an end, shape (m,)."""
     return np.asarray((search.unsure < SURE).all(axis=0))

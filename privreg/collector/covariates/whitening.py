@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from privreg.collector.covariates.reference import two_point_share
+from privreg.collector.covariates.points import two_point_share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ PART: Final = 0.25
 """Part of a sum's spread from which on a column is named as part of it."""
 
 SINGULAR: Final = 1e-9
-"""Part of their squares by which columns are told apart that reports make one."""
+"""Part of their squares by which columns are distinguished that reports make one."""
 
 
 def inside(theta: Array, rows: Array) -> Array:
@@ -101,7 +101,7 @@ def without_constant(rows: Array, d: int) -> Array:
     return out
 
 
-def bring_in(rows: Array, gaps: Sequence[float], constant: bool, lead: float = 1.0) -> tuple[Array, Array]:
+def bring_in(rows: Array, gaps: Sequence[float], constant: bool, constant2: float = 1.0) -> tuple[Array, Array]:
     """Take back part of the stretch of rare values, which whitening would send far out.
 
     A step of the state moves the predictor of somebody far out by far more than c, where scores are flat.
@@ -112,7 +112,7 @@ def bring_in(rows: Array, gaps: Sequence[float], constant: bool, lead: float = 1
     gaps : sequence of float, length d
         For each column that takes two values only, how far apart they are before the map; 0 for the others.
     constant : bool
-    lead : float
+    constant2 : float
         Square of the constant in the last reports on moments, see `moments.asked`.
 
     Returns
@@ -126,7 +126,7 @@ def bring_in(rows: Array, gaps: Sequence[float], constant: bool, lead: float = 1
     for j, gap in enumerate(gaps):
         if gap > 0.0:
             stretched = float(rows[j, j]) * gap
-            shares[j] = two_point_share(stretched, d, constant, lead)
+            shares[j] = two_point_share(stretched, d, constant, constant2)
             out[j] *= min(1.0, FARTHEST / stretched)
     return out, shares
 

@@ -135,7 +135,7 @@ class AveragedSGD:
         self._steps_from = 0
 
     @property
-    def settled(self) -> int:
+    def noised(self) -> int:
         """People whose report has its noise: everybody."""
         return self.people
 
@@ -147,7 +147,7 @@ class AveragedSGD:
         """Give open sums their noise: there are none."""
 
     @property
-    def told(self) -> list[Any]:
+    def identity(self) -> list[Any]:
         """Public numbers by which a saved stream is known to be this one's."""
         return [self.plan, self.steps]
 

@@ -22,7 +22,6 @@ def begin(
     Parameters
     ----------
     spec : ModelSpec
-    asked : FitOptions
     start_params : array_like, mapping or None
         A public first guess, user's units.
     seed : int or None

@@ -111,11 +111,11 @@ def take_all(stream: Stream, source: Source, threads: int, bar: Any, kept: Check
         raise KeyboardInterrupt(f"the fit is kept in {str(kept.path)!r}; the same call goes on") from None
     except PrivregError as e:
         if _keep(stream, source, stamp, kept, killed=killed):
-            told = f"The {stream.place[0]:,} rows before are kept in {str(kept.path)!r}"
+            where = f"The {stream.place[0]:,} rows before are kept in {str(kept.path)!r}"
             how = "once the rest is mended, the same call with mended=True goes on."
             if killed:
                 how = "but the fit was killed before, so that it goes on with these very files only."
-            e.args = (f"{e} {told}: {how}", *e.args[1:])
+            e.args = (f"{e} {where}: {how}", *e.args[1:])
         raise
 
 

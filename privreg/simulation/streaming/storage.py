@@ -1,4 +1,4 @@
-"""What is told of a stream in its file: all that makes it the same fit, and what must never be stored."""
+"""What is said of a stream in its file: all that makes it the same fit, and what must never be stored."""
 
 from __future__ import annotations
 

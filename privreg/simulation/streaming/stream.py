@@ -51,7 +51,6 @@ class Stream:
     Parameters
     ----------
     spec : ModelSpec
-    settings : Settings
     options : dict
         The user's options, by which a saved stream is rebuilt.
     seed : int or None
@@ -235,7 +234,7 @@ class Stream:
         self._marks.append((self.rows_read, self.nobs - skip))
         self._run.advance(y, x, offset, rows.weight, clamped)
         self.rows_read += rows.read
-        while self._marks and (self.nobs if len(self._marks) < 2 else self._marks[1][1]) <= self._run.settled:
+        while self._marks and (self.nobs if len(self._marks) < 2 else self._marks[1][1]) <= self._run.noised:
             self._marks.pop(0)
         self._broken = False
 
@@ -251,7 +250,7 @@ class Stream:
         if not self._marks:
             return self.rows_read, self._skip
         rows, people = self._marks[0]
-        return rows, self._run.settled - people
+        return rows, self._run.noised - people
 
     def deals(self, source: Source) -> bool:
         """Whether rows of a source are read in random order.
@@ -372,9 +371,14 @@ class Stream:
             If it holds what must not be stored.
         """
         refuse_unstorable(self._spec, self._settings)
-        told = None if self._public is None else self._public.described
+        public_rows = None if self._public is None else self._public.described
         document = document_of(
-            self._spec, self._options, seed=self._seed, start=self._start, plan=plain(self._run.told), covariates=told
+            self._spec,
+            self._options,
+            seed=self._seed,
+            start=self._start,
+            plan=plain(self._run.identity),
+            covariates=public_rows,
         )
         run = self._run
         if close:
@@ -385,7 +389,7 @@ class Stream:
     def _restore(self, path: Path, document: dict[str, Any], arrays: dict[str, Any]) -> None:
         """Take over a saved state, and take the keys out of its file."""
         run = self._run
-        if plain(self._run.told) != document["plan"]:
+        if plain(self._run.identity) != document["plan"]:
             raise SavedFileError(f"{path.name!r} was saved under rules this version doesn't follow; finish it there.")
         run.from_arrays(arrays)
         secrets = {k: v for k, v in arrays.items() if k.startswith("secret_")}

@@ -99,7 +99,6 @@ def fit_blocks(
     Parameters
     ----------
     spec : ModelSpec
-    asked : FitOptions
     start : mapping or sequence or None
         The user's first guess.
     seed : int or None

@@ -82,7 +82,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Work:
-    """What every worker is told: the model and how to fit it; public."""
+    """What every worker is said: the model and how to fit it; public."""
 
     spec: ModelSpec
     asked: FitOptions

@@ -1,6 +1,6 @@
 """How reports on moments are asked for: beside how large a constant, and which numbers are drawn in before.
 
-What is told beside a large constant comes nearer to second moments, with more noise; see `moments.asked`. Public
+What is reported beside a large constant comes nearer to second moments, with more noise; see `moments.asked`. Public
 numbers in, public out.
 """
 
@@ -33,20 +33,20 @@ ROOM: Final = 1.15
 groups had intervals longer by a twentieth with 1.5."""
 
 REACHED: Final = 0.6
-"""Part of the length that a level needs by which slopes are told still."""
+"""Part of the length that a level needs at which slopes still show."""
 
 APART: Final = 3.0
-"""Square of a constant from which on what is told beside it differs from directions alone."""
+"""Square of a constant from which on what is reported beside it differs from directions alone."""
 
 
-def lead(plan: Plan, progress: Progress, number: int) -> float:
+def constant2(plan: Plan, progress: Progress, number: int) -> float:
     """Square λ of the constant in reports on moments of this round: equation (6) of docs/estimator.md."""
     before = sum(r.role == "moments" for r in plan.rounds[:number])
     if plan.label or plan.wide is not None or before < EVEN:
         return 1.0
     people = sum([r.people for r in plan.rounds if r.role == "moments" and not r.optional][EVEN:])
     most = FULL * (_others(plan) + 1.0)
-    always = plan.rules.moving and not plan.bases
+    always = plan.rules.varying and not plan.bases
     wanted = most if always else _needed(plan, progress.scatter) - _others(plan)
     if progress.scatter.drawn_in:
         people, wanted = plan.rounds[number].people, most
@@ -54,8 +54,8 @@ def lead(plan: Plan, progress: Progress, number: int) -> float:
 
 
 def _others(plan: Plan) -> float:
-    """Columns but the constant, where moments are told."""
-    return plan.d + plan.extra + int(plan.layout.response) - 1.0
+    """Columns but the constant, where moments are reported."""
+    return plan.direction - 1.0
 
 
 def _told(plan: Plan, people: int) -> float:
@@ -90,11 +90,11 @@ def _crossings(plan: Plan) -> dict[frozenset[int], float]:
 
 
 def least_share(plan: Plan, group: Cells) -> float:
-    """Share of the records that a level must have for slopes by it to be told, if it has any.
+    """Share of the records that a level must have for slopes by it to show, if it has any.
 
     Where numbers are skewed, slopes by rarer levels had intervals that were far too short even in right models.
     """
-    if plan.label or plan.rules.moving or plan.wide is not None:
+    if plan.label or plan.rules.varying or plan.wide is not None:
         return 0.0
     people = sum([r.people for r in plan.rounds if r.role == "moments" and not r.optional][EVEN:])
     own = set(group.columns.tolist())
@@ -103,7 +103,7 @@ def least_share(plan: Plan, group: Cells) -> float:
 
 
 def overstretched(plan: Plan, progress: Progress, number: int) -> list[int]:
-    """Numbers, by their places where moments are told, that this round is to draw in."""
-    if plan.rules.moving or plan.label or plan.wide is not None or _told(plan, plan.rounds[number].people) < APART:
+    """Numbers, by their places where moments are reported, that this round is to draw in."""
+    if plan.rules.varying or plan.label or plan.wide is not None or _told(plan, plan.rounds[number].people) < APART:
         return []
     return moments.overstretched(progress.scatter, [j + plan.extra for j in plan.alone])

@@ -45,17 +45,17 @@ def _chi2(df: int, points: int) -> Array:
 
 
 @lru_cache(maxsize=256)
-def _moments(d: int, constant: bool, lead: float) -> tuple[float, float]:
+def _moments(d: int, constant: bool, constant2: float) -> tuple[float, float]:
     """E u₀² and E u_j² of u = z/‖z‖."""
     slopes = d - 1 if constant else d
     if slopes == 0:
         return 1.0, 0.0
     square = _chi2(slopes, 20_000)
-    norm2 = square + (lead if constant else 0.0)
-    return float(np.mean(lead / norm2)), float(np.mean(square / norm2)) / slopes
+    norm2 = square + (constant2 if constant else 0.0)
+    return float(np.mean(constant2 / norm2)), float(np.mean(square / norm2)) / slopes
 
 
-def moment_diagonal(d: int, constant: bool, lead: float = 1.0) -> Array:
+def moment_diagonal(d: int, constant: bool, constant2: float = 1.0) -> Array:
     """Diagonal of E u uᵀ, u = z/‖z‖, which has no other entries: equation (4) of docs/estimator.md.
 
     Parameters
@@ -63,8 +63,8 @@ def moment_diagonal(d: int, constant: bool, lead: float = 1.0) -> Array:
     d : int
         Length of z.
     constant : bool
-        Whether z₀² is `lead`; else every coordinate is normal.
-    lead : float
+        Whether z₀² is `constant2`; else every coordinate is normal.
+    constant2 : float
 
     Returns
     -------
@@ -75,7 +75,7 @@ def moment_diagonal(d: int, constant: bool, lead: float = 1.0) -> Array:
     >>> moment_diagonal(4, False).round(6)
     array([0.25, 0.25, 0.25, 0.25])
     """
-    first, other = _moments(d, constant, lead)
+    first, other = _moments(d, constant, constant2)
     out = np.full(d, other)
     if constant:
         out[0] = first
@@ -128,8 +128,9 @@ def normal_points(cov: Array, constant: bool) -> Array:
 def bounded(points: Array, rows: Array, columns: Iterable[int], *, constant: bool) -> Array:
     """Points with beta covariates within their bounds, from normal ones: equation (10) of docs/estimator.md.
 
-    Where a covariate is even, has two peaks or is skewed, bounds, mean and sd tell as much of it as the law needs: with
-    normal ones, which go beyond the bounds, curvature was off and intervals were too short (`benchmarks.validity`).
+    Where a covariate is even, has two peaks or is skewed, bounds, mean and sd tell as much of it as the reference model
+    needs: with normal ones, which go beyond the bounds, curvature was off and intervals were too short
+    (`benchmarks.validity`).
 
     Parameters
     ----------
@@ -158,16 +159,16 @@ def bounded(points: Array, rows: Array, columns: Iterable[int], *, constant: boo
     for j in near:
         share = min(sd[j] ** 2 / (1.0 - mean[j] ** 2), WIDEST)
         a, b = (0.5 * (1.0 + way * mean[j]) * (1.0 / share - 1.0) for way in (1.0, -1.0))
-        # quantiles between those of a grid: each takes as long as a point of the law for a whole round
+        # quantiles between those of a grid: each takes as long as a point of the reference model for a whole round
         x[:, j] = np.interp((x[:, j] - x[:, j].mean()) / sd[j], _GRID, 2.0 * betaincinv(a, b, ndtr(_GRID)) - 1.0)
     z, size = x @ rows.T, np.sqrt(np.mean(points**2, axis=0))
     z[:, first:] = made_white(z[:, first:] / size[first:], centred=constant) * size[first:]
     return np.asarray(z)
 
 
-def _two_point(share: float, gap: float, d: int, constant: bool, lead: float) -> float:
+def _two_point(share: float, gap: float, d: int, constant: bool, constant2: float) -> float:
     """E z_j²/‖z‖² of a coordinate that is (1 − π) `gap` for a `share` π and −π `gap` for the rest."""
-    rest = (lead if constant else 0.0) + _chi2(d - 1 - int(constant), 2_000)
+    rest = (constant2 if constant else 0.0) + _chi2(d - 1 - int(constant), 2_000)
     out = 0.0
     for weight, z in ((share, (1.0 - share) * gap), (1.0 - share, share * gap)):
         out += weight * float(np.mean(z**2 / np.maximum(z**2 + rest, 1e-300)))
@@ -175,7 +176,7 @@ def _two_point(share: float, gap: float, d: int, constant: bool, lead: float) ->
 
 
 @lru_cache(maxsize=256)
-def two_point_share(gap: float, d: int, constant: bool, lead: float = 1.0) -> float:
+def two_point_share(gap: float, d: int, constant: bool, constant2: float = 1.0) -> float:
     """Share π ≤ ½ of people with the rarer value of a two-valued column, from how far whitening stretched it.
 
     Parameters
@@ -185,14 +186,14 @@ def two_point_share(gap: float, d: int, constant: bool, lead: float = 1.0) -> fl
     d : int
         Length of z.
     constant : bool
-        Whether z₀² is `lead`.
-    lead : float
+        Whether z₀² is `constant2`.
+    constant2 : float
     """
-    wanted = float(moment_diagonal(d, constant, lead)[-1])
+    wanted = float(moment_diagonal(d, constant, constant2)[-1])
     low, high = 1e-6, 0.5
-    if _two_point(high, gap, d, constant, lead) <= wanted:
+    if _two_point(high, gap, d, constant, constant2) <= wanted:
         return high
     for _ in range(50):  # it grows with the share
         middle = math.sqrt(low * high)
-        low, high = (low, middle) if _two_point(middle, gap, d, constant, lead) > wanted else (middle, high)
+        low, high = (low, middle) if _two_point(middle, gap, d, constant, constant2) > wanted else (middle, high)
     return high

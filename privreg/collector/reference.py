@@ -1,8 +1,8 @@
-"""The reference law: what mean reports to expect if the model held and covariates looked like given points.
+"""The reference model: what mean reports to expect if the model held and covariates looked like given points.
 
 Whitened covariates z are the points, equally likely; residuals are normal where a family has them. Real data look
-different. What the law gets wrong is learned from reports (`collector.curvature`); it is a guide, and nothing rests on
-it.
+different. What the reference model gets wrong is learned from reports (`collector.curvature`); it is a guide, and
+nothing rests on it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SMALL: Final = 1e-4
 """Distance of two predictors below which a secant is a tangent."""
 
 
-class Law(NamedTuple):
+class Reference(NamedTuple):
     """Points and a family; θ is in their coordinates."""
 
     rules: ScoreRules
@@ -43,19 +43,21 @@ class Law(NamedTuple):
 
     @property
     def scaled(self) -> bool:
-        """Whether the law has a residual scale, which the numbers in joint reports tell."""
+        """Whether the reference model has a residual scale, which the numbers in joint reports tell."""
         return _of_residuals(self.rules)
 
 
 _RESIDUALS: Final = frozenset({codes.HUBER, codes.EXPECTILE, codes.QUANTILE})
 
 
-def law_of(rules: ScoreRules, points: Array, *, blocks: int = 1, unit: bool = True, answering: float = 1.0) -> Law:
-    """A law over `points`, shape (m, d), with ω = 1/‖z‖ if `unit`, else bounded leverage."""
+def reference_of(
+    rules: ScoreRules, points: Array, *, blocks: int = 1, unit: bool = True, answering: float = 1.0
+) -> Reference:
+    """The reference model over `points`, shape (m, d), with ω = 1/‖z‖ if `unit`, else bounded leverage."""
     norm = np.linalg.norm(points, axis=1)
     far = math.sqrt(codes.LEVER2 * points.shape[1])
     weight = 1.0 / np.maximum(norm, 1e-300) if unit else np.minimum(1.0, far / np.maximum(norm, 1e-300))
-    return Law(rules, points, weight, blocks, answering)
+    return Reference(rules, points, weight, blocks, answering)
 
 
 class Expected(NamedTuple):
@@ -69,23 +71,22 @@ class Expected(NamedTuple):
     number_by_scale: float
 
 
-def expected(law: Law, state: Array, c: float, theta: Array, s: float) -> Expected:
+def expected(model: Reference, state: Array, c: float, theta: Array, s: float) -> Expected:
     """Mean report at a state if `theta` is the truth, `s` the residual scale; for equation (16) of docs/estimator.md.
 
     Parameters
     ----------
-    law : Law
     state, theta : ndarray, shape (b d,)
     c : float
-        The state's corner.
+        The state's threshold c.
     s : float
     """
-    if law.blocks > 1:
-        return _blocks(law, state, theta)
-    z, w = law.points, law.weight * law.answering / len(law.points)
+    if model.blocks > 1:
+        return _blocks(model, state, theta)
+    z, w = model.points, model.weight * model.answering / len(model.points)
     here, there = z @ state, z @ theta
-    score, slope, by_scale, number, number_slope, number_by_scale = _scalar(law.rules, here, there, c, s)
-    share = law.answering / len(z)
+    score, slope, by_scale, number, number_slope, number_by_scale = _scalar(model.rules, here, there, c, s)
+    share = model.answering / len(z)
     return Expected(
         z.T @ (w * score),
         (z * (w * slope)[:, None]).T @ z,
@@ -96,43 +97,43 @@ def expected(law: Law, state: Array, c: float, theta: Array, s: float) -> Expect
     )
 
 
-def secant(law: Law, state: Array, c: float, theta: Array, s: float) -> Array:
+def secant(model: Reference, state: Array, c: float, theta: Array, s: float) -> Array:
     """S with E ψ(state) − E ψ(θ) = S (state − θ), shape (b d, b d); symmetric for one predictor.
 
     Equation (13) of docs/estimator.md.
     """
-    if law.blocks > 1:
-        return _blocks_secant(law, state, theta)
-    z, w = law.points, law.weight * law.answering / len(law.points)
+    if model.blocks > 1:
+        return _blocks_secant(model, state, theta)
+    z, w = model.points, model.weight * model.answering / len(model.points)
     here, there = z @ state, z @ theta
-    apart = here - there
-    score, slope = _scalar(law.rules, here, there, c, s, brief=True)
-    # it is 0 at θ but for corners that aren't in proportion to s, and counts that are predicted above their largest
-    if law.rules.centre != 0.0 or law.rules.shape.family == codes.POISSON:
-        score = score - _scalar(law.rules, there, there, c, s, brief=True)[0]
-    near = np.abs(apart) < SMALL * (c if law.scaled else 1.0)
-    kappa = np.where(near, -slope, score / np.where(near, 1.0, apart))
+    distance = here - there
+    score, slope = _scalar(model.rules, here, there, c, s, brief=True)
+    # it is 0 at θ but for thresholds that aren't in proportion to s, and counts that are predicted above their largest
+    if model.rules.centre != 0.0 or model.rules.shape.family == codes.POISSON:
+        score = score - _scalar(model.rules, there, there, c, s, brief=True)[0]
+    near = np.abs(distance) < SMALL * (c if model.scaled else 1.0)
+    kappa = np.where(near, -slope, score / np.where(near, 1.0, distance))
     return np.asarray((z * (w * kappa)[:, None]).T @ z)
 
 
-def slopes(law: Law, theta: Array, c: float, s: float) -> Array:
+def slopes(model: Reference, theta: Array, c: float, s: float) -> Array:
     """What curvature at θ changes by if the logarithm of the residuals' scale rises along a direction, shape (k, q, q).
 
     Directions are those of scores, ω z, each of mean square 1 over the points; there are none without a residual scale.
     Equation (15) of docs/estimator.md.
     """
-    if law.blocks > 1 or not law.scaled:
+    if model.blocks > 1 or not model.scaled:
         return np.zeros((0, len(theta), len(theta)))
-    z = law.points
-    weighted = z * law.weight[:, None]
+    z = model.points
+    weighted = z * model.weight[:, None]
     along = weighted / np.maximum(np.sqrt(np.mean(weighted**2, axis=0)), 1e-300)
     there = z @ theta
-    down, up = (-_scalar(law.rules, there, there, c, s * math.exp(t), brief=True)[1] for t in (-STEP, STEP))
-    rise = (law.answering / (2.0 * STEP * len(z))) * (up - down)
+    down, up = (-_scalar(model.rules, there, there, c, s * math.exp(t), brief=True)[1] for t in (-STEP, STEP))
+    rise = (model.answering / (2.0 * STEP * len(z))) * (up - down)
     return np.array([(weighted * (rise * f)[:, None]).T @ z for f in along.T])
 
 
-def spreads(law: Law, rows: Array, theta: Array, c: float, s: float, *, constant: bool, unit: bool) -> Array:
+def spreads(model: Reference, rows: Array, theta: Array, c: float, s: float, *, constant: bool, unit: bool) -> Array:
     """What curvature at θ changes by if the logarithm of a covariate's spread rises, shape (k, b d, b d).
 
     Where few records lie far out, most lie nearer to the mean than its second moments say. Equation (15) of
@@ -140,92 +141,90 @@ def spreads(law: Law, rows: Array, theta: Array, c: float, s: float, *, constant
 
     Parameters
     ----------
-    law : Law
     rows : ndarray, shape (d, d)
         The map that makes covariates white.
     theta : ndarray, shape (b d,)
     c, s : float
-        Corner and residual scale.
+        Threshold c and residual scale.
     constant, unit : bool
-        Whether the first covariate is the constant; as in `law_of`.
+        Whether the first covariate is the constant; as in `reference_of`.
     """
-    z, d = law.points, len(rows)
+    z, d = model.points, len(rows)
     along = rows[:, int(constant) :]
     x = (z @ np.linalg.inv(rows).T)[:, int(constant) :]
-    apart = x - x.mean(axis=0)
-    if law.blocks > 1:
-        return _blocks_spreads(law, theta, apart, along, unit=unit)
-    w, there = law.weight * law.answering / len(z), z @ theta
-    down, kappa, up = (-_scalar(law.rules, at, at, c, s, brief=True)[1] for at in (there - STEP, there, there + STEP))
+    distance = x - x.mean(axis=0)
+    if model.blocks > 1:
+        return _blocks_spreads(model, theta, distance, along, unit=unit)
+    w, there = model.weight * model.answering / len(z), z @ theta
+    down, kappa, up = (-_scalar(model.rules, at, at, c, s, brief=True)[1] for at in (there - STEP, there, there + STEP))
     # z moves, and with it curvature at its predictor, and its weight, but where that is 1 whatever its length
-    changing = np.where(law.weight < 1.0, 1.0, float(unit)) * kappa / np.maximum((z**2).sum(axis=1), 1e-300)
+    changing = np.where(model.weight < 1.0, 1.0, float(unit)) * kappa / np.maximum((z**2).sum(axis=1), 1e-300)
     change = (up - down)[:, None] / (2.0 * STEP) * (theta @ along) - changing[:, None] * (z @ along)
-    moved = z.T @ (apart * (w * kappa)[:, None])
+    moved = z.T @ (distance * (w * kappa)[:, None])
     out = np.einsum("ik,jk->kij", along, moved)
     pairs = (z[:, :, None] * z[:, None, :]).reshape(len(z), d * d)
-    return np.asarray(out + out.transpose(0, 2, 1) + ((change * apart * w[:, None]).T @ pairs).reshape(-1, d, d))
+    return np.asarray(out + out.transpose(0, 2, 1) + ((change * distance * w[:, None]).T @ pairs).reshape(-1, d, d))
 
 
-def _blocks_spreads(law: Law, theta: Array, apart: Array, along: Array, *, unit: bool) -> Array:
+def _blocks_spreads(model: Reference, theta: Array, distance: Array, along: Array, *, unit: bool) -> Array:
     """`spreads` of classes, whose covariates lie `apart` from their means, shape (m, k), `along` columns of the map."""
     ends = []
     for sign in (-1.0, 1.0):
-        for away, column in zip(apart.T, along.T, strict=True):
-            points = law.points + math.expm1(sign * STEP) * np.outer(away, column)
-            near = law_of(law.rules, points, blocks=law.blocks, unit=unit, answering=law.answering)
+        for away, column in zip(distance.T, along.T, strict=True):
+            points = model.points + math.expm1(sign * STEP) * np.outer(away, column)
+            near = reference_of(model.rules, points, blocks=model.blocks, unit=unit, answering=model.answering)
             ends.append(_blocks_secant(near, theta, theta))
     half = len(along.T)
     return (np.array(ends[half:]) - np.array(ends[:half])).reshape(-1, len(theta), len(theta)) / (2.0 * STEP)
 
 
-def bend(law: Law, theta: Array, square: Array, c: float, s: float) -> Array:
+def offset_bias(model: Reference, theta: Array, square: Array, c: float, s: float) -> Array:
     """Mean report at θ of groups with offsets, beyond a line's, shape (b d,): equation (14) of docs/estimator.md.
 
     Parameters
     ----------
-    law : Law
     theta : ndarray, shape (b d,)
     square : ndarray, shape (b d, b d)
         Second moments of the groups' offsets, which are balanced.
     c, s : float
-        Corner and residual scale.
+        Threshold c and residual scale.
     """
-    z, d = law.points, law.points.shape[1]
-    w = law.weight * law.answering / len(z)
-    if law.blocks == 1:
-        there, apart = z @ theta, np.sqrt(np.einsum("ij,ij->i", z @ square, z))
+    z, d = model.points, model.points.shape[1]
+    w = model.weight * model.answering / len(z)
+    if model.blocks == 1:
+        there, distance = z @ theta, np.sqrt(np.einsum("ij,ij->i", z @ square, z))
         up, middle, down = (
-            _scalar(law.rules, there + v, there, c, s, brief=True)[0] for v in (apart, 0.0 * apart, -apart)
+            _scalar(model.rules, there + v, there, c, s, brief=True)[0] for v in (distance, 0.0 * distance, -distance)
         )
         return np.asarray(z.T @ (w * (0.5 * (up + down) - middle)))
-    eta = z @ theta.reshape(law.blocks, -1).T
-    there = _softmax(theta, z, law.blocks)
-    out = np.zeros((law.blocks, d))
-    for k in range(law.blocks):
+    eta = z @ theta.reshape(model.blocks, -1).T
+    there = _softmax(theta, z, model.blocks)
+    out = np.zeros((model.blocks, d))
+    for k in range(model.blocks):
         own = slice(k * d, (k + 1) * d)
-        apart = np.sqrt(np.einsum("ij,ij->i", z @ square[own, own], z))
+        distance = np.sqrt(np.einsum("ij,ij->i", z @ square[own, own], z))
         for sign in (0.5, -0.5):
             moved = eta.copy()
-            moved[:, k] += 2.0 * sign * apart
+            moved[:, k] += 2.0 * sign * distance
             here = _shares(moved)
-            out += ((here - there)[:, 1:] * (0.5 * w / _apart(here, law.blocks))[:, None]).T @ z
+            out += ((here - there)[:, 1:] * (0.5 * w / _farthest(here, model.blocks))[:, None]).T @ z
     return out.reshape(-1)
 
 
-def variance(law: Law, state: Array, c: float, theta: Array, s: float) -> Array:
+def variance(model: Reference, state: Array, c: float, theta: Array, s: float) -> Array:
     """Second moments of a report before noise, shape (b d, b d); for equation (22) of docs/estimator.md."""
-    d = law.points.shape[1]
-    z, share = law.points, law.answering / len(law.points)
-    if law.blocks > 1:
-        unit = z * law.weight[:, None]
-        return np.asarray(np.kron(np.eye(law.blocks), (unit * (share / (2.0 * law.blocks))).T @ unit))
-    square = _square(law.rules, z @ state, z @ theta, c, s)
-    unit = z * law.weight[:, None]
+    d = model.points.shape[1]
+    z, share = model.points, model.answering / len(model.points)
+    if model.blocks > 1:
+        unit = z * model.weight[:, None]
+        return np.asarray(np.kron(np.eye(model.blocks), (unit * (share / (2.0 * model.blocks))).T @ unit))
+    square = _square(model.rules, z @ state, z @ theta, c, s)
+    unit = z * model.weight[:, None]
     return np.asarray((unit * (square * share)[:, None]).T @ unit).reshape(d, d)
 
 
 def public_noise(
-    law: Law,
+    model: Reference,
     state: Array,
     c: float,
     limits: tuple[float, float],
@@ -237,8 +236,8 @@ def public_noise(
     One number is randomised, by half the range of the score over the response's `limits` at each predictor; `function`
     is the score of a family of one's own, `kappa` the weight of the number in a joint report.
     """
-    low, high = scores.ends(law.rules.shape, c, law.points @ state, *limits, function)
-    unit = law.points * (law.weight * _radius(0.5 * (high - low), kappa))[:, None]
+    low, high = scores.ends(model.rules.shape, c, model.points @ state, *limits, function)
+    unit = model.points * (model.weight * _radius(0.5 * (high - low), kappa))[:, None]
     return np.asarray(unit.T @ unit / len(unit))
 
 
@@ -248,7 +247,7 @@ def _radius(half: Array, kappa: float) -> Array:
 
 
 def public_answers(
-    law: Law,
+    model: Reference,
     state: Array,
     c: float,
     mean: Array,
@@ -261,31 +260,33 @@ def public_answers(
 
     An answer is `sd` half ranges above or below the middle of the score's range, or so in the mean beside a number of
     weight `kappa`. Its mean at each point is that of the score, `mean`, shape (m,), which lies inside the range though
-    the law's may not.
+    the reference model's may not.
     """
-    z = law.points
-    low, high = scores.ends(law.rules.shape, c, z @ state, *limits, function)
+    z = model.points
+    low, high = scores.ends(model.rules.shape, c, z @ state, *limits, function)
     half, middle = 0.5 * (high - low), 0.5 * (high + low)
     inside = np.clip(mean, low, high)
     square = np.maximum((sd * _radius(half, kappa)) ** 2 + (2.0 * inside - middle) * middle, 0.0)
-    unit = z * law.weight[:, None]
+    unit = z * model.weight[:, None]
     return np.asarray((unit * square[:, None]).T @ unit / len(z))
 
 
-def means(law: Law, state: Array, c: float, theta: Array, s: float) -> Array:
+def means(model: Reference, state: Array, c: float, theta: Array, s: float) -> Array:
     """Mean unit score at each point if `theta` were the truth, one predictor, shape (m,)."""
-    return np.asarray(law.answering * _scalar(law.rules, law.points @ state, law.points @ theta, c, s, brief=True)[0])
+    return np.asarray(
+        model.answering * _scalar(model.rules, model.points @ state, model.points @ theta, c, s, brief=True)[0]
+    )
 
 
-def directions(law: Law) -> Array:
+def directions(model: Reference) -> Array:
     """Second moments of the directions of reports, shape (b d, b d) and trace 1.
 
     Classes are taken to be equally likely; records that have nothing to tell have no direction.
     """
-    unit = law.points / np.maximum(np.linalg.norm(law.points, axis=1, keepdims=True), 1e-300)
-    none = (1.0 - law.answering) / (law.blocks * unit.shape[1])
-    each = law.answering / law.blocks * (unit.T @ unit / len(unit)) + none * np.eye(unit.shape[1])
-    return np.kron(np.eye(law.blocks), each)
+    unit = model.points / np.maximum(np.linalg.norm(model.points, axis=1, keepdims=True), 1e-300)
+    none = (1.0 - model.answering) / (model.blocks * unit.shape[1])
+    each = model.answering / model.blocks * (unit.T @ unit / len(unit)) + none * np.eye(unit.shape[1])
+    return np.kron(np.eye(model.blocks), each)
 
 
 # --- scalar scores ---------------------------------------------------------------------------------------------
@@ -341,7 +342,7 @@ def _scalar(
 
 
 def _of_residuals(rules: ScoreRules) -> bool:
-    """Whether the law of a score is that of a residual with a scale."""
+    """Whether a score is of a residual with a scale."""
     return rules.track or rules.shape.family in _RESIDUALS
 
 
@@ -352,13 +353,13 @@ def _sides(rules: ScoreRules) -> tuple[float, float]:
 
 
 def _predicted(rules: ScoreRules, here: Array, there: Array) -> tuple[Array, Array]:
-    """Mean unit score and its derivative by `there` where the predictor alone tells the law of the response."""
+    """Mean unit score and its derivative by `there` where the predictor alone has the distribution of the response."""
     ends = _ends(rules, here)
     if rules.shape.family == codes.SQUARED:
         least, most = rules.shape.a, rules.shape.b
-        apart = [v + (LEAK - 1.0) * (v - np.clip(v, least, most)) for v in (here, there)]
+        distance = [v + (LEAK - 1.0) * (v - np.clip(v, least, most)) for v in (here, there)]
         slope = np.where((there > least) & (there < most), 1.0, LEAK)
-        return (apart[0] - apart[1]) / (most - least), -slope / (most - least)
+        return (distance[0] - distance[1]) / (most - least), -slope / (most - least)
     if rules.shape.family == codes.POISSON:
         at = np.minimum(there, math.log(rules.shape.a))
         mean_y = np.exp(at)
@@ -429,14 +430,14 @@ def _shares(predictors: Array) -> Array:
     return np.asarray(share / share.sum(axis=1, keepdims=True))
 
 
-def _apart(share: Array, blocks: int) -> Array:
+def _farthest(share: Array, blocks: int) -> Array:
     ends = np.eye(blocks + 1)[:, 1:]
     return np.asarray(np.linalg.norm(share[:, None, 1:] - ends[None], axis=2).max(axis=1))
 
 
-def _curve(law: Law, share: Array, apart: Array, sign: float) -> Array:
-    z, b, d = law.points, law.blocks, law.points.shape[1]
-    w = law.weight * law.answering / (apart * len(z))
+def _curve(model: Reference, share: Array, distance: Array, sign: float) -> Array:
+    z, b, d = model.points, model.blocks, model.points.shape[1]
+    w = model.weight * model.answering / (distance * len(z))
     out = np.empty((b, d, b, d))
     for k in range(b):
         for m in range(b):
@@ -445,19 +446,25 @@ def _curve(law: Law, share: Array, apart: Array, sign: float) -> Array:
     return sign * out.reshape(b * d, b * d)
 
 
-def _blocks(law: Law, state: Array, theta: Array) -> Expected:
-    here, there = _softmax(state, law.points, law.blocks), _softmax(theta, law.points, law.blocks)
-    apart = _apart(here, law.blocks)
-    w = law.weight * law.answering / (apart * len(law.points))
-    score = ((here - there)[:, 1:] * w[:, None]).T @ law.points
+def _blocks(model: Reference, state: Array, theta: Array) -> Expected:
+    here, there = _softmax(state, model.points, model.blocks), _softmax(theta, model.points, model.blocks)
+    distance = _farthest(here, model.blocks)
+    w = model.weight * model.answering / (distance * len(model.points))
+    score = ((here - there)[:, 1:] * w[:, None]).T @ model.points
     n = len(theta)
-    return Expected(score.reshape(-1), _curve(law, there, apart, -1.0), np.zeros(n), law.answering, np.zeros(n), 0.0)
+    return Expected(
+        score.reshape(-1), _curve(model, there, distance, -1.0), np.zeros(n), model.answering, np.zeros(n), 0.0
+    )
 
 
-def _blocks_secant(law: Law, state: Array, theta: Array) -> Array:
+def _blocks_secant(model: Reference, state: Array, theta: Array) -> Array:
     """∫ of the curvature along the way from θ to the state, by Simpson's rule; the divisor is the state's."""
-    apart = _apart(_softmax(state, law.points, law.blocks), law.blocks)
+    distance = _farthest(_softmax(state, model.points, model.blocks), model.blocks)
     out = np.zeros((len(theta), len(theta)))
     for t, weight in ((0.0, 1.0), (0.5, 4.0), (1.0, 1.0)):
-        out += weight / 6.0 * _curve(law, _softmax(theta + t * (state - theta), law.points, law.blocks), apart, 1.0)
+        out += (
+            weight
+            / 6.0
+            * _curve(model, _softmax(theta + t * (state - theta), model.points, model.blocks), distance, 1.0)
+        )
     return out

@@ -1,15 +1,15 @@
-"""The reference law: derivatives are those of what it expects, and secants lead from a state to the truth."""
+"""The reference model: derivatives are those of what it expects, and secants lead from a state to the truth."""
 
 import numpy as np
 import pytest
 from scipy.linalg import hadamard
 from scipy.special import ndtri
 
-from privreg.collector import law
+from privreg.collector import reference
+from privreg.collector.carrying import SPREAD, carry_rounds
 from privreg.collector.coordinates import FAR, unbound
 from privreg.collector.covariates.moments import Layout
-from privreg.collector.estimate import SPREAD, framed
-from privreg.collector.plan import Progress, Seen
+from privreg.collector.plan import Progress, ScoreRound
 from privreg.families import scores
 from privreg.families.constants import score_rules
 from privreg.privacy.channels import randomised
@@ -31,7 +31,7 @@ def rules_of(kind):
 def made(kind, *, unit=True, answering=1.0, seed=1):
     rng = np.random.default_rng(seed)
     points = np.column_stack([np.ones(M), rng.standard_normal((M, D - 1))])
-    return law.law_of(rules_of(kind), points, unit=unit, answering=answering)
+    return reference.reference_of(rules_of(kind), points, unit=unit, answering=answering)
 
 
 def multinomial(blocks, seed=1):
@@ -39,11 +39,11 @@ def multinomial(blocks, seed=1):
     points = np.column_stack([np.ones(M), rng.standard_normal((M, D - 1))])
     rules = rules_of("balanced")
     rules = type(rules)(**{**rules.__dict__, "shape": Shape(codes.MULTINOMIAL, 0.0, 0.0, 0)})
-    return law.law_of(rules, points, blocks=blocks)
+    return reference.reference_of(rules, points, blocks=blocks)
 
 
 def values(said, state, theta, s):
-    found = law.expected(said, state, 0.8, theta, s)
+    found = reference.expected(said, state, 0.8, theta, s)
     return np.append(found.score, found.number)
 
 
@@ -55,7 +55,7 @@ def test_derivatives_are_those_of_what_is_expected(kind, answering):
     for seed in range(3):
         rng = np.random.default_rng(seed)
         state, theta, s = 0.5 * rng.standard_normal(D), 0.5 * rng.standard_normal(D), float(rng.uniform(0.5, 1.5))
-        found = law.expected(said, state, 0.8, theta, s)
+        found = reference.expected(said, state, 0.8, theta, s)
         ahead = [values(said, state, theta + STEP * e, s) for e in np.eye(D)]
         behind = [values(said, state, theta - STEP * e, s) for e in np.eye(D)]
         slopes = (np.array(ahead) - np.array(behind)).T / (2 * STEP)
@@ -72,10 +72,10 @@ def test_derivatives_are_those_of_what_is_expected(kind, answering):
 def test_derivatives_of_several_predictors(blocks):
     said, rng = multinomial(blocks), np.random.default_rng(2)
     state, theta = rng.standard_normal((2, blocks * D))
-    found = law.expected(said, state, 1.0, theta, 1.0)
+    found = reference.expected(said, state, 1.0, theta, 1.0)
     each = np.eye(blocks * D) * STEP
-    ahead = np.array([law.expected(said, state, 1.0, theta + e, 1.0).score for e in each])
-    behind = np.array([law.expected(said, state, 1.0, theta - e, 1.0).score for e in each])
+    ahead = np.array([reference.expected(said, state, 1.0, theta + e, 1.0).score for e in each])
+    behind = np.array([reference.expected(said, state, 1.0, theta - e, 1.0).score for e in each])
     np.testing.assert_allclose(found.slope, (ahead - behind).T / (2 * STEP), rtol=1e-6, atol=1e-9)
 
 
@@ -86,13 +86,16 @@ def test_a_secant_leads_from_a_state_to_the_truth(kind, unit):
     for seed in range(3):
         rng = np.random.default_rng(seed)
         state, theta = rng.standard_normal((2, D))
-        secant = law.secant(said, state, 0.8, theta, 0.9)
-        expected = law.expected(said, state, 0.8, theta, 0.9).score - law.expected(said, theta, 0.8, theta, 0.9).score
-        near = np.abs(said.points @ (state - theta)) < law.SMALL * 0.8
+        secant = reference.secant(said, state, 0.8, theta, 0.9)
+        expected = (
+            reference.expected(said, state, 0.8, theta, 0.9).score
+            - reference.expected(said, theta, 0.8, theta, 0.9).score
+        )
+        near = np.abs(said.points @ (state - theta)) < reference.SMALL * 0.8
         assert not near.any()
         np.testing.assert_allclose(secant @ (state - theta), expected, rtol=1e-9, atol=1e-12)
-        tangent = law.secant(said, theta, 0.8, theta, 0.9)
-        slope = law.expected(said, theta, 0.8, theta, 0.9).slope
+        tangent = reference.secant(said, theta, 0.8, theta, 0.9)
+        slope = reference.expected(said, theta, 0.8, theta, 0.9).slope
         np.testing.assert_allclose(tangent, -slope, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(tangent, tangent.T, rtol=1e-12)
 
@@ -103,9 +106,9 @@ def test_secants_of_states_near_the_truth_are_near_the_tangent(kind, corner):
     """At another corner an expectile's mean score isn't 0 there: divided by a small distance it was anything."""
     said, rng = made(kind), np.random.default_rng(4)
     theta, away = 0.3 * rng.standard_normal((2, D))
-    tangent = law.secant(said, theta, corner, theta, 0.9)
+    tangent = reference.secant(said, theta, corner, theta, 0.9)
     for distance in (1e-2, 1e-3, 1e-4):
-        secant = law.secant(said, theta + distance * away, corner, theta, 0.9)
+        secant = reference.secant(said, theta + distance * away, corner, theta, 0.9)
         np.testing.assert_allclose(secant, tangent, rtol=0.1, atol=0.02)
 
 
@@ -114,7 +117,7 @@ def test_counts_predicted_above_their_largest_bring_no_curvature_out_of_nothing(
     theta, away = np.array([3.5, 0.5, 0.5])[:D], rng.standard_normal(D)
     assert np.mean(said.points @ theta > np.log(said.rules.shape.a)) > 0.3
     for distance in (1e-2, 1e-3, 1e-4):
-        assert abs(law.secant(said, theta + distance * away, 1.0, theta, 1.0)).max() < 2.0
+        assert abs(reference.secant(said, theta + distance * away, 1.0, theta, 1.0)).max() < 2.0
 
 
 @pytest.mark.parametrize("blocks", [2, 3])
@@ -124,15 +127,15 @@ def test_a_secant_of_several_predictors(blocks):
     for _ in range(3):
         theta = 0.7 * rng.standard_normal(blocks * D)
         state = theta + 0.3 * rng.standard_normal(blocks * D)
-        found = law.secant(said, state, 1.0, theta, 1.0) @ (state - theta)
-        expected = law.expected(said, state, 1.0, theta, 1.0).score
+        found = reference.secant(said, state, 1.0, theta, 1.0) @ (state - theta)
+        expected = reference.expected(said, state, 1.0, theta, 1.0).score
         np.testing.assert_allclose(found, expected, atol=1e-3 * np.linalg.norm(expected))
 
 
 @EVERY_KIND
 def test_where_the_state_is_the_truth_nothing_is_expected(kind):
     said, theta = made(kind), np.array([0.2, -0.4, 0.3])
-    score = law.expected(said, theta, rules_of(kind).ratio * 0.9, theta, 0.9).score
+    score = reference.expected(said, theta, rules_of(kind).ratio * 0.9, theta, 0.9).score
     # the centre of a robust expectile is known to the mesh of 4,000 quantiles by which it is found
     np.testing.assert_allclose(score, 0.0, atol=2e-4)
 
@@ -150,16 +153,16 @@ def test_the_law_may_be_wrong_of_the_residuals_scale_and_where_curvature_moves_o
     state = state_of(plan, "main", np.random.default_rng(0), theta=truth)._replace(
         rows=np.eye(D), corner=0.8, offsets=np.zeros((GROUPS, D))
     )
-    seen = Seen(state, np.ones((1, GROUPS)), np.zeros((1, GROUPS, D)), None, 0.5)
+    seen = ScoreRound(state, np.ones((1, GROUPS)), np.zeros((1, GROUPS, D)), None, 0.5)
     progress = told_so_far(seen, said)
-    frame = framed(plan, progress, said, truth, 0.9)
-    ways = [law.slopes(said, truth, 0.8, 0.9) / np.sqrt(D)]
-    if plan.rules.moving:
+    frame = carry_rounds(plan, progress, said, truth, 0.9)
+    ways = [reference.slopes(said, truth, 0.8, 0.9) / np.sqrt(D)]
+    if plan.rules.varying:
         unit = not plan.label
         far = SPREAD * unbound(plan, progress, state)[:, None, None]
-        ways.append(far * law.spreads(said, np.eye(D), truth, 0.8, 0.9, constant=plan.layout.constant, unit=unit))
+        ways.append(far * reference.spreads(said, np.eye(D), truth, 0.8, 0.9, constant=plan.layout.constant, unit=unit))
     np.testing.assert_allclose(frame.root @ frame.local.slopes @ frame.root.T, np.concatenate(ways), atol=1e-12)
-    assert (len(frame.local.slopes) > 0) == (plan.rules.moving or said.scaled)
+    assert (len(frame.local.slopes) > 0) == (plan.rules.varying or said.scaled)
 
 
 def test_few_records_may_lie_the_farther_out_the_farther_away_bounds_are():
@@ -206,9 +209,9 @@ def test_what_offsets_add_to_a_round_s_reports_is_taken_off(kind, stretched):
     if stretched:
         offsets = offsets @ STRETCH
     state = state_of(plan, "main", np.random.default_rng(0), theta=truth)._replace(offsets=offsets, corner=0.8)
-    told = np.array([law.expected(said, truth + o, 0.8, truth, 1.0).score for o in offsets])
-    seen = Seen(state, np.ones((1, GROUPS)), told[None], None, 0.5)
-    frame = framed(plan, told_so_far(seen, said), said, truth, 1.0)
+    told = np.array([reference.expected(said, truth + o, 0.8, truth, 1.0).score for o in offsets])
+    seen = ScoreRound(state, np.ones((1, GROUPS)), told[None], None, 0.5)
+    frame = carry_rounds(plan, told_so_far(seen, said), said, truth, 1.0)
     added = frame.maps[0] @ told.mean(axis=0)
     assert np.linalg.norm(frame.rounds[0].g.mean(axis=0)) < 0.1 * np.linalg.norm(added)
 
@@ -219,16 +222,16 @@ def test_what_offsets_add_follows_from_their_second_moments(kind, stretch):
     # exact but for fourth moments
     said, truth = made(kind), np.array([0.6, -0.3, 0.2])
     offsets = 0.1 * hadamard(GROUPS)[:, [1, 2, 4]] @ stretch
-    told = np.mean([law.expected(said, truth + o, 0.8, truth, 1.0).score for o in offsets], axis=0)
-    told -= law.expected(said, truth, 0.8, truth, 1.0).score
-    found = law.bend(said, truth, offsets.T @ offsets / GROUPS, 0.8, 1.0)
+    told = np.mean([reference.expected(said, truth + o, 0.8, truth, 1.0).score for o in offsets], axis=0)
+    told -= reference.expected(said, truth, 0.8, truth, 1.0).score
+    found = reference.offset_bias(said, truth, offsets.T @ offsets / GROUPS, 0.8, 1.0)
     np.testing.assert_allclose(found, told, atol=0.02 * np.linalg.norm(told))
 
 
 def test_squared_loss_bends_a_little_beyond_the_limits_of_the_response():
     said = made("squared")
     far = np.array([1e3, 0.0, 0.0])
-    assert np.linalg.eigvalsh(law.secant(said, far, 1.0, far, 1.0)).min() > 0.0
+    assert np.linalg.eigvalsh(reference.secant(said, far, 1.0, far, 1.0)).min() > 0.0
 
 
 @pytest.mark.parametrize("kind", ["huber", "expectile"])
@@ -243,7 +246,7 @@ def test_the_variance_of_a_score_is_that_of_its_residuals(kind):
         y = mean + s * (residuals - said.rules.centre)
         square = np.mean(scores.unit(said.rules.shape, c, np.full(len(y), at), y) ** 2)
         expected += 0.8 * square * np.outer(z * w, z * w) / M
-    np.testing.assert_allclose(law.variance(said, state, c, theta, s), expected, atol=1e-4)
+    np.testing.assert_allclose(reference.variance(said, state, c, theta, s), expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["huber", "quantile"])
@@ -260,7 +263,9 @@ def test_randomised_responses_have_the_second_moments_that_the_law_says(kind):
         answer = middle + randomised(channel, (score - middle)[:, None], half, rng.standard_normal((M, 1)))[:, 0]
         unit = said.points * (said.weight * answer)[:, None]
         draws.append(unit.T @ unit / M)
-    expected = law.public_answers(said, state, c, law.means(said, state, c, theta, s), channel.scale, limits)
+    expected = reference.public_answers(
+        said, state, c, reference.means(said, state, c, theta, s), channel.scale, limits
+    )
     spread = np.std(draws, axis=0, ddof=1) / np.sqrt(len(draws))
     assert np.all(np.abs(np.mean(draws, axis=0) - expected) < 5.0 * spread + 1e-12)
 
@@ -269,7 +274,7 @@ def test_randomised_responses_have_the_second_moments_that_the_law_says(kind):
 def test_slopes_are_curvatures_change_as_residuals_grow_wider_along_a_score(kind):
     said = made(kind, answering=0.8)
     theta, c, s, step = np.array([0.2, -0.1, 0.3]), 0.8, 0.9, 1e-3
-    found = law.slopes(said, theta, c, s)
+    found = reference.slopes(said, theta, c, s)
     if not said.scaled:
         assert found.shape == (0, D, D)
         return
@@ -277,7 +282,7 @@ def test_slopes_are_curvatures_change_as_residuals_grow_wider_along_a_score(kind
     along /= np.sqrt(np.mean(along**2, axis=0))
     for matrix, f in zip(found, along.T, strict=True):
         # each point has a residual scale of its own
-        wide, narrow = (law.secant(said, theta, c, theta, s * np.exp(sign * step * f)) for sign in (1, -1))
+        wide, narrow = (reference.secant(said, theta, c, theta, s * np.exp(sign * step * f)) for sign in (1, -1))
         np.testing.assert_allclose(matrix, (wide - narrow) / (2 * step), rtol=1e-4, atol=1e-6)
         np.testing.assert_allclose(matrix, matrix.T, atol=1e-15)
 
@@ -291,8 +296,8 @@ def test_spreads_are_curvatures_change_as_a_covariate_is_stretched_about_its_mea
     rows = np.tril(0.3 * rng.standard_normal((D, D))) + np.diag([1.0, 2.0, 0.5])
     if constant:
         rows[0] = np.eye(D)[0]
-    theta, c, s, step = 0.3 * rng.standard_normal(said.blocks * D), 0.8, 0.9, law.STEP
-    found = law.spreads(said, rows, theta, c, s, constant=constant, unit=unit)
+    theta, c, s, step = 0.3 * rng.standard_normal(said.blocks * D), 0.8, 0.9, reference.STEP
+    found = reference.spreads(said, rows, theta, c, s, constant=constant, unit=unit)
     assert found.shape == (D - constant, len(theta), len(theta))
     x = np.linalg.solve(rows, said.points.T)
     for matrix, j in zip(found, range(int(constant), D), strict=True):
@@ -301,6 +306,6 @@ def test_spreads_are_curvatures_change_as_a_covariate_is_stretched_about_its_mea
             stretched = x.copy()
             stretched[j] += sign * step * (x[j] - x[j].mean())
             points = (rows @ stretched).T
-            near = law.law_of(said.rules, points, blocks=said.blocks, unit=unit, answering=said.answering)
-            ends.append(-law.expected(near, theta, c, theta, s).slope)
+            near = reference.reference_of(said.rules, points, blocks=said.blocks, unit=unit, answering=said.answering)
+            ends.append(-reference.expected(near, theta, c, theta, s).slope)
         np.testing.assert_allclose(matrix, (ends[0] - ends[1]) / (2 * step), rtol=1e-4, atol=1e-6)
