@@ -975,7 +975,7 @@ MUTANTS = (
     Mutant(
         "truth values of pandas are known by their type",
         "privreg/data/carried.py",
-        """[held for _, held in _holders(data, "the data") if comes_from(held, "pyarrow", "Schema")]""",
+        """[held for _, held in table_of(data).holders() if comes_from(held, "pyarrow", "Schema")]""",
         """[__import__("pyarrow").Schema.from_pandas(data)] if hasattr(data, "dtypes") else []""",
         ("tests/data/test_carried.py::test_truth_values_of_pandas_are_refused_in_the_same_words_whatever_is_missing",),
     ),

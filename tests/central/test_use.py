@@ -321,7 +321,7 @@ def test_there_is_no_stream():
 def test_losses_of_curators_are_not_for_devices():
     with pytest.raises(UnsupportedArgumentError, match="trust='central'"):
         pr.PrivateOnlineRegression.from_formula("y ~ a", rows(), bounds=BOX, family=QNorm(1.5), mu=1)
-    with pytest.raises(OptionError, match="'local', 'central'"):
+    with pytest.raises(OptionError, match="'local', 'two_collectors', 'central'"):
         pr.PrivateOnlineRegression.from_formula("y ~ a", rows(), bounds=BOX, mu=1, trust="centre")
     with pytest.raises(UnsupportedArgumentError, match=r"central\.Regression"):
         pr.PrivateOnlineRegression(rows().y, rows()[["a"]], bounds=BOX, mu=1, trust="central")
