@@ -418,7 +418,7 @@ MUTANTS = (
     ),
     Mutant(
         "the key of open pieces is saved",
-        ENGINE,
+        "privreg/simulation/keyed.py",
         "        if close:\n            self.close()\n        return {} if",
         "        return {} if",
         (f"{ROUNDS}::test_a_key_tells_nothing_of_noise_that_was_used",),

@@ -107,7 +107,11 @@ def check(path: Path, members: Mapping[str, bytes], found: bytes | None, trust: 
     own = secret_file()
     if there(own) and _sealed(members, found, read_secret(own, own=True)):
         return
-    how = "checkpoint_trust=KEYFILE, at the shell --trust KEYFILE" if checkpoint else "load(path, trust=KEYFILE)"
+    how = (
+        "checkpoint_trust=KEYFILE, at the shell --checkpoint-trust KEYFILE"
+        if checkpoint
+        else "load(path, trust=KEYFILE)"
+    )
     raise SavedFileError(
         f"{str(path)!r} was saved by another user or on another machine, or changed since, and it would choose the "
         f"noise. Continue it where it was saved; or, if that was you, say {how}, a copy of the secret there "

@@ -7,7 +7,6 @@ The sums of both shares add up to the sum of reports exactly, so shares need not
 from __future__ import annotations
 
 import math
-import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -19,9 +18,10 @@ from privreg.collector.aggregate.plan import Plan, State
 from privreg.errors import StreamError
 from privreg.files.archive import like
 from privreg.fits.aggregate import HeldSums, plan_of
-from privreg.privacy.noise import KEY_BYTES, Key, derived_key, normals, refuse_fork
+from privreg.privacy.noise import derived_key, normals, refuse_fork
 from privreg.protocol.schedule import ENDLESS
 from privreg.simulation.devices import Block, cut, joined
+from privreg.simulation.keyed import Keyed
 from privreg.simulation.rounds import Raw
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Batch(NamedTuple):
     total: Ints  # Whole numbers, modulo 2⁶⁴, with both collectors' noise
 
 
-class AggregateRun:
+class AggregateRun(Keyed):
     """A stream in progress: devices, both collectors, and what the public makes of their sums.
 
     Each sum has its noise once, when its batch is closed: an early round when it is full, the main round when results
@@ -68,11 +68,10 @@ class AggregateRun:
     label: Final = False  # Whether covariates are public
 
     def __init__(self, plan: Plan, key: bytes | None) -> None:
+        super().__init__(key)
         self.plan = plan
         self.shuffled = 0.0  # So many records are known to come in random order
         self.crew: Crew | None = None  # Threads that play blocks, if there are several
-        self._key = None if key is None else Key(key)
-        self._process = os.getpid()
         self._start()
 
     def _start(self) -> None:
@@ -181,15 +180,6 @@ class AggregateRun:
     # --- storage ---------------------------------------------------------------------------------------
 
     @property
-    def key(self) -> bytes | None:
-        """Secret key of the noise to come."""
-        return None if self._key is None else self._key.value
-
-    @key.setter
-    def key(self, key: bytes | None) -> None:
-        self._key = None if key is None else Key(key)
-
-    @property
     def identity(self) -> list[Any]:
         """Public numbers by which a saved stream is known to be this one's."""
         plan = self.plan
@@ -223,27 +213,6 @@ class AggregateRun:
             if not (people == self.size if self.size < ENDLESS else people > 0):
                 raise ValueError(f"batch {k} of another plan")
             self._known(Batch(people, like(self.raw.sum, arrays[f"total_{k}"]).copy()))
-
-    def renew(self, key: bytes) -> None:
-        """Go on with noise of another key."""
-        self.key = key
-
-    def secrets(self, *, close: bool = True) -> dict[str, Any]:
-        """The key of noise to come; the main round's batch is closed first, or left out of what is kept."""
-        refuse_fork(self._process)
-        if close:
-            self.close()
-        return {} if self.key is None else {"secret_key": np.frombuffer(self.key, dtype=np.uint8)}
-
-    def take_secrets(self, secrets: dict[str, Any]) -> None:
-        """Go on with the noise that `secrets` gave."""
-        key = secrets["secret_key"].tobytes()
-        if len(key) != KEY_BYTES:
-            raise ValueError("no key")
-        self.key = key
-
-    def __reduce__(self) -> str:
-        raise TypeError("a fit in progress holds a secret key and can't be pickled; use save() on its stream")
 
 
 def play(plan: Plan, y: Array, x: Array, key: bytes | None, offset: Array | None = None) -> Progress:

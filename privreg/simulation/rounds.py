@@ -8,7 +8,6 @@ results are asked for, and only then kept.
 from __future__ import annotations
 
 import math
-import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -18,11 +17,12 @@ from privreg.collector import estimate
 from privreg.collector import rounds as collector
 from privreg.files.archive import like
 from privreg.fits.held import Held
-from privreg.privacy.noise import KEY_BYTES, Key, derived_key, normals, refuse_fork
+from privreg.privacy.noise import derived_key, normals, refuse_fork
 from privreg.protocol.rounds import PARTS, Reports
 from privreg.protocol.schedule import ENDLESS, people_of
 from privreg.simulation import play
 from privreg.simulation.devices import Block, Devices, cut, joined
+from privreg.simulation.keyed import Keyed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,7 +71,7 @@ class Raw:
         raise TypeError("rows and sums without noise can't be pickled; save() the stream")
 
 
-class RoundsRun:
+class RoundsRun(Keyed):
     """A stream in progress.
 
     Parameters
@@ -99,26 +99,16 @@ class RoundsRun:
         unusable: bool = False,
         columns: NDArray[np.int64] | None = None,
     ) -> None:
+        super().__init__(key)
         self.plan, self.personal, self.unusable = plan, personal, unusable
         self.columns = columns
         self.progress = collector.begin(plan)
         self.shuffled = 0.0  # So many records are known to come in random order
         self.crew: Crew | None = None  # Threads that play blocks, if there are several
-        self._key = None if key is None else Key(key)
-        self._process = os.getpid()
         self.behind: list[Reports] = []  # Of the rounds that are over
         self.raw = Raw()
         self._held = 0  # rows waiting
         self._begin_round()
-
-    @property
-    def key(self) -> bytes | None:
-        """Secret key of the noise to come."""
-        return None if self._key is None else self._key.value
-
-    @key.setter
-    def key(self, key: bytes | None) -> None:
-        self._key = None if key is None else Key(key)
 
     @property
     def label(self) -> bool:
@@ -473,22 +463,5 @@ class RoundsRun:
 
     def renew(self, key: bytes) -> None:
         """Go on with noise of another key."""
-        self.key = key
+        super().renew(key)
         self.piece += 1
-
-    def secrets(self, *, close: bool = True) -> dict[str, Any]:
-        """The key of noise to come; open pieces, whose noise it tells, are closed first or left out of what is kept."""
-        refuse_fork(self._process)
-        if close:
-            self.close()
-        return {} if self.key is None else {"secret_key": np.frombuffer(self.key, dtype=np.uint8)}
-
-    def take_secrets(self, secrets: dict[str, Any]) -> None:
-        """Go on with the noise that `secrets` gave."""
-        key = secrets["secret_key"].tobytes()
-        if len(key) != KEY_BYTES:
-            raise ValueError("no key")
-        self.key = key
-
-    def __reduce__(self) -> str:
-        raise TypeError("a fit in progress holds a secret key and can't be pickled; use save() on its stream")

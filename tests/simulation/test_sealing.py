@@ -221,8 +221,8 @@ def test_a_checkpoint_moves_with_its_secret(kept, secret, tmp_path, monkeypatch,
     call = ["fit", "y ~ x", str(data), "--mu", "1", "--bounds", "x=-1:1", "y=-1:1", "--rows", str(N), "--quiet"]
     call += ["--out", str(tmp_path / "res.privreg"), "--checkpoint", str(path)]
     assert app.main(call) != 0
-    assert "at the shell --trust KEYFILE" in " ".join(capsys.readouterr().err.split())
-    assert app.main([*call, "--trust", str(keyfile)]) == 0
+    assert "at the shell --checkpoint-trust KEYFILE" in " ".join(capsys.readouterr().err.split())
+    assert app.main([*call, "--checkpoint-trust", str(keyfile)]) == 0
     assert not path.exists()
     res = model(data).fit(checkpoint=tmp_path / "again", checkpoint_trust=keyfile, progress=False)
     assert (res.params == pr.load(tmp_path / "res.privreg").params).all()  # the same noise
@@ -333,7 +333,7 @@ def test_the_texts_say_that_only_one_s_own_are_continued(capsys):
     assert app.main(["fit", "--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "Continue only what you saved" in text
-    assert "--trust KEYFILE" in text
+    assert "--checkpoint-trust KEYFILE" in text
 
 
 @pytest.mark.parametrize(
