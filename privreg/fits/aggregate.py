@@ -234,7 +234,7 @@ def _notes(plan: Plan, found: Estimated) -> tuple[Diagnostic, ...]:
         text = (
             f"how scores change with the coefficients is hardly known beside the noise: {plan.rows:,} records at mu = "
             f"{plan.mu:g} are few for {plan.d} coefficients, or a level is too rare; more people, a larger mu, fewer "
-            "or merged levels"
+            "terms or knots, merged levels"
         )
         out.append(doubt("curvature", text))
     if found.reach > REACH:

@@ -361,7 +361,7 @@ TABLE: Final = (
     # --- what is shown ---------------------------------------------------------------------------------------
     Option("alpha", "plan", default=0.05),
     Option("coef", "plan"),
-    Option("coef", "", "plan", group="output", metavar="NAME", help="coefficient of the table and of the plot"),
+    Option("coef", "", "plan", group="output", metavar="NAME", help="coefficient of tables and of the plot"),
     Option("level", "", "fit means show plan", "number", 0.95, high=1.0, what="in (0, 1); 0.95 gives 95% intervals",
            group="output", metavar="L", help="of intervals and tests (default 0.95)"),
     Option("at_n", "", "plan", group="output", metavar="N,...", help="table of widths at these sample sizes"),

@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
 CHUNK: Final = 65_536
 FEWEST, TIMES, MOST = 500, 2.0, 32_000
-"""Fits are tried of so many people, of as many times more, up to so many."""
+"""Fits are tried of so many people, of as many times more or fewer, up to so many."""
+
+DOWN: Final = -3
+"""So many steps below `FEWEST` fits are tried too; with fewer people there is no precision to speak of."""
 
 PLAIN: Final = 20_000
 """Made-up people of a fit without privacy."""
@@ -78,7 +81,7 @@ class FittedPrecision:
         if k not in self._known:
             n, errors, reliable = round(FEWEST * TIMES**k), [], []
             for run in range(FITS[self.spec.trust]):
-                rng = np.random.Generator(np.random.PCG64([self.seed, k, run]))
+                rng = np.random.Generator(np.random.PCG64([self.seed, k % 2**32, run]))
                 res, _ = fit_of(self.spec, self.assumed, n, rng, int(rng.integers(2**63)))
                 try:
                     table = res.tidy(conf_level=0.95)
@@ -92,15 +95,17 @@ class FittedPrecision:
         return self._known[k]
 
     def std_errors(self, n: float) -> Array:
-        """Usual standard error of each coefficient in fits of `n` people, user's units."""
-        at, last = max(math.log(max(n, 1.0) / FEWEST, TIMES), 0.0), round(math.log(MOST / FEWEST, TIMES))
+        """Usual standard error of each coefficient in fits of `n` people, user's units; inf of fewer than are tried."""
+        at, last = math.log(max(n, 1.0) / FEWEST, TIMES), round(math.log(MOST / FEWEST, TIMES))
+        if at < DOWN:
+            return np.full(len(self.spec.coefficients), np.inf)
         low = min(math.floor(at), last - 1)
         here, there = self._node(low)[0] ** 2, self._node(low + 1)[0] ** 2
         share = min(at - low, 1.0)
         with np.errstate(invalid="ignore"):
             square = np.where(np.isinf(here), np.inf if share < 1.0 else there, (1.0 - share) * here + share * there)
         if at > last:  # a + b/n through both
-            slope = np.maximum((here - there) / (TIMES - 1.0), 0.0)  # b/n at the last
+            slope = np.clip((here - there) / (TIMES - 1.0), 0.0, there)  # b/n at the last
             square = there - slope * (1.0 - MOST / n)
         return np.asarray(np.sqrt(square / max(n, 1.0)))
 
@@ -115,7 +120,9 @@ class FittedPrecision:
 
     def reliable(self, n: int, columns: Collection[int]) -> bool:
         """Whether most fits of so many people take no interval of these columns back."""
-        k = min(math.floor(math.log(max(n, FEWEST) / FEWEST, TIMES)), round(math.log(MOST / FEWEST, TIMES)))
+        k = min(math.floor(math.log(max(n, 1) / FEWEST, TIMES)), round(math.log(MOST / FEWEST, TIMES)))
+        if k < DOWN:
+            return False
         good, p = self._node(k)[1], len(self.spec.design.names)
         return bool(all(good[j] for j in range(len(good)) if not columns or j % p in columns))
 

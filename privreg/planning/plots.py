@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from privreg.errors import InferenceError
 from privreg.planning.plan import targets
 from privreg.results.plots.style import COLUMN, SMALL, inks_for, literal, panels
 from privreg.tables import shorten
@@ -55,9 +56,11 @@ def contours(plan: Planned, coef: str, *, ax: Any = None) -> Axes:
 
 
 def _draw(ax: Any, plan: Planned, coef: str, table: pd.DataFrame, reliable: Array, at: float) -> Axes:
-    width = table.to_numpy()
+    width = np.ma.masked_invalid(table.to_numpy())  # no lines where people are too few for standard errors
+    if not width.count():
+        raise InferenceError(f"no number of records about {plan.n:,} is enough for an interval; plan for a larger n=.")
     grid = table.columns.to_numpy(float), table.index.to_numpy(float)
-    kept = width[grid[1][:, None] >= reliable]
+    kept = width[grid[1][:, None] >= reliable].compressed()
     low, high = math.log10(width.min()), math.log10(width.max())
     wanted = {w: words for w, words in targets(plan).get(coef, {}).items() if width.min() < w < width.max()}
     marks = [m * 10.0**k for k in range(math.floor(low), math.ceil(high) + 1) for m in (1.0, 2.0, 5.0)]

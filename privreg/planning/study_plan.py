@@ -23,7 +23,7 @@ from privreg.options.table import check
 from privreg.planning.fits import plain_precision
 from privreg.planning.plan import MOST_PEOPLE, Planned, find, people_for, reliable_from, table_of
 from privreg.planning.precision import SEED, precision_of
-from privreg.tables import Paragraph, Table, View, in_one_format
+from privreg.tables import Notes, Paragraph, Table, View, in_one_format
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,15 +53,20 @@ class StudyPlan(Planned):
         name = self.critical if coef is None else find(coef, self.spec.coefficients)[0]
         return plots.contours(self, name, ax=ax)
 
-    def compare_trust(self) -> TrustTable:
+    def compare_trust(self, coef: str | None = None) -> TrustTable:
         """Ask the same question under each trust model, and without privacy.
+
+        Parameters
+        ----------
+        coef : str, optional
+            Whose precision is shown; by default the one with the most demanding goal.
 
         Returns
         -------
         TrustTable
             It prints as a table; ``table`` is the DataFrame.
         """
-        return compare_trust(self)
+        return compare_trust(self, self.critical if coef is None else find(coef, self.spec.coefficients)[0])
 
     def check(self, reps: int = 20, *, seed: int | None = None, progress: bool | None = None) -> pd.DataFrame:
         """Simulate people as assumed, fit them, and compare.
@@ -102,20 +107,24 @@ class TrustTable(View):
     ----------
     table : DataFrame
         Indexed by "local", "two_collectors", "central" and "no privacy": who sees a row, people (needed, or given), the
-        critical coefficient's standard error and mean width of its interval, and whether a fit lets it be relied on.
+        coefficient's standard error and mean width of its interval, and whether a fit lets it be relied on.
     title : str
+    notes : tuple of str
+        What a line means that misses the goal, exceeds it, or has no numbers.
     """
 
     table: pd.DataFrame
     title: str
+    notes: tuple[str, ...] = ()
 
     def _layout(self) -> list[Part]:
         shown = self.table.assign(people=["-" if pd.isna(n) else f"{n:,}" for n in self.table["people"]])
         for name in ("std_error", "width"):
-            shown[name] = ["-" if v == "nan" else v for v in in_one_format(shown[name].to_numpy(), 3)]
+            shown[name] = ["-" if v in {"nan", "inf"} else v for v in in_one_format(shown[name].to_numpy(), 3)]
         shown["reliable"] = ["yes" if v else "no" for v in shown["reliable"]]
         heads = [name.replace("_", " ") for name in shown.columns]
-        return [Paragraph(self.title), Table(list(shown.index), heads, list(shown.itertuples(index=False)))]
+        table = Table(list(shown.index), heads, list(shown.itertuples(index=False)))
+        return [Paragraph(self.title), table, Notes(self.notes)]
 
 
 SEES: Final = {
@@ -124,6 +133,9 @@ SEES: Final = {
     "central": "a curator",
     "no privacy": "who analyses",
 }
+
+SAID: Final = frozenset({"raised", "missed", "unreliable", "seldom", "rare"})
+"""Notes of a plan that the comparison repeats."""
 
 
 def answered(plan: StudyPlan) -> StudyPlan:
@@ -145,19 +157,22 @@ def answered(plan: StudyPlan) -> StudyPlan:
     return replace(out, n=max(out.n, int(out.reliable))) if raised else out
 
 
-def compare_trust(plan: StudyPlan) -> TrustTable:
+def compare_trust(plan: StudyPlan, coef: str) -> TrustTable:
     """The same question under each trust model, and without privacy; a line has no numbers where it can't be asked."""
-    wanted, coef = plan.asked == "people", plan.critical
-    at, half = list(plan.spec.coefficients).index(coef), float(norm.isf(plan.alpha / 2.0))
+    wanted, at = plan.asked == "people", list(plan.spec.coefficients).index(coef)
+    half = float(norm.isf(plan.alpha / 2.0))
     lines: dict[str, tuple[Any, ...]] = {}
+    notes = []
     for trust in ("local", "two_collectors", "central"):
         try:
             one = plan if trust == plan.spec.trust else _under(plan, trust)
-        except (BudgetError, InferenceError, OptionError, SchemaError, UnsupportedArgumentError):
+        except (BudgetError, InferenceError, OptionError, SchemaError, UnsupportedArgumentError) as e:
             lines[trust] = (SEES[trust], None, math.nan, math.nan, False)
+            notes.append(f"{trust}: {e}")
             continue
         line = table_of(one, one.n, one._precision).iloc[at]
         lines[trust] = (SEES[trust], one.n, line["std_error"], line["width"], one.n >= one.reliable)
+        notes += [f"{trust}: {note}" for note in one.notes if note.code in SAID]
     plain = plain_precision(plan.spec, plan.assumed, SEED)
     if plain is not None:
         n = people_for(plan, plain) if wanted else plan.n
@@ -165,8 +180,8 @@ def compare_trust(plan: StudyPlan) -> TrustTable:
         lines["no privacy"] = (SEES["no privacy"], n, error, 2.0 * half * error, True)
     columns = ["sees_a_row", "people", "std_error", "width", "reliable"]
     table = pd.DataFrame.from_dict(lines, orient="index", columns=columns).astype({"people": "Int64"})
-    what = "people needed" if wanted else f"{plan.n:,} people"
-    return TrustTable(table, f"{plan.spec.formula}, {plan.budget} per person: {what}; precision of {coef}")
+    what = f"{plan.budget} per person: " + ("people needed" if wanted else f"{plan.n:,} people")
+    return TrustTable(table, f"{plan.spec.formula}, {what}; precision of {coef}", tuple(notes))
 
 
 def _under(plan: StudyPlan, trust: str) -> StudyPlan:

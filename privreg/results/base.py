@@ -151,7 +151,8 @@ class Results(ABC):
     # --- views -----------------------------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
-        raise unavailable(name, dir(type(self)))
+        summed = "_fit" in vars(self) and self.privacy.setting == "collectors"
+        raise unavailable(name, dir(type(self)), measures=not summed)
 
     def __dir__(self) -> list[str]:
         return sorted(object.__dir__(self))

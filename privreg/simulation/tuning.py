@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from privreg.collector.covariates.diagonal import FULLEST
-from privreg.errors import InferenceError, OptionError, PrivregWarning
+from privreg.errors import InferenceError, OptionError, PrivregWarning, UnsupportedArgumentError
 from privreg.families.constants import ScoreRules, score_rules
 from privreg.families.family import Family
 from privreg.families.measures import Gauge, count
@@ -18,7 +18,7 @@ from privreg.fits.settings import Efficient, FitOptions, ScoreReports, Settings,
 from privreg.formula.spec import ModelSpec
 from privreg.inference.methods import METHODS, Method, resolve_methods
 from privreg.options.table import check, find
-from privreg.protocol.codes import BALANCED, EXPECTILE, MULTINOMIAL, POISSON
+from privreg.protocol.codes import BALANCED, CUSTOM, EXPECTILE, HINGE, MULTINOMIAL, POISSON
 from privreg.protocol.rounds import GROUPS, LEAST_GROUPS, MOST_GROUPS
 from privreg.published.fit import tuning as published
 
@@ -144,12 +144,16 @@ def _efficient(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, 
 
 def _summing(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, rows: int | None) -> Settings:
     """Settings of a fit with two collectors."""
+    if spec.family.code in {HINGE, CUSTOM}:
+        raise UnsupportedArgumentError(
+            f"two collectors don't fit {spec.family!r}, whose score has no slope that reports could hold; use "
+            "trust='local', or a family such as Logistic() or SmoothedHinge()."
+        )
     usual = FitOptions()
     other = [name for name in _LOCAL if getattr(asked, name) != getattr(usual, name)]
     if other:
         raise OptionError(
-            f"{other[0]}= belongs to trust='local': with two collectors the rounds follow from the number of people, "
-            "the coefficients and mu; leave it out."
+            f"{other[0]}= belongs to trust='local': with two collectors {_WHY.get(other[0], _ROUNDS)}; leave it out."
         )
     if any(m.name != "sandwich" for m in methods):
         raise InferenceError("with two collectors intervals are by inference='sandwich'; leave it out.")
@@ -167,6 +171,10 @@ def _summing(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, ro
 
 _LOCAL: Final = ("tuning", "lanes", "measures", "rounds", "covariates")
 """Options of fits of local reports alone."""
+
+_ROUNDS: Final = "the rounds follow from the number of people, the coefficients and mu"
+_WHY: Final = {"measures": "no report says how well a fit predicts; res.evaluate(public_test) does on public rows"}
+"""Why two collectors have no use for an option."""
 
 
 def _groups(lanes: int | None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 import statsmodels.api as sm
 
 import privreg as pr
-from privreg.errors import BudgetError, UnsupportedArgumentError
+from privreg.errors import BudgetError, OptionError, UnsupportedArgumentError
+from privreg.planning.fits import FittedPrecision
 
 STUDY = {"bounds": {"x": (0, 1), "y": (0, 5)}, "scale": 1.0}
 
@@ -49,8 +51,10 @@ def test_all_three_trust_models_are_compared_in_one_table(two) -> None:
 
 def test_a_budget_that_no_sum_can_keep_leaves_the_line_empty() -> None:
     plan = pr.plan("y ~ x", epsilon=1, n=5_000, **STUDY)
-    table = plan.compare_trust().table
+    found = plan.compare_trust()
+    table = found.table
     assert pd.isna(table.loc["two_collectors", "people"])
+    assert any(note.startswith("two_collectors: ") and "pure epsilon" in note for note in found.notes)
     assert table.loc["local", "people"] == 5_000
     with pytest.raises(BudgetError, match="pure epsilon"):
         pr.plan("y ~ x", epsilon=1, n=5_000, trust="two_collectors", **STUDY)
@@ -79,3 +83,45 @@ def test_what_two_collectors_cannot_do_is_refused_by_name() -> None:
             "g ~ x", mu=1, n=1_000, trust="two_collectors", family="multinomial", bounds={"x": (0, 1)},
             levels={"g": ["a", "b", "c"]},
         )  # fmt: skip
+
+
+@pytest.mark.parametrize("trust", ["two_collectors", "central"])
+def test_fewer_people_are_never_planned_to_be_more_precise_or_reliable_than_more(trust: str) -> None:
+    """Below what fits were tried of, errors were once taken to fall like those of sampling alone."""
+    plan = pr.plan("y ~ x", mu=1, width=5, coef="x", trust=trust, **STUDY)
+    tried = [plan._precision.std_errors(n) * math.sqrt(n) for n in (62, 125, 250, 500, 4_000)]
+    assert all((few >= more).all() for few, more in itertools.pairwise(tried))
+    assert not plan._precision.reliable(40, ())
+    assert plan.n >= plan.reliable > 250
+
+
+def test_precision_of_very_many_people_is_finite_and_positive() -> None:
+    """Where errors fell faster than noise does among the fits tried, no variance becomes negative beyond them."""
+    each = FittedPrecision(pr.plan("y ~ x", mu=1, n=500, trust="central", **STUDY).spec, None, 0)
+    each._known.update({5: (np.array([3.0, 1.0]), np.ones(2)), 6: (np.array([1.0, 1.0]), np.ones(2))})
+    errors = np.array([each.std_errors(n) for n in (1e5, 1e8, 1e12)])
+    assert (errors > 0.0).all()
+    assert (np.diff(errors, axis=0) < 0.0).all()
+
+
+@pytest.mark.parametrize(("trust", "mu"), [("central", 1), ("two_collectors", 0.1)])
+def test_contours_have_lines_only_where_there_are_standard_errors(trust: str, mu: float) -> None:
+    plan = pr.plan("y ~ x", mu=mu, n=3_000, trust=trust, **STUDY)
+    drawn = plan.plot()
+    assert "mean width" in drawn.get_title(loc="left")
+    table, _ = plan._nearby([3_000], [0.3 * mu, mu], "x", pure=False)
+    assert trust == "central" or table.loc[3_000, mu] < table.loc[3_000, 0.3 * mu]  # it was once as good
+
+
+def test_each_line_of_the_comparison_that_has_no_numbers_or_misleads_has_a_note() -> None:
+    found = pr.plan("y ~ x", mu=1, n=1_000, **STUDY).compare_trust("Intercept")
+    assert found.title.endswith("precision of Intercept")
+    words = " ".join(str(found).split())
+    assert math.isinf(found.table.loc["central", "std_error"])
+    assert "inf" not in str(found).split("[1]")[0]
+    assert "central: don't rely on intervals with so few records: " in words
+
+
+def test_the_comparison_shows_a_coefficient_that_exists(two) -> None:
+    with pytest.raises(OptionError, match="no coefficient"):
+        two.compare_trust("w")

@@ -15,7 +15,14 @@ import statsmodels.formula.api as smf
 import privreg as pr
 from privreg.audit.reports import trials
 from privreg.collector.aggregate.lattice import collector_sd
-from privreg.errors import BudgetError, InferenceError, OptionError, StreamError, UnsupportedArgumentError
+from privreg.errors import (
+    BudgetError,
+    InferenceError,
+    NotPrivateError,
+    OptionError,
+    StreamError,
+    UnsupportedArgumentError,
+)
 from privreg.privacy.budget import Budget
 from privreg.privacy.noise import derived_key
 
@@ -159,6 +166,36 @@ def test_what_belongs_to_local_reports_is_refused_by_the_model(given: dict, erro
 def test_what_belongs_to_local_fits_is_refused_by_name(given: dict) -> None:
     with pytest.raises(OptionError, match=f"{next(iter(given))}= belongs to trust='local'"):
         model(rows(81)).fit(**given)
+
+
+OWN = pr.families.custom("own", lambda eta, y: math.tanh(eta - y), 1.0)
+
+
+@pytest.mark.parametrize("family", ["hinge", OWN], ids=str)
+def test_a_score_without_slopes_is_refused_before_anything_is_spent(family: object) -> None:
+    """It once failed in the midst of the rounds, by a ValueError, with the budget entered."""
+    people = rows(85)
+    one = model(people, ("b" if family == "hinge" else "y") + " ~ x + z", family=family)
+    with pytest.raises(UnsupportedArgumentError, match="whose score has no slope"):
+        one.fit()
+    with pytest.raises(UnsupportedArgumentError, match="whose score has no slope"):
+        one.plan()
+    assert "release 1 " in str(model(people, "y ~ x").fit(seed=1).privacy)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"), [({"measures": 0.1}, "public_test"), ({"rounds": 30}, "the rounds follow")]
+)
+def test_a_refused_option_says_why_two_collectors_have_no_use_for_it(given: dict, words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        model(rows(86)).fit(**given)
+
+
+@pytest.mark.parametrize("name", ["rsquared", "scale", "fit_measures"])
+def test_no_measures_are_offered_that_two_collectors_refuse(fitted, name: str) -> None:
+    with pytest.raises((NotPrivateError, InferenceError), match="public_test") as caught:
+        getattr(fitted, name)
+    assert "measures=" not in str(caught.value)
 
 
 def test_other_intervals_streams_of_unknown_length_and_clusters_are_refused() -> None:
