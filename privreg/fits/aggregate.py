@@ -205,6 +205,7 @@ def _findings(held: HeldSums, spec: ModelSpec, found: Estimated, order: NDArray[
         people=held.reported,
         rows=plan.rows,
         constant=True,
+        sent="reported zeros",
         shares=np.full(d, np.nan),
         tied=np.zeros(d, dtype=np.bool_),
     )
