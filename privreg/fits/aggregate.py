@@ -134,7 +134,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
     found = estimate(plan, progress) if main else None
     if found is None:
         raise InferenceError(
-            f"early rounds of up to {plan.early:,} records give a start, and {held.reported:,} of {plan.rows:,} have "
+            f"early rounds of up to {min(plan.early, plan.rows):,} records give a start, and {held.reported:,} of {plan.rows:,} have "
             "reported; estimates begin after them."
         )
     refuse_overflow(found.theta)
