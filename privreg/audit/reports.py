@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from privreg.arrays import Array
+from privreg.arrays import Array, Ints
 from privreg.audit.devices import scored, second_moments
 from privreg.audit.neighbours import Row
 from privreg.audit.verification import Trial
@@ -122,7 +122,7 @@ def _trials_of_sums(m: Mapping[str, Any], budget: Budget) -> Iterator[Trial]:
     pairs = itertools.combinations(rows, 2)
     far = sorted(((float(np.linalg.norm(rows[a] - rows[b])), a, b) for a, b in pairs), reverse=True)
 
-    def sums(row: Array, n: int) -> Array:
+    def sums(row: Ints, n: int) -> Array:
         noise = NoiseStream(fresh_key(), len(row)).draw(n)
         return np.asarray(lattice.with_noise(row, float(m["sd"]), noise) / float(m["unit"]))
 
