@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -144,15 +145,16 @@ def test_sums_are_modulo_two_to_the_64_and_shares_add_up() -> None:
 def test_no_noise_makes_a_fit_fail(name: str) -> None:
     """States and estimates are functions of noised sums: whatever these are, there are numbers and no warnings."""
     rng = np.random.default_rng(11)
-    for d, rows, mu in [(1, 3, 0.05), (1, 40, 1.0), (3, 10, 50.0), (5, 300, 0.05), (5, 2_000, 1.0), (30, 500, 0.3)]:
+    for d, rows, mu in [(1, 3, 0.05), (1, 40, 1.0), (3, 10, 50.0), (5, 300, 0.05)]:
         plan = plan_for(name, d, rows, mu, bounded=d)
         nobody, one = np.full(rows, np.nan), np.full(rows, plan.y_high)  # no report but zeros, and all alike
         here = np.clip(rng.normal(0.0, 0.3, (rows, d)), -1.0, 1.0)
         here[:, 0] = 1.0
         tries = [(nobody, here), (one, np.ones((rows, d))), (np.rint(rng.uniform(plan.y_low, plan.y_high, rows)), here)]
-        for y, x in tries:
+        keys = (rng.bytes(32), rng.bytes(32), None)  # Without noise a sum may be exactly 0
+        for (y, x), key in itertools.product(tries, keys):
             with np.errstate(all="raise", under="ignore"):
-                found = estimate(plan, aggregate.play(plan, y, x, rng.bytes(32)))
+                found = estimate(plan, aggregate.play(plan, y, x, key))
             assert found is None or (np.isfinite(found.theta).all() and (np.diag(found.cov) > 0.0).all())
 
 
