@@ -65,9 +65,40 @@ MUTANTS = (
     Mutant(
         "one of two collectors adds no noise",
         LATTICE,
-        "        for own in normals:\n",
-        "        for own in normals[:1]:\n",
+        "    for drawn in normals:\n",
+        "    for drawn in normals[:1]:\n",
         (f"{TWO_TESTS}::test_noise_of_a_sum_is_both_collectors_and_each_alone_is_enough",),
+    ),
+    Mutant(
+        "collectors add half their noise",
+        LATTICE,
+        "np.rint(sd * drawn)",
+        "np.rint(0.5 * sd * drawn)",
+        (f"{TWO_DOOR}::test_the_audit_sees_a_collector_that_adds_half_the_noise",),
+    ),
+    Mutant(
+        "an audit of other noise than is added to sums",
+        "privreg/audit/reports.py",
+        'lattice.with_noise(row, float(m["sd"]), noise)',
+        '(row + np.rint(float(m["sd"]) * noise))',
+        (f"{TWO_DOOR}::test_the_audit_runs_the_code_that_adds_the_noise",),
+    ),
+    Mutant(
+        "noise too large for whole numbers",
+        "privreg/formula/spec.py",
+        "if spec.budget.private and spec.budget.mu < LEAST_MU:",
+        "if False:",
+        (f"{TWO_DOOR}::test_noise_that_isnt_small_beside_the_modulus_is_refused",),
+    ),
+    Mutant(
+        "warnings that follow a record's value",
+        "privreg/collector/aggregate/report.py",
+        '@np.errstate(all="ignore")  # a warning would tell of one record\n',
+        "",
+        (
+            f"{TWO_DOOR}::test_no_value_of_a_record_makes_a_warning",
+            f"{TWO_TESTS}::test_reports_lie_in_the_ball_before_and_after_rounding_whatever_the_row",
+        ),
     ),
     Mutant(
         "both collectors draw the same noise",

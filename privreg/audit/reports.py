@@ -14,10 +14,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from privreg.arrays import Array
+from privreg.arrays import Array, Ints
 from privreg.audit.devices import scored, second_moments
 from privreg.audit.neighbours import Row
 from privreg.audit.verification import Trial
+from privreg.collector.aggregate import lattice
 from privreg.families import scores
 from privreg.privacy.budget import Budget
 from privreg.privacy.channels import randomised, width
@@ -117,13 +118,13 @@ def trials(mechanics: Sequence[Mapping[str, Any]], budget: Budget) -> Iterator[T
 
 def _trials_of_sums(m: Mapping[str, Any], budget: Budget) -> Iterator[Trial]:
     """What one collector sees, whose own noise hides nothing from it: a sum that differs in one report."""
-    rows = {words: np.array(end, dtype=np.float64) for words, end in m["ends"].items()}
+    rows = {words: np.array(end, dtype=np.int64) for words, end in m["ends"].items()}
     pairs = itertools.combinations(rows, 2)
     far = sorted(((float(np.linalg.norm(rows[a] - rows[b])), a, b) for a, b in pairs), reverse=True)
 
-    def sums(row: Array, n: int) -> Array:
+    def sums(row: Ints, n: int) -> Array:
         noise = NoiseStream(fresh_key(), len(row)).draw(n)
-        return np.asarray((row + np.rint(float(m["sd"]) * noise)) / float(m["unit"]))
+        return np.asarray(lattice.with_noise(row, float(m["sd"]), noise) / float(m["unit"]))
 
     for distance, a, b in far[:2]:
         both = partial(lambda first, second, n: (sums(first, n), sums(second, n)), rows[a], rows[b])

@@ -134,8 +134,8 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
     found = estimate(plan, progress) if main else None
     if found is None:
         raise InferenceError(
-            f"early rounds of up to {plan.early:,} records give a start, and {held.reported:,} of {plan.rows:,} have "
-            "reported; estimates begin after them."
+            f"early rounds of up to {min(plan.early, plan.rows):,} records give a start, and {held.reported:,} "
+            f"of {plan.rows:,} have reported; estimates begin after them."
         )
     refuse_overflow(found.theta)
     trail = [(k, one) for k, p in enumerate(held.history) if p.seen and (one := estimate(plan, p)) is not None]
@@ -205,6 +205,7 @@ def _findings(held: HeldSums, spec: ModelSpec, found: Estimated, order: NDArray[
         people=held.reported,
         rows=plan.rows,
         constant=True,
+        sent="reported zeros",
         shares=np.full(d, np.nan),
         tied=np.zeros(d, dtype=np.bool_),
     )

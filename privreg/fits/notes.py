@@ -52,6 +52,7 @@ class Findings(NamedTuple):
     collinear: Mapping[int, Sequence[int]] = MappingProxyType({})  # Which others nearly add up to
     nonresponse: bool = False  # Whether most records seem to be noise only
     unanswered: Unusable | None = None  # Share of the records that surely were
+    sent: str = "sent noise only"  # What these do
     asked: int = 0  # Records that reported it
     repeated: bool = False  # Whether some may be as further rows of one person
     flat: bool = False  # Whether the response hardly varies
@@ -355,7 +356,7 @@ def _of_records(found: Findings) -> list[Diagnostic]:
 def _unusable(found: Findings, share: Unusable) -> Diagnostic:
     whose = f"the {found.asked:,} records of the first rounds" if found.asked else "the records"
     text = (
-        f"about {share} of {whose} sent noise only, by their "
+        f"about {share} of {whose} {found.sent}, by their "
         "reports: a value missing, no number or not among the declared levels, a term not finite"
         + (", or a row beyond max_per_id" if found.repeated else "")
         + (

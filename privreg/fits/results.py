@@ -15,7 +15,14 @@ from privreg.privacy.ledger import Release, within
 from privreg.results.data import ResultData
 from privreg.results.results import PrivateResults
 from privreg.results.statement import PrivacyStatement
-from privreg.results.wording import RESPONSE_ALONE, closing_notes, opening_notes, repeated_notes, whole_records
+from privreg.results.wording import (
+    RESPONSE_ALONE,
+    SETTINGS,
+    closing_notes,
+    opening_notes,
+    repeated_notes,
+    whole_records,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -127,6 +134,10 @@ def _title(outcome: FitOutcome, spec: ModelSpec, settings: Settings) -> tuple[tu
     )
 
 
+def _setting(spec: ModelSpec) -> str:
+    return "collectors" if spec.trust == "two_collectors" else "reports"
+
+
 def _statement(
     outcome: FitOutcome, spec: ModelSpec, settings: Settings, release: Release, senders: Senders, *, seeded: bool
 ) -> PrivacyStatement:
@@ -139,7 +150,7 @@ def _statement(
     return PrivacyStatement(
         budget=budget,
         trust="central plug-in" if central else senders.trust,
-        setting="collectors" if spec.trust == "two_collectors" else "reports",
+        setting=_setting(spec),
         mechanism=senders.mechanism or mechanism.title,
         noise_sd=settings.noise_sd(p),
         noise=senders.noise or settings.noise_text(p),
@@ -175,7 +186,8 @@ def _notes(
 ) -> tuple[Diagnostic, ...]:
     """Whatever weakens or qualifies the results, in order."""
     schema, design = spec.design.schema, spec.design
-    out = opening_notes(spec.budget, seeded=seeded, leaked=schema.leaked, missing=spec.people.missing)
+    carries = SETTINGS[_setting(spec)].carries[0]
+    out = opening_notes(spec.budget, seeded=seeded, leaked=schema.leaked, missing=spec.people.missing, carries=carries)
     if spec.family.of_residuals and schema.bounds.get(design.endog_bare or "") == (0.0, 1.0):
         text = (
             f"{design.endog_bare} is declared within 0 and 1: if it is a yes or no, this family's line is drawn to the "

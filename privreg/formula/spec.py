@@ -31,6 +31,9 @@ UNUSABLE: Final = {
 }
 """What becomes of records that can't be used."""
 
+LEAST_MU: Final = 1e-9
+"""With two collectors: of a smaller budget the noise would not be small beside 2⁶⁴, the modulus of their sums."""
+
 CLAMPING: Final = ("clamping", "values outside these bounds were clamped; how many was not counted")
 """What a summary says wherever bounds are declared and nobody was asked."""
 
@@ -236,6 +239,7 @@ class ModelSpec:
     def declared(self, instead: str = "send noise only") -> tuple[tuple[str, str], ...]:
         """Public declarations by column, in words; `instead` says what records do that can't be used."""
         schema, out = self.design.schema, []
+        instead = "report zeros, which neither collector sees" if self.trust == "two_collectors" else instead
         for name in self.design.columns:
             if name in schema.levels:
                 taken = " TAKEN FROM THE DATA (see the notes)" if name in schema.leaked_columns else ""
@@ -268,7 +272,7 @@ class ModelSpec:
             out.append((people.mu, f"personal budgets, at most {people.mu_max:g}; public"))
         if people.id is not None:
             rows = "one row" if people.max_per_id == 1 else f"{people.max_per_id:,} rows"
-            out.append((people.id, f"identifies people; {rows} of each count, further ones send noise only"))
+            out.append((people.id, f"identifies people; {rows} of each count, further ones {instead}"))
         out.append(("unusable", UNUSABLE[people.missing].format(instead)))
         return tuple(out)
 
@@ -289,6 +293,11 @@ def refuse_what_sums_cannot(spec: ModelSpec) -> None:
         raise BudgetError(
             "with two collectors noise is Gaussian, which can't keep pure epsilon: give mu=, rho=, or delta=1e-6 with "
             "epsilon."
+        )
+    if spec.budget.private and spec.budget.mu < LEAST_MU:
+        raise BudgetError(
+            f"with two collectors sums are whole numbers modulo 2⁶⁴, which hold the noise of mu={LEAST_MU:g} or more, "
+            f"and this budget has mu={spec.budget.mu:.3g}; give a larger one."
         )
     refused = {
         f"mechanism={spec.mechanism!r} {local}: sums have Gaussian noise": spec.mechanism not in {"auto", "gaussian"},

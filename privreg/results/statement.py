@@ -257,9 +257,7 @@ class PrivacyStatement(View):
             text = f"{guarantee_in_all(self.release, said.whose, said.per)}; {said.alone}: {text}"
         if self.mu_max:
             text = f"at most {text.removeprefix('at most ')}, per person; personal budgets are public"
-        if self.leaked:
-            text += f"; except for {' and '.join(self.leaked)}, taken from the raw data without any privacy"
-        text = f"NONE as run, because of seed=; with secret noise {text}" if self.seeded else text
+        text = self._as_run(text)
         if self._protected:
             return text
         none = f"NONE in all {self.release.number} releases from {said.whose} so far, as one had no noise (mu=None)"
@@ -290,7 +288,14 @@ class PrivacyStatement(View):
     def everybody_else(self) -> str:
         """What holds against whoever is no collector: both collectors' noise hides a person."""
         total = Budget.declare(mu=self.total_mu / math.sqrt(2.0))
-        return f"{self._amount(total)} of this release, hence {self._implied(total)}, if both add their noise"
+        text = f"{self._amount(total)} of this release, hence {self._implied(total)}, if both add their noise"
+        return self._as_run(text)
+
+    def _as_run(self, text: str) -> str:
+        """A guarantee, and what takes it back."""
+        if self.leaked:
+            text += f"; except for {' and '.join(self.leaked)}, taken from the raw data without any privacy"
+        return f"NONE as run, because of seed=; with secret noise {text}" if self.seeded else text
 
     @property
     def both_together(self) -> str:

@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.collections import LineCollection
 from scipy.stats import chi2, norm
 
 from privreg.errors import OptionError
@@ -310,7 +311,7 @@ def test_the_figure_says_so(known):
     res, _ = known
     for simultaneous in (False, True):
         ax = res.plot_coef(intercept=True, simultaneous=simultaneous)
-        (lines,) = [c for c in ax.collections if len(c.get_segments()) == len(NAMES)]
+        (lines,) = [c for c in ax.collections if isinstance(c, LineCollection) and len(c.get_segments()) == len(NAMES)]
         drawn = np.array([s[:, 0] for s in lines.get_segments()])
         np.testing.assert_allclose(drawn, res.conf_int(simultaneous=simultaneous))
         words = " ".join(" ".join(t.get_text() for t in ax.texts).split())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import pickle
+import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +16,14 @@ import statsmodels.formula.api as smf
 
 import privreg as pr
 from privreg.audit.reports import trials
+from privreg.collector.aggregate import lattice
 from privreg.collector.aggregate.lattice import collector_sd
 from privreg.errors import (
     BudgetError,
     InferenceError,
     NotPrivateError,
     OptionError,
+    ReliabilityWarning,
     StreamError,
     UnsupportedArgumentError,
 )
@@ -89,9 +93,44 @@ def test_the_statement_has_three_guarantees() -> None:
     said = str(model(rows(21)).fit().privacy)
     assert "1-GDP" in said
     assert "against either collector" in said
+    assert "report zeros, which neither collector sees" in " ".join(said.split())
+    assert "noise only" not in said
     assert "0.7072-GDP" in said
     assert "no guarantee" in said
     assert "two collectors" in said
+
+
+def test_no_guarantee_is_claimed_for_a_seed_or_beside_what_was_taken_from_the_rows() -> None:
+    seeded = model(rows(22)).fit(seed=1).privacy
+    for words in (seeded.guarantee, seeded.everybody_else):
+        assert words.startswith("NONE as run, because of seed=; with secret noise")
+    took = replace(seeded, seeded=False, leaked=("levels",))
+    for words in (took.guarantee, took.everybody_else):
+        assert words.endswith("except for levels, taken from the raw data without any privacy")
+    none = model(rows(23), mu=None).fit().privacy
+    assert "GDP" not in str(none)
+    assert "the sums carry no noise" in str(none.notes[0])
+
+
+@pytest.mark.parametrize("formula", ["c ~ x", "y ~ x"])
+def test_no_value_of_a_record_makes_a_warning(formula: str) -> None:
+    """Means that underflow beside a count, and offsets whose square overflows."""
+    data = rows(24, 600).assign(c=1, o=0.0)
+    data["y"] *= 1e-80
+    data.loc[::10, "o"] = -1e99
+    bounds = {**HOW["bounds"], "y": (-6e-80, 9e-80), "c": (0, 15), "o": (-1e99, 1e99)}
+    family = pr.Poisson(y_max=15) if formula[0] == "c" else "huber"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", ReliabilityWarning)
+        assert model(data, formula, family=family, offset="o", bounds=bounds).fit().nobs == 600
+
+
+def test_noise_that_isnt_small_beside_the_modulus_is_refused() -> None:
+    """Whole numbers of 64 bits can't hold it; what they can't hold is one and the same number, and hides nobody."""
+    with pytest.raises(BudgetError, match="give a larger one"):
+        model(rows(25), mu=5e-10)
+    assert model(rows(25), mu=1e-9).fit().nobs == N
 
 
 def test_the_release_is_entered_before_the_first_report() -> None:
@@ -249,6 +288,46 @@ def test_the_audit_sees_a_collector_that_adds_half_the_noise() -> None:
     assert not res.privacy.verify(n=4_000).passed
 
 
+def test_the_audit_runs_the_code_that_adds_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    res = model(rows(98)).fit(seed=1)
+    right = lattice.with_noise
+    monkeypatch.setattr(lattice, "with_noise", lambda exact, sd, drawn: right(exact, 0.5 * sd, drawn))
+    assert not res.privacy.verify(n=4_000).passed
+
+
+def test_results_after_each_person_are_sums_of_one_person_with_noise_of_their_own() -> None:
+    stream = model(rows=N).start()
+    stream.update(rows(99))
+    stream.results()
+    for k in range(3):
+        stream.update(rows(100 + k, 1))
+        found = stream.results()
+        assert np.isfinite(found.bse).all()
+        assert stream.results().params.equals(found.params)
+    run = stream._run
+    totals = [b.total for b in run.batches[-3:]]
+    assert [b.people for b in run.batches[-3:]] == [1, 1, 1]
+    sd = collector_sd(run.plan, "main")
+    for a, b in itertools.combinations(totals, 2):
+        assert np.std(a - b) > sd  # twice that if their noise is of their own, none if it is one and the same
+
+
+@pytest.mark.parametrize("place", ["total", "noised"])
+def test_an_interrupted_batch_is_never_added_to_or_published_again(monkeypatch, tmp_path: Path, place: str) -> None:
+    def cut_off(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    stream = model(rows=N).start()
+    with monkeypatch.context() as patch:
+        patch.setattr(f"privreg.simulation.aggregate.{place}", cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            stream.update(rows(26, 1_000))
+    for call in (lambda: stream.update(rows(27, 10)), stream.results, lambda: stream.save(tmp_path / "s.privreg")):
+        with pytest.raises(StreamError, match="interrupted"):
+            call()
+    assert not list(tmp_path.iterdir())
+
+
 def test_no_report_is_farther_from_another_than_its_noise_is_made_for(fitted) -> None:
     for trial in trials(fitted.privacy.mechanics, Budget.declare(1.0)):
         assert trial.distance <= 1.0 + 1e-9
@@ -300,7 +379,8 @@ def test_records_that_could_not_be_used_are_estimated() -> None:
     data = rows(14)
     data.loc[data.index[::2], "g"] = "elsewhere"
     said = model(data).fit(seed=1)
-    assert any(note.code == "unusable" for note in said.privacy.notes)
+    (note,) = (note for note in said.privacy.notes if note.code == "unusable")
+    assert "reported zeros" in str(note)
     assert "Unusable" in str(said.summary())
 
 

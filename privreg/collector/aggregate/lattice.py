@@ -48,7 +48,12 @@ def noised(plan: Plan, role: str, exact: Ints, normals: tuple[Array, ...]) -> In
     normals : tuple of ndarray
         Standard normals of each collector, drawn for this sum alone; shape as `exact`.
     """
-    with np.errstate(over="ignore"):  # sums are modulo 2⁶⁴
-        for own in normals:
-            exact = exact + np.rint(collector_sd(plan, role) * own).astype(np.int64)
+    for drawn in normals:
+        exact = with_noise(exact, collector_sd(plan, role), drawn)
     return exact
+
+
+def with_noise(exact: Ints, sd: float, drawn: Array) -> Ints:
+    """Sums with the rounded noise of one collector, modulo 2⁶⁴; `drawn` are standard normals, used here alone."""
+    with np.errstate(over="ignore"):
+        return np.asarray(exact + np.rint(sd * drawn).astype(np.int64))

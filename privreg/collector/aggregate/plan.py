@@ -124,7 +124,7 @@ class Plan(NamedTuple):
     def early(self) -> int:
         """Records of all rounds before the main one, at most."""
         times = {"moments": 2, "approach": APPROACHES}
-        return sum(n * times.get(role, 1) for role, n in self.sizes.items())
+        return sum(max(n, 1) * times.get(role, 1) for role, n in self.sizes.items())
 
     def width(self, role: str) -> int:
         """Numbers of a report."""

@@ -48,6 +48,7 @@ def products(z: Array, by: Array) -> Array:
     return out
 
 
+@np.errstate(all="ignore")  # a warning would tell of one record
 def vectors(
     plan: Plan, state: State, y: Array, x: Array, offset: Array | None = None, clamped: Flags | None = None
 ) -> Array:

@@ -223,7 +223,7 @@ def read(plan: Plan, state: State, total: Array, count: int) -> Summed:
     if rules.cornered and state.role == "main":
         lean_sd = float(noise[3]) / (MEDIAN * state.scale * steep * state.window)
         lean = middle * units[3] / noise[3] * -lean_sd
-        lean *= max(0.0, 1.0 - d * lean_sd**2 / float(lean @ lean))
+        lean *= max(0.0, 1.0 - d * lean_sd**2 / max(float(lean @ lean), 1e-300))
     return Summed(
         state=state,
         people=count,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from privreg.data.sources.arrow import as_bytes, pyarrow, streamed
+from privreg.data.sources.files import DAMAGED
 from privreg.data.sources.source import Source, Wanted, check_labels, file_mark
 from privreg.errors import DataError, quietly
 from privreg.privacy.accounts import of_files
@@ -15,9 +16,7 @@ from privreg.privacy.accounts import of_files
 def open_feather(path: Path, wanted: Wanted) -> Source:
     """Rows of a Feather or Arrow IPC file that exists."""
     ipc, pa = pyarrow("a Feather file", "pyarrow.ipc"), pyarrow("a Feather file")
-    damaged = DataError(
-        f"{path.name}: not a readable Feather or Arrow IPC file (cut off, damaged, or of another kind); write it again."
-    )
+    damaged = DataError(f"{path.name}: {DAMAGED['Feather']}")
 
     def opened(**how: Any) -> Any:  # not mapped: pages of a mapped file would count as memory
         return ipc.open_file(pa.OSFile(str(path)), **how)

@@ -48,6 +48,13 @@ def open_files(given: Path | Sequence[Path], wanted: Wanted, how: Csv = PLAIN) -
     return sources[0] if len(sources) == 1 else _chained(sources, paths, wanted)
 
 
+DAMAGED: Final = {
+    kind: f"not a readable {words} file (cut off, damaged, or of another kind); write or download it again."
+    for kind, words in (("Parquet", "Parquet"), ("Feather", "Feather or Arrow IPC"))
+}
+"""What is said of a file by its kind."""
+
+
 def arrow_schema(name: str, path: Path) -> Any:
     """Names, types and metadata of a Parquet or Feather file's columns, or folders' names'; None of a CSV file.
 
@@ -69,7 +76,7 @@ def arrow_schema(name: str, path: Path) -> Any:
         with library.open_file(str(path)) as opened:
             return opened.schema
 
-    return quietly(read, DataError(f"{name}: not a readable {kind} file; write or download it again."))
+    return quietly(read, DataError(f"{name}: {DAMAGED[kind]}"))
 
 
 def files_of(given: Path | Sequence[Path]) -> Mapping[str, Path]:

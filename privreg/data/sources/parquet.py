@@ -11,6 +11,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from privreg.data.sources.arrow import batches_of, kind_of, pyarrow
+from privreg.data.sources.files import DAMAGED
 from privreg.data.sources.order import Piece, chained, dealt_pieces
 from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, ahead, check_labels, file_mark, first
 from privreg.errors import DataError, quietly
@@ -21,8 +22,6 @@ _READ: Final[dict[str, Any]] = {"memory_map": False, "pre_buffer": False, "buffe
 
 OPEN: Final = 32
 """Files that are open at a time."""
-
-_DAMAGED: Final = "not a readable Parquet file (cut off, damaged, or of another kind); write or download it again."
 
 
 class _File(NamedTuple):
@@ -79,7 +78,7 @@ def _footer(name: str, path: Path, columns: Sequence[str]) -> _File:
             groups = tuple(meta.row_group(g).num_rows for g in range(meta.num_row_groups))
             return groups, {f.name: kind_of(f.type) for f in schema if f.name in columns}, schema.names
 
-    groups, kinds, names = quietly(read, DataError(f"{name}: {_DAMAGED}"))
+    groups, kinds, names = quietly(read, DataError(f"{name}: {DAMAGED['Parquet']}"))
     folders = {c: text for c, text in partitions(path).items() if c in columns and c not in names}
     check_labels(columns, [*names, *folders], name)
     return _File(path, name, groups, kinds | dict.fromkeys(folders, "empty"), folders)
@@ -105,7 +104,7 @@ def _open(file: _File, wanted: Wanted) -> Any:
     # checksums, where the file has them: a flipped bit in a number can't be found otherwise
     opened = quietly(
         lambda: pq.ParquetFile(file.path, read_dictionary=coded, page_checksum_verification=True, **_READ),
-        DataError(f"{file.name}: {_DAMAGED}"),
+        DataError(f"{file.name}: {DAMAGED['Parquet']}"),
     )
     meta = opened.metadata
     if tuple(meta.row_group(g).num_rows for g in range(meta.num_row_groups)) != file.groups:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -32,14 +33,14 @@ FAMILIES = {
     "logistic": (pr.Logistic(), (0.0, 1.0)),
     "poisson": (pr.Poisson(y_max=12), (0.0, 12.0)),
 }
-ROLES = ["location", "moments", "approach", "main"]
+ROLES = ["clamping", "location", "moments", "approach", "main"]
 
 
-def plan_for(name: str, d: int = 4, rows: int = 5_000, mu: float = 1.0) -> Plan:
+def plan_for(name: str, d: int = 4, rows: int = 5_000, mu: float = 1.0, bounded: int = 0) -> Plan:
     family, limits = FAMILIES[name]
     dummies = np.arange(d) == 1
     low = np.where(np.arange(d) == 0, 1.0, np.where(dummies, 0.0, -1.0))
-    return Plan(d, rows, mu, rules_of(family, *limits), *limits, dummies, low, np.ones(d))
+    return Plan(d, rows, mu, rules_of(family, *limits), *limits, dummies, low, np.ones(d), bounded)
 
 
 def state_for(plan: Plan, role: str, rng: np.random.Generator) -> State:
@@ -53,20 +54,25 @@ def state_for(plan: Plan, role: str, rng: np.random.Generator) -> State:
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_reports_lie_in_the_ball_before_and_after_rounding_whatever_the_row(name: str, role: str) -> None:
-    plan, rng = plan_for(name), np.random.default_rng(3)
+    plan, rng = plan_for(name, bounded=3), np.random.default_rng(3)
     ends = np.array([0.0, -0.0, 1e-300, 1e-8, 1.0, -1.0, 1e8, -1e200, 1e308, np.inf, -np.inf, np.nan])
     for _ in range(20):
         state = state_for(plan, role, rng)
         x, y = rng.choice(ends, (300, plan.d)), rng.choice([*ends, plan.y_low, plan.y_high], 300)
         x[:150], y[:150] = rng.standard_normal((150, plan.d)), rng.uniform(plan.y_low, plan.y_high, 150)
-        with np.errstate(all="ignore"):
-            some = report.vectors(plan, state, y, x)
+        offset = np.where(rng.random(300) < 0.5, rng.choice(ends, 300), 0.0)
+        flags = rng.random((300, plan.bounded)) < 0.5
+        with np.errstate(all="raise"):  # a warning, or an error, would tell of one record
+            report.vectors(plan, state, y, x)
+            some = report.vectors(plan, state, y, x, offset, flags)
         assert np.isfinite(some).all()
         assert some.shape == (300, plan.width(role))
         assert np.sqrt((some**2).sum(axis=1)).max() <= 1.0 + 1e-12
-        for k in range(0, 300, 20):
-            whole = aggregate.total(plan, state, y[k : k + 1], x[k : k + 1])
-            assert sum(int(v) ** 2 for v in whole) <= aggregate.RADIUS**2
+        whole = lattice.whole(some)
+        assert max(sum(int(v) ** 2 for v in one) for one in whole[::7]) <= aggregate.RADIUS**2
+        square = (whole.astype(float) ** 2).sum(axis=1)
+        apart = math.sqrt((square[:, None] + square - 2.0 * whole.astype(float) @ whole.T).max())
+        assert apart <= lattice.collector_sd(plan, role) * plan.mu
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -133,6 +139,23 @@ def test_sums_are_modulo_two_to_the_64_and_shares_add_up() -> None:
     with np.errstate(over="ignore"):
         both = (each.astype(np.uint64) - share).sum(axis=0) + share.sum(axis=0)
     assert (both.astype(np.int64) == exact).all()
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_no_noise_makes_a_fit_fail(name: str) -> None:
+    """States and estimates are functions of noised sums: whatever these are, there are numbers and no warnings."""
+    rng = np.random.default_rng(11)
+    for d, rows, mu in [(1, 3, 0.05), (1, 40, 1.0), (3, 10, 50.0), (5, 300, 0.05)]:
+        plan = plan_for(name, d, rows, mu, bounded=d)
+        nobody, one = np.full(rows, np.nan), np.full(rows, plan.y_high)  # no report but zeros, and all alike
+        here = np.clip(rng.normal(0.0, 0.3, (rows, d)), -1.0, 1.0)
+        here[:, 0] = 1.0
+        tries = [(nobody, here), (one, np.ones((rows, d))), (np.rint(rng.uniform(plan.y_low, plan.y_high, rows)), here)]
+        keys = (rng.bytes(32), rng.bytes(32), None)  # Without noise a sum may be exactly 0
+        for (y, x), key in itertools.product(tries, keys):
+            with np.errstate(all="raise", under="ignore"):
+                found = estimate(plan, aggregate.play(plan, y, x, key))
+            assert found is None or (np.isfinite(found.theta).all() and (np.diag(found.cov) > 0.0).all())
 
 
 # --- estimates -------------------------------------------------------------------------------------------------
