@@ -22,6 +22,12 @@ _EXACT_DIGITS: Final = 15
 _EXACT_POWER: Final = 22
 """Powers of ten up to it are doubles."""
 
+DAMAGED: Final = {
+    kind: f"not a readable {words} file (cut off, damaged, or of another kind); write or download it again."
+    for kind, words in (("Parquet", "Parquet"), ("Feather", "Feather or Arrow IPC"))
+}
+"""What is said of a file by its kind."""
+
 
 def pyarrow(what: str, module: str = "pyarrow") -> Any:
     """Import pyarrow, or a module of it."""

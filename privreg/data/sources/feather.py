@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from privreg.data.sources.arrow import as_bytes, pyarrow, streamed
-from privreg.data.sources.files import DAMAGED
+from privreg.data.sources.arrow import DAMAGED, as_bytes, pyarrow, streamed
 from privreg.data.sources.source import Source, Wanted, check_labels, file_mark
 from privreg.errors import DataError, quietly
 from privreg.privacy.accounts import of_files

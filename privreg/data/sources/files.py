@@ -8,7 +8,7 @@ from glob import glob
 from pathlib import Path
 from typing import Any, Final
 
-from privreg.data.sources.arrow import pyarrow
+from privreg.data.sources.arrow import DAMAGED, pyarrow
 from privreg.data.sources.csv import PLAIN, Csv, header_of, open_csv
 from privreg.data.sources.feather import open_feather
 from privreg.data.sources.order import Piece, chained, dealt_pieces
@@ -46,13 +46,6 @@ def open_files(given: Path | Sequence[Path], wanted: Wanted, how: Csv = PLAIN) -
                 )
     sources = [open_csv(p, wanted, how) if kinds == {"CSV"} else open_feather(p, wanted) for p in paths]
     return sources[0] if len(sources) == 1 else _chained(sources, paths, wanted)
-
-
-DAMAGED: Final = {
-    kind: f"not a readable {words} file (cut off, damaged, or of another kind); write or download it again."
-    for kind, words in (("Parquet", "Parquet"), ("Feather", "Feather or Arrow IPC"))
-}
-"""What is said of a file by its kind."""
 
 
 def arrow_schema(name: str, path: Path) -> Any:

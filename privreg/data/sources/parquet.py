@@ -10,8 +10,7 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from privreg.data.sources.arrow import batches_of, kind_of, pyarrow
-from privreg.data.sources.files import DAMAGED
+from privreg.data.sources.arrow import DAMAGED, batches_of, kind_of, pyarrow
 from privreg.data.sources.order import Piece, chained, dealt_pieces
 from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, ahead, check_labels, file_mark, first
 from privreg.errors import DataError, quietly
