@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -125,3 +126,14 @@ def test_each_line_of_the_comparison_that_has_no_numbers_or_misleads_has_a_note(
 def test_the_comparison_shows_a_coefficient_that_exists(two) -> None:
     with pytest.raises(OptionError, match="no coefficient"):
         two.compare_trust("w")
+
+
+def test_the_table_of_the_readme_is_what_a_plan_says() -> None:
+    public = {"bounds": {"age": (18, 65), "bmi": (18, 50), "charges": (0, 35_000)}, "levels": {"smoker": ["no", "yes"]}}
+    how = {"mu": 1, "width": {"age": 20}, "scale": 2500, "trust": "two_collectors"}
+    people = pr.plan("charges ~ age + bmi + smoker", **how, **public).compare_trust().table["people"]
+    lines = (Path(__file__).resolve().parents[2] / "README.md").read_text("utf-8").split("\n")
+    for name, n in people.items():
+        start = "| without privacy" if name == "no privacy" else f'| `"{name}"`'
+        (line,) = [line for line in lines if line.startswith(start)]
+        assert line.endswith(f"| {n:,} |")
