@@ -197,6 +197,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.some(7)
 @pytest.mark.some(13)
 @pytest.mark.parametrize(
     ("family", "shape"),

@@ -367,6 +367,7 @@ AUDITS = {
 }  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.some(1)
 @pytest.mark.parametrize("way", AUDITS)
 def test_an_audit_never_shows_more_than_is_claimed(way):
@@ -379,6 +380,7 @@ def test_an_audit_catches_half_the_noise(way):
     assert not audit(**AUDITS[way], runs=6000, seed=6, noise=0.5).passed
 
 
+@pytest.mark.thorough
 def test_the_attained_sensitivity_is_nearly_all_shown():
     found = audit(**AUDITS["output"], runs=12_000, seed=7)
     lower = found.table.set_index(["report", "measure"])["lower"]

@@ -128,6 +128,7 @@ def said(err: str) -> list[str]:
     return [line for line in err.splitlines() if "warning: don't rely on" not in line]
 
 
+@pytest.mark.some(3)
 @pytest.mark.some(5)
 @pytest.mark.parametrize("case", SAME)
 def test_the_command_gives_the_numbers_of_the_python_call(fit, model, tmp_path, case):

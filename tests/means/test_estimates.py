@@ -341,6 +341,7 @@ def test_summaries_say_what_matters():
         _ = res.nonsense
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("way", [w for w in WAYS if w != "open"])
 def test_a_statement_audits_what_was_used(way, tmp_path):
     res = estimate(people(2000), **WAYS[way])

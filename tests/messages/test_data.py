@@ -167,6 +167,7 @@ def without(column):
     return fit_with(column, None)
 
 
+@pytest.mark.some(5)
 @pytest.mark.some(10)
 @pytest.mark.parametrize("place", ["response", "number", "factor"])
 @pytest.mark.parametrize("value", WRONG_CELLS, ids=range(len(WRONG_CELLS)))

@@ -467,6 +467,7 @@ def test_rare_levels_are_told_as_the_fit_tells_them(share):
         assert wanted.reliable == math.inf
 
 
+@pytest.mark.thorough
 def test_a_rare_level_does_not_keep_other_coefficients_from_being_planned_for():
     declared = {"bounds": {"y": (-4, 4), "x": (-1, 1)}, "levels": {"g": ["a", "b", "c"]}, "mu": 1, "scale": 1}
     found = pr.plan("y ~ x + g", width={"x": 0.2}, shares={"g": [0.7, 0.28, 0.02]}, **declared)

@@ -42,6 +42,7 @@ def few_rounds():
     """Plans and fits of as many as users get."""
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     "name", [pytest.param(k, marks=[] if k in OFTEN else [pytest.mark.statistical]) for k in SETTINGS]
 )

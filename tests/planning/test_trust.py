@@ -128,7 +128,9 @@ def test_the_comparison_shows_a_coefficient_that_exists(two) -> None:
         two.compare_trust("w")
 
 
-def test_the_table_of_the_readme_is_what_a_plan_says() -> None:
+@pytest.mark.usefixtures("usual_rounds")
+def test_the_table_of_the_readme_is_what_a_plan_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("privreg.planning.precision.PAIRS", 4)  # as users have it
     public = {"bounds": {"age": (18, 65), "bmi": (18, 50), "charges": (0, 35_000)}, "levels": {"smoker": ["no", "yes"]}}
     how = {"mu": 1, "width": {"age": 20}, "scale": 2500, "trust": "two_collectors"}
     people = pr.plan("charges ~ age + bmi + smoker", **how, **public).compare_trust().table["people"]
