@@ -17,7 +17,7 @@ from privreg.diagnostics import Diagnostic
 from privreg.errors import OptionError, meant, shown
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import check
-from privreg.planning.fits import FittedPrecision, PlainPrecision
+from privreg.planning.fits import MOST, FittedPrecision, PlainPrecision
 from privreg.planning.precision import Precision, precision_of, worth
 from privreg.planning.scenario import Assumed
 from privreg.privacy.ledger import Budget
@@ -167,6 +167,9 @@ class Planned(View):
         if self.asked == "people" and self.reliable > MOST_PEOPLE:
             never = self._named(self._precision.rare(MOST_PEOPLE))
             rare = f"No number of records is enough to rely on the intervals of {never}: a level is too rare."
+            rare = (
+                rare if never else f"Most fits of up to {MOST:,} made-up people, the most that were tried, mark some."
+            )
             return f"{rare} Below: {self.n:,} records ({what})."
         if self.asked == "people":
             return f"{self.n:,} records are needed ({what})."
@@ -186,7 +189,9 @@ class Planned(View):
         out, each = dict[str, str](), self._precision
         enough = least(lambda n: each.reliable(n, ()))
         if self.n < enough:
-            out["unreliable"] = f"don't rely on intervals with so few records: {enough:,} are needed for that"
+            more = f"with so few records: {enough:,} are needed for that"
+            never_enough = f"as most fits of up to {MOST:,} made-up people, the most that were tried, mark some"
+            out["unreliable"] = f"don't rely on intervals {more if enough <= MOST_PEOPLE else never_enough}"
         never = each.rare(MOST_PEOPLE)
         few = each.rare(self.n) - never
         if few:

@@ -139,3 +139,13 @@ def test_the_table_of_the_readme_is_what_a_plan_says(monkeypatch: pytest.MonkeyP
         start = "| without privacy" if name == "no privacy" else f'| `"{name}"`'
         (line,) = [line for line in lines if line.startswith(start)]
         assert line.endswith(f"| {n:,} |")
+
+
+def test_a_plan_whose_fits_are_always_marked_names_no_number_of_people() -> None:
+    """A level of one person in 500: all fits that are tried mark it."""
+    study = {"mu": 0.05, "scale": 1.0, "bounds": {"y": (0, 5)}, "levels": {"g": ["a", "b"]}, "trust": "two_collectors"}
+    for asked in ({"n": 2_000}, {"width": 1.0}):
+        plan = pr.plan("y ~ g", shares={"g": (0.998, 0.002)}, **study, **asked)
+        said = " ".join(str(plan).split())
+        assert "ost fits of up to 32,000 made-up people" in said
+        assert "10,000,000,000" not in said
