@@ -147,7 +147,7 @@ MUTANTS = (
         "privreg/collector/aggregate/report.py",
         "np.clip(x, plan.lows, plan.highs)",
         "x",
-        (f"{TWO_TESTS}::test_reports_lie_in_the_ball_before_and_after_rounding_whatever_the_row",),
+        (f"{TWO_TESTS}::test_a_row_beyond_its_bounds_reports_as_one_at_them",),
     ),
     Mutant(
         "whole numbers beyond their ball",

@@ -75,6 +75,15 @@ def test_reports_lie_in_the_ball_before_and_after_rounding_whatever_the_row(name
         assert apart <= lattice.collector_sd(plan, role) * plan.mu
 
 
+@pytest.mark.parametrize("role", ROLES)
+def test_a_row_beyond_its_bounds_reports_as_one_at_them(role: str) -> None:
+    plan, rng = plan_for("huber"), np.random.default_rng(8)
+    state = state_for(plan, role, rng)
+    x, y = 3.0 * rng.standard_normal((50, plan.d)), 9.0 * rng.standard_normal(50)
+    inside = np.clip(x, plan.lows, plan.highs), np.clip(y, plan.y_low, plan.y_high)
+    assert (report.vectors(plan, state, y, x) == report.vectors(plan, state, inside[1], inside[0])).all()
+
+
 @pytest.mark.parametrize("name", FAMILIES)
 def test_scores_are_bounded_by_their_weights_and_not_by_shortening(name: str) -> None:
     """What is shortened would move the estimand: blocks of a report fit into the ball together (Equation 3)."""
