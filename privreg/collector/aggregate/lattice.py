@@ -32,7 +32,7 @@ def whole(vectors: Array) -> Ints:
 
 
 def collector_sd(plan: Plan, role: str) -> float:
-    """Sd of the normal that each collector rounds and adds to each number of its sum; 0 without privacy."""
+    """Sd of the normal that each collector rounds and adds to each number of its sum."""
     return sum_sensitivity(float(RADIUS), plan.width(role), **KINDS.get(role, {})) / plan.mu
 
 
