@@ -146,8 +146,8 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         return outside_of(one.rows.T @ one.theta, order, units)
 
     def covariance(one: Estimated) -> Array:
-        linear = carry @ one.rows.T
-        return np.asarray(linear @ one.cov @ linear.T)
+        root = carry @ one.rows.T @ one.root
+        return np.asarray(root @ root.T)
 
     roles = [p.state.role for p in held.history]
     people = np.cumsum(held.people)

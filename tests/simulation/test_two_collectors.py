@@ -130,7 +130,9 @@ def test_noise_that_isnt_small_beside_the_modulus_is_refused() -> None:
     """Whole numbers of 64 bits can't hold it; what they can't hold is one and the same number, and hides nobody."""
     with pytest.raises(BudgetError, match="give a larger one"):
         model(rows(25), mu=5e-10)
-    assert model(rows(25), mu=1e-9).fit().nobs == N
+    data = rows(25, 600)
+    for seed in range(8):  # variances are sums of squares: none below 0 by rounding
+        assert (model(data, mu=1e-9).fit(seed=seed).bse > 0.0).all()
 
 
 def test_the_release_is_entered_before_the_first_report() -> None:

@@ -26,14 +26,18 @@ class Estimated(NamedTuple):
 
     rows: Array  # Shape (d, d)
     theta: Array  # Shape (d,)
-    cov: Array
-    unknown: Array  # The part of it that is from what isn't known of the curvature
+    root: Array  # Of the covariance: cov = root @ root.T, so that no rounding makes a variance negative
     curvature: Array  # Mean slope times z z', per unit of the score's bound and c
     weights: Array  # Of the rounds that count; sum 1
     rounds: tuple[Summed, ...]  # Which these are, in their own coordinates
     reach: float  # Distance, in thresholds, from the last state to the estimate: a long one is not to be relied on
     clear: float  # Smallest eigenvalue of the curvature in multiples of what noise alone would give
     scale: float  # Residual scale; 1 without one
+
+    @property
+    def cov(self) -> Array:
+        """Covariance of theta, shape (d, d)."""
+        return np.asarray(self.root @ self.root.T)
 
 
 class _Turned(NamedTuple):
@@ -91,26 +95,28 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         steps = sum(w * (curvature @ t.theta - t.score) for w, t in zip(weights, turned, strict=True))
         theta = np.linalg.solve(curvature, steps)
         weights = _weights(alone, places - theta, float(spread.mean()))
-    meat = squares * sum(w**2 / t.people for w, t in zip(weights, turned, strict=True))
-    meat = meat + sum(w**2 * t.noise for w, t in zip(weights, turned, strict=True))
+    sampling = squares * sum(w**2 / t.people for w, t in zip(weights, turned, strict=True))
+    noised = sum(w**2 * t.noise for w, t in zip(weights, turned, strict=True))
     far = sum(w * (t.theta - theta) for w, t in zip(weights, turned, strict=True))
     half = 0.5 * spread
     unknown = floored(half * np.outer(far, far) + np.diag(half @ far**2), 0.0)
     if rules.cornered:
         by_scale = common * sum(w * t.beyond for w, t in zip(weights, turned, strict=True))
         narrow = [(w, t) for w, t, s in zip(weights, turned, alike, strict=True) if any(s is one for one in best)]
-        meat = meat + _of_scale(by_scale, theta, narrow, common)
+        sampling = sampling + _of_scale(by_scale, theta, narrow, common)
         crowd = sum(t.people for _, t in narrow)
         slope = curvature + np.outer(by_scale, sum(t.people / crowd * t.lean for _, t in narrow))
     else:
         slope = curvature
     bread = np.linalg.inv(slope)
-    cov, extra = bread @ (meat + unknown) @ bread.T, bread @ unknown @ bread.T
+    meat = floored(sampling, 0.0) + noised  # estimated entries may leave no covariance; the noise's is known
+    values, vectors = np.linalg.eigh(meat + unknown)
+    root = bread @ (vectors * np.sqrt(np.maximum(values, 0.0)))
     move = (theta - last.theta) / c
     reach = max(float(np.linalg.norm(move)), *(abs(float(p @ move)) for p in known.points), 0.0)
     edge = math.sqrt(2.0 * d * float(spread.mean()))
     clear = float(np.linalg.eigvalsh(curvature)[0]) / max(edge, 1e-12)
-    return Estimated(last.rows, theta, cov, extra, curvature, weights, alike, reach, clear, scale)
+    return Estimated(last.rows, theta, root, curvature, weights, alike, reach, clear, scale)
 
 
 def _weights(alone: Array, far: Array, unsure: float) -> Array:
