@@ -57,6 +57,7 @@ DEVICE, SESSION = "privreg/device/answer.py", "privreg/device/session.py"
 ANSWERS, VISITS = "tests/device/test_answer.py", "tests/device/test_session.py"
 APART = (f"{ANSWERS}::test_whatever_comes_two_reports_are_no_farther_apart_than_the_noise_is_for",)
 SUMS = "tests/means/test_sums.py"
+SHARED = "tests/field/test_two_collectors.py"
 TRUSTED = "tests/means/test_trusted.py"
 FARTHEST = ("tests/device/test_noise.py::test_the_farthest_reports_show_what_is_claimed_and_half_the_noise_is_caught",)
 
@@ -151,9 +152,9 @@ MUTANTS = (
     ),
     Mutant(
         "whole numbers beyond their ball",
-        LATTICE,
-        "return RADIUS - 0.5 * math.sqrt(size) - 1.0",
-        "return RADIUS + 0.5 * math.sqrt(size)",
+        "privreg/protocol/lattice.py",
+        "return radius - 0.5 * math.sqrt(numbers) - 1.0 if",
+        "return radius + 0.5 * math.sqrt(numbers) if",
         (f"{TWO_TESTS}::test_reports_lie_in_the_ball_before_and_after_rounding_whatever_the_row",),
     ),
     Mutant(
@@ -574,6 +575,27 @@ MUTANTS = (
         "5 * (q * radius) ** 2",
         "4 * (q * radius) ** 2",
         APART,
+    ),
+    Mutant(
+        "rounding of matrices not counted",
+        "privreg/protocol/lattice.py",
+        "(2 * radius * radius + numbers)",
+        "(2 * radius * radius)",
+        (f"{SHARED}::test_radii_of_sums_are_the_largest_that_keep_the_budget",),
+    ),
+    Mutant(
+        "switches of twice the radius",
+        "privreg/protocol/lattice.py",
+        "return q * radius <= noise\n",
+        "return q * radius <= 2 * noise\n",
+        (f"{SHARED}::test_radii_of_sums_are_the_largest_that_keep_the_budget",),
+    ),
+    Mutant(
+        "one collector plays both",
+        "privreg/protocol/sums.py",
+        "out[0][what] == out[1][what]",
+        "what is None",
+        (f"{SHARED}::test_one_collector_that_plays_both_is_refused",),
     ),
     Mutant(
         "truncation of moments not counted",

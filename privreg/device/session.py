@@ -217,6 +217,8 @@ def _plan(s: _Session) -> tuple[PublicPlan, bytes]:
 
 def _check_plan(s: _Session, plan: PublicPlan, *, issued: bool) -> None:
     mu = Fraction(*plan.mu)
+    if plan.collectors:
+        raise RefusedError("this device doesn't answer studies of two collectors yet.")
     if mu > s.limits.mu:
         raise RefusedError(f"mu = {plan.title_of_mu} is more than this device allows, {float(s.limits.mu):g}.")
     if issued != (plan.tokens == "issued"):
@@ -268,6 +270,7 @@ def _report(s: _Session, plan: PublicPlan, state: FieldState, row: Mapping[str, 
     """Make the report. Nothing here raises because of what the row holds."""
     place = messages.place_of(state.plan, s.token)
     ask = messages.ask_of(state, place)
+    assert isinstance(ask, messages.Ask)  # others are refused before
     role = plan.roles[ask.role]
     try:
         told = answer.before_noise(plan, ask, messages.group_of(plan, ask.role, place), design.row_of(plan, row))

@@ -53,10 +53,10 @@ def fit_plan_of(plan: PublicPlan) -> FitPlan:
     text = plan.model.get("declared")
     if not isinstance(text, str):
         raise StudyError("the plan carries no model, so nobody can estimate it; sign it by `privreg study sign`.")
-    return _made(lambda: fit_of(text))
+    return made(lambda: fit_of(text))
 
 
-def _made(make: Callable[[], T]) -> T:
+def made(make: Callable[[], T]) -> T:
     """What is made of a plan's text, which may say anything."""
     try:
         return quietly(make, StudyError("it is none that `privreg study sign` writes."))
@@ -78,8 +78,8 @@ def engine_of(plan: PublicPlan) -> Plan:
 def _begun(plan: PublicPlan) -> tuple[FitPlan, Plan, NDArray[np.intp]]:
     """The fit of a signed plan, what its rounds know, and the order of columns inside."""
     fit = fit_plan_of(plan)
-    engine, order = _made(lambda: plan_of(fit.spec, fit.settings, guess_of(fit.spec, fit.start_params)))
-    roles = _made(lambda: roles_of(engine, mu_of(fit.spec.budget.mu)))
+    engine, order = made(lambda: plan_of(fit.spec, fit.settings, guess_of(fit.spec, fit.start_params)))
+    roles = made(lambda: roles_of(engine, mu_of(fit.spec.budget.mu)))
     if (roles, [r.role for r in engine.rounds]) != (plan.roles, [r.role for r in plan.rounds]):
         raise StudyError("the plan asks devices for other reports than its model is made of; sign it anew.")
     return fit, engine, order

@@ -27,7 +27,7 @@ from privreg.schema.declarations import Schema
 
 _ABOUT: Final = ("study", "title", "purpose", "contact", "opens", "closes")
 _OPTIONAL: Final = ("grace_days", "questions", "texts", "release_group", "tokens", "missing", "round_hours", "least")
-_MODEL: Final = ("formula", "family", "mu", "rows", "offset", "exposure", "scaling")
+_MODEL: Final = ("formula", "family", "mu", "rows", "offset", "exposure", "scaling", "trust")
 _PLAN: Final = ("rounds", "lanes", "inference", "measures")
 _SCHEMA: Final = ("bounds", "levels", "moments", "correlations")
 KEYS: Final = (*_ABOUT, *_OPTIONAL, *_MODEL, *_PLAN, *_SCHEMA)

@@ -75,6 +75,7 @@ class Crowd:
             Theirs.
         """
         (ask,) = state.asks
+        assert isinstance(ask, messages.Ask)
         role = self.plan.roles[ask.role]
         inside, gauge = field.state_of(self.engine, ask)
         places = [messages.place_of(self._hash, token) for token in tokens]

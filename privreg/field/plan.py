@@ -6,18 +6,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
+from privreg.collector.aggregate import chain
 from privreg.collector.field import check_field, family_of, roles_of
 from privreg.errors import OptionError, SchemaError
+from privreg.fits import aggregate
 from privreg.fits.fit_plan import FitPlan
 from privreg.fits.plan import plan_of
 from privreg.protocol import lattice, trees
 from privreg.protocol.lattice import mu_of
-from privreg.protocol.study import LIMIT, Cell, Held, PublicPlan, plan_payload, read_plan
+from privreg.protocol.study import FAMILIES, LIMIT, Cell, Held, PublicPlan, plan_payload, read_plan
+from privreg.protocol.sums import LETTERS, Collector
 from privreg.protocol.trees import Column
 from privreg.protocol.wire import MessageError
 from privreg.schema.declarations import Schema
 
 DAY = 86_400
+LEAST = 200
+"""Reports of a batch without which two collectors publish nothing; or half of what is planned, if that is less."""
 
 
 class DesignTrees(Protocol):
@@ -59,6 +67,7 @@ class About:
     texts: Mapping[str, str] = field(default_factory=dict)
     # Anything in strings and integers that the collector is to find in the plan
     model: Mapping[str, Any] = field(default_factory=dict)
+    collectors: tuple[Collector, ...] = ()  # The two who add up shares, in studies with trust="two_collectors"
 
 
 def study_plan(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[bytes]) -> PublicPlan:
@@ -71,7 +80,8 @@ def study_plan(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[b
     design : DesignTrees
         The model's formula, compiled.
     keys : sequence of bytes
-        Public keys, one of which signs every state; several, so that the server's can be exchanged.
+        Public keys, one of which signs every state; several, so that the server's can be exchanged. With two collectors
+        theirs, both of which sign.
 
     Raises
     ------
@@ -79,12 +89,11 @@ def study_plan(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[b
         If devices can't play this fit, or a question is missing.
     """
     spec, settings = fit.spec, fit.settings
-    if settings.efficient is None:
+    if settings.efficient is None and spec.trust != "two_collectors":
         raise OptionError("a study in the field goes by rounds; leave tuning='published' out.")
     if spec.people.mu is not None or spec.people.id is not None:
         raise OptionError("devices in the field know neither personal budgets nor several rows of a person.")
-    engine, order = plan_of(spec, settings, None)
-    check_field(engine)
+    parts, order = _shared(fit, about) if spec.trust == "two_collectors" else _local(fit, about)
     units, at = spec.units, order.tolist()
     cells = tuple(
         Cell(str(spec.design.names[j]), design.exog[j], float(units.centre[j]), float(units.scale[j])) for j in at
@@ -96,9 +105,7 @@ def study_plan(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[b
     offset = design.offset
     if offset is not None and units.y_scale != 1.0:
         offset = ["div", offset, ["const", float(units.y_scale).hex()]]
-    shape, wide, gauge = engine.rules.shape, engine.wide, engine.gauge
-    mu = mu_of(spec.budget.mu)
-    roles = roles_of(engine, mu)
+    numbers = max(role.numbers for role in parts["roles"].values())
     made_of = _ordered(
         dict.fromkeys(n for t in (*(c.tree for c in cells), response.tree, offset) for n in trees.names(t)),
         about.questions,
@@ -117,37 +124,82 @@ def study_plan(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[b
         offset=offset,
         design=cells,
         mix=mix,
-        family=family_of(engine),
-        a=shape.a,
-        b=shape.b,
-        blocks=engine.blocks,
-        mu=mu,
-        bits=lattice.BITS,
-        roles=roles,
+        mu=mu_of(spec.budget.mu),
         missing=about.missing,
-        rounds=tuple(
-            Held(r.role, max(r.people, 0), about.after, int(about.least * max(r.people, 0)), r.optional)
-            for r in engine.rounds
-        ),
         tokens=about.tokens,
-        limit=min(max(512 + 6 * max(role.numbers for role in roles.values()), 4096), LIMIT),
+        limit=min(max(512 + (12 if about.collectors else 6) * numbers, 4096), LIMIT),
         release_group=about.release_group or about.contact,
-        unscaled=engine.unscaled,
-        constant=bool(engine.extra),
-        moment_response=engine.layout.response,
-        wide=() if wide is None else tuple(wide.columns.tolist()),
-        edges=() if wide is None else tuple(wide.edges[wide.columns].tolist()),
-        is_wide=wide is not None,
-        y_max=0.0 if gauge is None else float(gauge.y_max),
-        silent=gauge is not None and gauge.nonresponse,
         model=about.model,
         texts=tuple(about.texts.items()),
-        clamping=tuple(c.name for c in engine.clamps) if "clamping" in roles else (),
+        collectors=about.collectors,
+        **parts,
     )
     try:
         return read_plan(plan_payload(plan))
     except MessageError as e:
         raise OptionError(f"devices would refuse this plan: {e}") from None
+
+
+def _local(fit: FitPlan, about: About) -> tuple[dict[str, Any], NDArray[np.intp]]:
+    """What devices that add noise are told beside, and the order of columns inside."""
+    engine, order = plan_of(fit.spec, fit.settings, None)
+    check_field(engine)
+    if about.collectors:
+        raise OptionError("a study whose devices add the noise has no collectors to name; write trust: two_collectors.")
+    shape, wide, gauge = engine.rules.shape, engine.wide, engine.gauge
+    roles = roles_of(engine, mu_of(fit.spec.budget.mu))
+    rounds = [(r.role, max(r.people, 0), r.optional) for r in engine.rounds]
+    return {
+        "family": family_of(engine),
+        "a": shape.a,
+        "b": shape.b,
+        "blocks": engine.blocks,
+        "bits": lattice.BITS,
+        "roles": roles,
+        "rounds": tuple(Held(r, n, about.after, int(about.least * n), optional) for r, n, optional in rounds),
+        "unscaled": engine.unscaled,
+        "constant": bool(engine.extra),
+        "moment_response": engine.layout.response,
+        "wide": () if wide is None else tuple(wide.columns.tolist()),
+        "edges": () if wide is None else tuple(wide.edges[wide.columns].tolist()),
+        "is_wide": wide is not None,
+        "y_max": 0.0 if gauge is None else float(gauge.y_max),
+        "silent": gauge is not None and gauge.nonresponse,
+        "clamping": tuple(c.name for c in engine.clamps) if "clamping" in roles else (),
+    }, order
+
+
+def _shared(fit: FitPlan, about: About) -> tuple[dict[str, Any], NDArray[np.intp]]:
+    """What devices that share their reports out are told beside, and the order of columns inside."""
+    if len(about.collectors) != len(LETTERS):
+        raise OptionError("a study with trust: two_collectors names its two collectors, see `collectors:`.")
+    if fit.rows is None:
+        raise OptionError("a study with two collectors says how many people are expected; write rows: 3000.")
+    engine, order = aggregate.plan_of(fit.spec, fit.rows)
+    shape, roles, sizes = engine.rules.shape, chain.roles_of(engine), engine.sizes
+    planned = {role: 0 if role == "main" else max(sizes[role], 1) for role in roles}
+    return {
+        "family": next(name for name, code in FAMILIES.items() if code == shape.family),
+        "a": shape.a,
+        "b": shape.b,
+        "blocks": 1,
+        "bits": lattice.bits_of_sums(mu_of(fit.spec.budget.mu)),
+        "roles": roles,
+        "rounds": tuple(
+            Held(role, n, about.after, max(1, min(LEAST, n // 2)), role in {"approach", "closing"})
+            for role, n in planned.items()
+        ),
+        "unscaled": (),
+        "constant": False,
+        "moment_response": False,
+        "wide": (),
+        "edges": (),
+        "is_wide": False,
+        "y_max": 0.0,
+        "silent": False,
+        "clamping": tuple(c.name for c in fit.spec.clamps) if "clamping" in roles else (),
+        "sums": chain.sums_of(engine),
+    }, order
 
 
 def _ordered(made_of: Iterable[str], questions: Mapping[str, str]) -> list[str]:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from privreg.audit import reports
-from privreg.collector.aggregate import report, rounds
+from privreg.collector.aggregate import report
 from privreg.collector.aggregate.estimate import Estimated, estimate
-from privreg.collector.aggregate.lattice import collector_sd, unit, whole
+from privreg.collector.aggregate.lattice import sd, steps
 from privreg.collector.aggregate.plan import APPROACHES, Plan, State, rules_of
 from privreg.collector.clamping import Shares, harmed
 from privreg.collector.covariates.moments import FEWEST
@@ -101,7 +101,7 @@ def lines_of_sums(spec: ModelSpec, rows: int) -> list[tuple[Any, ...]]:
     main = rows - sum(people for _, people, optional in held if not optional)
     lines = [*held, ("main", main, False)]
     noise = 1.0 if spec.budget.private else 0.0
-    return [(k + 1, r, n, o, plan.width(r), noise * rounds.sd(plan, r)) for k, (r, n, o) in enumerate(lines)]
+    return [(k + 1, r, n, o, plan.width(r), noise * sd(plan, r)) for k, (r, n, o) in enumerate(lines)]
 
 
 class HeldSums(NamedTuple):
@@ -211,7 +211,7 @@ def _findings(held: HeldSums, spec: ModelSpec, found: Estimated, order: NDArray[
     )
     if checked is None:
         return none
-    noise = rounds.sd(plan, "clamping") * np.sqrt(1.0 + plan.bounded) / checked.people
+    noise = sd(plan, "clamping") * np.sqrt(1.0 + plan.bounded) / checked.people
     inside = np.clip(checked.shares, 1.0 / (checked.people + 1.0), 1.0 - 1.0 / (checked.people + 1.0))
     errors = np.sqrt(noise**2 + inside * (1.0 - inside) / checked.people)
     answering = max(float(checked.shares[0]), FEWEST)
@@ -288,8 +288,8 @@ def _mechanics(held: HeldSums) -> tuple[dict[str, Any], ...]:
         role = p.state.role
         if role not in had:
             had.add(role)
-            ends, sd = _far_rows(plan, p.state), collector_sd(plan, role)
-            out.append(reports.of_sums(f"sum, {role}", ends, sd, unit(plan.width(role))))
+            ends, of_role = _far_rows(plan, p.state), steps(plan, role)
+            out.append(reports.of_sums(f"sum, {role}", ends, of_role.sd, of_role.unit))
     return tuple(out)
 
 
@@ -302,5 +302,5 @@ def _far_rows(plan: Plan, state: State) -> dict[str, list[int]]:
     for words, x in corners.items():
         for which, y in (("lowest y", plan.y_low), ("highest y", plan.y_high)):
             made = report.vectors(plan, state, np.array([y]), x[None], None, flags)
-            out[f"{words}, {which}"] = whole(made)[0].tolist()
+            out[f"{words}, {which}"] = steps(plan, state.role).whole(made)[0].tolist()
     return out

@@ -40,25 +40,6 @@ def psd_sensitivity(bound: float) -> float:
     return math.sqrt(2.0) * bound
 
 
-def sum_sensitivity(radius: float, size: int = 0, *, squares: bool = False, bits: bool = False) -> float:
-    """Largest ℓ2 distance of two sums that differ in one report, of `size` numbers that may be rounded to whole ones.
-
-    Parameters
-    ----------
-    radius : float
-        Of the ball in which reports lie, rounded or not.
-    size : int
-        Numbers that are rounded to whole ones; 0 if none is.
-    squares : bool
-        Whether reports are positive semidefinite matrices, whose rounding adds √size to their distance.
-    bits : bool
-        Whether each number is 0 or one and the same, radius/√size at most: no two reports are further than the radius.
-    """
-    if bits:
-        return radius
-    return psd_sensitivity(radius) + math.sqrt(size) if squares else score_sensitivity(radius)
-
-
 def joint_sensitivity(bound: float, kappa: float) -> float:
     """Largest ℓ2 distance of two joint reports: a score in the ball of radius `bound` and a number in [0, kappa].
 

@@ -12,6 +12,7 @@ Dong, Roth & Su (2022), Gaussian differential privacy, Theorem 1 and Proposition
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Final, NamedTuple
 
@@ -29,7 +30,15 @@ MOMENTS: Final = "moments"
 BOX: Final = "box"
 """Every number in [0, R]: indicators, and other numbers that lie in [0, 1]."""
 
+PSD: Final = "psd"
+"""A positive semidefinite matrix of Frobenius norm R at most, entries off the diagonal times √2, each rounded."""
+
+SWITCHES: Final = "switches"
+"""Every number 0 or one and the same, R/√D at most."""
+
 FORMS: Final = (BALL, JOINT, MOMENTS, BOX)
+SUM_FORMS: Final = (BALL, PSD, SWITCHES)
+"""Of reports to two collectors, who add the noise to their sums."""
 
 BITS: Final = 20
 """m of version 1: the noise of a number has the sd 2^m lattice steps."""
@@ -44,6 +53,9 @@ u is computed to |Σ u² − 1| ≤ 2⁻³⁰, which moves R u uᵀ by R 2⁻³�
 """
 
 LARGEST: Final = 1 << 30
+LEAST_MU: Final = 1e-5
+MOST_BITS: Final = 52
+"""Noise of a larger m isn't small beside 2⁶⁴, the modulus of two collectors' sums."""
 
 
 class Mu(NamedTuple):
@@ -65,11 +77,17 @@ def mu_of(value: float) -> Mu:
     >>> mu_of(1.0), mu_of(0.1), mu_of(0.8)
     (Mu(p=1, q=1), Mu(p=1, q=10), Mu(p=4, q=5))
     """
-    if not 1e-5 <= value <= 10.0:
+    if not LEAST_MU <= value <= 10.0:
         raise MessageError("mu of a study in the field must lie between 0.00001 and 10.")
+    return fraction_of(value)
+
+
+def fraction_of(value: float) -> Mu:
+    """A budget μ of any size as a fraction, never more than its decimal digits say."""
     exact = Fraction(repr(float(value)))
-    near = exact if exact.denominator <= 10**6 else Fraction(int(exact * 10**6), 10**6)
-    return Mu(near.numerator, near.denominator)
+    if exact.denominator > 10**6 and value >= LEAST_MU:
+        exact = Fraction(int(exact * 10**6), 10**6)
+    return Mu(exact.numerator, exact.denominator)
 
 
 def is_private(form: str, numbers: int, radius: int, mu: Mu, bits: int = BITS) -> bool:
@@ -78,7 +96,7 @@ def is_private(form: str, numbers: int, radius: int, mu: Mu, bits: int = BITS) -
     Parameters
     ----------
     form : str
-        One of `FORMS`.
+        One of `FORMS` or `SUM_FORMS`.
     numbers : int
         Numbers in a report.
     radius : int
@@ -95,10 +113,11 @@ def is_private(form: str, numbers: int, radius: int, mu: Mu, bits: int = BITS) -
     Notes
     -----
     Distances: 2R (ball); √((2R)² + R²) (joint); √2 R + 2√D + 2 (moments: matrices u uᵀ and w wᵀ have a non-negative
-    inner product, each of D entries is truncated by less than 1, see `SLACK`); √D R (box).
+    inner product, each of D entries is truncated by less than 1, see `SLACK`); √D R (box); √2 R + √D (psd: such
+    matrices, each entry rounded by 1/2 at most); R (switches). A sum of reports is as far from one that differs in one.
     """
     p, q = mu
-    if min(p, q, numbers, radius) < 1 or radius >= LARGEST or not 0 <= bits < 31:
+    if min(p, q, numbers, radius) < 1 or radius >= LARGEST or not 0 <= bits <= MOST_BITS:
         return False
     noise = p << bits  # q times μ 2^m
     if form == BALL:
@@ -107,6 +126,11 @@ def is_private(form: str, numbers: int, radius: int, mu: Mu, bits: int = BITS) -
         return numbers >= 2 and 5 * (q * radius) ** 2 <= noise**2
     if form == BOX:
         return numbers * (q * radius) ** 2 <= noise**2
+    if form == SWITCHES:
+        return q * radius <= noise
+    if form == PSD:  # √2 q R + q √D ≤ noise, squared twice
+        square = noise**2 - q * q * (2 * radius * radius + numbers)
+        return square >= 0 and 8 * numbers * (q * q * radius) ** 2 <= square**2
     if form != MOMENTS:
         return False
     rest = noise - SLACK * q  # √2 q R + 2 q √D ≤ rest, squared twice
@@ -130,6 +154,28 @@ def radius(form: str, numbers: int, mu: Mu, bits: int = BITS) -> int:
         else:
             high = middle
     return low
+
+
+def bits_of_sums(mu: Mu) -> int:
+    """M of two collectors' noise: that by which the radius of scores is 2¹⁹ at least, below 2²⁰ if m is not 0.
+
+    Examples
+    --------
+    >>> [bits_of_sums(Mu(p, q)) for p, q in ((1, 1), (1, 2), (3, 1), (1, 100))]
+    [20, 21, 19, 27]
+    """
+    m = 0
+    while mu.p << m < mu.q << BITS:
+        m += 1
+    return m
+
+
+def unit_of_sums(form: str, numbers: int, radius: int) -> float:
+    """What a report's norm of 1 is in lattice steps: R less what rounding may add, and 1 for floating point.
+
+    Of switches that is the norm of all of them.
+    """
+    return radius - 0.5 * math.sqrt(numbers) - 1.0 if form != SWITCHES else radius - 0.5 * math.sqrt(numbers)
 
 
 def most(radius: int, bits: int = BITS) -> int:

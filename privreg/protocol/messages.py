@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
-from . import lattice
+from . import lattice, sums
 from .study import LATEST, LIMIT, ROLES, PublicPlan
+from .sums import SumAsk
 from .wire import (
     LONGEST,
     VERSION,
@@ -130,7 +131,7 @@ class FieldState(NamedTuple):
     time: int  # Seconds since 1970 UTC
     open: bool  # Whether it still asks anybody
     slots: tuple[int, int]  # Tokens whose third word lies at or above the second wait for a later state
-    asks: tuple[Ask, ...]
+    asks: tuple[Ask, ...] | tuple[SumAsk]
 
 
 def read_state(payload: bytes, plan: PublicPlan, plan_hash: bytes) -> FieldState:
@@ -147,7 +148,7 @@ def read_state(payload: bytes, plan: PublicPlan, plan_hash: bytes) -> FieldState
     if own != plan_hash:
         raise MessageError("the state is one of another plan.")
     low, high = record.integers("slots", 0, WORDS, 2)
-    asks = tuple(_ask(Record(a, "an ask of the state"), plan) for a in record.items("asks", most=MOST_ASKS))
+    asks = _asks([Record(a, "an ask of the state") for a in record.items("asks", most=MOST_ASKS)], plan)
     state = FieldState(
         own,
         record.integer("number", 0, 1 << 31),
@@ -162,6 +163,14 @@ def read_state(payload: bytes, plan: PublicPlan, plan_hash: bytes) -> FieldState
     if low > high or ends[-1] != WORDS or any(b <= a for a, b in pairwise(ends)):
         raise MessageError("the thresholds of the state's roles must ascend to 2^32.")
     return state
+
+
+def _asks(records: Sequence[Record], plan: PublicPlan) -> tuple[Ask, ...] | tuple[SumAsk]:
+    if plan.sums is None:
+        return tuple(_ask(a, plan) for a in records)
+    if len(records) != 1:
+        raise MessageError("a state asks the same of everybody if there are two collectors.")
+    return (sums.read_ask(records[0], plan.roles, plan.d, WORDS),)
 
 
 def _triangle(values: Sequence[float], size: int) -> tuple[tuple[float, ...], ...]:
@@ -219,7 +228,7 @@ def _by_group(record: Record, name: str, groups: int, size: int) -> tuple[tuple[
 
 def state_payload(state: FieldState) -> bytes:
     """Write the payload of a state."""
-    asks = [_ask_object(a) for a in state.asks]
+    asks = [sums.ask_object(a) if isinstance(a, SumAsk) else _ask_object(a) for a in state.asks]
     payload = dumps(
         {
             "v": VERSION,
@@ -254,7 +263,7 @@ def _ask_object(ask: Ask) -> dict[str, Any]:
     }
 
 
-def ask_of(state: FieldState, place: Place) -> Ask:
+def ask_of(state: FieldState, place: Place) -> Ask | SumAsk:
     """What a state asks of a token."""
     return next(a for a in state.asks if place.role < a.below)
 

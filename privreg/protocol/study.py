@@ -11,8 +11,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from . import codes, lattice, trees
+from . import codes, lattice, sums, trees
 from .lattice import Mu
+from .sums import Collector, Sums
 from .trees import Column
 from .wire import KEY, LONGEST, VERSION, MessageError, Record, base, dumps, key_id, loads, must_show, text_of
 
@@ -131,6 +132,8 @@ class PublicPlan(NamedTuple):
     model: Mapping[str, Any]  # What the collector is told beside: the formula, schema and options; no device reads it
     texts: tuple[tuple[str, str], ...] = ()  # Words of the survey's page, by name; no report depends on them
     clamping: tuple[str, ...] = ()  # Columns of which a role tells whether their bounds clamp an answer
+    collectors: tuple[Collector, ...] = ()  # Two, if noise is added to sums of shares; none if devices add it
+    sums: Sums | None = None  # What reports to two collectors are made of
 
     @property
     def d(self) -> int:
@@ -149,6 +152,11 @@ class PublicPlan(NamedTuple):
 
     def numbers(self, role: str, form: str) -> int:
         """Numbers in a report of a role: what a device makes, whatever the plan says."""
+        if self.sums is not None:
+            of, bounded = self.sums, len(self.clamping)
+            return sums.width(
+                role, d=self.d, bounded=bounded, located=of.located, cornered=of.cornered, scaled=of.scaled
+            )
         if role == "location":
             return len(self.unscaled)
         if role == "clamping":
@@ -200,17 +208,17 @@ def _cell(record: Record, columns: Mapping[str, Column]) -> Cell:
     return Cell(name, tree, centre, scale)
 
 
-def _roles(record: Record) -> dict[str, Role]:
+def _roles(record: Record, *, shared: bool) -> dict[str, Role]:
     out = {}
-    for name in ROLES:
+    for name in sums.ROLES if shared else ROLES:
         if name == "clamping" and not record.has(name):  # of which plans without it say nothing
             continue
         one = record.optional(name)
         if one is None:
             continue
         out[name] = Role(
-            one.choice("form", lattice.FORMS),
-            one.integer("numbers", 1, MOST_NUMBERS),
+            one.choice("form", lattice.SUM_FORMS if shared else lattice.FORMS),
+            one.integer("numbers", 1, sums.MOST_NUMBERS if shared else MOST_NUMBERS),
             one.integer("radius", 1, lattice.LARGEST - 1),
             one.integer("groups", 1, MOST_GROUPS),
         )
@@ -233,7 +241,7 @@ def _rounds(record: Record, roles: Mapping[str, Role]) -> tuple[Held, ...]:
         each = Record(one, "a round")
         out.append(
             Held(
-                each.choice("role", ROLES),
+                each.choice("role", tuple(roles)),
                 each.integer("total", 0, 1 << 48),
                 each.integer("after", 0, LATEST),
                 each.integer("least", 0, 1 << 48),
@@ -241,8 +249,6 @@ def _rounds(record: Record, roles: Mapping[str, Role]) -> tuple[Held, ...]:
             )
         )
         each.done()
-        if out[-1].role not in roles:
-            raise MessageError("a round has a role that the plan doesn't describe.")
     if not out:
         raise MessageError("a plan has at least one round.")
     return tuple(out)
@@ -274,6 +280,7 @@ def read_plan(payload: bytes) -> PublicPlan:
         if kid != key_id(key):
             raise MessageError("a key of the plan has another key's name.")
         keys.append(key)
+    collectors = sums.read_collectors(record, tuple(keys))
     columns = _columns(record)
     design = record.object("design")
     response = _cell(design.object("response"), columns)
@@ -297,12 +304,14 @@ def read_plan(payload: bytes) -> PublicPlan:
     _check_score(family, a, b, blocks)
     privacy = record.object("privacy")
     p, q = privacy.integers("mu", 1, MOST_MU, 2)
-    privacy.fixed("mechanism", MECHANISM)
-    bits = privacy.integer("bits", lattice.BITS, lattice.BITS)
-    privacy.fixed("clamp", lattice.CLAMP)
+    privacy.fixed("mechanism", sums.MECHANISM if collectors else MECHANISM)
+    bits = lattice.bits_of_sums(Mu(p, q)) if collectors else lattice.BITS
+    privacy.integer("bits", bits, bits)
+    if not collectors:
+        privacy.fixed("clamp", lattice.CLAMP)
     group = privacy.text("release_group", 256)
     privacy.done()
-    roles = _roles(record.object("roles"))
+    roles = _roles(record.object("roles"), shared=bool(collectors))
     extra = record.object("moments")
     constant, moment_response = extra.flag("constant"), extra.flag("response")
     wide_record = extra.optional("wide")
@@ -354,6 +363,8 @@ def read_plan(payload: bytes) -> PublicPlan:
         model=record.mapping("model"),
         texts=_texts(record.aside("x_texts")),
         clamping=_clamping(record, roles, columns),
+        collectors=collectors,
+        sums=sums.read_sums(record, d) if collectors else None,
     )
     record.done()
     _check_reports(plan)
@@ -399,10 +410,13 @@ def _check_reports(plan: PublicPlan) -> None:
     """Refuse radii that don't keep the budget, and reports that are not what a device makes."""
     if sum(trees.check(c.tree, {x.name: x for x in plan.columns}, "the design") for c in plan.design) > trees.MOST:
         raise MessageError("the design is too large.")
+    if plan.sums is not None and (plan.family not in sums.FAMILIES or plan.is_wide or plan.unscaled):
+        raise MessageError("the plan asks for reports that two collectors don't add up.")
     for name, role in plan.roles.items():
-        if role.form not in _forms(name, plan.is_wide) or role.numbers != plan.numbers(name, role.form):
+        forms = _forms(name, plan.is_wide) if plan.sums is None else (sums.form_of(name),)
+        if role.form not in forms or role.numbers != plan.numbers(name, role.form):
             raise MessageError(f"the role {name!r} has another form of report, or other numbers, than devices make.")
-        if role.groups > 1 and name not in {"location", "main"}:
+        if role.groups > 1 and (plan.sums is not None or name not in {"location", "main"}):
             raise MessageError(f"the role {name!r} has one group.")
         if not lattice.is_private(role.form, role.numbers, role.radius, plan.mu, plan.bits):
             raise MessageError(f"the radius of the role {name!r} breaks the budget: the noise would be too small.")
@@ -435,10 +449,17 @@ def _column_object(column: Column) -> dict[str, Any]:
 
 
 def _plan_object(plan: PublicPlan) -> dict[str, Any]:
-    named = [r for r in ROLES if r != "clamping" or r in plan.roles]
+    shared = plan.sums is not None
+    named = [r for r in (sums.ROLES if shared else ROLES) if r != "clamping" or r in plan.roles]
     clamping = {"clamping": list(plan.clamping)} if "clamping" in plan.roles else {}
     wide = {"columns": list(plan.wide), "edges": [text_of(e) for e in plan.edges]} if plan.is_wide else None
     texts = {"x_texts": dict(plan.texts)} if plan.texts else {}
+    beside: dict[str, Any] = {}
+    if plan.sums is not None:
+        beside = {
+            "collectors": [sums.collector_object(c) for c in plan.collectors],
+            "sums": sums.sums_object(plan.sums),
+        }
     return {
         "v": VERSION,
         "study": plan.study,
@@ -459,9 +480,9 @@ def _plan_object(plan: PublicPlan) -> dict[str, Any]:
         "score": {"family": plan.family, "a": text_of(plan.a), "b": text_of(plan.b), "blocks": plan.blocks},
         "privacy": {
             "mu": list(plan.mu),
-            "mechanism": MECHANISM,
+            "mechanism": sums.MECHANISM if shared else MECHANISM,
             "bits": plan.bits,
-            "clamp": lattice.CLAMP,
+            **({} if shared else {"clamp": lattice.CLAMP}),
             "release_group": plan.release_group,
         },
         "roles": {r: plan.roles[r]._asdict() if r in plan.roles else None for r in named},
@@ -478,4 +499,5 @@ def _plan_object(plan: PublicPlan) -> dict[str, Any]:
         "model": dict(plan.model),
         **texts,
         **clamping,
+        **beside,
     }

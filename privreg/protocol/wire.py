@@ -30,8 +30,8 @@ DEEPEST: Final = 64
 SAFE: Final = 2**53
 """Integers beyond it aren't the same in every language."""
 
-TYPES: Final = ("plan", "state")
-"""Messages that are signed."""
+TYPES: Final = ("plan", "state", "unsummed", "offer", "fixed", "commit", "value", "next", "where")
+"""Messages that are signed: the analyst's, the server's, and those of two collectors (see `peers`)."""
 
 SIGNATURE: Final = 64
 KEY: Final = 32
@@ -348,7 +348,7 @@ def key_id(key: bytes) -> str:
 class Envelope(NamedTuple):
     """A payload and its signatures, none of which has been verified yet."""
 
-    kind: str  # "plan" or "state"
+    kind: str  # One of `TYPES`
     payload: bytes
     signatures: tuple[tuple[str, bytes], ...]  # Names of keys, and signatures over `signed_bytes`
 
@@ -364,15 +364,15 @@ def seal(envelope: Envelope) -> bytes:
     return dumps({"v": VERSION, "type": envelope.kind, "payload": base(envelope.payload), "sigs": sigs})
 
 
-def open_envelope(data: bytes, kind: str) -> Envelope:
-    """Read an envelope of a kind; whoever reads its payload verifies a signature first.
+def open_envelope(data: bytes, kind: str, longest: int = 2 * LONGEST) -> Envelope:
+    """Read an envelope of a kind, of so many bytes at most; whoever reads its payload verifies a signature first.
 
     Raises
     ------
     MessageError
     """
     what = f"the envelope of a {kind}"
-    record = Record(loads(data, what, 2 * LONGEST), what)
+    record = Record(loads(data, what, longest), what)
     record.fixed("v", VERSION)
     record.fixed("type", kind)
     payload = unbase(record.take("payload"), f"'payload' of {what}")

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from privreg.collector.aggregate import report, rounds
-from privreg.collector.aggregate.lattice import RADIUS, noised, unit, whole
+from privreg.collector.aggregate import chain, report
+from privreg.collector.aggregate.chain import Batch, Chain
+from privreg.collector.aggregate.lattice import noised, steps
 from privreg.collector.aggregate.plan import Plan, State
 from privreg.errors import StreamError
 from privreg.files.archive import like
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from privreg.collector.aggregate.plan import Progress
     from privreg.simulation.workers.crew import Crew
 
-__all__ = ["RADIUS", "AggregateRun", "Batch", "plan_of", "play", "total"]
+__all__ = ["AggregateRun", "Batch", "plan_of", "play", "total"]
 
 NUMBERS: Final = 1 << 21
 """Numbers of reports that are made together, about."""
@@ -39,14 +40,8 @@ def total(
     plan: Plan, state: State, y: Array, x: Array, offset: Array | None = None, clamped: Flags | None = None
 ) -> Ints:
     """Sum of the devices' reports in whole numbers, modulo 2⁶⁴; shape (plan.width(state.role),)."""
-    return np.asarray(whole(report.vectors(plan, state, y, x, offset, clamped)).sum(axis=0))
-
-
-class Batch(NamedTuple):
-    """One sum as it is published."""
-
-    people: int
-    total: Ints  # Whole numbers, modulo 2⁶⁴, with both collectors' noise
+    made = report.vectors(plan, state, y, x, offset, clamped)
+    return np.asarray(steps(plan, state.role).whole(made).sum(axis=0))
 
 
 class AggregateRun(Keyed):
@@ -75,14 +70,13 @@ class AggregateRun(Keyed):
         self._start()
 
     def _start(self) -> None:
-        self.history = [rounds.begin(self.plan)]  # What the public knew before each batch, the last one being open
-        self.batches: list[Batch] = []
+        self.chain: Chain = chain.begin(self.plan)
         self.raw = Raw()
         self._begin()
 
     def _begin(self) -> None:
-        main = self.progress.state.role == "main"
-        self.size = ENDLESS if main else rounds.people(self.plan, self.progress)
+        ends = chain.ends(self.plan, self.chain)
+        self.size = ENDLESS if ends is None else ends
         self.block = max(NUMBERS // self.plan.width(self.progress.state.role), 1)
         self.at = self._held = 0  # Records of the open batch, and those that wait to be played
         self.raw.sum = np.zeros(self.plan.width(self.progress.state.role), dtype=np.int64)
@@ -90,12 +84,22 @@ class AggregateRun(Keyed):
     @property
     def progress(self) -> Progress:
         """What the public knows."""
-        return self.history[-1]
+        return self.chain.progress
+
+    @property
+    def history(self) -> tuple[Progress, ...]:
+        """What the public knew before each batch, the last one being open."""
+        return self.chain.history
+
+    @property
+    def batches(self) -> tuple[Batch, ...]:
+        """Sums that are published."""
+        return self.chain.batches
 
     def held(self) -> HeldSums:
         """What there is for results."""
         people = tuple(b.people for b in self.batches)
-        return HeldSums(self.plan, tuple(self.history), people, self.people)
+        return HeldSums(self.plan, self.history, people, self.people)
 
     @property
     def people(self) -> int:
@@ -167,9 +171,7 @@ class AggregateRun(Keyed):
 
     def _known(self, batch: Batch) -> None:
         """Make the next state of a published sum."""
-        self.batches.append(batch)
-        public = batch.total / unit(len(batch.total))
-        self.history.append(rounds.advance(self.plan, self.progress, public, batch.people))
+        self.chain = chain.closed(self.plan, self.chain, batch)
         self._begin()
 
     def close(self) -> None:

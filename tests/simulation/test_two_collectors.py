@@ -17,7 +17,7 @@ import statsmodels.formula.api as smf
 import privreg as pr
 from privreg.audit.reports import trials
 from privreg.collector.aggregate import lattice
-from privreg.collector.aggregate.lattice import collector_sd
+from privreg.collector.aggregate.lattice import steps
 from privreg.errors import (
     BudgetError,
     InferenceError,
@@ -309,7 +309,7 @@ def test_results_after_each_person_are_sums_of_one_person_with_noise_of_their_ow
     run = stream._run
     totals = [b.total for b in run.batches[-3:]]
     assert [b.people for b in run.batches[-3:]] == [1, 1, 1]
-    sd = collector_sd(run.plan, "main")
+    sd = steps(run.plan, "main").sd
     for a, b in itertools.combinations(totals, 2):
         assert np.std(a - b) > sd  # twice that if their noise is of their own, none if it is one and the same
 
@@ -362,7 +362,7 @@ def test_each_collector_and_each_batch_has_noise_of_its_own() -> None:
     stream.update(nothing)
     run = stream._run
     run.close()
-    sums = [b.total / collector_sd(run.plan, p.state.role) for b, p in zip(run.batches, run.history, strict=False)]
+    sums = [b.total / steps(run.plan, p.state.role).sd for b, p in zip(run.batches, run.history, strict=False)]
     drawn = np.concatenate(sums)
     assert drawn.std() == pytest.approx(math.sqrt(2.0), rel=5 / math.sqrt(2 * len(drawn)))
     for a, b in itertools.combinations(sums, 2):

@@ -3,37 +3,60 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from functools import cache
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from privreg.privacy.mechanisms import sum_sensitivity
+from privreg.protocol import lattice
 
 if TYPE_CHECKING:
     from privreg.arrays import Array, Ints
     from privreg.collector.aggregate.plan import Plan
 
-RADIUS: Final = 1 << 20
-"""Radius of the ball of reports in whole numbers: squares of a report sum to its square at most."""
+FORMS: Final = {"moments": lattice.PSD, "clamping": lattice.SWITCHES}
+"""What reports of a role are, by which their sensitivity is known; balls by default."""
 
 
-KINDS: Final = {"moments": {"squares": True}, "clamping": {"bits": True}}
-"""What is known of reports by role, for their sensitivity."""
+class Steps(NamedTuple):
+    """A role's reports in whole numbers."""
+
+    form: str  # One of `protocol.lattice.SUM_FORMS`
+    numbers: int
+    radius: int
+    bits: int  # Each collector adds normals of the sd 2^bits, rounded
+
+    @property
+    def unit(self) -> float:
+        """What a report's norm of 1 is."""
+        return lattice.unit_of_sums(self.form, self.numbers, self.radius)
+
+    @property
+    def sd(self) -> float:
+        """Sd of one collector's noise in a number of its sum."""
+        return 2.0**self.bits
+
+    def whole(self, vectors: Array) -> Ints:
+        """Reports of norm 1 at most in whole numbers, shape (m, numbers); squares of each sum to radius² at most."""
+        return np.asarray(np.rint(vectors * self.unit), dtype=np.int64)
 
 
-def unit(size: int) -> float:
-    """A report's norm of 1 in whole numbers: less than RADIUS by what rounding may add, and by 1 for floating point."""
-    return RADIUS - 0.5 * math.sqrt(size) - 1.0
+@cache
+def _steps(form: str, numbers: int, mu: float) -> Steps:
+    budget = lattice.fraction_of(mu)
+    bits = lattice.bits_of_sums(budget)
+    return Steps(form, numbers, lattice.radius(form, numbers, budget, bits), bits)
 
 
-def whole(vectors: Array) -> Ints:
-    """Reports of norm 1 at most in whole numbers, shape (m, size); squares of each sum to RADIUS² at most."""
-    return np.asarray(np.rint(vectors * unit(vectors.shape[1])), dtype=np.int64)
+def steps(plan: Plan, role: str) -> Steps:
+    """Whole numbers of a role's reports, with the largest radius that keeps the budget."""
+    return _steps(FORMS.get(role, lattice.BALL), plan.width(role), plan.mu)
 
 
-def collector_sd(plan: Plan, role: str) -> float:
-    """Sd of the normal that each collector rounds and adds to each number of its sum."""
-    return sum_sensitivity(float(RADIUS), plan.width(role), **KINDS.get(role, {})) / plan.mu
+def sd(plan: Plan, role: str) -> float:
+    """Noise sd of a number of a round's sum, for reports of norm 1: both collectors' noise."""
+    one = steps(plan, role)
+    return math.sqrt(2.0) * one.sd / one.unit
 
 
 def noised(plan: Plan, role: str, exact: Ints, normals: tuple[Array, ...]) -> Ints:
@@ -49,7 +72,7 @@ def noised(plan: Plan, role: str, exact: Ints, normals: tuple[Array, ...]) -> In
         Standard normals of each collector, drawn for this sum alone; shape as `exact`.
     """
     for drawn in normals:
-        exact = with_noise(exact, collector_sd(plan, role), drawn)
+        exact = with_noise(exact, steps(plan, role).sd, drawn)
     return exact
 
 

@@ -11,7 +11,7 @@ from scipy.stats import chi2
 
 from privreg.errors import UnsupportedArgumentError
 from privreg.families.constants import score_rules
-from privreg.protocol import codes
+from privreg.protocol import codes, sums
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -128,13 +128,15 @@ class Plan(NamedTuple):
 
     def width(self, role: str) -> int:
         """Numbers of a report."""
-        pairs = self.d * (self.d + 1) // 2
-        moments = (self.d + 1) * (self.d + 2) // 2
-        scaled = int(self.rules.scaled)  # squares are of the score and the scale number
-        if role == "clamping":
-            return self.bounded + 1
-        scores = self.d * (1 + 2 * int(self.rules.cornered)) + 2 * pairs + scaled * (self.d + 3)
-        return {"location": 2 * self.located, "moments": moments}.get(role, scores)
+        rules = self.rules
+        return sums.width(
+            role,
+            d=self.d,
+            bounded=self.bounded,
+            located=self.located,
+            cornered=rules.cornered,
+            scaled=rules.scaled,
+        )
 
 
 class State(NamedTuple):

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
-from privreg.collector.aggregate.lattice import KINDS
+from privreg.collector.aggregate.lattice import sd
 from privreg.collector.aggregate.plan import (
     APPROACHES,
     BESIDE,
@@ -23,7 +23,6 @@ from privreg.collector.aggregate.plan import (
     Summed,
 )
 from privreg.collector.aggregate.report import MEDIAN, unstacked
-from privreg.privacy.mechanisms import sum_sensitivity
 from privreg.protocol import codes
 
 if TYPE_CHECKING:
@@ -76,11 +75,6 @@ def people(plan: Plan, progress: Progress) -> int:
     """Records of the present round."""
     rest = plan.rows - progress.over
     return max(rest if progress.state.role == "main" else min(plan.sizes[progress.state.role], rest), 1)
-
-
-def sd(plan: Plan, role: str) -> float:
-    """Noise sd of a number of a round's sum, for reports of norm 1: both collectors' noise."""
-    return math.sqrt(2.0) * sum_sensitivity(1.0, **KINDS.get(role, {})) / plan.mu
 
 
 def advance(plan: Plan, progress: Progress, total: Array, count: int) -> Progress:

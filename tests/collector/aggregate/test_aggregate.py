@@ -18,7 +18,7 @@ from privreg.collector.aggregate.estimate import estimate
 from privreg.collector.aggregate.plan import Plan, Progress, State, Summed, rules_of
 from privreg.errors import UnsupportedArgumentError
 from privreg.fits.plan import to_user
-from privreg.privacy.mechanisms import sum_sensitivity
+from privreg.privacy.mechanisms import psd_sensitivity
 from privreg.privacy.noise import normals
 from privreg.protocol import codes
 from privreg.simulation import aggregate
@@ -68,11 +68,12 @@ def test_reports_lie_in_the_ball_before_and_after_rounding_whatever_the_row(name
         assert np.isfinite(some).all()
         assert some.shape == (300, plan.width(role))
         assert np.sqrt((some**2).sum(axis=1)).max() <= 1.0 + 1e-12
-        whole = lattice.whole(some)
-        assert max(sum(int(v) ** 2 for v in one) for one in whole[::7]) <= aggregate.RADIUS**2
+        steps = lattice.steps(plan, role)
+        whole = steps.whole(some)
+        assert max(sum(int(v) ** 2 for v in one) for one in whole[::7]) <= steps.radius**2
         square = (whole.astype(float) ** 2).sum(axis=1)
         apart = math.sqrt((square[:, None] + square - 2.0 * whole.astype(float) @ whole.T).max())
-        assert apart <= lattice.collector_sd(plan, role) * plan.mu
+        assert apart <= steps.sd * plan.mu
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -102,11 +103,11 @@ def test_two_reports_of_second_moments_are_no_further_than_their_sensitivity() -
     x, y = rng.choice([-1.0, 0.0, 1.0], (400, plan.d)), rng.uniform(-3, 4, 400)
     some = report.vectors(plan, state._replace(rows=np.diag([1.0, 9.0, 9.0, 9.0]), theta=np.zeros(plan.d)), y, x)
     apart = max(float(np.linalg.norm(a - b)) for a in some[:40] for b in some)
-    assert apart <= sum_sensitivity(1.0, squares=True) + 1e-12
+    assert apart <= psd_sensitivity(1.0) + 1e-12
     assert apart > 1.0
     whole = np.rint(some * 1000.0)
     apart = max(float(np.linalg.norm(a - b)) for a in whole[:40] for b in whole)
-    assert apart <= sum_sensitivity(1000.0, some.shape[1], squares=True)
+    assert apart <= psd_sensitivity(1000.0) + math.sqrt(some.shape[1])
 
 
 def test_matrices_are_stacked_with_their_length() -> None:
@@ -124,17 +125,16 @@ def test_noise_of_a_sum_is_both_collectors_and_each_alone_is_enough() -> None:
     plan = plan_for("huber", mu=0.5)
     for role in ("location", "moments", "main"):
         size, exact = plan.width(role), np.zeros(plan.width(role), dtype=np.int64)
-        one = sum_sensitivity(float(aggregate.RADIUS), size, squares=role == "moments") / plan.mu
+        steps = lattice.steps(plan, role)
         drawn = np.array(
             [
                 lattice.noised(plan, role, exact, tuple(normals(b"%032d" % (k + who), size) for who in (0, 10_000)))
                 for k in range(400)
             ]
         )
-        unit = lattice.unit(size)
         sd = float(drawn.std())
-        assert sd == pytest.approx(math.sqrt(2.0) * one, rel=5.0 / math.sqrt(2.0 * drawn.size))
-        assert sd / unit == pytest.approx(rounds.sd(plan, role), rel=0.05)
+        assert sd == pytest.approx(math.sqrt(2.0) * steps.sd, rel=5.0 / math.sqrt(2.0 * drawn.size))
+        assert math.sqrt(2.0) * steps.sd / steps.unit == pytest.approx(lattice.sd(plan, role), rel=1e-12)
 
 
 def test_sums_are_modulo_two_to_the_64_and_shares_add_up() -> None:

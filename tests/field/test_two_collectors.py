@@ -1,0 +1,203 @@
+"""Plans and states of studies with two collectors: made, written, read, and refused where they can't be kept."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from privreg.collector.aggregate import chain, lattice, report
+from privreg.collector.aggregate.chain import Batch
+from privreg.errors import OptionError, StudyError
+from privreg.field import declared, summed
+from privreg.field.plan import study_plan
+from privreg.fits.results import Senders
+from privreg.protocol import lattice as radii
+from privreg.protocol import messages, peers, study, sums, wire
+from privreg.protocol.lattice import Mu
+from privreg.protocol.wire import MessageError
+from tests.studies import NOON, key_of, public, token
+
+DECLARED = {
+    "formula": "hours ~ age + C(shift)",
+    "rows": 2_000,
+    "mu": 1,
+    "trust": "two_collectors",
+}
+SCHEMA = {
+    "bounds": {"age": [18, 90], "hours": [0, 24], "ill": [0, 1], "visits": [0, 20]},
+    "levels": {"shift": ["day", "night", "both"]},
+}
+FAMILIES = {
+    "huber": "hours ~ age + C(shift)",
+    "squared": "hours ~ age",
+    "expectile": "hours ~ age",
+    "quantile": "hours ~ age",
+    "logistic": "ill ~ age + C(shift)",
+    "poisson": "visits ~ age",
+}
+COLLECTORS = tuple(
+    sums.Collector(
+        f"Office {who}", f"https://{who}.example.org", f"{who}@example.org", public(key_of(k)), bytes([k]) * 32
+    )
+    for k, who in ((11, "a"), (12, "b"))
+)
+
+
+def plan_of(family="huber", collectors=COLLECTORS, **more):
+    """The plan of a study with two collectors."""
+    options = {"poisson": {"poisson": {"y_max": 20}}, "quantile": {"quantile": {"tau": 0.4}}}
+    from privreg.schema.declarations import Schema
+
+    asked = {**DECLARED, "formula": FAMILIES[family], "family": options.get(family, family), **more}
+    if family == "expectile":
+        asked["family"] = {"expectile": {"tau": 0.3}}
+    text = json.dumps({"schema": Schema.from_document(SCHEMA).to_json(), "asked": asked})
+    about = declared.About(
+        study="sleep", title="Sleep", purpose="Sleep and work.", contact="s@example.org", opens=NOON,
+        closes=NOON + 10**6, questions={n: f"{n}?" for n in ("age", "hours", "shift", "ill", "visits")},
+        model={"declared": text}, collectors=collectors,
+    )  # fmt: skip
+    fit = declared.fit_of(text)
+    return study_plan(fit, fit.spec.design.trees(), about, [c.key for c in collectors])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_plan_is_read_as_it_was_written_and_makes_the_same_rounds(family):
+    plan = plan_of(family)
+    assert study.read_plan(study.plan_payload(plan)) == plan
+    engine = summed.engine_of(plan)
+    assert chain.roles_of(engine) == plan.roles
+    assert chain.sums_of(engine) == plan.sums
+    assert {r.role for r in plan.rounds} == set(plan.roles)
+    for name, role in plan.roles.items():
+        assert role.numbers == engine.width(name)
+        assert radii.is_private(role.form, role.numbers, role.radius, plan.mu, plan.bits)
+        assert not radii.is_private(role.form, role.numbers, role.radius + 1, plan.mu, plan.bits)
+
+
+@pytest.mark.parametrize("mu", [Mu(1, 1), Mu(1, 2), Mu(7, 3), Mu(1, 1000), Mu(10, 1)])
+@pytest.mark.parametrize("form", radii.SUM_FORMS)
+def test_radii_of_sums_are_the_largest_that_keep_the_budget(form, mu):
+    bits = radii.bits_of_sums(mu)
+    noise = mu.p / mu.q * 2.0**bits
+    assert 2**20 <= noise < 2**21
+    for numbers in (2, 10, 78, 1000):
+        radius = radii.radius(form, numbers, mu, bits)
+        wanted = {
+            radii.BALL: noise / 2.0,
+            radii.PSD: (noise - math.sqrt(numbers)) / math.sqrt(2.0),
+            radii.SWITCHES: noise,
+        }[form]
+        assert radius == math.floor(wanted)
+        assert radii.unit_of_sums(form, numbers, radius) < radius
+
+
+def test_states_are_read_as_they_were_written_and_results_follow_from_sums():
+    plan = plan_of()
+    payload = study.plan_payload(plan)
+    named, engine, rng = wire.hash_of(payload), summed.engine_of(plan), np.random.default_rng(4)
+    held, before, batches = chain.begin(engine), named, []
+    for _ in range(12):
+        state = held.progress.state
+        said = chain.state_of(held, plan_hash=named, before=before, time=NOON, is_open=True)
+        written = messages.state_payload(said)
+        assert messages.read_state(written, plan, named) == said
+        before = wire.hash_of(written)
+        ends = chain.ends(engine, held)
+        n = 800 if ends is None else ends
+        x = np.column_stack([np.ones(n), rng.uniform(-1, 1, n), *(rng.random((2, n)) < 0.3)])
+        x = np.clip(x, engine.lows, engine.highs)
+        y = np.clip(x @ [0.1, 0.2, 0.0, 0.1] + 0.2 * rng.standard_normal(n), engine.y_low, engine.y_high)
+        flags = np.zeros((n, engine.bounded), dtype=bool)
+        steps = lattice.steps(engine, state.role)
+        exact = steps.whole(report.vectors(engine, state, y, x, None, flags)).sum(axis=0)
+        drawn = tuple(rng.standard_normal((2, len(exact))))
+        batches.append(Batch(n, lattice.noised(engine, state.role, exact, drawn)))
+        held = chain.closed(engine, held, batches[-1])
+        if ends is None:
+            break
+    assert ends is None
+    assert held.refused == ()
+    res = summed.results(plan, summed.follow(engine, batches), Senders())
+    assert res.nobs == sum(b.people for b in batches)
+    assert np.isfinite(res.bse).all()
+
+
+def test_a_sum_that_no_reports_can_have_is_left_out_and_others_are_asked_the_same():
+    engine = summed.engine_of(plan_of())
+    held = chain.begin(engine)
+    size, steps = engine.width(held.progress.state.role), lattice.steps(engine, held.progress.state.role)
+    far = np.zeros(size, dtype=np.int64)
+    far[0] = int(40.0 * steps.unit + 40.0 * steps.sd)
+    after = chain.closed(engine, held, Batch(20, far))
+    assert after.refused == (0,)
+    assert after.progress.state == held.progress.state._replace(number=1)
+    assert after.progress.held == (20,)
+    fine = chain.closed(engine, held, Batch(20, np.zeros(size, dtype=np.int64)))
+    assert fine.refused == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"name": COLLECTORS[0].name}, "same name"),
+        ({"url": COLLECTORS[0].url}, "same url"),
+        ({"key": COLLECTORS[0].key}, "same key"),
+        ({"seal": COLLECTORS[0].seal}, "same seal"),
+        ({"url": "ftp://b.example.org"}, "'url'"),
+        ({"url": "https://b.example.org/#x"}, "'url'"),
+    ],
+)
+def test_one_collector_that_plays_both_is_refused(change, words):
+    two = (COLLECTORS[0], COLLECTORS[1]._replace(**change))
+    with pytest.raises(OptionError, match=words):
+        plan_of(collectors=two)
+
+
+def test_a_study_names_two_collectors_or_none():
+    with pytest.raises(OptionError, match="names its two collectors"):
+        plan_of(collectors=())
+    with pytest.raises(OptionError, match="no collectors to name"):
+        plan_of(trust="local")
+    plan = plan_of()
+    said = json.loads(study.plan_payload(plan))
+    said["sums"]["reach"] = (2.0 * plan.sums.reach).hex()
+    with pytest.raises(StudyError, match="sign it anew"):
+        summed.engine_of(study.read_plan(json.dumps(said).encode()))
+    said = json.loads(study.plan_payload(plan))
+    said["roles"]["main"]["radius"] += 1
+    with pytest.raises(MessageError, match="breaks the budget"):
+        study.read_plan(json.dumps(said).encode())
+    said = json.loads(study.plan_payload(plan))
+    said["keys"] = said["keys"][::-1]
+    with pytest.raises(MessageError, match="in order"):
+        study.read_plan(json.dumps(said).encode())
+
+
+def test_shares_and_what_collectors_sign_are_read_as_they_were_written():
+    plan = plan_of()
+    named = wire.hash_of(study.plan_payload(plan))
+    sealed = bytes(peers.WORD * plan.roles["main"].numbers + peers.BESIDE)
+    share = peers.Share(named, 3, "main", token(5), sealed)
+    body = peers.share_body(share)
+    assert len(body) <= plan.limit
+    assert peers.read_share(body, plan, named) == share
+    assert peers.share_info("a", named, 3, token(5)) != peers.share_info("b", named, 3, token(5))
+    with pytest.raises(MessageError, match="another plan"):
+        peers.read_share(body, plan, bytes(32))
+    with pytest.raises(MessageError, match="base64url of"):
+        peers.read_share(peers.share_body(share._replace(sealed=sealed[1:])), plan, named)
+    ids = b"".join(token(k).id for k in (1, 2, 9))
+    for kind in peers.KINDS:
+        one = peers.Signed(
+            kind, "b", 3,
+            **{n: v for n, v in {
+                "status": "fixed", "ids": ids, "listed": peers.list_hash(peers.ids_of(ids)), "value": bytes(32),
+                "people": 3, "words": bytes(80), "payload": b"{}",
+            }.items() if n in peers.MEMBERS[kind]},
+        )  # fmt: skip
+        assert peers.read_signed(kind, peers.signed_payload(one, named), named) == one
+    turned = peers.Signed("offer", "a", 3, ids=ids[16:] + ids[:16])
+    with pytest.raises(MessageError, match="no collector writes"):
+        peers.read_signed("offer", peers.signed_payload(turned, named), named)
