@@ -63,7 +63,7 @@ def test_no_radius_is_private_where_there_is_none():
         ("ball", 3, 1, Mu(0, 1), 20),
         ("ball", 3, 1, Mu(1, 0), 20),
         ("ball", 3, 1, Mu(-1, -1), 20),
-        ("ball", 3, 1, Mu(1, 1), 31),
+        ("ball", 3, 1, Mu(1, 1), 53),
         ("joint", 1, 1, Mu(1, 1), 20),
         ("sphere", 3, 1, Mu(1, 1), 20),
         ("ball", 3, 1 << 30, Mu(10**7, 1), 30),
