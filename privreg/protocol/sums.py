@@ -38,7 +38,7 @@ class Collector(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """What a report is made of: `Plan` and `Rules` of `collector.aggregate`, as far as devices need them. Public.
+    """What a report is made of, all of it public: a plan's and its rules', as far as devices need them.
 
     Equations (1) to (3) of docs/two_collectors.md. Columns and response are in internal units.
     """
@@ -68,7 +68,7 @@ class Sums(NamedTuple):
 
 
 class SumAsk(NamedTuple):
-    """What a state asks of every token: `State` of `collector.aggregate`."""
+    """What a state asks of every token."""
 
     role: str
     below: int  # 2³²: of every token
