@@ -182,7 +182,7 @@ class Study:
             again = chains.state_of(
                 self._engine, self._chain, plan_hash=self.plan_hash, before=before, time=state.time, is_open=state.open
             )
-            if messages.state_payload(again._replace(number=k)) != payload:
+            if not messages.agree(again._replace(number=k), state):
                 raise StudyError(
                     f"state {k} does not follow from the sums before it: the collector asked something else, or its "
                     "sums were changed."

@@ -32,6 +32,9 @@ from .wire import (
 WORDS: Final = 1 << 32
 """Thresholds and slots are whole numbers of it."""
 
+ALIKE: Final = 1e-6
+"""Relative difference that moves no estimate, and that rounding doesn't reach: some 2⁻⁵³ times a condition number."""
+
 HASH: Final = 32
 MOST_ASKS: Final = 8
 ID: Final = 16
@@ -244,6 +247,27 @@ def state_payload(state: FieldState) -> bytes:
     if len(payload) > LONGEST:
         raise MessageError(f"the state is longer than {LONGEST} bytes.")
     return payload
+
+
+def agree(one: FieldState, other: FieldState) -> bool:
+    """Whether two states are the same but for floating point: reals differ by `ALIKE` of the largest beside them.
+
+    Computers round in ways of their own, so that who makes a state again can't ask for the same bytes.
+    """
+    return _alike(one, other)
+
+
+def _alike(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return abs(one - other) <= ALIKE * max(abs(one), abs(other))
+    if not isinstance(one, tuple) or not isinstance(other, tuple):
+        return bool(one == other)
+    if len(one) != len(other):
+        return False
+    if one and all(isinstance(v, float) for v in (*one, *other)):
+        size = max(abs(v) for v in (*one, *other))
+        return all(abs(a - b) <= ALIKE * size for a, b in zip(one, other, strict=True))
+    return all(_alike(a, b) for a, b in zip(one, other, strict=True))
 
 
 def _ask_object(ask: Ask) -> dict[str, Any]:

@@ -51,7 +51,7 @@ Ctrl-C ends it; it goes on where it was when it is started again.
 _COLLECTOR: Final = """\
 verbs:
   check        add up all reports again, and compare with the sums
-  replay       make every state again, byte for byte
+  replay       make every state again, and compare it with the published one
   close        publish a last state that asks nobody
   rotate-keys  make the issuer a new key; --revoke takes an old one back
   export       write sums, states and counts as JSON, for anybody to recompute
@@ -240,7 +240,7 @@ def _collector(a: argparse.Namespace) -> str:
     if a.verb == "check":
         return _check(store)
     if a.verb == "replay":
-        return f"{Course(store, None).replay()} states follow from the reports, byte for byte."
+        return f"{Course(store, None).replay()} states follow from the reports."
     if a.verb == "close":
         Course(store, keys.load(a.state_key or Path(a.plan).with_name("server.key"))).close()
         return "Closed: the last state asks nobody. Reports that answer earlier states count until the grace is over."

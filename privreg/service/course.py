@@ -220,7 +220,7 @@ class Course:
             return results(self.plan, self.chain, self.store.cells(), invited=self.store.about().issued or None)
 
     def replay(self) -> int:
-        """Make every state again from the snapshots, byte for byte; how many.
+        """Make every state again from the snapshots, see `messages.agree`; how many.
 
         Raises
         ------
@@ -230,11 +230,11 @@ class Course:
         chain, before = chains.begin(self.engine), self.plan_hash
         snapshots = snapshots_of(self.store.snapshots(), self.plan)
         for held in self.store.states():
-            is_open = messages.read_state(held.payload, self.plan, self.plan_hash).open
+            published = messages.read_state(held.payload, self.plan, self.plan_hash)
             said = chains.state_of(
-                self.engine, chain, plan_hash=self.plan_hash, before=before, time=held.time, is_open=is_open
+                self.engine, chain, plan_hash=self.plan_hash, before=before, time=held.time, is_open=published.open
             )
-            if messages.state_payload(said._replace(number=held.k)) != held.payload:
+            if not messages.agree(said._replace(number=held.k), published):
                 raise OptionError(f"state {held.k} does not follow from the reports before it.")
             before = held.hash
             if held.k < len(snapshots):

@@ -42,6 +42,27 @@ def changed(payload, change):
     return json.dumps(said).encode()
 
 
+@ROLES
+def test_states_agree_up_to_rounding(role):
+    """Whoever makes a state again on another computer has other last digits, and no other numbers."""
+    state = field_state(HASH, ask(PLAN, role))
+    (one,) = state.asks
+    assert messages.agree(state, state)
+    assert not messages.agree(state, state._replace(time=NOON + 1))
+    for name, value in one._asdict().items():
+        if not isinstance(value, tuple) or not value or isinstance(value[0], bytes):
+            continue
+        if isinstance(value[0], tuple):
+            near, far = (((*value[:-1], tuple(v * f for v in value[-1]))) for f in (1.0 + 1e-9, 1.0 + 1e-4))
+            fewer = value[:-1]
+        else:
+            near, far = (tuple(v * f if isinstance(v, float) else v for v in value) for f in (1.0 + 1e-9, 1.0 + 1e-4))
+            fewer = value[:-1]
+        assert messages.agree(state, state._replace(asks=(one._replace(**{name: near}),)))
+        assert not messages.agree(state, state._replace(asks=(one._replace(**{name: far}),)))
+        assert not messages.agree(state, state._replace(asks=(one._replace(**{name: fewer}),)))
+
+
 # --- what is written is read ---------------------------------------------------------------------------------
 
 
