@@ -353,18 +353,21 @@ def _of_records(found: Findings) -> list[Diagnostic]:
     return out
 
 
+MANY, MOSTLY = 0.2, 0.5
+"""Shares of records that can't be used, from which on declarations may be at fault, and are what to see to first."""
+
+
 def _unusable(found: Findings, share: Unusable) -> Diagnostic:
     whose = f"the {found.asked:,} records of the first rounds" if found.asked else "the records"
     text = (
         f"about {share} of {whose} {found.sent}, by their "
         "reports: a value missing, no number or not among the declared levels, a term not finite"
         + (", or a row beyond max_per_id" if found.repeated else "")
-        + (
-            f"; {MATCH}"
-            if share.share > 0.5
-            else "; estimates are right if whether a record can be used depends on covariates alone"
-        )
     )
+    if share.share <= MOSTLY:
+        text += "; estimates are right if whether a record can be used depends on covariates alone"
+    if share.share > MANY:
+        text += f"; {MATCH}"
     if found.have and found.gone and not found.nonresponse:
         return doubt("nonresponse", text, of="the results")
     return Diagnostic("unusable", text)

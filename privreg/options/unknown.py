@@ -20,15 +20,7 @@ NO_COLUMN: Final = "names a column, and arrays have none for it; put the rows in
 
 
 def refuse_unknown(door: str, unknown: Iterable[str], called: str = "") -> None:
-    """Refuse options that a front door doesn't take.
-
-    Parameters
-    ----------
-    door : str
-    unknown : iterable of str
-        None of its options, unless `called`.
-    called : str
-        What the method is called, if it is not the door's; it takes the same options but for those unknown.
+    """Refuse options that a front door doesn't take, or a method `called` otherwise that takes all others of it.
 
     Raises
     ------
@@ -98,12 +90,7 @@ def _of_others(door: str, name: str) -> str | None:
 
 
 def refuse_positional(more: Sequence[object], call: str) -> None:
-    """Refuse what is given without a name after the formula and the data; `call` is how the call begins.
-
-    Raises
-    ------
-    UnsupportedArgumentError
-    """
+    """Refuse what is given without a name after the formula and the data; `call` is how the call begins."""
     if more:
         raise UnsupportedArgumentError(
             f"after the formula and the data, options are given by name, as in {call}, mu=1); got {shown(more[0])}."
@@ -111,21 +98,16 @@ def refuse_positional(more: Sequence[object], call: str) -> None:
 
 
 def refuse_local(options: dict[str, Any]) -> dict[str, Any]:
-    """Options of a curator's model; those of people's devices must be at their defaults.
-
-    Raises
-    ------
-    UnsupportedArgumentError
-        If one of local fits was given, or one that is not known.
-    """
+    """Options of a curator's model; others are refused, but for those of people's devices at their defaults."""
     local, own = accepted("local.formula"), accepted("curator.formula")
     refuse_unknown("curator.formula", [n for n in options if n not in own and n not in local])
-    changed = [n for n, v in options.items() if n not in own and not _same(v, local[n].default)]
+    changed = [n for n, v in options.items() if n not in own and not same(v, local[n].default)]
     refuse_unknown("curator.formula", changed)
     return {n: v for n, v in options.items() if n in own}
 
 
-def _same(value: object, default: object) -> bool:
+def same(value: object, default: object) -> bool:
+    """Whether an option, which may be anything, has its default."""
     return value is default or (isinstance(value, str | int | tuple) and value == default)
 
 

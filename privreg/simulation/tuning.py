@@ -18,6 +18,7 @@ from privreg.fits.settings import Efficient, FitOptions, ScoreReports, Settings,
 from privreg.formula.spec import ModelSpec
 from privreg.inference.methods import METHODS, Method, resolve_methods
 from privreg.options.table import check, find
+from privreg.options.unknown import same
 from privreg.protocol.codes import BALANCED, CUSTOM, EXPECTILE, HINGE, MULTINOMIAL, POISSON
 from privreg.protocol.rounds import GROUPS, LEAST_GROUPS, MOST_GROUPS
 from privreg.published.fit import tuning as published
@@ -45,6 +46,8 @@ def resolve_tuning(asked: FitOptions, spec: ModelSpec, rows: int | None = None) 
     InferenceError
         If a method can't do what is asked under these settings.
     """
+    if spec.trust == "two_collectors":  # before their ranges: there is no right value of what belongs elsewhere
+        _refuse_local(asked)
     given = {name: check("local.fit", name, getattr(asked, name)) for name in _CHECKED}
     check("local.formula", "score_weights", spec.score_weights)
     methods, asked = _methods(asked.inference, given["tuning"]), replace(asked, **given)
@@ -149,12 +152,6 @@ def _summing(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, ro
             f"two collectors don't fit {spec.family!r}, whose score has no slope that reports could hold; use "
             "trust='local', or a family such as Logistic() or SmoothedHinge()."
         )
-    usual = FitOptions()
-    other = [name for name in _LOCAL if getattr(asked, name) != getattr(usual, name)]
-    if other:
-        raise OptionError(
-            f"{other[0]}= belongs to trust='local': with two collectors {_WHY.get(other[0], _ROUNDS)}; leave it out."
-        )
     if any(m.name != "sandwich" for m in methods):
         raise InferenceError("with two collectors intervals are by inference='sandwich'; leave it out.")
     if rows is None:
@@ -175,6 +172,15 @@ _LOCAL: Final = ("tuning", "lanes", "measures", "rounds", "covariates")
 _ROUNDS: Final = "the rounds follow from the number of people, the coefficients and mu"
 _WHY: Final = {"measures": "no report says how well a fit predicts; res.evaluate(public_test) does on public rows"}
 """Why two collectors have no use for an option."""
+
+
+def _refuse_local(asked: FitOptions) -> None:
+    """Refuse options of local reports, whatever their values."""
+    usual = FitOptions()
+    for name in _LOCAL:
+        if not same(getattr(asked, name), getattr(usual, name)):
+            why = _WHY.get(name, _ROUNDS)
+            raise OptionError(f"{name}= belongs to trust='local': with two collectors {why}; leave it out.")
 
 
 def _groups(lanes: int | None) -> int:

@@ -202,7 +202,12 @@ def test_what_belongs_to_local_reports_is_refused_by_the_model(given: dict, erro
 
 
 @pytest.mark.parametrize(
-    "given", [{"lanes": 8}, {"tuning": "published"}, {"measures": 0.1}, {"rounds": 30}, {"start_params": np.zeros(5)}]
+    "given",
+    [
+        *({"lanes": 8}, {"tuning": "published"}, {"measures": 0.1}, {"rounds": 30}, {"start_params": np.zeros(5)}),
+        *({"rounds": 5}, {"lanes": np.zeros(3)}),  # out of range where they belong, which is no matter here
+    ],
+    ids=str,
 )
 def test_what_belongs_to_local_fits_is_refused_by_name(given: dict) -> None:
     with pytest.raises(OptionError, match=f"{next(iter(given))}= belongs to trust='local'"):
