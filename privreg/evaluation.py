@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 import pandas as pd
@@ -174,31 +174,8 @@ def calibration(fit: ResultData, public_test: Any, groups: int = 10) -> pd.DataF
     return out if fit.baseline else out.drop(columns="level")
 
 
-def plot_calibration(results: EstimatedResults, public_test: Any, groups: int = 10, *, ax: Axes | None = None) -> Axes:
-    """Draw observed against predicted means by group, with the line on which they agree.
-
-    Parameters
-    ----------
-    results : EstimatedResults
-    public_test, groups
-        As for :func:`calibration`: *public* rows, and how many groups they make.
-    ax : Axes, optional
-        Where to draw. Without it a figure is made.
-
-    Returns
-    -------
-    Axes
-        Whiskers are 95% intervals of the observed means. Levels of a multinomial response have a legend.
-
-    Raises
-    ------
-    OptionError
-        If `groups` is out of range, or the family predicts nothing that could be observed.
-    DataError, SchemaError
-        If the rows can't be used.
-    MissingExtraError
-        If matplotlib is not installed.
-    """
+def plot_calibration(results: EstimatedResults, public_test: Any, groups: int, ax: Any) -> Axes:
+    """Draw observed against predicted means by group; see `PrivateResults.plot_calibration`."""
     style.pyplot()
     fit = results._fit
     table = calibration(fit, public_test, groups)
@@ -208,21 +185,13 @@ def plot_calibration(results: EstimatedResults, public_test: Any, groups: int = 
     name = style.literal(shorten([title], 42)[0])
     people = f"{parts[0][1]['rows'].sum():,} public rows in {len(parts[0][1])} groups"
     footer = f"{people}, 95% intervals; {style.guarantee([results.privacy])}"
-    if ax is not None:
-        _agreement(ax, parts, shares)
+    with style.drawing(ax, (style.COLUMN, 1.1 * style.COLUMN), footer) as on:
+        _agreement(on, parts, shares)
         if fit.baseline:
-            ax.legend(frameon=False, title=name)
-        style.add_corner(ax, footer)
-        return ax
-    with style.panels(1, 1, (style.COLUMN, 1.1 * style.COLUMN)) as (_, grid):
-        ax = grid[0, 0]
-        _agreement(ax, parts, shares)
-        if fit.baseline:
-            ax.legend(title=name, title_fontsize=style.SMALL, handletextpad=0.2)
-        else:
-            ax.set_title(name, loc="left")
-        style.add_footer(ax, footer, style.COLUMN)
-    return ax
+            on.legend(frameon=False, title=name, title_fontsize=style.SMALL, handletextpad=0.2)
+        elif ax is None:
+            on.set_title(name, loc="left")
+    return cast("Axes", on)
 
 
 def _agreement(ax: Any, parts: list[tuple[Any, pd.DataFrame]], shares: bool) -> None:
@@ -236,16 +205,8 @@ def _agreement(ax: Any, parts: list[tuple[Any, pd.DataFrame]], shares: bool) -> 
         x, y = part["predicted"], part["observed"]
         half = WHISKER * part["std_error"].fillna(0.0)  # a group of one has no interval
         colour, marker = inks[i], style.MARKERS[i % len(style.MARKERS)]
-        ax.plot(
-            x,
-            y,
-            linestyle="none",
-            marker=marker,
-            markersize=4,
-            color=colour,
-            label=style.literal(name),
-            zorder=3,
-        )
+        look = {"linestyle": "none", "marker": marker, "markersize": 4, "color": colour, "zorder": 3}
+        ax.plot(x, y, label=style.literal(name), **look)
         ax.vlines(x, y - half, y + half, color=colour, linewidth=1.2, zorder=2)
         ends += [x.min(), x.max(), (y - half).min(), (y + half).max()]
     room = 0.04 * (max(ends) - min(ends)) or 0.5

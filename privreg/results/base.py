@@ -12,10 +12,11 @@ from privreg import diagnostics
 from privreg.arrays import Array
 from privreg.collector.covariates.diagonal import WIDE
 from privreg.errors import InferenceError, NotPrivateError, choose, flag, interval_level
-from privreg.inference.methods import METHODS, Estimate, Pivot
+from privreg.inference.methods import METHODS, Estimate
 from privreg.inference.simultaneous import joint_critical
 from privreg.privacy.ledger import refuse_fitted
 from privreg.results.data import Frame
+from privreg.results.postestimation.known import Known
 from privreg.results.postestimation.prediction import note_outside
 from privreg.results.statement import PrivacyStatement
 from privreg.tables import View
@@ -88,7 +89,8 @@ class Results(ABC):
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(self._fit.params / self._errors(method))
 
-    def _full_cov(self, method: str | None, what: str) -> tuple[Array, Pivot]:
+    def _known(self, method: str | None, what: str) -> Known:
+        """Estimates with the covariance that `what` needs of all of them."""
         e = self._estimate(method)
         if e.cov.ndim == 1:
             raise InferenceError(
@@ -96,10 +98,10 @@ class Results(ABC):
                 "only (intervals and tests of single coefficients have them); fit with inference='batch_means' "
                 "or 'random_scaling_full', and choose it by method=."
             )
-        return e.cov, e.pivot
+        return Known(self._fit, e.cov, e.pivot, self._doubts(method))
 
     def _covariance(self, method: str | None = None) -> pd.DataFrame:
-        cov, index = self._full_cov(method, "cov_params")[0].copy(), self._fit.index
+        cov, index = self._known(method, "cov_params").cov.copy(), self._fit.index
         return pd.DataFrame(cov, index=index, columns=index)
 
     def _half(self, alpha: float, method: str | None = None, simultaneous: bool = False, at: Any = None) -> Array:

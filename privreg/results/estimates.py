@@ -289,8 +289,7 @@ class EstimatedResults(TestedResults):
             As for :meth:`predict`.
         """
         x, offset, index = self._exog(exog, "get_prediction")
-        cov, pivot = self._full_cov(method, "get_prediction")
-        return with_errors(self._fit, x, offset, index, cov, pivot, self._doubts(method))
+        return with_errors(self._known(method, "get_prediction"), x, offset, index)
 
     def trajectory(self, alpha: float = 0.05, *, method: str | None = None) -> pd.DataFrame:
         """Estimates along the stream, at people counts that grow geometrically.

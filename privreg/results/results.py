@@ -28,10 +28,8 @@ if TYPE_CHECKING:
 class PrivateResults(EstimatedResults):
     """Results of a private online regression.
 
-    Parameters
-    ----------
-    fit : ResultData
-        Frozen payload.
+    Tests, effects, predictions and tables take `method`, an inference method of this fit, its first by default; it is
+    an InferenceError if it was not asked for, or keeps only variances where a covariance is needed.
     """
 
     _fit: ResultData
@@ -140,31 +138,17 @@ class PrivateResults(EstimatedResults):
         Returns
         -------
         Axes
-            Whiskers are 95% intervals of the observed means. It is saved by ``axes.figure.savefig(path)``.
+            Whiskers are 95% intervals of the observed means. Levels of a multinomial response have a legend. It is
+            saved by ``axes.figure.savefig(path)``.
         """
-        return evaluation.plot_calibration(self, public_test, groups, ax=ax)
+        return evaluation.plot_calibration(self, public_test, groups, ax)
 
     # --- views -----------------------------------------------------------------------------------------
 
     def plot_inference(self, *, alpha: float = 0.05, ax: Any = None) -> Axes:
         """Draw how long the intervals of every method are, relative to those of the first, a dot for each coefficient.
 
-        Parameters
-        ----------
-        alpha : float
-            One minus the level of the intervals.
-        ax : Axes, optional
-            Where to draw; without it a figure is made.
-
-        Returns
-        -------
-        Axes
-            It is saved by ``axes.figure.savefig(path)``.
-
-        Raises
-        ------
-        InferenceError
-            If the fit has no intervals.
+        It draws on `ax`, or on a figure that is made and saved by ``axes.figure.savefig(path)``.
         """
         from privreg.results.plots.inference import lengths
 
@@ -207,9 +191,7 @@ class PrivateResults(EstimatedResults):
         """
         from privreg.results.summary import summarise
 
-        flag("slim", slim)
-        more: Any = {"slim": slim, "exponentiate": exponentiate, "title": title}
-        return summarise(self, alpha, method, simultaneous, **more)
+        return summarise(self, alpha, method, simultaneous, flag("slim", slim), exponentiate, title)
 
     def plot_trajectory(
         self,
@@ -275,7 +257,7 @@ class PrivateResults(EstimatedResults):
         title: str | None = None,
         ax: Any = None,
     ) -> Axes:
-        """Draw coefficients with their intervals.
+        """Draw coefficients as dots with their intervals as whiskers; hollow dots should not be relied on.
 
         Parameters
         ----------
@@ -284,28 +266,38 @@ class PrivateResults(EstimatedResults):
         alpha : float
             One minus the level of the intervals.
         intercept : bool
-            Whether to draw the intercept, which usually dwarfs all others.
+            Whether to draw the intercept, a coefficient called Intercept or const, which usually dwarfs all others.
         scaled : bool
-            True draws what a public step of the covariate does, which stands after the row's name, so that rows can be
-            compared; by default coefficients are drawn as they are.
+            False draws coefficients as they are. True draws what a step of the covariate does, so that rows can be
+            compared. The step is public and stands after the row's name, and below the figure what it is: half of the
+            declared range, two declared sds, or two sds that the fit has learned from reports; the product of both for
+            an interaction. Levels and other columns of 0 and 1 go from 0 to 1 and have no step after their name.
         exponentiate : bool
-            Draw exp of them, on a logarithmic axis.
+            Draw exp of them, on a logarithmic axis: odds ratios of Logistic, odds ratios against the baseline of
+            Multinomial, rate ratios of Poisson, ratios where the response is ``np.log(y)``.
         simultaneous : bool
-            Whether all intervals are to hold together, as in :meth:`conf_int`.
+            Whether all intervals (the intercept's too) are to hold together, as in :meth:`conf_int`.
         title : str, optional
-            Above the figure.
-        ax : Axes, optional
-            Where to draw; without it a figure is made.
+            Above the figure, or on one Axes of yours.
+        ax : Axes or sequence of Axes, optional
+            Where to draw; a sequence where results have several units, such as dollars and log-odds, one Axes each.
+            Long names are wrapped or shortened, and axes without a layout engine are made smaller where names would
+            leave the figure. Without it a figure is made, with a panel for each unit.
 
         Returns
         -------
         Axes
-            It is saved by ``axes.figure.savefig(path)``. More is in `privreg.results.plots.coefficients.coefficients`.
+            It is saved by ``axes.figure.savefig(path)``. Of results with several units an array, one for each.
 
         Raises
         ------
         OptionError
             If coefficients are to be exponentiated that are no logs of ratios.
+
+        References
+        ----------
+        Gelman (2008), Scaling regression inputs by dividing by two standard deviations: two sds, not one, so that a
+        numeric covariate compares with one of 0 and 1.
         """
         from privreg.results.plots import coefficients
 

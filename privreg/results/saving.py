@@ -82,32 +82,33 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any
     archive.expect(*(not note.rows or note.rows[-1] < p for note in statement.doubts))
     spreads = arrays.get("spreads")
     archive.expect(spreads is None or (spreads.shape == (len(design.names),) and spreads.dtype.kind == "f"))
-    told = document["measures"]
-    numbers = arrays["measures"] if told else np.empty((0, 2))
-    archive.expect(numbers.shape == (len(told), 2))
-    measures = [(str(name), a, b, str(meaning)) for (name, meaning), (a, b) in zip(told, numbers.tolist(), strict=True)]
-    roles = document["rounds"]
-    lines = arrays["rounds"] if roles else np.empty((0, 4))
-    archive.expect(lines.shape == (len(roles), 4))
-    held = zip(roles, lines.tolist(), strict=True)
-    equation = None if document["equation"] is None else equation_from(document["equation"], arrays, len(names))
+    measures = [Measure(str(name), *two, str(means)) for (name, means), two in _lines(document, arrays, "measures", 2)]
+    rounds = [(str(role), *line) for role, line in _lines(document, arrays, "rounds", 4)]
+    equation = None if document["equation"] is None else equation_from(document["equation"], arrays, p)
     return ResultData(
         design=design,
         family=family,
         title=tuple((str(a), str(b)) for a, b in document["title"]),
         names=names,
         baseline=baseline,
-        measures=tuple(Measure(*m) for m in measures),
+        measures=tuple(measures),
         estimates=estimates,
         nobs=nobs,
         senders=senders,
         updates=updates,
         statement=statement,
         spreads=spreads,
-        rounds=tuple(RoundHeld(int(k), str(role), int(n), came, moved) for role, (k, n, came, moved) in held),
+        rounds=tuple(RoundHeld(int(k), role, int(n), came, moved) for role, k, n, came, moved in rounds),
         equation=equation,
         **{name: arrays[name] for name in wanted},
     )
+
+
+def _lines(document: Mapping[str, Any], arrays: Mapping[str, Any], name: str, width: int) -> list[tuple[Any, Any]]:
+    """What is said of the lines of an array, each with its `width` numbers."""
+    numbers = arrays[name] if document[name] else np.empty((0, width))
+    archive.expect(numbers.shape == (len(document[name]), width))
+    return list(zip(document[name], numbers.tolist(), strict=True))
 
 
 def _own(texts: Sequence[str], statement: PrivacyStatement) -> tuple[Diagnostic, ...]:

@@ -10,29 +10,9 @@ from privreg.privacy.ledger import at_least
 
 
 def shuffled_words(n: int, epsilon: float, delta: float, *, seeded: bool, leaked: Sequence[str]) -> str:
-    """Say what n reports under pure ε would be worth; see `PrivacyStatement.shuffled`.
+    """Say what n reports, each under pure ε, would be worth; see `PrivacyStatement.shuffled`.
 
-    Parameters
-    ----------
-    n : int
-        People whose reports are shuffled together, one each.
-    epsilon : float
-        Of each report.
-    delta : float
-        Of the central guarantee.
-    seeded : bool
-        Whether noise was reproducible.
-    leaked : sequence of str
-        What was taken from the raw data.
-
-    Raises
-    ------
-    BudgetError
-        If the theorem does not cover these numbers.
-
-    References
-    ----------
-    Feldman, McMillan & Talwar (2021), Hiding among the clones, Theorem III.1.
+    `seeded` says whether noise was reproducible, `leaked` what was taken from the raw data.
     """
     whole = shuffled(epsilon, n, delta)
     limit = shuffling_limit(n, delta)

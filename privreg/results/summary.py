@@ -27,6 +27,7 @@ from privreg.tables import (
     Table,
     View,
     cells,
+    marked,
     shorten,
     span,
 )
@@ -83,10 +84,8 @@ class Summary(View):
         from statsmodels.iolib.table import SimpleTable  # slow to import
 
         shown = self.table
-        rows = [["", *shown.head]]
-        for i, (name, numbers) in enumerate(zip(shown.names, shown.rows, strict=True)):
-            rows += [[shown.blocks[i], *[""] * len(shown.head)]] if i in shown.blocks else []
-            rows.append([name, *numbers])
+        none = [""] * len(shown.head)
+        rows = [[name, *(none if numbers is None else numbers)] for name, numbers in [("", shown.head), *shown.lines()]]
         pairs = [[a, b] for a, b in self.header], [[a, b] for a, b in self._facts()]
         return [SimpleTable(pairs[0], title=self.heading), SimpleTable(rows), SimpleTable(pairs[1])]
 
@@ -140,12 +139,6 @@ _SLIM: Final = frozenset({"Dep. Variable", "No. Observations", "Family", "Infere
 # --- the table -------------------------------------------------------------------------------------------
 
 
-def marked(table: pd.DataFrame) -> list[str]:
-    """Names of the rows of a tidy table, those that should not be relied on with a mark."""
-    pairs = zip(table["term"].astype(str), table["reliable"], strict=True)
-    return [name if reliable else f"{name} {MARK}" for name, reliable in pairs]
-
-
 def caution(
     table: pd.DataFrame, notes: Sequence[Diagnostic], taken_back: Sequence[str], *, slim: bool = False
 ) -> tuple[Paragraph, ...]:
@@ -171,7 +164,8 @@ def level_table(table: pd.DataFrame, alpha: float, response: str, levels: Sequen
     (short,) = shorten([response], 16)
     room = (WIDTH - span(f"{short}=  (baseline {short}=)")) // 2
     short_blocks = blocks(short, shorten(levels, room))
-    return Table(marked(table), *cells(table, alpha, first), blocks=blocks(response, levels), short_blocks=short_blocks)
+    names = marked(table["term"], table["reliable"])
+    return Table(names, *cells(table, alpha, first), blocks=blocks(response, levels), short_blocks=short_blocks)
 
 
 # --- of a regression -------------------------------------------------------------------------------------
@@ -187,21 +181,11 @@ def summarise(
     alpha: float,
     method: str | None,
     simultaneous: bool,
-    *,
-    slim: bool = False,
-    exponentiate: bool = False,
-    title: str | None = None,
+    slim: bool,
+    exponentiate: bool,
+    title: str | None,
 ) -> Summary:
-    """Summary of a regression; see `PrivateResults.summary`.
-
-    Raises
-    ------
-    OptionError
-        If `alpha` is not in (0, 1), coefficients are to be exponentiated that are no logs of ratios, or `title` is no
-        text.
-    InferenceError
-        If the fit was not made with `method`.
-    """
+    """Summary of a regression; see `PrivateResults.summary`."""
     fit = results._fit
     if title is not None and not isinstance(title, str):
         raise OptionError(f"title must be a text, got {type(title).__name__}.")

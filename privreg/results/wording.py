@@ -49,99 +49,59 @@ class Setting(NamedTuple):
     no_shuffling: str = ""
 
 
+_AGAINST: Final = (("Everybody else", "everybody_else"), ("Both together", "both_together"))
+_RECORD: Final = (("Protects", "protects"), ("Trust model", "trust_words"), ("Mechanism", "mechanism_words"))
+_COLLECTORS: Final = Setting(
+    (*_AGAINST, *_RECORD, ("Report's bound", "weights"), ("Early rounds", "curvature")),
+    bare=("Trust model", "Report's bound"),
+    carries=("the sums carry no noise", "protect nobody"),
+    sees="all that one collector holds and everything published",
+    sees_all="all that one collector holds and everything published in all {} releases",
+    short=", two collectors",
+    trust={
+        "simulated": "two collectors that don't collude, simulated: this process held the rows and played devices "
+        "and both collectors; what is published is as private",
+    },
+    no_shuffling="with two collectors nobody sees a report, so that there is nothing to shuffle; shuffled() is for "
+    "trust='local'.",
+)
+_CURATOR: Final = Setting(
+    (*_RECORD, ("Sensitivity", "weights"), ("Curvature", "curvature")),
+    bare=("Trust model",),
+    carries=("the release carries no noise", "protects nobody"),
+    sees="the release",
+    guess="knows all other records and guesses which of two possible records was among them",
+    after=" The curator sees every record.",
+    short=", central",
+    trust={"curator": "trusted curator: whoever runs this sees all rows; only the release is private"},
+    no_audit="verify() audits people's reports; audit a curator's release by pr.central.audit(...), which runs it "
+    "again and again on two neighbouring data sets made up for it.",
+    no_shuffling="a trusted curator's release has no reports to shuffle; shuffled() is for trust='local'.",
+)
+_SUMS: Final = (("Protects", "protects"), ("Trust model", "trust_words"), ("Mechanism", "noise"))
+
 SETTINGS: Final = {
     "reports": Setting(
-        (
-            ("Protects", "protects"),
-            ("Trust model", "trust_words"),
-            ("Mechanism", "mechanism_words"),
-            ("Score bound", "weights"),
-            ("Pilot, curvature", "curvature"),
-        ),
+        (*_RECORD, ("Score bound", "weights"), ("Pilot, curvature", "curvature")),
         bare=("Score bound",),
     ),
-    "collectors": Setting(
-        (
-            ("Everybody else", "everybody_else"),
-            ("Both together", "both_together"),
-            ("Protects", "protects"),
-            ("Trust model", "trust_words"),
-            ("Mechanism", "mechanism_words"),
-            ("Report's bound", "weights"),
-            ("Early rounds", "curvature"),
-        ),
-        bare=("Trust model", "Report's bound"),
+    "collectors": _COLLECTORS,
+    "means": Setting((*_SUMS[:2], ("Asked", "weights"), _SUMS[2])),
+    "curator's means": _CURATOR._replace(
+        rows=_SUMS,
         carries=("the sums carry no noise", "protect nobody"),
-        sees="all that one collector holds and everything published",
-        sees_all="all that one collector holds and everything published in all {} releases",
-        short=", two collectors",
-        trust={
-            "simulated": "two collectors that don't collude, simulated: this process held the rows and played devices "
-            "and both collectors; what is published is as private",
-        },
-        no_shuffling="with two collectors nobody sees a report, so that there is nothing to shuffle; shuffled() is for "
-        "trust='local'.",
-    ),
-    "means": Setting(
-        (("Protects", "protects"), ("Trust model", "trust_words"), ("Asked", "weights"), ("Mechanism", "noise"))
-    ),
-    "curator's means": Setting(
-        (("Protects", "protects"), ("Trust model", "trust_words"), ("Mechanism", "noise")),
-        bare=("Trust model",),
-        carries=("the sums carry no noise", "protect nobody"),
-        sees="the release",
         guess="knows all other records and guesses which of {} was among them",
-        after=" The curator sees every record.",
-        short=", central",
         trust={"curator": "trusted curator: whoever runs this sees all rows; only the noised sums are private"},
-        no_shuffling="a trusted curator's release has no reports to shuffle; shuffled() is for trust='local'.",
+        no_audit="",
     ),
-    "collectors' means": Setting(
-        (
-            ("Everybody else", "everybody_else"),
-            ("Both together", "both_together"),
-            ("Protects", "protects"),
-            ("Trust model", "trust_words"),
-            ("Mechanism", "noise"),
-        ),
-        bare=("Trust model",),
-        carries=("the sums carry no noise", "protect nobody"),
-        sees="all that one collector holds and everything published",
-        sees_all="all that one collector holds and everything published in all {} releases",
-        short=", two collectors",
-        trust={
-            "simulated": "two collectors that don't collude, simulated: this process held the rows and played devices "
-            "and both collectors; what is published is as private",
-        },
-        no_shuffling="with two collectors nobody sees a report, so that there is nothing to shuffle; shuffled() is for "
-        "trust='local'.",
-    ),
-    "curator": Setting(
-        (
-            ("Protects", "protects"),
-            ("Trust model", "trust_words"),
-            ("Mechanism", "mechanism_words"),
-            ("Sensitivity", "weights"),
-            ("Curvature", "curvature"),
-        ),
-        bare=("Trust model",),
-        carries=("the release carries no noise", "protects nobody"),
-        sees="the release",
-        guess="knows all other records and guesses which of two possible records was among them",
-        after=" The curator sees every record.",
-        short=", central",
-        trust={"curator": "trusted curator: whoever runs this sees all rows; only the release is private"},
-        no_audit="verify() audits people's reports; audit a curator's release by pr.central.audit(...), which runs it "
-        "again and again on two neighbouring data sets made up for it.",
-        no_shuffling="a trusted curator's release has no reports to shuffle; shuffled() is for trust='local'.",
-    ),
+    "collectors' means": _COLLECTORS._replace(rows=(*_AGAINST, *_SUMS), bare=("Trust model",)),
+    "curator": _CURATOR,
     "silos": Setting(
         (
             ("Per round", "per_round"),
             ("Protects", "protects"),
             ("One person is", "person"),
-            ("Trust model", "trust_words"),
-            ("Mechanism", "mechanism_words"),
+            *_RECORD[1:],
             ("Update bound", "weights"),
         ),
         bare=("Update bound",),

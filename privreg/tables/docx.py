@@ -80,12 +80,9 @@ def _words(document: Any, text: str, *, bold: bool = False) -> None:
 def _table(document: Any, table: Table) -> None:
     if table.title:
         _words(document, table.title, bold=True)
-    rows: list[list[str]] = [["", *table.head]]
-    for i, (name, row) in enumerate(zip(table.names, table.rows, strict=True)):
-        rows += [[table.blocks[i], *[""] * len(table.head)]] if i in table.blocks else []
-        rows.append([name, *row])
-    rows += [[label, *values] for label, values in table.facts]
-    _grid(document, rows, numbers=True)
+    none = [""] * len(table.head)
+    rows = [(name, none if cells is None else cells) for name, cells in table.lines()]
+    _grid(document, [[name, *cells] for name, cells in [("", table.head), *rows, *table.facts]], numbers=True)
 
 
 def _grid(document: Any, rows: Sequence[Sequence[str]], *, numbers: bool) -> None:

@@ -82,11 +82,8 @@ def _block(part: Part) -> str:
 def _columns(table: Table) -> str:
     head = "".join(f'<th scope="col">{_shown(plain(h))}</th>' for h in table.head)
     wide = f'<tr class="block"><th scope="rowgroup" colspan="{len(table.head) + 1}">'
-    body = []
-    for i, (name, row) in enumerate(zip(table.names, table.rows, strict=True)):
-        if i in table.blocks:
-            body.append(f"{wide}{_shown(plain(table.blocks[i]))}</th></tr>")
-        body.append(_row(name, row))
+    lines = table.lines()
+    body = [f"{wide}{_shown(plain(name))}</th></tr>" if row is None else _row(name, row) for name, row in lines]
     body += [_row(label, row, "fact" if i else "fact first") for i, (label, row) in enumerate(table.facts)]
     return _table(body, table.title, len(table.head), f"<thead><tr><th></th>{head}</tr></thead>\n")
 

@@ -89,12 +89,11 @@ def _paragraphs(part: Part) -> list[str]:
 def _columns(table: Table, part: slice, *, wrap: bool) -> str:
     """Some columns; with facts all wrap."""
     body = []
-    for i, (name, row) in enumerate(zip(table.names, table.rows, strict=True)):
-        if i in table.blocks:
-            # of no width, so that it doesn't widen the columns below it
-            title = f"\\parbox[t]{{\\linewidth}}{{\\raggedright\\bfseries {tex(table.blocks[i], breaks=True)}}}"
-            body.append("\\midrule\n" * bool(i) + f"\\makebox[0pt][l]{{{title}}} \\\\*")
-        if not part.start or any(row[part]):
+    for name, row in table.lines():
+        if row is None:  # of no width, so that it doesn't widen the columns below it
+            title = f"\\parbox[t]{{\\linewidth}}{{\\raggedright\\bfseries {tex(name, breaks=True)}}}"
+            body.append("\\midrule\n" * bool(body) + f"\\makebox[0pt][l]{{{title}}} \\\\*")
+        elif not part.start or any(row[part]):
             body.append(_row(name, row[part]))
     if table.facts:
         body += [r"\midrule", *(_row(label, values[part]) for label, values in table.facts)]

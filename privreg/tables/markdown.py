@@ -32,11 +32,8 @@ def _block(part: Part) -> str:
 
 def _table(table: Table) -> str:
     out = [_row("", table.head), f"|:--|{'--:|' * len(table.head)}"]
-    for i, (name, row) in enumerate(zip(table.names, table.rows, strict=True)):
-        if i in table.blocks:
-            out.append(f"| **{_escaped(table.blocks[i])}** |{' |' * len(row)}")
-        out.append(_row(name, row))
-    out += [_row(label, values) for label, values in table.facts]
+    for name, row in (*table.lines(), *table.facts):
+        out.append(f"| **{_escaped(name)}** |{' |' * len(table.head)}" if row is None else _row(name, row))
     return "\n".join([*([f"**{_escaped(table.title)}**\n"] if table.title else []), *out])
 
 

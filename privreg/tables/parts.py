@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from privreg.tables.words import MARK, WIDTH, cells, fold, span
+from privreg.tables.words import WIDTH, cells, fold, marked, span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     import pandas as pd
 
@@ -96,6 +96,13 @@ class Table:
     short_blocks: Mapping[int, str] | None = None  # the same, for text
     facts: Sequence[tuple[str, Sequence[str]]] = ()  # rows of words below a rule; columns are of one width then
 
+    def lines(self) -> Iterator[tuple[str, Sequence[str] | None]]:
+        """Names with their cells, and titles of blocks, which have none, where they belong; without the facts."""
+        for i, line in enumerate(zip(self.names, self.rows, strict=True)):
+            if i in self.blocks:
+                yield self.blocks[i], None
+            yield line
+
 
 Part = Lines | Paragraph | Notes | Pairs | Header | Table
 
@@ -107,7 +114,7 @@ def estimates_table(frame: pd.DataFrame, title: str) -> Table:
     """
     names = [", ".join(map(str, i)) if isinstance(i, tuple) else str(i) for i in frame.index]
     if "reliable" in frame:
-        names = [name if ok else f"{name} {MARK}" for name, ok in zip(names, frame["reliable"], strict=True)]
+        names = marked(names, frame["reliable"])
         frame = frame.drop(columns="reliable")
     tests = ["statistic", "p_value"] if frame.shape[1] == 6 else []
     tidy = frame.set_axis(["estimate", "std_error", *tests, "conf_low", "conf_high"], axis=1)

@@ -19,6 +19,11 @@ MARK: Final = "†"
 """Of rows that should not be relied on; a star would be read as significance."""
 
 
+def marked(names: Iterable[object], reliable: Iterable[object]) -> list[str]:
+    """Names of rows, those that should not be relied on with the mark."""
+    return [str(name) if ok else f"{name} {MARK}" for name, ok in zip(names, reliable, strict=True)]
+
+
 def in_one_format(values: Iterable[float], digits: int, least: float = math.nan) -> list[str]:
     """Format the numbers of one column alike: with equal decimals, or all in powers of ten where these won't do.
 

@@ -18,17 +18,9 @@ from privreg.tables.text import as_text
 def rendered(
     parts: Sequence[Part], ending: str, title: str = "", more: Mapping[str, Callable[[], str]] | None = None
 ) -> bytes:
-    """Contents of a file of a view.
+    """Contents of a file of a view, by its ending: .txt, .md, .html (a whole page), .tex (to be included) or .docx.
 
-    Parameters
-    ----------
-    parts : sequence of Part
-    ending : str
-        .txt, .md, .html (a whole page), .tex (to be included) or .docx.
-    title : str
-        Of the page; by default the first title in it.
-    more : mapping of str to callable, optional
-        Forms beside those above, by ending.
+    `title` is that of the page, by default the first title in it; `more` are further forms, by ending.
 
     Raises
     ------

@@ -98,7 +98,7 @@ def test_every_kind_of_file(fit, tmp_path):
 
     loaded = pr.load(files["privreg"])
     table = loaded.tidy(alpha=0.1)
-    pd.testing.assert_frame_equal(exactly(files["csv"]), table, check_frame_type=False)
+    pd.testing.assert_frame_equal(exactly(files["csv"]), table)
     document = json.loads(files["json"].read_text("utf-8"))
     assert pd.DataFrame(document["coefficients"])["conf_low"].tolist() == table["conf_low"].tolist()
     assert document["reliable"] is False
@@ -129,7 +129,7 @@ def test_the_command_gives_the_numbers_of_the_python_call(fit, people, tmp_path,
     )
     res = model.fit(seed=5, tuning=tuning, **pace)
     assert len(res.methods) == 1
-    pd.testing.assert_frame_equal(exactly(tmp_path / "t.csv"), res.tidy(), check_frame_type=False)
+    pd.testing.assert_frame_equal(exactly(tmp_path / "t.csv"), res.tidy())
 
 
 @pytest.mark.parametrize(

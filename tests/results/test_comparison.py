@@ -276,3 +276,22 @@ def test_nothing_but_estimates_is_asked_of_public_results(one):
 def test_what_is_no_column_is_refused(one, results, words):
     with pytest.raises(OptionError, match=words):
         pr.compare(results(one))
+
+
+def test_factors_with_other_reference_levels_are_not_compared_without_a_word(people_by_region):
+    fits = [people_by_region(levels) for levels in (["a", "b", "c"], ["b", "a", "c"])]
+    text = flat(pr.compare(fits).as_text())
+    assert "Coefficients of g are relative to a in (1), b in (2); to compare them give all fits the same" in text
+    assert "are relative to" not in flat(pr.compare([fits[0], fits[0]]).as_text())
+
+
+@pytest.fixture
+def people_by_region():
+    rng = np.random.default_rng(5)
+    rows = pd.DataFrame({"y": rng.uniform(0, 1, 2000), "g": rng.choice(["a", "b", "c"], 2000)})
+
+    def fit(levels):
+        model = pr.PrivateOnlineRegression.from_formula("y ~ g", rows, mu=1, bounds={"y": (0, 1)}, levels={"g": levels})
+        return model.fit(seed=1, progress=False)
+
+    return fit

@@ -43,7 +43,8 @@ def test_all_columns_are_printed_in_a_terminal_of_80_columns(res, name):
 def test_what_is_computed_from_a_table_is_a_plain_one(res):
     assert type(res.tidy()) is not pd.DataFrame
     assert type(res.tidy().head(2)) is type(res.tidy()[["term"]]) is type(res.tidy().set_index("term")) is pd.DataFrame
-    pd.testing.assert_frame_equal(pd.DataFrame(res.tidy()), res.tidy(), check_frame_type=False)
+    pd.testing.assert_frame_equal(pd.DataFrame(res.tidy()), res.tidy())
+    pd.testing.assert_frame_equal(res.tidy(), pd.DataFrame(res.tidy()))
 
 
 def test_comparisons_are_printed_whole(res):

@@ -23,8 +23,8 @@ from privreg.options.unknown import all_known_arguments
 from privreg.results.base import Results
 from privreg.results.data import Labelled
 from privreg.results.statement import PrivacyStatement
-from privreg.results.summary import Summary, caution, marked
-from privreg.tables import Paragraph, Table, cells
+from privreg.results.summary import Summary, caution
+from privreg.tables import Paragraph, Table, cells, marked
 from privreg.unavailable import needs_rows
 
 
@@ -287,7 +287,7 @@ class MeansResults(Results):
         if self.biased:
             law += "; THESE ARE NOT MEANS: see the notes"
         below = (Paragraph(law), *caution(table, statement.notes, statement.doubts))
-        shown = Table(marked(table), *cells(table, alpha, "estimate", 4))
+        shown = Table(marked(table["term"], table["reliable"]), *cells(table, alpha, "estimate", 4))
         return Summary("Private Means and Frequencies", self.header, shown, below, statement)
 
     def plot(self, *, alpha: float = 0.05, ax: Any = None) -> Any:

@@ -48,60 +48,16 @@ def coefficients(
     ax: Any = None,
     public: Sequence[pd.DataFrame] = (),
 ) -> Axes | NDArray[Any]:
-    """Draw coefficients as dots with their intervals as whiskers, several results side by side.
+    """Draw coefficients of results side by side, each with its name in `labels`; see `PrivateResults.plot_coef`.
 
-    Parameters
-    ----------
-    results : sequence of EstimatedResults
-        One or more; a coefficient that a result lacks is left out there.
-    terms : str or sequence of str, optional
-        Coefficients wanted, or terms, such as a factor, that the first result has; all by default.
-    labels : sequence of str, optional
-        Names of the results in the legend; "(1)", "(2)", … by default.
-    alpha : float
-        One minus the level of the intervals.
-    intercept : bool
-        Whether to draw the intercept (a coefficient called Intercept or const), which usually dwarfs all others.
-    scaled : bool
-        False draws coefficients as they are. True draws what a step of the covariate does, so that rows can be
-        compared. The step is public and stands after the row's name, and below the figure what it is: half of the
-        declared range, two declared sds, or two sds that the fit has learned from reports; the product of both for an
-        interaction. Levels and other columns of 0 and 1 go from 0 to 1 and have no step after their name.
-    exponentiate : bool
-        Draw exp of them, on a logarithmic axis: odds ratios of Logistic, odds ratios against the baseline of
-        Multinomial, rate ratios of Poisson, ratios where the response is ``np.log(y)``.
-    simultaneous : bool
-        Whether the intervals of all coefficients of a result (the intercept too) are to hold together; wider.
-    title : str, optional
-        Above the figure, or on one Axes of yours.
-    ax : Axes or sequence of Axes, optional
-        Where to draw; a sequence where results have several units, one Axes each. Long names are wrapped or shortened,
-        and axes without a layout engine are made smaller where names would leave the figure. Without it a figure is
-        made, with a panel for each unit, such as dollars and log-odds.
-    public : sequence of DataFrame
-        Estimates by term of other libraries' results, drawn after the others and in the first one's unit.
-
-    Returns
-    -------
-    Axes or ndarray of Axes
-        An array if the results have several units.
+    A coefficient that a result lacks is left out there; the step of a covariate is that of the first result that knows
+    it. `public` are estimates by term of other libraries' results, drawn after the others in the first one's unit.
 
     Raises
     ------
     OptionError
         If there is nothing to draw, the labels don't match the results, coefficients are to be exponentiated that are
         no logs of ratios, or `ax` has another number of axes than there are units.
-    MissingExtraError
-        If matplotlib is not installed.
-
-    Notes
-    -----
-    Dots of rows that should not be relied on are hollow. Two sds, not one, so that a numeric covariate compares with
-    one of 0 and 1. Where results declare different scales for one covariate, its step is that of the first.
-
-    References
-    ----------
-    Gelman (2008), Scaling regression inputs by dividing by two standard deviations.
     """
     pyplot()
     if not isinstance(results, Sequence) or not results or not all(hasattr(r, "tidy") for r in results):

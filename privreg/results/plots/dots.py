@@ -19,6 +19,7 @@ from privreg.results.plots.style import (
     add_corner,
     add_footer,
     add_title,
+    drawing,
     folded,
     ground,
     inks_for,
@@ -129,26 +130,24 @@ def _bare(frame: pd.DataFrame) -> pd.DataFrame:
 def _curves(frame: pd.DataFrame, x: Any, words: str, footer: str, title: str | None, ax: Any) -> Axes:
     """Draw estimates over numbers, one curve for each level of the response."""
     parts = list(frame.groupby("level", sort=False)) if "level" in frame else [("", frame)]
-    values, own = np.asarray(x, dtype=np.float64), ax is None
+    values = np.asarray(x, dtype=np.float64)
     if values.shape != (len(frame) // len(parts),):
         raise OptionError(f"x must be a column of {len(frame) // len(parts)} numbers, one for each row.")
-    if own:
-        with panels(1, 1, (COLUMN, 0.75 * COLUMN)) as (_, grid):
-            ax = grid[0, 0]
-    inks, order = inks_for(ax), np.argsort(values, kind="stable")
-    for i, (level, part) in enumerate(parts):
-        middle, low, high, ok = _bare(part.drop(columns="level", errors="ignore")).iloc[order].to_numpy(float).T
-        ax.plot(values[order], middle, DASHES[i % len(DASHES)], color=inks[i], label=literal(str(level)))
-        ax.fill_between(values[order], low, high, color=inks[i], alpha=0.2, linewidth=0)
-        ax.plot(values[order][ok == 0], middle[ok == 0], "o", color=inks[i], markerfacecolor=ground(ax), markersize=3)
-    if len(parts) > 1:
-        ax.legend(frameon=False, fontsize=SMALL)
-    ax.set_xlabel(literal(plain(getattr(x, "name", None) or "x")))
-    ax.set_ylabel(words)
+    order = np.argsort(values, kind="stable")
     footer += "" if frame["reliable"].all() else f"\n{_HOLLOW}"
-    (add_footer(ax, footer, COLUMN) if own else add_corner(ax, footer))
-    add_title(ax, title, own=own)
-    return cast("Axes", ax)
+    with drawing(ax, (COLUMN, 0.75 * COLUMN), footer, title) as on:
+        inks = inks_for(on)
+        for i, (level, part) in enumerate(parts):
+            middle, low, high, ok = _bare(part.drop(columns="level", errors="ignore")).iloc[order].to_numpy(float).T
+            on.plot(values[order], middle, DASHES[i % len(DASHES)], color=inks[i], label=literal(str(level)))
+            on.fill_between(values[order], low, high, color=inks[i], alpha=0.2, linewidth=0)
+            hollow = {"color": inks[i], "markerfacecolor": ground(on), "markersize": 3}
+            on.plot(values[order][ok == 0], middle[ok == 0], "o", **hollow)
+        if len(parts) > 1:
+            on.legend(frameon=False, fontsize=SMALL)
+        on.set_xlabel(literal(plain(getattr(x, "name", None) or "x")))
+        on.set_ylabel(words)
+    return cast("Axes", on)
 
 
 def figure(drawn: Drawn, footer: str, title: str | None, ax: Any) -> Axes | NDArray[Any]:

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from privreg.results.plots.style import (
-    COLUMN,
-    add_corner,
-    add_footer,
-    guarantee,
-    inks_for,
-    literal,
-    panels,
-)
+from privreg.results.plots.style import COLUMN, drawing, guarantee, inks_for, literal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,16 +24,9 @@ def lengths(results: EstimatedResults, *, alpha: float = 0.05, ax: Any = None) -
     footer = f"{100 * (1 - alpha):.6g}% intervals; {guarantee([results.privacy])}"
     if noted.any():
         footer += "\nhollow: don't rely on them, see the notes of the summary"
-    if ax is not None:
-        _dots(ax, names, length / length[0], noted)
-        add_corner(ax, footer)
-        given: Axes = ax
-        return given
-    with panels(1, 1, (COLUMN, 0.9 + 0.26 * len(names))) as (_, grid):
-        made: Axes = grid[0, 0]
-        _dots(made, names, length / length[0], noted)
-        add_footer(made, footer, COLUMN)
-    return made
+    with drawing(ax, (COLUMN, 0.9 + 0.26 * len(names)), footer) as on:
+        _dots(on, names, length / length[0], noted)
+    return cast("Axes", on)
 
 
 def _dots(ax: Any, names: list[str], ratios: Any, noted: Any) -> None:

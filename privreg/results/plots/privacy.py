@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +19,6 @@ MARKED: Final = (0.01, 0.05)
 """False positive rates at which the attacker's success is printed."""
 
 _KEY: Final = "true positives at 1% and 5% false positives"
-
-
-class _Drawn(NamedTuple):
-    """One guarantee to draw: the budget granted, and what it is called."""
-
-    budget: Budget
-    name: str
 
 
 def privacy_curve(
@@ -64,7 +57,6 @@ def privacy_curve(
     ----------
     Dong, Roth & Su (2022), Gaussian differential privacy, section 2.
     """
-    several = isinstance(statement, Sequence)
     given = list(statement) if isinstance(statement, Sequence) else [statement]
     if not given or not all(isinstance(s, PrivacyStatement | Budget) for s in given):
         raise OptionError("privacy_curve() draws res.privacy or a budget, or a list of one or more of them.")
@@ -72,9 +64,9 @@ def privacy_curve(
         count = 1 if isinstance(labels, str) else len(labels)
         raise OptionError(f"{count} labels for {len(given)} guarantees; give a list of one each.")
     names = [_name(s) for s in given] if labels is None else shorten(map(str, labels), 30)
-    drawn = [_Drawn(s if isinstance(s, Budget) else s.total, n) for s, n in zip(given, names, strict=True)]
-    loud = None if several and len(given) > 1 else _loud(given[0])
-    footer = f"{loud}; {_attack(given)}" if loud else _attack(given)
+    drawn = [(s if isinstance(s, Budget) else s.total, n) for s, n in zip(given, names, strict=True)]
+    loud = _loud(given[0]) if len(given) == 1 else None
+    footer = "; ".join(filter(None, [loud, _attack(given)]))
     if ax is None:
         height = 1.08 * style.COLUMN + 0.15 * (len(drawn) + 1)
         with style.panels(1, 2, (2 * style.COLUMN, height)) as (figure, made):
@@ -129,65 +121,42 @@ def _grid(budget: Budget) -> NDArray[np.float64]:
     return np.unique(np.concatenate([np.linspace(0.0, 1.0, 401), tail, 1 - tail, corners]))
 
 
-def _percent(share: float) -> str:
-    return f"{at_least(100 * float(share), 3 if share >= 0.1 else 2)}%"
+def _both(shares: NDArray[np.float64]) -> str:
+    """Two shares in words."""
+    return " and ".join(f"{at_least(100 * float(share), 3 if share >= 0.1 else 2)}%" for share in shares)
 
 
-def _draw(axes: NDArray[Any], drawn: list[_Drawn]) -> None:
+def _draw(axes: NDArray[Any], drawn: list[tuple[Budget, str]]) -> None:
     tradeoff, roc = axes
-    inks = style.inks_for(roc)
-    ends = np.array([0.0, 1.0])
-    tradeoff.plot(ends, 1 - ends, color=inks.grey, linewidth=0.8, linestyle=":")
-    tradeoff.annotate(
-        "perfect privacy: guessing",
-        (0.5, 0.5),
-        xytext=(2, 2),
-        textcoords="offset points",
-        rotation=-45,
-        rotation_mode="anchor",
-        transform_rotates_text=True,
-        ha="center",
-        va="bottom",
-        fontsize=style.SMALL,
-        color=inks.grey,
-    )
-    tradeoff.annotate(
-        "no protection",
-        (0, 0),
-        xytext=(4, 4),
-        textcoords="offset points",
-        fontsize=style.SMALL,
-        color=inks.grey,
-        zorder=0,
-    )
-    roc.plot(ends, ends, color=inks.grey, linewidth=0.8, linestyle=":", label="blind guessing: 1% and 5%")
-    for i, one in enumerate(drawn):
-        colour = inks[i]
-        dash = style.DASHES[i % len(style.DASHES)]
-        grid = _grid(one.budget)
-        miss = one.budget.tradeoff(grid)
-        caught = 1 - one.budget.tradeoff(np.array(MARKED))
-        line = {"color": colour, "linewidth": 1.4, "linestyle": dash, "clip_on": False}
-        name = style.literal(one.name)
-        tradeoff.plot(grid, miss, label=name, **line)
-        words = " and ".join(map(_percent, caught))
-        roc.plot(grid, 1 - miss, label=f"{name}: {words}", **line)
-        marker = style.MARKERS[i % len(style.MARKERS)]
-        roc.plot(MARKED, caught, linestyle="none", marker=marker, markersize=4, color=colour, zorder=3, clip_on=False)
-        if one.budget.form == "epsilon, delta" and len(drawn) == 1:
-            epsilon, delta = one.budget.asked
-            promised = dp_tradeoff(epsilon, delta, grid)
-            words = " and ".join(map(_percent, 1 - dp_tradeoff(epsilon, delta, np.array(MARKED))))
+    inks, ends = style.inks_for(roc), np.array([0.0, 1.0])
+    grey = {"color": inks.grey, "linewidth": 0.8, "linestyle": ":"}
+    tradeoff.plot(ends, 1 - ends, **grey)
+    said = {"textcoords": "offset points", "fontsize": style.SMALL, "color": inks.grey}
+    along = {"rotation": -45, "rotation_mode": "anchor", "transform_rotates_text": True, "ha": "center", "va": "bottom"}
+    tradeoff.annotate("perfect privacy: guessing", (0.5, 0.5), xytext=(2, 2), **said, **along)
+    tradeoff.annotate("no protection", (0, 0), xytext=(4, 4), zorder=0, **said)
+    roc.plot(ends, ends, **grey, label="blind guessing: 1% and 5%")
+    for i, (budget, called) in enumerate(drawn):
+        grid, name = _grid(budget), style.literal(called)
+        miss, caught = budget.tradeoff(grid), 1 - budget.tradeoff(np.array(MARKED))
+        look = {"color": inks[i], "linewidth": 1.4, "linestyle": style.DASHES[i % len(style.DASHES)], "clip_on": False}
+        tradeoff.plot(grid, miss, label=name, **look)
+        roc.plot(grid, 1 - miss, label=f"{name}: {_both(caught)}", **look)
+        look |= {"linestyle": "none", "marker": style.MARKERS[i % len(style.MARKERS)], "markersize": 4, "zorder": 3}
+        roc.plot(MARKED, caught, **look)
+        if budget.form == "epsilon, delta" and len(drawn) == 1:
+            epsilon, delta = budget.asked
+            promised, words = (
+                dp_tradeoff(epsilon, delta, grid),
+                _both(1 - dp_tradeoff(epsilon, delta, np.array(MARKED))),
+            )
+            label = f"({epsilon:g}, {delta:g})-DP, all that was promised: {words}"
             for panel, curve in ((tradeoff, promised), (roc, 1 - promised)):
-                label = f"({epsilon:g}, {delta:g})-DP, all that was promised: {words}"
                 panel.plot(grid, curve, color=inks[1], linewidth=0.8, linestyle="--", label=label)
-    tradeoff.set(
-        xlabel="type I error: wrongly accused",
-        ylabel="type II error: wrongly cleared",
-        title="Errors the best attacker must make",
-    )
+    errors = {"xlabel": "type I error: wrongly accused", "ylabel": "type II error: wrongly cleared"}
+    tradeoff.set(**errors, title="Errors the best attacker must make")
     roc.set(xlabel="false positives", ylabel="true positives", title="Successes the best attacker can have")
     for panel in (tradeoff, roc):
         panel.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-        panel.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25%", "50%", "75%", "100%"])
-        panel.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25%", "50%", "75%", "100%"])
+        for axis in (panel.xaxis, panel.yaxis):
+            axis.set_ticks([0, 0.25, 0.5, 0.75, 1], ["0", "25%", "50%", "75%", "100%"])

@@ -14,18 +14,9 @@ from privreg.arrays import Array
 def public_steps(design: Any, spreads: Array | None = None) -> Array:
     """How far to move each column of a design in a figure, so that coefficients can be compared; user's units.
 
-    Parameters
-    ----------
-    design : Design
-    spreads : ndarray, shape (p,), optional
-        Sds that the fit has learned from reports, of columns that nothing public tells of; NaN for others.
-
-    Returns
-    -------
-    ndarray, shape (p,)
-        To three digits: half of the declared range, or two declared sds; of an interaction the product over its
-        parts; 1 for levels, for other columns of 0 and 1 and for a constant. Two `spreads`, to two digits, or NaN
-        where nothing is known.
+    To three digits: half of the declared range, or two declared sds; of an interaction the product over its parts; 1
+    for levels, for other columns of 0 and 1 and for a constant. Of columns that nothing public tells of two `spreads`,
+    sds that the fit has learned from reports, to two digits, or NaN. All shapes are (p,).
     """
     schema, names = design.schema, list(design.names)
     low, high = design.probe.min(axis=0), design.probe.max(axis=0)

@@ -70,6 +70,20 @@ def panels(rows: int, columns: int, size: tuple[float, float], **more: Any) -> I
         yield figure, axes
 
 
+@contextmanager
+def drawing(ax: Any, size: tuple[float, float], footer: str, title: str | None = None) -> Iterator[Any]:
+    """Axes to draw on, a user's or those of a new figure of that size in inches, with a footer and a title."""
+    if ax is not None:
+        yield ax
+        add_corner(ax, footer)
+        add_title(ax, title, own=False)
+        return
+    with panels(1, 1, size) as (_, grid):
+        yield grid[0, 0]
+        add_footer(grid[0, 0], footer, size[0])
+        add_title(grid[0, 0], title, own=True)
+
+
 class Inks(NamedTuple):
     """Colours to draw with on given axes: those of curves, one after the other, and that of what stands back."""
 

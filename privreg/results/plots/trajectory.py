@@ -29,7 +29,7 @@ from privreg.results.plots.style import (
 )
 from privreg.results.postestimation.terms import coefficients_of
 from privreg.results.views import band
-from privreg.tables import MARK, plain
+from privreg.tables import MARK, marked, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,7 +61,7 @@ def trajectory(
         footer = f"{100 * (1 - alpha):.6g}% bands{by}, {kind}; {footer}"
     curves = [path[path["term"] == t] for t in wanted]
     kept = dict(zip(fit.names, results.tidy()["reliable"], strict=True))
-    titles = [name if kept[t] else f"{name} {MARK}" for t, name in zip(wanted, _titles(fit, wanted), strict=True)]
+    titles = marked(_titles(fit, wanted), [kept[t] for t in wanted])
     if not all(kept[t] for t in wanted):
         footer += f"\n{MARK} don't rely on it: see the notes of the summary"
     if ax is not None:

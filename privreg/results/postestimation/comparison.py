@@ -170,15 +170,7 @@ class Comparison(View):
     def plot(
         self, ax: Any = None, *, intercept: bool = False, scaled: bool = False, exponentiate: bool | None = None
     ) -> Axes | NDArray[Any]:
-        """Draw the coefficients; see `privreg.results.plots.coefficients.coefficients`.
-
-        Parameters
-        ----------
-        ax : Axes or sequence of Axes, optional
-        intercept : bool
-        scaled : bool
-        exponentiate : bool, optional
-            As the table has it, by default.
+        """Draw the coefficients; exponentiated as the table is by default. See `PrivateResults.plot_coef`.
 
         Returns
         -------
@@ -209,9 +201,8 @@ class Comparison(View):
         there = table[table["estimate"].notna()]
         known = there.get("std_error", pd.Series(math.nan, index=there.index))
         told = min((e for e in known if e > 0.0 and math.isfinite(e)), default=math.nan)
-        shown = {"estimate": in_one_format(there["estimate"], 3, told)}
-        for k in {"std_error", "conf_low", "conf_high"} & set(there):
-            shown[k] = in_one_format(there[k], 3, told)
+        numbers = ("estimate", "std_error", "conf_low", "conf_high")
+        shown = {k: in_one_format(there[k], 3, told) for k in numbers if k in there}
         out = dict.fromkeys(table.index, "")
         for i, (term, reliable) in enumerate(zip(there.index, there["reliable"], strict=True)):
             top = shown["estimate"][i] + (MARK if reliable == 0 else "")
@@ -222,7 +213,6 @@ class Comparison(View):
 
     def _facts(self) -> list[tuple[str, list[str]]]:
         """Rows below the coefficients."""
-        out: list[tuple[str, list[str]]] = []
         titles = [dict(r._fit.title) for r in self.results]
         rows = ("Dep. variable", "n", "Family", "Baseline", "Tuning", "Inference", "Budget")
         columns = [
@@ -241,10 +231,8 @@ class Comparison(View):
             model = getattr(r, "model", r)
             response, kind = plain(getattr(model, "endog_names", "")), type(model).__name__
             columns.append((response, f"{int(r.nobs):,}", kind, "", "", getattr(r, "cov_type", ""), "not private"))
-        for i, label in enumerate(rows):
-            if label != "Baseline" or any(c[i] for c in columns):
-                out.append((label, [c[i] for c in columns]))
-        return out
+        facts = dict(zip(rows, map(list, zip(*columns, strict=True)), strict=True))
+        return [(label, words) for label, words in facts.items() if label != "Baseline" or any(words)]
 
     def _notes(self) -> list[str]:
         level = f"{100 * (1 - self.alpha):.6g}%"
@@ -255,6 +243,7 @@ class Comparison(View):
             out.append("Standard errors of these results have different limit laws: compare intervals.")
         if len({r._fit.baseline[0] for r in self.results if r._fit.baseline}) > 1:
             out.append("Multinomial coefficients with different baselines say different things: don't compare them.")
+        out += self._references()
         doubts = [f"{name}: {note}." for name, r in zip(self.names, self.results, strict=True) for note in r._doubts()]
         out += [f"{MARK} Not to be relied on, as follows.", *doubts] if doubts else []
         if self.public:
@@ -271,6 +260,20 @@ class Comparison(View):
         else:
             out.append(f"One release: {within(total, 4)}-GDP per person.")
         return out
+
+    def _references(self) -> list[str]:
+        """Factors that are compared with one level in some results and with another in others."""
+        found: dict[str, dict[Any, str]] = {}
+        for name, r in zip(self.names, self.results, strict=True):
+            for term in r._fit.design.terms:
+                if term.reference is not None:
+                    found.setdefault(term.reads[0], {}).setdefault(term.reference, name)
+        return [
+            f"Coefficients of {column} are relative to {', '.join(f'{a} in {name}' for a, name in by.items())}; to "
+            "compare them give all fits the same first level, or the same Treatment()."
+            for column, by in found.items()
+            if len(by) > 1
+        ]
 
 
 # --- nested fits ---------------------------------------------------------------------------------------------
@@ -331,12 +334,11 @@ def anova(
     lacking = [t.name for t in b.design.terms if any(b.design.names[j] not in a.design.names for j in t.columns)]
     width = len(b.design.names)
     at = [j for j in range(len(b.names)) if b.design.names[j % width] not in a.design.names]
-    cov, pivot = large._full_cov(method, "anova")
     words = (
         f"Wald test within the larger fit: {', '.join(lacking)}. The smaller fit has noise of its own and isn't used: "
         f"the larger fit's wald_test({lacking!r}) says the same without it."
     )
-    return wald_test(b.names, b.params, cov, pivot, np.eye(len(b.names))[at], large._doubts(method), about=words)
+    return wald_test(large._known(method, "anova"), np.eye(len(b.names))[at], words)
 
 
 def _check_nested(small: PrivateResults, large: PrivateResults) -> None:

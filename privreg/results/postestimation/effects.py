@@ -5,8 +5,7 @@ Nothing here reads private rows: effects are functions of the released coefficie
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -14,17 +13,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.arrays import Array
-from privreg.diagnostics import Diagnostic, along
-from privreg.errors import DataError, NotPrivateError, OptionError, interval_level
+from privreg.diagnostics import along
+from privreg.errors import DataError, NotPrivateError, OptionError
 from privreg.families.family import Family
-from privreg.inference.methods import Bootstrap, Pivot
+from privreg.inference.methods import Bootstrap
 from privreg.options.unknown import all_known_arguments
 from privreg.protocol import codes
-from privreg.results.data import Frame, ResultData
-from privreg.results.plots.dots import DrawnView
+from privreg.results.data import ResultData
+from privreg.results.postestimation.known import Known, Tested
 from privreg.results.postestimation.prediction import probabilities
-from privreg.tables import estimates_table, noted
-from privreg.tables.parts import Part as Shown
 
 _STEP: Final = 6e-6
 """About the third root of the rounding unit: best for central differences."""
@@ -35,64 +32,15 @@ _JUMP: Final = 1e-3
 
 
 @all_known_arguments
-@dataclass(frozen=True, repr=False)
-class MarginalEffects(DrawnView):
+class MarginalEffects(Tested):
     """Effects of covariates on the mean; see `PrivateResults.marginal_effects`.
 
-    Parameters
-    ----------
-    effect, se : ndarray, shape (q,)
-        Effects and their standard errors (delta method).
-    pivot : Pivot
-        Law of their ratio to zero effects.
-    index : Index
-        Labels: term, before it the level for multinomial fits, before these the row if effects are not averaged.
-    title : str
-    notes : tuple of Diagnostic
-        Whatever takes the standard errors back; shown with them.
-    reliable : ndarray of bool, shape (q,), optional
-        Which effects no note takes back; all by default.
+    They are called by their term, before it the level for multinomial fits, before these the row if effects are not
+    averaged.
     """
 
-    effect: Array
-    se: Array
-    pivot: Pivot
-    index: pd.Index
-    title: str
-    notes: tuple[Diagnostic, ...] = ()
-    reliable: NDArray[np.bool_] | None = None
 
-    @property
-    def tvalue(self) -> Array:
-        """Effect over standard error, shape (q,); NaN for an effect that is 0 whatever the coefficients."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(self.effect / self.se)
-
-    @property
-    def pvalue(self) -> Array:
-        """Two-sided p-values of zero effects, shape (q,)."""
-        return self.pivot.two_sided(self.tvalue)
-
-    def conf_int(self, alpha: float = 0.05) -> Array:
-        """Confidence limits of the effects, shape (q, 2)."""
-        half = self.pivot.critical(interval_level(alpha)) * self.se
-        return np.column_stack([self.effect - half, self.effect + half])
-
-    def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Columns effect, std err, t, P>|t|, Conf. Int. Low, Conf. Int. Upp., reliable (no note takes it back)."""
-        limits = self.conf_int(alpha)
-        columns = {"effect": self.effect, "std err": self.se, "t": self.tvalue, "P>|t|": self.pvalue}
-        columns |= {"Conf. Int. Low": limits[:, 0], "Conf. Int. Upp.": limits[:, 1]}
-        known = np.ones(len(self.effect), dtype=np.bool_) if self.reliable is None else self.reliable
-        return Frame(columns | {"reliable": known}, index=self.index)
-
-    def _layout(self) -> list[Shown]:
-        return [estimates_table(self.summary_frame(), f"{self.title} ({self.pivot.label})"), *noted(self.notes)]
-
-
-def marginal_effects(
-    fit: ResultData, at: Any, average: bool, cov: Array, pivot: Pivot, notes: tuple[Diagnostic, ...] = ()
-) -> MarginalEffects:
+def marginal_effects(known: Known, at: Any, average: bool) -> MarginalEffects:
     """Effects at public rows, by the covariance of all coefficients; see `PrivateResults.marginal_effects`.
 
     Notes
@@ -106,6 +54,7 @@ def marginal_effects(
     ----------
     Bartus (2005), Estimation of marginal effects using margeff, Stata Journal 5, 309-329.
     """
+    fit = known.fit
     if fit.family.link == "margin":
         raise OptionError(
             f"{fit.family!r} has a margin, which is no mean and no probability, and so no marginal effects; its "
@@ -120,28 +69,16 @@ def marginal_effects(
     x, offset = fit.design.encode_new(at)
     if not len(x):
         raise DataError("marginal_effects() got no rows; give at least one row of public covariate values.")
-    terms, effects, errors, known, gradients = [], [], [], [], []
-    for term, change in _changes(fit, at, x, offset):
-        parts = [with_error(part, average, cov) for part in change]
-        terms.append(term)
-        effects.append([part[0] for part in parts])
-        errors.append([part[1] for part in parts])
-        known.append([along(notes, part[2]) for part in parts])
-        if isinstance(pivot, Bootstrap):  # the only law that differs from effect to effect
-            gradients.append([part[2] for part in parts])
-    if not terms:
+    # the only law that differs from effect to effect
+    found = stacked(known, _changes(fit, at, x, offset), average, keep=isinstance(known.pivot, Bootstrap))
+    if not found.names:
         raise OptionError("the model has no covariates, so there are no marginal effects; predict() gives its mean.")
+    pivot = known.pivot if found.gradient is None else known.pivot.along(found.gradient)
     rows = pd.RangeIndex(len(x)) if labels is None else labels.to_flat_index()
     over = f", averaged over {len(x):,} public row{'s' * (len(x) > 1)}" if average else ""
-    return MarginalEffects(
-        np.array(effects).T.reshape(-1),  # terms of a level, levels of a row
-        np.array(errors).T.reshape(-1),
-        pivot.along(np.array(gradients).transpose(2, 1, 0, 3).reshape(-1, len(cov))) if gradients else pivot,
-        _index(fit, terms, None if average else rows),
-        f"Marginal effects on {estimand_words(fit)}{over}",
-        notes,
-        np.array(known).T.reshape(-1),
-    )
+    index = _index(fit, found.names, None if average else rows)
+    title = f"Marginal effects on {estimand_words(fit)}{over}"
+    return MarginalEffects(found.value, found.se, pivot, index, title, known.notes, found.reliable)
 
 
 def _index(fit: ResultData, terms: list[str], rows: pd.Index | None) -> pd.Index:
@@ -170,7 +107,7 @@ def estimand_words(fit: ResultData) -> str:
 # --- the mean's change, and its gradient -----------------------------------------------------------------
 
 
-class Part(NamedTuple):
+class Effect(NamedTuple):
     """Change of one mean at each row: of the response, or of one class's probability."""
 
     value: Array  # Shape (n,)
@@ -179,17 +116,36 @@ class Part(NamedTuple):
     gradient: list[list[tuple[Array, Array]]]
 
 
-def with_error(part: Part, average: bool, cov: Array) -> tuple[Array, Array, Array]:
-    """Effects, standard errors and gradients, shapes (m,), (m,) and (m, q) with m = 1 or n and q coefficients."""
-    n = len(part.value)
+class Stacked(NamedTuple):
+    """Numbers in the order of their table: terms of a level, levels of a row."""
+
+    names: list[Any]  # Of the terms
+    value: Array  # Shape (q,)
+    se: Array
+    reliable: NDArray[np.bool_]
+    gradient: Array | None  # By the coefficients, shape (q, p), if it is kept
+
+
+def stacked(known: Known, changes: Iterable[tuple[Any, list[Effect]]], average: bool, *, keep: bool) -> Stacked:
+    """Changes of the means, those of a term together, with their errors; averaged over rows, or row by row."""
+    names, terms = [], []
+    for name, change in changes:
+        names.append(name)
+        terms.append([_measured(known, part, average, keep) for part in change])
+    value, se, reliable = (np.array([[part[k] for part in term] for term in terms]).T.reshape(-1) for k in range(3))
+    g = np.array([[part[3] for part in term] for term in terms]) if keep and terms else None
+    return Stacked(names, value, se, reliable, None if g is None else g.transpose(2, 1, 0, 3).reshape(-1, g.shape[3]))
+
+
+def _measured(known: Known, part: Effect, average: bool, keep: bool) -> tuple[Any, ...]:
+    """Values, standard errors, which no note takes back, each of shape (1,) or (n,), and gradients if they are kept."""
     if average:
-        value = part.value.mean(keepdims=True)
-        blocks = [np.sum([c @ x for c, x in pairs], axis=0)[None, :] / n for pairs in part.gradient]
+        blocks = [np.sum([c @ x for c, x in pairs], axis=0)[None, :] / len(part.value) for pairs in part.gradient]
     else:
-        value = part.value
         blocks = [np.sum([c[:, None] * x for c, x in pairs], axis=0) for pairs in part.gradient]
     g = np.hstack(blocks)
-    return value, np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", g, cov, g), 0.0)), g
+    value = part.value.mean(keepdims=True) if average else part.value
+    return value, known.errors(g), along(known.notes, g), g if keep else None
 
 
 class Rows(NamedTuple):
@@ -199,12 +155,12 @@ class Rows(NamedTuple):
     offset: Array
 
 
-def _slope(fit: ResultData, rows: Rows, by: Rows) -> list[Part]:
+def _slope(fit: ResultData, rows: Rows, by: Rows) -> list[Effect]:
     """Derivatives of the means, if the rows move by `by`."""
     if not fit.levels:
         eta, speed = rows.x @ fit.params + rows.offset, by.x @ fit.params + by.offset
         first, second = fit.family.inverse_link_derivative(eta), _second_derivative(fit.family, eta)
-        return [Part(first * speed, [[(second * speed, rows.x), (first, by.x)]])]
+        return [Effect(first * speed, [[(second * speed, rows.x), (first, by.x)]])]
     beta = fit.params.reshape(len(fit.levels) - 1, -1)
     shares = probabilities(rows.x @ beta.T)
     speeds = np.column_stack([np.zeros(len(by.x)), by.x @ beta.T])
@@ -215,28 +171,28 @@ def _slope(fit: ResultData, rows: Rows, by: Rows) -> list[Part]:
         for j in range(1, shares.shape[1]):
             tilt = _tilt(shares, k, j)
             gradient.append([(tilt * ahead[:, k] - share * shares[:, j] * ahead[:, j], rows.x), (tilt, by.x)])
-        out.append(Part(share * ahead[:, k], gradient))
+        out.append(Effect(share * ahead[:, k], gradient))
     return out
 
 
-def means_at(fit: ResultData, rows: Rows) -> list[Part]:
+def means_at(fit: ResultData, rows: Rows) -> list[Effect]:
     """Means at the rows: of the response, or of each class's probability."""
     if not fit.levels:
         eta = rows.x @ fit.params + rows.offset
-        return [Part(fit.family.inverse_link(eta), [[(fit.family.inverse_link_derivative(eta), rows.x)]])]
+        return [Effect(fit.family.inverse_link(eta), [[(fit.family.inverse_link_derivative(eta), rows.x)]])]
     beta = fit.params.reshape(len(fit.levels) - 1, -1)
     shares = probabilities(rows.x @ beta.T)
     others = range(1, shares.shape[1])
-    return [Part(share, [[(_tilt(shares, k, j), rows.x)] for j in others]) for k, share in enumerate(shares.T)]
+    return [Effect(share, [[(_tilt(shares, k, j), rows.x)] for j in others]) for k, share in enumerate(shares.T)]
 
 
-def _difference(fit: ResultData, rows: Rows, base: Rows) -> list[Part]:
+def _difference(fit: ResultData, rows: Rows, base: Rows) -> list[Effect]:
     """Means at `rows` less those at `base`."""
     out = []
     for one, zero in zip(means_at(fit, rows), means_at(fit, base), strict=True):
         less = [[(-c, x) for c, x in pairs] for pairs in zero.gradient]
         gradient = [own + other for own, other in zip(one.gradient, less, strict=True)]
-        out.append(Part(one.value - zero.value, gradient))
+        out.append(Effect(one.value - zero.value, gradient))
     return out
 
 
@@ -255,7 +211,7 @@ def _second_derivative(family: Family, eta: Array) -> Array:
 # --- what moves ------------------------------------------------------------------------------------------
 
 
-def _changes(fit: ResultData, at: Any, x: Array, offset: Array) -> Iterator[tuple[str, list[Part]]]:
+def _changes(fit: ResultData, at: Any, x: Array, offset: Array) -> Iterator[tuple[str, list[Effect]]]:
     """Each effect's name, and the changes of the means."""
     design, rows = fit.design, Rows(x, offset)
     if design.formula is None:
@@ -264,23 +220,18 @@ def _changes(fit: ResultData, at: Any, x: Array, offset: Array) -> Iterator[tupl
             by[:, j] = 1.0
             yield design.names[j], _slope(fit, rows, Rows(by, np.zeros(len(x))))
         return
-    held = at[[c for c in design.columns if c in at]] if isinstance(at, pd.DataFrame) else dict(at)
+    held = pd.DataFrame({c: at[c] for c in design.columns if c in at})
     for name in dict.fromkeys(c for made_of in design.sources for c in made_of):
         if name not in design.schema.levels:
             yield name, _slope(fit, rows, _derivative(design, held, name))
             continue
         levels = design.schema.levels[name]
-        at_levels = [Rows(*design.encode_new(replaced(held, name, np.full(len(x), v, object)))) for v in levels]
+        at_levels = [Rows(*design.encode_new(held.assign(**{name: np.full(len(x), v, object)}))) for v in levels]
         reference = _reference(design, name, at_levels)
         for v, there in zip(levels, at_levels, strict=True):
             if v is not levels[reference]:
                 label = f"{name}[{v} - {levels[reference]}]"
                 yield label, _difference(fit, there, at_levels[reference])
-
-
-def replaced(held: Any, name: str, values: Any) -> Any:
-    """Rows with one column replaced."""
-    return held.assign(**{name: values}) if isinstance(held, pd.DataFrame) else {**held, name: values}
 
 
 def _reference(design: Any, name: str, at_levels: list[Rows]) -> int:
@@ -309,7 +260,7 @@ def _derivative(design: Any, held: Any, name: str) -> Rows:
     step = np.minimum(_STEP * np.clip(np.abs(value), _FLOOR * size, size), (high - low) / 2)
     middle = np.clip(value, low + step, high - step)
     t0, t1, t2 = (np.clip(middle + k * step, low, high) for k in (-1, 0, 1))
-    before, centre, after = (Rows(*design.encode_new(replaced(held, name, t))) for t in (t0, t1, t2))
+    before, centre, after = (Rows(*design.encode_new(held.assign(**{name: t}))) for t in (t0, t1, t2))
     span = np.ptp(design.probe, axis=0)
     moved = np.maximum(np.abs(before.x - centre.x), np.abs(after.x - centre.x)).max(axis=0)
     jumping = moved > _JUMP * np.where(span > 0, span, 1.0)

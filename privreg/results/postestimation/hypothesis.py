@@ -10,106 +10,35 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from privreg.arrays import Array
 from privreg.diagnostics import Diagnostic, along, doubts
-from privreg.errors import FormulaError, InferenceError, OptionError, flag, interval_level, nearest, shown
+from privreg.errors import FormulaError, InferenceError, OptionError, nearest, shown
 from privreg.inference.methods import Pivot
 from privreg.inference.pivots import Normal, StudentT
-from privreg.inference.simultaneous import joint_critical
 from privreg.options.unknown import all_known_arguments
-from privreg.results.data import Frame
-from privreg.results.plots.dots import DrawnView
-from privreg.tables import MARK, Paragraph, Part, View, estimates_table, noted
+from privreg.results.data import ResultData
+from privreg.results.postestimation.known import Known, Tested
+from privreg.tables import MARK, Paragraph, Part, View, noted
 
-_TITLE: Final = "Tests of linear combinations"
+TITLE: Final = "Tests of linear combinations"
 
 
 @all_known_arguments
-@dataclass(frozen=True, repr=False)
-class ContrastTest(DrawnView):
-    """Linear combinations tested one by one.
+class ContrastTest(Tested):
+    """Linear combinations tested one by one; `effect` holds the combinations, `value` what they are tested against."""
 
-    Parameters
-    ----------
-    effect, sd : ndarray, shape (q,)
-        Combination minus its hypothesised value plus that value, and its standard error.
-    value : ndarray, shape (q,)
-        Hypothesised values.
-    pivot : Pivot
-    labels : tuple of str
-    notes : tuple of Diagnostic
-        Whatever takes these tests back; shown with them.
-    cov : ndarray, shape (q, q), optional
-        Covariance of the combinations.
-    reliable : ndarray of bool, shape (q,), optional
-        Which of them no note takes back; all by default.
-    """
-
-    effect: Array
-    sd: Array
-    value: Array
-    pivot: Pivot
-    labels: tuple[str, ...]
-    notes: tuple[Diagnostic, ...] = ()
-    cov: Array | None = None
-    reliable: NDArray[np.bool_] | None = None
-    title = _TITLE
+    _called = "coef"
 
     @property
-    def tvalue(self) -> Array:
-        """(effect − value) / sd, shape (q,)."""
-        return (self.effect - self.value) / self.sd
+    def sd(self) -> Array:
+        """Standard errors, as statsmodels calls them, shape (q,)."""
+        return self.se
 
     @property
-    def pvalue(self) -> Array:
-        """Two-sided p-values, shape (q,)."""
-        return self.pivot.two_sided(self.tvalue)
-
-    def conf_int(self, alpha: float = 0.05, *, simultaneous: bool = False) -> Array:
-        """Confidence limits of the combinations, shape (q, 2).
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the level, in (0, 1).
-        simultaneous : bool
-            Whether all q intervals are to hold together at that level; see `privreg.inference.simultaneous`.
-
-        Raises
-        ------
-        OptionError
-            If `alpha` is not in (0, 1).
-        """
-        if flag("simultaneous", simultaneous):
-            critical = joint_critical(self.pivot, self.sd**2 if self.cov is None else self.cov, interval_level(alpha))
-        else:
-            critical = self.pivot.critical(interval_level(alpha))
-        half = critical * self.sd
-        return np.column_stack([self.effect - half, self.effect + half])
-
-    def summary_frame(self, alpha: float = 0.05, *, simultaneous: bool = False) -> pd.DataFrame:
-        """Columns coef, std err, t, P>|t| (of each alone), Conf. Int. Low, Conf. Int. Upp.; see :meth:`conf_int`.
-
-        The last, reliable, says whether no note takes a line back.
-        """
-        limits = self.conf_int(alpha, simultaneous=simultaneous)
-        return Frame(
-            {
-                "coef": self.effect,
-                "std err": self.sd,
-                "t": self.tvalue,
-                "P>|t|": self.pvalue,
-                "Conf. Int. Low": limits[:, 0],
-                "Conf. Int. Upp.": limits[:, 1],
-                "reliable": np.ones(len(self.effect), dtype=np.bool_) if self.reliable is None else self.reliable,
-            },
-            index=pd.Index(self.labels),
-        )
-
-    def _layout(self) -> list[Part]:
-        return [estimates_table(self.summary_frame(), f"{_TITLE} ({self.pivot.label})"), *noted(self.notes)]
+    def labels(self) -> tuple[str, ...]:
+        """What the combinations are called."""
+        return tuple(self.index)
 
 
 @dataclass(frozen=True, repr=False)
@@ -285,22 +214,21 @@ def _meant(word: str, known: Sequence[str]) -> str | None:
     return next((n for n in near if n is not None), None) or nearest(word, known)
 
 
-def _read(
-    names: Sequence[str], restrictions: Any, terms: Mapping[str, Sequence[int]] | None = None
-) -> tuple[Array, Array, tuple[str, ...]]:
+def _read(fit: ResultData, restrictions: Any) -> tuple[Array, Array, tuple[str, ...]]:
     """Restrictions as R, r and labels, shapes (q, p), (q,) and (q,); a term's name stands for all its coefficients."""
+    names, terms = fit.names, fit.of_terms
     labels: tuple[str, ...] = ()
     if isinstance(restrictions, dict) and restrictions:  # of values by name, as patsy reads them
         labels = tuple(f"{name} = {value}" for name, value in restrictions.items())
         restrictions = pd.DataFrame(np.eye(len(restrictions)), columns=list(restrictions)), list(restrictions.values())
-    restrictions = _ordered(restrictions, {*names, *(terms or ())})
+    restrictions = _ordered(restrictions, {*names, *terms})
     values: Array
-    own = _of_terms(names, restrictions, terms or {})
+    own = _of_terms(names, restrictions, terms)
     if own is not None:
         at, labels = own, tuple(names[j] for j in own)
         matrix, values = np.eye(len(names))[at], np.zeros(len(at))
     elif isinstance(restrictions, str | list) and len(restrictions) and all(isinstance(r, str) for r in restrictions):
-        matrix, values = _from_text(names, restrictions, terms or ())
+        matrix, values = _from_text(names, restrictions, terms)
         parts = restrictions.split(",") if isinstance(restrictions, str) else restrictions
         labels = tuple(s.strip() for s in parts)
     else:
@@ -391,20 +319,13 @@ def _concerning(notes: Sequence[Diagnostic], matrix: Array) -> tuple[Diagnostic,
     return tuple(note for note in notes if note.rows is None or used & set(note.rows))
 
 
-def contrast_test(
-    names: Sequence[str],
-    params: Array,
-    cov: Array,
-    pivot: Pivot,
-    restrictions: Any,
-    notes: tuple[Diagnostic, ...] = (),
-    terms: Mapping[str, Sequence[int]] | None = None,
-) -> ContrastTest:
+def contrast_test(known: Known, restrictions: Any) -> ContrastTest:
     """Test each row of R θ = r on its own; see `PrivateResults.t_test`."""
-    matrix, values, labels = _read(names, restrictions, terms)
-    joint, said = matrix @ cov @ matrix.T, _concerning(notes, matrix)
-    ok = along(notes, matrix)
-    return ContrastTest(matrix @ params, np.sqrt(np.diag(joint)), values, pivot.along(matrix), labels, said, joint, ok)
+    matrix, values, labels = _read(known.fit, restrictions)
+    joint, ok = matrix @ known.cov @ matrix.T, along(known.notes, matrix)
+    about, pivot, said = pd.Index(labels), known.pivot.along(matrix), _concerning(known.notes, matrix)
+    se = np.sqrt(np.diag(joint))
+    return ContrastTest(matrix @ known.fit.params, se, pivot, about, TITLE, said, ok, values, joint)
 
 
 def _as_f(pivot: Pivot, statistic: float, q: int) -> tuple[float, float]:
@@ -417,16 +338,7 @@ def _as_f(pivot: Pivot, statistic: float, q: int) -> tuple[float, float]:
     return math.nan, math.nan
 
 
-def wald_test(
-    names: Sequence[str],
-    params: Array,
-    cov: Array,
-    pivot: Pivot,
-    restrictions: Any,
-    notes: tuple[Diagnostic, ...] = (),
-    terms: Mapping[str, Sequence[int]] | None = None,
-    about: str = "",
-) -> WaldTest:
+def wald_test(known: Known, restrictions: Any, about: str = "") -> WaldTest:
     """Test R θ = r jointly; see `PrivateResults.wald_test`.
 
     Raises
@@ -434,16 +346,16 @@ def wald_test(
     InferenceError
         If the restrictions are redundant.
     """
-    matrix, values, _ = _read(names, restrictions, terms)
-    q = len(matrix)
+    matrix, values, _ = _read(known.fit, restrictions)
+    q, pivot = len(matrix), known.pivot
     if np.linalg.matrix_rank(matrix) < q:
         raise InferenceError(f"the {q} restrictions are redundant or zero; leave out those implied by the others.")
-    gap = matrix @ params - values
+    gap = matrix @ known.fit.params - values
     try:
-        statistic = float(gap @ np.linalg.solve(matrix @ cov @ matrix.T, gap))
+        statistic = float(gap @ np.linalg.solve(matrix @ known.cov @ matrix.T, gap))
     except np.linalg.LinAlgError:
         raise InferenceError(
             f"the covariance of the {q} restrictions is singular; test fewer at once, or rescale their coefficients."
         ) from None
     p, (f, df) = pivot.along(matrix).joint_sf(statistic, q), _as_f(pivot, statistic, q)
-    return WaldTest(statistic, p, q, pivot.joint_label(q), _concerning(notes, matrix), f, df, about)
+    return WaldTest(statistic, p, q, pivot.joint_label(q), _concerning(known.notes, matrix), f, df, about)

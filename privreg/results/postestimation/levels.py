@@ -7,27 +7,30 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from privreg.arrays import Array
 from privreg.diagnostics import Diagnostic, along, doubt
-from privreg.errors import DataError, OptionError, choose, interval_level, shown
-from privreg.inference.methods import Pivot
+from privreg.errors import DataError, OptionError, choose, interval_level, quietly, shown
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame, ResultData
 from privreg.results.plots.dots import DrawnView
-from privreg.results.postestimation.effects import Part, Rows, estimand_words, means_at, replaced, with_error
-from privreg.results.postestimation.hypothesis import ContrastTest, contrast_test
+from privreg.results.postestimation.effects import Effect, Rows, estimand_words, means_at, stacked
+from privreg.results.postestimation.hypothesis import TITLE, ContrastTest, contrast_test
+from privreg.results.postestimation.known import Estimated, Known, means_frame
 from privreg.results.postestimation.prediction import note_outside
 from privreg.schema.dates import iso
-from privreg.tables import MARK, Table, cells, estimates_table, noted
-from privreg.tables.parts import Part as Shown
+from privreg.tables import Part, Table, cells, estimates_table, marked, noted
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg.arrays import Array
+    from privreg.inference.methods import Pivot
 
 ADJUSTMENTS: Final = {
     "holm": "h", "bonferroni": "b", "sidak": "s", "holm-sidak": "hs", "simes-hochberg": "sh", "hommel": "ho",
@@ -93,9 +96,9 @@ class PairwiseTests(DrawnView):
         """
         reject, adjusted = self._adjusted()
         frame = self.tests.summary_frame(self.alpha)
-        known = frame.pop("reliable")
+        kept = frame.pop("reliable")
         frame = frame.assign(**{f"pvalue-{self.method}": adjusted, f"reject-{self.method}": reject})
-        return Frame(frame.assign(reliable=known))
+        return Frame(frame.assign(reliable=kept))
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
         """Return each difference by itself."""
@@ -111,14 +114,13 @@ class PairwiseTests(DrawnView):
             reject[known], adjusted[known], *_ = multipletests(p[known], self.alpha, ADJUSTMENTS[self.method])
         return reject, adjusted
 
-    def _layout(self) -> list[Shown]:
+    def _layout(self) -> list[Part]:
         columns = ["estimate", "std_error", "statistic", "p_value", "conf_low", "conf_high", "reliable"]
         frame = self.tests.summary_frame(self.alpha).set_axis(columns, axis=1).assign(p_value=self.pvalue_adjusted)
         head, rows = cells(frame, self.alpha)
         head[3] = f"P {self.method}"
         title = f"{self.title} ({self.tests.pivot.label}; p-values adjusted for {len(rows)}, limits not)"
-        known = zip(self.tests.labels, frame["reliable"], strict=True)
-        names = [name if ok else f"{name} {MARK}" for name, ok in known]
+        names = marked(self.tests.labels, frame["reliable"])
         return [Table(names, head, rows, title), *noted(self.tests.notes)]
 
 
@@ -173,10 +175,9 @@ def factor_of(fit: ResultData, factor: Any) -> str:
     return str(choose("the factor", factor, known))
 
 
-def pairwise(
-    fit: ResultData, cov: Array, pivot: Pivot, factor: Any, method: str, alpha: float, notes: tuple[Diagnostic, ...]
-) -> PairwiseTests:
+def pairwise(known: Known, factor: Any, method: str, alpha: float) -> PairwiseTests:
     """Test the differences between a factor's levels; see `PrivateResults.t_test_pairwise`."""
+    fit = known.fit
     column, how = factor_of(fit, factor), check_adjustment(method)
     term = next((t for t in fit.design.terms if t.levels and t.reads == (column,)), None)
     if term is None:
@@ -191,8 +192,8 @@ def pairwise(
             row = np.zeros(len(fit.names))
             row[[k * width + c for c in term.columns]] = term.coding[j] - term.coding[i]
             rows.append(row)
-            labels.append(f"{response}: {term.levels[j]}-{term.levels[i]}" if response else _minus(term.levels, j, i))
-    tests = contrast_test(fit.names, fit.params, cov, pivot, np.array(rows), notes)
+            labels.append(f"{response}: " * bool(response) + f"{term.levels[j]}-{term.levels[i]}")
+    tests = contrast_test(known, np.array(rows))
     title, notes = f"Differences between levels of {column}", tests.notes
     more = [t for t in fit.design.terms if column in t.reads and t.name != term.name]
     if more:
@@ -201,8 +202,7 @@ def pairwise(
         said = f"{column} is in {', '.join(t.name for t in more)} too: its differences depend on {by}; "
         said += f"marginal_means({column!r}).pairwise() averages them over levels and has numbers at public covariates"
         notes = (*notes, Diagnostic("remark", said))
-    named = replace(tests, labels=tuple(labels), notes=notes)
-    return PairwiseTests(named, how, interval_level(alpha), title)
+    return PairwiseTests(replace(tests, index=pd.Index(labels), notes=notes), how, interval_level(alpha), title)
 
 
 def _partners(column: str, terms: Sequence[Any]) -> list[str]:
@@ -217,8 +217,8 @@ def _where(fit: ResultData, column: str, terms: Sequence[Any]) -> str:
         main = next((t for t in fit.design.terms if t.levels and t.reads == (name,)), None)
         if name not in fit.design.schema.levels and all(name in t.name.split(":") for t in terms if name in t.reads):
             at.append(f"{name} = 0")
-        elif main is not None and not (coded := main.coding.any(axis=1)).all():  # the level that is coded as zeros
-            at.append(f"{name} = {main.levels[int(np.argmin(coded))]}")
+        elif main is not None and main.reference is not None:
+            at.append(f"{name} = {main.reference}")
         elif main is not None and np.allclose(main.coding.mean(axis=0), 0.0):
             over.append(name)
         else:
@@ -227,16 +227,12 @@ def _where(fit: ResultData, column: str, terms: Sequence[Any]) -> str:
     return ", ".join(said)
 
 
-def _minus(levels: Sequence[Any], j: int, i: int) -> str:
-    return f"{levels[j]}-{levels[i]}"
-
-
 # --- marginal means --------------------------------------------------------------------------------------
 
 
 @all_known_arguments
 @dataclass(frozen=True, repr=False)
-class MarginalMeans(DrawnView):
+class MarginalMeans(Estimated):
     """Means at each level of a factor; see `PrivateResults.marginal_means`.
 
     Parameters
@@ -245,16 +241,17 @@ class MarginalMeans(DrawnView):
         Means and their standard errors (delta method).
     gradient : ndarray, shape (q, p)
         Of the means by the coefficients.
-    cov : ndarray, shape (p, p)
-        Reported covariance of the coefficients.
+    known : Known
+        Of the coefficients.
     pivot : Pivot
-        Law of the coefficients' t-ratios.
+        Law of the means' t-ratios.
     index : Index
         Levels; of a multinomial fit the level of the response before them.
-    factor : str
     title : str
     notes : tuple of Diagnostic
         Whatever takes the standard errors back; shown with them.
+    reliable : ndarray of bool, shape (q,)
+        Which of them no note takes back.
     scale : {"identity", "logit", "log"}
         On which limits lie evenly about the mean, so that they are possible means.
     """
@@ -262,18 +259,18 @@ class MarginalMeans(DrawnView):
     mean: Array
     se: Array
     gradient: Array
-    cov: Array
+    known: Known
     pivot: Pivot
     index: pd.Index
-    factor: str
     title: str
-    notes: tuple[Diagnostic, ...] = ()
+    notes: tuple[Diagnostic, ...]
+    reliable: NDArray[np.bool_]
     scale: str = "identity"
     _effects: ClassVar = False
 
     def conf_int(self, alpha: float = 0.05) -> Array:
         """Confidence limits of the means, shape (q, 2)."""
-        half = self.pivot.along(self.gradient).critical(interval_level(alpha)) * self.se
+        half = self.pivot.critical(interval_level(alpha)) * self.se
         if self.scale == "identity":
             return np.column_stack([self.mean - half, self.mean + half])
         tiny = np.finfo(np.float64).tiny
@@ -286,9 +283,7 @@ class MarginalMeans(DrawnView):
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
         """Columns mean, mean_se, mean_ci_lower, mean_ci_upper, reliable (no note takes it back); a line a level."""
-        limits = self.conf_int(alpha)
-        columns = {"mean": self.mean, "mean_se": self.se, "mean_ci_lower": limits[:, 0], "mean_ci_upper": limits[:, 1]}
-        return Frame(columns | {"reliable": along(self.notes, self.gradient)}, index=self.index)
+        return means_frame(self.mean, self.se, self.conf_int(alpha), self.reliable, self.index)
 
     def pairwise(self, method: str = "holm", *, alpha: float = 0.05) -> PairwiseTests:
         """Compare the means of every two levels.
@@ -306,91 +301,75 @@ class MarginalMeans(DrawnView):
             Differences of means, later less earlier level (delta method). They are marked where limits evenly about a
             mean would be impossible; R's emmeans tests linear predictors, as ``which="linear"`` does here.
         """
-        how, several = check_adjustment(method), isinstance(self.index, pd.MultiIndex)
-        pairs = [
-            (i, j)
-            for i, j in itertools.combinations(range(len(self.mean)), 2)
-            if not several or self.index[i][0] == self.index[j][0]
-        ]
+        how, size = check_adjustment(method), len(self.index.unique(self.index.names[-1]))
+        pairs = [(i, j) for i, j in itertools.combinations(range(len(self.mean)), 2) if i // size == j // size]
         at, to = np.array(pairs, dtype=int).T
         g = self.gradient[to] - self.gradient[at]
-        joint = g @ self.cov @ g.T
-        levels: list[Any] = [i[-1] if isinstance(i, tuple) else i for i in self.index]
-        labels = [f"{self.index[j][0]}: {_minus(levels, j, i)}" if several else _minus(levels, j, i) for i, j in pairs]
-        effect, sd = self.mean[to] - self.mean[at], np.sqrt(np.maximum(np.diag(joint), 0.0))
+        joint = g @ self.known.cov @ g.T
+        names = [(*map(str, i),) if isinstance(i, tuple) else (str(i),) for i in self.index]
+        labels = pd.Index([": ".join((*names[i][:-1], f"{names[j][-1]}-{names[i][-1]}")) for i, j in pairs])
+        effect, se = self.mean[to] - self.mean[at], np.sqrt(np.maximum(np.diag(joint), 0.0))
         ok, notes = along(self.notes, g), self.notes
         if self.scale != "identity":
-            half = self.pivot.along(self.gradient).critical(interval_level(alpha)) * self.se
+            half = self.pivot.critical(interval_level(alpha)) * self.se
             far = half > (np.minimum(self.mean, 1.0 - self.mean) if self.scale == "logit" else self.mean)
             ok &= ~(far[at] | far[to])
             notes += (doubt("boundary", _BOUNDARY, of="the marked tests"),) * bool(far.any())
-        tests = ContrastTest(effect, sd, np.zeros(len(pairs)), self.pivot.along(g), tuple(labels), notes, joint, ok)
-        return PairwiseTests(
-            tests, how, interval_level(alpha), f"Differences of {self.title[0].lower()}{self.title[1:]}"
-        )
+        pivot, title = self.known.pivot.along(g), f"Differences of {self.title[0].lower()}{self.title[1:]}"
+        tests = ContrastTest(effect, se, pivot, labels, TITLE, notes, ok, np.zeros(len(pairs)), joint)
+        return PairwiseTests(tests, how, interval_level(alpha), title)
 
-    def _layout(self) -> list[Shown]:
+    def _layout(self) -> list[Part]:
         shown = self.summary_frame()
         if self.scale == "identity":  # nobody asks whether a probability or a mean count is 0
             with np.errstate(divide="ignore", invalid="ignore"):
                 t = self.mean / self.se
             shown.insert(2, "t", t)
-            shown.insert(3, "p", self.pivot.along(self.gradient).two_sided(t))
+            shown.insert(3, "p", self.pivot.two_sided(t))
         return [estimates_table(shown, f"{self.title} ({self.pivot.label})"), *noted(self.notes)]
 
 
-def marginal_means(
-    fit: ResultData,
-    factor: Any,
-    at: Any,
-    which: str,
-    cov: Array,
-    pivot: Pivot,
-    notes: tuple[Diagnostic, ...] = (),
-) -> MarginalMeans:
+def marginal_means(known: Known, factor: Any, at: Any, which: str) -> MarginalMeans:
     """Means at each level of a factor, averaged over public rows; see `PrivateResults.marginal_means`.
 
     References
     ----------
     Searle, Speed & Milliken (1980), Population marginal means in the linear model, American Statistician 34, 216-221.
     """
-    column, design = factor_of(fit, factor), fit.design
+    fit, design = known.fit, known.fit.design
+    column = factor_of(fit, factor)
     choose("which", which, ("mean", "linear"))
     if which == "mean" and fit.family.link == "margin":
         raise OptionError(f"{fit.family!r} has a margin, which is no mean; ask for which='linear'.")
-    held, over = _completed(design, column, {} if at is None else _public_rows(at, column, design))
+    held, over = _completed(design, column, None if at is None else _public_rows(at, column, design))
     if at is not None:
-        design.read_new(at)  # refuses columns that are not of one table
         note_outside(fit, held, design.encode_new(held)[0], "marginal_means", stacklevel=4)
-    values, errors, gradients = [], [], []
-    for v in design.schema.levels[column]:
-        n = _rows_of(held)
-        rows = Rows(*design.encode_new(replaced(held, column, np.full(n, v, object))))
-        parts = means_at(fit, rows) if which == "mean" else _linear(fit, rows)
-        found = [with_error(part, True, cov) for part in parts]
-        values.append([f[0][0] for f in found])
-        errors.append([f[1][0] for f in found])
-        gradients.append([f[2][0] for f in found])
-    levels = list(design.schema.levels[column])
-    index = pd.Index(levels, name=column)
+
+    def at_levels() -> Iterator[tuple[Any, list[Effect]]]:
+        for v in design.schema.levels[column]:
+            rows = Rows(*design.encode_new(held.assign(**{column: np.full(len(held), v, object)})))
+            yield v, means_at(fit, rows) if which == "mean" else _linear(fit, rows)
+
+    found = stacked(known, at_levels(), True, keep=True)
+    index = pd.Index(found.names, name=column)
     if fit.levels:
         responses = list(fit.levels if which == "mean" else fit.levels[1:])
-        index = pd.MultiIndex.from_product([responses, levels], names=[design.endog_name, column])
+        index = pd.MultiIndex.from_product([responses, found.names], names=[design.endog_name, column])
     what = estimand_words(fit) if which == "mean" else "the linear predictor"
     title = f"Marginal means of {what.removeprefix('the mean of ')} by {column}, {'; '.join(over)}"
-    flat = np.array(gradients).transpose(1, 0, 2).reshape(-1, len(cov))
-    mean, se = np.array(values).T.reshape(-1), np.array(errors).T.reshape(-1)
     scale = "identity" if which != "mean" else "logit" if fit.levels else fit.family.link
-    return MarginalMeans(mean, se, flat, cov, pivot, index, column, title, notes, scale)
+    assert found.gradient is not None
+    pivot, ok = known.pivot.along(found.gradient), found.reliable
+    return MarginalMeans(found.value, found.se, found.gradient, known, pivot, index, title, known.notes, ok, scale)
 
 
-def _public_rows(at: Any, factor: str, design: Any) -> Any:
-    """Return `at` if it says where means are wanted.
+def _public_rows(at: Any, factor: str, design: Any) -> pd.DataFrame:
+    """Where means are wanted.
 
     Raises
     ------
     OptionError
-        If it is no table of covariates, or has the factor itself, which takes all of its levels.
+        If it is no table of covariates, has one that the model doesn't, or the factor, which takes all of its levels.
     """
     if not isinstance(at, Mapping | pd.DataFrame):
         if isinstance(at, str) and at in design.schema.levels:
@@ -409,26 +388,26 @@ def _public_rows(at: Any, factor: str, design: Any) -> Any:
             f"at= has {factor!r} itself, of which every level gets a mean; leave it out. get_prediction(new) has the "
             "means at rows of your own."
         )
-    return at
+    design.read_new(at)  # refuses columns that are not of one table
+    if isinstance(at, pd.DataFrame):
+        return at
+    for name in at:
+        if name not in design.columns:
+            choose("the covariate", name, [c for t in design.terms for c in t.reads if c != factor])
+    single = not any(np.ndim(v) for v in at.values())
+    unlike = DataError("the columns of at differ in length; give one value a row, or the same for all.")
+    return quietly(lambda: pd.DataFrame(dict(at), index=[0] if single else None), unlike)
 
 
-def _rows_of(held: Any) -> int:
-    sizes = [len(held)] if isinstance(held, pd.DataFrame) else [np.size(v) for v in held.values()]
-    n = max(sizes, default=1)
-    if not n:
-        raise DataError("marginal_means() got no rows; give at least one row of public covariate values.")
-    return n
-
-
-def _linear(fit: ResultData, rows: Rows) -> list[Part]:
+def _linear(fit: ResultData, rows: Rows) -> list[Effect]:
     """Linear predictors; of a multinomial fit those of all levels but the baseline."""
     k = max(len(fit.levels) - 1, 1)
     ones, none = np.ones(len(rows.x)), np.zeros(len(rows.x))
     etas = rows.x @ fit.params.reshape(k, -1).T + rows.offset[:, None]
-    return [Part(etas[:, i], [[(ones if i == j else none, rows.x)] for j in range(k)]) for i in range(k)]
+    return [Effect(etas[:, i], [[(ones if i == j else none, rows.x)] for j in range(k)]) for i in range(k)]
 
 
-def _completed(design: Any, factor: str, at: Any) -> tuple[Any, list[str]]:
+def _completed(design: Any, factor: str, at: pd.DataFrame | None) -> tuple[pd.DataFrame, list[str]]:
     """Public rows with a reference grid of what they lack, and in words what is averaged over.
 
     Of what is lacking, numbers are at the middle of what is declared, and factors take every combination of levels.
@@ -436,63 +415,44 @@ def _completed(design: Any, factor: str, at: Any) -> tuple[Any, list[str]]:
     Raises
     ------
     OptionError
-        If a column is none of the model's, a number's scale is private, or there are too many combinations.
+        If a number's scale is private, or there are too many combinations.
     """
     schema, read = design.schema, list(dict.fromkeys(c for t in design.terms for c in t.reads))
-    given = [c for c in design.columns if c in at]
-    if isinstance(at, Mapping):
-        for name in at:
-            if name not in design.columns:
-                choose("the covariate", name, [c for c in read if c != factor])
-    lacking = [c for c in read if c not in given and c != factor]
+    own = [] if at is None else [c for c in design.columns if c in at and c != factor]
+    lacking = [c for c in read if c not in own and c != factor]
     private = [c for c in lacking if c in schema.private]
     if private:
         raise OptionError(
             f"nothing public is known of {', '.join(private)}; give public covariate values, as in "
             f"marginal_means({factor!r}, {{{private[0]!r}: [...]}})."
         )
-    others = [c for c in lacking if c in schema.levels]
+    given = pd.DataFrame(index=[0]) if at is None or not own else at[own]
+    n, others = len(given), [c for c in lacking if c in schema.levels]
+    if not n:
+        raise DataError("marginal_means() got no rows; give at least one row of public covariate values.")
     m = math.prod(len(schema.levels[c]) for c in others)
-    own = [c for c in given if c != factor]
-    n = _rows_of(at) if own else 1
     if m * n > _GRID and others:
         of = "" if n == 1 else f", for each of {n:,} rows"
         raise OptionError(
             f"the levels of {', '.join(others)} have {m:,} combinations{of}; give public rows to average over, as in "
             f"marginal_means({factor!r}, pd.DataFrame({{...}}))."
         )
-    words = [f"averaged over {n:,} public rows" if n > 1 else f"at {', '.join(f'{c} = {_one(at[c])}' for c in own)}"]
-    words = words if own else []
-    held = _repeated(at, given, n, m)
-    for c in lacking:
-        if c not in schema.levels:
-            held = replaced(held, c, np.full(n * m, schema.scale(c)[0]))
-    if middle := [f"{c} = {_middle(schema, c)}" for c in lacking if c not in schema.levels]:
-        words.append(f"at the middle of what is declared, {', '.join(middle)}")
-    for title, name, value in (("offset", design.offset, "0"), ("exposure", design.exposure, "1")):
-        if name is not None and name not in at:
-            words.append(f"{title} {name} = {value}")
-            held = replaced(held, name, np.full(n * m, float(value)))
+    at_one = f"at {', '.join(f'{c} = {given[c].iloc[0]}' for c in own)}"
+    words = [f"averaged over {n:,} public rows" if n > 1 else at_one] * bool(own)
+    new: dict[str, Any] = {c: schema.scale(c)[0] for c in lacking if c not in schema.levels}
+    if new:
+        middle = ", ".join(f"{c} = {_middle(schema, c)}" for c in new)
+        words.append(f"at the middle of what is declared, {middle}")
+    for title, name, value in (("offset", design.offset, 0.0), ("exposure", design.exposure, 1.0)):
+        if name is not None and name not in own:
+            words.append(f"{title} {name} = {value:g}")
+            new[name] = value
     combined = list(itertools.product(*(schema.levels[c] for c in others))) * n
-    for i, c in enumerate(others):
-        held = replaced(held, c, np.array([row[i] for row in combined], dtype=object))
-    held = replaced(held, factor, np.full(n * m, schema.levels[factor][0], dtype=object))
+    new |= {c: np.array([row[i] for row in combined], dtype=object) for i, c in enumerate(others)}
     if others:
         words.append(f"equal weights of the levels of {', '.join(others)}")
-    return held, words or ["the only covariate"]
-
-
-def _one(values: Any) -> Any:
-    """The value of a column of one row."""
-    return values if np.ndim(values) == 0 else next(iter(values))
-
-
-def _repeated(at: Any, given: Sequence[str], n: int, m: int) -> Any:
-    """The given columns of public rows, each row `m` times."""
-    if isinstance(at, pd.DataFrame):
-        return at[list(given)].iloc[np.repeat(np.arange(n), m)]
-    held = {c: [at[c]] * n if np.ndim(at[c]) == 0 else at[c] for c in given}
-    return held if m == 1 else {c: pd.Series(v).repeat(m).to_numpy() for c, v in held.items()}
+    held = given.iloc[np.repeat(np.arange(n), m)]
+    return held.assign(**new, **{factor: schema.levels[factor][0]}), words or ["the only covariate"]
 
 
 def _middle(schema: Any, name: str) -> str:

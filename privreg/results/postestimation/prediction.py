@@ -17,8 +17,8 @@ from privreg.errors import OptionError, PrivregWarning, choose, interval_level
 from privreg.families.family import Family
 from privreg.inference.methods import Bootstrap, Pivot
 from privreg.options.unknown import all_known_arguments
-from privreg.results.data import Frame, ResultData
-from privreg.results.plots.dots import DrawnView
+from privreg.results.data import ResultData
+from privreg.results.postestimation.known import Estimated, Known, means_frame
 from privreg.tables import Part, estimates_table, noted
 
 # --- which -----------------------------------------------------------------------------------------------
@@ -53,24 +53,16 @@ def predicted(fit: ResultData, x: Array, offset: Array, index: pd.Index, which: 
     return pd.Series(eta if which == "linear" else fit.family.inverse_link(eta), index=index)
 
 
-def with_errors(
-    fit: ResultData,
-    x: Array,
-    offset: Array,
-    index: pd.Index,
-    cov: Array,
-    pivot: Pivot,
-    notes: tuple[Diagnostic, ...] = (),
-) -> Prediction | ClassPrediction:
-    """Predictions at rows `x`, shape (n, p), by the covariance of all coefficients; see `PrivateResults`."""
-    eta = _linear(fit, x, offset)
+def with_errors(known: Known, x: Array, offset: Array, index: pd.Index) -> Prediction | ClassPrediction:
+    """Predictions with their errors at rows `x`, shape (n, p); see `PrivateResults.get_prediction`."""
+    fit, eta = known.fit, _linear(known.fit, x, offset)
     if fit.levels:
         k, p = eta.shape[1], x.shape[1]
-        covs = np.einsum("ia,jakb,ib->ijk", x, cov.reshape(k, p, k, p), x)
-        ok = along(notes, np.tile(x, (1, k)))
-        return ClassPrediction(eta, covs, pivot, fit.levels, index, x, notes, ok)
-    se = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", x, cov, x), 0.0))
-    return Prediction(eta, se, pivot.along(x), fit.family, index, notes, along(notes, x))
+        covs = np.einsum("ia,jakb,ib->ijk", x, known.cov.reshape(k, p, k, p), x)
+        ok = along(known.notes, np.tile(x, (1, k)))
+        return ClassPrediction(eta, covs, known.pivot, fit.levels, index, x, known.notes, ok)
+    ok = along(known.notes, x)
+    return Prediction(eta, known.errors(x), known.pivot.along(x), fit.family, index, known.notes, ok)
 
 
 def _linear(fit: ResultData, x: Array, offset: Array) -> Array:
@@ -142,12 +134,10 @@ SHOWN: Final = 30
 """Lines of a printed table of predictions; summary_frame() has them all."""
 
 
-class _Predicted(DrawnView):
+class _Predicted(Estimated):
     """A table of predictions, as a view."""
 
-    pivot: Pivot
     index: pd.Index
-    notes: tuple[Diagnostic, ...]
     title = "Predictions"
     _effects: ClassVar = False
 
@@ -180,8 +170,8 @@ class Prediction(_Predicted):
     index : Index
     notes : tuple of Diagnostic
         Whatever takes the limits back; shown with them.
-    reliable : ndarray of bool, shape (n,), optional
-        Which predictions no note takes back; all by default.
+    reliable : ndarray of bool, shape (n,)
+        Which predictions no note takes back.
     """
 
     linear: Array
@@ -189,8 +179,8 @@ class Prediction(_Predicted):
     pivot: Pivot
     family: Family
     index: pd.Index
-    notes: tuple[Diagnostic, ...] = ()
-    reliable: NDArray[np.bool_] | None = None
+    notes: tuple[Diagnostic, ...]
+    reliable: NDArray[np.bool_]
 
     @property
     def predicted_mean(self) -> Array:
@@ -210,10 +200,7 @@ class Prediction(_Predicted):
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
         """Columns mean, mean_se, mean_ci_lower, mean_ci_upper, reliable (whether no note takes it back)."""
-        limits = self.conf_int(alpha)
-        columns: dict[str, Any] = {"mean": self.predicted_mean, "mean_se": self.se_mean}
-        columns |= {"mean_ci_lower": limits[:, 0], "mean_ci_upper": limits[:, 1], "reliable": _known(self)}
-        return Frame(columns, index=self.index)
+        return means_frame(self.predicted_mean, self.se_mean, self.conf_int(alpha), self.reliable, self.index)
 
 
 @all_known_arguments
@@ -234,8 +221,8 @@ class ClassPrediction(_Predicted):
     exog : ndarray, shape (n, p)
     notes : tuple of Diagnostic
         Whatever takes the limits back; shown with them.
-    reliable : ndarray of bool, shape (n,), optional
-        Of which rows no note takes the predictions back; of all by default.
+    reliable : ndarray of bool, shape (n,)
+        Of which rows no note takes the predictions back.
     """
 
     linear: Array
@@ -244,8 +231,8 @@ class ClassPrediction(_Predicted):
     levels: tuple[Any, ...]
     index: pd.Index
     exog: Array
-    notes: tuple[Diagnostic, ...] = ()
-    reliable: NDArray[np.bool_] | None = None
+    notes: tuple[Diagnostic, ...]
+    reliable: NDArray[np.bool_]
 
     @property
     def predicted_mean(self) -> Array:
@@ -266,17 +253,11 @@ class ClassPrediction(_Predicted):
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
         """Long form, one line for each row and class: level, mean, mean_se, mean_ci_lower, mean_ci_upper, reliable."""
-        limits = self.conf_int(alpha).reshape(-1, 2)
-        classes = pd.Index(self.levels)
-        columns = {
-            "level": classes.take(np.tile(np.arange(len(classes)), len(self.linear))),
-            "mean": self.predicted_mean.reshape(-1),
-            "mean_se": self.se_mean.reshape(-1),
-            "mean_ci_lower": limits[:, 0],
-            "mean_ci_upper": limits[:, 1],
-            "reliable": np.repeat(_known(self), len(classes)),
-        }
-        return Frame(columns, index=self.index.repeat(len(classes)))
+        n, limits = len(self.levels), self.conf_int(alpha)
+        ok, rows = np.repeat(self.reliable, n), self.index.repeat(n)
+        frame = means_frame(self.predicted_mean, self.se_mean, limits, ok, rows)
+        frame.insert(0, "level", pd.Index(self.levels).take(np.tile(np.arange(n), len(self.index))))
+        return frame
 
     def _critical(self, alpha: float) -> float | Array:
         if not isinstance(self.pivot, Bootstrap):
@@ -308,8 +289,3 @@ class ClassPrediction(_Predicted):
             out[:, i, others] = -np.exp(etas[:, others] - logsumexp(etas[:, others], axis=1)[:, None])
             out[:, i, i] = 1.0
         return out[:, :, 1:]  # the first class's predictor is known
-
-
-def _known(found: Prediction | ClassPrediction) -> NDArray[np.bool_]:
-    """Which rows' predictions no note takes back."""
-    return np.ones(len(found.index), dtype=np.bool_) if found.reliable is None else found.reliable

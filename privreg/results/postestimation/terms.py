@@ -11,13 +11,12 @@ import numpy as np
 import pandas as pd
 
 from privreg import diagnostics
-from privreg.arrays import Array
 from privreg.diagnostics import Diagnostic
 from privreg.errors import InferenceError, OptionError, choose, shown
-from privreg.inference.methods import Pivot
 from privreg.results.data import Frame, ResultData
 from privreg.results.postestimation.hypothesis import WaldTest, factors_of, wald_test
-from privreg.tables import MARK, Part, Table, View, in_one_format, noted
+from privreg.results.postestimation.known import Known
+from privreg.tables import Part, Table, View, in_one_format, marked, noted
 
 _CONSTANTS: Final = ("Intercept", "const")
 
@@ -48,26 +47,18 @@ class TermTests(View):
     @property
     def table(self) -> pd.DataFrame:
         """One line a term, its name as index: statistic, pvalue, df_constraint, fvalue, df_denom, reliable."""
-        columns: dict[str, Any] = {
-            "statistic": [t.statistic for t in self.tests],
-            "pvalue": [t.pvalue for t in self.tests],
-            "df_constraint": [t.df_num for t in self.tests],
-            "fvalue": [t.fvalue for t in self.tests],
-            "df_denom": [t.df_denom for t in self.tests],
-            "reliable": list(self.reliable),
-        }
-        return Frame(columns, index=pd.Index(self.terms, name="term"))
+        names = ["statistic", "pvalue", "df_constraint", "fvalue", "df_denom"]
+        rows = [(t.statistic, t.pvalue, t.df_num, t.fvalue, t.df_denom) for t in self.tests]
+        frame = pd.DataFrame(rows, columns=names, index=pd.Index(self.terms, name="term"))
+        return Frame(frame.assign(reliable=list(self.reliable)))
 
     def summary_frame(self) -> pd.DataFrame:
         """Return the table under statsmodels' headings: F or chi2, P>F or P>chi2, df constraint, df denom."""
         table = self.table
-        chi2 = bool(np.isinf(table["df_denom"]).all() or table["df_denom"].isna().all())
-        names = {"df_constraint": "df constraint"} | (
-            {"statistic": "chi2", "pvalue": "P>chi2"}
-            if chi2
-            else {"fvalue": "F", "pvalue": "P>F", "df_denom": "df denom"}
-        )
-        return Frame(table[list({k: None for k in table if k in names})].rename(columns=names))
+        names = {"pvalue": "P>F", "df_constraint": "df constraint", "fvalue": "F", "df_denom": "df denom"}
+        if np.isinf(table["df_denom"]).all() or table["df_denom"].isna().all():
+            names = {"statistic": "chi2", "pvalue": "P>chi2", "df_constraint": "df constraint"}
+        return Frame(table[[*names]].rename(columns=names))
 
     def anova(self) -> pd.DataFrame:
         """Return the tests under the headings of `anova_lm`; see `PrivateResults.anova`."""
@@ -87,9 +78,8 @@ class TermTests(View):
             denom = "" if math.isnan(test.df_denom) else "∞" if math.isinf(test.df_denom) else f"{test.df_denom:g}"
             p = "" if math.isnan(test.pvalue) else f"{test.pvalue:.3f}"
             rows.append([chi2[i], f"{test.df_num}", "" if math.isnan(test.df_denom) else f[i], denom, p])
-        names = [name if ok else f"{name} {MARK}" for name, ok in zip(self.terms, self.reliable, strict=True)]
-        head = ["Wald", "df", "F", "df denom", "P"]
         title = f"Wald tests of terms (each given all others; {self.law})"
+        names, head = marked(self.terms, self.reliable), ["Wald", "df", "F", "df denom", "P"]
         return [Table(names, head, rows, title), *noted(self.notes)]
 
 
@@ -113,24 +103,6 @@ def _marginal(names: Sequence[str]) -> list[Diagnostic]:
     return [Diagnostic("marginal", said)]
 
 
-def places(fit: ResultData) -> dict[str, list[int]]:
-    """Positions of each term's coefficients; of a multinomial fit of all levels together, and as "level:term".
-
-    A column's name stands for the term that is this factor alone: "region" for "C(region)", and the reverse.
-    """
-    width, levels = len(fit.design.names), fit.baseline[1:]
-    out: dict[str, list[int]] = {}
-    for term in fit.design.terms:
-        out[term.name] = [k * width + j for k in range(max(len(levels), 1)) for j in term.columns]
-        for k, level in enumerate(levels):
-            out[f"{level}:{term.name}"] = [k * width + j for j in term.columns]
-    for term in fit.design.terms:
-        if term.levels:
-            for name in (term.reads[0], f"C({term.reads[0]})"):
-                out.setdefault(name, out[term.name])
-    return out
-
-
 def coefficients_of(fit: ResultData, terms: Any) -> list[str]:
     """Names of the coefficients that are meant by names of coefficients or of terms, each once.
 
@@ -146,30 +118,27 @@ def coefficients_of(fit: ResultData, terms: Any) -> list[str]:
         raise OptionError(
             f"terms={shown(terms)} must be the name of a coefficient or term, or several: {', '.join(fit.names)}."
         )
-    width, known = len(fit.design.names), places(fit)
+    width, known = len(fit.design.names), dict(fit.of_terms)
     known |= {name: list(range(j, len(fit.names), width)) for j, name in enumerate(fit.design.names)}
     known |= {name: [j] for j, name in enumerate(fit.names)}
     return list(dict.fromkeys(fit.names[j] for t in listed for j in known[choose("terms", t, known)]))
 
 
-def term_tests(
-    fit: ResultData, cov: Array, pivot: Pivot, notes: tuple[Diagnostic, ...], *, skip_single: bool
-) -> TermTests:
+def term_tests(known: Known, *, skip_single: bool) -> TermTests:
     """Test each term jointly, given all others; see `PrivateResults.wald_test_terms`."""
-    known = places(fit)
-    kept = diagnostics.reliable(notes, len(fit.names))
-    terms, tests, reliable, failed = [], list[WaldTest](), list[bool](), list[Diagnostic]()
+    fit, pivot, kept = known.fit, known.pivot, diagnostics.reliable(known.notes, len(known.fit.names))
+    each, terms, tests, failed = known._replace(notes=()), list[str](), list[WaldTest](), list[Diagnostic]()
     for term in (t.name for t in fit.design.terms):
-        at = known[term]
+        at = fit.of_terms[term]
         if skip_single and len(at) == 1:
             continue
         terms.append(term)
-        reliable.append(bool(kept[at].all()))
         try:
-            tests.append(wald_test(fit.names, fit.params, cov, pivot, np.eye(len(fit.names))[at]))
+            tests.append(wald_test(each, np.eye(len(fit.names))[at]))
         except InferenceError as e:
             tests.append(WaldTest(math.nan, math.nan, len(at), pivot.joint_label(1)))
             failed.append(Diagnostic("remark", f"{term}: {str(e).rstrip('.')}"))
     if not terms:
         raise OptionError("no term has several coefficients; leave out skip_single=True to test each of them.")
-    return TermTests(tuple(terms), tuple(tests), tuple(reliable), pivot.label, (*notes, *_marginal(terms), *failed))
+    reliable = tuple(bool(kept[fit.of_terms[t]].all()) for t in terms)
+    return TermTests(tuple(terms), tuple(tests), reliable, pivot.label, (*known.notes, *_marginal(terms), *failed))

@@ -10,7 +10,7 @@ from privreg.results.base import Results
 from privreg.results.postestimation.effects import MarginalEffects, marginal_effects
 from privreg.results.postestimation.hypothesis import ContrastTest, WaldTest, contrast_test, wald_test
 from privreg.results.postestimation.levels import MarginalMeans, PairwiseTests, marginal_means, pairwise
-from privreg.results.postestimation.terms import TermTests, places, term_tests
+from privreg.results.postestimation.terms import TermTests, term_tests
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class TestedResults(Results):
-    """Results that can be tested."""
+    """Results that can be tested; `method` is said of `PrivateResults`."""
 
     _fit: ResultData
 
@@ -34,7 +34,6 @@ class TestedResults(Results):
             of a term, such as "C(region)" or "region", stands for all its coefficients, and so do several such names,
             ``"smoker, region"`` or a list.
         method : str, optional
-            An inference method of this fit; its first by default.
 
         Returns
         -------
@@ -47,13 +46,8 @@ class TestedResults(Results):
             If the string can't be read; names that begin with an operator or a bracket need the array.
         OptionError
             If the array doesn't fit.
-        InferenceError
-            If the method was not asked for or keeps only variances.
         """
-        cov, pivot = self._full_cov(method, "t_test")
-        return contrast_test(
-            self._fit.names, self._fit.params, cov, pivot, r_matrix, self._doubts(method), places(self._fit)
-        )
+        return contrast_test(self._known(method, "t_test"), r_matrix)
 
     def wald_test(self, r_matrix: Any, *, method: str | None = None) -> WaldTest:
         """Test linear restrictions jointly, exactly for the method's limit law.
@@ -63,7 +57,6 @@ class TestedResults(Results):
         r_matrix
             As in :meth:`t_test`.
         method : str, optional
-            An inference method of this fit; its first by default.
 
         Returns
         -------
@@ -76,13 +69,9 @@ class TestedResults(Results):
         FormulaError, OptionError
             As for :meth:`t_test`.
         InferenceError
-            If restrictions are redundant, or the method was not asked for or keeps only variances, or has had too few
-            updates for so many restrictions (random scaling).
+            If restrictions are redundant, or the method has had too few updates for so many (random scaling).
         """
-        cov, pivot = self._full_cov(method, "wald_test")
-        return wald_test(
-            self._fit.names, self._fit.params, cov, pivot, r_matrix, self._doubts(method), places(self._fit)
-        )
+        return wald_test(self._known(method, "wald_test"), r_matrix)
 
     def wald_test_terms(self, *, skip_single: bool = False, method: str | None = None) -> TermTests:
         """Test each term jointly, given all others.
@@ -92,7 +81,6 @@ class TestedResults(Results):
         skip_single : bool
             Leave out terms of one coefficient.
         method : str, optional
-            An inference method of this fit; its first by default.
 
         Returns
         -------
@@ -102,14 +90,10 @@ class TestedResults(Results):
 
         Raises
         ------
-        InferenceError
-            If the method was not asked for or keeps only variances.
         OptionError
             If no term is left.
         """
-        flag("skip_single", skip_single)
-        cov, pivot = self._full_cov(method, "wald_test_terms")
-        return term_tests(self._fit, cov, pivot, self._doubts(method), skip_single=skip_single)
+        return term_tests(self._known(method, "wald_test_terms"), skip_single=flag("skip_single", skip_single))
 
     def anova(self, *, method: str | None = None) -> pd.DataFrame:
         """Test each term but the intercept, given all others (type III by the Wald test).
@@ -117,7 +101,6 @@ class TestedResults(Results):
         Parameters
         ----------
         method : str, optional
-            An inference method of this fit; its first by default.
 
         Returns
         -------
@@ -127,19 +110,13 @@ class TestedResults(Results):
             is χ² with df degrees of freedom, and Hotelling's under Student's t; it and F are NaN under laws that are
             no F, whose p-values are exact all the same.
 
-        Raises
-        ------
-        InferenceError
-            If the method was not asked for or keeps only variances.
-
         Notes
         -----
         There are no sums of squares, which would need every residual. With interactions a test of a main effect
         depends on how factors are coded, as always with type III; `privreg.anova` tests nested fits.
         :meth:`wald_test_terms` has the same tests as a view with ``save("tests.docx")`` and ``to_markdown()``.
         """
-        cov, pivot = self._full_cov(method, "anova")
-        return term_tests(self._fit, cov, pivot, self._doubts(method), skip_single=False).anova()
+        return term_tests(self._known(method, "anova"), skip_single=False).anova()
 
     def t_test_pairwise(
         self, term_name: str | None = None, method: str = "holm", *, alpha: float = 0.05, inference: str | None = None
@@ -169,11 +146,8 @@ class TestedResults(Results):
         ------
         OptionError
             If it is no factor with a term of its own, or there is no such adjustment.
-        InferenceError
-            If the inference method was not asked for or keeps only variances.
         """
-        cov, pivot = self._full_cov(inference, "t_test_pairwise")
-        return pairwise(self._fit, cov, pivot, term_name, method, alpha, self._doubts(inference))
+        return pairwise(self._known(inference, "t_test_pairwise"), term_name, method, alpha)
 
     def marginal_effects(self, at: Any = None, *, average: bool = True, method: str | None = None) -> MarginalEffects:
         """Effects of the covariates on the mean, at public covariate values, with standard errors (delta method).
@@ -185,7 +159,6 @@ class TestedResults(Results):
         average : bool
             Average over the rows; otherwise one effect for each of them.
         method : str, optional
-            An inference method of this fit; its first by default.
 
         Returns
         -------
@@ -201,15 +174,12 @@ class TestedResults(Results):
             Without `at`, or with rows that were fitted privately in this process.
         OptionError
             For a classifier whose margin has no mean, or a model without covariates.
-        InferenceError
-            If the method was not asked for or keeps only variances.
         DataError, SchemaError
             If the rows can't be encoded, or a term jumps at one of them.
         """
         flag("average", average)
         refuse_fitted(at, "effects at them")
-        cov, pivot = self._full_cov(method, "marginal_effects")
-        return marginal_effects(self._fit, at, average, cov, pivot, self._doubts(method))
+        return marginal_effects(self._known(method, "marginal_effects"), at, average)
 
     def marginal_means(
         self, factor: str | None = None, at: Any = None, *, which: str = "mean", method: str | None = None
@@ -228,7 +198,6 @@ class TestedResults(Results):
         which : {"mean", "linear"}
             As in :meth:`predict`: averages of means (default), or of the linear predictor.
         method : str, optional
-            An inference method of this fit; its first by default.
 
         Returns
         -------
@@ -243,12 +212,9 @@ class TestedResults(Results):
             If it is no factor of the model, the family has no mean, or the grid can't be made of declarations.
         NotPrivateError
             With rows that were fitted privately in this process.
-        InferenceError
-            If the method was not asked for or keeps only variances.
         DataError, SchemaError
             If the rows can't be encoded.
         """
         if at is not None:
             refuse_fitted(at, "means at them")
-        cov, pivot = self._full_cov(method, "marginal_means")
-        return marginal_means(self._fit, factor, at, which, cov, pivot, self._doubts(method))
+        return marginal_means(self._known(method, "marginal_means"), factor, at, which)

@@ -1,0 +1,130 @@
+"""What is known of estimates, by which they are tested and predicted from, and the views of what follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from privreg.errors import flag, interval_level
+from privreg.inference.simultaneous import joint_critical
+from privreg.results.data import Frame
+from privreg.results.plots.dots import DrawnView
+from privreg.tables import Part, estimates_table, noted
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg.arrays import Array
+    from privreg.diagnostics import Diagnostic
+    from privreg.inference.methods import Pivot
+    from privreg.results.data import ResultData
+
+
+class Known(NamedTuple):
+    """Estimates with their precision by one method."""
+
+    fit: ResultData
+    cov: Array  # Shape (p, p), on the scale of standard errors
+    pivot: Pivot  # Law of the t-ratios
+    notes: tuple[Diagnostic, ...]  # Whatever takes these estimates back
+
+    def errors(self, gradient: Array) -> Array:
+        """Standard errors of what has these gradients by the coefficients, shape (q, p); shape (q,)."""
+        return np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", gradient, self.cov, gradient), 0.0))
+
+
+class Estimated(DrawnView):
+    """Estimates with standard errors and limits, a line each."""
+
+    pivot: Pivot
+    notes: tuple[Diagnostic, ...]
+
+    def _layout(self) -> list[Part]:
+        return [estimates_table(self.summary_frame(), f"{self.title} ({self.pivot.label})"), *noted(self.notes)]
+
+
+@dataclass(frozen=True, repr=False)
+class Tested(Estimated):
+    """Numbers tested one by one, with limits evenly about them.
+
+    Parameters
+    ----------
+    effect, se : ndarray, shape (q,)
+        Numbers and their standard errors.
+    pivot : Pivot
+        Law of their t-ratios.
+    index : Index
+        What they are called.
+    title : str
+    notes : tuple of Diagnostic
+        Whatever takes them back; shown with them.
+    reliable : ndarray of bool, shape (q,)
+        Which of them no note takes back.
+    value : ndarray, shape (q,), or float
+        Hypothesised values.
+    cov : ndarray, shape (q, q), optional
+        Their covariance.
+    """
+
+    effect: Array
+    se: Array
+    pivot: Pivot
+    index: pd.Index
+    title: str
+    notes: tuple[Diagnostic, ...]
+    reliable: NDArray[np.bool_]
+    value: Array | float = 0.0
+    cov: Array | None = None
+    _called: ClassVar = "effect"
+
+    @property
+    def tvalue(self) -> Array:
+        """(effect − value) over its standard error, shape (q,); NaN for what is 0 whatever the coefficients."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray((self.effect - self.value) / self.se)
+
+    @property
+    def pvalue(self) -> Array:
+        """Two-sided p-values, shape (q,)."""
+        return self.pivot.two_sided(self.tvalue)
+
+    def conf_int(self, alpha: float = 0.05, *, simultaneous: bool = False) -> Array:
+        """Confidence limits, shape (q, 2).
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the level, in (0, 1).
+        simultaneous : bool
+            Whether all q intervals are to hold together at that level, see `privreg.inference.simultaneous`; of
+            marginal effects by Bonferroni's inequality.
+
+        Raises
+        ------
+        OptionError
+            If `alpha` is not in (0, 1).
+        """
+        joint, level = flag("simultaneous", simultaneous), interval_level(alpha)
+        cov = self.se**2 if self.cov is None else self.cov
+        half = (joint_critical(self.pivot, cov, level) if joint else self.pivot.critical(level)) * self.se
+        return np.column_stack([self.effect - half, self.effect + half])
+
+    def summary_frame(self, alpha: float = 0.05, *, simultaneous: bool = False) -> pd.DataFrame:
+        """Columns coef or effect, std err, t, P>|t| (of each alone), Conf. Int. Low, Conf. Int. Upp., reliable.
+
+        The last says whether no note takes a line back. The limits are those of :meth:`conf_int`.
+        """
+        limits = self.conf_int(alpha, simultaneous=simultaneous)
+        columns = {self._called: self.effect, "std err": self.se, "t": self.tvalue, "P>|t|": self.pvalue}
+        columns |= {"Conf. Int. Low": limits[:, 0], "Conf. Int. Upp.": limits[:, 1]}
+        return Frame(columns | {"reliable": self.reliable}, index=self.index)
+
+
+def means_frame(mean: Array, se: Array, limits: Array, reliable: Array, index: pd.Index) -> pd.DataFrame:
+    """Columns mean, mean_se, mean_ci_lower, mean_ci_upper, reliable, of any shape flattened."""
+    low, high = limits.reshape(-1, 2).T
+    columns = {"mean": mean.ravel(), "mean_se": se.ravel(), "mean_ci_lower": low, "mean_ci_upper": high}
+    return Frame(columns | {"reliable": reliable}, index=index)
