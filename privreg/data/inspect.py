@@ -27,13 +27,7 @@ class Described(NamedTuple):
 
 
 def described(path: str | Path, how: Csv = PLAIN) -> list[Described]:
-    """Names and types of the columns of a file, or of each file of a folder; `how` says how a CSV file is written.
-
-    Raises
-    ------
-    DataError
-        If there is no such file, or its header can't be read.
-    """
+    """Names and types of the columns of a file, or of each file of a folder; `how` says how a CSV file is written."""
     return [_described(name, file, how) for name, file in files_of(Path(path)).items()]
 
 

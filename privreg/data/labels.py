@@ -19,29 +19,12 @@ def check_columns(data: Any, columns: Collection[str]) -> list[Any] | None:
 
     Names are known of DataFrames, mappings of arrays, tables of other libraries and single files; of a list of
     tables, its first counts. None where only reading, or opening, would tell them.
-
-    Parameters
-    ----------
-    data : object
-        Whatever a model takes as data, or None.
-    columns : collection of str
-        The columns that the model reads.
-
-    Raises
-    ------
-    DataError
-        If a column is missing.
     """
     return None if data is None else table_of(data).check(columns)
 
 
 def refuse_bare(formula: str, data: Any) -> None:
-    """Refuse a column whose name is no word and stands in a formula as it is: asked where the formula was found wrong.
-
-    Raises
-    ------
-    FormulaError
-    """
+    """Refuse a column whose name is no word and stands as it is in a formula that was found wrong."""
     text = " ".join(_QUOTED.sub("", formula).split())
     names = [c for c in check_columns(data, ()) or () if isinstance(c, str) and (not c.isidentifier() or iskeyword(c))]
     found = max((c for c in names if c.strip() and " ".join(c.split()) in text), key=len, default=None)
@@ -57,10 +40,6 @@ def check_declared(asked: Mapping[str, Any], names: Collection[Any]) -> None:
 
     To be asked where columns are declared otherwise too, so that a misspelt name would change nothing, silently. A
     ``schema=`` may declare more: it is for several models, and for several tables.
-
-    Raises
-    ------
-    SchemaError
     """
     for option in _DECLARING:
         for name in _named(asked.get(option)):

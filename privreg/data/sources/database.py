@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -278,29 +278,25 @@ def _of_dbapi(data: Sql, columns: Sequence[str], where: str) -> Iterator[Fetch]:
     mark = "`" if driver in _BACKTICKS else '"'
     inner = f"FROM (\n{_bare(data.query)}\n) {_ALIAS}"
     more = () if data.parameters is None else (data.parameters,)
-    cursor = data.connection.cursor()
-    kept = _lenient(data.connection)
-    try:
+    with closing(data.connection.cursor()) as cursor, _lenient(data.connection):
         cursor.execute(f"SELECT * {inner} WHERE 1 = 0", *more)  # names alone; SQLite takes a wrong "a" for a text
         check_labels(columns, [c[0] for c in cursor.description or ()], where)
         cursor.execute(f"SELECT {', '.join(quoted(c, mark) for c in columns)} {inner}", *more)
         yield lambda: cursor.fetchmany(CHUNK)
-    finally:
-        kept()
-        cursor.close()
 
 
-def _nothing() -> None:
-    pass
-
-
-def _lenient(connection: Any) -> Callable[[], None]:
-    """Let SQLite's driver hand out texts that are no UTF-8, which would break off the query; gives the way back."""
+@contextmanager
+def _lenient(connection: Any) -> Iterator[None]:
+    """Let SQLite's driver hand out texts that are no UTF-8, which would break off the query."""
     if not comes_from(connection, "sqlite3", "Connection"):
-        return _nothing
+        yield
+        return
     before = connection.text_factory
     connection.text_factory = lambda text: text.decode("utf-8", "replace")
-    return lambda: setattr(connection, "text_factory", before)
+    try:
+        yield
+    finally:
+        connection.text_factory = before
 
 
 @contextmanager
@@ -311,7 +307,7 @@ def _of_sqlalchemy(data: Sql, columns: Sequence[str], where: str) -> Iterator[Fe
         given = own = sa.create_engine(given)
     opened = None if comes_from(given, "sqlalchemy", "Connection") else given.connect()
     connection = given if opened is None else opened
-    busy, kept = connection.in_transaction(), _nothing
+    busy = connection.in_transaction()
     try:
         text = isinstance(data.query, str)
         bare = sa.text(_bare(data.query)) if text else data.query
@@ -320,12 +316,11 @@ def _of_sqlalchemy(data: Sql, columns: Sequence[str], where: str) -> Iterator[Fe
         inner = _named(sa, bare, columns)
         # as the driver gives them: a type of SQLAlchemy's may fail on one value
         wanted = sa.select(*(sa.type_coerce(inner.c[c], sa.types.NullType()).label(c) for c in columns))
-        kept = _lenient(connection.connection.dbapi_connection)
+        driver = connection.connection.dbapi_connection
         how = {"stream_results": True, "max_row_buffer": CHUNK}  # a cursor at the server, where there is one
-        with connection.execute(wanted, data.parameters, execution_options=how) as result:
+        with _lenient(driver), connection.execute(wanted, data.parameters, execution_options=how) as result:
             yield lambda: result.fetchmany(CHUNK)
     finally:
-        kept()
         if opened is not None:
             opened.close()
         elif not busy:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from privreg.data.cells import coded_texts, plain_vector, unmasked
 from privreg.data.columns import check_mapping, row_labels
 from privreg.data.sources.order import Piece, dealt_pieces, dealt_rows
-from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, beyond, once, rows_of
+from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, beyond, once, part_of, rows_of
 from privreg.data.taken import Taken, taken
 from privreg.errors import DataError, UnsupportedArgumentError, quietly
 from privreg.privacy.accounts import UNKNOWN, accounts_of, of_columns, of_mapping
@@ -30,46 +31,40 @@ def open_arrays(
 
     `whose` are the objects that they came in, by which the ledger knows their people.
     """
-    n = endog.shape[0]
     parts = (endog, exog, offset, exposure)
 
+    def deal(at: NDArray[np.int64]) -> Batch:
+        return tuple(None if part is None else taken(part, at) for part in parts)
+
+    return _in_memory("arrays", len(endog), of_columns(whose), parts, lambda: parts, deal, exog.shape[1])
+
+
+def _in_memory(
+    kind: str, n: int, identity: Any, held: Batch, rows: Callable[[], Batch], deal: Callable[[Any], Batch], width: int
+) -> Source:
+    """Rows that are `held`; `rows` are what whoever reads all is given, and `deal` some of them."""
+
     def batches(skip: int) -> Iterator[Batch]:
-        for a in range(skip, n, CHUNK):
-            yield tuple(None if part is None else part[a : a + CHUNK] for part in parts)
+        return (part_of(rows(), slice(a, a + CHUNK)) for a in range(skip, n, CHUNK))
 
     def dealt(key: bytes | None, skip: int) -> Iterator[Batch]:
-        for at in dealt_rows(n, key, skip, exog.shape[1]):
-            yield tuple(None if part is None else taken(part, at) for part in parts)
+        return (deal(at) for at in dealt_rows(n, key, skip, width))
 
-    def at(places: NDArray[np.int64]) -> Batch:
-        return tuple(None if part is None else part[places] for part in parts)
-
-    return Source("arrays", n, batches, of_columns(whose), dealt=lambda key: partial(dealt, key), at=at)
+    at = partial(part_of, held)
+    return Source(kind, n, batches, identity, dealt=lambda key: partial(dealt, key), at=at)
 
 
 def _held(kind: str, columns: Mapping[str, Any], n: int, identity: Any, texts: Container[str]) -> Source:
     """Rows of columns that are held; those of another library, such as a file's, may be sliced only."""
     import pandas as pd
 
-    free = all(isinstance(v, np.ndarray | pd.api.extensions.ExtensionArray) for v in columns.values())
-
     @cache
     def coded() -> Mapping[str, Any]:  # once somebody reads all rows
         return {name: coded_texts(values) if name in texts else values for name, values in columns.items()}
 
-    def batches(skip: int) -> Iterator[Batch]:
-        for a in range(skip, n, CHUNK):
-            yield {name: values[a : a + CHUNK] for name, values in coded().items()}
-
-    def dealt(key: bytes | None, skip: int) -> Iterator[Batch]:
-        return (Taken(coded(), at) for at in dealt_rows(n, key, skip, len(columns)))
-
-    def at(places: NDArray[np.int64]) -> Batch:
-        return {name: values[places] for name, values in columns.items()}
-
-    if not free:
-        return Source(kind, n, batches, identity)
-    return Source(kind, n, batches, identity, dealt=lambda key: partial(dealt, key), at=at)
+    source = _in_memory(kind, n, identity, columns, coded, lambda at: Taken(coded(), at), len(columns))
+    free = all(isinstance(v, np.ndarray | pd.api.extensions.ExtensionArray) for v in columns.values())
+    return source if free else replace(source, dealt=None, at=None)
 
 
 def _values(column: Any) -> Any:

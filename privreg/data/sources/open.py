@@ -38,20 +38,9 @@ from privreg.files.optional import comes_from
 from privreg.schema.declarations import Schema
 
 __all__ = [
-    "CHUNK",
-    "Batch",
-    "Source",
-    "as_frame",
-    "chunk_of",
-    "file_mark",
-    "first",
-    "one_batch",
-    "open_arrays",
-    "open_table",
-    "pieces",
-    "rows_of",
-    "table_of",
-]
+    "CHUNK", "Batch", "Source", "as_frame", "chunk_of", "file_mark", "first", "one_batch", "open_arrays", "open_table",
+    "pieces", "rows_of", "table_of",
+]  # fmt: skip
 
 _QUERY: Final = re.compile(r"\s*(select|with|from)\s", re.IGNORECASE)
 

@@ -58,17 +58,8 @@ def dealt_pieces(
 ) -> Callable[[bytes | None], Callable[[int], Iterator[Batch]]]:
     """Rows of pieces in random order, each piece read once; of a table that can be held, in that of :func:`dealt_rows`.
 
-    Parameters
-    ----------
-    pieces : callable
-        Makes them, for one reading. The order follows from their numbers of rows, and from the key.
-    wanted : Wanted
-        The columns.
-
-    Returns
-    -------
-    callable
-        See `Source.dealt`.
+    `pieces` makes them, for one reading. The order follows from their numbers of rows, and from the key, as that of
+    `Source.dealt`, which this gives.
     """
     most = held_rows(len(wanted.columns))
 

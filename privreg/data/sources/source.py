@@ -97,7 +97,7 @@ def beyond(batches: Iterable[Batch], skip: int) -> Iterator[Batch]:
         if skip and skip >= n:
             skip -= n
         elif skip:
-            yield _part(batch, slice(skip, None))
+            yield part_of(batch, slice(skip, None))
             skip = 0
         else:
             yield batch
@@ -107,7 +107,7 @@ def first(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:
     """The first `rows` rows, or as many as there are."""
     for batch in batches:
         n = rows_of(batch)
-        yield batch if n <= rows else _part(batch, slice(rows))
+        yield batch if n <= rows else part_of(batch, slice(rows))
         rows -= n
         if rows <= 0:
             return
@@ -130,10 +130,11 @@ def pieces(batches: Iterable[Batch], most: int) -> Iterator[Batch]:
         if n <= most:
             yield batch
         else:
-            yield from (_part(batch, slice(a, a + most)) for a in range(0, n, most))
+            yield from (part_of(batch, slice(a, a + most)) for a in range(0, n, most))
 
 
-def _part(batch: Batch, rows: slice) -> Batch:
+def part_of(batch: Batch, rows: Any) -> Batch:
+    """Rows of a batch, a slice of them or those at some places."""
     if isinstance(batch, tuple):
         return tuple(None if part is None else part[rows] for part in batch)
     if isinstance(batch, Taken):

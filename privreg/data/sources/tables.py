@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from privreg.data.sources.arrow import pyarrow, read_stream, streamed
@@ -49,21 +50,14 @@ def _opened(
     return Source(kind, batches=streamed(make, wanted, f"the {kind}"), **known)
 
 
-def _table(data: Any, wanted: Wanted) -> Source:
-    return _held("Arrow table", data, data.column_names, wanted, lambda part: part.to_batches())
-
-
-def _polars(data: Any, wanted: Wanted) -> Source:
-    return _held("polars DataFrame", data, data.columns, wanted, lambda part: part.to_arrow().to_batches())
-
-
-def _held(
-    kind: str, data: Any, labels: Iterable[Any], wanted: Wanted, batches: Callable[[Any], Iterable[Any]]
-) -> Source:
-    """A table in memory, of whose slices `batches` makes record batches."""
+def _held(data: Any, wanted: Wanted) -> Source:
+    """A table in memory, of Arrow or polars."""
+    arrow = hasattr(data, "column_names")
+    kind, labels = ("Arrow table", data.column_names) if arrow else ("polars DataFrame", data.columns)
 
     def part(a: int) -> Iterable[Any]:
-        return batches(data.select(list(wanted.columns)).slice(a, CHUNK))
+        some = data.select(list(wanted.columns)).slice(a, CHUNK)
+        return (some if arrow else some.to_arrow()).to_batches()
 
     def make() -> Iterator[Any]:
         return (batch for a in range(0, len(data), CHUNK) for batch in part(a))
@@ -77,7 +71,7 @@ def _held(
 
 
 def _record_batch(data: Any, wanted: Wanted) -> Source:
-    return replace(_table(pyarrow("Arrow data").Table.from_batches([data]), wanted), identity=data)
+    return replace(_held(pyarrow("Arrow data").Table.from_batches([data]), wanted), identity=data)
 
 
 def _reader(data: Any, wanted: Wanted) -> Source:
@@ -168,20 +162,14 @@ def open_relation(data: Any, wanted: Wanted) -> Source:
     return _by_position(replace(source, identity=accounts_of(data)), wanted)  # now, as no rows are read yet
 
 
-def _names(data: Any) -> Iterable[str]:
-    return data.schema.names  # type: ignore[no-any-return]
-
-
-def _columns(data: Any) -> Iterable[str]:
-    return data.columns  # type: ignore[no-any-return]
-
+_names, _columns = attrgetter("schema.names"), attrgetter("columns")
 
 _KINDS: Final = (
-    Kind("pyarrow", "Table", "Arrow table", _names, _table),
+    Kind("pyarrow", "Table", "Arrow table", _names, _held),
     Kind("pyarrow", "RecordBatch", "Arrow table", _names, _record_batch),
     Kind("pyarrow", "RecordBatchReader", "Arrow reader", _names, _reader),
     Kind("pyarrow", "Dataset", "Arrow dataset", _names, _dataset),
-    Kind("polars", "DataFrame", "polars DataFrame", _columns, _polars),
+    Kind("polars", "DataFrame", "polars DataFrame", _columns, _held),
     Kind("polars", "LazyFrame", "polars LazyFrame", _planned, _lazy),
     Kind("duckdb", "DuckDBPyRelation", "DuckDB relation", _columns, open_relation),
 )
