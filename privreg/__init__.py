@@ -52,42 +52,11 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "Budget",
-    "Expectile",
-    "Hinge",
-    "Huber",
-    "Ledger",
-    "Logistic",
-    "Multinomial",
-    "Poisson",
-    "PrivacyLeakError",
-    "PrivacyLeakWarning",
-    "PrivateOnlineRegression",
-    "Quantile",
-    "Schema",
-    "SmoothedHinge",
-    "Squared",
-    "__version__",
-    "anova",
-    "central",
-    "compare",
-    "connect",
-    "csv",
-    "datasets",
-    "errors",
-    "experiments",
-    "families",
-    "federated",
-    "limit_spending",
-    "load",
-    "means",
-    "plan",
-    "rates",
-    "rowwise",
-    "simulate",
-    "sql",
-    "table_one",
-]
+    "Budget", "Expectile", "Hinge", "Huber", "Ledger", "Logistic", "Multinomial", "Poisson", "PrivacyLeakError",
+    "PrivacyLeakWarning", "PrivateOnlineRegression", "Quantile", "Schema", "SmoothedHinge", "Squared", "__version__",
+    "anova", "central", "compare", "connect", "csv", "datasets", "errors", "experiments", "families", "federated",
+    "limit_spending", "load", "means", "plan", "rates", "rowwise", "simulate", "sql", "table_one",
+]  # fmt: skip
 
 _HOMES = {
     name: f"privreg.{home}"

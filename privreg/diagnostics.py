@@ -179,15 +179,8 @@ def caution(
 ) -> bool:
     """Warn if notes take back rows, naming them and why; return whether they do.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Of all coefficients.
-    notes : iterable of Diagnostic
-    what : str
-        What not to rely on, before the names.
-    stacklevel : int
-        As of `warnings.warn`, seen from the caller.
+    `names` are those of all coefficients, `what` is not to be relied on of them, and `stacklevel` is as of
+    `warnings.warn`, seen from the caller.
     """
     said = doubts(notes)
     if not said:

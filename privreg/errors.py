@@ -17,34 +17,11 @@ from numbers import Real
 from typing import Final, TypeVar
 
 __all__ = [
-    "BudgetError",
-    "DataError",
-    "FormulaError",
-    "InferenceError",
-    "MissingExtraError",
-    "NotPrivateError",
-    "OptionError",
-    "PrivacyLeakError",
-    "PrivacyLeakWarning",
-    "PrivregError",
-    "PrivregWarning",
-    "ReliabilityWarning",
-    "SavedFileError",
-    "SchemaError",
-    "StreamError",
-    "StudyError",
-    "UnsupportedArgumentError",
-    "choose",
-    "equation",
-    "flag",
-    "interval_level",
-    "level",
-    "meant",
-    "nearest",
-    "quietly",
-    "real",
-    "shown",
-]
+    "BudgetError", "DataError", "FormulaError", "InferenceError", "MissingExtraError", "NotPrivateError", "OptionError",
+    "PrivacyLeakError", "PrivacyLeakWarning", "PrivregError", "PrivregWarning", "ReliabilityWarning", "SavedFileError",
+    "SchemaError", "StreamError", "StudyError", "UnsupportedArgumentError", "choose", "equation", "flag",
+    "interval_level", "level", "meant", "nearest", "quietly", "real", "shown",
+]  # fmt: skip
 
 
 class PrivregError(Exception):
@@ -175,13 +152,7 @@ def real(value: object) -> float | None:
 
 
 def level(alpha: object) -> float:
-    """Return `alpha`, one minus the level of an interval, if it lies in (0, 1).
-
-    Raises
-    ------
-    OptionError
-        If it doesn't.
-    """
+    """Return `alpha`, one minus the level of an interval, if it lies in (0, 1); else raise an OptionError."""
     number = real(alpha)
     if number is None or not 0 < number < 1:
         raise OptionError(f"alpha={shown(alpha)} must lie in (0, 1); 0.05 gives 95% intervals.")
@@ -210,39 +181,19 @@ def _depth() -> int:
 
 
 def flag(name: str, got: object) -> bool:
-    """Return `got` if it is True or False.
-
-    Raises
-    ------
-    OptionError
-        If it isn't.
-    """
+    """Return `got` if it is True or False; else raise an OptionError."""
     if not isinstance(got, bool):
         raise OptionError(f"{name}={shown(got)} must be True or False.")
     return got
 
 
 def choose(name: str, got: object, allowed: Iterable[str]) -> str:
-    """Return `got` if it is one of `allowed`.
-
-    Parameters
-    ----------
-    name : str
-        The option's name, for the message.
-    got : object
-        What the user gave.
-    allowed : iterable of str
-        The choices.
-
-    Returns
-    -------
-    str
-        `got`, unchanged.
+    """Return `got`, what a user gave for the option `name`, if it is one of `allowed`.
 
     Raises
     ------
     OptionError
-        If `got` is not one of the choices; the message lists them and the nearest one.
+        If it isn't; the message lists the choices and the nearest one.
 
     Examples
     --------
@@ -268,12 +219,6 @@ NEAR: Final = 0.66
 
 def nearest(got: str, choices: Iterable[object]) -> str | None:
     """The one of the names that was meant, if one is near enough; case, and a name cut short, don't count.
-
-    Parameters
-    ----------
-    got : str
-    choices : iterable
-        Those that aren't strings are left out.
 
     Examples
     --------

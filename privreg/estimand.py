@@ -85,17 +85,7 @@ class _Rows(NamedTuple):
 
 @one_thread()
 def estimand(fit: ResultData, rows: Any) -> Array:
-    """Coefficients, user's units, shape (p,), that solve the fit's equation on these rows; see `PrivateResults`.
-
-    Raises
-    ------
-    NotPrivateError
-        If none are given, or they were fitted privately in this process.
-    InferenceError
-        If the fit has no equation yet, or it has no root on these rows.
-    DataError, SchemaError
-        If the rows can't be used.
-    """
+    """Coefficients, user's units, shape (p,), that solve the fit's equation there; see `PrivateResults.estimand`."""
     equation = fit.equation
     if equation is None:
         raise InferenceError(

@@ -54,21 +54,7 @@ def load(path: str | Path, *, functions: Mapping[str, Rowwise] | None = None, tr
 
 
 def load_results(path: str | Path) -> Any:
-    """Saved results; a stream is refused and left as it is, with its key.
-
-    Parameters
-    ----------
-    path : str or Path
-
-    Returns
-    -------
-    PrivateResults or MeansResults
-
-    Raises
-    ------
-    SavedFileError
-        If the file is missing, damaged, or holds no results.
-    """
+    """Saved results; a stream is refused and left as it is, with its key."""
     return _load(path, None, None, streams=False)
 
 

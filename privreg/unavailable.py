@@ -39,16 +39,16 @@ def needs_rows(name: str) -> bool:
     return name in _INSTEAD
 
 
+def _nearest(name: str, known: Iterable[str], otherwise: str) -> str:
+    """A question whether the nearest public name was meant, or what to do where none is near."""
+    near = None if name.startswith("_") else nearest(name, [n for n in known if n[:1] != "_"])
+    return otherwise if near is None else f"did you mean {near!r}?"
+
+
 def unavailable(name: str, have: Collection[str], *, measures: bool = True) -> AttributeError:
     """Error for an attribute that results don't have: what it is called here, or why it can't be had.
 
-    Parameters
-    ----------
-    name : str
-    have : collection of str
-        Names that the results have; no others are suggested.
-    measures : bool
-        Whether their fit takes ``measures=``.
+    Nothing is suggested that is not among the names they `have`, nor measures of fit unless fits take ``measures=``.
     """
     right = called(name)
     if right is not None and re.split(r"\W", right)[0] in have:
@@ -57,10 +57,7 @@ def unavailable(name: str, have: Collection[str], *, measures: bool = True) -> A
         return AttributeError(f"results have no {name!r}: {_ELSEWHERE[name]}.")
     if needs_rows(name):
         return NotPrivateError(f"{name!r} is not private: {_needed(name, _had(have, measures))}.")
-    near = None if name.startswith("_") else nearest(name, [n for n in have if n[:1] != "_"])
-    return AttributeError(
-        f"results have no attribute {name!r}; {'see dir(res).' if near is None else f'did you mean {near!r}?'}"
-    )
+    return AttributeError(f"results have no attribute {name!r}; {_nearest(name, have, 'see dir(res).')}")
 
 
 def _had(names: Iterable[str], measures: bool) -> set[str]:
@@ -74,18 +71,8 @@ def _needed(name: str, have: Collection[str] | None = None) -> str:
 
 
 def not_fitted(name: str, model: type, results: type, *, measures: bool = True) -> AttributeError:
-    """Error for an attribute that a model doesn't have: what its results have, or the nearest there is.
-
-    Parameters
-    ----------
-    name : str
-    model, results : type
-        Classes of the model, and of what its fits return.
-    measures : bool
-        Whether its fits take ``measures=``.
-    """
-    head, public = f"a model has no {name!r}", not name.startswith("_")
-    have = _had(dir(results), measures)
+    """Error for an attribute that a class of models doesn't have: what its `results` have, or the nearest there is."""
+    head, public, have = f"a model has no {name!r}", not name.startswith("_"), _had(dir(results), measures)
     right = called(name)
     if name in have:
         right = f"{name}()" if callable(getattr(results, name)) else name
@@ -97,8 +84,7 @@ def not_fitted(name: str, model: type, results: type, *, measures: bool = True) 
         return AttributeError(f"{head}: {_needed(name, have)}.")
     if name in _ELSEWHERE and _ELSEWHERE[name] != TEXTS["model"]:
         return AttributeError(f"{head}: {_ELSEWHERE[name]}.")
-    near = nearest(name, [n for n in dir(model) if n[:1] != "_"]) if public else None
-    return AttributeError(f"{head}; {'see dir(model).' if near is None else f'did you mean {near!r}?'}")
+    return AttributeError(f"{head}; {_nearest(name, dir(model), 'see dir(model).')}")
 
 
 def no_rows_in(name: str) -> AttributeError:
@@ -128,12 +114,9 @@ def public_names(module: str, names: Iterable[str]) -> tuple[Callable[[], list[s
     known = sorted(names)
 
     def told(name: str) -> Any:
-        family = MODELS.get(name)
-        near = None if name.startswith("_") else nearest(name, known)
-        if family is not None and module == "privreg.families":
-            fix = f"it is called {family}."
-        else:
-            fix = f"see dir({module})." if near is None else f"did you mean {near!r}?"
+        fix = _nearest(name, known, f"see dir({module}).")
+        if name in MODELS and module == "privreg.families":
+            fix = f"it is called {MODELS[name]}."
         raise AttributeError(f"{module} has no {name!r}; {fix}")
 
     return lambda: list(known), told
@@ -156,6 +139,5 @@ def no_such_name(name: str, known: Iterable[str]) -> AttributeError:
     right = called(name) or next((r for r in _CALLED.values() if re.split(r"\W", r)[0] == name), None)
     if right is not None:
         return AttributeError(f"privreg has no {name!r}; after res = model.fit(), write res.{right}.")
-    near = None if name.startswith("_") else nearest(name, known)
-    hint = "" if near is None else f"; did you mean {near!r}?"
-    return AttributeError(f"module 'privreg' has no attribute {name!r}{hint}")
+    hint = _nearest(name, known, "")
+    return AttributeError(f"module 'privreg' has no attribute {name!r}{hint and f'; {hint}'}")

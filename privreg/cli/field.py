@@ -3,58 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from functools import partial
+from importlib import import_module
+from typing import Any, Final
 
 from privreg.errors import MissingExtraError
 
 
-def _respond(arguments: Sequence[str]) -> int:
-    from privreg.device.command import main
-
-    return main(arguments, prog="privreg respond")
-
-
-def _study(arguments: Sequence[str]) -> int:
-    from privreg.field.command import main
-
-    return main(arguments)
-
-
-def _results(arguments: Sequence[str]) -> int:
-    from privreg.field.reading import main
-
-    return main(arguments)
-
-
-def _swarm(arguments: Sequence[str]) -> int:
-    from privreg.field.swarm import main
-
-    return main(arguments)
-
-
-def _serving(name: str) -> Callable[[Sequence[str]], int]:
-    def run(arguments: Sequence[str]) -> int:
+def _run(module: str, name: str, arguments: Sequence[str], **more: Any) -> int:
+    if module == "privreg.service.command":
         try:
-            import sqlalchemy  # noqa: F401
-            import starlette  # noqa: F401
-            import uvicorn  # noqa: F401
+            for needed in ("sqlalchemy", "starlette", "uvicorn"):
+                import_module(needed)
         except ImportError:
             raise MissingExtraError(
                 'a collector needs packages that are not installed: pip install "privreg[serve]".'
             ) from None
-        from privreg.service import command
-
-        return int(getattr(command, name)(arguments))
-
-    return run
+    return int(getattr(import_module(module), name)(arguments, **more))
 
 
 FIELD: Final[dict[str, Callable[[Sequence[str]], int]]] = {
-    "respond": _respond,
-    "study": _study,
-    "serve": _serving("serve"),
-    "tokens": _serving("tokens"),
-    "collector": _serving("collector"),
-    "results": _results,
-    "swarm": _swarm,
+    "respond": partial(_run, "privreg.device.command", "main", prog="privreg respond"),
+    "study": partial(_run, "privreg.field.command", "main"),
+    **{verb: partial(_run, "privreg.service.command", verb) for verb in ("serve", "tokens", "collector")},
+    "results": partial(_run, "privreg.field.reading", "main"),
+    "swarm": partial(_run, "privreg.field.swarm", "main"),
 }

@@ -85,16 +85,7 @@ def run(a: argparse.Namespace) -> int:
 
 
 def shown(res: PrivateResults, a: argparse.Namespace, alpha: float) -> output.Shown:
-    """Results of a regression as they are asked for.
-
-    Parameters
-    ----------
-    res : PrivateResults
-    a : Namespace
-        With `simultaneous` and `exponentiate`.
-    alpha : float
-        One minus the level.
-    """
+    """Results of a regression as they are asked for, at the level 1 − `alpha`."""
     limits = {"alpha": alpha, "simultaneous": a.simultaneous}
     head = {
         "family": repr(res.family),

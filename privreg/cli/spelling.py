@@ -19,14 +19,9 @@ _WORDS: Final = ("alpha", "exponentiate")
 
 
 def in_shell(message: str, verb: str) -> str:
-    """A message with the options that it names as a verb of the command line spells them.
+    """A message with the options that it names as a verb of the command line spells those that it takes.
 
-    Parameters
-    ----------
-    message : str
-        One line. If it names an option of the shell already, nothing is changed.
-    verb : str
-        Options that it doesn't take stay as they are.
+    If it names an option of the shell already, nothing is changed.
 
     Examples
     --------

@@ -250,14 +250,7 @@ OWN: Final[dict[str, tuple[str, ...]]] = {
 
 
 def family(a: argparse.Namespace) -> tuple[str, dict[str, Any]]:
-    """Read the family's name and its own options.
-
-    Returns
-    -------
-    name : str
-        Lower-case name of the family.
-    options : dict of str to object
-        Keyword arguments of its constructor.
+    """Read the family's name, in lower case, and its own options, keywords of its constructor.
 
     Raises
     ------

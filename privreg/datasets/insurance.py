@@ -91,11 +91,6 @@ def us_insurance(n: int = 1_000_000, *, seed: int = SEED, coding: str = "labels"
         `n` rows, 12 columns; ``attrs["provenance"]`` says that this is a reconstruction, and ``attrs["privreg"]`` holds
         the declarations of :func:`us_insurance_schema`, which models use.
 
-    Raises
-    ------
-    OptionError
-        If `n` isn't a positive whole number, `seed` is negative, or `coding` is unknown.
-
     Notes
     -----
     A person without a condition has the level "none" in lower case: "None" would be read back from a CSV
@@ -105,36 +100,17 @@ def us_insurance(n: int = 1_000_000, *, seed: int = SEED, coding: str = "labels"
     References
     ----------
     Xie, Shi, Jiang, Kong & He, arXiv 2505.08227, section 6.2 and Table 3.
-
-    Examples
-    --------
-    >>> us_insurance(3).shape
-    (3, 12)
     """
     style = choose("coding", coding, ("labels", "integers"))
     return build(US_INSURANCE, n, seed, style == "labels")
 
 
 def us_insurance_schema(coding: str = "labels") -> Declarations:
-    """Public bounds and levels of :func:`us_insurance`.
+    """Public bounds and levels of :func:`us_insurance` with that coding; pass as ``**us_insurance_schema()``.
 
     Without its error the formula lies between 3,760 and 32,300. Declared charges of 0 to 35,000 therefore
     leave 6.2 error standard deviations at the upper end and 8.7 at the lower: clamping does not matter.
-
-    Parameters
-    ----------
-    coding : {"labels", "integers"}
-        The coding the data were drawn with. With "integers" every factor is a number with bounds.
-
-    Returns
-    -------
-    dict
-        ``bounds`` and ``levels``; pass as ``**us_insurance_schema()``.
-
-    Raises
-    ------
-    OptionError
-        If `coding` is unknown.
+    With "integers" every factor is a number with bounds.
 
     Examples
     --------
@@ -142,12 +118,8 @@ def us_insurance_schema(coding: str = "labels") -> Declarations:
     ['no', 'yes']
     """
     style = choose("coding", coding, ("labels", "integers"))
-    bounds: dict[str, tuple[float, float]] = {
-        "age": (18, 65),
-        "bmi": (18, 50),
-        "children": (0, 5),
-        "charges": (0, 35_000),
-    }
+    bounds: dict[str, tuple[float, float]] = {"age": (18, 65), "bmi": (18, 50), "children": (0, 5)}
+    bounds["charges"] = (0, 35_000)
     if style == "integers":
         bounds |= {name: (0, len(names) - 1) for name, names in LEVELS.items()}
         return {"bounds": bounds, "levels": {}}

@@ -10,23 +10,10 @@ from privreg.errors import choose
 
 
 def published(name: str) -> dict[str, Any]:
-    """Read printed numbers of a published table, for comparison with what privreg computes.
+    """Read printed numbers of a published table; ``source`` says where it is printed, ``about`` what its numbers are.
 
-    Parameters
-    ----------
-    name : {"xsjkh_table1", "xsjkh_table3", "dette_graw"}
-        Simulated coverage and lengths, or the US insurance coefficients, of arXiv 2505.08227; or coverage and
-        lengths of arXiv 2405.12553.
-
-    Returns
-    -------
-    dict
-        The table; ``source`` says where it is printed and ``about`` what its numbers are.
-
-    Raises
-    ------
-    OptionError
-        If `name` is unknown.
+    They are simulated coverage and lengths ("xsjkh_table1") or the US insurance coefficients ("xsjkh_table3") of arXiv
+    2505.08227, or coverage and lengths of arXiv 2405.12553 ("dette_graw").
 
     Examples
     --------

@@ -36,23 +36,8 @@ def ride_sharing(n: int = 50_000, *, seed: int = SEED) -> pd.DataFrame:
     of rides, the year of the vehicle and its capacity have no effect. A ride takes one minute per kilometre
     and 5 to 45 minutes of delay, so distance and duration are correlated (about 0.59).
 
-    Parameters
-    ----------
-    n : int
-        Number of rides. A shorter draw is the beginning of a longer one with the same seed.
-    seed : int
-        Seed of the synthetic data.
-
-    Returns
-    -------
-    pandas.DataFrame
-        `n` rows, 7 columns; ``attrs["provenance"]`` says that this is a reconstruction, and ``attrs["privreg"]`` holds
-        the declarations of :func:`ride_sharing_schema`, which models use.
-
-    Raises
-    ------
-    OptionError
-        If `n` isn't a positive whole number or `seed` is negative.
+    A shorter draw is the beginning of a longer one with the same seed. ``attrs["provenance"]`` says that this is a
+    reconstruction, and ``attrs["privreg"]`` holds the declarations of :func:`ride_sharing_schema`, which models use.
 
     References
     ----------
@@ -67,14 +52,9 @@ def ride_sharing(n: int = 50_000, *, seed: int = SEED) -> pd.DataFrame:
 
 
 def ride_sharing_schema() -> Declarations:
-    """Public bounds of :func:`ride_sharing`; it has no factors.
+    """Public bounds of :func:`ride_sharing`, which has no factors; pass as ``**ride_sharing_schema()``.
 
     Without its error the fare lies between 7.70 and 59.75, seven error standard deviations inside 0 to 70.
-
-    Returns
-    -------
-    dict
-        ``bounds`` and ``levels``; pass as ``**ride_sharing_schema()``.
     """
     return {
         "bounds": {

@@ -18,28 +18,22 @@ RECIPES: Final[dict[str, Recipe]] = {"us_insurance": US_INSURANCE, "ride_sharing
 def write_csv(
     name: str, path: str | os.PathLike[str], rows: int, seed: int | None = None, progress: bool = True
 ) -> Path:
-    """Write a synthetic data set as CSV, in constant memory.
+    """Write a synthetic data set as CSV, in constant memory; the rows are those of the function of the same name.
 
-    The rows are those of the function of the same name. They go to a temporary file beside the target,
-    which is renamed at the end: a run that fails or is interrupted leaves the target as it was.
+    They go to a temporary file beside the target, which is renamed at the end: a run that fails or is interrupted
+    leaves the target as it was.
 
     Parameters
     ----------
     name : {"us_insurance", "ride_sharing"}
         Which data; hyphens are read as underscores.
     path : path-like
-        The file to write; it is replaced if it exists.
+        The file to write, which is returned; it is replaced if it exists.
     rows : int
-        Number of rows.
     seed : int, optional
         Seed of the synthetic data; the data set's own default if not given.
     progress : bool
         Show a progress bar, if standard error is a terminal.
-
-    Returns
-    -------
-    pathlib.Path
-        The file written.
 
     Raises
     ------
@@ -54,26 +48,12 @@ def write_csv(
 def write_parquet(
     name: str, path: str | os.PathLike[str], rows: int, seed: int | None = None, progress: bool = True
 ) -> Path:
-    """Write a synthetic data set as Parquet, in constant memory; as :func:`write_csv` otherwise.
-
-    Factors are written as dictionary columns. Needs pyarrow (``pip install privreg[arrow]``).
-
-    Parameters
-    ----------
-    name, path, rows, seed, progress
-        As for :func:`write_csv`.
-
-    Returns
-    -------
-    pathlib.Path
-        The file written.
+    """Write a synthetic data set as Parquet, factors as dictionary columns; as :func:`write_csv` otherwise.
 
     Raises
     ------
-    OptionError, DataError
-        As :func:`write_csv` does.
     MissingExtraError
-        If pyarrow is not installed.
+        If pyarrow is not installed (``pip install privreg[arrow]``).
     """
     return _written(name, path, rows, seed, progress, parquet=True)
 

@@ -9,22 +9,7 @@ from privreg.errors import MissingExtraError
 
 
 def need(module: str, extra: str, what: str) -> Any:
-    """Import an optional package.
-
-    Parameters
-    ----------
-    module : str
-        What to import.
-    extra : str
-        Name of the extra that brings it.
-    what : str
-        What needs it, for the message.
-
-    Raises
-    ------
-    MissingExtraError
-        If it isn't installed.
-    """
+    """Import a module of an optional package, which `extra` brings; without it an error says `what` needs it."""
     package = {"docx": "python-docx"}.get(module, module.partition(".")[0])
     try:
         return import_module(module)

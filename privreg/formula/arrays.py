@@ -29,13 +29,7 @@ from privreg.schema.declarations import RESPONSE_KINDS, Schema
 
 
 def check_array_levels(schema: Schema, endog_name: str) -> None:
-    """Refuse levels of anything but the response of a model that is given as arrays.
-
-    Raises
-    ------
-    SchemaError
-        If another name has levels.
-    """
+    """Refuse levels of anything but the response of a model that is given as arrays."""
     others = [name for name in schema.levels if name != endog_name]
     if others:
         raise SchemaError(
@@ -57,17 +51,10 @@ def array_design(
 
     Parameters
     ----------
-    exog_names : sequence of str
-        Names of the columns of exog, each in bounds, moments or the schema's private columns, except "const" or
-        "Intercept", which is the constant 1.
-    endog_name : str
-        Name of the response, declared too unless it is 0/1.
-    schema : Schema
-    offset : bool
-        An offset array is given with each batch; its bounds are declared under the name "offset".
-    exposure : bool
-        An exposure array is given with each batch, whose logarithm is added to the offset; its bounds, which are
-        positive, are declared under the name "exposure".
+    exog_names, endog_name : sequence of str, str
+        Each declared as a number, except "const" or "Intercept", which is the constant 1, and a response of 0 and 1.
+    offset, exposure : bool
+        Whether such an array is given with each batch, declared under these names.
     kind : {"number", "binary", "levels"}
         What the response is; "levels" needs its levels declared, 2 to 50 of them.
 

@@ -82,16 +82,14 @@ class ArrayRows(NamedTuple):
     def of_new(self, new: Any) -> dict[str, Any]:
         """Columns of rows for prediction: an array or DataFrame of covariates, or ``(exog, offset[, exposure])``."""
         form = ["exog", *self._added()]
-        exog, offset, exposure = (
-            (*new, None)[:3] if isinstance(new, tuple) and len(new) == len(form) > 1 else (new, None, None)
-        )
-        if (offset is not None, exposure is not None) != (self.has_offset, self.has_exposure):
+        given = (*new, None)[:3] if isinstance(new, tuple) and len(new) == len(form) > 1 else (new, None, None)
+        if [v is not None for v in given[1:]] != [self.has_offset, self.has_exposure]:
             raise DataError(f"new rows of this model are ({', '.join(form)}): every row needs all of them.")
-        out = self.of_exog(exog)
-        for name, values in ((OFFSET, offset), (EXPOSURE, exposure)):
+        out = self.of_exog(given[0])
+        n = len(out[self.names[0]])
+        for name, values in zip((OFFSET, EXPOSURE), given[1:], strict=True):
             if values is not None:
                 out[name] = _vector(values, name)
-                n = len(out[self.names[0]])
                 if len(out[name]) != n:
                     raise DataError(f"the new rows are {n} but the {name} has {len(out[name])}; give one number a row.")
         return out

@@ -74,25 +74,14 @@ class PublicRows:
         return out
 
     def refuse(self, rows: Any) -> None:
-        """Refuse to fit rows, as the ledger knows them, that these are a part of.
-
-        Raises
-        ------
-        NotPrivateError
-        """
+        """Refuse to fit rows, as the ledger knows them, that these are a part of."""
         refuse_shared(self.accounts, rows, "covariates=")
 
 
 def public_rows(spec: ModelSpec, covariates: Any, fitted: Any = None) -> PublicRows | None:
-    """Covariates of public rows; None if there are none.
+    """Covariates of a DataFrame of public rows, whose other columns are not read; None if there are none.
 
-    Parameters
-    ----------
-    spec : ModelSpec
-    covariates : DataFrame or None
-        Its other columns, the response's among them, are not read.
-    fitted : object
-        What the ledger knows the rows by that are to be fitted.
+    `fitted` is what the ledger knows the rows by that are to be fitted.
 
     Raises
     ------
@@ -173,14 +162,7 @@ def _check_varied(x: Array, names: Sequence[str], constant: Array) -> None:
 
 
 def check_covariates(covariates: Any, columns: Sequence[str], what: str) -> pd.DataFrame:
-    """Public rows to take covariates from, those columns alone.
-
-    Parameters
-    ----------
-    covariates : DataFrame
-    columns : sequence of str
-    what : str
-        What would tell of them, were they people's.
+    """Public rows to take covariates from, those columns alone; `what` would tell of them, were they people's.
 
     Raises
     ------

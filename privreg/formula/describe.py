@@ -47,12 +47,6 @@ def read_design(
 
     Parameters
     ----------
-    formula : str
-    data : object
-        Whatever a model takes as data, or None.
-    scopes : sequence of mapping
-        See `scopes_of`.
-    family : Family
     asked : mapping of str to object
         Options by name: schema, bounds, levels, moments, and offset, exposure, id, a column as mu, allow_leak,
         scaling where the front door has them.

@@ -279,16 +279,10 @@ def formula_design(
 
     Parameters
     ----------
-    formula : str
-        Such as ``"charges ~ age + C(region) + np.log(bmi)"``.
-    schema : Schema
-        Declares every column of the formula.
     functions : mapping of str to Rowwise, optional
         Functions marked with ``pr.rowwise`` that the formula may call.
-    offset : str, optional
-        A declared numeric column.
-    exposure : str, optional
-        A numeric column with positive bounds, whose logarithm is added to the offset.
+    offset, exposure : str, optional
+        Declared numeric columns: one that is added, and one with positive bounds, whose logarithm is.
     kind : {"number", "binary", "levels"}
         What the response is. A bare column that is 0/1 needs no declaration; "levels" takes one column with 2 to 50
         declared levels.

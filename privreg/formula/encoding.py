@@ -53,19 +53,13 @@ class Encoder:
     places: NDArray[np.intp] | None = None  # Where each column comes, if not in the order of the design
 
     def narrowed(self, whole: Callable[[slice], bool]) -> tuple[Encoder, NDArray[np.int64]]:
-        """Write factors with many levels as one column each.
-
-        Parameters
-        ----------
-        whole : callable
-            Says of a factor's columns whether they may become one.
+        """Write factors with many levels as one column each, if `whole` says so of their columns.
 
         Returns
         -------
         Encoder
         ndarray of int, shape (m, 2)
-            First column of the design that each column of this plan stands for, and how many if it is a factor's,
-            else 0.
+            The first column that each column stands for, and of how many if it is a factor's, else 0.
         """
         columns: list[tuple[int, int]] = []
         parts: list[TermPart] = []
@@ -212,21 +206,9 @@ _KEEP_ALL = NAAction(on_NA="raise", NA_types=[])
 def coded_terms(
     terms: Sequence[Any], values: Mapping[str, NDArray[Any]], rows: Prepared, parsed: ParsedFormula, schema: Schema
 ) -> Any:
-    """Patsy's coding of terms on public rows.
+    """Patsy's coding, a `DesignInfo`, of its terms on public rows.
 
-    Parameters
-    ----------
-    terms : sequence of patsy.Term
-    values : mapping of str to ndarray
-        Of the factors that are computed, by code.
-    rows : mapping of str to ndarray
-        The columns, for factors that stand for themselves.
-    parsed : ParsedFormula
-    schema : Schema
-
-    Returns
-    -------
-    patsy.DesignInfo
+    `values` are those of factors that are computed, by code; factors that stand for themselves are columns of `rows`.
     """
 
     def valued(code: str) -> _Valued:
@@ -249,18 +231,9 @@ def make_encoder(
     rows: Prepared,
     response: Program | None,
 ) -> Encoder:
-    """Sort the terms of a coding: factors that stand for themselves are looked up, all others are trees.
+    """Sort the terms of patsy's coding: factors that stand for themselves are looked up, all others are trees.
 
-    Parameters
-    ----------
-    info : patsy.DesignInfo
-    parsed : ParsedFormula
-    schema : Schema
-    factors : mapping of str to sequence of FactorColumn
-        Columns of each factor, by code.
-    rows : mapping of str to ndarray
-        Public rows.
-    response : Program or None
+    `factors` are the columns of each factor, by code; `rows` are public.
     """
     parts: list[TermPart] = []
     for term, subterms in info.term_codings.items():

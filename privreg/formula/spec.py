@@ -321,16 +321,7 @@ def refuse_what_sums_cannot(spec: ModelSpec) -> None:
 
 
 def one_number(private: str, blocks: int, alone: bool) -> bool:
-    """Whether a person's report is one number, as covariates are public or there are none.
-
-    Parameters
-    ----------
-    private : str
-        "record" or "response".
-    blocks : int
-        Linear predictors of a person.
-    alone : bool
-        Whether a person's row holds nothing but the response.
+    """Whether a report is one number: of one linear predictor, where covariates are public or a row has none (`alone`).
 
     Raises
     ------

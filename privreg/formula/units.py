@@ -88,13 +88,7 @@ class Units:
             yield self.probe_inside(probe[a : a + TOGETHER])
 
     def constant_column(self, probe: Array) -> int | None:
-        """Column that is 1 in every row inside; None if there is none.
-
-        Parameters
-        ----------
-        probe : ndarray, shape (m, p)
-            Design rows over the public box, user's units.
-        """
+        """Column that is 1 inside in every row of the public box, user's units, shape (m, p); None if there is none."""
         one = np.ones(probe.shape[1], dtype=np.bool_)
         for inside in self._inside_by_parts(probe):
             one &= (np.abs(inside - 1.0) < SAME).all(axis=0)
@@ -102,13 +96,7 @@ class Units:
         return int(ones[0]) if ones.size else None
 
     def gaps(self, probe: Array) -> Array:
-        """Distance inside of a column's two values, shape (p,); 0 for columns that take one or more than two.
-
-        Parameters
-        ----------
-        probe : ndarray, shape (m, p)
-            Design rows over the public box, user's units.
-        """
+        """Distance inside of a column's two values on the public box; 0 for columns that take one or more than two."""
         low, high = np.full(probe.shape[1], np.inf), np.full(probe.shape[1], -np.inf)
         for inside in self._inside_by_parts(probe):
             low, high = np.minimum(low, inside.min(axis=0)), np.maximum(high, inside.max(axis=0))
@@ -147,14 +135,7 @@ class Units:
 
 
 def public_units(design: Design, *, scale_response: bool) -> Units:
-    """Choose internal units from the public schema of a design.
-
-    Parameters
-    ----------
-    design : Design
-        Its probe rows, its schema, and what its columns are made from.
-    scale_response : bool
-        False for families whose response has units of its own (logistic).
+    """Choose internal units from the public schema of a design; some responses, 0/1 say, keep units of their own.
 
     Raises
     ------

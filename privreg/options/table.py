@@ -77,13 +77,8 @@ class Option(NamedTuple):
     def check(self, value: Any, called: str = "", high: int | None = None) -> Any:
         """Return a value that is among the choices, or in the range; None and "auto" where they are the default.
 
-        Parameters
-        ----------
-        value : object
-        called : str
-            Its name in front of the value in messages; that of Python by default.
-        high : int, optional
-            The largest whole number, where that depends on the data.
+        `called` is its name in front of the value in messages, that of Python by default, and `high` the largest whole
+        number, where that depends on the data.
 
         Raises
         ------

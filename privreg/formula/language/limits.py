@@ -113,16 +113,8 @@ def _terms(node: ParseNode, formula: str, deep: int) -> int:
 def refuse_wide(formula: str, terms: Sequence[Any], levels: Mapping[str, int], widths: Mapping[str, int]) -> None:
     """Refuse more columns than devices take, before patsy makes them.
 
-    There is a column for each combination of levels but the first, for each set of factors that is part of a term.
-
-    Parameters
-    ----------
-    formula : str
-    terms : sequence of patsy.Term
-    levels : mapping of str to int
-        Of factors, by code.
-    widths : mapping of str to int
-        Columns of splines, by code; what is neither has one.
+    There is a column for each combination of levels but the first, for each set of factors that is part of a term of
+    patsy's. `levels` are numbers of levels of factors, and `widths` of columns of splines, by code.
     """
     met, columns = set[tuple[tuple[str, ...], tuple[str, ...]]](), 0
     for term in terms:

@@ -55,13 +55,7 @@ def complete_scale(schema: Schema, data: Any, columns: Sequence[str]) -> Schema:
 
 
 def _in_memory(data: Any, columns: tuple[str, ...], schema: Schema) -> Any:
-    """Columns of a file, table or query as one DataFrame.
-
-    Raises
-    ------
-    PrivacyLeakError
-        If they can't be read twice.
-    """
+    """Columns of a file, table or query that can be read twice, as one DataFrame."""
     import pandas as pd
 
     from privreg.data.sources.open import open_table

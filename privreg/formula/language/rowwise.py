@@ -64,14 +64,8 @@ class Rowwise:
     def of_records(self, args: Sequence[Any], n: int, like: NDArray[Any]) -> tuple[NDArray[Any], Flags]:
         """Values for `n` records, and for which of them there is none: a function may fail on a record's values.
 
-        Then that record alone must suffer, so the records of its piece are computed one by one.
-
-        Parameters
-        ----------
-        args : sequence of ndarray, shape (n,), or number
-        n : int
-        like : ndarray
-            What the function gave for public rows: its type, and its shape but for their number.
+        Then that record alone must suffer, so the records of its piece are computed one by one. `like` is what the
+        function gave for public rows: its type, and its shape but for their number.
         """
         out, failed = np.zeros((n, *like.shape[1:]), dtype=like.dtype), np.zeros(n, dtype=np.bool_)
 

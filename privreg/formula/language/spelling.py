@@ -25,11 +25,7 @@ _MODULES: Final = frozenset({"np", "numpy", "math", "scipy", "special", "pd", "p
 def spelt_here(node: ast.Call, functions: Mapping[str, tuple[int, int]]) -> str | None:
     """What to write for a call that goes by another name here; None if nothing here does the same.
 
-    Parameters
-    ----------
-    node : ast.Call
-    functions : mapping of str to (int, int)
-        NumPy functions that a formula may call, with the least and the largest number of their arguments.
+    `functions` are NumPy's that a formula may call, with the least and the largest number of their arguments.
 
     Examples
     --------

@@ -101,10 +101,6 @@ def _truth(tree: Tree) -> FactorColumn:
 def compile_trees(design: Any) -> Trees:
     """All trees of a design, of closed operations only.
 
-    Parameters
-    ----------
-    design : Design
-
     Raises
     ------
     FormulaError
@@ -222,13 +218,7 @@ def _times(value: float, tree: Tree) -> Tree:
 def read_factor(code: str, parsed: ParsedFormula, schema: Schema, *, closed: bool) -> list[FactorColumn]:
     """Columns of one factor; of a function that gives several, the function itself.
 
-    Parameters
-    ----------
-    code : str
-    parsed : ParsedFormula
-    schema : Schema
-    closed : bool
-        Whether operations are those of devices only. If not, every tree computes what patsy does to the last bit.
+    `closed` trees have operations of devices only; others compute what patsy does to the last bit.
     """
     node = term_tree(code, parsed.formula)
     column = parsed.plain.get(code)

@@ -40,17 +40,8 @@ class _Node(NamedTuple):
 class Program:
     """Trees, ready to be computed of batches.
 
-    Parameters
-    ----------
-    trees : sequence of nested lists
-        See `privreg.formula.trees.compile`.
-    schema : Schema
-        Whose levels the codes of factors are of.
-    functions : mapping of str to Rowwise, optional
-        Marked functions that they call.
-    public : mapping of str to ndarray, optional
-        Public rows, as `__call__` takes them, for which these functions must work: of other rows they may then fail.
-        Without them, whatever a function raises is passed on.
+    Factors come as codes of the levels of `schema`, and `functions` are marked ones that the trees call. With `public`
+    rows, for which they must work, they may fail for other rows; without, whatever a function raises is passed on.
     """
 
     def __init__(

@@ -17,14 +17,9 @@ from privreg.protocol.wire import LARGEST
 
 
 def problem(what: str, given: Mapping[str, Any]) -> str | None:
-    """What is wrong with the numbers of a spline, and what is allowed; None if they are right.
+    """What is wrong with the numbers of a spline "bs", "cr" or "cc", and what is allowed; None if they are right.
 
-    Parameters
-    ----------
-    what : str
-        "bs", "cr" or "cc".
-    given : mapping of str to object
-        "knots", "lower_bound" and "upper_bound"; of bs also "degree".
+    `given` are its "knots", "lower_bound" and "upper_bound"; of bs also "degree".
     """
     low, high, inner, degree = given["lower_bound"], given["upper_bound"], given["knots"], given.get("degree", 3)
     if degree not in range(HIGHEST + 1):
