@@ -15,18 +15,15 @@ import numpy as np
 
 from privreg.collector.covariates.whitening import inside
 from privreg.data.participants import Participants
-from privreg.data.sources.open import open_table
-from privreg.errors import DataError, InferenceError, NotPrivateError, OptionError
+from privreg.data.sources.open import public_batches
+from privreg.errors import InferenceError, OptionError
 from privreg.families import scores
 from privreg.families.weights import SCORE_WEIGHTS, omega
 from privreg.formula.units import public_units
 from privreg.options.threads import one_thread
-from privreg.privacy.ledger import refuse_fitted
 from privreg.protocol import codes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from privreg.arrays import Array
     from privreg.results.data import ResultData
     from privreg.results.equation import Equation
@@ -121,7 +118,8 @@ def _encoded(fit: ResultData, equation: Equation, rows: Any) -> list[_Rows]:
     people = None if equation.budgets is None else Participants(*equation.budgets, id=None)
     most = max(NUMBERS // max(len(equation.weights), len(equation.order)), 1)
     out: list[_Rows] = []
-    for batch in _batches(fit, equation, rows):
+    what, more = "the coefficients that its equation has there", () if people is None else people.columns
+    for batch in public_batches(rows, fit.design, what, more, simulated=fit.statement.seeded):
         given = fit.design.encode(batch)
         weight = None if people is None else people.weights(batch)
         x = np.array(given.exog, dtype=np.float64, order="C")
@@ -146,26 +144,6 @@ def _weights(equation: Equation, z: Array) -> Array:
         return omega(SCORE_WEIGHTS[equation.weighing], z)
     lengths = np.array([np.square(z @ cap.T).sum(axis=1) for cap in equation.caps])
     return np.asarray(equation.shares @ np.minimum(1.0, 1.0 / np.maximum(lengths, 1e-300)))
-
-
-def _batches(fit: ResultData, equation: Equation, rows: Any) -> Iterator[Any]:
-    """Parts of the rows, as a fit would read them."""
-    if rows is None:
-        raise NotPrivateError("a fit keeps no rows; give public or simulated ones, with the response.")
-    what = "the coefficients that its equation has there"
-    if fit.design.formula is None:
-        if not isinstance(rows, tuple):
-            raise DataError(
-                "rows of an array model are a tuple: (endog, exog), then offset and exposure if it has them."
-            )
-        for part in rows:
-            refuse_fitted(part, what, simulated=fit.statement.seeded)
-        yield rows
-        return
-    columns = (*fit.design.columns, *(() if equation.budgets is None else (equation.budgets[0],)))
-    source = open_table(rows, columns, fit.design.schema)
-    refuse_fitted(source.identity, what, simulated=fit.statement.seeded)
-    yield from source.batches(0)
 
 
 def _mapped(rows: Array, x: Array) -> Array:

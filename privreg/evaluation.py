@@ -6,16 +6,13 @@ public: nothing is randomised.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 import pandas as pd
 
-from privreg.data.sources.open import one_batch, open_table
-from privreg.errors import DataError, NotPrivateError, OptionError, shown
-from privreg.privacy.ledger import refuse_fitted
+from privreg.data.sources.open import public_batches
+from privreg.errors import OptionError, shown
 from privreg.protocol import codes
 from privreg.results.plots import style
 from privreg.results.postestimation.prediction import probabilities
@@ -34,29 +31,11 @@ WHISKER: Final = 1.96
 
 def _encoded(fit: ResultData, public_test: Any) -> tuple[Array, Array]:
     """Responses, shape (n,), and linear predictors, shape (n, b)."""
-    if public_test is None:
-        raise NotPrivateError("a fit keeps no rows; give a public test set with the formula's columns.")
-    parts = [_predicted(fit, batch) for batch in _batches(fit, public_test)]
+    batches = public_batches(public_test, fit.design, "measures of prediction")
+    parts = [_predicted(fit, batch) for batch in batches]
     if not sum(len(y) for y, _ in parts):
         raise OptionError("the public test set has no rows.")
     return np.concatenate([y for y, _ in parts]), np.concatenate([eta for _, eta in parts])
-
-
-def _batches(fit: ResultData, public_test: Any) -> Iterable[Any]:
-    """Parts of a test set: those of files as a fit would read them, anything else whole."""
-    what = "measures of prediction"
-    from privreg.data.sources.csv import Csv
-
-    several = isinstance(public_test, list) and all(isinstance(path, str | Path) for path in public_test)
-    if not (several or isinstance(public_test, str | Path | Csv)):
-        for rows in public_test if isinstance(public_test, tuple) else (public_test,):
-            refuse_fitted(rows, what)
-        return (one_batch(public_test, fit.design.columns, fit.design.schema),)
-    if fit.design.formula is None:
-        raise DataError("a file has columns for a formula; the test set of an array model is (endog, exog).")
-    source = open_table(public_test, fit.design.columns, fit.design.schema)
-    refuse_fitted(source.identity, what)
-    return source.batches(0)
 
 
 def _predicted(fit: ResultData, batch: Any) -> tuple[Array, Array]:

@@ -49,10 +49,8 @@ def run(a: argparse.Namespace) -> int:
 
     from privreg import datasets
 
-    if name == "us-insurance":
-        public, provenance = datasets.us_insurance_schema(), datasets.us_insurance(1).attrs["provenance"]
-    else:
-        public, provenance = datasets.ride_sharing_schema(), datasets.ride_sharing(1).attrs["provenance"]
+    own = name.replace("-", "_")
+    public, provenance = getattr(datasets, f"{own}_schema")(), getattr(datasets, own)(1).attrs["provenance"]
     path = Path(a.path)
     if path.suffix.lower() in {".feather", ".arrow", ".ipc"}:
         raise OptionError(f"{a.path!r}: a data set is written as CSV or Parquet; name it .csv or .parquet.")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from privreg.cli.spelling import in_shell
-from privreg.errors import DataError, OptionError, PrivregError
+from privreg.errors import OptionError, PrivregError
 from privreg.version import __version__
 
 FAILED: Final = 2
@@ -38,13 +38,7 @@ def complain(problem: PrivregError, verb: str = "") -> None:
 
 
 def alpha(a: argparse.Namespace) -> float:
-    """One minus the level of intervals.
-
-    Raises
-    ------
-    OptionError
-        If nothing is left of it: before anybody's budget is spent.
-    """
+    """One minus the level of intervals."""
     out = round(1.0 - float(a.level), 12)
     if not 0.0 < out < 1.0:
         raise OptionError(f"level={a.level!r} must be a number in (0, 1), and not nearer to 1 than 1e-12.")
@@ -52,12 +46,7 @@ def alpha(a: argparse.Namespace) -> float:
 
 
 def targets(a: argparse.Namespace) -> list[Path]:
-    """Check where results will go before anybody's budget is spent.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Check where results will go before anybody's budget is spent."""
     found = [Path(name) for name in a.out]
     for target in found:
         if target.suffix.lower() not in _KINDS:
@@ -86,14 +75,16 @@ def deliver(shown: Shown, files: Sequence[Path], a: argparse.Namespace) -> int:
 
     The budget is spent: one file that can't be written must not cost the others, or the summary.
     """
+    from privreg.files import archive
+
     problems = []
     shown = shown._replace(summary=replace(shown.summary, whole=_whole([*files, Path(a.path)])))
     for target in files:
         try:
             if target.suffix.lower() == ".privreg":
-                write(target, partial(shown.res.save, target))
+                shown.res.save(target)
             else:
-                write(target, _rendered(shown, target.suffix.lower(), a))
+                archive.write_bytes(target, _rendered(shown, target.suffix.lower(), a))
         except PrivregError as e:
             problems.append(e)
     if not a.quiet:
@@ -113,38 +104,16 @@ def _whole(files: Sequence[Path]) -> str:
     return f"in {kept.name}" if kept.suffix.lower() == ".json" else f"privreg.load({kept.name!r}).privacy"
 
 
-def write(target: Path, content: Any) -> None:
-    """Write bytes, or call what writes.
-
-    Raises
-    ------
-    DataError
-        If that can't be done.
-    """
-    from privreg.files import archive
-
-    try:
-        content() if callable(content) else archive.write_bytes(target, content)
-    except OSError as e:
-        raise DataError(f"can't write {str(target)!r} ({e.strerror}).") from None
-
-
 def _rendered(shown: Shown, kind: str, a: argparse.Namespace) -> bytes:
-    if kind == ".csv":
-        return str(shown.table.to_csv(index=False, lineterminator="\n")).encode()
-    if kind == ".json":
-        return _json(shown, a).encode()
-    if kind == ".html":
-        return _page(shown, a).encode()
+    from privreg.tables import as_html, as_page
     from privreg.tables.writing import rendered
 
-    return rendered(shown.summary._exported(), kind, a.formula)
-
-
-def _page(shown: Shown, a: argparse.Namespace) -> str:
-    from privreg.tables import as_html, as_page
-
-    return as_page(a.formula, f"<style>{_STYLE}</style>\n{as_html(shown.summary._exported())}") + "\n"
+    parts = shown.summary._exported()
+    if kind == ".html":
+        page = as_page(a.formula, f"<style>{_STYLE}</style>\n{as_html(parts)}")
+        return f"{page}\n".encode()
+    csv = partial(shown.table.to_csv, index=False, lineterminator="\n")
+    return rendered(parts, kind, a.formula, {".csv": csv, ".json": partial(_json, shown, a)})
 
 
 def _json(shown: Shown, a: argparse.Namespace) -> str:

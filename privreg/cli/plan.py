@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from privreg.cli import output
 from privreg.cli.spelling import in_shell
-from privreg.cli.values import budget, check_order, family, given
+from privreg.cli.values import budget, check_order, family, floats, given
 from privreg.errors import OptionError
 
 if TYPE_CHECKING:
@@ -87,12 +87,10 @@ def _spelt(part: Any) -> Any:
 
 
 def _list(option: str, text: str | None) -> list[float] | None:
-    if text is None:
-        return None
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise OptionError(f"{option} {text!r} must be numbers with commas between, such as 0.5,1,2.") from None
+    found = None if text is None else floats(text, ",")
+    if text is not None and found is None:
+        raise OptionError(f"{option} {text!r} must be numbers with commas between, such as 0.5,1,2.")
+    return found
 
 
 def _grid(found: StudyPlan, a: argparse.Namespace) -> str:
@@ -112,7 +110,9 @@ def _draw(found: StudyPlan, a: argparse.Namespace) -> None:
         raise OptionError(f"--plot {a.plot!r}: give a file in a folder that exists, named {', '.join(kinds)}.")
     import io
 
+    from privreg.files import archive
+
     figure: Any = found.plot(a.coef).figure
     picture = io.BytesIO()
     figure.savefig(picture, format=target.suffix[1:].lower(), dpi=200)
-    output.write(target, picture.getvalue())
+    archive.write_bytes(target, picture.getvalue())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -21,12 +20,7 @@ _FILES: Final = (".csv", ".parquet", ".pq", ".feather", ".arrow", ".ipc", ".gz",
 
 
 def check_order(a: argparse.Namespace) -> None:
-    """Refuse a file where the formula belongs.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Refuse a file where the formula belongs."""
     formula, path = a.formula, getattr(a, "path", None)
     if "~" in formula or not (Path(formula).suffix.lower() in _FILES or "~" in (path or "") or Path(formula).exists()):
         return
@@ -36,12 +30,7 @@ def check_order(a: argparse.Namespace) -> None:
 
 
 def csv_of(a: argparse.Namespace) -> Csv | None:
-    """The file as a CSV file, if anything is said of how it is written; a tab may be written as a word.
-
-    Raises
-    ------
-    OptionError
-    """
+    """The file as a CSV file, if anything is said of how it is written; a tab may be written as a word."""
     from privreg.data.sources.csv import csv
 
     said = {name: getattr(a, name, None) for name in ("sep", "decimal", "dates", "encoding")}
@@ -69,12 +58,7 @@ def as_meant(option: str, words: Sequence[str]) -> str | None:
 
 
 def check_spaces(option: str, words: Sequence[str]) -> None:
-    """Refuse a declaration with blanks in it, told from the words after its option.
-
-    Raises
-    ------
-    SchemaError
-    """
+    """Refuse a declaration with blanks in it, told from the words after its option."""
     pair, first = option in {"--bounds", "--moments"}, words[0]
     if not pair and option != "--levels":
         return
@@ -94,25 +78,23 @@ def check_spaces(option: str, words: Sequence[str]) -> None:
             raise SchemaError(f"{option} {first} must read NAME=LOW:HIGH; write {again}, without blanks.")
 
 
-def numbers(option: str, given: Sequence[str], form: str) -> dict[str, tuple[float, ...]]:
-    """Read lists of numbers such as ``smoker=0.8,0.2``; a column's name may hold an equals sign.
+def floats(text: str, mark: str) -> list[float] | None:
+    """Numbers with a mark between; None of anything else."""
+    with suppress(ValueError):
+        return [float(part) for part in text.split(mark)]
+    return None
 
-    Raises
-    ------
-    SchemaError
-        If one doesn't have that form, or names a column a second time.
-    """
+
+def numbers(option: str, given: Sequence[str], form: str) -> dict[str, tuple[float, ...]]:
+    """Read lists of numbers such as ``smoker=0.8,0.2``; a column's name may hold an equals sign."""
     out: dict[str, tuple[float, ...]] = {}
     for item in given:
         name, _, value = item.rpartition("=")
-        try:
-            found = tuple(float(part) for part in value.split(","))
-        except ValueError:
-            found = ()
-        if not name or not found:
+        found = floats(value, ",")
+        if not name or found is None:
             raise SchemaError(f"{option}: {item!r} must read {form}.")
         _once(option, name, out)
-        out[name] = found
+        out[name] = tuple(found)
     return out
 
 
@@ -120,37 +102,24 @@ def pairs(option: str, given: Sequence[str], form: str) -> dict[str, tuple[Any, 
     """Read declarations such as ``age=18:65`` or ``day=2020-01-01:2020-12-31``; a name may hold an equals sign.
 
     Dates may have times of day, as 2020-01-01T08:30.
-
-    Raises
-    ------
-    SchemaError
-        If one doesn't have that form, or names a column a second time.
     """
     out: dict[str, tuple[Any, Any]] = {}
     for item in given:
-        name, equals, value = item.rpartition("=")
+        name, _, value = item.rpartition("=")
         if re.search(r"=[^=]*:[^=]*[,\s][^=,]*$", name):
             raise SchemaError(
                 f"{option}: {item!r} holds several declarations; put blanks between them and no quotes around all of "
                 f"them, as in {option} age=18:65 income=0:90000."
             )
         times = _TWO_TIMES.fullmatch(value) if option == "--bounds" else None
-        if times and name:
-            _once(option, name, out)
-            out[name] = (times[1], times[2])
-            continue
-        try:
-            low, high = (float(part) for part in value.split(":"))
-        except ValueError:
-            low = high = math.nan
-            equals = ""
-        if not equals or not name:
+        two = floats(value, ":") if times is None else times.groups()
+        if not name or two is None or len(two) != 2:
             dates = option == "--bounds" and _DATED.search(value)
             example = f"{option} {name or 'day'}={_SOME_DATES}" if dates else f"{option} age=18:65"
             meant = (name and as_meant(option, [item])) or example
             raise SchemaError(f"{option}: {item!r} must read {form}, such as {meant}.")
         _once(option, name, out)
-        out[name] = (low, high)
+        out[name] = (two[0], two[1])
     return out
 
 
@@ -161,11 +130,6 @@ _NUMBER: Final = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]
 
 def levels(given: Sequence[str]) -> dict[str, list[Any]]:
     """Read declarations such as ``smoker=no,yes``, typed as a CSV column of such cells is.
-
-    Raises
-    ------
-    SchemaError
-        If one doesn't have that form, or names a column a second time.
 
     Examples
     --------
@@ -282,13 +246,7 @@ def _sizes(option: str, given: Sequence[str], form: str) -> Any:
 
 
 def single(option: str, given: Sequence[str], form: str) -> dict[str, float]:
-    """Read numbers such as ``age=20``.
-
-    Raises
-    ------
-    SchemaError
-        If one doesn't have that form, or names a column a second time.
-    """
+    """Read numbers such as ``age=20``."""
     found = numbers(option, given, form)
     wrong = next((name for name, values in found.items() if len(values) > 1), None)
     if wrong is not None:
@@ -315,13 +273,7 @@ _READ: Final[dict[str, Callable[[str, Any, str], Any]]] = {
 
 
 def given(a: argparse.Namespace, door: str) -> dict[str, Any]:
-    """What was given of the options of a front door but its budget and its family, as keyword arguments.
-
-    Raises
-    ------
-    SchemaError
-        If a declaration doesn't have its form.
-    """
+    """What was given of the options of a front door but its budget and its family, as keyword arguments."""
     taken, out = accepted(door), {}
     for o in of_verb(a.verb):
         value = getattr(a, o.dest)
@@ -334,12 +286,7 @@ def given(a: argparse.Namespace, door: str) -> dict[str, Any]:
 
 
 def check_ranges(a: argparse.Namespace) -> None:
-    """Refuse what lies outside the range of an option that is the command line's own.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Refuse what lies outside the range of an option that is the command line's own."""
     for o in of_verb(a.verb):
         if o.what and not o.doors:
             o.check(getattr(a, o.dest), f"{o.spelt} ")

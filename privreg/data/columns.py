@@ -112,13 +112,7 @@ def _single(name: str) -> DataError:
 
 
 def column_of(frame: Any, name: str) -> Any:
-    """Return one raw column of a frame or mapping.
-
-    Raises
-    ------
-    DataError
-        If it isn't there, or more than once.
-    """
+    """Return one raw column of a frame or mapping."""
     if not isinstance(frame, pd.DataFrame | Mapping):
         raise DataError(
             f"rows must come as a table or a dict of columns, got {type(frame).__name__}. Rows one by one are made a "
@@ -249,11 +243,6 @@ def joined(
     """The named columns of frames of `most` rows together, or fewer, as one; read as :func:`prepare` would.
 
     Columns in `verbatim` stay as they are. Frames are read as they come; few need be in memory.
-
-    Raises
-    ------
-    DataError
-        If a column is missing, the columns differ in length, or there are more rows.
     """
     held: dict[str, NDArray[Any]] = {}
     rows = 0

@@ -88,12 +88,7 @@ class Participants:
         return () if self.id is None else (self.id,)
 
     def check_columns(self, used: Iterable[str]) -> None:
-        """Refuse a column that the model uses too, in the `used` columns of its design.
-
-        Raises
-        ------
-        SchemaError
-        """
+        """Refuse a column that the model uses too, in the `used` columns of its design."""
         taken = set(used)
         for option, name in (("mu", self.mu), ("id", self.id)):
             if name in taken:

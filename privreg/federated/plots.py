@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from privreg.errors import OptionError, choose, shown
-from privreg.results.plots.coefficients import about_steps, dated, step_words, steps_of, unit_of
+from privreg.results.plots.coefficients import unit_of
+from privreg.results.plots.steps import about_steps, steps_of
 from privreg.results.plots.style import (
     COLUMN,
     CONSTANTS,
@@ -41,13 +42,11 @@ def over_rounds(fit: ResultData, told: str, terms: Any, ax: Any) -> Axes:
         raise OptionError(f"terms={shown(terms)} must be the name of a coefficient or several: {', '.join(known)}.")
     places = [known.index(choose("terms", t, known)) for t in wanted]
     steps = steps_of([fit])
-    values = fit.trail_params[:, places] * [steps[known[j]] for j in places]
-    days = dated([fit])
-    said = {name: step_words(step, "days" if name in days else "") for name, step in steps.items()}
-    labels = [", ".join(filter(None, [short, said[name]])) for name, short in _shortened(known, places)]
+    values = fit.trail_params[:, places] * [steps[known[j]].size for j in places]
+    labels = [", ".join(filter(None, [short, steps[name].words])) for name, short in _shortened(known, places)]
     words = unit_of(fit, exponentiate=False)
-    unit = words.stepped if any(steps[known[j]] != 1.0 for j in places) else words.plain
-    about = about_steps([fit], {known[j] for j in places if said[known[j]]})
+    unit = words.stepped if any(steps[known[j]].words for j in places) else words.plain
+    about = about_steps(steps[known[j]] for j in places)
     some = [] if len(places) == len(known) else [f"{len(places)} of {len(known)} terms"]
     footer = "; ".join([*about, told, *some])
     if ax is not None:

@@ -125,10 +125,6 @@ def refuse_suffix(path: object, *, views: bool = True) -> None:
     """Refuse to save under a name that promises something to read, or another program's file.
 
     `views` says whether there is another way to such a file.
-
-    Raises
-    ------
-    UnsupportedArgumentError
     """
     suffix = Path(path).suffix.lower() if isinstance(path, str | Path) else ""
     if suffix in _VIEWS:
@@ -141,13 +137,7 @@ def refuse_suffix(path: object, *, views: bool = True) -> None:
 def write_archive(
     path: str | Path, kind: str, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], *, new: bool = False
 ) -> None:
-    """Save a JSON document and named arrays as one file of a given kind; one that holds keys is sealed.
-
-    Raises
-    ------
-    SavedFileError
-        If it can't be written, or there is no secret to seal it with.
-    """
+    """Save a JSON document and named arrays as one file of a given kind; one that holds keys is sealed."""
     text = json.dumps({"kind": kind, "format": FORMAT, **document}, allow_nan=False)
     members = {_DOCUMENT: text.encode()}
     for name, array in arrays.items():

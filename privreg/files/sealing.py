@@ -24,13 +24,7 @@ _CONTEXT: Final = b"privreg archive 1"
 
 
 def secret_file() -> Path:
-    """Where this user's secret is kept: as `VARIABLE` says, else in the user's data folder.
-
-    Raises
-    ------
-    SavedFileError
-        If this user has no home folder.
-    """
+    """Where this user's secret is kept: as `VARIABLE` says, else in the user's data folder."""
     if given := os.environ.get(VARIABLE):
         return Path(given)
     data = os.environ.get("XDG_DATA_HOME", "")
@@ -89,10 +83,6 @@ def check(path: Path, members: Mapping[str, bytes], found: bytes | None, trust: 
     """Refuse an archive that neither this user sealed nor who has the secret in the file `trust`.
 
     `found` is the seal it came with; a `checkpoint` is continued by the fit's own call.
-
-    Raises
-    ------
-    SavedFileError
     """
     if trust is not None and not isinstance(trust, str | Path):
         raise SavedFileError(f"a secret to trust is named by a string or Path, got {type(trust).__name__}.")

@@ -31,13 +31,7 @@ class ArrayRows(NamedTuple):
     has_exposure: bool
 
     def of_batch(self, batch: Any) -> dict[str, Any]:
-        """Columns of a batch ``(endog, exog[, offset[, exposure]])``.
-
-        Raises
-        ------
-        DataError
-            If the arrays don't fit each other or the names.
-        """
+        """Columns of a batch ``(endog, exog[, offset[, exposure]])``."""
         if not isinstance(batch, tuple | list) or not 2 <= len(batch) <= 4:
             several = f" of {len(batch)}" if isinstance(batch, tuple | list) else ""
             raise DataError(

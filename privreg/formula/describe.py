@@ -54,10 +54,6 @@ def read_design(
         Data whose columns must be those of the model, as far as their names are known unread; None not to check.
     reports : bool
         Whether the model is of people's reports, so that messages may name its options.
-
-    Raises
-    ------
-    FormulaError, PrivacyLeakError, SchemaError, OptionError, DataError
     """
     places = {"offset": asked.get("offset"), "exposure": asked.get("exposure")}
     named = check_columns(table, ())
@@ -97,12 +93,7 @@ def read_design(
 def formula_spec(
     formula: str, data: Any, scopes: Sequence[Mapping[str, Any]], asked: Mapping[str, Any]
 ) -> tuple[ModelSpec, Source | None]:
-    """A model of people's reports by a formula, and its rows.
-
-    Raises
-    ------
-    FormulaError, PrivacyLeakError, SchemaError, BudgetError, OptionError, DataError
-    """
+    """A model of people's reports by a formula, and its rows."""
     mu, column = asked["mu"], isinstance(asked["mu"], str)
     people = Participants.declare(
         mu if column else None, asked["mu_max"], asked["id"], asked["max_per_id"], asked["missing"]
@@ -116,12 +107,7 @@ def formula_spec(
 
 
 def array_spec(endog: Any, exog: Any, asked: Mapping[str, Any]) -> tuple[ModelSpec, Source]:
-    """A model of people's reports by arrays, and its rows.
-
-    Raises
-    ------
-    FormulaError, SchemaError, BudgetError, OptionError, DataError, UnsupportedArgumentError
-    """
+    """A model of people's reports by arrays, and its rows."""
     if isinstance(asked["mu"], str):
         raise UnsupportedArgumentError(f"mu= {NO_COLUMN}.")
     budget = Budget.declare(asked["mu"], asked["epsilon"], asked["delta"], asked["rho"])

@@ -79,10 +79,6 @@ class Option(NamedTuple):
 
         `called` is its name in front of the value in messages, that of Python by default, and `high` the largest whole
         number, where that depends on the data.
-
-        Raises
-        ------
-        OptionError
         """
         if value is self.default or (isinstance(value, str) and value == "auto" == self.default):
             return value

@@ -20,12 +20,7 @@ NO_COLUMN: Final = "names a column, and arrays have none for it; put the rows in
 
 
 def refuse_unknown(door: str, unknown: Iterable[str], called: str = "") -> None:
-    """Refuse options that a front door doesn't take, or a method `called` otherwise that takes all others of it.
-
-    Raises
-    ------
-    UnsupportedArgumentError
-    """
+    """Refuse options that a front door doesn't take, or a method `called` otherwise that takes all others of it."""
     where, unknown = called or DOORS[door], list(unknown)
     known = [name for name in accepted(door) if name not in unknown]
     for name in unknown:

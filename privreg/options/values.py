@@ -19,12 +19,7 @@ MOST_DEFAULT_THREADS: Final = 4
 
 
 def refuse_arrays(**columns: Any) -> None:
-    """Refuse arrays, and the logarithm of a column, where a formula wants the names of columns.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Refuse arrays, and the logarithm of a column, where a formula wants the names of columns."""
     for option, name in columns.items():
         if name is not None and not isinstance(name, str):
             raise OptionError(

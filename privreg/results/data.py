@@ -105,13 +105,7 @@ class Labelled:
         return table.drop(columns="level", errors="ignore").assign(term=list(self.names) * times)
 
     def places(self, cols: Any) -> list[int]:
-        """Positions of coefficients given by name, by (level, term) or by position.
-
-        Raises
-        ------
-        OptionError
-            If one is not known.
-        """
+        """Positions of coefficients given by name, by (level, term) or by position."""
         names = list(self.names)
         wanted = (
             [cols] if isinstance(cols, str) else list(cols) if isinstance(cols, list | tuple | pd.Index) else [None]

@@ -40,96 +40,44 @@ _OWN: Final = frozenset({"budget", "release", "neighbours"})
 class PrivacyStatement(View):
     """Who is protected from what, by which mechanism, and what weakens it. Public.
 
-    Parameters
-    ----------
-    budget : Budget
-        Budget per person (per silo of a federated fit), for each row that counts.
-    trust : str
-        "simulated": one process held the rows and played the devices. "devices": they were people's own, elsewhere.
-        "central plug-in": a curator's
-        one-time release was added. "curator": all rows were a curator's. "flower": silos randomised for themselves.
-    mechanism : str
-        The mechanism: "Gaussian", "Laplace", "PrivUnit", "randomized response".
-    noise_sd : float
-        Noise sd per coordinate of a report, internal units.
-    bound : float
-        Declared bound of a score report's ℓ2 norm, internal units.
-    weights : str
-        The bound and the score weights in words; of means who is asked what.
-    curvature : str
-        What curvature was paid for.
-    release : Release
-        Releases from these data in this process.
-    declared : tuple of (str, str)
-        What was declared public, by column.
-    notes : tuple of Diagnostic
-        Whatever weakens or qualifies the claim, numbered in print.
-    seeded : bool
-        Whether the noise can be drawn again by anybody who knows the seed.
-    leaked : tuple of str
-        Declarations ("levels", "scale") that were taken from the raw data.
-    noise : str
-        The mechanism's noise in words; "" for the Gaussian mechanism's noise sd.
-    protects : str
-        What neighbours may differ in.
-    fit_measures : tuple of (str, str)
-        Measures of fit that were released privately, each with what it cost. The cost is part of `budget`.
-    mu_max : bool
-        Whether people had personal budgets, which are public; `budget` is then the largest allowed.
-    per_id : int
-        Rows that count per person; the total is √per_id · μ, or per_id · ε for a pure budget.
-    people : int
-        People who sent reports; 0 if that is not known.
-    linked : bool
-        Whether reports are used beside public covariates, which tell whose they are.
-    mechanics : tuple of dict
-        The reports' scores, bounds and noise as numbers, for :meth:`verify`.
-    setting : {"reports", "collectors", "means", "curator's means", "collectors' means", "curator", "silos"}
-        Whose words it takes; see `privreg.results.wording`.
-    gaussian : bool
-        Of a curator: whether the release is one Gaussian mechanism, so that it is μ-GDP with the budget's μ.
-    right : float, optional
-        Probability with which the best guess between two records is right; that of the GDP parameter by default.
-    certain_mu : float, optional
-        GDP parameter of this release, where it isn't √k times the budget's: of all rounds of a federated fit; of a
-        curator one that holds whichever records the random samples took, as if everybody saw which. Where (ε, δ)
-        relies on the samples being secret it is larger than they suggest; but it composes with other releases.
-    per_round : str
-        What a silo loses in one round.
-    neighbours : callable, optional
-        Makes the trials of :meth:`verify` from the mechanics and the budget; by default those of a regression.
-
     Raises
     ------
     BudgetError
         If Gaussian noise is said to keep pure ε, which it can't.
     """
 
-    budget: Budget
+    budget: Budget  # Per person (per silo of a federated fit), for each row that counts
+    # "simulated": one process held the rows and played the devices. "devices": they were people's, elsewhere. "central
+    # plug-in": a curator's one-time release was added. "curator": all rows were a curator's. "flower": silos randomised
     trust: str
-    mechanism: str
-    noise_sd: float
-    bound: float
-    weights: str
-    curvature: str
-    release: Release
-    declared: tuple[tuple[str, str], ...]
-    notes: tuple[Diagnostic, ...]
-    seeded: bool = False
-    leaked: tuple[str, ...] = ()
-    noise: str = ""
-    protects: str = WHOLE_RECORD
-    fit_measures: tuple[tuple[str, str], ...] = ()
-    mu_max: bool = False
-    per_id: int = 1
-    people: int = 0
-    linked: bool = False
+    mechanism: str  # "Gaussian", "Laplace", "PrivUnit", "randomized response"
+    noise_sd: float  # Per coordinate of a report, internal units
+    bound: float  # Declared, of a score report's ℓ2 norm, internal units
+    weights: str  # The bound and the score weights in words; of means who is asked what
+    curvature: str  # What curvature was paid for
+    release: Release  # Releases from these data in this process
+    declared: tuple[tuple[str, str], ...]  # What was declared public, by column
+    notes: tuple[Diagnostic, ...]  # Whatever weakens or qualifies the claim, numbered in print
+    seeded: bool = False  # Whether the noise can be drawn again by anybody who knows the seed
+    leaked: tuple[str, ...] = ()  # Declarations ("levels", "scale") that were taken from the raw data
+    noise: str = ""  # The mechanism's noise in words; "" for the Gaussian mechanism's noise sd
+    protects: str = WHOLE_RECORD  # What neighbours may differ in
+    fit_measures: tuple[tuple[str, str], ...] = ()  # Released privately, each with what it cost, as a part of `budget`
+    mu_max: bool = False  # Whether people had personal budgets, which are public; `budget` is then the largest allowed
+    per_id: int = 1  # Rows that count per person; the total is √per_id · μ, or per_id · ε for a pure budget
+    people: int = 0  # Who sent reports; 0 if that is not known
+    linked: bool = False  # Whether reports are used beside public covariates, which tell whose they are
+    # The reports' scores, bounds and noise as numbers, for `verify`
     mechanics: tuple[Mapping[str, Any], ...] = field(default=(), compare=False)
-    setting: str = "reports"
-    gaussian: bool = True
-    right: float | None = None
+    setting: str = "reports"  # Whose words it takes; see `privreg.results.wording.SETTINGS`
+    gaussian: bool = True  # Of a curator: whether the release is one Gaussian mechanism, μ-GDP with the budget's μ
+    right: float | None = None  # How often the best guess between two records is right; by the GDP parameter if None
+    # GDP parameter of this release, where it isn't √k times the budget's: of all rounds of a federated fit; with a
+    # curator one that holds whichever records the random samples took, as if everybody saw which. Where (ε, δ) relies
+    # on the samples being secret it is larger than they suggest; but it composes with other releases
     certain_mu: float | None = None
-    per_round: str = ""
+    per_round: str = ""  # What a silo loses in one round
+    # Makes the trials of `verify` from the mechanics and the budget; by default those of a regression
     neighbours: Callable[[Sequence[Mapping[str, Any]], Budget], Iterable[Trial]] | None = field(
         default=None, compare=False
     )

@@ -46,34 +46,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Summary(View):
-    """What a result says on one screen: header, coefficients, the guarantee, and notes that change the reading.
-
-    Parameters
-    ----------
-    heading : str
-    header : tuple of (str, str)
-        Labels and words; those that don't fit into six lines of text stand below the table.
-    table : Table
-    below : tuple of Paragraph
-        What the table's numbers refer to, and what its mark means.
-    statement : PrivacyStatement
-        Of which the guarantee is shown here, and all of it by ``res.privacy``.
-    columns : tuple of str
-        Columns whose bounds, levels or moments are declared; these are left to the statement.
-    slim : bool
-        Whether to show the guarantee and what takes rows back only.
-    whole : str
-        Where all of the privacy statement is; "" in a document.
-    """
+    """What a result says on one screen: header, coefficients, the guarantee, and notes that change the reading."""
 
     heading: str
-    header: tuple[tuple[str, str], ...]
+    header: tuple[tuple[str, str], ...]  # Labels and words; those that don't fit into six lines stand below the table
     table: Table
-    below: tuple[Paragraph, ...]
-    statement: PrivacyStatement
-    columns: tuple[str, ...] = ()
-    slim: bool = False
-    whole: str = "res.privacy"
+    below: tuple[Paragraph, ...]  # What the table's numbers refer to, and what its mark means
+    statement: PrivacyStatement  # Of which the guarantee is shown here, and all of it by ``res.privacy``
+    columns: tuple[str, ...] = ()  # Whose bounds, levels or moments are declared; these are left to the statement
+    slim: bool = False  # Whether to show the guarantee and what takes rows back only
+    whole: str = "res.privacy"  # Where all of the privacy statement is; "" in a document
 
     @property
     def tables(self) -> list[Any]:

@@ -53,13 +53,7 @@ def trajectory(fit: ResultData, alpha: float, method: str | None = None) -> pd.D
 
 
 def alpha_of(alpha: float, conf_level: float | None) -> float:
-    """One minus the level of intervals, of which either is given.
-
-    Raises
-    ------
-    OptionError
-        If both are, or the level is not in (0, 1).
-    """
+    """One minus the level of intervals, of which either is given."""
     if conf_level is None:
         return alpha
     if alpha != 0.05:

@@ -189,44 +189,21 @@ def _matrix(names: Sequence[str], correlations: Mapping[Names, float]) -> np.nda
 
 @dataclass(frozen=True)
 class Schema:
-    """Public declarations about the raw columns.
+    """Public declarations about the raw columns."""
 
-    Parameters
-    ----------
-    bounds : mapping of str to (float, float)
-        Lowest and highest value of a numeric column. Values outside are clamped on the device.
-        ``(-inf, inf)`` together with `moments` declares a column that is not clamped. Of a column in `dates` they are
-        days since 1970-01-01.
-    levels : mapping of str to tuple
-        Levels of a categorical column in order; the first is the reference.
-    moments : mapping of str to (float, float)
-        Public mean and standard deviation of a numeric column, used only to scale it inside.
-    correlations : mapping of (str, str) to float
-        Public correlations of columns that have moments, used only to make their design columns uncorrelated
-        inside. Each pair once, its names in alphabetical order; a pair left out counts as 0.
-    carried : tuple of str
-        Columns whose declarations came with the data, in ``attrs["privreg"]``.
-    private : tuple of str
-        Numeric columns that are not declared: the fit learns their location and scale from privatised reports
-        (``scaling="private"``). They are not clamped.
-    leaked : tuple of str
-        Kinds of declaration ("levels", "scale") that were taken from the data because the user
-        opted out with ``allow_leak=``.
-    leaked_columns : tuple of str
-        The columns concerned.
-    dates : tuple of str
-        Columns whose bounds were given as dates: their values are read as days since 1970-01-01.
-    """
-
+    # Lowest and highest value of a numeric column; values outside are clamped on the device. (-inf, inf) together with
+    # moments declares a column that is not clamped. Of a column in `dates` they are days since 1970-01-01
     bounds: Mapping[str, Pair] = field(default_factory=dict)
-    levels: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    moments: Mapping[str, Pair] = field(default_factory=dict)
-    leaked: tuple[str, ...] = ()
-    leaked_columns: tuple[str, ...] = ()
-    private: tuple[str, ...] = ()
+    levels: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # Of a factor in order, the reference first
+    moments: Mapping[str, Pair] = field(default_factory=dict)  # Public mean and sd, used only to scale a number inside
+    leaked: tuple[str, ...] = ()  # Kinds of declaration, "levels" or "scale", taken from the rows with allow_leak=
+    leaked_columns: tuple[str, ...] = ()  # The columns concerned
+    private: tuple[str, ...] = ()  # Numbers whose location and scale a fit learns from reports; they are not clamped
+    # Of columns that have moments, used only to make their design columns uncorrelated inside. Each pair once, names in
+    # alphabetical order; a pair left out counts as 0
     correlations: Mapping[Names, float] = field(default_factory=dict)
-    carried: tuple[str, ...] = field(default=(), compare=False)
-    dates: tuple[str, ...] = ()
+    carried: tuple[str, ...] = field(default=(), compare=False)  # Columns declared by the data, in attrs["privreg"]
+    dates: tuple[str, ...] = ()  # Columns whose bounds were given as dates: values are days since 1970-01-01
 
     @classmethod
     def declare(
@@ -360,12 +337,7 @@ class Schema:
         write(self.to_json(), path)
 
     def refuse_leaked(self) -> None:
-        """Refuse what was learned from rows where only public declarations may be.
-
-        Raises
-        ------
-        SchemaError
-        """
+        """Refuse what was learned from rows where only public declarations may be."""
         if self.leaked:
             raise SchemaError(
                 f"{', '.join(map(repr, self.leaked_columns))} were taken from the rows by allow_leak= and are no "

@@ -31,15 +31,7 @@ _LOOKS_TYPED: Final = re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?([eE][-+]?[0-9]+
 
 
 def document(path: str | Path) -> Any:
-    """What a YAML or JSON file holds, no key given twice, and nothing that YAML takes for something else.
-
-    Raises
-    ------
-    SchemaError
-        If the file is missing or can't be read.
-    MissingExtraError
-        If the file is YAML and PyYAML is not installed.
-    """
+    """What a YAML or JSON file holds, no key given twice, and nothing that YAML takes for something else."""
     file = checked_path(path)
     text = quietly(lambda: _text(file), SchemaError(f"can't read the schema {str(file)!r}; give a text file in UTF-8."))
     return _json(text) if file.suffix.lower() == ".json" else _yaml(text)
@@ -159,15 +151,7 @@ def _number(value: Any) -> Any:
 
 
 def write(doc: dict[str, Any], path: str | Path) -> None:
-    """Write declarations as YAML or JSON, by the suffix; a killed process leaves the old file or the new one.
-
-    Raises
-    ------
-    SchemaError
-        If the suffix is another one.
-    SavedFileError
-        If the file can't be written.
-    """
+    """Write declarations as YAML or JSON, by the suffix; a killed process leaves the old file or the new one."""
     file = checked_path(path)
     archive.write_bytes(file, text_of(doc, yaml=file.suffix.lower() != ".json").encode())
 

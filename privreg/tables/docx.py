@@ -23,13 +23,7 @@ LETTER, PAD = 0.62 * SIZE * 25.4 / 72.0, 2.0
 
 
 def as_docx(parts: Iterable[Part]) -> bytes:
-    """Parts below each other as a document whose tables can be edited, as bytes of a .docx file.
-
-    Raises
-    ------
-    MissingExtraError
-        If python-docx isn't installed.
-    """
+    """Parts below each other as a document whose tables can be edited, as bytes of a .docx file."""
     document = _page(need("docx", "docx", "a .docx file").Document())
     for part in parts:
         _add(document, part)

@@ -52,15 +52,7 @@ _TABLES = frozenset({".csv", ".tsv", ".xlsx", ".xls", ".parquet", ".json"})
 
 
 def save_parts(parts: Sequence[Part], path: str | Path, more: Mapping[str, Callable[[], str]] | None = None) -> None:
-    """Write a view to a file, atomically; see :func:`rendered`.
-
-    Raises
-    ------
-    OptionError, MissingExtraError
-        As there, or if `path` is no name of a file.
-    SavedFileError
-        If the file can't be written.
-    """
+    """Write a view to a file, atomically; see :func:`rendered`."""
     if not isinstance(path, str | Path) or not str(path):
         raise OptionError('save() takes the name of a file, such as save("table.docx").')
     archive.write_bytes(path, rendered(parts, Path(path).suffix.lower(), more=more))

@@ -234,13 +234,7 @@ def _decimals(array: Any) -> np.ndarray:
 
 
 def read_stream(arrow: Iterable[Any], wanted: Wanted, where: str) -> Iterator[Batch]:
-    """Arrow record batches, which a library makes as they are asked for, as batches of rows.
-
-    Raises
-    ------
-    DataError
-        If the library fails: its own text may quote a value.
-    """
+    """Arrow record batches, which a library makes as they are asked for, as batches of rows."""
     waiting = iter(arrow)
     problem = DataError(f"{where}: reading broke off; mend the file, the table or the query.")
     while (part := quietly(lambda: next(waiting, None), problem)) is not None:

@@ -156,13 +156,7 @@ def _reader(below: Iterator[bytes], columns: int, **how: Any) -> Any:
 
 
 def header_of(path: Path, how: Csv = PLAIN) -> list[str]:
-    """Column names of a CSV file; nothing else is looked at.
-
-    Raises
-    ------
-    DataError
-        If it has none that can be read.
-    """
+    """Column names of a CSV file; nothing else is looked at."""
 
     def read() -> list[str]:
         with _opened(path, how) as file:

@@ -130,12 +130,7 @@ _READS: Final = ("select", "with", "from", "values", "table")
 
 
 def _refuse_statement(query: str) -> None:
-    """Refuse a text that is not one query: tables must not be dropped by mistake.
-
-    Raises
-    ------
-    UnsupportedArgumentError
-    """
+    """Refuse a text that is not one query: tables must not be dropped by mistake."""
     bare = _ASIDE.sub(lambda found: " " if found[0][:1] in "-/" else "''", query).strip(" \t\r\n;(")
     first = re.match(r"[A-Za-z]*", bare)
     if first is None or first[0].lower() not in _READS:

@@ -49,13 +49,7 @@ def open_files(given: Path | Sequence[Path], wanted: Wanted, how: Csv = PLAIN) -
 
 
 def arrow_schema(name: str, path: Path) -> Any:
-    """Names, types and metadata of a Parquet or Feather file's columns, or folders' names'; None of a CSV file.
-
-    Raises
-    ------
-    DataError
-        If they can't be read.
-    """
+    """Names, types and metadata of a Parquet or Feather file's columns, or folders' names'; None of a CSV file."""
     kind = _kind(path)
     if kind == "CSV":
         return None

@@ -35,13 +35,7 @@ _ODD: Final = "\ufffd".encode()  # What stands for bytes that no number and no l
 
 
 def opened(path: Path) -> Any:
-    """Bytes of a file, unpacked if it is compressed.
-
-    Raises
-    ------
-    DataError
-        If an archive holds several files.
-    """
+    """Bytes of a file, unpacked if it is compressed."""
     match path.suffix.lower():
         case ".gz":
             import gzip

@@ -33,13 +33,14 @@ from privreg.data.sources.source import (
     rows_of,
 )
 from privreg.data.sources.tables import kind_of_table
-from privreg.errors import PrivregError, UnsupportedArgumentError
+from privreg.errors import DataError, NotPrivateError, PrivregError, UnsupportedArgumentError
 from privreg.files.optional import comes_from
+from privreg.privacy.ledger import refuse_fitted
 from privreg.schema.declarations import Schema
 
 __all__ = [
     "CHUNK", "Batch", "Source", "as_frame", "chunk_of", "file_mark", "first", "one_batch", "open_arrays", "open_table",
-    "pieces", "rows_of", "table_of",
+    "pieces", "public_batches", "rows_of", "table_of",
 ]  # fmt: skip
 
 _QUERY: Final = re.compile(r"\s*(select|with|from)\s", re.IGNORECASE)
@@ -174,13 +175,7 @@ def _holders_of_files(given: Path | Sequence[Path]) -> Iterator[tuple[str, Any]]
 
 
 def one_batch(data: Any, columns: tuple[str, ...], schema: Schema) -> Any:
-    """A table of another library as one batch of the encoders; anything else as it is.
-
-    Raises
-    ------
-    DataError
-        If a table lacks one of the columns, or can't be read, or a mapping's columns are no columns of one table.
-    """
+    """A table of another library as one batch of the encoders; anything else as it is."""
     if isinstance(data, Mapping):
         check_mapping(data, columns)
     return as_frame(data, columns, schema)
@@ -196,3 +191,29 @@ def as_frame(data: Any, columns: tuple[str, ...] | None = None, schema: Schema |
     columns = tuple(kind.check(data, ()) or ()) if columns is None else columns
     parts = [pd.DataFrame(part) for part in kind.rows(data, Wanted(columns, schema or Schema())).batches(0)]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame({c: [] for c in columns})
+
+
+def public_batches(rows: Any, design: Any, what: str, more: Iterable[str] = (), *, simulated: bool = False) -> Any:
+    """Rows that a user calls public, in the batches that a design encodes, with `more` columns; `what` tells of them.
+
+    Raises
+    ------
+    NotPrivateError
+        If there are none, or they were fitted privately in this process (unless with a seed, in a simulation).
+    DataError
+        If rows of an array model are no tuple of arrays, or those of a formula can't be read.
+    """
+    if rows is None:
+        raise NotPrivateError("a fit keeps no rows; give public ones, such as a public test set, with the response.")
+    if design.formula is not None:
+        source = open_table(rows, (*design.columns, *more), design.schema)
+        refuse_fitted(source.identity, what, simulated=simulated)
+        return source.batches(0)
+    if not isinstance(rows, tuple):
+        raise DataError(
+            "the rows or test set of an array model is (endog, exog), a tuple, with offset and exposure if it has "
+            "them; a file has columns for a formula."
+        )
+    for part in rows:
+        refuse_fitted(part, what, simulated=simulated)
+    return iter([rows])

@@ -156,12 +156,7 @@ def file_mark(path: Path) -> list[Any]:
 
 
 def check_labels(columns: Iterable[str], labels: Iterable[Any], where: str) -> None:
-    """Refuse a table without one of the columns, or with several of that name.
-
-    Raises
-    ------
-    DataError
-    """
+    """Refuse a table without one of the columns, or with several of that name."""
     names, wanted = list(labels), list(columns)
     for name in wanted:
         if name not in names:

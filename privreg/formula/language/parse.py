@@ -95,12 +95,7 @@ def check_formula(
 
 
 def read_formula(formula: str, functions: Mapping[str, Rowwise]) -> ParsedFormula:
-    """A formula that passes the allow-list, before anything is declared.
-
-    Raises
-    ------
-    FormulaError, PrivacyLeakError
-    """
+    """A formula that passes the allow-list, before anything is declared."""
     return _check(formula, None, functions, "number")
 
 
@@ -126,12 +121,7 @@ def private_columns(parsed: ParsedFormula, schema: Schema, kind: str = "number")
 
 
 def refuse_other(formula: object) -> None:
-    """Refuse a formula that is no string.
-
-    Raises
-    ------
-    FormulaError
-    """
+    """Refuse a formula that is no string."""
     if not isinstance(formula, str):
         raise FormulaError(
             f"the formula must be a string such as 'y ~ x', got {type(formula).__name__}; the formula comes first and "

@@ -99,13 +99,7 @@ def _truth(tree: Tree) -> FactorColumn:
 
 
 def compile_trees(design: Any) -> Trees:
-    """All trees of a design, of closed operations only.
-
-    Raises
-    ------
-    FormulaError
-        If a term can't be compiled; the message names it, and why.
-    """
+    """All trees of a design, of closed operations only."""
     schema, offset = design.schema, None
     if design.offset is not None:
         offset = ["col", design.offset]

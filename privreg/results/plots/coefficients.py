@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Container, Iterable, Iterator, Sequence
-from itertools import cycle
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -14,7 +12,7 @@ import pandas as pd
 from privreg.errors import InferenceError, OptionError, flag
 from privreg.families.family import check_ratios
 from privreg.results.plots.dots import Drawn, Row, Unit, among, figure
-from privreg.results.plots.steps import kinds_of_steps, public_steps
+from privreg.results.plots.steps import Step, about_steps, steps_of
 from privreg.results.plots.style import (
     CONSTANTS,
     baselines,
@@ -84,7 +82,8 @@ def coefficients(
     kind = "simultaneous intervals" if simultaneous else "intervals"
     intervals = [f"{100 * (1 - alpha):.6g}% {kind}"] if all("conf_low" in t for t in tables) else []
     own = guarantee([r.privacy for r in results]) + in_all(fits)
-    about = about_steps(fits, {r.name for r in rows if r.name and r.step}) if scaled else _too_short(tables, rows)
+    moved = (steps[r.name] for r in rows if r.name is not None and r.step)
+    about = about_steps(moved) if scaled else _too_short(tables, rows)
     footer = "; ".join([*baselines(fits), *about, *intervals, own])
     return figure(drawn, footer, title, ax)
 
@@ -104,41 +103,10 @@ def _without_log(response: str) -> str:
     return found[1] if found is not None else f"exp({response})"
 
 
-def steps_of(fits: list[ResultData]) -> dict[str, float]:
-    """Step of each coefficient's covariate, by its flat name: of the first result that knows it, else 1."""
-    out: dict[str, float] = {}
-    for fit in fits:
-        own = public_steps(fit.design, fit.spreads)
-        for name, step in zip(fit.names, np.resize(own, len(fit.names)).tolist(), strict=True):
-            if not math.isfinite(out.get(name, math.nan)):
-                out[name] = step
-    return {name: step if math.isfinite(step) else 1.0 for name, step in out.items()}
-
-
-def dated(fits: list[ResultData]) -> set[str]:
-    """Coefficients per day, by their flat names."""
-    return {name for fit in fits for name, bare in _each(fit, fit.design.bare) if bare in fit.design.schema.dates}
-
-
-def about_steps(fits: list[ResultData], stepped: Container[str]) -> list[str]:
-    """What the steps of these coefficients are, for a footer; nothing where there are none."""
-    kinds = dict.fromkeys(
-        kind
-        for fit in fits
-        for kind in kinds_of_steps(fit.design, {term for n, term in _each(fit, fit.design.names) if n in stepped})
-    )
-    return [f"step: {' or '.join(kinds)}"] if kinds else []
-
-
-def _each(fit: ResultData, of_terms: Iterable[Any]) -> Iterator[tuple[str, Any]]:
-    """Flat names of coefficients, each with what its term has."""
-    return zip(fit.names, cycle(of_terms), strict=False)
-
-
-def _stepped(table: pd.DataFrame, steps: dict[str, float], exponentiate: bool) -> pd.DataFrame:
+def _stepped(table: pd.DataFrame, steps: dict[str, Step], exponentiate: bool) -> pd.DataFrame:
     """The same table of what steps do."""
     columns = [c for c in ("estimate", "conf_low", "conf_high") if c in table]
-    step = np.array([steps.get(name, 1.0) for name in table.index])
+    step = np.array([steps.get(name, Step()).size for name in table.index])
     out = table.assign(**{c: table[c] * step for c in columns})
     # exp of a wild limit stays finite, as no axis can show infinity
     return out.assign(**{c: np.exp(out[c].clip(-_WILDEST, _WILDEST)) for c in columns}) if exponentiate else out
@@ -151,7 +119,7 @@ _WILDEST: Final = 200.0
 
 
 def _rows(
-    fits: list[ResultData], intercept: bool, steps: dict[str, float], wanted: Container[str] | None = None
+    fits: list[ResultData], intercept: bool, steps: dict[str, Step], wanted: Container[str] | None = None
 ) -> list[Row]:
     """Coefficients in order of first appearance; those of a level together below its heading, after all others."""
     groups: dict[str, dict[str, str]] = {"": {}}
@@ -163,19 +131,12 @@ def _rows(
                 groups.setdefault(head, {}).setdefault(name, term)
     if not any(groups.values()):
         raise InferenceError("the only coefficient is the intercept; ask for it with intercept=True.")
-    out, days = list[Row](), dated(fits)
+    out = list[Row]()
     for head, found in groups.items():
         out += [Row(None, shorten([head], 40)[0])] if head else []
         for name, label in zip(found, shorten(found.values(), 40), strict=True):
-            out.append(Row(name, label, step_words(steps.get(name, 1.0), "days" if name in days else "")))
+            out.append(Row(name, label, steps.get(name, Step()).words))
     return out
-
-
-def step_words(step: float, unit: str = "") -> str:
-    """A step after the name of its row, with its unit if that is known; nothing if it is 1."""
-    if step == 1.0:
-        return ""
-    return f"per {step:,.10g} {unit}".rstrip() if 1e-4 <= step < 1e7 else f"per {step:.3g} {unit}".rstrip()
 
 
 def _too_short(tables: list[pd.DataFrame], rows: list[Row]) -> list[str]:

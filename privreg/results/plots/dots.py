@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -26,7 +26,7 @@ from privreg.results.plots.style import (
     literal,
     panels,
 )
-from privreg.tables import View, plain, shorten
+from privreg.tables import plain, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,57 +69,20 @@ class Unit(NamedTuple):
     stepped: str
 
 
-class DrawnView(View):
-    """A table of estimates that can be drawn: the first column of its frame, and the last three."""
-
-    title: str
-    _effects: ClassVar = True  # Whether they may be 0
-
-    def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Return the numbers of the table."""
-        raise NotImplementedError
-
-    def plot(self, x: Any = None, *, alpha: float = 0.05, title: str | None = None, ax: Any = None) -> Axes:
-        """Draw estimates as dots with their intervals, a row each, or over numbers as curves with bands.
-
-        Parameters
-        ----------
-        x : Series or array, shape (n,), optional
-            A number for each row, such as a covariate at which predictions are; of several classes each has a curve.
-        alpha : float
-            One minus the level of the intervals, which hold one by one.
-        title : str, optional
-            Above the figure.
-        ax : Axes, optional
-            Where to draw; without it a figure is made.
-
-        Returns
-        -------
-        Axes
-            Dots that should not be relied on are hollow. It is saved by ``axes.figure.savefig(path)``.
-
-        Raises
-        ------
-        OptionError
-            If there are too many rows for dots, or not as many as `x` has.
-        """
-        frame = self.summary_frame(alpha)
-        words, _, where = literal(plain(self.title)).partition(", ")
-        footer = "; ".join([*filter(None, [where]), f"{100 * (1 - alpha):.6g}% intervals"])
-        if x is not None:
-            return _curves(frame, x, words, footer, title, ax)
-        if len(frame) > _MOST:
-            raise OptionError(f"{len(frame):,} rows are more than the {_MOST} that have room; draw them over x=.")
-        rows, above = list[Row](), list[str]()
-        frame = frame.set_index("level", append=True) if "level" in frame else frame
-        for i, label in enumerate(frame.index):
-            *head, last = map(str, label) if isinstance(label, tuple) else (str(label),)
-            rows += [Row(None, plain(", ".join(head)))] if head != above else []
-            rows.append(Row(str(i), plain(last)))
-            above = head
-        table = _bare(frame).set_axis([str(i) for i in range(len(frame))])
-        drawn = Drawn([table], rows, [""], [Unit(words, words)], False, self._effects)
-        return cast("Axes", figure(drawn, footer, title, ax))
+def draw_frame(frame: pd.DataFrame, words: str, footer: str, title: str | None, ax: Any, *, effects: bool) -> Axes:
+    """Draw the estimates of a `summary_frame` as dots with their intervals; see `Estimated.plot`."""
+    if len(frame) > _MOST:
+        raise OptionError(f"{len(frame):,} rows are more than the {_MOST} that have room; draw them over x=.")
+    rows, above = list[Row](), list[str]()
+    frame = frame.set_index("level", append=True) if "level" in frame else frame
+    for i, label in enumerate(frame.index):
+        *head, last = map(str, label) if isinstance(label, tuple) else (str(label),)
+        rows += [Row(None, plain(", ".join(head)))] if head != above else []
+        rows.append(Row(str(i), plain(last)))
+        above = head
+    table = _bare(frame).set_axis([str(i) for i in range(len(frame))])
+    drawn = Drawn([table], rows, [""], [Unit(words, words)], False, effects)
+    return cast("Axes", figure(drawn, footer, title, ax))
 
 
 def _bare(frame: pd.DataFrame) -> pd.DataFrame:
@@ -127,7 +90,7 @@ def _bare(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.iloc[:, [0, -3, -2, -1]].set_axis(["estimate", "conf_low", "conf_high", "reliable"], axis=1)
 
 
-def _curves(frame: pd.DataFrame, x: Any, words: str, footer: str, title: str | None, ax: Any) -> Axes:
+def draw_curves(frame: pd.DataFrame, x: Any, words: str, footer: str, title: str | None, ax: Any) -> Axes:
     """Draw estimates over numbers, one curve for each level of the response."""
     parts = list(frame.groupby("level", sort=False)) if "level" in frame else [("", frame)]
     values = np.asarray(x, dtype=np.float64)

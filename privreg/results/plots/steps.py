@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container
-from typing import Any
+from collections.abc import Iterable, Iterator
+from itertools import cycle
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from privreg.arrays import Array
+
+if TYPE_CHECKING:
+    from privreg.results.data import ResultData
+
+
+PRODUCT: Final = "their product for an interaction"
+
+
+class Step(NamedTuple):
+    """How far a covariate is moved, in the user's units, and what that is."""
+
+    size: float = 1.0
+    kinds: tuple[str, ...] = ()
+    unit: str = ""
+
+    @property
+    def words(self) -> str:
+        """The step after the name of its row, with its unit if that is known; nothing if it is 1."""
+        form = ",.10g" if 1e-4 <= self.size < 1e7 else ".3g"
+        return "" if self.size == 1.0 else f"per {self.size:{form}} {self.unit}".rstrip()
 
 
 def public_steps(design: Any, spreads: Array | None = None) -> Array:
@@ -51,17 +72,35 @@ def public_steps(design: Any, spreads: Array | None = None) -> Array:
     return np.array([step if math.isnan(step) else float(f"{step:.3g}") for step in map(out.__getitem__, names)])
 
 
-def kinds_of_steps(design: Any, drawn: Container[str]) -> list[str]:
-    """What the steps of some columns of a design are, in words; nothing of columns that go from 0 to 1."""
-    schema, out, product = design.schema, [], False
+def _kinds(design: Any) -> Iterator[tuple[str, ...]]:
+    """What the step of each column of a design is, in words, a kind for each number that it is made of."""
+    schema = design.schema
     for name, bare, made_of in zip(design.names, design.bare, design.sources, strict=True):
-        numeric = [c for c in made_of if c not in schema.levels] if name in drawn else []
-        product |= len(numeric) > 1 and ":" in name
-        for c in numeric:
+        out = []
+        for c in (c for c in made_of if c not in schema.levels):
             if c in schema.private:
                 out.append("two sds learned from reports")
             elif c in schema.moments and (bare is not None or ":" in name):
                 out.append("two declared sds")
             else:
                 out.append("half of the declared range")
-    return [*dict.fromkeys(out), *(["their product for an interaction"] if product else [])]
+        yield (*out, *[PRODUCT] * (len(out) > 1 and ":" in name))
+
+
+def steps_of(fits: Iterable[ResultData]) -> dict[str, Step]:
+    """Step of each coefficient's covariate, by its flat name: of the first result that knows it, else 1."""
+    out: dict[str, Step] = {}
+    for fit in fits:
+        units = ["days" if bare in fit.design.schema.dates else "" for bare in fit.design.bare]
+        steps = map(Step, public_steps(fit.design, fit.spreads).tolist(), _kinds(fit.design), units)
+        for name, step in zip(fit.names, cycle(steps), strict=False):
+            if name not in out or math.isnan(out[name].size):
+                out[name] = step
+    return {name: step._replace(size=1.0) if math.isnan(step.size) else step for name, step in out.items()}
+
+
+def about_steps(steps: Iterable[Step]) -> list[str]:
+    """What these steps are, for a footer; nothing where there are none."""
+    kinds = dict.fromkeys(kind for step in steps if step.words for kind in step.kinds)
+    said = [*(k for k in kinds if k != PRODUCT), *[PRODUCT] * (PRODUCT in kinds)]
+    return [f"step: {' or '.join(said)}"] if said else []

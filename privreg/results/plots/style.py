@@ -168,13 +168,7 @@ def add_corner(ax: Any, text: str) -> None:
 
 
 def add_title(ax: Any, title: str | None, *, own: bool) -> None:
-    """A user's title: above a figure that is `own`, else of the one Axes that the user gave.
-
-    Raises
-    ------
-    OptionError
-        If it is no text, or there are several Axes of the user's.
-    """
+    """A user's title: above a figure that is `own`, else of the one Axes that the user gave."""
     if title is None:
         return
     if not isinstance(title, str):

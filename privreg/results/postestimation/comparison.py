@@ -113,23 +113,13 @@ def _public_table(r: Any, alpha: float) -> pd.DataFrame:
 @all_known_arguments
 @dataclass(frozen=True, repr=False)
 class Comparison(View):
-    """Results side by side. Made by :func:`compare`.
-
-    Parameters
-    ----------
-    results : tuple of PrivateResults
-    names : tuple of str
-    alpha : float
-    exponentiate : bool
-    public : tuple of (str, object)
-        Results of other libraries, by name.
-    """
+    """Results side by side. Made by :func:`compare`."""
 
     results: tuple[PrivateResults, ...]
     names: tuple[str, ...]
     alpha: float
     exponentiate: bool
-    public: tuple[tuple[str, Any], ...] = ()
+    public: tuple[tuple[str, Any], ...] = ()  # Results of other libraries, by name
 
     @property
     def total_mu(self) -> float:

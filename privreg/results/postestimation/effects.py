@@ -245,11 +245,6 @@ def _derivative(design: Any, held: Any, name: str) -> Rows:
     """Derivative of the encoded rows by a raw number: of the parabola through three points about each value.
 
     The points stay within the public bounds if the value does, so that splines and logarithms can be computed there.
-
-    Raises
-    ------
-    DataError
-        If a design column jumps between them.
     """
     value = design.values_of(held, name)
     size = design.schema.scale(name)[1]

@@ -43,35 +43,16 @@ class ContrastTest(Tested):
 
 @dataclass(frozen=True, repr=False)
 class WaldTest(View):
-    """Linear restrictions tested jointly.
+    """Linear restrictions tested jointly."""
 
-    Parameters
-    ----------
-    statistic : float
-        (Rθ̄ − r)ᵀ (R cov Rᵀ)⁻¹ (Rθ̄ − r) with the reported covariance.
-    pvalue : float
-    df_num : int
-        Restrictions.
-    law : str
-        Of the statistic, if the restrictions hold.
-    notes : tuple of Diagnostic
-        Whatever takes this test back; shown with it.
-    fvalue : float
-        The statistic as an F ratio, by degrees of freedom `df_num` and `df_denom`; NaN where its law is no F.
-    df_denom : float
-        Infinite for normal limits, where `df_num` × F is χ²; Hotelling's for Student's t; NaN where the law is no F.
-    about : str
-        What is tested, in words; "" for restrictions that the caller wrote.
-    """
-
-    statistic: float
+    statistic: float  # (Rθ̄ − r)ᵀ (R cov Rᵀ)⁻¹ (Rθ̄ − r) with the reported covariance
     pvalue: float
-    df_num: int
-    law: str
-    notes: tuple[Diagnostic, ...] = ()
-    fvalue: float = math.nan
-    df_denom: float = math.nan
-    about: str = ""
+    df_num: int  # Restrictions
+    law: str  # Of the statistic, if the restrictions hold
+    notes: tuple[Diagnostic, ...] = ()  # Whatever takes this test back; shown with it
+    fvalue: float = math.nan  # The statistic as an F ratio, by `df_num` and `df_denom`; NaN where its law is no F
+    df_denom: float = math.nan  # Infinite for normal limits, where `df_num` × F is χ²; Hotelling's for Student's t
+    about: str = ""  # What is tested, in words; "" for restrictions that the caller wrote
 
     @property
     def reliable(self) -> bool:
@@ -258,11 +239,6 @@ def _placed(names: Sequence[str], given: Any) -> tuple[Any, tuple[str, ...]]:
     """Numbers of a table in the order of the coefficients that its columns name, and what its rows are called.
 
     Coefficients that it doesn't name get 0, and a Series is a row. What has no names is returned as it is.
-
-    Raises
-    ------
-    OptionError
-        If a name is no coefficient's, or occurs twice.
     """
     table = given.to_frame().T if isinstance(given, pd.Series) else given
     if isinstance(table, np.ndarray) or not hasattr(table, "__array__"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -11,10 +11,12 @@ import pandas as pd
 from privreg.errors import flag, interval_level
 from privreg.inference.simultaneous import joint_critical
 from privreg.results.data import Frame
-from privreg.results.plots.dots import DrawnView
-from privreg.tables import Part, estimates_table, noted
+from privreg.results.plots.dots import draw_curves, draw_frame
+from privreg.results.plots.style import literal
+from privreg.tables import Part, View, estimates_table, noted, plain
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
     from privreg.arrays import Array
@@ -36,48 +38,66 @@ class Known(NamedTuple):
         return np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", gradient, self.cov, gradient), 0.0))
 
 
-class Estimated(DrawnView):
-    """Estimates with standard errors and limits, a line each."""
+class Estimated(View):
+    """Estimates with standard errors and limits, a line each: those of the first column of their frame."""
 
     pivot: Pivot
+    title: str
     notes: tuple[Diagnostic, ...]
+    _effects: ClassVar = True  # Whether they may be 0
+
+    def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Return the numbers of the table; the last three columns are limits, and whether no note takes a line back."""
+        raise NotImplementedError
 
     def _layout(self) -> list[Part]:
         return [estimates_table(self.summary_frame(), f"{self.title} ({self.pivot.label})"), *noted(self.notes)]
 
+    def plot(self, x: Any = None, *, alpha: float = 0.05, title: str | None = None, ax: Any = None) -> Axes:
+        """Draw estimates as dots with their intervals, a row each, or over numbers as curves with bands.
+
+        Parameters
+        ----------
+        x : Series or array, shape (n,), optional
+            A number for each row, such as a covariate at which predictions are; of several classes each has a curve.
+        alpha : float
+            One minus the level of the intervals, which hold one by one.
+        title : str, optional
+            Above the figure.
+        ax : Axes, optional
+            Where to draw; without it a figure is made.
+
+        Returns
+        -------
+        Axes
+            Dots that should not be relied on are hollow. It is saved by ``axes.figure.savefig(path)``.
+
+        Raises
+        ------
+        OptionError
+            If there are too many rows for dots, or not as many as `x` has.
+        """
+        frame = self.summary_frame(alpha)
+        words, _, where = literal(plain(self.title)).partition(", ")
+        footer = "; ".join([*filter(None, [where]), f"{100 * (1 - alpha):.6g}% intervals"])
+        if x is not None:
+            return draw_curves(frame, x, words, footer, title, ax)
+        return draw_frame(frame, words, footer, title, ax, effects=self._effects)
+
 
 @dataclass(frozen=True, repr=False)
 class Tested(Estimated):
-    """Numbers tested one by one, with limits evenly about them.
+    """Numbers tested one by one, with limits evenly about them."""
 
-    Parameters
-    ----------
-    effect, se : ndarray, shape (q,)
-        Numbers and their standard errors.
-    pivot : Pivot
-        Law of their t-ratios.
-    index : Index
-        What they are called.
-    title : str
-    notes : tuple of Diagnostic
-        Whatever takes them back; shown with them.
-    reliable : ndarray of bool, shape (q,)
-        Which of them no note takes back.
-    value : ndarray, shape (q,), or float
-        Hypothesised values.
-    cov : ndarray, shape (q, q), optional
-        Their covariance.
-    """
-
-    effect: Array
-    se: Array
-    pivot: Pivot
-    index: pd.Index
+    effect: Array  # Numbers, shape (q,)
+    se: Array  # Their standard errors, shape (q,)
+    pivot: Pivot  # Law of their t-ratios
+    index: pd.Index  # What they are called
     title: str
-    notes: tuple[Diagnostic, ...]
-    reliable: NDArray[np.bool_]
-    value: Array | float = 0.0
-    cov: Array | None = None
+    notes: tuple[Diagnostic, ...]  # Whatever takes them back; shown with them
+    reliable: NDArray[np.bool_]  # Which of them no note takes back, shape (q,)
+    value: Array | float = 0.0  # Hypothesised values
+    cov: Array | None = None  # Of the numbers, shape (q, q), if it is known
     _called: ClassVar = "effect"
 
     @property

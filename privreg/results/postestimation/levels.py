@@ -18,7 +18,6 @@ from privreg.diagnostics import Diagnostic, along, doubt
 from privreg.errors import DataError, OptionError, choose, interval_level, quietly, shown
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame, ResultData
-from privreg.results.plots.dots import DrawnView
 from privreg.results.postestimation.effects import Effect, Rows, estimand_words, means_at, stacked
 from privreg.results.postestimation.hypothesis import TITLE, ContrastTest, contrast_test
 from privreg.results.postestimation.known import Estimated, Known, means_frame
@@ -52,23 +51,12 @@ _GRID: Final = 10_000
 
 @all_known_arguments
 @dataclass(frozen=True, repr=False)
-class PairwiseTests(DrawnView):
-    """Differences between the levels of a factor, with p-values adjusted for their number.
+class PairwiseTests(Estimated):
+    """Differences between the levels of a factor, with p-values adjusted for their number."""
 
-    Parameters
-    ----------
-    tests : ContrastTest
-        Each difference by itself.
-    method : str
-        How p-values were adjusted.
-    alpha : float
-        Probability of a false rejection (a false discovery rate of the ``fdr`` methods); one minus the intervals'
-        level.
-    title : str
-    """
-
-    tests: ContrastTest
-    method: str
+    tests: ContrastTest  # Each difference by itself
+    method: str  # How p-values were adjusted
+    # Probability of a false rejection (a false discovery rate of the ``fdr`` methods); one minus the intervals' level
     alpha: float
     title: str
 
@@ -125,13 +113,7 @@ class PairwiseTests(DrawnView):
 
 
 def check_adjustment(method: str) -> str:
-    """Return the full name of a way of adjusting p-values, given by it or by its short name.
-
-    Raises
-    ------
-    OptionError
-        If there is no such way.
-    """
+    """Return the full name of a way of adjusting p-values, given by it or by its short name."""
     short = {s: name for name, s in ADJUSTMENTS.items()}
     if isinstance(method, str) and method in short:
         return short[method]
@@ -233,39 +215,18 @@ def _where(fit: ResultData, column: str, terms: Sequence[Any]) -> str:
 @all_known_arguments
 @dataclass(frozen=True, repr=False)
 class MarginalMeans(Estimated):
-    """Means at each level of a factor; see `PrivateResults.marginal_means`.
+    """Means at each level of a factor; see `PrivateResults.marginal_means`."""
 
-    Parameters
-    ----------
-    mean, se : ndarray, shape (q,)
-        Means and their standard errors (delta method).
-    gradient : ndarray, shape (q, p)
-        Of the means by the coefficients.
-    known : Known
-        Of the coefficients.
-    pivot : Pivot
-        Law of the means' t-ratios.
-    index : Index
-        Levels; of a multinomial fit the level of the response before them.
-    title : str
-    notes : tuple of Diagnostic
-        Whatever takes the standard errors back; shown with them.
-    reliable : ndarray of bool, shape (q,)
-        Which of them no note takes back.
-    scale : {"identity", "logit", "log"}
-        On which limits lie evenly about the mean, so that they are possible means.
-    """
-
-    mean: Array
-    se: Array
-    gradient: Array
-    known: Known
-    pivot: Pivot
-    index: pd.Index
+    mean: Array  # Shape (q,)
+    se: Array  # Standard errors (delta method), shape (q,)
+    gradient: Array  # Of the means by the coefficients, shape (q, p)
+    known: Known  # Of the coefficients
+    pivot: Pivot  # Law of the means' t-ratios
+    index: pd.Index  # Levels; of a multinomial fit the level of the response before them
     title: str
-    notes: tuple[Diagnostic, ...]
-    reliable: NDArray[np.bool_]
-    scale: str = "identity"
+    notes: tuple[Diagnostic, ...]  # Whatever takes the standard errors back; shown with them
+    reliable: NDArray[np.bool_]  # Which means no note takes back, shape (q,)
+    scale: str = "identity"  # Or "logit" or "log": on which limits lie evenly about the mean, so that they are possible
     _effects: ClassVar = False
 
     def conf_int(self, alpha: float = 0.05) -> Array:

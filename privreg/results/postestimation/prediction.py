@@ -25,13 +25,7 @@ from privreg.tables import Part, estimates_table, noted
 
 
 def check_which(which: str, family: Family) -> str:
-    """Return `which` if `family` has such predictions.
-
-    Raises
-    ------
-    OptionError
-        If it has not; the message lists those it has.
-    """
+    """Return `which` if `family` has such predictions."""
     if family.response == "levels" or (family.response == "binary" and family.link in {"logit", "margin"}):
         return choose("which", which, ("mean", "linear", "class"))
     if isinstance(which, str) and which == "class":  # an NA would not compare
@@ -159,28 +153,15 @@ class _Predicted(Estimated):
 @all_known_arguments
 @dataclass(frozen=True, repr=False)
 class Prediction(_Predicted):
-    """Predictions of the mean, or of what stands for it in the family; see `PrivateResults.predict`.
+    """Predictions of the mean, or of what stands for it in the family; see `PrivateResults.predict`."""
 
-    Parameters
-    ----------
-    linear, se : ndarray, shape (n,)
-        Linear predictor and its standard error.
-    pivot : Pivot
-    family : Family
-    index : Index
-    notes : tuple of Diagnostic
-        Whatever takes the limits back; shown with them.
-    reliable : ndarray of bool, shape (n,)
-        Which predictions no note takes back.
-    """
-
-    linear: Array
-    se: Array
+    linear: Array  # Linear predictor, shape (n,)
+    se: Array  # Its standard error, shape (n,)
     pivot: Pivot
     family: Family
     index: pd.Index
-    notes: tuple[Diagnostic, ...]
-    reliable: NDArray[np.bool_]
+    notes: tuple[Diagnostic, ...]  # Whatever takes the limits back; shown with them
+    reliable: NDArray[np.bool_]  # Which predictions no note takes back, shape (n,)
 
     @property
     def predicted_mean(self) -> Array:
@@ -206,33 +187,16 @@ class Prediction(_Predicted):
 @all_known_arguments
 @dataclass(frozen=True, repr=False)
 class ClassPrediction(_Predicted):
-    """Predictions of the probabilities of all classes of a multinomial response.
+    """Predictions of the probabilities of all classes of a multinomial response."""
 
-    Parameters
-    ----------
-    linear : ndarray, shape (n, k)
-        Linear predictors of all classes but the first.
-    cov : ndarray, shape (n, k, k)
-        Their covariances, row by row.
-    pivot : Pivot
-    levels : tuple
-        The k + 1 classes, the first being the baseline.
-    index : Index
-    exog : ndarray, shape (n, p)
-    notes : tuple of Diagnostic
-        Whatever takes the limits back; shown with them.
-    reliable : ndarray of bool, shape (n,)
-        Of which rows no note takes the predictions back.
-    """
-
-    linear: Array
-    cov: Array
+    linear: Array  # Linear predictors of all classes but the first, shape (n, k)
+    cov: Array  # Their covariances, row by row, shape (n, k, k)
     pivot: Pivot
-    levels: tuple[Any, ...]
+    levels: tuple[Any, ...]  # The k + 1 classes, the first being the baseline
     index: pd.Index
-    exog: Array
-    notes: tuple[Diagnostic, ...]
-    reliable: NDArray[np.bool_]
+    exog: Array  # Shape (n, p)
+    notes: tuple[Diagnostic, ...]  # Whatever takes the limits back; shown with them
+    reliable: NDArray[np.bool_]  # Of which rows no note takes the predictions back, shape (n,)
 
     @property
     def predicted_mean(self) -> Array:

@@ -23,26 +23,13 @@ _CONSTANTS: Final = ("Intercept", "const")
 
 @dataclass(frozen=True, repr=False)
 class TermTests(View):
-    """A joint test of every term; see `PrivateResults.wald_test_terms`.
-
-    Parameters
-    ----------
-    terms : tuple of str
-    tests : tuple of WaldTest
-        One a term, in the order of the coefficients.
-    reliable : tuple of bool
-        Whether no note of the summary takes back a coefficient of the term.
-    law : str
-        Of the t-ratios that the tests are made of.
-    notes : tuple of Diagnostic
-        Whatever takes rows back, and why a term could not be tested.
-    """
+    """A joint test of every term; see `PrivateResults.wald_test_terms`."""
 
     terms: tuple[str, ...]
-    tests: tuple[WaldTest, ...]
-    reliable: tuple[bool, ...]
-    law: str
-    notes: tuple[Diagnostic, ...] = ()
+    tests: tuple[WaldTest, ...]  # One a term, in the order of the coefficients
+    reliable: tuple[bool, ...]  # Whether no note of the summary takes back a coefficient of the term
+    law: str  # Of the t-ratios that the tests are made of
+    notes: tuple[Diagnostic, ...] = ()  # Whatever takes rows back, and why a term could not be tested
 
     @property
     def table(self) -> pd.DataFrame:
@@ -107,11 +94,6 @@ def coefficients_of(fit: ResultData, terms: Any) -> list[str]:
     """Names of the coefficients that are meant by names of coefficients or of terms, each once.
 
     Of a multinomial fit a name without a level stands for all levels.
-
-    Raises
-    ------
-    OptionError
-        If one is neither.
     """
     listed = [terms] if isinstance(terms, str) else list(terms) if isinstance(terms, Sequence | pd.Index) else []
     if not listed:
