@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Never, cast
 
 from privreg.data.sources.open import Source
@@ -246,7 +246,8 @@ class PrivateOnlineRegression(Playable):
         refuse_positional(more, "from_formula(formula, data")
         asked = {name: value for name, value in locals().items() if name in accepted("local.formula")}
         if getattr(type(data), "answers_formulas", False):  # a study of `privreg.connect`
-            given = {k: v for k, v in {**asked, "trust": trust}.items() if v is not _usual(cls.from_formula, k)}
+            usual = inspect.signature(cls.from_formula).parameters
+            given = {k: v for k, v in {**asked, "trust": trust}.items() if v is not usual[k].default}
             return cast("PrivateOnlineRegression", data.model(formula, {**given, **unknown}))
         scopes = scopes_of(sys._getframe(1))
         if check("local.formula", "trust", trust) == "central":
@@ -272,8 +273,3 @@ class PrivateOnlineRegression(Playable):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_source": None}
-
-
-def _usual(function: Callable[..., Any], name: str) -> Any:
-    """Default of a keyword."""
-    return inspect.signature(function).parameters[name].default

@@ -24,8 +24,7 @@ from privreg.formula.spec import ModelSpec
 from privreg.options.unknown import NO_COLUMN
 from privreg.options.values import refuse_arrays
 from privreg.privacy.ledger import Budget
-from privreg.schema.combining import combined
-from privreg.schema.declarations import Schema
+from privreg.schema.declarations import Schema, combined
 
 
 def scopes_of(frame: FrameType) -> list[Mapping[str, Any]]:

@@ -21,8 +21,7 @@ from privreg.options.progress import progress_bar
 from privreg.options.table import accepted, check
 from privreg.options.unknown import refuse_unknown
 from privreg.privacy.ledger import LEDGER, UNSET, Budget
-from privreg.schema.combining import combined
-from privreg.schema.declarations import Schema
+from privreg.schema.declarations import Schema, combined
 from privreg.unavailable import not_fitted
 
 

@@ -14,7 +14,6 @@ from privreg.diagnostics import to_json as notes_to_json
 from privreg.errors import BudgetError
 from privreg.files import archive
 from privreg.privacy.ledger import REPORTED_DELTA, Budget, Release, at_least, within
-from privreg.results.shuffling import shuffled_words
 from privreg.results.wording import (
     RESPONSE_ALONE,
     SETTINGS,
@@ -23,6 +22,7 @@ from privreg.results.wording import (
     guarantee_in_all,
     often,
     releases_in_all,
+    shuffled_words,
     success,
     whole_records,
 )

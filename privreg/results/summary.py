@@ -188,14 +188,9 @@ def summarise(
     header = fit.title
     if len(fit.estimates) > 1:
         used = METHODS[results._estimate(method).method].title
-        header = tuple((k, _used_first(used, words) if k == "Inference" else words) for k, words in header)
+        others = ", ".join(title for title in dict(header).get("Inference", "").split(", ") if title != used)
+        header = tuple((k, f"{used}; also {others}" if k == "Inference" else words) for k, words in header)
     return Summary(TITLE if title is None else title, header, shown, law + doubts, results.privacy, columns, slim)
-
-
-def _used_first(used: str, all_of_them: str) -> str:
-    """The method that the table is by, and the fit's others."""
-    others = [title for title in all_of_them.split(", ") if title != used]
-    return f"{used}; also {', '.join(others)}"
 
 
 def declared_columns(schema: Any) -> list[str]:

@@ -9,7 +9,7 @@ import privreg as pr
 from privreg.collector.covariates import factors, moments
 from privreg.fits.plan import order_of
 from privreg.formula.design import formula_design
-from privreg.schema.combining import combined
+from privreg.schema.declarations import combined
 
 BOUNDS = {"x": (-2.0, 2.0), "y": (-20.0, 20.0)}
 SHARES = {"f": [0.7, 0.3], "g": [0.2, 0.5, 0.3], "h": [0.1, 0.2, 0.3, 0.15, 0.25]}

@@ -144,15 +144,13 @@ def part_of(batch: Batch, rows: Any) -> Batch:
     return batch.iloc[rows]
 
 
-def file_stamp(path: Path) -> list[Any]:
-    """What distinguishes a file from another, or from what it was before, without reading it."""
-    stat = path.stat()
-    return [str(path.resolve()), stat.st_size, stat.st_mtime_ns]
-
-
 def file_mark(path: Path) -> list[Any]:
-    """The same, and when anything about the file was changed last, which nobody can set back: keys are bound to it."""
-    return [*file_stamp(path), path.stat().st_ctime_ns]
+    """What distinguishes a file from another, or from what it was before, without reading it: keys are bound to it.
+
+    It has when anything about the file was changed last, which nobody can set back.
+    """
+    stat = path.stat()
+    return [str(path.resolve()), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
 
 
 def check_labels(columns: Iterable[str], labels: Iterable[Any], where: str) -> None:

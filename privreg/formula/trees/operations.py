@@ -87,21 +87,18 @@ def _signed(a: Tree, size: Tree) -> Tree:
     return ["where", ["cmp", "lt", a, _ZERO], _negative(size), size]
 
 
-def _missing(a: Tree) -> Tree:
-    return ["cmp", "ne", a, a]
+def _known(a: Tree, tree: Tree, otherwise: Tree | None = None) -> Tree:
+    """A tree where `a` is a number; elsewhere `a` itself, or what stands for it."""
+    return ["where", ["cmp", "ne", a, a], a if otherwise is None else otherwise, tree]
 
 
 def _floor(a: Tree) -> Tree:
     return ["floordiv", a, _ONE]
 
 
-def _ceil(a: Tree) -> Tree:
-    return _negative(_floor(_negative(a)))
-
-
 def _either(op: str) -> Callable[[Tree, Tree], Tree]:
     """The smaller or larger of two, the other one where one is no number."""
-    return lambda a, b: ["where", _missing(a), b, ["where", _missing(b), a, [op, a, b]]]
+    return lambda a, b: _known(a, _known(b, [op, a, b], a), b)
 
 
 def _log_sum(of: float) -> Callable[[Tree, Tree], Tree]:
@@ -119,11 +116,6 @@ def _tanh(a: Tree) -> Tree:
     return _signed(a, ["div", ["sub", _ONE, small], ["add", _ONE, small]])
 
 
-def _arcsinh(a: Tree) -> Tree:
-    size = ["abs", a]
-    return _signed(a, ["log", ["add", size, ["sqrt", ["add", ["mul", a, a], _ONE]]]])
-
-
 def _halves(op: str) -> Callable[[Tree], Tree]:
     return lambda a: ["div", [op, ["exp", a], ["exp", _negative(a)]], _TWO]
 
@@ -136,7 +128,7 @@ CLOSED_ONLY: Final[Mapping[str, Callable[..., Tree]]] = {
     "sinh": _halves("sub"),
     "cosh": _halves("add"),
     "tanh": _tanh,
-    "arcsinh": _arcsinh,
+    "arcsinh": lambda a: _signed(a, ["log", ["add", ["abs", a], ["sqrt", ["add", ["mul", a, a], _ONE]]]]),
     "arccosh": lambda a: ["log", ["add", a, ["sqrt", ["sub", ["mul", a, a], _ONE]]]],
     "arctanh": lambda a: ["div", ["log", ["div", ["add", _ONE, a], ["sub", _ONE, a]]], _TWO],
     "float_power": lambda a, b: ["pow", a, b],
@@ -149,23 +141,13 @@ CLOSED_ONLY: Final[Mapping[str, Callable[..., Tree]]] = {
     "rad2deg": lambda a: ["mul", a, const(180.0 / math.pi)],
     "degrees": lambda a: ["mul", a, const(180.0 / math.pi)],
     "floor": _floor,
-    "ceil": _ceil,
+    "ceil": lambda a: _negative(_floor(_negative(a))),
     "trunc": lambda a: _signed(a, _floor(["abs", a])),
     "fmin": _either("min"),
     "fmax": _either("max"),
     "fmod": lambda a, b: _signed(a, ["mod", ["abs", a], ["abs", b]]),
-    "sign": lambda a: [
-        "where",
-        _missing(a),
-        a,
-        ["sub", ["cmp", "gt", a, _ZERO], ["cmp", "lt", a, _ZERO]],
-    ],
+    "sign": lambda a: _known(a, ["sub", ["cmp", "gt", a, _ZERO], ["cmp", "lt", a, _ZERO]]),
     "copysign": lambda a, b: _signed(b, ["abs", a]),
-    "heaviside": lambda a, b: [
-        "where",
-        _missing(a),
-        a,
-        ["where", ["cmp", "eq", a, _ZERO], b, ["cmp", "gt", a, _ZERO]],
-    ],
+    "heaviside": lambda a, b: _known(a, ["where", ["cmp", "eq", a, _ZERO], b, ["cmp", "gt", a, _ZERO]]),
 }
 """Functions that devices do without, by others: the last digits may differ from NumPy's, and the sign of 0."""

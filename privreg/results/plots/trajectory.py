@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 import pandas as pd
@@ -61,7 +61,10 @@ def trajectory(
         footer = f"{100 * (1 - alpha):.6g}% bands{by}, {kind}; {footer}"
     curves = [path[path["term"] == t] for t in wanted]
     kept = dict(zip(fit.names, results.tidy()["reliable"], strict=True))
-    titles = marked(_titles(fit, wanted), [kept[t] for t in wanted])
+    labels = fit.labels()
+    shown = [f"{level}: {term}" for level, term in labels.to_numpy()] if "level" in labels else fit.names
+    title_of = dict(zip(fit.names, shown, strict=True))
+    titles = marked([title_of[t] for t in wanted], [kept[t] for t in wanted])
     if not all(kept[t] for t in wanted):
         footer += f"\n{MARK} don't rely on it: see the notes of the summary"
     if ax is not None:
@@ -96,15 +99,6 @@ def trajectory(
     return only if k == 1 else axes[:k]
 
 
-def _titles(fit: ResultData, names: Sequence[str]) -> list[str]:
-    """Flat names as titles: the level apart from the term."""
-    labels = fit.labels()
-    if "level" not in labels:
-        return list(names)
-    title = dict(zip(fit.names, [f"{level}: {term}" for level, term in labels.to_numpy()], strict=True))
-    return [title[n] for n in names]
-
-
 def _crossed(fit: ResultData, wanted: list[str]) -> tuple[int, int]:
     """How many levels, and terms of each, if the same terms of several levels are wanted, in order; else 0 and 0."""
     terms = [t for t in fit.design.names if any(f"{level}:{t}" in wanted for level in fit.baseline[1:])]
@@ -114,27 +108,20 @@ def _crossed(fit: ResultData, wanted: list[str]) -> tuple[int, int]:
 
 
 def _onto(ax: Any, terms: list[str], curves: list[pd.DataFrame], footer: str) -> Axes | NDArray[Any]:
-    if isinstance(ax, Sequence | np.ndarray):
-        axes = np.asarray(ax, dtype=object).ravel()
-        if len(axes) != len(terms):
-            raise OptionError(f"ax has {len(axes)} axes for {len(terms)} terms; give one Axes, or one a term.")
-        for panel, name, curve in zip(axes, terms, curves, strict=True):
-            _curve(panel, curve, 0, None)
-            panel.set_title(literal(plain(name)), loc="left")
-            panel.set_xlabel("records")
-        add_corner(axes[-1], footer)
-        return axes
-    one: Axes = ax
-    several = len(terms) > 1
-    for i, (name, curve) in enumerate(zip(terms, curves, strict=True)):
-        _curve(one, curve, i, literal(plain(name)) if several else None, pd.concat(curves))
-    if several:
-        one.legend(frameon=False)
-    else:
-        one.set_title(literal(plain(terms[0])), loc="left")
-    one.set_xlabel("records")
-    add_corner(one, footer)
-    return one
+    several = isinstance(ax, Sequence | np.ndarray)
+    axes = np.asarray(ax, dtype=object).ravel() if several else np.array([ax] * len(terms), dtype=object)
+    if len(axes) != len(terms):
+        raise OptionError(f"ax has {len(axes)} axes for {len(terms)} terms; give one Axes, or one a term.")
+    for i, (panel, term, curve) in enumerate(zip(axes, terms, curves, strict=True)):
+        alone, name = several or len(terms) == 1, literal(plain(term))
+        _curve(panel, curve, 0 if several else i, None if alone else name, None if several else pd.concat(curves))
+        if alone:
+            panel.set_title(name, loc="left")
+        panel.set_xlabel("records")
+    if not several and len(terms) > 1:
+        ax.legend(frameon=False)
+    add_corner(axes[-1], footer)
+    return cast("Axes", axes if several else ax)
 
 
 def _curve(ax: Any, curve: pd.DataFrame, i: int, label: str | None, shares: pd.DataFrame | None = None) -> None:

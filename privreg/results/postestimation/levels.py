@@ -354,7 +354,7 @@ def _public_rows(at: Any, factor: str, design: Any) -> pd.DataFrame:
         return at
     for name in at:
         if name not in design.columns:
-            choose("the covariate", name, [c for t in design.terms for c in t.reads if c != factor])
+            choose("the covariate", name, dict.fromkeys(c for t in design.terms for c in t.reads if c != factor))
     single = not any(np.ndim(v) for v in at.values())
     unlike = DataError("the columns of at differ in length; give one value a row, or the same for all.")
     return quietly(lambda: pd.DataFrame(dict(at), index=[0] if single else None), unlike)
