@@ -248,8 +248,7 @@ def meant(got: object, choices: Iterable[object]) -> str:
     return "" if near is None else f" Did you mean {near!r}?"
 
 
-SHORTEST_PART: Final = 3
-"""Letters of a name cut short, or of one of its words, from which on it is known again."""
+SHORTEST_PART: Final = 3  # Letters of a name cut short, or of one of its words, from which on it is known again
 
 
 _EQUATION: Final = re.compile(r"\s*([^=<>!~]*[^=<>!~\s])\s*(?:={1,2}|<-)\s*([^=~\s][^=~]*?)\s*")

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from privreg.results.data import ResultData
     from privreg.results.estimates import EstimatedResults
 
-WHISKER: Final = 1.96
-"""Standard errors of a mean on either side of it: 95% of a normal law."""
+WHISKER: Final = 1.96  # Standard errors of a mean on either side of it: 95% of a normal law
 
 
 def _encoded(fit: ResultData, public_test: Any) -> tuple[Array, Array]:

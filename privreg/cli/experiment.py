@@ -67,8 +67,7 @@ def run(a: argparse.Namespace) -> int:
     return 0
 
 
-_ROWS: Final = 24
-"""Rows of an experiment's table that are printed; its file has them all."""
+_ROWS: Final = 24  # Rows of an experiment's table that are printed; its file has them all
 
 
 def _in_short(table: pd.DataFrame) -> str:

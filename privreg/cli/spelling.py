@@ -14,8 +14,7 @@ _SAID: Final = re.compile(
     r"|\[(['\"])(?P<column>.+?)\3\](?: = (?P<pair>\([^()]*\)))?|(?![\w='\"]))"
 )
 _ENTRY: Final = re.compile(r"(['\"])(.+?)\1: (\([^()]*\)|\[[^\[\]]*\]|\.\.\.)")
-_WORDS: Final = ("alpha", "exponentiate")
-"""Options that messages name as words of their own."""
+_WORDS: Final = ("alpha", "exponentiate")  # Options that messages name as words of their own
 
 
 def in_shell(message: str, verb: str) -> str:

@@ -22,15 +22,13 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Codes = NDArray[np.intp]
 
-GAP: Final = -1
-"""Code of a factor's value that is missing, or not declared."""
+GAP: Final = -1  # Code of a factor's value that is missing, or not declared
 
 UNKNOWN: Final = -2
 
 _NUMBERS: Final = ("integer", "floating", "mixed-integer-float", "decimal", "boolean", "empty")
 
-LARGEST: Final = 1e300
-"""Whole numbers are written out below it."""
+LARGEST: Final = 1e300  # Whole numbers are written out below it
 
 _TRUTH: Final = {"true": 1, "false": 0}
 

@@ -27,8 +27,7 @@ Counts = NDArray[np.int64]
 LEAST_WEIGHT: Final = 0.99e-6
 """Smallest squared share of the largest budget. Sums are rounded to 2⁻³²; beside less that would count."""
 
-MOST_ROWS: Final = 10**9
-"""Rows a person may be allowed; more is no limit."""
+MOST_ROWS: Final = 10**9  # Rows a person may be allowed; more is no limit
 
 
 @dataclass(frozen=True)
@@ -246,8 +245,7 @@ class Counter:
         return f"Counter({self.column!r}, most={self.most})"
 
 
-_NOBODY: Final = np.uint64(0)
-"""In place of the hash of an id that can't be read."""
+_NOBODY: Final = np.uint64(0)  # In place of the hash of an id that can't be read
 
 
 def _texts(ids: Any) -> NDArray[Any]:

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SEED: Final = 2025
-BLOCK: Final = 1 << 16
-"""Rows per child seed; changing it changes the data."""
+BLOCK: Final = 1 << 16  # Rows per child seed; changing it changes the data
 
 Columns = dict[str, np.ndarray]
 

@@ -24,8 +24,7 @@ from privreg.files import sealing
 FORMAT: Final = 1
 STREAM: Final = "stream"
 CHECKPOINT: Final = "checkpoint"
-_SEALED: Final = (STREAM, CHECKPOINT)
-"""Kinds of files that hold noise keys."""
+_SEALED: Final = (STREAM, CHECKPOINT)  # Kinds of files that hold noise keys
 _OPEN: Final = ("results", "central results", "means")
 """Kinds that hold no keys, and load anywhere; a file of any other kind must be sealed."""
 _DOCUMENT: Final = "privreg.json"

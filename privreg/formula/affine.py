@@ -9,11 +9,8 @@ import numpy as np
 
 from privreg.arrays import Array
 
-LINE: Final = 1024
-"""Numbers in a line, about."""
-
-CACHED: Final = 1 << 15
-"""Numbers that several operations follow each other on: 256 kB."""
+LINE: Final = 1024  # Numbers in a line, about
+CACHED: Final = 1 << 15  # Numbers that several operations follow each other on: 256 kB
 
 
 def affine_rows(x: Array, centre: Array, scale: Array) -> None:

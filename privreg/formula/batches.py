@@ -18,8 +18,7 @@ CONSTANTS: Final = ("const", "Intercept")
 """Names of a column that is the constant 1, unless it is declared to be something else."""
 
 OFFSET: Final = "offset"
-EXPOSURE: Final = "exposure"
-"""Names under which what is added to the linear predictor is declared."""
+EXPOSURE: Final = "exposure"  # Names under which what is added to the linear predictor is declared
 
 
 class ArrayRows(NamedTuple):

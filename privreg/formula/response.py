@@ -17,11 +17,8 @@ from privreg.formula.trees.compile import FactorColumn, read_factor
 from privreg.formula.trees.evaluate import Program
 from privreg.schema.declarations import Schema
 
-RESPONSE_ROWS: Final = 4096
-"""Public rows on which the range of a computed response is found."""
-
-SINGLE_ROWS: Final = 12
-"""Public rows whose terms are computed one by one, too."""
+RESPONSE_ROWS: Final = 4096  # Public rows on which the range of a computed response is found
+SINGLE_ROWS: Final = 12  # Public rows whose terms are computed one by one, too
 
 UNBOUNDED: Final = (-np.inf, np.inf)
 

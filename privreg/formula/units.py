@@ -22,17 +22,10 @@ from privreg.formula import affine
 from privreg.formula.design import Design
 from privreg.schema.declarations import Schema
 
-CROWDED = 30.0
-"""Condition number of the probe's correlation matrix above which columns are made orthogonal."""
-
-SAME = 1e-9
-"""How far from 1 a constant may be computed."""
-
-ALONE = 5.0
-"""Variance inflation up to which a column is left as it is where others are crowded."""
-
-TOGETHER = 256
-"""Rows of the public box that are looked at together."""
+CROWDED = 30.0  # Condition number of the probe's correlation matrix above which columns are made orthogonal
+SAME = 1e-9  # How far from 1 a constant may be computed
+ALONE = 5.0  # Variance inflation up to which a column is left as it is where others are crowded
+TOGETHER = 256  # Rows of the public box that are looked at together
 
 NEARLY: Final = 0.1
 """Middle of a product's range, relative to half of it, below which it is taken to be 0. Scales of public covariates are

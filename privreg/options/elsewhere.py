@@ -14,8 +14,7 @@ from typing import Any, Final, NamedTuple
 WORDS: Final[dict[str, Any]] = json.loads(files("privreg.options").joinpath("elsewhere.json").read_text("utf-8"))
 """Of attributes of results, views and the package, arguments of methods and of plots, options, terms of formulas."""
 
-TEXTS: Final[dict[str, str]] = WORDS["texts"]
-"""Texts that several tables have, by what these call them."""
+TEXTS: Final[dict[str, str]] = WORDS["texts"]  # Texts that several tables have, by what these call them
 
 
 def by_name(table: Mapping[str, str]) -> dict[str, str]:

@@ -13,8 +13,7 @@ from privreg.errors import OptionError, UnsupportedArgumentError, choose, meant,
 from privreg.options.elsewhere import OPTIONS, TEXTS, WORDS, by_name
 from privreg.options.table import DOORS, TABLE, Option, accepted
 
-MODELS: Final = ("arrays", "formula")
-"""Stages at which a model is described; at the others it is fitted."""
+MODELS: Final = ("arrays", "formula")  # Stages at which a model is described; at the others it is fitted
 
 NO_COLUMN: Final = "names a column, and arrays have none for it; put the rows in a DataFrame and use from_formula"
 
@@ -116,8 +115,7 @@ _OF_METHODS: Final = {
     for method in methods.split()
     for name in names.split()
 }
-_PLOTS: Final = by_name(WORDS["plots"])
-"""What is said of arguments of any plot."""
+_PLOTS: Final = by_name(WORDS["plots"])  # What is said of arguments of any plot
 
 _NESTED: Final = "It tests the terms of these results; privreg.anova(small, large) tests nested fits"
 _PAIRS: Final = (
@@ -126,8 +124,7 @@ _PAIRS: Final = (
 )
 
 
-_LIMITS: Final = ("t_test", "marginal_means", "marginal_effects", "get_prediction")
-"""Methods whose views have limits."""
+_LIMITS: Final = ("t_test", "marginal_means", "marginal_effects", "get_prediction")  # Methods whose views have limits
 
 
 def _refuse(where: str, name: str, known: Sequence[str]) -> UnsupportedArgumentError:

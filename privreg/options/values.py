@@ -12,8 +12,7 @@ import numpy as np
 from privreg.arrays import Array
 from privreg.errors import OptionError
 
-LONG: Final = 200_000
-"""People from whom on threads are used by default."""
+LONG: Final = 200_000  # People from whom on threads are used by default
 
 MOST_DEFAULT_THREADS: Final = 4
 
@@ -49,8 +48,7 @@ def logged(code: str) -> str | None:
 _LOG: Final = re.compile(r"\s*(?:\w+\.)?(?:log|ln)\(\s*(\w+)\s*\)\s*")
 
 
-FARTHEST: Final = 1e100
-"""Size of a coefficient to begin with, at most: squares are to be numbers."""
+FARTHEST: Final = 1e100  # Size of a coefficient to begin with, at most: squares are to be numbers
 
 
 def read_start(start_params: Any, names: Sequence[str]) -> Array | None:

@@ -61,8 +61,7 @@ class Equation:
 
 
 _ARRAYS = ("rows", "order", "weights", "corners", "offsets", "bend", "theta", "caps", "shares")
-_NEWER = {"caps": (0, 0, 0), "shares": (0,)}
-"""Arrays that files of earlier versions lack, and their shapes there."""
+_NEWER = {"caps": (0, 0, 0), "shares": (0,)}  # Arrays that files of earlier versions lack, and their shapes there
 
 
 def equation_from(document: Mapping[str, Any], arrays: Mapping[str, Any], size: int) -> Equation:

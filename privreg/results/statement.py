@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from privreg.audit.verification import Trial, Verification
     from privreg.tables import Part
 
-_OWN: Final = frozenset({"budget", "release", "neighbours"})
-"""Fields that a file has in another form, or not at all."""
+_OWN: Final = frozenset({"budget", "release", "neighbours"})  # Fields that a file has in another form, or not at all
 
 
 @dataclass(frozen=True, repr=False)

@@ -112,8 +112,7 @@ class Summary(View):
         return replace(self, whole="")._layout()
 
 
-_LINES: Final = 6
-"""Lines of the header's entries in the text, at most."""
+_LINES: Final = 6  # Lines of the header's entries in the text, at most
 _BELOW: Final = frozenset({"Estimand"})
 _SLIM: Final = frozenset({"Dep. Variable", "No. Observations", "Family", "Inference", "Silos"})
 

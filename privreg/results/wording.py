@@ -129,11 +129,8 @@ ALIKE: Final = 1.3
 """Part by which standard errors may be too small, as rows of one person are alike, from which on nobody should rely on
 95% intervals: they cover 87%, or less."""
 
-LARGE_DELTA: Final = 1e-3
-"""δ above which a note says what it means."""
-
-LITTLE: Final = 1.05
-"""The same, below which it isn't worth a note."""
+LARGE_DELTA: Final = 1e-3  # δ above which a note says what it means
+LITTLE: Final = 1.05  # The same, below which it isn't worth a note
 
 
 def success(mu: float) -> float:

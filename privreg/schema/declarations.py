@@ -17,16 +17,13 @@ from privreg.schema.files import PARTS, checked_path, document, numbers_of, pair
 RESPONSE_KINDS: Final = ("number", "binary", "levels")
 """What a family's response is: a number, 0/1, or one of the declared levels of a factor, in their order."""
 
-MOST_LEVELS: Final = 50
-"""Levels that a response of kind "levels" may have."""
+MOST_LEVELS: Final = 50  # Levels that a response of kind "levels" may have
 
 Pair = tuple[float, float]
 Names = tuple[str, str]
 LARGEST = 1e100
-SMALLEST = 1e-100
-"""Below it, the span of bounds or an sd is a slip of the pen, and arithmetic inside fails."""
-SMALLEST_EIGENVALUE = 1e-9
-"""Below it, declared correlations are taken for a matrix that is not positive definite."""
+SMALLEST = 1e-100  # Below it, the span of bounds or an sd is a slip of the pen, and arithmetic inside fails
+SMALLEST_EIGENVALUE = 1e-9  # Below it, declared correlations are taken for a matrix that is not positive definite
 
 
 def _pair(kind: str, name: object, value: object) -> Pair:

@@ -17,8 +17,7 @@ from privreg.files.optional import need
 
 PARTS: Final = ("bounds", "levels", "moments", "correlations")
 _YAML: Final = (".yaml", ".yml")
-_LARGEST: Final = 1 << 20
-"""Bytes of a file of declarations; anything longer is something else, such as the data."""
+_LARGEST: Final = 1 << 20  # Bytes of a file of declarations; anything longer is something else, such as the data
 
 _STRING: Final = "tag:yaml.org,2002:str"
 _TYPED: Final = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "bool"))

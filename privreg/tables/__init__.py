@@ -28,8 +28,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-_FRAMES: Final = ("result_frame", "summary_frame", "frame", "table")
-"""What views call the DataFrame of their numbers."""
+_FRAMES: Final = ("result_frame", "summary_frame", "frame", "table")  # What views call the DataFrame of their numbers
 
 
 def no_such_part(view: object, name: str) -> AttributeError:

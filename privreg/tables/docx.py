@@ -12,14 +12,9 @@ from privreg.tables.parts import Header, Lines, Notes, Pairs, Paragraph, Part, T
 from privreg.tables.words import plain
 
 PAGE: Final = (210.0, 297.0)
-MARGIN: Final = 20.0
-"""Size of the page, A4, and its margins, mm."""
-
-SIZE: Final = 9.0
-"""Height of the letters, points: a summary of some ten coefficients has room on one page."""
-
-LETTER, PAD = 0.62 * SIZE * 25.4 / 72.0, 2.0
-"""Width of a letter of wide type, and of a cell's margin, mm."""
+MARGIN: Final = 20.0  # Size of the page, A4, and its margins, mm
+SIZE: Final = 9.0  # Height of the letters, points: a summary of some ten coefficients has room on one page
+LETTER, PAD = 0.62 * SIZE * 25.4 / 72.0, 2.0  # Width of a letter of wide type, and of a cell's margin, mm
 
 
 def as_docx(parts: Iterable[Part]) -> bytes:

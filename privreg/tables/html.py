@@ -105,8 +105,7 @@ def _table(rows: Iterable[str], title: str, numbers: int = 0, head: str = "") ->
 
 
 _BUDGET: Final = re.compile(r"[\d.e+-]+-(?:GDP|DP|zCDP)\b")
-_WHOLE: Final = r'<span class="whole">\g<0></span>'
-"""A narrow cell must not break a budget at its hyphen."""
+_WHOLE: Final = r'<span class="whole">\g<0></span>'  # A narrow cell must not break a budget at its hyphen
 
 
 def _row(name: str, values: Iterable[str], style: str = "") -> str:

@@ -115,8 +115,7 @@ def _columns(table: Table, part: slice, *, wrap: bool) -> str:
 _NAME_COLUMN: Final = r">{\raggedright\arraybackslash}p{0.32\linewidth}"
 _LABEL_COLUMN: Final = r">{\raggedright\arraybackslash}p{0.22\linewidth}"
 _TEXT_COLUMN: Final = r">{\raggedright\arraybackslash}p{\dimexpr0.78\linewidth-2\tabcolsep}"
-_PAGE: Final = 30
-"""Lines of a table that stay on one page; longer tables may break over pages."""
+_PAGE: Final = 30  # Lines of a table that stay on one page; longer tables may break over pages
 
 
 def _number(text: str) -> str:

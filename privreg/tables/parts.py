@@ -70,11 +70,8 @@ class Header:
         return sum(len(fold(row[0][1], room)) if not fits(row[0]) else 1 for row in self.arranged())
 
 
-LABEL: Final = 22
-"""Columns of the text that labels take, at most."""
-
-GAP: Final = 3
-"""Columns of the text between two pairs of a header."""
+LABEL: Final = 22  # Columns of the text that labels take, at most
+GAP: Final = 3  # Columns of the text between two pairs of a header
 
 HALF: Final = (WIDTH - GAP) // 2
 

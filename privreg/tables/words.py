@@ -12,11 +12,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-WIDTH: Final = 78
-"""Columns of the text, those of statsmodels."""
-
-MARK: Final = "†"
-"""Of rows that should not be relied on; a star would be read as significance."""
+WIDTH: Final = 78  # Columns of the text, those of statsmodels
+MARK: Final = "†"  # Of rows that should not be relied on; a star would be read as significance
 
 
 def marked(names: Iterable[object], reliable: Iterable[object]) -> list[str]:
@@ -53,10 +50,8 @@ def in_one_format(values: Iterable[float], digits: int, least: float = math.nan)
     return [f"{v:.{min(decimals, max(digits, needed))}f}" for v in held]
 
 
-_FIGURES: Final = 8
-"""Of a number in a table, before and after the point together."""
-_MOST: Final = 6
-"""Decimals."""
+_FIGURES: Final = 8  # Of a number in a table, before and after the point together
+_MOST: Final = 6  # Decimals
 
 
 def plain(name: object) -> str:

@@ -19,8 +19,7 @@ from privreg.files.optional import need
 _EXACT_DIGITS: Final = 15
 """Decimals with so many digits are whole doubles before their point is set: one division, rounded once, is exact."""
 
-_EXACT_POWER: Final = 22
-"""Powers of ten up to it are doubles."""
+_EXACT_POWER: Final = 22  # Powers of ten up to it are doubles
 
 DAMAGED: Final = {
     kind: f"not a readable {words} file (cut off, damaged, or of another kind); write or download it again."

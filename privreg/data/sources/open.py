@@ -119,8 +119,7 @@ def open_table(data: Any, columns: tuple[str, ...], schema: Schema, text: Iterab
     return table_of(data).rows(Wanted(columns, schema, frozenset(text)))
 
 
-_LONGEST: Final = 4096
-"""Characters of a path; a longer text is none."""
+_LONGEST: Final = 4096  # Characters of a path; a longer text is none
 
 
 def _refuse(words: str, wanted: Wanted) -> Source:

@@ -28,17 +28,13 @@ if TYPE_CHECKING:
     from privreg.data.sources.source import Batch, Wanted
 
 STRATA: Final = 256
-LONGEST: Final = 64
-"""Consecutive rows of a block, at most: with one of every stratum a run has 16,384 rows."""
+LONGEST: Final = 64  # Consecutive rows of a block, at most: with one of every stratum a run has 16,384 rows
 
 BLOCKS: Final = 1 << 14
 """Blocks into which a table is cut at least, if it has so many rows: those of short ones are short."""
 
-HELD: Final = 1 << 23
-"""Cells of pieces that are held at a time, at most: 64 MB of numbers."""
-
-PUBLIC: Final = bytes(KEY_BYTES)
-"""Key of the order where nothing is private."""
+HELD: Final = 1 << 23  # Cells of pieces that are held at a time, at most: 64 MB of numbers
+PUBLIC: Final = bytes(KEY_BYTES)  # Key of the order where nothing is private
 
 
 class Piece(NamedTuple):

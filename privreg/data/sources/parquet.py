@@ -19,8 +19,7 @@ from privreg.privacy.accounts import of_files
 _READ: Final[dict[str, Any]] = {"memory_map": False, "pre_buffer": False, "buffer_size": 1 << 16}
 """Pages come through a small buffer; whole columns of a row group, or a mapped file, would be held in memory."""
 
-OPEN: Final = 32
-"""Files that are open at a time."""
+OPEN: Final = 32  # Files that are open at a time
 
 
 class _File(NamedTuple):

@@ -25,8 +25,7 @@ heaviside hypot less less_equal log log10 log1p log2 logaddexp logaddexp2 logica
 logical_xor maximum minimum mod multiply negative not_equal positive power rad2deg radians reciprocal
 remainder rint round sign sin sinh sqrt square subtract tan tanh true_divide trunc where
 """
-NUMPY_FUNCTIONS = frozenset(_NUMPY.split())
-"""Elementwise NumPy functions a formula may call as ``np.f`` or ``numpy.f``."""
+NUMPY_FUNCTIONS = frozenset(_NUMPY.split())  # Elementwise NumPy functions a formula may call as ``np.f`` or ``numpy.f``
 
 NUMPY_CONSTANTS = frozenset({"e", "pi"})
 CONTRASTS = ("Treatment", "Sum", "Helmert", "Poly", "Diff")

@@ -17,11 +17,8 @@ from privreg.errors import FormulaError, shown
 from privreg.protocol.study import MOST_COLUMNS
 from privreg.protocol.trees import DEEPEST
 
-LONGEST: Final = 1 << 14
-"""Characters of a formula, at most."""
-
-NESTED: Final = 250
-"""Operators inside each other, at most, as a - b - c has two: patsy calls itself for each."""
+LONGEST: Final = 1 << 14  # Characters of a formula, at most
+NESTED: Final = 250  # Operators inside each other, at most, as a - b - c has two: patsy calls itself for each
 
 
 def _too_large(formula: str, what: str) -> NoReturn:

@@ -16,8 +16,7 @@ _SAME, _CALLS, _CONTRASTS = (by_name(WORDS["formulas"][kind]) for kind in ("nump
 """Other names of elementwise NumPy functions; calls of R that stand for something else, where {0} is what is called
 with; names of contrasts."""
 
-_SIGNS: Final[dict[str, str]] = WORDS["formulas"]["signs"]
-"""What is said of R's words and signs, by regular expression."""
+_SIGNS: Final[dict[str, str]] = WORDS["formulas"]["signs"]  # What is said of R's words and signs, by regular expression
 
 _MODULES: Final = frozenset({"np", "numpy", "math", "scipy", "special", "pd", "pandas", "base", "stats"})
 

@@ -61,8 +61,7 @@ from privreg.formula.trees.operations import (
 )
 from privreg.schema.declarations import Schema
 
-EXACT: Final = 2.0**53
-"""Whole numbers below it are doubles."""
+EXACT: Final = 2.0**53  # Whole numbers below it are doubles
 
 
 class CompiledTerm(NamedTuple):
@@ -160,8 +159,7 @@ def compile_terms(info: Any, parsed: ParsedFormula, schema: Schema) -> list[Comp
     return out
 
 
-Factors = Callable[[str], Sequence[FactorColumn]]
-"""Columns of a factor by its code."""
+Factors = Callable[[str], Sequence[FactorColumn]]  # Columns of a factor by its code
 
 
 def term_trees(

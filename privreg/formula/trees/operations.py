@@ -7,8 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-Tree = list[Any]
-"""A nested list; see the table in `privreg.formula.trees.compile`."""
+Tree = list[Any]  # A nested list; see the table in `privreg.formula.trees.compile`
 
 _ARITHMETIC: Final = ("add", "sub", "mul", "div", "mod", "floordiv", "pow", "min", "max")
 _FUNCTIONS: Final = ("log", "log1p", "exp", "sqrt", "abs", "round")

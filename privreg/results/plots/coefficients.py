@@ -112,8 +112,7 @@ def _stepped(table: pd.DataFrame, steps: dict[str, Step], exponentiate: bool) ->
     return out.assign(**{c: np.exp(out[c].clip(-_WILDEST, _WILDEST)) for c in columns}) if exponentiate else out
 
 
-_SEEN: Final = 1 / 200
-"""Length of an interval, relative to the farthest limit, below which it is hidden by its dot."""
+_SEEN: Final = 1 / 200  # Length of an interval, relative to the farthest limit, below which it is hidden by its dot
 
 _WILDEST: Final = 200.0
 

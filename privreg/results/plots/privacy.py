@@ -15,8 +15,7 @@ from privreg.results.plots import style
 from privreg.results.statement import PrivacyStatement
 from privreg.tables import shorten
 
-MARKED: Final = (0.01, 0.05)
-"""False positive rates at which the attacker's success is printed."""
+MARKED: Final = (0.01, 0.05)  # False positive rates at which the attacker's success is printed
 
 _KEY: Final = "true positives at 1% and 5% false positives"
 

@@ -18,8 +18,7 @@ from privreg.results.data import ResultData
 from privreg.results.statement import PrivacyStatement
 from privreg.tables import plain, shorten
 
-COLUMN: Final = 3.5
-"""Width in inches of one column of a journal; two of them are as wide as a figure gets."""
+COLUMN: Final = 3.5  # Width in inches of one column of a journal; two of them are as wide as a figure gets
 # Told apart by lightness in grey and by hue for colour-blind readers; markers differ as well.
 COLOURS: Final = ("#0b3c6f", "#d55e00", "#009e73", "#e69f00", "#56b4e9", "#cc79a7")
 MARKERS: Final = ("o", "s", "^", "D", "v", "P")
@@ -28,12 +27,10 @@ GREY: Final = "#666666"
 # The same hues on dark grounds, which a user's style may have.
 _ON_DARK: Final = ("#a9d1ff", "#f0803c", "#2fbf93", "#f2c14e", "#4f97e0", "#dc9bc0")
 _GREY_ON_DARK: Final = "#adadad"
-CONSTANTS: Final = ("Intercept", "const")
-"""Names of the constant, in formulas and arrays."""
+CONSTANTS: Final = ("Intercept", "const")  # Names of the constant, in formulas and arrays
 SMALL: Final = 7.0
 TEXT: Final = 8.0
-DPI: Final = 150
-"""Dots per inch of figures, at least: at matplotlib's 100 a column's width has letters of ten dots."""
+DPI: Final = 150  # Dots per inch of figures, at least: at matplotlib's 100 a column's width has letters of ten dots
 _RC: Final = {
     "font.size": TEXT,
     "axes.titlesize": TEXT,

@@ -183,12 +183,9 @@ def ticks(least: float, most: float, inches: float) -> list[float]:
 
 
 _MANTISSAS: Final = ((1.0,), (1.0, 3.0), (1.0, 2.0, 5.0))
-_LETTER: Final = 0.6 * SMALL / 72
-"""Width of a letter in inches, about."""
-_GAP: Final = 1.4
-"""Letters between two labels, at least."""
-_ENOUGH: Final = 3
-"""Labels of an axis that will do."""
+_LETTER: Final = 0.6 * SMALL / 72  # Width of a letter in inches, about
+_GAP: Final = 1.4  # Letters between two labels, at least
+_ENOUGH: Final = 3  # Labels of an axis that will do
 
 
 def _compact(n: float) -> str:

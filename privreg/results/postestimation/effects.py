@@ -23,12 +23,9 @@ from privreg.results.data import ResultData
 from privreg.results.postestimation.known import Known, Tested
 from privreg.results.postestimation.prediction import probabilities
 
-_STEP: Final = 6e-6
-"""About the third root of the rounding unit: best for central differences."""
-_FLOOR: Final = 1e-4
-"""The step of a number near 0, in steps of its public scale: logarithms bend there."""
-_JUMP: Final = 1e-3
-"""Share of its range on the public box by which no continuous design column moves in such a step."""
+_STEP: Final = 6e-6  # About the third root of the rounding unit: best for central differences
+_FLOOR: Final = 1e-4  # The step of a number near 0, in steps of its public scale: logarithms bend there
+_JUMP: Final = 1e-3  # Share of its range on the public box by which no continuous design column moves in such a step
 
 
 @all_known_arguments

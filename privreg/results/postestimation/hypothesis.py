@@ -96,8 +96,7 @@ def p_words(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
-_UNREADABLE: Final = "(),=+-*/"
-"""What patsy takes for something else at the beginning of a name."""
+_UNREADABLE: Final = "(),=+-*/"  # What patsy takes for something else at the beginning of a name
 
 
 def _from_text(names: Sequence[str], text: str | Sequence[str], terms: Iterable[str]) -> tuple[Array, Array]:
@@ -272,8 +271,7 @@ def _ordered(restrictions: Any, known: Collection[str]) -> Any:
     return restrictions
 
 
-_COMMA: Final = re.compile(r",(?![^(\[]*[)\]])")
-"""A comma between names, and none within brackets."""
+_COMMA: Final = re.compile(r",(?![^(\[]*[)\]])")  # A comma between names, and none within brackets
 
 
 def _of_terms(names: Sequence[str], given: Any, terms: Mapping[str, Sequence[int]]) -> list[int] | None:

@@ -37,16 +37,14 @@ ADJUSTMENTS: Final = {
 }  # fmt: skip
 """Ways of adjusting p-values, by the names and short names of statsmodels' `multipletests`."""
 
-LARGEST: Final = 700.0
-"""Logarithm of a number, at most."""
+LARGEST: Final = 700.0  # Logarithm of a number, at most
 
 _BOUNDARY: Final = (
     "a mean is so near to a limit of what is possible that differences to it are far from normal; "
     "marginal_means(..., which='linear').pairwise() tests linear predictors, such as log odds"
 )
 
-_GRID: Final = 10_000
-"""Rows of a reference grid, at most."""
+_GRID: Final = 10_000  # Rows of a reference grid, at most
 
 
 @all_known_arguments

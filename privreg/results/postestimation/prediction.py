@@ -124,8 +124,7 @@ def note_outside(fit: ResultData, new: Any, x: Array, where: str, stacklevel: in
 # --- with their uncertainty ------------------------------------------------------------------------------
 
 
-SHOWN: Final = 30
-"""Lines of a printed table of predictions; summary_frame() has them all."""
+SHOWN: Final = 30  # Lines of a printed table of predictions; summary_frame() has them all
 
 
 class _Predicted(Estimated):
