@@ -20,14 +20,7 @@ from privreg.cli.field import FIELD
 from privreg.cli.output import FAILED, complain
 from privreg.cli.parser import parsers, spread
 from privreg.cli.values import check_ranges
-from privreg.errors import (
-    DataError,
-    PrivacyLeakWarning,
-    PrivregError,
-    PrivregWarning,
-    ReliabilityWarning,
-    choose,
-)
+from privreg.errors import DataError, PrivacyLeakWarning, PrivregError, PrivregWarning, ReliabilityWarning, choose
 
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141  # what a shell reports for a writer whose reader has gone

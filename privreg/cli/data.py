@@ -34,10 +34,7 @@ DATA_SETS: Final = {
         "charges ~ age + gender + bmi + children + smoker + medical_history + family_medical_history"
         " + exercise_frequency + occupation + coverage_level",
     ),
-    "ride-sharing": (
-        50_000,
-        "fare ~ distance + duration + driver_rating + total_rides + vehicle_year + capacity",
-    ),
+    "ride-sharing": (50_000, "fare ~ distance + duration + driver_rating + total_rides + vehicle_year + capacity"),
 }
 """Default number of rows, and formula."""
 

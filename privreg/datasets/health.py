@@ -47,11 +47,6 @@ def randhie() -> pd.DataFrame:
 def randhie_schema() -> Declarations:
     """Public bounds of :func:`randhie`, from what the variables mean rather than from these rows.
 
-    Returns
-    -------
-    dict
-        ``bounds`` and ``levels``; pass as ``**randhie_schema()``.
-
     Notes
     -----
     * ``mdvis``: 0 to 77, the range in the published descriptions of these records, a public fact since then.
@@ -62,18 +57,6 @@ def randhie_schema() -> Declarations:
     * ``disea`` counts chronic diseases; 50 is a round cap, and larger counts are clamped on the device.
     * The others are indicators, or shares between 0 and 1 where the source imputed them.
     """
-    return {
-        "bounds": {
-            "mdvis": (0, 77),
-            "lncoins": (0, math.log(101)),
-            "idp": (0, 1),
-            "lpi": (0, 8),
-            "fmde": (0, 8.5),
-            "physlm": (0, 1),
-            "disea": (0, 50),
-            "hlthg": (0, 1),
-            "hlthf": (0, 1),
-            "hlthp": (0, 1),
-        },
-        "levels": {},
-    }
+    shares = ("idp", "physlm", "hlthg", "hlthf", "hlthp")
+    logs = {"lncoins": (0.0, math.log(101)), "lpi": (0.0, 8.0), "fmde": (0.0, 8.5)}
+    return {"bounds": {"mdvis": (0, 77), "disea": (0, 50), **logs, **dict.fromkeys(shares, (0, 1))}, "levels": {}}

@@ -56,18 +56,9 @@ def ride_sharing_schema() -> Declarations:
 
     Without its error the fare lies between 7.70 and 59.75, seven error standard deviations inside 0 to 70.
     """
-    return {
-        "bounds": {
-            "distance": (1, 30),
-            "driver_rating": (3, 5),
-            "total_rides": (0, 5000),
-            "vehicle_year": (2010, 2024),
-            "capacity": (2, 7),
-            "duration": (6, 75),
-            "fare": (0, 70),
-        },
-        "levels": {},
-    }
+    of_rides = {"distance": (1, 30), "duration": (6, 75), "fare": (0, 70)}
+    of_drivers = {"driver_rating": (3, 5), "total_rides": (0, 5000), "vehicle_year": (2010, 2024), "capacity": (2, 7)}
+    return {"bounds": {**of_rides, **of_drivers}, "levels": {}}
 
 
 RIDE_SHARING: Final = Recipe(

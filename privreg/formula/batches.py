@@ -118,12 +118,7 @@ class Held(NamedTuple):
 
 
 def read_arrays(
-    endog: Any,
-    exog: Any,
-    offset: Any,
-    exog_names: Sequence[str] | None,
-    endog_name: str | None,
-    exposure: Any = None,
+    endog: Any, exog: Any, offset: Any, exog_names: Sequence[str] | None, endog_name: str | None, exposure: Any = None
 ) -> Held:
     """Name the columns of arrays or pandas objects and check that their shapes fit.
 

@@ -63,10 +63,9 @@ def read_start(start_params: Any, names: Sequence[str]) -> Array | None:
         return None
     if isinstance(start_params, Mapping):
         lacking = [n for n in names if n not in start_params]
-        if not lacking and len(start_params) > len(names):
-            raise OptionError(f"start_params has names that are no coefficient; it needs {', '.join(names)}.")
-        if lacking:
-            raise OptionError(f"start_params lacks {lacking[0]!r}; it needs {', '.join(names)}.")
+        if lacking or len(start_params) > len(names):
+            wrong = f"lacks {lacking[0]!r}" if lacking else "has names that are no coefficient"
+            raise OptionError(f"start_params {wrong}; it needs {', '.join(names)}.")
         start_params = [start_params[n] for n in names]
     try:
         values = np.asarray(start_params, dtype=np.float64)

@@ -106,12 +106,10 @@ class Labelled:
 
     def places(self, cols: Any) -> list[int]:
         """Positions of coefficients given by name, by (level, term) or by position."""
-        names = list(self.names)
-        wanted = (
-            [cols] if isinstance(cols, str) else list(cols) if isinstance(cols, list | tuple | pd.Index) else [None]
-        )
-        wanted = [":".join(map(str, c)) if isinstance(c, tuple) else c for c in wanted]
-        found = [names.index(c) if isinstance(c, str) and c in names else c for c in wanted]
+        names, listed = list(self.names), isinstance(cols, list | tuple | pd.Index)
+        wanted = list(cols) if listed else [cols if isinstance(cols, str) else None]
+        found = [":".join(map(str, c)) if isinstance(c, tuple) else c for c in wanted]
+        found = [names.index(c) if isinstance(c, str) and c in names else c for c in found]
         places = [c for c in found if isinstance(c, int) and not isinstance(c, bool) and -len(names) <= c < len(names)]
         if len(places) < len(wanted):
             raise OptionError(

@@ -62,7 +62,7 @@ _COLLECTORS: Final = Setting(
     short=", two collectors",
     trust={
         "simulated": "two collectors that don't collude, simulated: this process held the rows and played devices "
-        "and both collectors; what is published is as private",
+        "and both collectors; what is published is as private"
     },
     no_shuffling="with two collectors nobody sees a report, so that there is nothing to shuffle; shuffled() is for "
     "trust='local'.",
@@ -84,8 +84,7 @@ _SUMS: Final = (("Protects", "protects"), ("Trust model", "trust_words"), ("Mech
 
 SETTINGS: Final = {
     "reports": Setting(
-        (*_RECORD, ("Score bound", "weights"), ("Pilot, curvature", "curvature")),
-        bare=("Score bound",),
+        (*_RECORD, ("Score bound", "weights"), ("Pilot, curvature", "curvature")), bare=("Score bound",)
     ),
     "collectors": _COLLECTORS,
     "means": Setting((*_SUMS[:2], ("Asked", "weights"), _SUMS[2])),

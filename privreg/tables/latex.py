@@ -88,7 +88,7 @@ def _paragraphs(part: Part) -> list[str]:
 
 def _columns(table: Table, part: slice, *, wrap: bool) -> str:
     """Some columns; with facts all wrap."""
-    body = []
+    body = list[str]()
     for name, row in table.lines():
         if row is None:  # of no width, so that it doesn't widen the columns below it
             title = f"\\parbox[t]{{\\linewidth}}{{\\raggedright\\bfseries {tex(name, breaks=True)}}}"

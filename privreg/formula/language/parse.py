@@ -214,12 +214,7 @@ def term_tree(code: str, formula: str) -> ast.expr:
 
 
 def _check(
-    formula: str,
-    schema: Schema | None,
-    functions: Mapping[str, Rowwise],
-    kind: str,
-    *,
-    reports: bool = False,
+    formula: str, schema: Schema | None, functions: Mapping[str, Rowwise], kind: str, *, reports: bool = False
 ) -> ParsedFormula:
     desc = _parse(formula)
     walkers: list[Walker] = []

@@ -23,48 +23,23 @@ def const(value: float) -> Tree:
 
 
 OPERATORS: Final[Mapping[type, str]] = {
-    ast.Add: "add",
-    ast.Sub: "sub",
-    ast.Mult: "mul",
-    ast.Div: "div",
-    ast.FloorDiv: "floordiv",
-    ast.Mod: "mod",
-    ast.Pow: "pow",
-    ast.BitAnd: "and",
-    ast.BitOr: "or",
-}
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv", ast.Mod: "mod",
+    ast.Pow: "pow", ast.BitAnd: "and", ast.BitOr: "or",
+}  # fmt: skip
 COMPARISONS: Final[Mapping[type, str]] = {
-    ast.Lt: "lt",
-    ast.LtE: "le",
-    ast.Gt: "gt",
-    ast.GtE: "ge",
-    ast.Eq: "eq",
-    ast.NotEq: "ne",
-}
+    ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne",
+}  # fmt: skip
 PYTHON: Final = {"div": "truediv", "and": "and_", "or": "or_"}
 """Names of operations in the module `operator`, where it has others."""
 
 SAME: Final = {"absolute": "abs", "fabs": "abs", "rint": "round"}
 BINARY: Final = {
-    "add": "add",
-    "subtract": "sub",
-    "multiply": "mul",
-    "divide": "div",
-    "true_divide": "div",
-    "floor_divide": "floordiv",
-    "mod": "mod",
-    "remainder": "mod",
-    "maximum": "max",
-    "minimum": "min",
-}
+    "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div", "mod": "mod",
+    "remainder": "mod", "floor_divide": "floordiv", "maximum": "max", "minimum": "min",
+}  # fmt: skip
 CONDITIONS: Final = {
-    "less": "lt",
-    "less_equal": "le",
-    "greater": "gt",
-    "greater_equal": "ge",
-    "equal": "eq",
-    "not_equal": "ne",
-}
+    "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge", "equal": "eq", "not_equal": "ne",
+}  # fmt: skip
 UNARY: Final = frozenset(_FUNCTIONS)
 
 _ONE, _ZERO, _TWO = const(1.0), const(0.0), const(2.0)

@@ -13,14 +13,7 @@ from privreg.errors import InferenceError, OptionError, flag
 from privreg.families.family import check_ratios
 from privreg.results.plots.dots import Drawn, Row, Unit, among, figure
 from privreg.results.plots.steps import Step, about_steps, steps_of
-from privreg.results.plots.style import (
-    CONSTANTS,
-    baselines,
-    guarantee,
-    in_all,
-    literal,
-    pyplot,
-)
+from privreg.results.plots.style import CONSTANTS, baselines, guarantee, in_all, literal, pyplot
 from privreg.results.postestimation.terms import coefficients_of
 from privreg.tables import shorten
 

@@ -334,26 +334,24 @@ def anova(
 def _check_nested(small: PrivateResults, large: PrivateResults) -> None:
     """Refuse fits of which the first is not the second without some of its terms, to as many people."""
     a, b = small._fit, large._fit
-    reason = None
-    if type(small) is not type(large):
-        reason = "one is of people's reports, the other a curator's"
-    elif a.nobs != b.nobs:
-        reason = f"they are of {a.nobs:,} and {b.nobs:,} records; fit both to the same"
-    elif a.design.endog_name != b.design.endog_name or a.baseline != b.baseline:
-        reason = f"their responses are {_response(a)} and {_response(b)}"
-    elif repr(a.family) != repr(b.family):
-        reason = f"their families are {a.family!r} and {b.family!r}"
-    elif (a.design.offset, a.design.exposure) != (b.design.offset, b.design.exposure):
-        reason = "they have not the same offset and exposure"
-    elif not set(a.design.names) <= set(b.design.names):
-        extra = [n for n in a.design.names if n not in b.design.names]
-        reason = f"the larger one lacks {', '.join(extra)}"
-    elif other := _declared_otherwise(a.design, b.design):
-        reason = f"{', '.join(other)} have other bounds or levels in one than in the other"
-    elif len(a.design.names) == len(b.design.names):
-        reason = "they have the same terms; compare() puts them side by side"
-    if reason is not None:
-        raise OptionError(f"anova() compares nested fits, and these are not: {reason}.")
+    extra, other = [n for n in a.design.names if n not in b.design.names], _declared_otherwise(a.design, b.design)
+    reasons = [
+        (type(small) is not type(large), "one is of people's reports, the other a curator's"),
+        (a.nobs != b.nobs, f"they are of {a.nobs:,} and {b.nobs:,} records; fit both to the same"),
+        (_response(a) != _response(b), f"their responses are {_response(a)} and {_response(b)}"),
+        (repr(a.family) != repr(b.family), f"their families are {a.family!r} and {b.family!r}"),
+        (_added(a) != _added(b), "they have not the same offset and exposure"),
+        (extra, f"the larger one lacks {', '.join(extra)}"),
+        (other, f"{', '.join(other)} have other bounds or levels in one than in the other"),
+        (len(a.design.names) == len(b.design.names), "they have the same terms; compare() puts them side by side"),
+    ]
+    for true, reason in reasons:
+        if true:
+            raise OptionError(f"anova() compares nested fits, and these are not: {reason}.")
+
+
+def _added(fit: ResultData) -> tuple[str | None, str | None]:
+    return fit.design.offset, fit.design.exposure
 
 
 def _response(fit: ResultData) -> str:
