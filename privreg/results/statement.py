@@ -14,18 +14,8 @@ from privreg.diagnostics import to_json as notes_to_json
 from privreg.errors import BudgetError
 from privreg.files import archive
 from privreg.privacy.ledger import REPORTED_DELTA, Budget, Release, at_least, within
-from privreg.results.wording import (
-    RESPONSE_ALONE,
-    SETTINGS,
-    WHOLE_RECORD,
-    Setting,
-    guarantee_in_all,
-    often,
-    releases_in_all,
-    shuffled_words,
-    success,
-    whole_records,
-)
+from privreg.results import wording
+from privreg.results.wording import WHOLE_RECORD, Setting
 from privreg.tables import Notes, Pairs, View
 
 if TYPE_CHECKING:
@@ -91,7 +81,7 @@ class PrivacyStatement(View):
     @property
     def said(self) -> Setting:
         """The words of its front door."""
-        return SETTINGS[self.setting]
+        return wording.SETTINGS[self.setting]
 
     @property
     def loud(self) -> str | None:
@@ -192,7 +182,7 @@ class PrivacyStatement(View):
         """What all releases from these data cost together and then this one, in a few words, for captions."""
         if not self.budget.private or self.release.number < 2:
             return self.short
-        return f"{releases_in_all(self.release)}, this one {self.short}"
+        return f"{wording.releases_in_all(self.release)}, this one {self.short}"
 
     @property
     def guarantee(self) -> str:
@@ -201,7 +191,7 @@ class PrivacyStatement(View):
             return "NONE: mu=None asks for a fit without privacy, for teaching and tests"
         text, said = self._hence(), self.said
         if self._again:
-            text = f"{guarantee_in_all(self.release, said.whose, said.per)}; {said.alone}: {text}"
+            text = f"{wording.guarantee_in_all(self.release, said.whose, said.per)}; {said.alone}: {text}"
         if self.mu_max:
             text = f"at most {text.removeprefix('at most ')}, per person; personal budgets are public"
         text = self._as_run(text)
@@ -283,10 +273,10 @@ class PrivacyStatement(View):
         said, k = self.said, self.release.number
         if not self.budget.private:
             return f"Nobody is protected: {said.carries[0]}."
-        right = success(self.total_mu) if self.right is None else self.right
-        told = often(success(self.release.total_mu), right) if self._again else often(right)
+        right = wording.success(self.total_mu) if self.right is None else self.right
+        told = wording.often(wording.success(self.release.total_mu), right) if self._again else wording.often(right)
         pair = "two records that differ as protected"
-        if self.protects in {WHOLE_RECORD, whole_records(self.per_id)}:
+        if self.protects in {WHOLE_RECORD, wording.whole_records(self.per_id)}:
             pair = "two possible records" if self.per_id == 1 else "two possible sets of records"
         text = (
             f"Whoever sees {said.sees_all.format(k) if self._again else said.sees}, {said.guess.format(pair)} is right "
@@ -392,7 +382,7 @@ class PrivacyStatement(View):
         if n is None and not self.people:
             raise BudgetError("shuffled() needs the number of people who sent reports, n=10_000 say.")
         n = self.people if n is None else n
-        return shuffled_words(n, self.budget.epsilon, delta, seeded=self.seeded, leaked=self.leaked)
+        return wording.shuffled_words(n, self.budget.epsilon, delta, seeded=self.seeded, leaked=self.leaked)
 
     # --- storage -----------------------------------------------------------------------------------------
 
@@ -413,11 +403,11 @@ class PrivacyStatement(View):
         """Rebuild from :meth:`to_json`, of this version or an older one; `more` are fields that it lacks."""
         b, r = doc["budget"], doc["release"]
         known = {f.name: doc[f.name] for f in fields(cls) if f.name in doc and f.name != "neighbours"}
-        archive.expect(known.get("setting", "reports") in tuple(SETTINGS))
+        archive.expect(known.get("setting", "reports") in tuple(wording.SETTINGS))
         known |= {name: tuple(known.get(name, ())) for name in ("leaked", "mechanics")}
         known |= {name: tuple((a, c) for a, c in known.get(name, ())) for name in ("declared", "fit_measures")}
         # of a file of 0.1 nothing tells whether there were covariates: taken as if
-        known.setdefault("linked", known.get("protects", WHOLE_RECORD).startswith(RESPONSE_ALONE))
+        known.setdefault("linked", known.get("protects", WHOLE_RECORD).startswith(wording.RESPONSE_ALONE))
         known |= {
             "budget": Budget(math.inf if b["mu"] is None else b["mu"], b["form"], tuple(b["asked"])),
             "release": Release(r["number"], math.inf if r["total_mu"] is None else r["total_mu"]),

@@ -16,21 +16,8 @@ from privreg.errors import OptionError
 from privreg.inference.methods import METHODS, RandomScaling
 from privreg.inference.simultaneous import joint_critical
 from privreg.results.wording import WHOLE_RECORD
-from privreg.tables import (
-    MARK,
-    WIDTH,
-    Header,
-    Lines,
-    Notes,
-    Pairs,
-    Paragraph,
-    Table,
-    View,
-    cells,
-    marked,
-    shorten,
-    span,
-)
+from privreg.tables import Header, Lines, Notes, Pairs, Paragraph, Table, View
+from privreg.tables.words import MARK, WIDTH, cells, marked, shorten, span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -57,7 +57,8 @@ def _held(data: Any, wanted: Wanted) -> Source:
 
     def part(a: int) -> Iterable[Any]:
         some = data.select(list(wanted.columns)).slice(a, CHUNK)
-        return (some if arrow else some.to_arrow()).to_batches()
+        batches: Iterable[Any] = (some if arrow else some.to_arrow()).to_batches()
+        return batches
 
     def make() -> Iterator[Any]:
         return (batch for a in range(0, len(data), CHUNK) for batch in part(a))

@@ -11,21 +11,7 @@ import numpy as np
 import pandas as pd
 
 from privreg.errors import OptionError
-from privreg.results.plots.style import (
-    COLUMN,
-    DASHES,
-    MARKERS,
-    SMALL,
-    add_corner,
-    add_footer,
-    add_title,
-    drawing,
-    folded,
-    ground,
-    inks_for,
-    literal,
-    panels,
-)
+from privreg.results.plots import style
 from privreg.tables import plain, shorten
 
 if TYPE_CHECKING:
@@ -94,17 +80,18 @@ def draw_curves(frame: pd.DataFrame, x: Any, words: str, footer: str, title: str
         raise OptionError(f"x must be a column of {len(frame) // len(parts)} numbers, one for each row.")
     order = np.argsort(values, kind="stable")
     footer += "" if frame["reliable"].all() else f"\n{_HOLLOW}"
-    with drawing(ax, (COLUMN, 0.75 * COLUMN), footer, title) as on:
-        inks = inks_for(on)
+    with style.drawing(ax, (style.COLUMN, 0.75 * style.COLUMN), footer, title) as on:
+        inks = style.inks_for(on)
         for i, (level, part) in enumerate(parts):
             middle, low, high, ok = _bare(part.drop(columns="level", errors="ignore")).iloc[order].to_numpy(float).T
-            on.plot(values[order], middle, DASHES[i % len(DASHES)], color=inks[i], label=literal(str(level)))
+            dash, name = style.DASHES[i % len(style.DASHES)], style.literal(str(level))
+            on.plot(values[order], middle, dash, color=inks[i], label=name)
             on.fill_between(values[order], low, high, color=inks[i], alpha=0.2, linewidth=0)
-            hollow = {"color": inks[i], "markerfacecolor": ground(on), "markersize": 3}
+            hollow = {"color": inks[i], "markerfacecolor": style.ground(on), "markersize": 3}
             on.plot(values[order][ok == 0], middle[ok == 0], "o", **hollow)
         if len(parts) > 1:
-            on.legend(frameon=False, fontsize=SMALL)
-        on.set_xlabel(literal(plain(getattr(x, "name", None) or "x")))
+            on.legend(frameon=False, fontsize=style.SMALL)
+        on.set_xlabel(style.literal(plain(getattr(x, "name", None) or "x")))
         on.set_ylabel(words)
     return cast("Axes", on)
 
@@ -116,13 +103,13 @@ def figure(drawn: Drawn, footer: str, title: str | None, ax: Any) -> Axes | NDAr
     units = list(dict.fromkeys(drawn.units))
     if ax is not None:
         there = _on_given(ax, drawn, units, footer)
-        add_title(there, title, own=False)
+        style.add_title(there, title, own=False)
         return there
     longest = max(len(r.label) for r in drawn.rows)
-    width = COLUMN if longest <= 20 and len(drawn.names) <= 3 else 1.45 * COLUMN
-    width = width if len(units) == 1 else 2 * COLUMN
+    width = style.COLUMN if longest <= 20 and len(drawn.names) <= 3 else 1.45 * style.COLUMN
+    width = width if len(units) == 1 else 2 * style.COLUMN
     height = 0.9 + len(drawn.rows) * (0.16 + 0.11 * len(drawn.names)) + (0.3 if len(drawn.names) > 1 else 0)
-    with panels(1, len(units), (width, max(height, 1.5))) as (_, grid):
+    with style.panels(1, len(units), (width, max(height, 1.5))) as (_, grid):
         axes: NDArray[Any] = grid[0]
         for i, (panel, unit) in enumerate(zip(axes, units, strict=True)):
             held = [name for name, own in zip(drawn.names, drawn.units, strict=True) if own == unit]
@@ -138,8 +125,8 @@ def figure(drawn: Drawn, footer: str, title: str | None, ax: Any) -> Axes | NDAr
                     handletextpad=0.2,
                     columnspacing=1.2,
                 )
-        add_footer(axes[-1], footer, width / len(units))
-        add_title(axes[0], title, own=True)
+        style.add_footer(axes[-1], footer, width / len(units))
+        style.add_title(axes[0], title, own=True)
     only: Axes = axes[0]
     return only if len(units) == 1 else axes
 
@@ -151,7 +138,7 @@ def among(table: pd.DataFrame, rows: list[Row]) -> pd.DataFrame:
 
 def _draw(ax: Any, drawn: Drawn, unit: Unit, width: float, *, names: bool = True) -> None:
     """Draw the results of one unit on axes that have, with the names of the rows, so many inches."""
-    rows, inks = drawn.rows, inks_for(ax)
+    rows, inks = drawn.rows, style.inks_for(ax)
     place = {r.name: i for i, r in enumerate(rows) if r.name is not None}
     here = [j for j, own in enumerate(drawn.units) if own == unit]
     gap, over = 0.6 / max(len(here) - 1, 1), list[tuple[Any, Any, dict[str, Any]]]()
@@ -159,8 +146,8 @@ def _draw(ax: Any, drawn: Drawn, unit: Unit, width: float, *, names: bool = True
         part = among(drawn.tables[j], rows)
         y = np.array([place[t] for t in part.index], dtype=float) + (k - (len(here) - 1) / 2) * gap
         x, hollow = part["estimate"].to_numpy(), ~part["reliable"].to_numpy(dtype=bool)
-        look = {"linestyle": "none", "marker": MARKERS[j % len(MARKERS)], "markersize": 4, "color": inks[j]}
-        ax.plot(x, y, **look, label=literal(drawn.names[j]), zorder=3)
+        look = {"linestyle": "none", "marker": style.MARKERS[j % len(style.MARKERS)], "markersize": 4, "color": inks[j]}
+        ax.plot(x, y, **look, label=style.literal(drawn.names[j]), zorder=3)
         if hollow.any():
             over.append((x[hollow], y[hollow], look))
         if "conf_low" in part:
@@ -168,7 +155,7 @@ def _draw(ax: Any, drawn: Drawn, unit: Unit, width: float, *, names: bool = True
             ends = ax.scatter(np.ravel(part[["conf_low", "conf_high"]]), np.repeat(y, 2), marker="|", color=inks[j])
             ends.set(sizes=[36], linewidth=0.8, zorder=2)  # seen where a dot hides the line
     for x, y, look in over:
-        ax.plot(x, y, **look, markerfacecolor=ground(ax), zorder=4)
+        ax.plot(x, y, **look, markerfacecolor=style.ground(ax), zorder=4)
     if drawn.exponentiate:
         ax.set_xscale("log")
     if drawn.effects:
@@ -215,7 +202,7 @@ def _name_rows(ax: Any, rows: list[Row], room: float) -> float:
     size = min(float(ax.yaxis.get_major_ticks(1)[0].label1.get_fontsize()), max(height / 1.15, 4.0))
     lines, width = max(int(height / (1.2 * size)), 1), max(int(72.0 * room / (0.56 * size)), 6)
     labels = [_folded(r, width, lines) for r in rows]
-    ax.set_yticks(range(len(rows)), [literal(text) for text in labels])
+    ax.set_yticks(range(len(rows)), [style.literal(text) for text in labels])
     for row, text in zip(rows, ax.get_yticklabels(), strict=True):
         text.set_fontsize(size)
         if row.name is None:
@@ -236,8 +223,8 @@ def _folded(row: Row, width: int, lines: int) -> str:
     if row.step and (lines > 1 or len(row.step) + 5 <= width):
         if lines == 1:
             return f"{shorten([row.label], width - len(row.step) - 2)[0]}, {row.step}"
-        return f"{folded(row.label, width, lines - 1)},\n{row.step}"
-    return folded(row.label, width, lines)
+        return f"{style.folded(row.label, width, lines - 1)},\n{row.step}"
+    return style.folded(row.label, width, lines)
 
 
 def _on_given(ax: Any, drawn: Drawn, units: list[Unit], footer: str) -> Axes | NDArray[Any]:
@@ -256,7 +243,7 @@ def _on_given(ax: Any, drawn: Drawn, units: list[Unit], footer: str) -> Axes | N
             panel.legend(frameon=False)
     left, right = _between(given[-1])
     lines = [textwrap.fill(line, max(int(17 * (right - left)), 12)) for line in footer.split("\n")]
-    add_corner(given[-1], "\n".join(lines))
+    style.add_corner(given[-1], "\n".join(lines))
     for panel in given:
         _inside(panel)
         size = max(_row_height(panel, len(drawn.rows)) / 1.15, 3.0)  # of axes that have been made smaller

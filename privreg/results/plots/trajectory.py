@@ -12,21 +12,7 @@ import pandas as pd
 
 from privreg.errors import OptionError
 from privreg.inference.methods import METHODS
-from privreg.results.plots.style import (
-    COLUMN,
-    DASHES,
-    SMALL,
-    add_corner,
-    add_footer,
-    add_title,
-    baselines,
-    folded,
-    guarantee,
-    inks_for,
-    literal,
-    panels,
-    pyplot,
-)
+from privreg.results.plots import style
 from privreg.results.postestimation.terms import coefficients_of
 from privreg.results.views import band
 from privreg.tables import MARK, marked, plain
@@ -49,11 +35,11 @@ def trajectory(
     ax: Any = None,
 ) -> Axes | NDArray[Any]:
     """Draw estimates with their bands against the number of people; see `PrivateResults.plot_trajectory`."""
-    pyplot()
+    style.pyplot()
     fit = results._fit
     path = fit.flat(results.trajectory(alpha, method=method))
     wanted = list(fit.names) if terms is None else coefficients_of(fit, terms)
-    footer = "; ".join([*baselines([results._fit]), guarantee([results.privacy])])
+    footer = "; ".join([*style.baselines([results._fit]), style.guarantee([results.privacy])])
     if path["low"].notna().any():
         own = band(fit)
         kind = "valid at all sample sizes at once" if own == "anytime" else "pointwise"
@@ -69,7 +55,7 @@ def trajectory(
         footer += f"\n{MARK} don't rely on it: see the notes of the summary"
     if ax is not None:
         there = _onto(ax, titles, curves, footer)
-        add_title(there, title, own=False)
+        style.add_title(there, title, own=False)
         return there
     k = len(wanted)
     columns = 1 if k <= 3 else 2 if k <= 8 else 3
@@ -81,20 +67,20 @@ def trajectory(
         columns = of_each
     rows = math.ceil(k / columns)
     width = {1: 48, 2: 42, 3: 25}[columns]
-    titles = [folded(plain(name), width, 2) for name in titles]
-    size = (COLUMN * min(columns, 2), 2.6 if k == 1 else 0.5 + 1.55 * rows)
-    with panels(rows, columns, size, sharex=True, sharey="row" if beside else False) as (_, grid):
+    titles = [style.folded(plain(name), width, 2) for name in titles]
+    size = (style.COLUMN * min(columns, 2), 2.6 if k == 1 else 0.5 + 1.55 * rows)
+    with style.panels(rows, columns, size, sharex=True, sharey="row" if beside else False) as (_, grid):
         axes = grid.T.ravel() if beside else grid.ravel()  # in the order of the coefficients, level by level
         for i, (panel, name, curve) in enumerate(zip(axes, titles, curves, strict=False)):
             _curve(panel, curve, 0, None, pd.concat(curves[i % rows :: rows]) if beside else curve)
-            panel.set_title(literal(name), loc="left")
+            panel.set_title(style.literal(name), loc="left")
         for spare in axes[k:]:
             spare.remove()
         for panel in grid[-1] if beside else axes[max(k - columns, 0) : k]:
             panel.xaxis.set_tick_params(labelbottom=True, which="both")
             panel.set_xlabel("records")
-        add_footer(axes[k - 1], footer, size[0] / columns)
-        add_title(axes[0], title, own=True)
+        style.add_footer(axes[k - 1], footer, size[0] / columns)
+        style.add_title(axes[0], title, own=True)
     only: Axes = axes[0]
     return only if k == 1 else axes[:k]
 
@@ -113,26 +99,26 @@ def _onto(ax: Any, terms: list[str], curves: list[pd.DataFrame], footer: str) ->
     if len(axes) != len(terms):
         raise OptionError(f"ax has {len(axes)} axes for {len(terms)} terms; give one Axes, or one a term.")
     for i, (panel, term, curve) in enumerate(zip(axes, terms, curves, strict=True)):
-        alone, name = several or len(terms) == 1, literal(plain(term))
+        alone, name = several or len(terms) == 1, style.literal(plain(term))
         _curve(panel, curve, 0 if several else i, None if alone else name, None if several else pd.concat(curves))
         if alone:
             panel.set_title(name, loc="left")
         panel.set_xlabel("records")
     if not several and len(terms) > 1:
         ax.legend(frameon=False)
-    add_corner(axes[-1], footer)
+    style.add_corner(axes[-1], footer)
     return cast("Axes", axes if several else ax)
 
 
 def _curve(ax: Any, curve: pd.DataFrame, i: int, label: str | None, shares: pd.DataFrame | None = None) -> None:
     """Draw a curve with its band, and a line at zero if it or the curves it `shares` its scale with come near."""
-    n, inks = curve["n"].to_numpy(), inks_for(ax)
+    n, inks = curve["n"].to_numpy(), style.inks_for(ax)
     colour = inks[i]
     ax.set_xscale("log")
     ax.margins(x=0.0 if len(n) > 1 else None)  # no tick before the first number of people
     ax.fill_between(n, curve["low"], curve["high"], color=colour, alpha=0.2, linewidth=0)
     marker = "o" if len(n) == 1 else None
-    dash = DASHES[i % len(DASHES)]
+    dash = style.DASHES[i % len(style.DASHES)]
     ax.plot(n, curve["estimate"], color=colour, linewidth=1.2, linestyle=dash, marker=marker, markersize=4, label=label)
     _people_ticks(ax)
     held = curve if shares is None else shares
@@ -183,7 +169,7 @@ def ticks(least: float, most: float, inches: float) -> list[float]:
 
 
 _MANTISSAS: Final = ((1.0,), (1.0, 3.0), (1.0, 2.0, 5.0))
-_LETTER: Final = 0.6 * SMALL / 72  # Width of a letter in inches, about
+_LETTER: Final = 0.6 * style.SMALL / 72  # Width of a letter in inches, about
 _GAP: Final = 1.4  # Letters between two labels, at least
 _ENOUGH: Final = 3  # Labels of an axis that will do
 
