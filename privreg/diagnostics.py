@@ -93,7 +93,6 @@ CODES: Final = {
 """Every code that a note can have."""
 
 _MOST: Final = 6
-
 ROUNDED: Final = 1e-12
 """Weight of a coefficient in a combination, relative to the largest, that is nothing but rounding."""
 

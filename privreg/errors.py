@@ -93,7 +93,6 @@ class PrivacyLeakWarning(UserWarning):
 
 
 T = TypeVar("T")
-
 _LONGEST_QUOTE = 60
 
 _ELSEWHERE = {
@@ -249,8 +248,6 @@ def meant(got: object, choices: Iterable[object]) -> str:
 
 
 SHORTEST_PART: Final = 3  # Letters of a name cut short, or of one of its words, from which on it is known again
-
-
 _EQUATION: Final = re.compile(r"\s*([^=<>!~]*[^=<>!~\s])\s*(?:={1,2}|<-)\s*([^=~\s][^=~]*?)\s*")
 
 

@@ -35,20 +35,16 @@ WINDOW: Final = {codes.QUANTILE: 0.3, codes.HINGE: 0.3, codes.CUSTOM: 0.3}
 """Half-width, in units of c, over which a score with jumps has its slope; only on the way, not of the root."""
 
 NARROW: Final = 1e-3
-
 WIDER: Final = (1.0, 8.0, 64.0)  # Half-widths that are tried where no step comes nearer
 CLIPPED: Final = frozenset({codes.HUBER, codes.EXPECTILE})  # Families whose scores are clipped at a threshold
-
 NARROWER: Final = 4.0
 """What thresholds are divided by, time and again, where steps from the estimate find no root: with the widest, that no
 residual reaches, it is the root of least squares, and the others are near one another."""
 
 EVERY: Final = 8  # Of so many chunks of rows one is enough to come near the root
 MEDIAN: Final = 0.6744897501960817  # Median absolute value of a standard normal
-
 TURNS: Final = 100
 HALVINGS: Final = 12
-
 KEPT: Final = 0.0  # Stands for the slope of the last step
 SETTLED: Final = 1e-9  # Length of a step, in units of c, after which the root is found
 SETTLED_JUMPS: Final = 3e-6  # The same of scores with jumps: single records move their root by as much

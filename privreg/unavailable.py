@@ -12,7 +12,6 @@ from privreg.options.elsewhere import MODELS, TEXTS, WORDS, by_name
 _RESULTS: Final = WORDS["results"]
 _CALLED: Final = by_name(_RESULTS["called"])  # Other libraries' names of what there is
 _ELSEWHERE: Final = by_name(_RESULTS["absent"])  # Names of which there is nothing, with the reason
-
 _INSTEAD: Final = {name: why for why in _RESULTS["private"] for name in why["names"].split()}
 """Names of what needs rows: why it can't be had, and what there is in its place, the first that the results have."""
 

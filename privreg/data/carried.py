@@ -16,7 +16,6 @@ from privreg.files.optional import comes_from
 from privreg.schema.declarations import Schema
 
 KEY: Final = "privreg"  # Key of the declarations in a DataFrame's attrs
-
 _EMPTY: Final = ("leaked", "leaked_columns", "private")
 """What `Schema.to_json` has beside declarations; here they must be empty."""
 

@@ -21,21 +21,13 @@ from privreg.schema.dates import day_of, days_of_times
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Codes = NDArray[np.intp]
-
 GAP: Final = -1  # Code of a factor's value that is missing, or not declared
-
 UNKNOWN: Final = -2
-
 _NUMBERS: Final = ("integer", "floating", "mixed-integer-float", "decimal", "boolean", "empty")
-
 LARGEST: Final = 1e300  # Whole numbers are written out below it
-
 _TRUTH: Final = {"true": 1, "false": 0}
-
 _WHOLE: Final = 1 << 17
-
 _TEXTS: Final = frozenset({str, float, type(None)})
-
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 """Types of cells that are compared with each other; the code of others could say that they equal any."""
 

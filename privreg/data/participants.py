@@ -23,7 +23,6 @@ from privreg.options.table import check
 
 Hashes = NDArray[np.uint64]
 Counts = NDArray[np.int64]
-
 LEAST_WEIGHT: Final = 0.99e-6
 """Smallest squared share of the largest budget. Sums are rounded to 2⁻³²; beside less that would count."""
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 SEED: Final = 2025
 BLOCK: Final = 1 << 16  # Rows per child seed; changing it changes the data
-
 Columns = dict[str, np.ndarray]
 
 

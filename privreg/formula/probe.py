@@ -18,7 +18,6 @@ from privreg.errors import FormulaError
 from privreg.schema.declarations import Schema
 
 Prepared = Mapping[str, NDArray[Any]]  # numbers as float64, factors as codes of the declared levels
-
 PROBE_ROWS = 512
 _CORNER_AXES = 6  # all corners of the box up to 2**6, a fixed sample of them beyond
 _CELL_ROWS = 3

@@ -19,7 +19,6 @@ from privreg.schema.declarations import Schema
 
 RESPONSE_ROWS: Final = 4096  # Public rows on which the range of a computed response is found
 SINGLE_ROWS: Final = 12  # Public rows whose terms are computed one by one, too
-
 UNBOUNDED: Final = (-np.inf, np.inf)
 
 

@@ -26,7 +26,6 @@ CROWDED = 30.0  # Condition number of the probe's correlation matrix above which
 SAME = 1e-9  # How far from 1 a constant may be computed
 ALONE = 5.0  # Variance inflation up to which a column is left as it is where others are crowded
 TOGETHER = 256  # Rows of the public box that are looked at together
-
 NEARLY: Final = 0.1
 """Middle of a product's range, relative to half of it, below which it is taken to be 0. Scales of public covariates are
 known by geometric means: with 3e-5 for records of the other level slopes of a factor were anything."""

@@ -14,7 +14,6 @@ from privreg.options.elsewhere import OPTIONS, TEXTS, WORDS, by_name
 from privreg.options.table import DOORS, TABLE, Option, accepted
 
 MODELS: Final = ("arrays", "formula")  # Stages at which a model is described; at the others it is fitted
-
 NO_COLUMN: Final = "names a column, and arrays have none for it; put the rows in a DataFrame and use from_formula"
 
 
@@ -116,7 +115,6 @@ _OF_METHODS: Final = {
     for name in names.split()
 }
 _PLOTS: Final = by_name(WORDS["plots"])  # What is said of arguments of any plot
-
 _NESTED: Final = "It tests the terms of these results; privreg.anova(small, large) tests nested fits"
 _PAIRS: Final = (
     "It compares two fits, or tests the terms of one; of several, test each with the next: privreg.anova(m1, m2), "

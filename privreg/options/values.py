@@ -13,7 +13,6 @@ from privreg.arrays import Array
 from privreg.errors import OptionError
 
 LONG: Final = 200_000  # People from whom on threads are used by default
-
 MOST_DEFAULT_THREADS: Final = 4
 
 
@@ -46,8 +45,6 @@ def logged(code: str) -> str | None:
 
 
 _LOG: Final = re.compile(r"\s*(?:\w+\.)?(?:log|ln)\(\s*(\w+)\s*\)\s*")
-
-
 FARTHEST: Final = 1e100  # Size of a coefficient to begin with, at most: squares are to be numbers
 
 

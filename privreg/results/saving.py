@@ -82,7 +82,8 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any
     archive.expect(*(not note.rows or note.rows[-1] < p for note in statement.doubts))
     spreads = arrays.get("spreads")
     archive.expect(spreads is None or (spreads.shape == (len(design.names),) and spreads.dtype.kind == "f"))
-    measures = [Measure(str(name), *two, str(means)) for (name, means), two in _lines(document, arrays, "measures", 2)]
+    told = _lines(document, arrays, "measures", 2)
+    measures = [Measure(str(name), value, error, str(means)) for (name, means), (value, error) in told]
     rounds = [(str(role), *line) for role, line in _lines(document, arrays, "rounds", 4)]
     equation = None if document["equation"] is None else equation_from(document["equation"], arrays, p)
     return ResultData(

@@ -139,8 +139,6 @@ def level_table(table: pd.DataFrame, alpha: float, response: str, levels: Sequen
 # --- of a regression -------------------------------------------------------------------------------------
 
 TITLE: Final = "Private Online Regression Results"
-
-
 RATIOS: Final = "exp(coef) is exp(estimate), with the limits exponentiated too; std err is that of the estimate"
 
 

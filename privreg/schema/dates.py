@@ -13,7 +13,6 @@ from typing import Any, Final
 import numpy as np
 
 EPOCH_TEXT: Final = "1970-01-01"  # Day 0
-
 _EPOCH: Final = datetime(1970, 1, 1)
 _DAY: Final = timedelta(days=1)
 _ISO: Final = re.compile(r"\d{4}-\d\d-\d\d([T ].*)?", re.DOTALL)

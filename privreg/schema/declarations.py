@@ -18,7 +18,6 @@ RESPONSE_KINDS: Final = ("number", "binary", "levels")
 """What a family's response is: a number, 0/1, or one of the declared levels of a factor, in their order."""
 
 MOST_LEVELS: Final = 50  # Levels that a response of kind "levels" may have
-
 Pair = tuple[float, float]
 Names = tuple[str, str]
 LARGEST = 1e100
@@ -124,15 +123,12 @@ def public_mapping(kind: str, value: object) -> Mapping[Any, Any]:
             f"write {kind}={{'age': ...}}, of arrays by the names of their columns, such as 'y' and 'x1'."
         )
     for key in value:
-        if isinstance(key, str) or (kind == "moments" and _is_pair(key)):
+        pair = isinstance(key, tuple) and len(key) == 2 and all(isinstance(name, str) for name in key)
+        if isinstance(key, str) or (kind == "moments" and pair):
             continue
         also = ", and a correlation's key is a pair of them" if kind == "moments" else ""
         raise SchemaError(f"{kind} has the key {shown(key)}; column names are strings{also}.")
     return value
-
-
-def _is_pair(key: object) -> bool:
-    return isinstance(key, tuple) and len(key) == 2 and all(isinstance(name, str) for name in key)
 
 
 def _correlations(given: Mapping[Names, object], moments: Mapping[str, Pair]) -> dict[Names, float]:

@@ -18,7 +18,6 @@ from privreg.files.optional import need
 PARTS: Final = ("bounds", "levels", "moments", "correlations")
 _YAML: Final = (".yaml", ".yml")
 _LARGEST: Final = 1 << 20  # Bytes of a file of declarations; anything longer is something else, such as the data
-
 _STRING: Final = "tag:yaml.org,2002:str"
 _TYPED: Final = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "bool"))
 _PLAIN_LEVEL: Final = re.compile(r"[-+]?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][-+][0-9]+)?|true|false|True|False")
@@ -162,14 +161,12 @@ def text_of(doc: dict[str, Any], *, yaml: bool = True) -> str:
         return json.dumps(doc, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     out = ""
     for part, declared in doc.items():
+        out += f"{part}:\n"
         pairs = declared.items() if isinstance(declared, dict) else ((None, entry) for entry in declared)
-        lines = (f"{'-' if name is None else f'{quoted(name)}:'} {_flow(value, part)}" for name, value in pairs)
-        out += f"{part}:\n" + "".join(f"  {line}\n" for line in lines)
+        for name, values in pairs:
+            key = "-" if name is None else f"{quoted(name)}:"
+            out += f"  {key} [{', '.join(_scalar(v, part) for v in values)}]\n"
     return out
-
-
-def _flow(values: list[Any], part: str) -> str:
-    return f"[{', '.join(_scalar(v, part) for v in values)}]"
 
 
 def _scalar(value: Any, part: str) -> str:

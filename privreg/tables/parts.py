@@ -72,7 +72,6 @@ class Header:
 
 LABEL: Final = 22  # Columns of the text that labels take, at most
 GAP: Final = 3  # Columns of the text between two pairs of a header
-
 HALF: Final = (WIDTH - GAP) // 2
 
 

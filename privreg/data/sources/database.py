@@ -18,7 +18,6 @@ from privreg.files.optional import comes_from, need
 from privreg.privacy.accounts import Account, Accounts, accounts_of, of_query, of_relation
 
 _ALIAS: Final = "privreg_rows"
-
 _BACKTICKS: Final = ("MySQLdb", "pymysql", "mysql", "mariadb", "aiomysql")
 """Drivers of databases to which "a" is a text, not a column."""
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PIECE: Final = 1 << 18  # Bytes that are read at a time, up to the end of the line
-
 _FIELD: Final = rb'(?:"[^"]*+(?:""[^"]*+)*+"(?:[^"%b][^%b]*+)?|(?:[^"%b][^%b]*+)?)'
 
 

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 STRATA: Final = 256
 LONGEST: Final = 64  # Consecutive rows of a block, at most: with one of every stratum a run has 16,384 rows
-
 BLOCKS: Final = 1 << 14
 """Blocks into which a table is cut at least, if it has so many rows: those of short ones are short."""
 

@@ -23,9 +23,7 @@ CHUNK: Final = 65_536
 """Rows encoded at a time. With a quarter of them two threads took as long as one: they waited for one another."""
 
 NUMBERS: Final = 1 << 20  # Numbers in a batch's encoded rows, at most, where there are many columns: 8 MB
-
 FEWEST: Final = 256
-
 Batch = Any
 
 

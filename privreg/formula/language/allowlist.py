@@ -26,7 +26,6 @@ logical_xor maximum minimum mod multiply negative not_equal positive power rad2d
 remainder rint round sign sin sinh sqrt square subtract tan tanh true_divide trunc where
 """
 NUMPY_FUNCTIONS = frozenset(_NUMPY.split())  # Elementwise NumPy functions a formula may call as ``np.f`` or ``numpy.f``
-
 NUMPY_CONSTANTS = frozenset({"e", "pi"})
 CONTRASTS = ("Treatment", "Sum", "Helmert", "Poly", "Diff")
 SPLINES = ("bs", "cr", "cc")

@@ -15,7 +15,6 @@ from privreg.data.cells import Flags
 from privreg.errors import FormulaError, PrivacyLeakError
 
 PIECE: Final = 4096  # Rows that a marked function is called with at most
-
 _SILENT: Final = threading.RLock()
 """Of the thread that has silenced warnings; a marked function may predict, and so come here again."""
 

@@ -17,7 +17,6 @@ _SAME, _CALLS, _CONTRASTS = (by_name(WORDS["formulas"][kind]) for kind in ("nump
 with; names of contrasts."""
 
 _SIGNS: Final[dict[str, str]] = WORDS["formulas"]["signs"]  # What is said of R's words and signs, by regular expression
-
 _MODULES: Final = frozenset({"np", "numpy", "math", "scipy", "special", "pd", "pandas", "base", "stats"})
 
 

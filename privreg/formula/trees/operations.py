@@ -8,11 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 Tree = list[Any]  # A nested list; see the table in `privreg.formula.trees.compile`
-
 _ARITHMETIC: Final = ("add", "sub", "mul", "div", "mod", "floordiv", "pow", "min", "max")
 _FUNCTIONS: Final = ("log", "log1p", "exp", "sqrt", "abs", "round")
 _LOGIC: Final = ("cmp", "and", "or", "not", "where")
-
 CLOSED: Final = frozenset({"const", "col", "level", *_ARITHMETIC, *_FUNCTIONS, *_LOGIC, "bspline", "cr"})
 """Operations of a device's trees."""
 
@@ -41,7 +39,6 @@ CONDITIONS: Final = {
     "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge", "equal": "eq", "not_equal": "ne",
 }  # fmt: skip
 UNARY: Final = frozenset(_FUNCTIONS)
-
 _ONE, _ZERO, _TWO = const(1.0), const(0.0), const(2.0)
 
 WRITTEN: Final[Mapping[str, Callable[..., Tree]]] = {

@@ -85,15 +85,12 @@ def unit_of(fit: ResultData, *, exponentiate: bool) -> Unit:
     """What is on the axis of a result's coefficients."""
     response, link = literal(shorten([fit.design.endog_name], 30)[0]), fit.family.link
     if exponentiate:
-        what = {"logit": "odds ratio", "log": "rate ratio"}.get(link, f"ratio of {_without_log(response)}")
+        of = re.fullmatch(r"np\.log\((.*)\)", response)
+        ratio = f"ratio of {f'exp({response})' if of is None else of[1]}"
+        what = {"logit": "odds ratio", "log": "rate ratio"}.get(link, ratio)
         return Unit(what, f"{what} per step")
     what = {"logit": "log-odds", "log": "log rate", "margin": "margin"}.get(link, response)
     return Unit(f"coefficient ({what})", f"change in {what} per step")
-
-
-def _without_log(response: str) -> str:
-    found = re.fullmatch(r"np\.log\((.*)\)", response)
-    return found[1] if found is not None else f"exp({response})"
 
 
 def _stepped(table: pd.DataFrame, steps: dict[str, Step], exponentiate: bool) -> pd.DataFrame:
@@ -106,7 +103,6 @@ def _stepped(table: pd.DataFrame, steps: dict[str, Step], exponentiate: bool) ->
 
 
 _SEEN: Final = 1 / 200  # Length of an interval, relative to the farthest limit, below which it is hidden by its dot
-
 _WILDEST: Final = 200.0
 
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _TICK: Final = 0.65  # Inches that a label of six digits and a sign takes beside the next one
-
 _HOLLOW: Final = "don't rely on hollow dots: see the notes of the summary"
 _MOST: Final = 60  # Rows of a figure of a table
 _NEAR: Final = 0.06  # Of the axis' length, so near to the label of 1 none has room

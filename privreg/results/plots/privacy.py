@@ -16,7 +16,6 @@ from privreg.results.statement import PrivacyStatement
 from privreg.tables import shorten
 
 MARKED: Final = (0.01, 0.05)  # False positive rates at which the attacker's success is printed
-
 _KEY: Final = "true positives at 1% and 5% false positives"
 
 
@@ -64,8 +63,11 @@ def privacy_curve(
         raise OptionError(f"{count} labels for {len(given)} guarantees; give a list of one each.")
     names = [_name(s) for s in given] if labels is None else shorten(map(str, labels), 30)
     drawn = [(s if isinstance(s, Budget) else s.total, n) for s, n in zip(given, names, strict=True)]
-    loud = _loud(given[0]) if len(given) == 1 else None
-    footer = "; ".join(filter(None, [loud, _attack(given)]))
+    one, several = given[0], any(isinstance(s, PrivacyStatement) and s.per_id > 1 for s in given)
+    loud = one.loud if isinstance(one, PrivacyStatement) else None if one.private else "NOT PRIVATE"
+    loud = loud if len(given) == 1 else None
+    what = "sets of a person's rows" if several else "records of one person"
+    footer = "; ".join(filter(None, [loud, f"telling two {what} apart, knowing all else"]))
     if ax is None:
         height = 1.08 * style.COLUMN + 0.15 * (len(drawn) + 1)
         with style.panels(1, 2, (2 * style.COLUMN, height)) as (figure, made):
@@ -96,19 +98,6 @@ def _name(one: PrivacyStatement | Budget) -> str:
     if one.form == "epsilon, delta":
         return f"({one.asked[0]:g}, {one.asked[1]:g})-DP by Gaussian noise"
     return f"{at_least(one.epsilon, 4)}-DP (pure)" if one.pure else f"{at_least(one.mu, 4)}-GDP"
-
-
-def _attack(given: Sequence[PrivacyStatement | Budget]) -> str:
-    """What an attacker tries, in a few words."""
-    several = any(isinstance(one, PrivacyStatement) and one.per_id > 1 for one in given)
-    what = "sets of a person's rows" if several else "records of one person"
-    return f"telling two {what} apart, knowing all else"
-
-
-def _loud(one: PrivacyStatement | Budget) -> str | None:
-    if isinstance(one, PrivacyStatement):
-        return one.loud
-    return None if one.private else "NOT PRIVATE"
 
 
 def _grid(budget: Budget) -> NDArray[np.float64]:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from privreg.errors import flag, interval_level
 from privreg.inference.simultaneous import joint_critical
-from privreg.results.data import Frame
+from privreg.results.data import Frame, ResultData
 from privreg.results.plots.dots import draw_curves, draw_frame
 from privreg.results.plots.style import literal
 from privreg.tables import Part, View, estimates_table, noted, plain
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.diagnostics import Diagnostic
     from privreg.inference.methods import Pivot
-    from privreg.results.data import ResultData
 
 
 class Known(NamedTuple):
@@ -35,7 +34,7 @@ class Known(NamedTuple):
 
     def errors(self, gradient: Array) -> Array:
         """Standard errors of what has these gradients by the coefficients, shape (q, p); shape (q,)."""
-        return np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", gradient, self.cov, gradient), 0.0))
+        return np.asarray(np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", gradient, self.cov, gradient), 0.0)))
 
 
 class Estimated(View):
@@ -143,7 +142,7 @@ class Tested(Estimated):
         return Frame(columns | {"reliable": self.reliable}, index=self.index)
 
 
-def means_frame(mean: Array, se: Array, limits: Array, reliable: Array, index: pd.Index) -> pd.DataFrame:
+def means_frame(mean: Array, se: Array, limits: Array, reliable: NDArray[np.bool_], index: pd.Index) -> pd.DataFrame:
     """Columns mean, mean_se, mean_ci_lower, mean_ci_upper, reliable, of any shape flattened."""
     low, high = limits.reshape(-1, 2).T
     columns = {"mean": mean.ravel(), "mean_se": se.ravel(), "mean_ci_lower": low, "mean_ci_upper": high}
