@@ -26,15 +26,7 @@ INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141  # what a shell reports for a writer whose reader has gone
 UNEXPECTED: Final = 70
 
-VERBS: Final = {
-    "fit": fit,
-    "means": means,
-    "show": show,
-    "data": data,
-    "plan": plan,
-    "schema": schema,
-    "experiment": experiment,
-}
+VERBS: Final = {verb.__name__.rpartition(".")[2]: verb for verb in (fit, means, show, data, plan, schema, experiment)}
 
 
 def _where(error: BaseException) -> str:

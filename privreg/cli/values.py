@@ -204,12 +204,10 @@ def budget(a: argparse.Namespace, *, needed: bool = True) -> dict[str, Any]:
     return {"mu": None} if a.no_privacy else given
 
 
-OWN: Final[dict[str, tuple[str, ...]]] = {
-    name: tuple(o.name for o in of_verb("fit") if name in o.families.split())
-    for name in (
-        *("huber", "expectile", "quantile", "logistic", "multinomial", "poisson", "hinge", "smoothed_hinge", "squared"),
-    )
-}
+_FAMILIES: Final = (
+    *("huber", "expectile", "quantile", "logistic", "multinomial", "poisson", "hinge", "smoothed_hinge", "squared"),
+)
+OWN: Final = {name: tuple(o.name for o in of_verb("fit") if name in o.families.split()) for name in _FAMILIES}
 """Families, and the options that are theirs."""
 
 

@@ -119,11 +119,8 @@ def column_of(frame: Any, name: str) -> Any:
             "DataFrame by pd.DataFrame(list(rows)), a single one by pd.DataFrame([row])."
         )
     plain = normalize("NFKC", name)  # as Python reads it, by which rows for prediction may call a column
-    label = (
-        name
-        if name in frame
-        else next((c for c in frame if isinstance(c, str) and normalize("NFKC", c) == plain), None)
-    )
+    same = (c for c in frame if isinstance(c, str) and normalize("NFKC", c) == plain)
+    label = name if name in frame else next(same, None)
     if label is None:
         raise missing(name, frame)
     column = unmasked(frame[label])

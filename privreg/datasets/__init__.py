@@ -13,16 +13,8 @@ from privreg.datasets.writing import write_csv, write_parquet
 from privreg.unavailable import public_names
 
 __all__ = [
-    "Declarations",
-    "published",
-    "randhie",
-    "randhie_schema",
-    "ride_sharing",
-    "ride_sharing_schema",
-    "us_insurance",
-    "us_insurance_schema",
-    "write_csv",
-    "write_parquet",
-]
+    "Declarations", "published", "randhie", "randhie_schema", "ride_sharing", "ride_sharing_schema", "us_insurance",
+    "us_insurance_schema", "write_csv", "write_parquet",
+]  # fmt: skip
 
 __dir__, __getattr__ = public_names(__name__, __all__)

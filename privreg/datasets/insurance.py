@@ -26,22 +26,12 @@ LEVELS: Final = {
 
 
 def _draw_us_insurance(rng: np.random.Generator, n: int) -> Columns:
-    def code(levels: int) -> np.ndarray:
-        return rng.integers(0, levels, n, dtype=np.int8)
+    def code(name: str) -> np.ndarray:
+        return rng.integers(0, len(LEVELS[name]), n, dtype=np.int8)
 
-    c: Columns = {
-        "age": rng.integers(18, 66, n),
-        "gender": code(2),
-        "bmi": np.round(rng.uniform(18.0, 50.0, n), 2),
-        "children": rng.integers(0, 6, n),
-        "smoker": code(2),
-        "region": code(4),
-        "medical_history": code(4),
-        "family_medical_history": code(4),
-        "exercise_frequency": code(4),
-        "occupation": code(4),
-        "coverage_level": code(3),
-    }
+    c: Columns = {"age": rng.integers(18, 66, n), "gender": code("gender")}
+    c |= {"bmi": np.round(rng.uniform(18.0, 50.0, n), 2), "children": rng.integers(0, 6, n)}
+    c |= {name: code(name) for name in LEVELS if name != "gender"}
     condition = np.array([0.0, 1000.0, 2000.0, 5000.0])
     mean = (
         3000.0

@@ -48,12 +48,12 @@ def days_of_times(values: np.ndarray) -> np.ndarray:
     if unit[0] in {"Y", "M", "W", "generic"} or unit[1] != 1:
         values, unit = values.astype("datetime64[D]"), ("D", 1)
     whole = values.astype(values.dtype.newbyteorder("=")).view(np.int64)
-    out = whole / float(_PER_DAY[unit[0]])
+    out = whole / float(PER_DAY[unit[0]])
     out[np.isnat(values)] = np.nan
     return np.asarray(out)
 
 
-_PER_DAY: Final = {
+PER_DAY: Final = {
     **{"D": 1, "h": 24, "m": 1440, "s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6},
     **{"ns": 86_400 * 10**9, "ps": 86_400 * 10**12, "fs": 86_400 * 10**15, "as": 86_400 * 10**18},
 }

@@ -15,6 +15,7 @@ from privreg.data.columns import as_dates
 from privreg.data.sources.source import CHUNK, Batch, Wanted, beyond
 from privreg.errors import DataError, SchemaError, quietly
 from privreg.files.optional import need
+from privreg.schema.dates import PER_DAY
 
 _EXACT_DIGITS: Final = 15
 """Decimals with so many digits are whole doubles before their point is set: one division, rounded once, is exact."""
@@ -173,9 +174,8 @@ def _values(pa: Any, array: Any, levels: tuple[Any, ...] | None) -> Any:
 
 def _days(pa: Any, array: Any) -> np.ndarray:
     """Dates and times as days since 1970-01-01; with a zone they are held in UTC."""
-    per_day = {"s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
     days = pa.types.is_date32(array.type)
-    one = 1 if days else per_day[getattr(array.type, "unit", "ms")]  # 64 bits of a date count milliseconds
+    one = 1 if days else PER_DAY[getattr(array.type, "unit", "ms")]  # 64 bits of a date count milliseconds
     whole = array.cast(pa.int32() if days else pa.int64())
     out = whole.fill_null(0).to_numpy(zero_copy_only=False) / float(one)
     if array.null_count:

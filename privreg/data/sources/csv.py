@@ -172,14 +172,8 @@ def open_csv(path: Path, wanted: Wanted, how: Csv = PLAIN) -> Source:
     """Rows of a CSV file that exists."""
     columns, schema = wanted.columns, wanted.schema
     text = {c for c in columns if c in wanted.verbatim or c in wanted.coded}
-    commas = {
-        c
-        for c in columns
-        if how.decimal == ","
-        and c not in wanted.verbatim
-        and c not in schema.dates
-        and not any(isinstance(level, str) for level in schema.levels.get(c, ()))
-    }
+    worded = {c for c, levels in schema.levels.items() if any(isinstance(level, str) for level in levels)}
+    commas = {*columns} - wanted.verbatim - {*schema.dates} - worded if how.decimal == "," else set[str]()
     if how.dates is not None and not schema.dates:
         raise OptionError(
             f"dates={how.dates!r} is for columns of dates, and none has dates as its bounds; give them, as in "

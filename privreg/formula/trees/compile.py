@@ -232,13 +232,7 @@ class _Reader:
         """The tree of a part of a factor."""
         known = constant_value(node)
         if known is not None:
-            kind = (
-                "bool"
-                if isinstance(known, bool | np.bool_)
-                else "int"
-                if isinstance(known, int | np.integer)
-                else "float"
-            )
+            kind = {"b": "bool", "f": "float"}.get(np.asarray(known).dtype.kind, "int")
             return FactorColumn(const(float(known)), kind, abs(float(known)))
         name = _column(node)
         if name is not None:

@@ -116,14 +116,8 @@ def figure(drawn: Drawn, footer: str, title: str | None, ax: Any) -> Axes | NDAr
             if len(drawn.names) > 1:
                 # above the axes and to the left of its right edge, over the names, where there is room
                 columns = max(1, min(len(held), int(width / len(units) * 12) // (max(map(len, held)) + 5)))
-                panel.legend(
-                    loc="lower right",
-                    bbox_to_anchor=(1, 1),
-                    ncols=columns,
-                    borderaxespad=0.2,
-                    handletextpad=0.2,
-                    columnspacing=1.2,
-                )
+                near = {"borderaxespad": 0.2, "handletextpad": 0.2, "columnspacing": 1.2}
+                panel.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=columns, **near)
         style.add_footer(axes[-1], footer, width / len(units))
         style.add_title(axes[0], title, own=True)
     only: Axes = axes[0]

@@ -134,10 +134,8 @@ def _draw(axes: NDArray[Any], drawn: list[tuple[Budget, str]]) -> None:
         roc.plot(MARKED, caught, **look)
         if budget.form == "epsilon, delta" and len(drawn) == 1:
             epsilon, delta = budget.asked
-            promised, words = (
-                dp_tradeoff(epsilon, delta, grid),
-                _both(1 - dp_tradeoff(epsilon, delta, np.array(MARKED))),
-            )
+            promised = dp_tradeoff(epsilon, delta, grid)
+            words = _both(1 - dp_tradeoff(epsilon, delta, np.array(MARKED)))
             label = f"({epsilon:g}, {delta:g})-DP, all that was promised: {words}"
             for panel, curve in ((tradeoff, promised), (roc, 1 - promised)):
                 panel.plot(grid, curve, color=inks[1], linewidth=0.8, linestyle="--", label=label)

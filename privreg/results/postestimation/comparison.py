@@ -361,9 +361,5 @@ def _response(fit: ResultData) -> str:
 
 def _declared_otherwise(a: Any, b: Any) -> list[str]:
     """Columns of both designs that are declared otherwise."""
-    both = set(a.columns) & set(b.columns)
-    kinds: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]] = [
-        (a.schema.bounds, b.schema.bounds),
-        (a.schema.levels, b.schema.levels),
-    ]
-    return sorted(c for c in both if any(one.get(c) != other.get(c) for one, other in kinds))
+    both, one, two = set(a.columns) & set(b.columns), a.schema, b.schema
+    return sorted(c for c in both if (one.bounds.get(c), one.levels.get(c)) != (two.bounds.get(c), two.levels.get(c)))

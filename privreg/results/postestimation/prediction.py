@@ -236,19 +236,18 @@ class ClassPrediction(_Predicted):
         The logit of class l is η_l − log Σ exp η over the others, so its gradient is 1 at η_l and minus the others'
         probabilities given that it isn't l: nothing is divided by a probability near 0.
         """
-        etas = _with_baseline(self.linear)
-        logit = np.empty_like(etas)
-        for i in range(etas.shape[1]):
-            logit[:, i] = etas[:, i] - logsumexp(np.delete(etas, i, axis=1), axis=1)
+        _, rest = self._others()
         g = self._gradients()
-        return logit, np.sqrt(np.maximum(np.einsum("ilj,ijk,ilk->il", g, self.cov, g), 0.0))
+        se = np.sqrt(np.maximum(np.einsum("ilj,ijk,ilk->il", g, self.cov, g), 0.0))
+        return _with_baseline(self.linear) - rest, se
 
     def _gradients(self) -> Array:
-        """Of those logits by the linear predictors, shape (n, k + 1, k)."""
+        """Of those logits by the linear predictors, shape (n, k + 1, k); the first class's predictor is known."""
+        others, rest = self._others()
+        return np.asarray((np.eye(others.shape[1]) - np.exp(others - rest[:, :, None]))[:, :, 1:])
+
+    def _others(self) -> tuple[Array, Array]:
+        """Predictors of the classes but each in turn, whose own is −∞, shape (n, k + 1, k + 1); and log Σ exp."""
         etas = _with_baseline(self.linear)
-        out = np.zeros((*etas.shape, etas.shape[1]))
-        for i in range(etas.shape[1]):
-            others = np.delete(np.arange(etas.shape[1]), i)
-            out[:, i, others] = -np.exp(etas[:, others] - logsumexp(etas[:, others], axis=1)[:, None])
-            out[:, i, i] = 1.0
-        return out[:, :, 1:]  # the first class's predictor is known
+        others = np.where(np.eye(etas.shape[1], dtype=np.bool_), -np.inf, etas[:, None, :])
+        return others, np.asarray(logsumexp(others, axis=2))
