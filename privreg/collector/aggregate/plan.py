@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from privreg.protocol.plans import Shape
 
 LOCATION: Final = 20.0
-MOMENTS: Final = 28.0
+MOMENTS: Final = 14.0
 CLOSING: Final = 7.0
 LARGEST: Final = {"clamping": 0.025, "location": 0.04, "moments": 0.12, "approach": 0.2, "closing": 0.25}
 """Share of the records that a round has at most; sizes: Equation (4)."""
@@ -37,9 +37,6 @@ STRETCH: Final = (5.0, 2.0)
 
 SCALE: Final = 0.2
 """Norm of the number of a report's number on the residual scale (the scale number), where the family has one."""
-
-BESIDE: Final = 0.5
-"""Weight of that number beside the score, of which a report holds the squares and the product."""
 
 
 class Rules(NamedTuple):
