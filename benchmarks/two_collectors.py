@@ -28,7 +28,6 @@ With --keep FOLDER finished cells are kept there, and a study that was killed go
 from __future__ import annotations
 
 import argparse
-import os
 import warnings
 import zlib
 from collections.abc import Sequence
@@ -49,22 +48,23 @@ from privreg.collector.aggregate import plan as planned
 from privreg.collector.aggregate import report, rounds
 from privreg.collector.aggregate.estimate import estimate
 from privreg.collector.aggregate.plan import Plan
+from privreg.fits.aggregate import CLEAR, REACH
 from privreg.formula.spec import ModelSpec
 from privreg.simulation import aggregate
 from privreg.simulation.streaming.encoding import Encoder
 from tests.reference import two_collectors as reference
 
 RESULTS = Path(__file__).parent / "results" / "two_collectors.csv"
-POPULATION, SAMPLES, TRIED = 200_000, 10, 50_000
-REACH, CLEAR = 1.0, 2.0
-"""A fit is marked whose estimate is further off in thresholds, or whose curvature is less clear of its noise."""
+POPULATION, SAMPLES, TRIED, CHUNK = 200_000, 10, 50_000, 100
+MOST = {1_000: 1_000, 2_000: 1_000, 5_000: 1_000, 20_000: 200}
+"""Runs of a cell at most, by n; 20 of more people."""
 NAMES = [
     "normal", "fanned", "quadratic", "lognormal", "incomes", "heaped", "two peaks", "binaries", "factors", "rare",
     "charges", "interaction", "mostly none", "correlated", "ten numbers", "ten levels", "skewed", "skewed, fanned",
     "heavy", "median", "yes, wrong link", "yes, by group", "yes, few far out", "counts, by group",
 ]  # fmt: skip
 FOUR = ["normal", "binaries", "factors", "yes, wrong link"]
-CONSTANTS = ["LOCATION", "MOMENTS", "STRETCH", "SCALE", "BESIDE", "DEVIATION", "NEAR", "WINDOWS"]
+CONSTANTS = ["CHECKED", "ROUGH", "LARGEST", "STRETCH", "SCALE", "DEVIATION", "WINDOWS", "LEAST", "STEP"]
 SIZES = [1_000, 2_000, 5_000, 20_000, 200_000]
 
 
@@ -106,17 +106,18 @@ def truth(name: str) -> Truth:
     return Truth(*found[0], root, errors)
 
 
-def cell(name: str, n: int, mu: float, runs: int) -> list[float]:
-    """Errors, standard errors, the estimand's distance, and marks, of all runs in one list."""
+def cell(name: str, n: int, mu: float, runs: range) -> list[float]:
+    """Errors, standard errors, the estimand's distance, and marks, of these runs in one list."""
     design, (_, plan, encoder), true = DESIGNS[name], prepared(name, n, mu), truth(name)
     alone = true.errors / np.sqrt(n)
-    out: list[float] = []
-    for run in range(runs):
+    out, here = list[float](), true.here
+    for run in runs:
         rng = np.random.default_rng([run, n, zlib.crc32(name.encode())])
         rows = encoder.encode(pd.DataFrame(design.make(rng, n)))
-        found = estimate(plan, aggregate.play(plan, rows.endog, rows.exog, os.urandom(32)))
+        found = estimate(plan, aggregate.play(plan, rows.endog, rows.exog, rng.bytes(32)))
         assert found is not None
-        moved = reference.root(plan, true.y, true.x, reference.weight(plan, found, true.x), true.here) - true.here
+        here = reference.root(plan, true.y, true.x, reference.weight(plan, found, true.x), here)
+        moved = here - true.here
         cov = found.rows.T @ found.cov @ found.rows
         errors = (found.rows.T @ found.theta - true.root - moved) / alone
         marked = float(found.reach > REACH or found.clear < CLEAR)
@@ -124,7 +125,7 @@ def cell(name: str, n: int, mu: float, runs: int) -> list[float]:
     return out
 
 
-def lines(name: str, n: int, mu: float, numbers: Sequence[float]) -> list[dict[str, object]]:
+def lines(name: str, n: int, mu: float, numbers: Sequence[float] | np.ndarray) -> list[dict[str, object]]:
     """Lines of a cell, one a coefficient."""
     spec, plan, encoder = prepared(name, n, mu)
     d = plan.d
@@ -168,7 +169,7 @@ def changed(constant: str, factor: float, runs: int) -> list[float]:
         for module in modules:
             setattr(module, constant, now)
         for name in FOUR:
-            table = pd.DataFrame(lines(name, 2_000, 1.0, cell(name, 2_000, 1.0, runs)))
+            table = pd.DataFrame(lines(name, 2_000, 1.0, cell(name, 2_000, 1.0, range(runs))))
             out += [table["ratio"].median(), table["robust"].median(), table["cover"].mean(), table["marked"].mean()]
     finally:
         for module in modules:
@@ -198,7 +199,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--designs", nargs="*", default=NAMES, choices=NAMES, metavar="NAME")
     parser.add_argument("--n", nargs="*", type=int, default=SIZES)
     parser.add_argument("--mu", nargs="*", type=float, default=[1.0])
-    parser.add_argument("--runs", type=int, default=1_000, help="a cell; at n above 20,000 at most 200")
+    parser.add_argument("--runs", type=int, default=1_000, help="a cell; of 20,000 people at most 200, of more 20")
     parser.add_argument("--keep", type=Path, help="folder of finished cells")
     parser.add_argument("--constants", action="store_true", help="vary constants instead, one at a time")
     parser.add_argument("--quick", action="store_true", help="a look: 10 runs a cell, nothing stored")
@@ -213,9 +214,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for n in args.n:
         for mu in args.mu:
             for name in args.designs:
-                runs = 10 if args.quick else min(args.runs, 1_000 if n <= 20_000 else 200)
-                parts = [kept.get(f"two-{name}-{n}-{mu:g}-{runs}", lambda a=(name, n, mu, runs): cell(*a))]
-                table += lines(name, n, mu, parts[0])
+                runs = range(10 if args.quick else min(args.runs, MOST.get(n, 20)))
+                chunks = [runs[a : a + CHUNK] for a in range(0, len(runs), CHUNK)]
+                parts = [
+                    kept.get(f"two-{name}-{n}-{mu:g}-{c.start}-{c.stop}", lambda a=(name, n, mu, c): cell(*a))
+                    for c in chunks
+                ]
+                table += lines(name, n, mu, np.concatenate(parts))
                 print(f"{name}, n = {n:,}, μ = {mu:g}: done", flush=True)
     found = pd.DataFrame(table).round(3)
     if not args.quick:

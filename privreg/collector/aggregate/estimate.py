@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from privreg.collector.aggregate.rounds import floored, level, pooling, posterior
+from privreg.collector.aggregate.rounds import DEVIATION, floored, level, pooling, posterior
 
 if TYPE_CHECKING:
     from privreg.arrays import Array
@@ -71,7 +71,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     known = progress.known
 
     people = [t.people for t in turned]
-    shares, noise = pooling([t.sds[1] * t.wider for t in turned], people, rules.top * rules.slope)
+    shares, noise = pooling([t.sds[1] * t.wider for t in turned], people, rules.slope**2)
     pooled = sum(w * t.slope for w, t in zip(shares, turned, strict=True))
     height = level(pooled, noise, rules.slope, rules.unsure)
     curvature, spread = posterior(pooled, noise, known, height)
@@ -79,7 +79,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     shares, jitter = pooling([t.sds[2] * t.wider for t in turned], people, rules.square)
     square = sum(w * t.square for w, t in zip(shares, turned, strict=True))
     middle = level(square[:d, :d], jitter, rules.square, rules.unsure)
-    close = known._replace(mean=np.eye(d), variances=np.full((d, d), 0.09))
+    close = known._replace(mean=np.eye(d), variances=np.full((d, d), DEVIATION**2))
     squares = posterior(square[:d, :d], jitter, close, middle)[0] * common**2
 
     alone = np.array([middle * common**2 / t.people + float(np.trace(t.noise)) / d for t in turned])

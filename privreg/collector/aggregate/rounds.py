@@ -27,7 +27,7 @@ from privreg.protocol import codes
 if TYPE_CHECKING:
     from privreg.arrays import Array
 
-WINDOWS: Final = (math.log(3.0), math.log(1.5), math.log(1.3))
+WINDOWS: Final = (math.log(2.0), math.log(1.5), math.log(1.3))
 """Within which factor the scale number follows the scale: in approach, after a short step, and in the main round."""
 
 LEAST: Final = 0.15
@@ -247,7 +247,7 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
     seen = (*progress.seen, here)
     if state.role == "main":
         return progress._replace(seen=seen)
-    shares, noise = pooling([s.sds[1] for s in seen], [s.people for s in seen], rules.top * rules.slope)
+    shares, noise = pooling([s.sds[1] for s in seen], [s.people for s in seen], rules.slope**2)
     pooled = sum(w * s.slope for w, s in zip(shares, seen, strict=True))
     height = level(pooled, noise, rules.slope, rules.unsure)
     curvature, spread = posterior(pooled, noise, known, height)
@@ -286,8 +286,8 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
 def pooling(noises: list[float], people: list[int], square: float) -> tuple[Array, float]:
     """Shares by which rounds' matrices are pooled, and the sd of an entry then: of noise and of sampling.
 
-    `square` is the mean square of what multiplies z z'. For normal z, an entry's is once that off the diagonal, where it
-    counts √2 times, and up to thrice on it: about twice.
+    `square` is the mean square of what multiplies z z', or at least the square of its mean. For normal z an entry off
+    the diagonal, which counts √2 times, has this mean square, one on it up to thrice: about twice.
     """
     precision = 1.0 / (np.square(noises) + 2.0 * square / np.array(people))
     return np.asarray(precision / precision.sum()), float(precision.sum() ** -0.5)
