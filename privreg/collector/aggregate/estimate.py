@@ -76,7 +76,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     height = level(pooled, noise, rules.slope, rules.unsure)
     curvature, spread = posterior(pooled, noise, known, height)
 
-    shares, jitter = pooling([t.sds[2] * t.wider for t in turned], people, rules.square)
+    shares, jitter = pooling([t.sds[2] * t.wider for t in turned], people, rules.square**2)
     square = sum(w * t.square for w, t in zip(shares, turned, strict=True))
     middle = level(square[:d, :d], jitter, rules.square, rules.unsure)
     close = known._replace(mean=np.eye(d), variances=np.full((d, d), DEVIATION**2))
