@@ -21,7 +21,8 @@ far, wanders
     Mean and sd of the estimand less the root without weights, over the same standard error.
 
 Table two_collectors.csv; with --constants two_collectors_constants.csv, one line for each constant that is not derived,
-halved and doubled, one at a time, on four designs at n = 2,000 and μ = 1: medians over coefficients.
+halved and doubled, one at a time, on four designs at n = 2,000 and μ = 1, the same records and noise: by how many %
+errors are larger (mean over coefficients) and its standard error, the median ratio, mean coverage, marks.
 With --keep FOLDER finished cells are kept there, and a study that was killed goes on.
 """
 
@@ -44,6 +45,7 @@ from benchmarks.central import Runs
 from benchmarks.central_designs import commit
 from benchmarks.designs import DESIGNS
 from benchmarks.store import save_table
+from privreg.collector.aggregate import estimate as estimates
 from privreg.collector.aggregate import plan as planned
 from privreg.collector.aggregate import report, rounds
 from privreg.collector.aggregate.estimate import estimate
@@ -64,7 +66,7 @@ NAMES = [
     "heavy", "median", "yes, wrong link", "yes, by group", "yes, few far out", "counts, by group",
 ]  # fmt: skip
 FOUR = ["normal", "binaries", "factors", "yes, wrong link"]
-CONSTANTS = ["CHECKED", "ROUGH", "LARGEST", "STRETCH", "SCALE", "DEVIATION", "WINDOWS", "LEAST", "STEP"]
+CONSTANTS = ["CHECKED", "ROUGH", "LARGEST", "STRETCH", "SCALE", "DEVIATION", "WINDOWS", "LEAST", "STEP", "ALIKE"]
 SIZES = [1_000, 2_000, 5_000, 20_000, 200_000]
 
 
@@ -161,32 +163,53 @@ def lines(name: str, n: int, mu: float, numbers: Sequence[float] | np.ndarray) -
 
 
 def changed(constant: str, factor: float, runs: int) -> list[float]:
-    """Medians over coefficients of ratio and its robust version, and mean coverage and marks, of each design."""
-    modules = [module for module in (planned, report, rounds) if hasattr(module, constant)]
-    before, out = getattr(modules[0], constant), list[float]()
-    now = {k: v * factor for k, v in before.items()} if isinstance(before, dict) else np.multiply(before, factor)
+    """Errors, standard errors and marks on the four designs, as `cell` gives them, with a constant times `factor`."""
+    modules = [module for module in (planned, report, rounds, estimates) if hasattr(module, constant)]
+    before, out = [getattr(module, constant) for module in modules], list[float]()
     try:
         for module in modules:
-            setattr(module, constant, now)
+            value = getattr(module, constant)
+            several = {k: v * factor for k, v in value.items()} if isinstance(value, dict) else None
+            setattr(module, constant, np.multiply(value, factor) if several is None else several)
         for name in FOUR:
-            table = pd.DataFrame(lines(name, 2_000, 1.0, cell(name, 2_000, 1.0, range(runs))))
-            out += [table["ratio"].median(), table["robust"].median(), table["cover"].mean(), table["marked"].mean()]
+            out += cell(name, 2_000, 1.0, range(runs))
     finally:
-        for module in modules:
-            setattr(module, constant, before)
+        for module, value in zip(modules, before, strict=True):
+            setattr(module, constant, value)
     return out
+
+
+def larger(errors: np.ndarray, before: np.ndarray) -> tuple[float, float]:
+    """By how many % errors of the same records are larger than before, and its standard error (jackknife).
+
+    Mean over coefficients of the logarithm of root mean squares, errors of more than 8 counted as 8.
+    """
+    both = np.array([np.minimum(np.abs(e), 8.0) ** 2 for e in (errors, before)])
+    sums, n = both.sum(axis=1), len(errors)
+
+    def apart(parts: np.ndarray) -> float:
+        return 50.0 * float(np.log(parts[0] / parts[1]).mean())
+
+    without = np.array([apart(sums - both[:, k]) for k in range(n)])
+    return apart(sums), float(np.sqrt((n - 1) / n * ((without - without.mean()) ** 2).sum()))
 
 
 def constants(runs: int, kept: Runs) -> pd.DataFrame:
     """The table of `--constants`."""
-    table = list[dict[str, object]]()
+    table, before = list[dict[str, object]](), list[np.ndarray]()
+    sizes = [runs * (3 * prepared(name, 2_000, 1.0)[1].d + 1) for name in FOUR]
     for constant, factor in [("", 1.0), *((c, f) for c in CONSTANTS for f in (0.5, 2.0))]:
-        make = partial(changed, constant or CONSTANTS[0], factor, runs)
-        found = np.reshape(kept.get(f"constant-{constant}-{factor:g}-{runs}", make), (len(FOUR), 4))
-        for name, row in zip(FOUR, found, strict=True):
-            line = dict(zip(("ratio", "robust", "cover", "marked"), row, strict=True))
-            table.append({"constant": constant, "times": factor, "design": name, "runs": runs} | line)
-        print(constant or "as it is", factor, found[:, 1].round(2), flush=True)
+        found = kept.get(f"constant-{constant}-{factor:g}-{runs}", partial(changed, constant, factor, runs))
+        parts = np.split(np.array(found), np.cumsum(sizes)[:-1])
+        before = before or parts
+        for name, part, was in zip(FOUR, parts, before, strict=True):
+            d = prepared(name, 2_000, 1.0)[1].d
+            each = pd.DataFrame(lines(name, 2_000, 1.0, part))
+            more, sd = larger(part.reshape(runs, -1)[:, :d], was.reshape(runs, -1)[:, :d])
+            line = {"constant": constant, "times": factor, "design": name, "runs": runs, "larger": more, "sd": sd}
+            line |= {"ratio": each["ratio"].median(), "cover": each["cover"].mean(), "marked": each["marked"].mean()}
+            table.append(line)
+        print(constant or "as it is", factor, [round(float(line["larger"]), 1) for line in table[-4:]], flush=True)
     return pd.DataFrame(table).round(3)
 
 
