@@ -109,7 +109,7 @@ def truth(name: str) -> Truth:
 
 
 def cell(name: str, n: int, mu: float, runs: range) -> list[float]:
-    """Errors, standard errors, the estimand's distance, and marks, of these runs in one list."""
+    """Errors, standard errors, the estimand's distance, and doubts, of these runs in one list."""
     design, (_, plan, encoder), true = DESIGNS[name], prepared(name, n, mu), truth(name)
     alone = true.errors / np.sqrt(n)
     out, here = list[float](), true.here
@@ -122,8 +122,8 @@ def cell(name: str, n: int, mu: float, runs: range) -> list[float]:
         moved = here - true.here
         cov = found.rows.T @ found.cov @ found.rows
         errors = (found.rows.T @ found.theta - true.root - moved) / alone
-        marked = float(found.reach > REACH or found.clear < CLEAR)
-        out += [*errors, *(np.sqrt(np.diag(cov)) / alone), *(moved / alone), marked]
+        doubt = max(found.reach / REACH, CLEAR / max(found.clear, 1e-12))  # above 1: marked
+        out += [*errors, *(np.sqrt(np.diag(cov)) / alone), *(moved / alone), doubt]
     return out
 
 
@@ -132,7 +132,7 @@ def lines(name: str, n: int, mu: float, numbers: Sequence[float] | np.ndarray) -
     spec, plan, encoder = prepared(name, n, mu)
     d = plan.d
     table = np.array(numbers).reshape(-1, 3 * d + 1)
-    errors, widths, far, marked = table[:, :d], table[:, d : 2 * d], table[:, 2 * d : 3 * d], table[:, -1] > 0
+    errors, widths, far, marked = table[:, :d], table[:, d : 2 * d], table[:, 2 * d : 3 * d], table[:, -1] > 1.0
     held = ~marked
     inside, some = np.abs(errors) < 1.959963984540054 * widths, int(held.sum())
     beyond = int(((np.abs(errors) > 8.0).any(axis=1) & held).sum())

@@ -30,7 +30,7 @@ class Estimated(NamedTuple):
     curvature: Array  # Mean slope times z z', per unit of the score's bound and c
     weights: Array  # Of the rounds that count; sum 1
     rounds: tuple[Summed, ...]  # Which these are, in their own coordinates
-    reach: float  # From the last state to the estimate, in thresholds, or in windows of the scale, whichever is further
+    reach: float  # From the last state to the estimate, in thresholds; 1 where the threshold itself is no longer alike
     clear: float  # Smallest eigenvalue of the curvature in multiples of what noise alone would give
     scale: float  # Residual scale; 1 without one
 
@@ -112,7 +112,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     values, vectors = np.linalg.eigh(meat + unknown)
     root = bread @ (vectors * np.sqrt(np.maximum(values, 0.0)))
     move = (theta - last.theta) / c
-    wider = abs(math.log(scale / last.scale)) / last.window if rules.scaled else 0.0
+    wider = abs(math.log(scale / last.scale)) / ALIKE if rules.scaled else 0.0
     reach = max(float(np.linalg.norm(move)), *(abs(float(p @ move)) for p in known.points), wider)
     edge = math.sqrt(2.0 * d * float(spread.mean()))
     clear = float(np.linalg.eigvalsh(curvature)[0]) / max(edge, 1e-12)
