@@ -1,6 +1,7 @@
 """Two collectors: errors over those without privacy, and how many 95% intervals hold the estimand.
 
-``python -m benchmarks.two_collectors [--designs NAME …] [--n N …] [--mu MU …] [--runs R] [--keep FOLDER] [--quick]``
+``python -m benchmarks.two_collectors [--designs NAME …] [--n N …] [--mu MU …] [--runs R] [--table NAME] [--keep FOLDER]
+[--quick]``
 ``python -m benchmarks.two_collectors --constants [--runs R] [--keep FOLDER]``
 
 One line for each design, n, μ and coefficient:
@@ -20,7 +21,7 @@ beyond
 far, wanders
     Mean and sd of the estimand less the root without weights, over the same standard error.
 
-Table two_collectors.csv; with --constants two_collectors_constants.csv, one line for each constant that is not derived,
+Table two_collectors.csv, or that of --table; with --constants two_collectors_constants.csv, one line for each constant that is not derived,
 halved and doubled, one at a time, on four designs at n = 2,000 and μ = 1, the same records and noise: by how many %
 errors are larger (mean over coefficients) and its standard error, the median ratio, mean coverage, marks.
 With --keep FOLDER finished cells are kept there, and a study that was killed goes on.
@@ -223,6 +224,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--n", nargs="*", type=int, default=SIZES)
     parser.add_argument("--mu", nargs="*", type=float, default=[1.0])
     parser.add_argument("--runs", type=int, default=1_000, help="a cell; of 20,000 people at most 200, of more 20")
+    parser.add_argument("--table", default=RESULTS.stem, metavar="NAME", help="of the table, without .csv")
     parser.add_argument("--keep", type=Path, help="folder of finished cells")
     parser.add_argument("--constants", action="store_true", help="vary constants instead, one at a time")
     parser.add_argument("--quick", action="store_true", help="a look: 10 runs a cell, nothing stored")
@@ -249,7 +251,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not args.quick:
         what = "" if args.designs == NAMES else " --designs " + " ".join(f'"{name}"' for name in args.designs)
         what += "" if args.n == SIZES else " --n " + " ".join(map(str, args.n))
-        save_table(found, RESULTS, f"python -m benchmarks.two_collectors{what} --runs {args.runs}", (commit(),))
+        what += "" if args.mu == [1.0] else " --mu " + " ".join(f"{mu:g}" for mu in args.mu)
+        what += "" if args.table == RESULTS.stem else f" --table {args.table}"
+        command = f"python -m benchmarks.two_collectors{what} --runs {args.runs}"
+        save_table(found, RESULTS.with_name(f"{args.table}.csv"), command, (commit(),))
     with pd.option_context("display.width", 250, "display.max_columns", 30, "display.max_rows", 1_000):
         print(found.to_string(index=False))
 
