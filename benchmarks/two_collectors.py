@@ -22,7 +22,7 @@ far, wanders
     Mean and sd of the estimand less the root without weights, over the same standard error.
 
 Table two_collectors.csv, or that of --table; with --constants two_collectors_constants.csv, one line for each constant
-that is not derived, halved and doubled, one at a time, on four designs at n = 2,000 and μ = 1, the same records and noise:
+that is not derived, halved and doubled, one at a time, on four designs at n = 2,000, the same records and noise:
 by how many % errors are larger (mean over coefficients) and its standard error, the median ratio, mean coverage, marks.
 With --keep FOLDER finished cells are kept there, and a study that was killed goes on.
 """
