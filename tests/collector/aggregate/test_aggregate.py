@@ -326,9 +326,9 @@ def test_early_rounds_are_as_large_as_their_noise_asks() -> None:
     """Equation (4): noise of means is a fifth of half a range, its edge in second moments a fifth of an eigenvalue."""
     plan = plan_for("huber", rows=10**7)
     sizes, size = plan.sizes, plan.d + 1
-    mean = rounds.sd(plan, "location") * math.sqrt(2.0 * plan.located) / (sizes["location"] - 20)
+    mean = lattice.sd(plan, "location") * math.sqrt(2.0 * plan.located) / (sizes["location"] - 20)
     assert mean == pytest.approx(0.2, rel=0.05)
-    edge = math.sqrt(2.0 * size) * rounds.sd(plan, "moments") * size / (sizes["moments"] - 40)
+    edge = math.sqrt(2.0 * size) * lattice.sd(plan, "moments") * size / (sizes["moments"] - 40)
     assert edge == pytest.approx(0.2, rel=0.01)
     errors = [m / plan.rows / sizes["approach"] + 1.0 / m for m in np.array([0.5, 1.0, 2.0]) * sizes["closing"]]
     assert errors[1] == min(errors)  # quadratic errors of both last rounds, which weigh by their people
