@@ -1,6 +1,7 @@
 """Two collectors: errors over those without privacy, and how many 95% intervals hold the estimand.
 
-``python -m benchmarks.two_collectors [--designs NAME …] [--n N …] [--mu MU …] [--runs R] [--keep FOLDER] [--quick]``
+``python -m benchmarks.two_collectors [--designs NAME …] [--n N …] [--mu MU …] [--runs R] [--table NAME] [--keep FOLDER]
+[--quick]``
 ``python -m benchmarks.two_collectors --constants [--runs R] [--keep FOLDER]``
 
 One line for each design, n, μ and coefficient:
@@ -20,15 +21,15 @@ beyond
 far, wanders
     Mean and sd of the estimand less the root without weights, over the same standard error.
 
-Table two_collectors.csv; with --constants two_collectors_constants.csv, one line for each constant that is not derived,
-halved and doubled, one at a time, on four designs at n = 2,000 and μ = 1: medians over coefficients.
+Table two_collectors.csv, or that of --table; with --constants two_collectors_constants.csv, one line for each constant
+that is not derived, halved and doubled, one at a time, on four designs at n = 2,000, the same records and noise:
+by how many % errors are larger (mean over coefficients) and its standard error, the median ratio, mean coverage, marks.
 With --keep FOLDER finished cells are kept there, and a study that was killed goes on.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import warnings
 import zlib
 from collections.abc import Sequence
@@ -45,26 +46,28 @@ from benchmarks.central import Runs
 from benchmarks.central_designs import commit
 from benchmarks.designs import DESIGNS
 from benchmarks.store import save_table
+from privreg.collector.aggregate import estimate as estimates
 from privreg.collector.aggregate import plan as planned
 from privreg.collector.aggregate import report, rounds
 from privreg.collector.aggregate.estimate import estimate
 from privreg.collector.aggregate.plan import Plan
+from privreg.fits.aggregate import CLEAR, REACH
 from privreg.formula.spec import ModelSpec
 from privreg.simulation import aggregate
 from privreg.simulation.streaming.encoding import Encoder
 from tests.reference import two_collectors as reference
 
 RESULTS = Path(__file__).parent / "results" / "two_collectors.csv"
-POPULATION, SAMPLES, TRIED = 200_000, 10, 50_000
-REACH, CLEAR = 1.0, 2.0
-"""A fit is marked whose estimate is further off in thresholds, or whose curvature is less clear of its noise."""
+POPULATION, SAMPLES, TRIED, CHUNK = 200_000, 10, 50_000, 100
+MOST = {1_000: 1_000, 2_000: 1_000, 5_000: 1_000, 20_000: 200}
+"""Runs of a cell at most, by n; 20 of more people."""
 NAMES = [
     "normal", "fanned", "quadratic", "lognormal", "incomes", "heaped", "two peaks", "binaries", "factors", "rare",
     "charges", "interaction", "mostly none", "correlated", "ten numbers", "ten levels", "skewed", "skewed, fanned",
     "heavy", "median", "yes, wrong link", "yes, by group", "yes, few far out", "counts, by group",
 ]  # fmt: skip
 FOUR = ["normal", "binaries", "factors", "yes, wrong link"]
-CONSTANTS = ["LOCATION", "MOMENTS", "STRETCH", "SCALE", "BESIDE", "DEVIATION", "NEAR", "WINDOWS"]
+CONSTANTS = ["CHECKED", "ROUGH", "LARGEST", "STRETCH", "SCALE", "DEVIATION", "WINDOWS", "LEAST", "STEP", "ALIKE"]
 SIZES = [1_000, 2_000, 5_000, 20_000, 200_000]
 
 
@@ -106,30 +109,31 @@ def truth(name: str) -> Truth:
     return Truth(*found[0], root, errors)
 
 
-def cell(name: str, n: int, mu: float, runs: int) -> list[float]:
-    """Errors, standard errors, the estimand's distance, and marks, of all runs in one list."""
+def cell(name: str, n: int, mu: float, runs: range) -> list[float]:
+    """Errors, standard errors, the estimand's distance, and doubts, of these runs in one list."""
     design, (_, plan, encoder), true = DESIGNS[name], prepared(name, n, mu), truth(name)
     alone = true.errors / np.sqrt(n)
-    out: list[float] = []
-    for run in range(runs):
+    out, here = list[float](), true.here
+    for run in runs:
         rng = np.random.default_rng([run, n, zlib.crc32(name.encode())])
         rows = encoder.encode(pd.DataFrame(design.make(rng, n)))
-        found = estimate(plan, aggregate.play(plan, rows.endog, rows.exog, os.urandom(32)))
+        found = estimate(plan, aggregate.play(plan, rows.endog, rows.exog, rng.bytes(32)))
         assert found is not None
-        moved = reference.root(plan, true.y, true.x, reference.weight(plan, found, true.x), true.here) - true.here
+        here = reference.root(plan, true.y, true.x, reference.weight(plan, found, true.x), here)
+        moved = here - true.here
         cov = found.rows.T @ found.cov @ found.rows
         errors = (found.rows.T @ found.theta - true.root - moved) / alone
-        marked = float(found.reach > REACH or found.clear < CLEAR)
-        out += [*errors, *(np.sqrt(np.diag(cov)) / alone), *(moved / alone), marked]
+        doubt = max(found.reach / REACH, CLEAR / max(found.clear, 1e-12))  # above 1: marked
+        out += [*errors, *(np.sqrt(np.diag(cov)) / alone), *(moved / alone), doubt]
     return out
 
 
-def lines(name: str, n: int, mu: float, numbers: Sequence[float]) -> list[dict[str, object]]:
+def lines(name: str, n: int, mu: float, numbers: Sequence[float] | np.ndarray) -> list[dict[str, object]]:
     """Lines of a cell, one a coefficient."""
     spec, plan, encoder = prepared(name, n, mu)
     d = plan.d
     table = np.array(numbers).reshape(-1, 3 * d + 1)
-    errors, widths, far, marked = table[:, :d], table[:, d : 2 * d], table[:, 2 * d : 3 * d], table[:, -1] > 0
+    errors, widths, far, marked = table[:, :d], table[:, d : 2 * d], table[:, 2 * d : 3 * d], table[:, -1] > 1.0
     held = ~marked
     inside, some = np.abs(errors) < 1.959963984540054 * widths, int(held.sum())
     beyond = int(((np.abs(errors) > 8.0).any(axis=1) & held).sum())
@@ -160,32 +164,53 @@ def lines(name: str, n: int, mu: float, numbers: Sequence[float]) -> list[dict[s
 
 
 def changed(constant: str, factor: float, runs: int) -> list[float]:
-    """Medians over coefficients of ratio and its robust version, and mean coverage and marks, of each design."""
-    modules = [module for module in (planned, report, rounds) if hasattr(module, constant)]
-    before, out = getattr(modules[0], constant), list[float]()
-    now = {k: v * factor for k, v in before.items()} if isinstance(before, dict) else np.multiply(before, factor)
+    """Errors, standard errors and marks on the four designs, as `cell` gives them, with a constant times `factor`."""
+    modules = [module for module in (planned, report, rounds, estimates) if hasattr(module, constant)]
+    before, out = [getattr(module, constant) for module in modules], list[float]()
     try:
         for module in modules:
-            setattr(module, constant, now)
+            value = getattr(module, constant)
+            several = {k: v * factor for k, v in value.items()} if isinstance(value, dict) else None
+            setattr(module, constant, np.multiply(value, factor) if several is None else several)
         for name in FOUR:
-            table = pd.DataFrame(lines(name, 2_000, 1.0, cell(name, 2_000, 1.0, runs)))
-            out += [table["ratio"].median(), table["robust"].median(), table["cover"].mean(), table["marked"].mean()]
+            out += cell(name, 2_000, 1.0, range(runs))
     finally:
-        for module in modules:
-            setattr(module, constant, before)
+        for module, value in zip(modules, before, strict=True):
+            setattr(module, constant, value)
     return out
+
+
+def larger(errors: np.ndarray, before: np.ndarray) -> tuple[float, float]:
+    """By how many % errors of the same records are larger than before, and its standard error (jackknife).
+
+    Mean over coefficients of the logarithm of root mean squares, errors of more than 8 counted as 8.
+    """
+    both = np.array([np.minimum(np.abs(e), 8.0) ** 2 for e in (errors, before)])
+    sums, n = both.sum(axis=1), len(errors)
+
+    def apart(parts: np.ndarray) -> float:
+        return 50.0 * float(np.log(parts[0] / parts[1]).mean())
+
+    without = np.array([apart(sums - both[:, k]) for k in range(n)])
+    return apart(sums), float(np.sqrt((n - 1) / n * ((without - without.mean()) ** 2).sum()))
 
 
 def constants(runs: int, kept: Runs) -> pd.DataFrame:
     """The table of `--constants`."""
-    table = list[dict[str, object]]()
+    table, before = list[dict[str, object]](), list[np.ndarray]()
+    sizes = [runs * (3 * prepared(name, 2_000, 1.0)[1].d + 1) for name in FOUR]
     for constant, factor in [("", 1.0), *((c, f) for c in CONSTANTS for f in (0.5, 2.0))]:
-        make = partial(changed, constant or CONSTANTS[0], factor, runs)
-        found = np.reshape(kept.get(f"constant-{constant}-{factor:g}-{runs}", make), (len(FOUR), 4))
-        for name, row in zip(FOUR, found, strict=True):
-            line = dict(zip(("ratio", "robust", "cover", "marked"), row, strict=True))
-            table.append({"constant": constant, "times": factor, "design": name, "runs": runs} | line)
-        print(constant or "as it is", factor, found[:, 1].round(2), flush=True)
+        found = kept.get(f"constant-{constant}-{factor:g}-{runs}", partial(changed, constant, factor, runs))
+        parts = np.split(np.array(found), np.cumsum(sizes)[:-1])
+        before = before or parts
+        for name, part, was in zip(FOUR, parts, before, strict=True):
+            d = prepared(name, 2_000, 1.0)[1].d
+            each = pd.DataFrame(lines(name, 2_000, 1.0, part))
+            more, sd = larger(part.reshape(runs, -1)[:, :d], was.reshape(runs, -1)[:, :d])
+            line = {"constant": constant, "times": factor, "design": name, "runs": runs, "larger": more, "sd": sd}
+            line |= {"ratio": each["ratio"].median(), "cover": each["cover"].mean(), "marked": each["marked"].mean()}
+            table.append(line)
+        print(constant or "as it is", factor, [round(float(line["larger"]), 1) for line in table[-4:]], flush=True)
     return pd.DataFrame(table).round(3)
 
 
@@ -198,7 +223,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--designs", nargs="*", default=NAMES, choices=NAMES, metavar="NAME")
     parser.add_argument("--n", nargs="*", type=int, default=SIZES)
     parser.add_argument("--mu", nargs="*", type=float, default=[1.0])
-    parser.add_argument("--runs", type=int, default=1_000, help="a cell; at n above 20,000 at most 200")
+    parser.add_argument("--runs", type=int, default=1_000, help="a cell; of 20,000 people at most 200, of more 20")
+    parser.add_argument("--table", default=RESULTS.stem, metavar="NAME", help="of the table, without .csv")
     parser.add_argument("--keep", type=Path, help="folder of finished cells")
     parser.add_argument("--constants", action="store_true", help="vary constants instead, one at a time")
     parser.add_argument("--quick", action="store_true", help="a look: 10 runs a cell, nothing stored")
@@ -213,15 +239,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for n in args.n:
         for mu in args.mu:
             for name in args.designs:
-                runs = 10 if args.quick else min(args.runs, 1_000 if n <= 20_000 else 200)
-                parts = [kept.get(f"two-{name}-{n}-{mu:g}-{runs}", lambda a=(name, n, mu, runs): cell(*a))]
-                table += lines(name, n, mu, parts[0])
+                runs = range(10 if args.quick else min(args.runs, MOST.get(n, 20)))
+                chunks = [runs[a : a + CHUNK] for a in range(0, len(runs), CHUNK)]
+                parts = [
+                    kept.get(f"two-{name}-{n}-{mu:g}-{c.start}-{c.stop}", lambda a=(name, n, mu, c): cell(*a))
+                    for c in chunks
+                ]
+                table += lines(name, n, mu, np.concatenate(parts))
                 print(f"{name}, n = {n:,}, μ = {mu:g}: done", flush=True)
     found = pd.DataFrame(table).round(3)
     if not args.quick:
         what = "" if args.designs == NAMES else " --designs " + " ".join(f'"{name}"' for name in args.designs)
         what += "" if args.n == SIZES else " --n " + " ".join(map(str, args.n))
-        save_table(found, RESULTS, f"python -m benchmarks.two_collectors{what} --runs {args.runs}", (commit(),))
+        what += "" if args.mu == [1.0] else " --mu " + " ".join(f"{mu:g}" for mu in args.mu)
+        what += "" if args.table == RESULTS.stem else f" --table {args.table}"
+        command = f"python -m benchmarks.two_collectors{what} --runs {args.runs}"
+        save_table(found, RESULTS.with_name(f"{args.table}.csv"), command, (commit(),))
     with pd.option_context("display.width", 250, "display.max_columns", 30, "display.max_rows", 1_000):
         print(found.to_string(index=False))
 

@@ -244,6 +244,8 @@ CASES: dict[str, Callable[[], list[float]]] = {
     "federated": federated,
     "federated geodp": lambda: federated(mechanism="geodp"),
     "plan": planned,
+    "two collectors": lambda: local(trust="two_collectors"),
+    "two collectors, logistic": lambda: local("yes ~ x + z + g", family="logistic", trust="two_collectors"),
 }
 
 

@@ -15,7 +15,7 @@ def root(plan: Plan, y: np.ndarray, x: np.ndarray, weights: np.ndarray, start: n
 
     Shapes: y and weights (n,), x (n, d), start (d,).
     """
-    theta = start.copy()
+    theta, least, since = start.copy(), np.inf, 0
     for _ in range(200):
         eta = x @ theta
         c = threshold(plan, y - eta)
@@ -24,7 +24,9 @@ def root(plan: Plan, y: np.ndarray, x: np.ndarray, weights: np.ndarray, start: n
         step = c * np.linalg.solve(bread, score)
         far = np.abs(x @ step).max() / (4.0 * c)
         theta = theta - step / max(1.0, far)
-        if np.abs(step).max() < 1e-9:
+        size = np.abs(step).max()
+        least, since = (size, 0) if size < 0.9 * least else (least, since + 1)
+        if size < 1e-9 or since == 20:  # a quantile's score of finitely many records is a step: it has no root
             break
     return theta
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from privreg.collector.aggregate.rounds import floored, level, posterior
+from privreg.collector.aggregate.rounds import DEVIATION, floored, level, pooling, posterior
 
 if TYPE_CHECKING:
     from privreg.arrays import Array
@@ -30,7 +30,7 @@ class Estimated(NamedTuple):
     curvature: Array  # Mean slope times z z', per unit of the score's bound and c
     weights: Array  # Of the rounds that count; sum 1
     rounds: tuple[Summed, ...]  # Which these are, in their own coordinates
-    reach: float  # Distance, in thresholds, from the last state to the estimate: a long one is not to be relied on
+    reach: float  # From the last state to the estimate, in thresholds; 1 where the threshold itself is no longer alike
     clear: float  # Smallest eigenvalue of the curvature in multiples of what noise alone would give
     scale: float  # Residual scale; 1 without one
 
@@ -70,17 +70,16 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     turned = [_turn(s, last.rows, s.state.threshold(rules), common) for s in alike]
     known = progress.known
 
-    people = np.array([t.people / t.wider for t in turned])
-    shares = people / people.sum()
+    people = [t.people for t in turned]
+    shares, noise = pooling([t.sds[1] * t.wider for t in turned], people, rules.slope**2)
     pooled = sum(w * t.slope for w, t in zip(shares, turned, strict=True))
-    noise = math.sqrt(sum((w * t.sds[1] * t.wider) ** 2 for w, t in zip(shares, turned, strict=True)))
     height = level(pooled, noise, rules.slope, rules.unsure)
     curvature, spread = posterior(pooled, noise, known, height)
 
+    shares, jitter = pooling([t.sds[2] * t.wider for t in turned], people, rules.square**2)
     square = sum(w * t.square for w, t in zip(shares, turned, strict=True))
-    jitter = math.sqrt(sum((w * t.sds[2] * t.wider) ** 2 for w, t in zip(shares, turned, strict=True)))
     middle = level(square[:d, :d], jitter, rules.square, rules.unsure)
-    close = known._replace(mean=np.eye(d), variances=np.full((d, d), 0.09))
+    close = known._replace(mean=np.eye(d), variances=np.full((d, d), DEVIATION**2))
     squares = posterior(square[:d, :d], jitter, close, middle)[0] * common**2
 
     alone = np.array([middle * common**2 / t.people + float(np.trace(t.noise)) / d for t in turned])
@@ -113,7 +112,8 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     values, vectors = np.linalg.eigh(meat + unknown)
     root = bread @ (vectors * np.sqrt(np.maximum(values, 0.0)))
     move = (theta - last.theta) / c
-    reach = max(float(np.linalg.norm(move)), *(abs(float(p @ move)) for p in known.points), 0.0)
+    wider = abs(math.log(scale / last.scale)) / ALIKE if rules.scaled else 0.0
+    reach = max(float(np.linalg.norm(move)), *(abs(float(p @ move)) for p in known.points), wider)
     edge = math.sqrt(2.0 * d * float(spread.mean()))
     clear = float(np.linalg.eigvalsh(curvature)[0]) / max(edge, 1e-12)
     return Estimated(last.rows, theta, root, curvature, weights, alike, reach, clear, scale)

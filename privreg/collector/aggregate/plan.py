@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from privreg.families.family import Family
     from privreg.protocol.plans import Shape
 
-LOCATION: Final = 20.0
-MOMENTS: Final = 28.0
-CLOSING: Final = 7.0
+ROUGH: Final = 0.2
+"""Noise of what early rounds find: of means in half a range, of second moments (its edge) in a typical eigenvalue."""
+
 LARGEST: Final = {"clamping": 0.025, "location": 0.04, "moments": 0.12, "approach": 0.2, "closing": 0.25}
 """Share of the records that a round has at most; sizes: Equation (4)."""
 
@@ -37,9 +37,6 @@ STRETCH: Final = (5.0, 2.0)
 
 SCALE: Final = 0.2
 """Norm of the number of a report's number on the residual scale (the scale number), where the family has one."""
-
-BESIDE: Final = 0.5
-"""Weight of that number beside the score, of which a report holds the squares and the product."""
 
 
 class Rules(NamedTuple):
@@ -111,12 +108,13 @@ class Plan(NamedTuple):
         """Records of a round of each role but the last, which has the rest: Equation (4)."""
         size, rules = self.d + 1, self.rules
         noise = max(16.0 * self.reach**2 / (self.mu**2 * rules.shares[0] * rules.square), 20.0 * self.d)
+        closing = math.sqrt(self.rows * noise)
         asked = {
             "clamping": CHECKED * math.sqrt(self.bounded + 1.0) / self.mu,
-            "location": 20.0 + LOCATION * math.sqrt(self.located) / self.mu if self.located else 0.0,
-            "moments": max(40.0 + MOMENTS * size**1.5 / self.mu, 10.0 * size),
+            "location": 20.0 + 4.0 * math.sqrt(self.located) / (ROUGH * self.mu) if self.located else 0.0,
+            "moments": max(40.0 + math.sqrt(8.0 * size**3) / (ROUGH * self.mu), 10.0 * size),
             "approach": noise,
-            "closing": CLOSING * self.d * math.sqrt(self.rows) if LARGEST["closing"] * self.rows > 4.0 * noise else 0.0,
+            "closing": closing if closing < LARGEST["closing"] * self.rows else 0.0,
         }
         return {role: int(min(n, LARGEST[role] * self.rows)) for role, n in asked.items()}
 

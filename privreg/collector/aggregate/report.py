@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from privreg.collector.aggregate.plan import BESIDE, SCALE
+from privreg.collector.aggregate.plan import SCALE
 from privreg.families.scores import unit
 from privreg.protocol import codes
 
@@ -123,8 +123,8 @@ def _scores(plan: Plan, state: State, y: Array, x: Array, shift: Array) -> Array
         return np.concatenate([*parts, products(scores, np.full(len(y), m))], axis=1)
     far = np.log(np.maximum(np.abs(y - eta), 1e-300) / (MEDIAN * state.scale)) / state.window
     number = np.clip(far, -1.0, 1.0)
-    both = np.column_stack([scores, BESIDE * number])
-    parts.append(products(both, np.full(len(y), m / (1.0 + BESIDE**2))))
+    both = np.column_stack([scores, number])
+    parts.append(products(both, np.full(len(y), 0.5 * m)))
     inside = np.abs(far) < 1.0
     if rules.cornered:  # no residual is beyond the threshold and in the middle
         beyond = np.abs(y - eta) > c

@@ -12,7 +12,6 @@ from scipy.special import ndtr, ndtri
 from privreg.collector.aggregate.lattice import sd
 from privreg.collector.aggregate.plan import (
     APPROACHES,
-    BESIDE,
     SCALE,
     STRETCH,
     Checked,
@@ -28,7 +27,7 @@ from privreg.protocol import codes
 if TYPE_CHECKING:
     from privreg.arrays import Array
 
-WINDOWS: Final = (math.log(8.0), math.log(2.0), math.log(1.3))
+WINDOWS: Final = (math.log(2.0), math.log(1.5), math.log(1.3))
 """Within which factor the scale number follows the scale: in approach, after a short step, and in the main round."""
 
 LEAST: Final = 0.15
@@ -36,9 +35,6 @@ LEAST: Final = 0.15
 
 DEVIATION: Final = 0.25
 """Sd of curvature about the second moments of covariates, relative to its level, before anything is known of it."""
-
-NEAR: Final = 0.8
-"""Step, in thresholds, after which the main round may begin: a predictor that far off still has its slope."""
 
 STEP: Final = 2.0
 """Longest step, in thresholds."""
@@ -202,10 +198,8 @@ def read(plan: Plan, state: State, total: Array, count: int) -> Summed:
     d, rules, reach = plan.d, plan.rules, plan.reach
     whole = math.sqrt(1.0 - 1.25 * SCALE**2) if rules.scaled else 1.0
     size = d + int(rules.scaled)
-    lengths = np.full(size, reach)
-    more = 1.0
-    if rules.scaled:
-        lengths[d], more = 1.0 / BESIDE, 1.0 + BESIDE**2
+    lengths = np.append(np.full(d, reach), np.ones(size - d))
+    more = float(1 + size - d)  # squares of two numbers within ±1, the score and the scale number
     shares = np.sqrt(np.maximum(rules.shares, 1e-300))
     units = np.array([reach, rules.top * reach**2, more, reach]) / shares / (whole * count)
     ends = np.cumsum([d, d * (d + 1) // 2, size * (size + 1) // 2, *2 * [d * int(rules.cornered)]])
@@ -253,9 +247,8 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
     seen = (*progress.seen, here)
     if state.role == "main":
         return progress._replace(seen=seen)
-    precision = np.array([1.0 / s.sds[1] ** 2 for s in seen])
-    pooled = sum(w * s.slope for w, s in zip(precision / precision.sum(), seen, strict=True))
-    noise = float(precision.sum() ** -0.5)
+    shares, noise = pooling([s.sds[1] for s in seen], [s.people for s in seen], rules.slope**2)
+    pooled = sum(w * s.slope for w, s in zip(shares, seen, strict=True))
     height = level(pooled, noise, rules.slope, rules.unsure)
     curvature, spread = posterior(pooled, noise, known, height)
     noisy = rules.square / count + here.sds[0] ** 2
@@ -266,7 +259,7 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
     most = STEP if rules.scaled else 2.5
     theta = state.theta + c * step * min(1.0, most / max(float(np.linalg.norm(step)), 1e-12))
     moved = here.scale - math.log(state.scale)
-    short = reach < (NEAR if rules.scaled else 1.0) and abs(moved) < math.log(1.5)
+    short = reach < 1.0 and abs(moved) < math.log(1.5)
     held = len(seen)
     late = progress.over + count + plan.sizes["approach"] > 0.55 * plan.rows
     more = short and state.role == "approach" and plan.sizes["closing"] > plan.sizes["approach"]
@@ -288,6 +281,16 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
         window=window,
     )
     return progress._replace(state=state, known=known, seen=seen, near=short)
+
+
+def pooling(noises: list[float], people: list[int], square: float) -> tuple[Array, float]:
+    """Shares by which rounds' matrices are pooled, and the sd of an entry then: of noise and of sampling.
+
+    `square` is the mean square of what multiplies z z', or at least the square of its mean. For normal z an entry off
+    the diagonal, which counts √2 times, has this mean square, one on it up to thrice: about twice.
+    """
+    precision = 1.0 / (np.square(noises) + 2.0 * square / np.array(people))
+    return np.asarray(precision / precision.sum()), float(precision.sum() ** -0.5)
 
 
 def level(pooled: Array, noise: float, reference: float, unsure: float) -> float:

@@ -17,6 +17,7 @@ from privreg.collector.aggregate import lattice, report, rounds
 from privreg.collector.aggregate.estimate import estimate
 from privreg.collector.aggregate.plan import Plan, Progress, State, Summed, rules_of
 from privreg.errors import UnsupportedArgumentError
+from privreg.fits.aggregate import REACH
 from privreg.fits.plan import to_user
 from privreg.privacy.mechanisms import psd_sensitivity
 from privreg.privacy.noise import normals
@@ -263,7 +264,7 @@ def test_a_design_without_public_bounds_or_intercept_is_refused() -> None:
 def test_intervals_of_2_000_people_hold(name: str) -> None:
     from benchmarks import two_collectors as study
 
-    table = study.lines(name, 2_000, 1.0, study.cell(name, 2_000, 1.0, 200))
+    table = study.lines(name, 2_000, 1.0, study.cell(name, 2_000, 1.0, range(200)))
     assert all(line["high"] >= 95.0 for line in table)
     assert np.median([line["ratio"] for line in table]) < 1.5 * (
         1.0 + 3.0 / math.sqrt(2.0 * 200)
@@ -298,6 +299,57 @@ def test_reach_falls_with_noise_and_is_the_99_percent_point_without() -> None:
     assert reaches == sorted(reaches)
     assert reaches[0] < 0.8 * reaches[-1]
     assert reaches[-1] == pytest.approx(math.sqrt(1.0 + chi2.ppf(0.99, 5)))
+
+
+def test_rounds_are_pooled_by_precision_so_that_no_small_one_does_harm() -> None:
+    """Noise of a mean falls like 1/m: ten batches of a tenth bring ten times the noise variance of one."""
+    shares, sd = rounds.pooling([0.1, *10 * [1.0]], [1_000, *10 * [100]], 0.0)
+    assert shares[0] / shares[1] == pytest.approx(100.0)
+    assert shares.sum() == pytest.approx(1.0)
+    assert sd < 0.1 <= rounds.pooling([0.1], [1_000], 0.0)[1]
+    shares, _ = rounds.pooling([1e-9, 1e-9], [300, 100], 0.7)  # all sampling: by people
+    assert shares == pytest.approx([0.75, 0.25])
+
+
+def test_what_sampling_adds_to_a_pooled_entry_is_that_of_normal_covariates() -> None:
+    """Entries of z z' have variance 2 once stacked, on and off the diagonal; a slope that varies adds to it."""
+    rng, d, m, inside = np.random.default_rng(5), 4, 200_000, 0.82
+    z = rng.standard_normal((m, d))
+    for slope, mean in ((np.ones(m), 1.0), ((rng.random(m) < inside).astype(float), inside)):
+        parts = report.products(z, slope).reshape(100, -1, d * (d + 1) // 2).var(axis=1).mean(axis=1)
+        claimed, sd = rounds.pooling([0.0], [1], mean**2)[1] ** 2, parts.std() / 10.0
+        assert parts.mean() > claimed - 4.0 * sd
+        assert mean < 1.0 or parts.mean() < claimed + 4.0 * sd
+
+
+def test_early_rounds_are_as_large_as_their_noise_asks() -> None:
+    """Equation (4): noise of means is a fifth of half a range, its edge in second moments a fifth of an eigenvalue."""
+    plan = plan_for("huber", rows=10**7)
+    sizes, size = plan.sizes, plan.d + 1
+    mean = lattice.sd(plan, "location") * math.sqrt(2.0 * plan.located) / (sizes["location"] - 20)
+    assert mean == pytest.approx(0.2, rel=0.05)
+    edge = math.sqrt(2.0 * size) * lattice.sd(plan, "moments") * size / (sizes["moments"] - 40)
+    assert edge == pytest.approx(0.2, rel=0.01)
+    errors = [m / plan.rows / sizes["approach"] + 1.0 / m for m in np.array([0.5, 1.0, 2.0]) * sizes["closing"]]
+    assert errors[1] == min(errors)  # quadratic errors of both last rounds, which weigh by their people
+    assert plan_for("huber", rows=5_000).sizes["closing"] == 0
+
+
+def test_a_fit_whose_curvature_was_found_at_another_threshold_is_marked() -> None:
+    """Such rounds aren't combined: a main round that is far off by its threshold is not to be relied on either."""
+    plan = plan_for("huber", rows=10**10, mu=1e6)
+    y, x = _rows("huber")
+    reaches = []
+    for factor in (1.0, 1.3, 1.8):
+        progress = rounds.begin(plan)
+        while progress.state.role != "main":
+            mean = report.vectors(plan, progress.state, y, x).mean(axis=0)
+            progress = rounds.advance(plan, progress, mean * 1e9, 10**9)
+        state = progress.state._replace(scale=progress.state.scale * factor, window=math.log(1.3))
+        mean = report.vectors(plan, state, y, x).mean(axis=0)
+        found = estimate(plan, rounds.advance(plan, progress._replace(state=state), mean * 1e9, 10**9))
+        reaches.append(found.reach)
+    assert reaches[0] < reaches[1] < REACH < reaches[2]
 
 
 def test_a_scale_found_off_the_estimate_is_that_at_the_estimate() -> None:
