@@ -117,19 +117,9 @@ def _cell(value: str | float) -> str:
 
 
 def verify(trials: Iterable[Trial], *, claim: str, n: int, alpha: float, option: str = "n") -> Verification:
-    """Try all trials.
+    """Try all trials with `n` reports of each neighbour; `claim` is in words.
 
-    Parameters
-    ----------
-    trials : iterable of Trial
-    claim : str
-        In words.
-    n : int
-        Reports of each neighbour.
-    alpha : float
-        Probability that any limit exceeds its true value.
-    option : str
-        What the user calls `n`.
+    `alpha` is the probability that any limit exceeds its true value, `option` what the user calls `n`.
 
     Raises
     ------
@@ -141,17 +131,8 @@ def verify(trials: Iterable[Trial], *, claim: str, n: int, alpha: float, option:
     if not isinstance(alpha, float) or not 0.0 < alpha < 1.0:
         raise OptionError(f"alpha={shown(alpha)} must be a number in (0, 1); 1e-6 is usual.")
     tried = list(trials)
-    lines = [
-        {
-            "report": t.report,
-            "neighbours": t.neighbours,
-            "distance": t.distance,
-            "measure": t.measure,
-            "claimed": t.claimed,
-            "lower": _lower(t, n, alpha / len(tried)),
-        }
-        for t in tried
-    ]
+    columns = ["report", "neighbours", "distance", "measure", "claimed"]
+    lines = [{name: getattr(t, name) for name in columns} | {"lower": _lower(t, n, alpha / len(tried))} for t in tried]
     return Verification(pd.DataFrame(lines), claim, alpha, n)
 
 
