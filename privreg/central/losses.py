@@ -73,12 +73,7 @@ def _power(q: object) -> float:
 
 
 def QHinge(q: float = 1.5) -> Family:
-    """Classifier with the hinge loss to the power q, max(0, 1 − sη)^q for s = ±1.
-
-    Parameters
-    ----------
-    q : float
-        In [1, 2]; α = q − 1.
+    """Classifier with the hinge loss to the power q, max(0, 1 − sη)^q for s = ±1 and q in [1, 2].
 
     Raises
     ------
@@ -94,12 +89,7 @@ def QHinge(q: float = 1.5) -> Family:
 
 
 def QNorm(q: float = 1.5) -> Family:
-    """Regression with the loss abs(y − η)^q; q = 2 is least squares, q = 1 the absolute loss.
-
-    Parameters
-    ----------
-    q : float
-        In [1, 2]; α = q − 1.
+    """Regression with the loss abs(y − η)^q, q in [1, 2]; q = 2 is least squares, q = 1 the absolute loss.
 
     Raises
     ------
@@ -199,19 +189,10 @@ class Loss(NamedTuple):
 
 
 def resolve_loss(family: Family, *, unit: float = 1.0, y_max: float = 1.0) -> Loss:
-    """Turn a family into numbers.
-
-    Parameters
-    ----------
-    family : Family
-        One that :func:`resolve` gives.
-    unit : float
-        Response units per internal unit.
-    y_max : float
-        sup |y| inside.
+    """Turn a family that :func:`resolve` gives into numbers, of `unit` response units per internal one, sup |y| inside
+    `y_max`.
     """
-    name = _CODES[family.code]
-    words = repr(family)
+    name, words = _CODES[family.code], repr(family)
     if name == "hinge":
         return Loss(HINGE, 1.0, 0.0, 1.0, 1.0, 1.0, words)
     if name == "logistic":
