@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.device import score
 from privreg.protocol import codes
 from privreg.protocol.codes import LEVER2
+from privreg.protocol.plans import ScorePlan
 
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-    from privreg.protocol.plans import ScorePlan
-
-    Function = Callable[[float, float], float] | None
+Function = Callable[[float, float], float] | None
 
 
 class Told(NamedTuple):

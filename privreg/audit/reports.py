@@ -28,13 +28,10 @@ from privreg.protocol.plans import Channel, ScorePlan, Shape
 from privreg.published.chain.plans import Plan
 
 FAR: Final = 1e6
-
 LONG: Final = 1e3
 """Length of rows that are clipped to the bound of a curvature report."""
-
 NOISE_ONLY: Final = "noise only"
 """Name of a record that can't be used."""
-
 OFFSET: Final = 2.0
 INSIDE: Final = 1.0 - 1e-9
 NUMBERS: Final = frozenset({"moments", "numbers"})
@@ -144,18 +141,15 @@ def _current(m: Mapping[str, Any]) -> Mapping[str, Any]:
 def _both(m: Mapping[str, Any], first: Row, second: Row, n: int) -> tuple[Array, Array]:
     """Reports of each; of Laplace noise their log-likelihood ratios, up to a factor: no line tells as much."""
     both = _reports(m, first, n), _reports(m, second, n)
-    if _channel_kind(m) != codes.LAPLACE:
+    if m["kind"] in NUMBERS:
+        kind = m["plan"][0][0]
+    else:
+        kind = (_plan(m).curvature_channel if m["kind"] == "curvature" else _plan(m).channel).kind
+    if kind != codes.LAPLACE:
         return both
     here, there = (_reports(m, row, 1, bare=True)[0] for row in (first, second))
     a, b = (np.abs(r - here).sum(axis=1) - np.abs(r - there).sum(axis=1) for r in both)
     return a, b
-
-
-def _channel_kind(m: Mapping[str, Any]) -> int:
-    if m["kind"] in NUMBERS:
-        return int(m["plan"][0][0])
-    plan = _plan(m)
-    return int((plan.curvature_channel if m["kind"] == "curvature" else plan.channel).kind)
 
 
 def _weight(m: Mapping[str, Any]) -> float:

@@ -42,23 +42,15 @@ def claim_of(budget: Budget) -> tuple[str, float]:
 class Verification(View):
     """Outcome of an audit of every kind of report that a fit used.
 
-    Parameters
-    ----------
-    table : DataFrame
-        One line for each trial: the report, its neighbours, how far their reports lie apart relative to what the
-        noise was made for (NaN where that is not known), the measure, the claim, and the lower confidence limit that
-        the audit reached.
-    claim : str
-    alpha : float
-        Probability that any limit lies above its true value.
-    n : int
-        Reports of each neighbour.
+    Its table has one line for each trial: the report, its neighbours, how far their reports lie apart relative to what
+    the noise was made for (NaN where that is not known), the measure, the claim, and the lower confidence limit that
+    the audit reached.
     """
 
     table: pd.DataFrame
     claim: str
-    alpha: float
-    n: int
+    alpha: float  # Probability that any limit lies above its true value
+    n: int  # Reports of each neighbour
 
     @property
     def passed(self) -> bool:
@@ -87,11 +79,9 @@ class Verification(View):
 
     def _layout(self) -> list[Part]:
         level = f"{1 - self.alpha:.6g}"
+        found = "no limit exceeds the claim" if self.passed else "THE CLAIM IS EXCEEDED: this is a bug, report it"
         held = f"{self.n:,} reports of each neighbour; all lower limits hold together with probability {level}."
-        return [Paragraph(f"Audit of {self.claim}: {self._verdict()}. {held}"), self._shown()]
-
-    def _verdict(self) -> str:
-        return "no limit exceeds the claim" if self.passed else "THE CLAIM IS EXCEEDED: this is a bug, report it"
+        return [Paragraph(f"Audit of {self.claim}: {found}. {held}"), self._shown()]
 
     def _shown(self) -> Table:
         """Neighbours below each other, in a block for each kind of report."""

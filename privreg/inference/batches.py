@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.errors import InferenceError
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
 
 
 class Batches(NamedTuple):

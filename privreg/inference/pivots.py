@@ -108,10 +108,7 @@ def _degrees(df: int) -> str:
 class Normal(Pivot):
     """Standard normal limit, for consistent standard errors."""
 
-    @property
-    def label(self) -> str:
-        """Name of the law."""
-        return "standard normal"
+    label = "standard normal"
 
     def two_sided(self, t: Array) -> Array:
         """P(|Z| > |t|)."""

@@ -45,7 +45,7 @@ def _lanes_law(q: int, lanes: int) -> Array:
     """Draws of a_q where the matrices of several lanes are averaged."""
     terms = max(4, -(-_LANES_TERMS // lanes))
     draws = int(np.clip(_NORMALS // (terms * lanes * q), 1000, _MOST))
-    return simulate(draws, terms, _SEED, q, lanes)[-1]
+    return np.asarray(simulate(draws, terms, _SEED, q, lanes)[-1])
 
 
 def wald_sf(w: float, q: int, lanes: int = 1) -> float:
