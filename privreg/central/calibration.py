@@ -24,19 +24,14 @@ from privreg.privacy.ledger import Budget
 
 TAIL: Final = 1e-3
 """Share of δ that the draws beyond those looked at may have; they count as lost in full."""
-
 GRID: Final = 1e-4
 """Finest grid of privacy losses."""
-
 SLACK: Final = 1e-7
 """Relative slack by which noise is rounded up, after a root was found to less."""
-
 HIDDEN: Final = 0.25
 """Standard error, relative to the range over which the loss is quadratic, at which noise may hide a direction."""
-
 MOST: Final = 0.1
 """Share of the budget (of μ²) that curvature may cost; all intervals are then 5% longer."""
-
 TOP: Final = 2.02
 """99% point of the Tracy–Widom law (β = 1)."""
 
@@ -150,19 +145,11 @@ def _spent(multiplier: float, share: float, steps: int, beside: float) -> Any:
 
 @cache
 def gradient_delta(multiplier: float, share: float, steps: int, epsilon: float, beside: float = 0.0) -> float:
-    """δ(ε) of so many noisy sums over Poisson samples, neighbours replacing one record; an upper bound.
+    """δ(ε) of so many noisy sums over Poisson samples, neighbours replacing one record; an upper bound. ε ≥ 0.
 
-    Parameters
-    ----------
-    multiplier : float
-        Noise sd of each sum over G, the bound of one record's gradient.
-    share : float
-        Probability with which each record is in a batch, independently of all others.
-    steps : int
-    epsilon : float
-        ε ≥ 0.
-    beside : float
-        μ of a release by Gaussian noise made besides.
+    `multiplier` is the noise sd of each sum over G, the bound of one record's gradient, `share` the probability with
+    which each record is in a batch, independently of all others, and `beside` the μ of a release by Gaussian noise made
+    besides.
 
     Notes
     -----

@@ -23,7 +23,6 @@ from privreg.privacy.noise import NoiseStream, derived_key
 
 MOST_BYTES: Final = 4 << 30
 """Memory that the encoded rows may take; they are held twice, once by lane."""
-
 AT_ONCE: Final = 1 << 20
 """Turns that are drawn at a time."""
 
@@ -76,23 +75,15 @@ def release(
     streams: tuple[Turns, NoiseStream, NoiseStream],
     report: Callable[[int], Any] | None = None,
 ) -> Release:
-    """Run every lane on its own records and add the noise.
+    """Run every lane on its own records and add the noise; x, shape (n, p), and y, shape (n,), are in internal units.
 
-    Parameters
-    ----------
-    x, y : ndarray, shape (n, p), (n,)
-        Internal units.
-    loss : Loss
-    plan : Plan
-    streams : tuple
-        Of :func:`randomness`; they may have made other releases before.
-    report : callable, optional
-        Told on the way how many more records count as done.
+    `streams` are those of :func:`randomness`, which may have made other releases before. `report` is called on the way
+    with how many more records count as done.
 
     Notes
     -----
-    Which lane a record is in is drawn without looking at it and is the same for neighbours, so one lane differs
-    between them and each may spend all that curvature, of all records, leaves of the budget (parallel composition).
+    Which lane a record is in is drawn without looking at it and is the same for neighbours, so one lane differs between
+    them and each may spend all that curvature, of all records, leaves of the budget (parallel composition).
     """
     turns, noise, square = streams
     people, found = turns.permutation(len(y)), None

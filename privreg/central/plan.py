@@ -23,41 +23,29 @@ from privreg.privacy.ledger import Budget
 
 LANES: Final = 8
 """Lanes by default."""
-
 FEWEST: Final = 500
 """Records a lane needs before several lanes are the default."""
-
 MOST_STEPS: Final = 20_000_000
 """Steps of all passes together by default, at most, for losses that are not smooth."""
-
 NOISY_PASSES: Final = 20
 """Passes of Poisson samples by default."""
-
 LONGEST: Final = 1.8
 """Step times L of one lane's noisy descent at most; from 2 on it would diverge for some records."""
-
 SETTLED: Final = 10.0
 """Step times steps times curvature after which the start is forgotten."""
-
 WANDER: Final = 0.03
 SYMMETRIC: Final = 0.5
 """How far iterates may wander, relative to the range over which the loss is quadratic; of regressions."""
-
 KINKED: Final = 0.03
 """How far iterates may wander, internal units; of losses whose kink is not symmetric."""
-
 FULL_WORK: Final = 200_000_000
 """Records read in all by default, where each step reads all of them."""
-
 PASSES_EACH: Final = 50
 """Steps over all records by default, for each coefficient."""
-
 BATCHES: Final = 50
 """Batches a pass of gradient perturbation has by default."""
-
 ACCOUNTED: Final = 1_000_000
 """Noisy steps that can be accounted for in reasonable time."""
-
 GUESS: Final = 2.0
 """How far off the solution is taken to be in choosing a step, internal units."""
 
@@ -179,7 +167,8 @@ def make_plan(
     average = check("curator.fit", "average", average)
     if batch_size is not None and order != "poisson":
         raise OptionError("batch_size= goes with perturbation='gradient', order='poisson'; leave it out.")
-    lanes = _lanes(lanes, n)
+    usual = LANES if n >= LANES * FEWEST else 1
+    lanes = usual if lanes is None else int(check("curator.fit", "lanes", lanes, min(n, 1000)))
     paid = calibration.budget_share(p, lanes)
     mu = math.sqrt(paid) * budget.mu if paid else 0.0  # inf without privacy
     curved = mu, curvature_sensitivity(loss.steepest, reach) / (mu * n) if mu else 0.0
@@ -246,12 +235,6 @@ def _noisy(
         if known.alpha == 1.0:  # of several lanes the bias is shared and the noise is not
             step = 1.0 / known.holder if len(sizes) > 1 else min(step, LONGEST / known.holder)
     return known, step, sd
-
-
-def _lanes(lanes: Any, n: int) -> int:
-    if lanes is None:
-        return LANES if n >= LANES * FEWEST else 1
-    return int(check("curator.fit", "lanes", lanes, min(n, 1000)))
 
 
 def _radius(radius: Any, loss: Loss, *, noisy: bool) -> float | None:

@@ -157,10 +157,6 @@ class Regression(Described):
         family, mu, epsilon, delta, rho, bounds, levels, moments, missing
             As for the class.
 
-        Returns
-        -------
-        Regression
-
         Raises
         ------
         PrivacyLeakError, FormulaError, SchemaError, BudgetError, OptionError, DataError, UnsupportedArgumentError
@@ -268,10 +264,6 @@ class Regression(Described):
             Reproducible orders and noise, for simulation only: it protects nobody, and the results say so.
         progress : bool, optional
             Progress bar; by default on fits of more than a second at a terminal.
-
-        Returns
-        -------
-        CentralResults
 
         Warns
         -----

@@ -49,26 +49,12 @@ class CentralResults(PrivateResults):
             "a curator's fit releases no measures of fit; evaluate(public_test) has them of public rows."
         )
 
-    def plot_trajectory(
-        self,
-        terms: Any = None,
-        *,
-        alpha: float = 0.05,
-        method: str | None = None,
-        title: str | None = None,
-        ax: Any = None,
-    ) -> Any:
+    def plot_trajectory(self, *args: Any, **options: Any) -> Any:
         """Refuse: estimates on the way are not released."""
         raise InferenceError("a curator's fit releases one estimate, at its end, and no path; plot_coef() draws it.")
 
     def plot_privacy(self, *, ax: Any = None) -> NDArray[Any]:
-        """Draw the trade-off curve of a release that is one Gaussian mechanism.
-
-        Raises
-        ------
-        InferenceError
-            If it isn't one.
-        """
+        """Draw the trade-off curve of a release, which must be one Gaussian mechanism."""
         if not self.privacy.gaussian:
             raise InferenceError(
                 f"{self.privacy.short} is not one Gaussian mechanism, whose curve this draws; fit with "

@@ -3,6 +3,10 @@
 Both perturbations take their noise from here: `sensitivity` bounds the average of the iterates (output perturbation),
 `Constants.gradient` one record's gradient (gradient perturbation), `curvature_sensitivity` the sum of all records'
 curvature.
+
+References
+----------
+Wang, Lei, Ying & Zhang, Differentially private SGD with non-smooth losses, arXiv 2101.08925.
 """
 
 from __future__ import annotations
@@ -47,10 +51,6 @@ def sensitivity(times: int, c: Constants, step: float, steps: int) -> float:
 
     The Hölder condition is needed only between predictors that occur, not around the ball: for a loss of ⟨x, w⟩
     co-coercivity is the Hölder condition of φ' read from right to left.
-
-    References
-    ----------
-    Wang, Lei, Ying & Zhang, Differentially private SGD with non-smooth losses, arXiv 2101.08925.
 
     Examples
     --------
@@ -112,10 +112,6 @@ def iterates_within(alpha: float, holder: float, start: float, step: float, step
     ------
     OptionError
         For α = 0, whose losses are Lipschitz and need no radius, or α = 1 with η > 1/L, where iterates may run away.
-
-    References
-    ----------
-    Wang, Lei, Ying & Zhang, Differentially private SGD with non-smooth losses, arXiv 2101.08925.
     """
     if not 0.0 < alpha <= 1.0:
         raise OptionError(f"iterates have a known reach for alpha in (0, 1], got {alpha:g}.")
