@@ -88,7 +88,7 @@ def _number(value: Any) -> Any:
 
 def _plan(m: Mapping[str, Any]) -> Any:
     """Rebuild a plan with its shape and channels."""
-    parts = []
+    parts: list[Any] = []
     for v in m["plan"]:
         if isinstance(v, list):
             family, *rest = v

@@ -123,7 +123,8 @@ class FederatedResults(Results):
         """
         from privreg.federated.plots import over_rounds
 
-        return over_rounds(self._fit, self.privacy.headline, terms, ax)
+        drawn: Axes = over_rounds(self._fit, self.privacy.headline, terms, ax)
+        return drawn
 
     def summary(self) -> Summary:
         """Header, coefficients and privacy statement; prints as text, shows as HTML in notebooks."""

@@ -181,6 +181,6 @@ def read_ranges(terms: Sequence[Term], groups: Sequence[Any], by_bounds: Any) ->
                     f"by_bounds[{name!r}][{column!r}] = ({low:g}, {high:g}) must lie inside the range of all, "
                     f"({term.low:g}, {term.high:g}), low < high."
                 )
-        given_here = {c: {"low": low, "high": high} for c, (low, high) in inside.items()}
+        given_here: dict[str, Any] = {c: {"low": low, "high": high} for c, (low, high) in inside.items()}
         out.append(tuple(replace(t, **given_here.get(t.column, {})) for t in terms))
     return tuple(out)

@@ -151,10 +151,11 @@ def _scaling(state: State, plan: Plan, k: int, centred: Array) -> Array:
         kernels.flush(state.path, rest, sums, plan.scaling_mode)
     if plan.scaling_mode != DIAGONAL:
         cross = np.outer(centred, sums[p, :p])
-        return (symmetric(sums[:p, :p]) - cross - cross.T + squares * np.outer(centred, centred)) / float(k) ** 2
+        whole = symmetric(sums[:p, :p]) - cross - cross.T + squares * np.outer(centred, centred)
+        return np.asarray(whole / float(k) ** 2)
     mean = centred.copy()
     mean[0] = float(state.functional @ centred)
-    return (sums[0] - 2 * mean * sums[1] + squares * mean**2) / float(k) ** 2
+    return np.asarray((sums[0] - 2 * mean * sums[1] + squares * mean**2) / float(k) ** 2)
 
 
 def variances(state: State, mapped: Map) -> Array:

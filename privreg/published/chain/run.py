@@ -233,7 +233,7 @@ class AveragedSGD:
         if path.scaling.ndim == 2:
             return np.asarray(6.0 * ((self.to_user @ path.scaling) * self.to_user).sum(axis=1) / path.updates)
         factors = np.append(1.0, np.diag(self.to_user)[1:])  # coordinate 0 is the user's intercept already
-        return 6.0 * (path.scaling * factors**2) / path.updates
+        return np.asarray(6.0 * (path.scaling * factors**2) / path.updates)
 
     def outside(self, cov: Array) -> Array:
         """Covariance of the user's coefficients, shape (p, p)."""

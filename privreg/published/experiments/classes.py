@@ -144,8 +144,8 @@ def _replicate(cell: Cell, replication: int) -> list[dict[str, Any]]:
         full = _design(train)
         for name, p in (("likelihood", x.shape[1]), ("alone", 1)):  # with all covariates, and with none
             fitted = _maximum_likelihood(full[:, :p], train, cell.family)
-            loss, right = (float(v[0]) for v in measure(fitted, x[:, :p], test, cell.family))
-            found.append({"iterate": name, "n": cell.train, "loss": loss, "accuracy": right})
+            (loss,), (right,) = measure(fitted, x[:, :p], test, cell.family)
+            found.append({"iterate": name, "n": cell.train, "loss": float(loss), "accuracy": float(right)})
         return found
     (seed,) = seeds(cell.name, replication).fits(1)
     stops = [*range(0, cell.train, EVERY), cell.train]
@@ -155,11 +155,11 @@ def _replicate(cell: Cell, replication: int) -> list[dict[str, Any]]:
         at.append(n)
         found_params.append([np.asarray(v).T.ravel() for v in (res.params, res.params_last)])  # level by level
     paths = np.array(found_params).transpose(1, 0, 2)
-    loss, right = measure(paths.reshape(-1, paths.shape[2]), x, test, cell.family)
+    losses, rights = measure(paths.reshape(-1, paths.shape[2]), x, test, cell.family)
     names = np.repeat(["average", "last"], len(at))
     return [
         {"iterate": str(k), "n": n, "loss": float(a), "accuracy": float(b)}
-        for k, n, a, b in zip(names, [*at, *at], loss, right, strict=True)
+        for k, n, a, b in zip(names, [*at, *at], losses, rights, strict=True)
     ]
 
 
