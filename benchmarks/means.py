@@ -107,7 +107,7 @@ def mse(quick: bool) -> pd.DataFrame:
         reps = max(200 if quick else 40_000, d * 20) // d
         values = skewed(n, d)
         if plan.vector is not None:
-            cov = plan.vector.mechanism.covariance(values, plan.vector.radius)
+            cov = plan.vector.covariance(values, plan.radius)
             predicted = float(np.trace(cov)) / (n * d)
         else:
             table = pr.means.benchmark(

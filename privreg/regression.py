@@ -12,7 +12,7 @@ from privreg.errors import DataError, UnsupportedArgumentError
 from privreg.formula.describe import array_spec, formula_spec, scopes_of
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import accepted, check
-from privreg.options.unknown import refuse_positional, refuse_unknown
+from privreg.options.unknown import refuse_local, refuse_positional, refuse_unknown
 from privreg.privacy.ledger import UNSET
 from privreg.simulation.playable import Playable
 
@@ -253,7 +253,8 @@ class PrivateOnlineRegression(Playable):
         if check("local.formula", "trust", trust) == "central":
             from privreg.central.regression import Regression  # its model has the same methods
 
-            return cast("PrivateOnlineRegression", Regression._delegated(formula, data, scopes, {**asked, **unknown}))
+            given = refuse_local({**asked, **unknown})
+            return cast("PrivateOnlineRegression", Regression._described(formula, data, scopes, given))
         refuse_unknown("local.formula", unknown)
         self = cls.__new__(cls)
         self._build(*formula_spec(formula, data, scopes, asked), rows)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from privreg.arrays import Array
+from privreg.audit.neighbours import Row
 from privreg.privacy.channels import width
 from privreg.privacy.mechanisms import released
 from privreg.privacy.noise import NoiseStream, fresh_key
@@ -14,10 +16,6 @@ from privreg.protocol import codes
 from privreg.protocol.plans import Channel
 from privreg.published.chain import collector, kernels
 from privreg.published.chain.plans import Plan
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-    from privreg.audit.neighbours import Row
 
 
 def _noise(columns: int, n: int, bare: bool) -> Array:

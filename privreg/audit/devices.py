@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.device import score
 from privreg.protocol import codes
 from privreg.protocol.codes import LEVER2
+from privreg.protocol.plans import ScorePlan
 
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-    from privreg.protocol.plans import ScorePlan
-
-    Function = Callable[[float, float], float] | None
+Function = Callable[[float, float], float] | None
 
 
 class Told(NamedTuple):
@@ -70,14 +68,12 @@ def scored(
         return Told(np.array(score.classes(at, z, float(y))), plan.radius, np.zeros(len(at)))
     eta = score.dot(z, at) + float(offset)
     psi = _unit(plan, c, eta, y, function)
+    beside = [plan.kappa * (_number(plan, c, eta, y, function) - 0.5)] if plan.kappa > 0.0 else []
     if plan.label:
-        return _of_response(plan, z, psi, eta, c, y, function)
+        return _of_response(plan, z, psi, eta, c, beside, function)
     report = score.weighted(psi, z)
-    centre = np.zeros(len(report) + int(plan.kappa > 0.0))
-    if plan.kappa > 0.0:
-        report.append(plan.kappa * (_number(plan, c, eta, y, function) - 0.5))
-        centre[-1] = 0.5 * plan.kappa
-    return Told(np.array(report), plan.radius, centre)
+    centre = [0.0] * len(report) + [0.5 * plan.kappa] * len(beside)
+    return Told(np.array(report + beside), plan.radius, np.array(centre))
 
 
 def _whitened(rows: Array, x: Array) -> list[float]:
@@ -102,7 +98,7 @@ def _number(plan: ScorePlan, c: float, eta: float, y: float, function: Function)
 
 
 def _of_response(
-    plan: ScorePlan, z: list[float], psi: float, eta: float, c: float, y: float, function: Function
+    plan: ScorePlan, z: list[float], psi: float, eta: float, c: float, beside: list[float], function: Function
 ) -> Told:
     """Where only the response is private: ψ about the middle of its range, and public covariates that multiply it."""
     low, high = _unit(plan, c, eta, plan.y_high, function), _unit(plan, c, eta, plan.y_low, function)
@@ -110,16 +106,12 @@ def _of_response(
         low, high = -1.0 if math.isnan(low) else low, 1.0 if math.isnan(high) else high
     norm2, most = score.dot(z, z), LEVER2 * len(z)
     omega = math.sqrt(most / norm2) if norm2 > most else 1.0
-    middle = 0.5 * (low + high)
+    middle, half = 0.5 * (low + high), 0.5 * (high - low)
     # nothing to tell: no score, as far as its range allows
-    report = [min(max(0.0 if math.isnan(psi) else psi, low), high) - middle]
-    half = 0.5 * (high - low)
+    report = min(max(0.0 if math.isnan(psi) else psi, low), high) - middle
     radius = math.sqrt(half * half + 0.25 * (plan.kappa * plan.kappa))
     if not (radius < math.inf and norm2 < math.inf):
-        omega, middle, radius, report = 0.0, 0.0, 1.0, [0.0]
-    centre = [middle]
-    if plan.kappa > 0.0:
-        report.append(plan.kappa * (_number(plan, c, eta, y, function) - 0.5))
-        centre.append(0.5 * plan.kappa)
+        omega, middle, radius, report = 0.0, 0.0, 1.0, 0.0
     carried = np.array([omega * a for a in z]) if omega != 0.0 else np.zeros(len(z))
-    return Told(np.array(report), radius, np.array(centre), carried)
+    centre = np.array([middle] + [0.5 * plan.kappa] * len(beside))
+    return Told(np.array([report, *beside]), radius, centre, carried)

@@ -40,18 +40,10 @@ class Audit(NamedTuple):
 
 
 def mu_lower_bound(first: Array, second: Array, direction: Array, threshold: float, alpha: float) -> Audit:
-    """Lower confidence limit of μ from reports of two neighbours.
+    """Lower confidence limit of μ, above the true one with probability `alpha`, from reports of shape (n, p) of each.
 
-    Parameters
-    ----------
-    first, second : ndarray, shape (n, p)
-        Reports of the neighbours.
-    direction : ndarray, shape (p,)
-        Difference of their scores, second minus first.
-    threshold : float
-        Projections above it are called "second". Fixed before the reports are seen.
-    alpha : float
-        Probability of a limit above the true μ.
+    `direction`, shape (p,), is the difference of their scores, second minus first. Projections above `threshold`, fixed
+    before the reports are seen, are called "second".
     """
     n, m = len(first), len(second)
     wrong_first = int(np.sum(first @ direction > threshold))
@@ -66,15 +58,17 @@ def _lower(wrong_first: Any, n: int, wrong_second: Any, m: int, alpha: float) ->
     Clopper & Pearson's upper limits of both error rates, at alpha/2 each, hold together with that probability; with
     U₁ and U₂, μ ≥ Φ⁻¹(1 − U₁) − Φ⁻¹(U₂) and ε ≥ log((1 − U₂)/U₁), log((1 − U₁)/U₂).
     """
-    upper = []
-    for wrong, count in ((wrong_first, n), (wrong_second, m)):
-        some = np.minimum(wrong, count - 1)
-        upper.append(np.where(wrong == count, 1.0, betaincinv(some + 1, count - some, 1 - alpha / 2)))
-    one, two = upper
+    one, two = _upper(wrong_first, n, alpha / 2), _upper(wrong_second, m, alpha / 2)
     mu = ndtri(1 - one) - ndtri(two)
     with np.errstate(divide="ignore"):
         epsilon = np.maximum(np.log1p(-two) - np.log(one), np.log1p(-one) - np.log(two))
     return np.maximum(mu, 0.0), np.maximum(epsilon, 0.0)
+
+
+def _upper(hits: Any, trials: int, tail: float) -> Any:
+    """Clopper & Pearson's upper limit of a probability, exceeded with probability `tail` at most."""
+    some = np.minimum(hits, trials - 1)
+    return np.where(hits == trials, 1.0, betaincinv(some + 1, trials - some, 1 - tail))
 
 
 def audit(first: Array, second: Array, *, alpha: float = 1e-6, direction: Array | None = None) -> Audit:
@@ -93,11 +87,6 @@ def audit(first: Array, second: Array, *, alpha: float = 1e-6, direction: Array 
         Reports are projected on it; the difference of the first halves' means by default. For mechanisms that treat
         coordinates alike but whose noise is not normal, the coordinate in which the neighbours differ does better.
 
-    Returns
-    -------
-    Audit
-        The error rates are those of the test that bounds μ.
-
     Raises
     ------
     OptionError
@@ -106,7 +95,8 @@ def audit(first: Array, second: Array, *, alpha: float = 1e-6, direction: Array 
     Notes
     -----
     Thresholds lie between distinct values, so reports may take two values only, and every threshold is tried in both
-    directions. The limits are ones of detection: below them nothing is proved about the mechanism.
+    directions. The limits are ones of detection: below them nothing is proved about the mechanism. The error rates of
+    the result are those of the test that bounds μ.
 
     References
     ----------
@@ -171,8 +161,7 @@ def delta_lower(first: Array, second: Array, epsilon: float, alpha: float) -> fl
     _, sign, cut, one, other = max(gains, key=lambda g: g[0])
     m = len(one) - half
     hits, misses = int((sign * one[half:] > cut).sum()), int((sign * other[half:] > cut).sum())
-    low = betaincinv(hits, m - hits + 1, alpha / 2) if hits else 0.0
-    high = betaincinv(misses + 1, m - misses, 1 - alpha / 2) if misses < m else 1.0
+    low, high = 1.0 - _upper(m - hits, m, alpha / 2), _upper(misses, m, alpha / 2)
     return max(float(low - math.exp(epsilon) * high), 0.0)
 
 

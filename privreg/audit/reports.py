@@ -28,13 +28,10 @@ from privreg.protocol.plans import Channel, ScorePlan, Shape
 from privreg.published.chain.plans import Plan
 
 FAR: Final = 1e6
-
 LONG: Final = 1e3
 """Length of rows that are clipped to the bound of a curvature report."""
-
 NOISE_ONLY: Final = "noise only"
 """Name of a record that can't be used."""
-
 OFFSET: Final = 2.0
 INSIDE: Final = 1.0 - 1e-9
 NUMBERS: Final = frozenset({"moments", "numbers"})
@@ -89,16 +86,16 @@ def _number(value: Any) -> Any:
     return float(value) if isinstance(value, str) else value
 
 
-def _tuples(kind: Any, saved: Sequence[Any]) -> Any:
+def _plan(m: Mapping[str, Any]) -> Any:
     """Rebuild a plan with its shape and channels."""
-    parts = []
-    for v in saved:
+    parts: list[Any] = []
+    for v in m["plan"]:
         if isinstance(v, list):
             family, *rest = v
             parts.append(Shape(family, *rest) if isinstance(rest[-1], int) else Channel(family, *map(_number, rest)))
         else:
             parts.append(_number(v))
-    return kind(*parts)
+    return (ScorePlan if m["kind"] == "scores" else Plan)(*parts)
 
 
 # --- the trials ------------------------------------------------------------------------------------------
@@ -144,18 +141,15 @@ def _current(m: Mapping[str, Any]) -> Mapping[str, Any]:
 def _both(m: Mapping[str, Any], first: Row, second: Row, n: int) -> tuple[Array, Array]:
     """Reports of each; of Laplace noise their log-likelihood ratios, up to a factor: no line tells as much."""
     both = _reports(m, first, n), _reports(m, second, n)
-    if _channel_kind(m) != codes.LAPLACE:
+    if m["kind"] in NUMBERS:
+        kind = m["plan"][0][0]
+    else:
+        kind = (_plan(m).curvature_channel if m["kind"] == "curvature" else _plan(m).channel).kind
+    if kind != codes.LAPLACE:
         return both
     here, there = (_reports(m, row, 1, bare=True)[0] for row in (first, second))
     a, b = (np.abs(r - here).sum(axis=1) - np.abs(r - there).sum(axis=1) for r in both)
     return a, b
-
-
-def _channel_kind(m: Mapping[str, Any]) -> int:
-    if m["kind"] in NUMBERS:
-        return int(m["plan"][0][0])
-    plan = _tuples(ScorePlan if m["kind"] == "scores" else Plan, m["plan"])
-    return int((plan.curvature_channel if m["kind"] == "curvature" else plan.channel).kind)
 
 
 def _weight(m: Mapping[str, Any]) -> float:
@@ -170,7 +164,7 @@ def _pairs(m: Mapping[str, Any]) -> Iterator[tuple[Row, Row, str, float]]:
     rows = list(_rows(m))
     bare = [_reports(m, row, 1, bare=True)[0] for _, row in rows]
     diameters = [_diameter(m, row) for _, row in rows]
-    public = m["kind"] == "scores" and _tuples(ScorePlan, m["plan"]).label  # the same for neighbours: x, offset
+    public = m["kind"] == "scores" and _plan(m).label  # the same for neighbours: x, offset
     apart: dict[str, list[tuple[float, int, int]]] = {}
     for i, j in itertools.combinations(range(len(rows)), 2):
         offsets = rows[i][1].offset, rows[j][1].offset
@@ -198,7 +192,7 @@ def _rows(m: Mapping[str, Any]) -> Iterator[tuple[str, Row]]:
         for j in range(min(d, 3)):
             yield f"number {j + 1} far out", Row(FAR * np.eye(d)[j], 0.0)
         return
-    plan = _tuples(ScorePlan if m["kind"] == "scores" else Plan, m["plan"])
+    plan = _plan(m)
     d = d // plan.blocks
     label = m["kind"] == "scores" and plan.label
     one, axes = np.ones(d), np.eye(d)
@@ -263,20 +257,17 @@ def _diameter(m: Mapping[str, Any], row: Row) -> float:
     """Largest distance that the noise of this row's report is made for."""
     if m["kind"] in NUMBERS:
         return 2.0 * float(m["plan"][1])
-    plan = _tuples(ScorePlan if m["kind"] == "scores" else Plan, m["plan"])
+    plan = _plan(m)
     if m["kind"] == "curvature":
         return 2.0 * float(plan.curvature_radius)
     if m["kind"] == "central":  # in units of the noise, as its reports are; μ of both together
-        return math.sqrt(sum((math.sqrt(2.0) * b / sd) ** 2 for b, sd in zip(_bounds(plan), m["sds"], strict=True)))
+        bounds = plan.curvature_bound, plan.bound**2
+        return math.sqrt(sum((math.sqrt(2.0) * b / sd) ** 2 for b, sd in zip(bounds, m["sds"], strict=True)))
     if m["kind"] == "scores" and plan.label:
         eta = np.full(2, float(row.x @ np.array(m["theta"])) + row.offset)
         ends = scores.unit(plan.shape, m["c"], eta, np.array([plan.y_low, plan.y_high]))
         return math.hypot(ends[0] - ends[1], plan.kappa)
     return 2.0 * float(plan.radius)
-
-
-def _bounds(plan: Plan) -> tuple[float, float]:
-    return plan.curvature_bound, plan.bound**2
 
 
 def _reports(m: Mapping[str, Any], row: Row, n: int, *, bare: bool = False) -> Array:
@@ -288,11 +279,11 @@ def _reports(m: Mapping[str, Any], row: Row, n: int, *, bare: bool = False) -> A
     from privreg.audit import chain  # whose loop is compiled
 
     draw = {"chain": chain.scores, "curvature": chain.curvatures, "central": chain.releases}[str(m["kind"])]
-    return draw(_tuples(Plan, m["plan"]), np.array(m["theta"]), m, row, n, bare)
+    return draw(_plan(m), np.array(m["theta"]), m, row, n, bare)
 
 
 def _score_reports(m: Mapping[str, Any], row: Row, n: int, bare: bool) -> Array:
-    plan, theta, w = _tuples(ScorePlan, m["plan"]), np.array(m["theta"]), _weight(m)
+    plan, theta, w = _plan(m), np.array(m["theta"]), _weight(m)
     told = scored(plan, np.eye(len(theta) // plan.blocks), theta, m["c"], row.x, row.y, row.offset)
     return told.finish(_randomised(plan.channel, told.report, told.radius / math.sqrt(w), n, bare))
 
@@ -300,11 +291,9 @@ def _score_reports(m: Mapping[str, Any], row: Row, n: int, bare: bool) -> Array:
 def _randomised(channel: Channel, report: Array, radius: float, n: int, bare: bool) -> Array:
     """The same report, randomised again and again."""
     rows = np.tile(report, (n, 1))
-    return (
-        rows
-        if bare
-        else randomised(channel, rows, radius, NoiseStream(fresh_key(), width(channel, len(report))).draw(n))
-    )
+    if bare:
+        return rows
+    return randomised(channel, rows, radius, NoiseStream(fresh_key(), width(channel, len(report))).draw(n))
 
 
 def _number_reports(m: Mapping[str, Any], row: Row, n: int, bare: bool) -> Array:

@@ -42,23 +42,15 @@ def claim_of(budget: Budget) -> tuple[str, float]:
 class Verification(View):
     """Outcome of an audit of every kind of report that a fit used.
 
-    Parameters
-    ----------
-    table : DataFrame
-        One line for each trial: the report, its neighbours, how far their reports lie apart relative to what the
-        noise was made for (NaN where that is not known), the measure, the claim, and the lower confidence limit that
-        the audit reached.
-    claim : str
-    alpha : float
-        Probability that any limit lies above its true value.
-    n : int
-        Reports of each neighbour.
+    Its table has one line for each trial: the report, its neighbours, how far their reports lie apart relative to what
+    the noise was made for (NaN where that is not known), the measure, the claim, and the lower confidence limit that
+    the audit reached.
     """
 
     table: pd.DataFrame
     claim: str
-    alpha: float
-    n: int
+    alpha: float  # Probability that any limit lies above its true value
+    n: int  # Reports of each neighbour
 
     @property
     def passed(self) -> bool:
@@ -87,11 +79,9 @@ class Verification(View):
 
     def _layout(self) -> list[Part]:
         level = f"{1 - self.alpha:.6g}"
+        found = "no limit exceeds the claim" if self.passed else "THE CLAIM IS EXCEEDED: this is a bug, report it"
         held = f"{self.n:,} reports of each neighbour; all lower limits hold together with probability {level}."
-        return [Paragraph(f"Audit of {self.claim}: {self._verdict()}. {held}"), self._shown()]
-
-    def _verdict(self) -> str:
-        return "no limit exceeds the claim" if self.passed else "THE CLAIM IS EXCEEDED: this is a bug, report it"
+        return [Paragraph(f"Audit of {self.claim}: {found}. {held}"), self._shown()]
 
     def _shown(self) -> Table:
         """Neighbours below each other, in a block for each kind of report."""
@@ -117,19 +107,9 @@ def _cell(value: str | float) -> str:
 
 
 def verify(trials: Iterable[Trial], *, claim: str, n: int, alpha: float, option: str = "n") -> Verification:
-    """Try all trials.
+    """Try all trials with `n` reports of each neighbour; `claim` is in words.
 
-    Parameters
-    ----------
-    trials : iterable of Trial
-    claim : str
-        In words.
-    n : int
-        Reports of each neighbour.
-    alpha : float
-        Probability that any limit exceeds its true value.
-    option : str
-        What the user calls `n`.
+    `alpha` is the probability that any limit exceeds its true value, `option` what the user calls `n`.
 
     Raises
     ------
@@ -141,17 +121,8 @@ def verify(trials: Iterable[Trial], *, claim: str, n: int, alpha: float, option:
     if not isinstance(alpha, float) or not 0.0 < alpha < 1.0:
         raise OptionError(f"alpha={shown(alpha)} must be a number in (0, 1); 1e-6 is usual.")
     tried = list(trials)
-    lines = [
-        {
-            "report": t.report,
-            "neighbours": t.neighbours,
-            "distance": t.distance,
-            "measure": t.measure,
-            "claimed": t.claimed,
-            "lower": _lower(t, n, alpha / len(tried)),
-        }
-        for t in tried
-    ]
+    columns = ["report", "neighbours", "distance", "measure", "claimed"]
+    lines = [{name: getattr(t, name) for name in columns} | {"lower": _lower(t, n, alpha / len(tried))} for t in tried]
     return Verification(pd.DataFrame(lines), claim, alpha, n)
 
 

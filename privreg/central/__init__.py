@@ -4,9 +4,8 @@ Whoever runs this sees every row; what is released is differentially private. Fo
 rows there is `privreg.PrivateOnlineRegression`.
 
 `regression` is the front door, `plan` what is done. `losses`, `sensitivity` and `calibration` make the noise;
-`curvature` says which coefficients the records determine, by a noisy matrix that is released on the way;
-`descent` sees rows, by `kernels` (slopes of many rows: `twins`) in the order of `sampling`. `results`, `statement` and
-`verification` are the core's, filled.
+`curvature` says which coefficients the records determine, by a noisy matrix that is released on the way; `descent` sees
+rows, by `kernels` in the order of `sampling`. `results`, `statement` and `verification` are the core's, filled.
 
 References
 ----------

@@ -24,19 +24,14 @@ from privreg.privacy.ledger import Budget
 
 TAIL: Final = 1e-3
 """Share of δ that the draws beyond those looked at may have; they count as lost in full."""
-
 GRID: Final = 1e-4
 """Finest grid of privacy losses."""
-
 SLACK: Final = 1e-7
 """Relative slack by which noise is rounded up, after a root was found to less."""
-
 HIDDEN: Final = 0.25
 """Standard error, relative to the range over which the loss is quadratic, at which noise may hide a direction."""
-
 MOST: Final = 0.1
 """Share of the budget (of μ²) that curvature may cost; all intervals are then 5% longer."""
-
 TOP: Final = 2.02
 """99% point of the Tracy–Widom law (β = 1)."""
 
@@ -65,31 +60,17 @@ def budget_share(p: int, lanes: int) -> float:
 
 
 def permuted_sd(c: Constants, step: float, steps: int, passes: int, budget: Budget) -> float:
-    """Noise sd of one release after so many passes, each over all records in a permuted order.
+    """Noise sd of one release after so many passes over all records, each in a permuted order: Δ(passes)/μ.
 
-    Parameters
-    ----------
-    c : Constants
-    step, steps, passes : float, int, int
-    budget : Budget
-        Of one release by Gaussian noise; 0 is returned without privacy.
-
-    Returns
-    -------
-    float
-        Δ(passes)/μ, internal units.
+    Internal units; 0 without privacy.
     """
     return sensitivity(passes, c, step, steps) / budget.mu if budget.private else 0.0
 
 
 def sampled_law(c: Constants, step: float, steps: int, n: int, delta: float) -> tuple[Array, Array]:
-    """Sensitivities Δ(k) and probabilities of K = k draws of one record of n, K ~ Bin(steps, 1/n).
+    """Sensitivities Δ(k) and probabilities of K = k draws of one record of n, K ~ Bin(steps, 1/n), shapes (m,).
 
     Draws beyond the last k looked at have infinite sensitivity, as if they lost everything.
-
-    Returns
-    -------
-    delta_k, probability : ndarray, shape (m,)
     """
     from scipy.stats import binom
 
@@ -100,22 +81,10 @@ def sampled_law(c: Constants, step: float, steps: int, n: int, delta: float) -> 
 
 
 def mixture_delta(moves: Array, probability: Array, sd: float, epsilon: float, beside: float = 0.0) -> float:
-    """δ(ε) of a Gaussian mechanism whose sensitivity is random, the same in both runs, and not published.
+    """δ(ε) of a Gaussian mechanism whose sensitivity is random, the same in both runs, and not published; ε ≥ 0.
 
-    Parameters
-    ----------
-    moves, probability : ndarray, shape (m,)
-        Sensitivities and their probabilities.
-    sd : float
-    epsilon : float
-        ε ≥ 0.
-    beside : float
-        μ of a release by Gaussian noise made besides.
-
-    Returns
-    -------
-    float
-        E δ_{Δ(K)/sd}(ε): the hockey-stick divergence is jointly convex.
+    E δ_{Δ(K)/sd}(ε) over sensitivities `moves` with their `probability`, shapes (m,): the hockey-stick divergence is
+    jointly convex. `beside` is the μ of a release by Gaussian noise made besides.
     """
     if sd <= 0.0:
         return 1.0
@@ -158,59 +127,37 @@ def sampled_sd(moves: Array, probability: Array, epsilon: float, delta: float, b
 
 
 def full_sd(c: Constants, steps: int, budget: Budget) -> float:
-    """Noise sd of each of so many sums over all records: 2G√T/μ, which composes to μ exactly.
-
-    Returns
-    -------
-    float
-        Internal units; 0 without privacy.
-    """
+    """Noise sd of each of so many sums over all records: 2G√T/μ, which composes to μ exactly; 0 without privacy."""
     return 2.0 * c.gradient * math.sqrt(steps) / budget.mu if budget.private else 0.0
 
 
-def _accountant() -> tuple[Any, Any, Any]:
-    what = "gradient perturbation"
-    pld = need("dp_accounting.pld", "central", what)
-    return need("dp_accounting", "central", what), pld, need("dp_accounting.privacy_accountant", "central", what)
-
-
 def _spent(multiplier: float, share: float, steps: int, beside: float) -> Any:
-    """Accountant of so many noisy sums over Poisson samples, neighbours replacing one record.
-
-    Beside them there is a release by Gaussian noise of this μ, if it isn't 0.
-    """
-    dp, pld, base = _accountant()
+    """Accountant of the same sums, and of the release beside them if there is one."""
+    what = "gradient perturbation"
+    dp, pld = need("dp_accounting", "central", what), need("dp_accounting.pld", "central", what)
+    neighbours = need("dp_accounting.privacy_accountant", "central", what).NeighboringRelation.REPLACE_ONE
     # a coarser grid for wider losses; whatever it is, the accountant rounds so that δ is never too small
     grid = min(max(GRID, 2e-3 * share / multiplier), 0.01)
-    out = pld.PLDAccountant(base.NeighboringRelation.REPLACE_ONE, value_discretization_interval=grid)
-    one = dp.PoissonSampledDpEvent(share, dp.GaussianDpEvent(multiplier))
-    out.compose(one, steps)
+    out = pld.PLDAccountant(neighbours, value_discretization_interval=grid)
+    out.compose(dp.PoissonSampledDpEvent(share, dp.GaussianDpEvent(multiplier)), steps)
     return out.compose(dp.GaussianDpEvent(2.0 / beside)) if beside else out
 
 
 @cache
 def gradient_delta(multiplier: float, share: float, steps: int, epsilon: float, beside: float = 0.0) -> float:
-    """δ(ε) of so many noisy sums over Poisson samples, neighbours replacing one record; an upper bound.
+    """δ(ε) of so many noisy sums over Poisson samples, neighbours replacing one record; an upper bound. ε ≥ 0.
 
-    Parameters
-    ----------
-    multiplier : float
-        Noise sd of each sum over G, the bound of one record's gradient.
-    share : float
-        Probability with which each record is in a batch, independently of all others.
-    steps : int
-    epsilon : float
-        ε ≥ 0.
-    beside : float
-        μ of a release by Gaussian noise made besides.
+    `multiplier` is the noise sd of each sum over G, the bound of one record's gradient, `share` the probability with
+    which each record is in a batch, independently of all others, and `beside` the μ of a release by Gaussian noise made
+    besides.
 
     Notes
     -----
-    Given the other members of a batch, the noisy sums of two neighbours are (1 − q)N(0) + qN(g) and
-    (1 − q)N(0) + qN(g'), up to a shift and in units of the noise sd. By advanced joint convexity their hockey-stick
-    divergence is q E(X − a − bY)₊ for lognormal X and Y of mean 1 whose logs have the covariance of g and g', which
-    falls in ⟨g, g'⟩ and rises along rays (Plackett's identity): the worst pair is g' = −g with ‖g‖ = G. That is the
-    pair the accountant composes, with sensitivity G to its "noise multiplier", 2G between neighbours.
+    Given the other members of a batch, the noisy sums of two neighbours are (1 − q)N(0) + qN(g) and (1 − q)N(0) +
+    qN(g'), up to a shift and in units of the noise sd. By advanced joint convexity their hockey-stick divergence is q
+    E(X − a − bY)₊ for lognormal X and Y of mean 1 whose logs have the covariance of g and g', which falls in ⟨g, g'⟩
+    and rises along rays (Plackett's identity): the worst pair is g' = −g with ‖g‖ = G. That is the pair the accountant
+    composes, with sensitivity G to its "noise multiplier", 2G between neighbours.
 
     References
     ----------
@@ -222,12 +169,7 @@ def gradient_delta(multiplier: float, share: float, steps: int, epsilon: float, 
 
 @cache  # of public numbers, a second each
 def gradient_multiplier(share: float, steps: int, epsilon: float, delta: float, beside: float = 0.0) -> float:
-    """Noise multiplier with which so many noisy sums over Poisson samples keep (ε, δ)-DP, rounded up.
-
-    Parameters
-    ----------
-    share, steps, epsilon, delta, beside
-        As for :func:`gradient_delta`.
+    """Noise multiplier with which :func:`gradient_delta` is `delta` at most, rounded up.
 
     Raises
     ------

@@ -28,7 +28,6 @@ from privreg.diagnostics import Diagnostic, doubt
 
 BIAS: Final = 0.25
 """Bias, in standard errors, that is let pass: 95% intervals by t with 7 degrees of freedom then have 94.4%."""
-
 CHANCE: Final = 0.01
 """Probability that noise alone ties any coefficient to a direction that is not known."""
 
@@ -57,31 +56,22 @@ class Release(NamedTuple):
 
 
 def symmetric_noise(sd: float, normals: Array, p: int) -> Array:
-    """Symmetric matrix whose coordinates, in the Frobenius inner product, have this sd.
-
-    `normals` are p (p + 1) / 2 standard ones.
-    """
+    """Symmetric matrix whose coordinates, in the Frobenius inner product, have this sd, of p (p + 1) / 2 `normals`."""
     out, places = np.zeros((p, p)), np.tril_indices(p, -1)
     out[places] = sd / math.sqrt(2.0) * normals[p:]
     return np.asarray(out + out.T + np.diag(sd * normals[:p]))
 
 
 def directions(curvature: Array, plan: Plan) -> Directions:
-    """Look at each direction, and choose its step.
-
-    Parameters
-    ----------
-    curvature : ndarray, shape (p, p)
-        With noise, internal units.
-    plan : Plan
+    """Look at each direction of a noised `curvature`, shape (p, p), internal units, and choose its step.
 
     Notes
     -----
     After steps whose product with λ is a, the mean of the next κ times as many iterates holds about e^(−a)/(κa) of the
-    start. Steps along a direction of curvature λ are so long that this share of `GUESS` is `BIAS` of the standard
-    error that the noise alone makes there; at least η and at most 1/λ. Longer ones would let iterates wander farther.
-    A direction that noise hides is taken at the edge of the noise: if it has curvature, it settles as far as it can;
-    if it has none, iterates wander by noise alone, and lanes show it; but not where a ball would shorten all of them.
+    start. Steps along a direction of curvature λ are so long that this share of `GUESS` is `BIAS` of the standard error
+    that the noise alone makes there; at least η and at most 1/λ. Longer ones would let iterates wander farther. A
+    direction that noise hides is taken at the edge of the noise: if it has curvature, it settles as far as it can; if
+    it has none, iterates wander by noise alone, and lanes show it; but not where a ball would shorten all of them.
     """
     p, size = len(curvature), min(plan.sizes)
     values, vectors = np.linalg.eigh(curvature)
@@ -106,23 +96,15 @@ def directions(curvature: Array, plan: Plan) -> Directions:
 def notes(lanes: Array, found: Directions, sd: float, matrix: Array, names: Sequence[str]) -> tuple[Diagnostic, ...]:
     """Say which coefficients depend on directions that are not known.
 
-    Parameters
-    ----------
-    lanes : ndarray, shape (B, p)
-        Internal units.
-    found : Directions
-    sd : float
-        Noise sd of the curvature.
-    matrix : ndarray, shape (p, p)
-        From internal to the user's coefficients.
-    names : sequence of str
+    `lanes`, shape (B, p), are in internal units, `sd` is that of the curvature's noise, and `matrix`, shape (p, p),
+    leads to the user's coefficients.
 
     Notes
     -----
     A direction is not known if it is hidden, or if what is left of the start there, f/(1 − f) times the average for a
     share f, is more than `BIAS` standard errors. A coefficient is marked if that comes to as much of its own standard
-    error, by loadings that are more than noise in the directions: to first order it moves a loading by
-    τ²/2 Σ_k b_k²/(λ_k − λ)², over known directions k with loadings b.
+    error, by loadings that are more than noise in the directions: to first order it moves a loading by τ²/2 Σ_k
+    b_k²/(λ_k − λ)², over known directions k with loadings b.
     """
     b, p = lanes.shape
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from privreg.arrays import Array
-from privreg.central import kernels, twins
+from privreg.central import kernels
 from privreg.central.curvature import Release, directions, symmetric_noise
 from privreg.central.losses import Loss
 from privreg.central.plan import Plan
@@ -23,25 +23,13 @@ from privreg.privacy.noise import NoiseStream, derived_key
 
 MOST_BYTES: Final = 4 << 30
 """Memory that the encoded rows may take; they are held twice, once by lane."""
-
 AT_ONCE: Final = 1 << 20
 """Turns that are drawn at a time."""
 
 
 def read(source: Source, spec: ModelSpec, reach: float) -> tuple[Array, Array]:
-    """Encode all rows, internal units, each no longer than `reach`.
-
-    Parameters
-    ----------
-    source : Source
-    spec : ModelSpec
-    reach : float
-        sup ‖x‖ over the public box.
-
-    Returns
-    -------
-    y : ndarray, shape (n,)
-    x : ndarray, shape (n, p)
+    """Encode all rows, internal units, none longer than `reach`, the largest in the public box: y and x, shapes (n,),
+    (n, p).
 
     Raises
     ------
@@ -80,37 +68,6 @@ def _check_size(rows: int, width: int) -> None:
 
 
 def release(
-    x: Array, y: Array, loss: Loss, plan: Plan, key: bytes, report: Callable[[int], Any] | None = None
-) -> Release:
-    """Run every lane on its own records and add the noise.
-
-    Parameters
-    ----------
-    x : ndarray, shape (n, p)
-    y : ndarray, shape (n,)
-        Internal units.
-    loss : Loss
-    plan : Plan
-    key : bytes
-        Secret; orders and noise come from it.
-    report : callable, optional
-        Told on the way how many more records count as done.
-
-    Notes
-    -----
-    Which lane a record is in is drawn without looking at it and is the same for neighbours, so one lane differs
-    between them and each may spend all that curvature, of all records, leaves of the budget (parallel composition).
-    """
-    return noisy_lanes(x, y, loss, plan, randomness(key, x.shape[1]), report)
-
-
-def randomness(key: bytes, width: int) -> tuple[Turns, NoiseStream, NoiseStream]:
-    """Whose turn it is, rows of `width` normals, and normals of symmetric matrices: streams from one secret key."""
-    square = NoiseStream(derived_key(key, "curvature"), width * (width + 1) // 2)
-    return Turns(derived_key(key, "order")), NoiseStream(derived_key(key, "noise"), width), square
-
-
-def noisy_lanes(
     x: Array,
     y: Array,
     loss: Loss,
@@ -118,7 +75,16 @@ def noisy_lanes(
     streams: tuple[Turns, NoiseStream, NoiseStream],
     report: Callable[[int], Any] | None = None,
 ) -> Release:
-    """One release, of streams that may have made others before; as :func:`release`."""
+    """Run every lane on its own records and add the noise; x, shape (n, p), and y, shape (n,), are in internal units.
+
+    `streams` are those of :func:`randomness`, which may have made other releases before. `report` is called on the way
+    with how many more records count as done.
+
+    Notes
+    -----
+    Which lane a record is in is drawn without looking at it and is the same for neighbours, so one lane differs between
+    them and each may spend all that curvature, of all records, leaves of the budget (parallel composition).
+    """
     turns, noise, square = streams
     people, found = turns.permutation(len(y)), None
     parts = np.split(people, np.cumsum(plan.sizes)[:-1])
@@ -139,24 +105,16 @@ def noisy_lanes(
     return Release(out, np.array([lane.moved for lane in lanes]), found)
 
 
+def randomness(key: bytes, width: int) -> tuple[Turns, NoiseStream, NoiseStream]:
+    """Whose turn it is, rows of `width` normals, and normals of symmetric matrices: streams from one secret key."""
+    square = NoiseStream(derived_key(key, "curvature"), width * (width + 1) // 2)
+    return Turns(derived_key(key, "order")), NoiseStream(derived_key(key, "noise"), width), square
+
+
 def curvature(x: Array, y: Array, loss: Loss, plan: Plan, at: Array, square: NoiseStream) -> Array:
-    """Mean curvature of all records at coefficients that noise protects, with noise.
+    """Mean curvature of all records `at` coefficients that noise protects, with noise; shape (p, p), internal units.
 
-    Parameters
-    ----------
-    x : ndarray, shape (n, p)
-    y : ndarray, shape (n,)
-        Internal units.
-    loss : Loss
-    plan : Plan
-    at : ndarray, shape (p,)
-        Coefficients, internal units.
-    square : NoiseStream
-        Of rows of p (p + 1) / 2 normals.
-
-    Returns
-    -------
-    ndarray, shape (p, p)
+    `square` gives rows of p (p + 1) / 2 normals.
     """
     n, p = x.shape
     total, numbers = np.zeros((p, p)), (loss.code, loss.a, plan.constants.slope)
@@ -164,7 +122,7 @@ def curvature(x: Array, y: Array, loss: Loss, plan: Plan, at: Array, square: Noi
         rows, seen = x[begin : begin + AT_ONCE // 16], y[begin : begin + AT_ONCE // 16]
         with np.errstate(all="ignore"):  # a warning, or what is not finite, would tell of a record
             eta = rows @ at
-            above, below = (twins.slope(*numbers, eta + side * loss.window, seen) for side in (1.0, -1.0))
+            above, below = (kernels.slopes(*numbers, eta + side * loss.window, seen) for side in (1.0, -1.0))
             # clipped as slopes are: a slip of the bound may cost bias, never privacy
             weights = np.nan_to_num(np.clip((above - below) / (2.0 * loss.window), 0.0, loss.steepest))
         total += (rows * weights[:, None]).T @ rows
@@ -172,14 +130,7 @@ def curvature(x: Array, y: Array, loss: Loss, plan: Plan, at: Array, square: Noi
 
 
 class Descent:
-    """One lane's descent; without noise for output perturbation, which adds it afterwards.
-
-    Parameters
-    ----------
-    plan : Plan
-    n, p : int
-        Records of the lane, coefficients.
-    """
+    """One lane's descent over `n` records; without noise for output perturbation, which adds it afterwards."""
 
     def __init__(self, plan: Plan, n: int, p: int) -> None:
         self._plan, self._steps, self._wait = plan, plan.steps(n), plan.wait(n)
@@ -210,12 +161,12 @@ class Descent:
         y: Array,
         loss: Loss,
         turns: Turns,
-        noise: NoiseStream | None,
+        noise: NoiseStream,
         until: int,
         report: Callable[[int], Any] | None = None,
     ) -> None:
         """Take steps over the lane's records `until` so many are done."""
-        (n, p), plan = x.shape, self._plan
+        n, plan = len(x), self._plan
         numbers = loss.code, loss.a, plan.constants.slope
         state = 0.0 if plan.radius is None else plan.radius, self.w, self._total
         while self._done < until:
@@ -227,20 +178,19 @@ class Descent:
                 else:
                     who = [turns.poisson(n, plan.share) for _ in range(some)]
                     members, ends = np.concatenate(who), np.cumsum([len(k) for k in who])
-                extra = np.zeros((some, p)) if noise is None else plan.noise_sd * noise.draw(some)
+                extra = plan.noise_sd * noise.draw(some)
                 # the expected size: the size itself tells who was drawn, and would be another release
                 share = 1.0 / (plan.share * n)
                 self._wait = kernels.noisy_walk(
                     x, y, members, ends, extra, *numbers, self.gains, share, *state, self._wait
                 )
-                self._done += some
-                if self._done == self._middle:
+                if self._done + some == self._middle:
                     self._early = self._total.copy()
             else:
                 some = n if plan.order == "permuted" else min(AT_ONCE, until - self._done)
                 order = turns.permutation(n) if plan.order == "permuted" else turns.drawn(some, n)
                 self._wait = kernels.walk(x, y, order, *numbers, plan.step, *state, self._wait)
-                self._done += some
+            self._done += some
             if report is not None:  # in shares of the lane: how many were really drawn would tell of the sample
                 report(int(n * self._done / self._steps) - self._told)
                 self._told = int(n * self._done / self._steps)

@@ -1,15 +1,15 @@
 """Compiled loops of a curator's stochastic gradient descent. One file: a cached caller elsewhere would go stale.
 
-NumPy's slopes are in `privreg.central.twins`, and its loops in `tests/central/twins.py`, operation by operation.
+Their twins in NumPy are in `tests/central/twins.py`, operation by operation.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
-from numba import njit
+from numba import njit, vectorize
 
 from privreg.arrays import Array, Ints, Words
 
@@ -57,11 +57,13 @@ def slope(code: int, a: float, bound: float, eta: float, y: float) -> float:
     return -bound if s < -bound else s
 
 
+slopes: Any = vectorize(cache=True)(slope.py_func)
+"""The same of many predictors at once."""
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
-def _project(w: Array, radius: float) -> None:
-    """Shorten `w` to the ball, if there is one."""
-    if radius <= 0.0:
-        return
+def _shorten(w: Array, radius: float) -> None:
+    """Shorten `w` to length `radius` at most, in place."""
     size = 0.0
     for j in range(w.shape[0]):
         size += w[j] * w[j]
@@ -69,6 +71,16 @@ def _project(w: Array, radius: float) -> None:
         shrink = radius / math.sqrt(size)
         for j in range(w.shape[0]):
             w[j] *= shrink
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _summed(w: Array, total: Array, wait: int) -> int:
+    """Add an iterate to `total` unless `wait` more are left out; gives how many then are."""
+    if wait > 0:
+        return wait - 1
+    for j in range(w.shape[0]):
+        total[j] += w[j]
+    return 0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -85,28 +97,10 @@ def walk(
     total: Array,
     wait: int,
 ) -> int:
-    """Descend by one record at a time; adds the iterates to `total` once `wait` have passed.
+    """Descend by one record at a time, in this `order`; see :func:`slope` for code, a and bound.
 
-    Parameters
-    ----------
-    x : ndarray, shape (n, p)
-    y : ndarray, shape (n,)
-    order : ndarray of int, shape (k,)
-        Whose turn it is.
-    code, a, bound
-        As for :func:`slope`.
-    step : float
-    radius : float
-        Of the ball; 0 for no projection.
-    w, total : ndarray, shape (p,)
-        Iterate and sum of iterates, changed in place.
-    wait : int
-        Iterates still to be left out of the sum.
-
-    Returns
-    -------
-    int
-        Iterates still to be left out.
+    x has shape (n, p), y (n,). Iterates `w` are kept in the ball of `radius`, 0 for none, and summed in `total` once
+    `wait` have passed, both of shape (p,) and changed in place. Gives how many are still to be left out.
     """
     p = w.shape[0]
     for t in range(order.shape[0]):
@@ -118,12 +112,9 @@ def walk(
         if move != 0.0:
             for j in range(p):
                 w[j] -= move * x[i, j]
-            _project(w, radius)
-        if wait > 0:
-            wait -= 1
-        else:
-            for j in range(p):
-                total[j] += w[j]
+            if radius > 0.0:
+                _shorten(w, radius)
+        wait = _summed(w, total, wait)
     return wait
 
 
@@ -144,27 +135,11 @@ def noisy_walk(
     total: Array,
     wait: int,
 ) -> int:
-    """Descend by noisy sums over batches; adds the iterates to `total` once `wait` have passed.
+    """Descend by noisy sums over batches; the rest as for :func:`walk`.
 
-    Parameters
-    ----------
-    who : ndarray of int
-        Members of all batches, one batch after the other.
-    ends : ndarray of int, shape (k,)
-        Where each batch ends.
-    noise : ndarray, shape (k, p)
-        Added to the sum of gradients.
-    gains : ndarray, shape (p, p)
-        What the mean gradient is multiplied by: steps along the principal directions.
-    share : float
-        What the noisy sum is multiplied by: one over the expected size of a batch, a public number.
-    x, y, code, a, bound, radius, w, total, wait
-        As for :func:`walk`.
-
-    Returns
-    -------
-    int
-        Iterates still to be left out.
+    `who` are the members of all batches, which end at `ends`, shape (k,); `noise`, shape (k, p), is added to the sums
+    of gradients. These are multiplied by `share`, one over the expected size of a batch, a public number, and by
+    `gains`, shape (p, p), steps along the principal directions.
     """
     p = w.shape[0]
     gradient = np.empty(p)
@@ -184,27 +159,17 @@ def noisy_walk(
         for j in range(p):
             for k in range(p):
                 w[j] -= gains[j, k] * share * gradient[k]
-        _project(w, radius)
-        if wait > 0:
-            wait -= 1
-        else:
-            for j in range(p):
-                total[j] += w[j]
+        if radius > 0.0:
+            _shorten(w, radius)
+        wait = _summed(w, total, wait)
     return wait
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def shorten_rows(x: Array, reach: float) -> None:
     """Shorten every row to length `reach` at most, in place: the bound that the noise is scaled by then holds."""
-    n, p = x.shape
-    for i in range(n):
-        size = 0.0
-        for j in range(p):
-            size += x[i, j] * x[i, j]
-        if size > reach * reach:
-            shrink = reach / math.sqrt(size)
-            for j in range(p):
-                x[i, j] *= shrink
+    for i in range(x.shape[0]):
+        _shorten(x[i], reach)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

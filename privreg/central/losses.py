@@ -21,7 +21,6 @@ from privreg.protocol import codes
 
 ASSUMED_SCALE: Final = 0.2
 """Residual scale that Huber()'s "auto" assumes, in halves of the response's public range."""
-
 _POWER_HINGE: Final = -1
 _POWER_NORM: Final = -2
 
@@ -73,12 +72,7 @@ def _power(q: object) -> float:
 
 
 def QHinge(q: float = 1.5) -> Family:
-    """Classifier with the hinge loss to the power q, max(0, 1 − sη)^q for s = ±1.
-
-    Parameters
-    ----------
-    q : float
-        In [1, 2]; α = q − 1.
+    """Classifier with the hinge loss to the power q, max(0, 1 − sη)^q for s = ±1 and q in [1, 2].
 
     Raises
     ------
@@ -94,12 +88,7 @@ def QHinge(q: float = 1.5) -> Family:
 
 
 def QNorm(q: float = 1.5) -> Family:
-    """Regression with the loss abs(y − η)^q; q = 2 is least squares, q = 1 the absolute loss.
-
-    Parameters
-    ----------
-    q : float
-        In [1, 2]; α = q − 1.
+    """Regression with the loss abs(y − η)^q, q in [1, 2]; q = 2 is least squares, q = 1 the absolute loss.
 
     Raises
     ------
@@ -132,13 +121,8 @@ LOSSES: Final = {
 """What a curator's fit can minimise, by name."""
 
 _CODES: Final = {
-    codes.HINGE: "hinge",
-    codes.SMOOTHED_HINGE: "smoothed_hinge",
-    codes.QUANTILE: "quantile",
-    codes.HUBER: "huber",
-    codes.LOGISTIC: "logistic",
-    _POWER_HINGE: "q_hinge",
-    _POWER_NORM: "q_norm",
+    *(codes.HINGE, codes.SMOOTHED_HINGE, codes.QUANTILE, codes.HUBER, codes.LOGISTIC),
+    *(_POWER_HINGE, _POWER_NORM),
 }
 
 
@@ -199,29 +183,20 @@ class Loss(NamedTuple):
 
 
 def resolve_loss(family: Family, *, unit: float = 1.0, y_max: float = 1.0) -> Loss:
-    """Turn a family into numbers.
-
-    Parameters
-    ----------
-    family : Family
-        One that :func:`resolve` gives.
-    unit : float
-        Response units per internal unit.
-    y_max : float
-        sup |y| inside.
+    """Turn a family that :func:`resolve` gives into numbers, of `unit` response units per internal one, sup |y| inside
+    `y_max`.
     """
-    name = _CODES[family.code]
-    words = repr(family)
-    if name == "hinge":
+    code, words = family.code, repr(family)
+    if code == codes.HINGE:
         return Loss(HINGE, 1.0, 0.0, 1.0, 1.0, 1.0, words)
-    if name == "logistic":
+    if code == codes.LOGISTIC:
         return Loss(LOGISTIC, 0.0, 1.0, 0.25, 1.0, math.log(2.0), words)
-    if name == "smoothed_hinge":
+    if code == codes.SMOOTHED_HINGE:
         return Loss(SMOOTHED_HINGE, family.width, 1.0, 1.0 / family.width, 1.0, 1.0, words)
-    if name == "quantile":
+    if code == codes.QUANTILE:
         steep = max(family.tau, 1.0 - family.tau)
         return Loss(PINBALL, family.tau, 0.0, 1.0, steep, steep * y_max, words)
-    if name == "huber":
+    if code == codes.HUBER:
         scale = ASSUMED_SCALE if isinstance(family.scale, str) else family.scale / unit
         ratio = CLASSICAL_C if isinstance(family.c, str) else family.c
         how = "assumed" if isinstance(family.scale, str) else "declared"
@@ -229,10 +204,9 @@ def resolve_loss(family: Family, *, unit: float = 1.0, y_max: float = 1.0) -> Lo
         c = ratio * scale
         return Loss(HUBER, c, 1.0, 1.0, c, c * y_max, words)
     assert isinstance(family, PowerFamily)
-    q = family.q
-    alpha = q - 1.0
+    q, alpha = family.q, family.q - 1.0
     flat = q if q == 1.0 else math.inf
-    if name == "q_hinge":
+    if code == _POWER_HINGE:
         return Loss(Q_HINGE, q, alpha, q, flat, 1.0, words)
     # |sgn(u)|u|^α − sgn(v)|v|^α| ≤ 2^(1−α)|u − v|^α, attained at v = −u
     return Loss(Q_NORM, q, alpha, q * 2.0 ** (1.0 - alpha), flat, y_max**q, words)

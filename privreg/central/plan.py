@@ -23,41 +23,29 @@ from privreg.privacy.ledger import Budget
 
 LANES: Final = 8
 """Lanes by default."""
-
 FEWEST: Final = 500
 """Records a lane needs before several lanes are the default."""
-
 MOST_STEPS: Final = 20_000_000
 """Steps of all passes together by default, at most, for losses that are not smooth."""
-
 NOISY_PASSES: Final = 20
 """Passes of Poisson samples by default."""
-
 LONGEST: Final = 1.8
 """Step times L of one lane's noisy descent at most; from 2 on it would diverge for some records."""
-
 SETTLED: Final = 10.0
 """Step times steps times curvature after which the start is forgotten."""
-
 WANDER: Final = 0.03
 SYMMETRIC: Final = 0.5
 """How far iterates may wander, relative to the range over which the loss is quadratic; of regressions."""
-
 KINKED: Final = 0.03
 """How far iterates may wander, internal units; of losses whose kink is not symmetric."""
-
 FULL_WORK: Final = 200_000_000
 """Records read in all by default, where each step reads all of them."""
-
 PASSES_EACH: Final = 50
 """Steps over all records by default, for each coefficient."""
-
 BATCHES: Final = 50
 """Batches a pass of gradient perturbation has by default."""
-
 ACCOUNTED: Final = 1_000_000
 """Noisy steps that can be accounted for in reasonable time."""
-
 GUESS: Final = 2.0
 """How far off the solution is taken to be in choosing a step, internal units."""
 
@@ -116,15 +104,9 @@ class Plan:
             return calibration.gradient_delta(z, self.share, self.steps(self.sizes[0]), epsilon, self.curvature_mu)
         if self.gaussian:
             return calibration.mixture_delta(np.array([self.certain_mu()]), np.ones(1), 1.0, epsilon)
-        return max(
-            calibration.mixture_delta(
-                *calibration.sampled_law(self.constants, self.step, self.steps(n), n, 1e-9),
-                self.noise_sd,
-                epsilon,
-                self.curvature_mu,
-            )
-            for n in set(self.sizes)
-        )
+        sizes = set(self.sizes)
+        laws = [calibration.sampled_law(self.constants, self.step, self.steps(n), n, 1e-9) for n in sizes]
+        return max(calibration.mixture_delta(*law, self.noise_sd, epsilon, self.curvature_mu) for law in laws)
 
     def certain_mu(self) -> float:
         """GDP parameter that holds whichever records the samples took: a record may be in every one of them."""
@@ -132,11 +114,10 @@ class Plan:
             return math.inf
         n = max(self.sizes)
         if self.perturbation == "gradient":
-            return math.hypot(
-                2.0 * self.constants.gradient * math.sqrt(self.steps(n)) / self.noise_sd, self.curvature_mu
-            )
-        times = self.epochs if self.order == "permuted" else self.steps(n)
-        moved = sensitivity(times, self.constants, self.step, self.steps(n))
+            moved = 2.0 * self.constants.gradient * math.sqrt(self.steps(n))
+        else:
+            times = self.epochs if self.order == "permuted" else self.steps(n)
+            moved = sensitivity(times, self.constants, self.step, self.steps(n))
         return math.hypot(moved / self.noise_sd, self.curvature_mu)
 
     def words(self) -> str:
@@ -171,16 +152,8 @@ def make_plan(
 ) -> Plan:
     """Fix the public numbers of a fit.
 
-    Parameters
-    ----------
-    loss : Loss
-    budget : Budget
-    n, p : int
-        Records and coefficients.
-    reach : float
-        sup ‖x‖ over the public box, internal units.
-    perturbation, order, epochs, step, radius, lanes, average, batch_size
-        As for `privreg.central.Regression.fit`.
+    `n` and `p` are records and coefficients, `reach` is sup ‖x‖ over the public box, internal units; the options are
+    those of `privreg.central.Regression.fit`.
 
     Raises
     ------
@@ -194,7 +167,8 @@ def make_plan(
     average = check("curator.fit", "average", average)
     if batch_size is not None and order != "poisson":
         raise OptionError("batch_size= goes with perturbation='gradient', order='poisson'; leave it out.")
-    lanes = _lanes(lanes, n)
+    usual = LANES if n >= LANES * FEWEST else 1
+    lanes = usual if lanes is None else int(check("curator.fit", "lanes", lanes, min(n, 1000)))
     paid = calibration.budget_share(p, lanes)
     mu = math.sqrt(paid) * budget.mu if paid else 0.0  # inf without privacy
     curved = mu, curvature_sensitivity(loss.steepest, reach) / (mu * n) if mu else 0.0
@@ -208,22 +182,21 @@ def make_plan(
     if noisy:
         batch = size / BATCHES if batch_size is None else check("curator.fit", "batch_size", batch_size, fewest)
         share = 1.0 if order == "full" else min(max(batch / size, 1.0 / size), 1.0)
-        return _noisy(loss, budget, reach, ball, epochs, step, average, sizes, share, p, curved, rest)
+        known, step, sd = _noisy(loss, budget, reach, ball, epochs, step, sizes, share, p, mu, rest)
+        return Plan("gradient", order, epochs, step, ball, average, sizes, share, known, known.gradient, sd, *curved)
     if step is None:
         step = _step(loss, budget, reach, ball, epochs, size, lanes)
         if loss.alpha == 1.0 and lanes > 1:  # of several lanes the bias is shared and the noise is not
             flat = least_curvature(loss.holder * reach**2, p)
             step = min(max(step, SETTLED / (flat * epochs * fewest)), 1.0 / (loss.holder * reach**2))
     known = constants(loss, reach, ball, step, epochs * size)
-    move = sensitivity(epochs, known, step, epochs * size)
+    move, sd = sensitivity(epochs, known, step, epochs * size), 0.0
     if order == "permuted":
         sd = calibration.permuted_sd(known, step, epochs * size, epochs, budget) / rest
     elif budget.private:
         epsilon, delta = budget.asked
         laws = [calibration.sampled_law(known, step, epochs * m, m, delta) for m in set(sizes)]
         sd = max(calibration.sampled_sd(*law, epsilon, delta, mu) for law in laws)
-    else:
-        sd = 0.0
     if not math.isfinite(sd):
         raise OptionError("the sensitivity is beyond what can be computed; take a smaller step=.")
     return Plan("output", order, epochs, step, ball, average, sizes, 1.0 / size, known, move, sd, *curved)
@@ -236,27 +209,24 @@ def _noisy(
     ball: float | None,
     epochs: int,
     step: float | None,
-    average: float,
     sizes: tuple[int, ...],
     share: float,
     p: int,
-    curved: tuple[float, float],
+    mu: float,
     rest: float,
-) -> Plan:
-    """Fix the numbers of gradient perturbation."""
-    steps, full = math.ceil(epochs / share), share == 1.0
-    if not full and steps > ACCOUNTED:
+) -> tuple[Constants, float, float]:
+    """Constants, step and noise sd of gradient perturbation; `mu` is what curvature costs, `rest` the part left."""
+    steps, sd = math.ceil(epochs / share), 0.0
+    if share < 1.0 and steps > ACCOUNTED:
         raise OptionError(
             f"{steps:,} noisy steps are more than the {ACCOUNTED:,} that are accounted for; take fewer epochs= or a "
             "larger batch_size=."
         )
     known = constants(loss, reach, ball, 1.0, steps)  # the step matters only to iterates without bound, refused above
-    if full:  # every record is in every step: so many Gaussian mechanisms of sensitivity 2G
+    if share == 1.0:  # every record is in every step: so many Gaussian mechanisms of sensitivity 2G
         sd = calibration.full_sd(known, steps, budget) / rest
     elif budget.private:
-        sd = calibration.gradient_multiplier(share, steps, *budget.asked, curved[0]) * known.gradient
-    else:
-        sd = 0.0
+        sd = calibration.gradient_multiplier(share, steps, *budget.asked, mu) * known.gradient
     if step is None:
         batch = share * min(sizes)
         # a smooth loss needs short steps for what is random in them only; one with a kink for the gradient too
@@ -264,30 +234,20 @@ def _noisy(
         step = min(ball or GUESS, GUESS) / math.sqrt(steps * length2)
         if known.alpha == 1.0:  # of several lanes the bias is shared and the noise is not
             step = 1.0 / known.holder if len(sizes) > 1 else min(step, LONGEST / known.holder)
-    order, move = "full" if full else "poisson", known.gradient
-    return Plan("gradient", order, epochs, step, ball, average, sizes, share, known, move, sd, *curved)
-
-
-def _lanes(lanes: Any, n: int) -> int:
-    if lanes is None:
-        return LANES if n >= LANES * FEWEST else 1
-    return int(check("curator.fit", "lanes", lanes, min(n, 1000)))
+    return known, step, sd
 
 
 def _radius(radius: Any, loss: Loss, *, noisy: bool) -> float | None:
     grows = math.isinf(loss.slope)
-    if radius is not None:
-        radius = check("curator.fit", "radius", radius)
-    if radius == "auto":
+    got = None if radius is None else check("curator.fit", "radius", radius)
+    if got == "auto":
         return ROOMY[loss.code] if grows else None
-    if radius is None:
-        if grows and noisy:
-            raise OptionError(
-                "radius=None leaves the gradient of this loss without a bound, which perturbation='gradient' needs; "
-                "give a positive radius=, or perturbation='output'."
-            )
-        return None
-    return float(radius)
+    if got is None and grows and noisy:
+        raise OptionError(
+            "radius=None leaves the gradient of this loss without a bound, which perturbation='gradient' needs; "
+            "give a positive radius=, or perturbation='output'."
+        )
+    return None if got is None else float(got)
 
 
 def check_budget(budget: Any, *, gaussian: bool, how: str) -> None:
@@ -324,22 +284,18 @@ def doubted(plan: Plan, loss: Loss, p: int) -> Diagnostic | None:
     Curvature is a guess, from columns that fill their public range. What is learned of it is the business of
     `privreg.central.curvature`.
     """
-    if len(plan.sizes) == 1:
+    if len(plan.sizes) == 1 or plan.perturbation != "gradient":
         return None
-    c, size = plan.constants, min(plan.sizes)
-    if loss.alpha < 1.0:  # how flat it is depends on the records near its kink: a guess will do for noise alone
+    kinked = loss.alpha < 1.0  # how flat it is depends on the records near its kink: a guess will do for noise alone
+    flat = least_curvature(1.0 if kinked else plan.constants.holder, p)
+    sd = plan.noise_sd / (plan.share * min(plan.sizes)) * math.sqrt(plan.step / (2.0 * flat))  # the stationary one
+    if kinked:
         lopsided = loss.code in {HINGE, Q_HINGE} or (loss.code == PINBALL and loss.a != 0.5)
-        stationary_sd = plan.noise_sd / (plan.share * size) * math.sqrt(plan.step / (2.0 * least_curvature(1.0, p)))
-        if plan.perturbation == "gradient" and lopsided and stationary_sd > KINKED:
-            return _few(stationary_sd / KINKED, sum(plan.sizes))
-        return None
-    flat = least_curvature(c.holder, p)
-    if plan.perturbation == "gradient":
-        stationary_sd = plan.noise_sd / (plan.share * size) * math.sqrt(plan.step / (2.0 * flat))
+        times = sd / KINKED if lopsided else 0.0
+    else:
         limit = WANDER if loss.code in {LOGISTIC, SMOOTHED_HINGE} else SYMMETRIC
-        if stationary_sd * loss.holder / loss.slope > limit:
-            return _few(stationary_sd * loss.holder / loss.slope / limit, sum(plan.sizes))
-    return None
+        times = sd * loss.holder / loss.slope / limit
+    return _few(times, sum(plan.sizes)) if times > 1.0 else None
 
 
 def _few(times: float, records: int) -> Diagnostic:

@@ -26,7 +26,7 @@ from privreg.formula.spec import Described, ModelSpec
 from privreg.formula.units import public_units
 from privreg.options.progress import progress_bar
 from privreg.options.table import accepted, check
-from privreg.options.unknown import refuse_local, refuse_unknown
+from privreg.options.unknown import refuse_unknown
 from privreg.privacy.ledger import LEDGER, UNSET, Budget
 from privreg.privacy.noise import fresh_key, seeded_key
 from privreg.schema.declarations import Schema
@@ -157,10 +157,6 @@ class Regression(Described):
         family, mu, epsilon, delta, rho, bounds, levels, moments, missing
             As for the class.
 
-        Returns
-        -------
-        Regression
-
         Raises
         ------
         PrivacyLeakError, FormulaError, SchemaError, BudgetError, OptionError, DataError, UnsupportedArgumentError
@@ -171,20 +167,15 @@ class Regression(Described):
         return cls._described(formula, data, scopes_of(sys._getframe(1)), asked)
 
     @classmethod
-    def _delegated(cls, formula: str, data: Any, scopes: Any, options: dict[str, Any]) -> Regression:
-        """Describe a model for the core's front door, whose other options must be at their defaults."""
-        return cls._described(formula, data, scopes, refuse_local(options))
-
-    @classmethod
     def _described(cls, formula: str, data: Any, scopes: Any, asked: Mapping[str, Any]) -> Regression:
+        """Describe a model by a formula, also for the core's front door."""
         _check_trust(asked["trust"])
         budget = _budget(asked["mu"], asked["epsilon"], asked["delta"], asked["rho"])
         fam = resolve(asked["family"])
         design = read_design(formula, data, scopes, fam, asked, table=data)
         source = None if data is None else open_table(data, design.columns, design.schema)
-        missing = asked["missing"]
         self = cls.__new__(cls)
-        self._build(design, fam, budget, source, _people(missing))
+        self._build(design, fam, budget, source, _people(asked["missing"]))
         return self
 
     def _build(self, design: Any, family: Family, budget: Budget, source: Source | None, people: Participants) -> None:
@@ -210,19 +201,13 @@ class Regression(Described):
     # --- public facts ----------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        b = self._spec.budget
-        return f"<Regression (trusted curator): {self.formula}, {self.family!r}, {b}>"
+        return f"<Regression (trusted curator): {self.formula}, {self.family!r}, {self._spec.budget}>"
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_spec": self._spec, "_loss": self._loss, "_source": None}
 
     def start(self, **options: Any) -> Any:
-        """Refuse: a descent in random order needs all rows at once.
-
-        Raises
-        ------
-        UnsupportedArgumentError
-        """
+        """Refuse: a descent in random order needs all rows at once."""
         del options
         raise UnsupportedArgumentError(
             "a trusted curator's fit needs all rows at once, so it has no start(); use fit(), or trust='local' for "
@@ -280,10 +265,6 @@ class Regression(Described):
         progress : bool, optional
             Progress bar; by default on fits of more than a second at a terminal.
 
-        Returns
-        -------
-        CentralResults
-
         Warns
         -----
         PrivregWarning
@@ -324,7 +305,7 @@ class Regression(Described):
         stated = replace(stated, release=LEDGER.spend(self._source.identity, stated.total_mu, seeded=seed is not None))
         key = fresh_key() if seed is None else seeded_key(seed, "central")
         with progress_bar(n, progress) as bar:
-            released = descent.release(x, y, self._loss, plan, key, bar.update)
+            released = descent.release(x, y, self._loss, plan, descent.randomness(key, x.shape[1]), bar.update)
         res = CentralResults(payload(self._spec, plan, self._loss, released, stated, n))
         if lanes != 1:  # who asks for one lane knows that it has no standard errors
             res._caution()
@@ -336,12 +317,7 @@ class Regression(Described):
 
 
 def _people(missing: Any) -> Participants:
-    """Return what becomes of records that can't be used.
-
-    Raises
-    ------
-    OptionError
-    """
+    """What becomes of records that can't be used."""
     people = Participants.declare(missing=missing)
     if people.missing == "drop":
         raise OptionError(

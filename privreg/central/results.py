@@ -39,51 +39,22 @@ class CentralResults(PrivateResults):
 
     @property
     def params_last(self) -> pd.Series | pd.DataFrame:
-        """Refuse: the last iterate is not released.
-
-        Raises
-        ------
-        InferenceError
-        """
+        """Refuse: the last iterate is not released."""
         raise InferenceError("a curator's fit releases the average only, and no last iterate; see params.")
 
     @property
     def fit_measures(self) -> pd.DataFrame:
-        """Refuse: a curator's fit releases coefficients only.
-
-        Raises
-        ------
-        InferenceError
-        """
+        """Refuse: a curator's fit releases coefficients only."""
         raise InferenceError(
             "a curator's fit releases no measures of fit; evaluate(public_test) has them of public rows."
         )
 
-    def plot_trajectory(
-        self,
-        terms: Any = None,
-        *,
-        alpha: float = 0.05,
-        method: str | None = None,
-        title: str | None = None,
-        ax: Any = None,
-    ) -> Any:
-        """Refuse: estimates on the way are not released.
-
-        Raises
-        ------
-        InferenceError
-        """
+    def plot_trajectory(self, *args: Any, **options: Any) -> Any:
+        """Refuse: estimates on the way are not released."""
         raise InferenceError("a curator's fit releases one estimate, at its end, and no path; plot_coef() draws it.")
 
     def plot_privacy(self, *, ax: Any = None) -> NDArray[Any]:
-        """Draw the trade-off curve of a release that is one Gaussian mechanism.
-
-        Raises
-        ------
-        InferenceError
-            If it isn't one.
-        """
+        """Draw the trade-off curve of a release, which must be one Gaussian mechanism."""
         if not self.privacy.gaussian:
             raise InferenceError(
                 f"{self.privacy.short} is not one Gaussian mechanism, whose curve this draws; fit with "
@@ -101,14 +72,9 @@ def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any], design: A
 
 
 def estimate_of(lanes: Array, why: tuple[Diagnostic, ...] = ()) -> Estimate:
-    """Precision of the mean of lanes, from how far they lie apart.
+    """Precision of the mean of released `lanes`, user's units, shape (B, p), from how far they lie apart.
 
-    Parameters
-    ----------
-    lanes : ndarray, shape (B, p)
-        Released averages, user's units.
-    why : tuple of Diagnostic
-        Why intervals should not be relied on.
+    `why` says why intervals should not be relied on.
     """
     b, p = lanes.shape
     if b == 1:
@@ -124,10 +90,7 @@ STILL: Final = 0.01
 def still_moving(moved: Array, lanes: Array) -> Diagnostic | None:
     """Say that lanes had not settled, from how far the iterates that are averaged moved; None if that isn't seen.
 
-    Parameters
-    ----------
-    moved, lanes : ndarray, shape (B, p)
-        From `privreg.central.curvature.Release`; NaN where it is not known.
+    Both arrays have shape (B, p) and are of `privreg.central.curvature.Release`, NaN where it is not known.
 
     Notes
     -----

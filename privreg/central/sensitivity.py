@@ -3,6 +3,10 @@
 Both perturbations take their noise from here: `sensitivity` bounds the average of the iterates (output perturbation),
 `Constants.gradient` one record's gradient (gradient perturbation), `curvature_sensitivity` the sum of all records'
 curvature.
+
+References
+----------
+Wang, Lei, Ying & Zhang, Differentially private SGD with non-smooth losses, arXiv 2101.08925.
 """
 
 from __future__ import annotations
@@ -28,23 +32,10 @@ class Constants(NamedTuple):
 
 
 def sensitivity(times: int, c: Constants, step: float, steps: int) -> float:
-    """Largest distance between the averaged iterates of two runs whose records differ in one, drawn so many times.
+    """Largest distance between the averaged iterates of two runs whose records differ in one, drawn K = `times` times.
 
-    Parameters
-    ----------
-    times : int
-        K, how often the record that differs is drawn, the same in both runs.
-    c : Constants
-    step : float
-        η of every step.
-    steps : int
-        T.
-
-    Returns
-    -------
-    float
-        c η^(1/(1−α)) √T 1{K ≥ 1} + 2 G η K with c² = ((1−α)/(1+α)) (2^(−α) L)^(2/(1−α)); for α = 1 and η ≤ 2/L it is
-        2 G η K. Internal units.
+    c η^(1/(1−α)) √T 1{K ≥ 1} + 2 G η K with c² = ((1−α)/(1+α)) (2^(−α) L)^(2/(1−α)); for α = 1 and η ≤ 2/L it is 2 G η
+    K. Internal units; η is the `step`, T the number of `steps`.
 
     Raises
     ------
@@ -53,17 +44,13 @@ def sensitivity(times: int, c: Constants, step: float, steps: int) -> float:
 
     Notes
     -----
-    It bounds every single iterate, so it holds for any average of them with weights that don't depend on the records.
-    A shared record moves two iterates at distance D to one of at most √(D² + c² η^(2/(1−α))), as the gradient is
+    It bounds every single iterate, so it holds for any average of them with weights that don't depend on the records. A
+    shared record moves two iterates at distance D to one of at most √(D² + c² η^(2/(1−α))), as the gradient is
     co-coercive; a record that differs adds 2Gη at most; projection on a convex set brings them no further apart; and
     until it is first drawn the runs are the same.
 
     The Hölder condition is needed only between predictors that occur, not around the ball: for a loss of ⟨x, w⟩
     co-coercivity is the Hölder condition of φ' read from right to left.
-
-    References
-    ----------
-    Wang, Lei, Ying & Zhang, Differentially private SGD with non-smooth losses, arXiv 2101.08925.
 
     Examples
     --------
@@ -91,28 +78,16 @@ def sensitivity(times: int, c: Constants, step: float, steps: int) -> float:
 def curvature_sensitivity(steepest: float, reach: float) -> float:
     """Largest Frobenius distance between sums of a x xᵀ over neighbours, 0 ≤ a ≤ `steepest`, ‖x‖ ≤ `reach`.
 
-    Returns
-    -------
-    float
-        √2 · steepest · reach²: ‖a x xᵀ − b z zᵀ‖² = a²‖x‖⁴ + b²‖z‖⁴ − 2ab⟨x, z⟩², attained at right angles.
+    √2 · steepest · reach²: ‖a x xᵀ − b z zᵀ‖² = a²‖x‖⁴ + b²‖z‖⁴ − 2ab⟨x, z⟩², attained at right angles.
     """
     return math.sqrt(2.0) * steepest * reach**2
 
 
 def constants(loss: Loss, reach: float, radius: float | None, step: float, steps: int) -> Constants:
-    """What the theory needs to know of a loss on its domain.
+    """What the theory needs to know of a loss on its domain, the ball of `radius` or, if that is None, all of ℝ^d.
 
-    Parameters
-    ----------
-    loss : Loss
-    reach : float
-        r = sup ‖x‖ over the public box, internal units.
-    radius : float or None
-        Of the ball that iterates are projected on; None for all of ℝ^d.
-    step : float
-        η, for the reach of iterates that are not projected.
-    steps : int
-        T.
+    `reach` is r = sup ‖x‖ over the public box, internal units. η and T are for the reach of iterates that are not
+    projected.
 
     Raises
     ------
@@ -128,31 +103,15 @@ def constants(loss: Loss, reach: float, radius: float | None, step: float, steps
 
 
 def iterates_within(alpha: float, holder: float, start: float, step: float, steps: int) -> float:
-    """Radius R_T that iterates from 0 without projection stay within.
+    """Radius R_T that T iterates from 0 without projection stay within, for a loss that is nowhere negative.
 
-    Parameters
-    ----------
-    alpha, holder : float
-        α in (0, 1] and L of the gradient on all of ℝ^d, for a loss that is nowhere negative.
-    start : float
-        sup f(0).
-    step, steps : float, int
-        η and T.
-
-    Returns
-    -------
-    float
-        R_T² = T sup_f {2ηf(0) + η²c₁²f^(2α/(1+α)) − 2ηf}, c₁ = (1 + 1/α)^(α/(1+α)) L^(1/(1+α)); for α = 1 and η ≤ 1/L
-        that is 2ηT f(0).
+    R_T² = T sup_f {2ηf(0) + η²c₁²f^(2α/(1+α)) − 2ηf}, c₁ = (1 + 1/α)^(α/(1+α)) L^(1/(1+α)), L the gradient's Hölder
+    constant on all of ℝ^d and `start` sup f(0); for α = 1 and η ≤ 1/L that is 2ηT f(0).
 
     Raises
     ------
     OptionError
         For α = 0, whose losses are Lipschitz and need no radius, or α = 1 with η > 1/L, where iterates may run away.
-
-    References
-    ----------
-    Wang, Lei, Ying & Zhang, Differentially private SGD with non-smooth losses, arXiv 2101.08925.
     """
     if not 0.0 < alpha <= 1.0:
         raise OptionError(f"iterates have a known reach for alpha in (0, 1], got {alpha:g}.")

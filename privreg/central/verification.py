@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from privreg.audit.verification import Trial, Verification, verify
-from privreg.central import descent, twins
+from privreg.central import descent, kernels
 from privreg.central.losses import Loss, resolve, resolve_loss
 from privreg.central.plan import check_budget, make_plan
 from privreg.privacy.ledger import UNSET, Budget
@@ -74,19 +75,15 @@ def audit(
     key = fresh_key() if seed is None else seeded_key(seed, "audit")
     streams = descent.randomness(key, 1)
 
-    made: dict[int, tuple[Any, Any]] = {}  # both trials are of the same releases
-
+    @cache  # both trials are of the same releases
     def releases(runs: int) -> tuple[Any, Any]:
-        if runs not in made:
-            x = np.zeros((n, 1))
-            x[0] = 1.0
-            rows = [(x, np.full(n, response)) for response in (low, 1.0)]
-            first, second = (
-                np.array([descent.noisy_lanes(*given, loss, drawn, streams).lanes[0, 0] for _ in range(runs)])
-                for given in rows
-            )
-            made[runs] = first, second
-        return made[runs]
+        x = np.zeros((n, 1))
+        x[0] = 1.0
+        first, second = (
+            np.array([descent.release(x, np.full(n, y), loss, drawn, streams).lanes[0, 0] for _ in range(runs)])
+            for y in (low, 1.0)
+        )
+        return first, second
 
     at, delta_claimed = budget.asked if budget.form == "epsilon, delta" else (1.0, budget.delta(1.0))
     words = "responses at opposite ends"
@@ -101,9 +98,8 @@ def _curvature(loss: Loss, budget: Budget, n: int, key: bytes, noise: float) -> 
     plan = make_plan(loss, budget, n=n, p=2, reach=1.0, lanes=2)
     drawn = replace(plan, curvature_sd=plan.curvature_sd * noise)
     etas = np.linspace(-1.0, 1.0, 2001)
-    rise = twins.slope(loss.code, loss.a, np.inf, etas + loss.window, np.ones(2001))
-    rise -= twins.slope(loss.code, loss.a, np.inf, etas - loss.window, np.ones(2001))
-    at, square = np.full(2, etas[np.argmax(rise)]), descent.randomness(key, 2)[2]
+    above, below = (kernels.slopes(loss.code, loss.a, np.inf, etas + side * loss.window, 1.0) for side in (1.0, -1.0))
+    at, square = np.full(2, etas[np.argmax(above - below)]), descent.randomness(key, 2)[2]
 
     def releases(runs: int) -> tuple[Any, Any]:
         out = []

@@ -7,8 +7,8 @@ and so may their number: it is not sent.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
@@ -24,20 +24,9 @@ from privreg.protocol import codes
 
 
 def read_silo(plan: Plan, source: Source, number: int) -> tuple[Array, Array]:
-    """Encode a silo's records, internal units.
+    """Encode the records of silo `number`, from 1, internal units: rows, shape (n, p), and responses, shape (n,).
 
-    Parameters
-    ----------
-    plan : Plan
-    source : Source
-    number : int
-        Which silo, from 1; for messages.
-
-    Returns
-    -------
-    x : ndarray, shape (n, p)
-    y : ndarray, shape (n,)
-        NaN of records that can't be used.
+    Responses are NaN of records that can't be used.
 
     Raises
     ------
@@ -48,25 +37,27 @@ def read_silo(plan: Plan, source: Source, number: int) -> tuple[Array, Array]:
     design, units = plan.spec.design, plan.spec.units
     xs, ys = [np.empty((0, len(design.names)))], [np.empty(0)]
     batches = source.batches(0)
-    while (batch := _next(batches, design.columns, number)) is not None:
+    while True:
+        with of_silo(number):
+            batch = next(batches, None)
+            for name in design.columns if isinstance(batch, pd.DataFrame | Mapping) else ():
+                column_of(batch, name)
+        if batch is None:
+            return np.concatenate(xs), np.concatenate(ys)
         encoded = design.encode(batch, plan.spec.people.missing)
         x = np.array(encoded.exog, dtype=np.float64, order="C")
         units.rows_inside(x)
         xs.append(x)
         ys.append(units.response_inside(encoded.endog))
-    return np.concatenate(xs), np.concatenate(ys)
 
 
-def _next(batches: Iterator[Any], columns: Iterable[str], number: int) -> Any:
-    """The next batch of a silo's source; an error of the source, not of a record, names the silo."""
+@contextmanager
+def of_silo(number: int) -> Iterator[None]:
+    """Put the silo's number before the words of an error about it."""
     try:
-        batch = next(batches, None)
-        if isinstance(batch, pd.DataFrame | Mapping):
-            for name in columns:
-                column_of(batch, name)
+        yield
     except PrivregError as error:
         raise type(error)(f"silo {number}: {error}") from None
-    return batch
 
 
 def gradient(plan: Plan, theta: Array, x: Array, y: Array) -> Array:
@@ -86,21 +77,15 @@ def local_update(plan: Plan, theta: Array, x: Array, y: Array) -> Array:
 
     No records, or records so large that they overflow, give no difference.
     """
-    if not len(y):
+    if not (n := len(y)):
         return np.zeros(plan.size)
-    local = theta.copy()
+    local, many = theta.copy(), min(plan.batch or n, n)
     with np.errstate(all="ignore"):  # a warning would tell of the records
         for step in range(plan.local_steps):
-            rows = _batch(len(y), plan.batch, step)
+            rows = slice(None) if many == n else np.arange(step * many, (step + 1) * many) % n
             local -= plan.step * gradient(plan, local, x[rows], y[rows])
         update = local - theta
     return update if np.isfinite(update).all() else np.zeros(plan.size)
-
-
-def _batch(n: int, batch: int | None, step: int) -> Any:
-    if batch is None or batch >= n:
-        return slice(None)
-    return np.arange(step * batch, (step + 1) * batch) % n
 
 
 def clipped(update: Array, clip: float) -> Array:
@@ -113,15 +98,8 @@ def clipped(update: Array, clip: float) -> Array:
 class Client:
     """One silo that takes part in a fit: it holds records and gives reports, one a round and no more.
 
-    Parameters
-    ----------
-    plan : Plan
-    x, y : ndarray, shape (n, p), (n,)
-        Internal units, see :func:`read_silo`.
-    seed : int, optional
-        For simulation only: noise that anybody can draw again protects nobody.
-    label : str
-        Tells the noise of seeded silos apart.
+    x, shape (n, p), and y, shape (n,), are those of :func:`read_silo`. A `seed` is for simulation only: noise that
+    anybody can draw again protects nobody; `label` tells seeded silos apart.
 
     Notes
     -----
@@ -142,11 +120,7 @@ class Client:
     def report(self, theta: Array, normals: Array | None = None) -> Array:
         """Randomised update at the public model `theta`, and the share of usable records unless κ is 0: what is sent.
 
-        Parameters
-        ----------
-        theta : ndarray, shape (size,)
-        normals : ndarray, shape (width,), optional
-            Noise for this report alone; drawn here, from a new key, if it isn't given.
+        `normals`, shape (width,), are for this report alone; they are drawn here, from a new key, if they aren't given.
 
         Raises
         ------

@@ -121,12 +121,7 @@ def _averaged(kept: Array, begun: Array, rounds: int, noise: float) -> float:
 
 
 def case_study() -> pd.DataFrame:
-    """Printed numbers of Duan's case study beside what the formulas give.
-
-    Returns
-    -------
-    DataFrame
-        Columns ``quantity``, ``printed`` (NaN where nothing is), ``computed``, ``reason``.
+    """Printed numbers of Duan's case study (NaN where nothing is) beside what the formulas give, with the reason.
 
     Notes
     -----
@@ -137,25 +132,16 @@ def case_study() -> pd.DataFrame:
     ----------
     Duan (2025), PhD thesis, section 6.1.4 and eq. 6.29. Balle & Wang (2018) for the exact calibration.
     """
-    stated, meant, ratio, epsilon = 1e-7, 1e-5, 200.0, 0.1
+    stated, meant, ratio = 1e-7, 1e-5, 200.0
 
     def classical(delta: float, squared_ratio: float) -> float:
         return 2.0 * math.log(1.25 / delta) * squared_ratio
 
-    rows: list[tuple[str, float, float, str]] = [
+    wide, exact = classical(stated, 2 * ratio), (2.0 / gdp_mu(0.1, stated)) ** 2
+    rows = [
         ("eq. 6.29, Gaussian variance at the stated delta 1e-7", 4694.5, classical(stated, ratio), "delta differs"),
         ("the same at delta 1e-5", 4694.5, classical(meant, ratio), "what is printed, but for its rounding"),
-        (
-            "not halved: range [-1, 1], epsilon 0.1, delta 1e-7",
-            math.nan,
-            classical(stated, 2 * ratio),
-            "range inferred",
-        ),
-        (
-            "the same, calibrated exactly",
-            math.nan,
-            (2.0 / gdp_mu(epsilon, stated)) ** 2,
-            "smallest noise that keeps it",
-        ),
+        ("not halved: range [-1, 1], epsilon 0.1, delta 1e-7", math.nan, wide, "range inferred"),
+        ("the same, calibrated exactly", math.nan, exact, "smallest noise that keeps it"),
     ]
     return pd.DataFrame(rows, columns=["quantity", "printed", "computed", "reason"])

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.data.sources.open import open_table
 from privreg.errors import OptionError, StreamError
 from privreg.federated import server
 from privreg.federated.client import Client, read_silo
-from privreg.federated.plan import whole
+from privreg.federated.plan import Plan, whole
 from privreg.federated.results import FederatedResults, make_results
 from privreg.federated.statement import make_statement
 from privreg.files.optional import need
@@ -23,9 +24,8 @@ from privreg.options.table import check
 from privreg.privacy.ledger import LEDGER, Release
 
 if TYPE_CHECKING:
-    from privreg.arrays import Array
     from privreg.federated.model import FederatedRegression
-    from privreg.federated.plan import Plan
+
 
 _WHAT: Final = "a federated fit on Flower"
 _COUNT: Final = "privreg"
@@ -34,6 +34,9 @@ _COUNT: Final = "privreg"
 
 def client_app(model: FederatedRegression, data: Any, *, silo: int, seed: Any = None) -> Any:
     """Make the ClientApp of one silo.
+
+    It answers each of the plan's rounds once, in order, and refuses further ones; it keeps that count in the node's own
+    state as well, so that a restart doesn't forget it.
 
     Parameters
     ----------
@@ -46,12 +49,6 @@ def client_app(model: FederatedRegression, data: Any, *, silo: int, seed: Any = 
         Public number of this silo, from 1.
     seed : int, optional
         For simulation only.
-
-    Returns
-    -------
-    flwr.clientapp.ClientApp
-        It answers each of the plan's rounds once, in order, and refuses further ones; it keeps that count in the
-        node's own state as well, so that a restart doesn't forget it.
 
     Raises
     ------
@@ -99,22 +96,11 @@ def _answer(plan: Plan, client: Client, number: int, message: Any, context: Any)
 def server_app(
     model: FederatedRegression, done: Callable[[FederatedResults], None], *, timeout: float | None = None
 ) -> Any:
-    """Make the ServerApp: it sends the model, averages the answers, and calls `done` with the results.
+    """Make the ServerApp: it sends the model, averages the answers, and calls `done` with the
+    :class:`FederatedResults`.
 
-    Parameters
-    ----------
-    model : FederatedRegression
-        Needs no data.
-    done : callable
-        Takes the :class:`FederatedResults`.
-    timeout : float, optional
-        Seconds to wait for the answers of a round.
-
-    Returns
-    -------
-    flwr.serverapp.ServerApp
-        It needs an answer of every silo in every round, and raises StreamError otherwise. Silos that failed are told
-        by count only.
+    It needs no data but an answer of every silo in every round, within `timeout` seconds if that is given, and raises
+    StreamError otherwise. Silos that failed are told by count only.
 
     Raises
     ------

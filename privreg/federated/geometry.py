@@ -33,18 +33,9 @@ def magnitude_sensitivity(clip: float) -> float:
 
 
 def to_angles(vectors: ArrayLike) -> tuple[Array, Array]:
-    """Magnitudes and angles of vectors.
+    """Magnitudes, shape (...), and angles, radians, shape (..., d − 1), of finite vectors, shape (..., d), d ≥ 2.
 
-    Parameters
-    ----------
-    vectors : array_like, shape (..., d)
-        Finite, d ≥ 2.
-
-    Returns
-    -------
-    magnitude : ndarray, shape (...)
-    angles : ndarray, shape (..., d − 1)
-        Radians. Angles that a vector leaves open (those of a zero vector, say) are 0.
+    Angles that a vector leaves open (those of a zero vector, say) are 0.
 
     Examples
     --------
@@ -60,14 +51,8 @@ def to_angles(vectors: ArrayLike) -> tuple[Array, Array]:
 
 
 def from_angles(magnitude: ArrayLike, angles: ArrayLike) -> Array:
-    """Vectors from magnitudes and angles, shape (..., d); the inverse of :func:`to_angles`.
-
-    Parameters
-    ----------
-    magnitude : array_like, shape (...)
-        A negative one turns the vector round.
-    angles : array_like, shape (..., d − 1)
-        Radians, any size.
+    """Vectors from magnitudes (a negative one turns the vector round) and angles of any size; inverts
+    :func:`to_angles`.
     """
     a, r = np.asarray(angles, dtype=np.float64), np.asarray(magnitude, dtype=np.float64)[..., None]
     sines = np.cumprod(np.sin(a), axis=-1)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any, Final, Never
+from typing import Any, Never
 
 from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_arrays, open_table
-from privreg.errors import DataError, OptionError, PrivregError
+from privreg.errors import DataError, OptionError
 from privreg.families.builtin import resolve_family
 from privreg.federated import server
-from privreg.federated.client import Client, read_silo
+from privreg.federated.client import Client, of_silo, read_silo
 from privreg.federated.plan import Plan, make_plan
 from privreg.federated.results import FederatedResults, make_results
 from privreg.federated.statement import make_statement
@@ -23,15 +23,9 @@ from privreg.options.progress import progress_bar
 from privreg.options.table import accepted, check
 from privreg.options.unknown import refuse_unknown
 from privreg.privacy.accounts import accounts_of
-from privreg.privacy.ledger import LEDGER, UNSET, Budget, Release
+from privreg.privacy.ledger import LEDGER, UNSET, Budget
 from privreg.privacy.noise import NoiseStream, fresh_key, seeded_key
 from privreg.schema.declarations import Schema
-
-_HOW: Final = (
-    *("rounds", "local_steps", "step", "clip", "batch_size", "weights"),
-    *("mechanism", "beta", "magnitude_share", "debias"),
-)
-"""Options that say how rounds go and how updates are randomised."""
 
 
 class FederatedRegression(Described):
@@ -155,7 +149,7 @@ class FederatedRegression(Described):
             raise DataError(f"endogs has {len(ys)} silos and exogs {len(xs)}; give one array of each for every silo.")
         held = []
         for i, (y, x) in enumerate(zip(ys, xs, strict=True), 1):
-            with _SiloNamed(i):
+            with of_silo(i):
                 held.append(read_arrays(y, x, None, exog_names, endog_name))
                 if held[-1].names != held[0].names or held[-1].endog_name != held[0].endog_name:
                     raise DataError("its columns are named unlike those of silo 1; give exog_names= and endog_name=.")
@@ -208,10 +202,6 @@ class FederatedRegression(Described):
         mechanism, beta, magnitude_share, debias, missing
             As for the class.
 
-        Returns
-        -------
-        FederatedRegression
-
         Raises
         ------
         FormulaError, PrivacyLeakError, SchemaError, BudgetError, OptionError, DataError
@@ -222,18 +212,15 @@ class FederatedRegression(Described):
         fam = resolve_family(family)
         first = silos if isinstance(silos, list | tuple) else None  # all silos have the columns of the first
         design = read_design(formula, silos, scopes_of(sys._getframe(1)), fam, asked, table=first)
-        sources: tuple[Source, ...] | None = None
-        if isinstance(silos, int) and not isinstance(silos, bool):
-            count = silos
-        else:
-            given = _listed("silos", silos)
-            opened = []
-            for i, data in enumerate(given, 1):
-                with _SiloNamed(i):
-                    opened.append(open_table(data, design.columns, design.schema))
-            sources, count = tuple(opened), len(given)
         self = cls.__new__(cls)
-        self._build(design, fam, budget, missing, sources, count, asked)
+        if isinstance(silos, int) and not isinstance(silos, bool):
+            self._build(design, fam, budget, missing, None, silos, asked)
+            return self
+        opened = []
+        for i, data in enumerate(_listed("silos", silos), 1):
+            with of_silo(i):
+                opened.append(open_table(data, design.columns, design.schema))
+        self._build(design, fam, budget, missing, tuple(opened), len(opened), asked)
         return self
 
     def _build(
@@ -249,7 +236,7 @@ class FederatedRegression(Described):
         # a silo sends no number of records, so that leaving one out is the same as letting it count for nothing
         people = Participants.declare(missing="noise" if missing == "drop" else missing)
         spec = ModelSpec.declare(design, family, budget, None, "auto", "record", people)
-        self._plan = make_plan(spec, silos=silos, **{name: asked[name] for name in _HOW})
+        self._plan = make_plan(spec, silos, asked)
         self._sources = sources
         for i, source in enumerate(sources or (), 1):
             if not source.repeatable:
@@ -273,11 +260,7 @@ class FederatedRegression(Described):
         return {"_plan": self._plan, "_sources": None}
 
     def __repr__(self) -> str:
-        plan = self._plan
-        return (
-            f"<FederatedRegression: {self.formula}, {plan.spec.family!r}, {plan.silos} silos, {plan.rounds} rounds, "
-            f"{plan.budget} per silo>"
-        )
+        return f"<FederatedRegression: {self._plan.words_of_all}>"
 
     # --- the fit ---------------------------------------------------------------------------------------
 
@@ -290,10 +273,6 @@ class FederatedRegression(Described):
             For simulation: reproducible noise protects nobody, and the results say so. Cryptographic noise otherwise.
         progress : bool, optional
             Whether to show a bar.
-
-        Returns
-        -------
-        FederatedResults
 
         Warns
         -----
@@ -313,30 +292,20 @@ class FederatedRegression(Described):
         if self._sources is None:
             raise DataError("this model has no silos' data (it was given a number of them, or unpickled); give silos=.")
         clients = [Client(plan, *read_silo(plan, s, i)) for i, s in enumerate(self._sources, 1)]
-        release = _spend(self._sources, plan.total_mu, seeded=got is not None)
+        for source in self._sources:  # none refuses before any is entered
+            LEDGER.check(source.identity, plan.total_mu)
+        entered = [LEDGER.spend(s.identity, plan.total_mu, seeded=got is not None) for s in self._sources]
+        release = max(entered, key=lambda r: (r.total_mu, r.number))  # of the silo that has spent most
         key = fresh_key() if got is None else seeded_key(got, "federated")
-        stream = NoiseStream(key, plan.mechanism.width)
-        state = server.begin(plan)
+        stream, state = NoiseStream(key, plan.mechanism.width), server.begin(plan)
         with progress_bar(plan.rounds, progress) as bar:
             bar.unit = " rounds"
             for _ in range(plan.rounds):
-                reports = []
-                for client in clients:
-                    reports.append(client.report(state.theta, stream.peek()[0]))
-                    stream.advance(1)
-                state = server.step(plan, state, reports)
+                state = server.step(plan, state, [c.report(state.theta, stream.draw(1)[0]) for c in clients])
                 bar.update()
         res = make_results(plan, state, make_statement(plan, release, "simulated", seeded=got is not None))
         res._caution()
         return res
-
-
-def _spend(sources: Sequence[Source], mu: float, *, seeded: bool) -> Release:
-    """Enter the release for every silo, after none has refused it; that of the silo that has spent most."""
-    for source in sources:
-        LEDGER.check(source.identity, mu)
-    entered = [LEDGER.spend(source.identity, mu, seeded=seeded) for source in sources]
-    return max(entered, key=lambda r: (r.total_mu, r.number))
 
 
 def _listed(name: str, given: Any) -> list[Any]:
@@ -347,17 +316,3 @@ def _listed(name: str, given: Any) -> list[Any]:
             "silos, split it and keep the list, or use PrivateOnlineRegression, where every record reports by itself."
         )
     return list(given)
-
-
-class _SiloNamed:
-    """Puts the silo's number before the words of an error about it."""
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, _: Any) -> None:
-        if isinstance(error, PrivregError):
-            raise type(error)(f"silo {self._number}: {error}") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Integral
@@ -54,10 +54,13 @@ class Plan:
     weights: Array | None = field(compare=False, default=None)
 
     def __repr__(self) -> str:
-        return (
-            f"<federated plan: {self.spec.formula!r}, {self.spec.family!r}, {self.silos} silos, {self.rounds} rounds, "
-            f"{self.budget} per silo>"
-        )
+        return f"<federated plan: {self.words_of_all}>"
+
+    @property
+    def words_of_all(self) -> str:
+        """Formula, family, silos, rounds and budget in a line."""
+        family, many = repr(self.spec.family), f"{self.silos} silos, {self.rounds} rounds"
+        return f"{self.spec.formula!r}, {family}, {many}, {self.budget} per silo"
 
     @property
     def budget(self) -> Budget:
@@ -107,28 +110,18 @@ class Plan:
         return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
-def make_plan(
-    spec: ModelSpec,
-    *,
-    silos: int,
-    rounds: Any,
-    local_steps: Any,
-    step: Any,
-    clip: Any,
-    batch_size: Any,
-    weights: Any,
-    mechanism: Any,
-    beta: Any,
-    magnitude_share: Any,
-    debias: Any,
-) -> Plan:
-    """Read the options of a federated fit.
+def make_plan(spec: ModelSpec, silos: int, asked: Mapping[str, Any]) -> Plan:
+    """Read the options of a federated fit, by name.
 
     Raises
     ------
     OptionError
         If one is out of range, or the family has no federated fit.
     """
+
+    def option(name: str) -> Any:
+        return check("silos.formula", name, asked[name])
+
     family = spec.family
     if family.code not in _CODES:
         raise OptionError(
@@ -139,34 +132,20 @@ def make_plan(
         raise OptionError(
             f"silos must be 2 or more, got {silos}; the noise of one silo's reports can't be averaged out."
         )
-    times = check("silos.formula", "rounds", rounds)
+    rounds = option("rounds")
     low, high = (float(v) for v in spec.units.response_inside(np.array(spec.design.endog_limits)))
     score, words = family.resolve(unit=spec.units.y_scale, low=low, high=high)
-    length = TRAVEL / times if clip == "auto" else check("silos.formula", "clip", clip)
-    steepest = _STEEPEST.get(family.code, 1.0)
-    p = len(spec.design.names)
-    reach2 = spec.units.reach**2 if math.isfinite(spec.units.reach) else 2.0 * p
+    clip = TRAVEL / rounds if asked["clip"] == "auto" else option("clip")
+    reach2 = spec.units.reach**2 if math.isfinite(spec.units.reach) else 2.0 * len(spec.design.names)
+    step = 1.0 / (_STEEPEST.get(family.code, 1.0) * reach2) if asked["step"] == "auto" else option("step")
     # an angle's noise moves the mean of whatever else is in the vector
-    told = spec.people.missing == "noise" and check("silos.formula", "mechanism", mechanism) not in GEOMETRIC
-    kappa = KAPPA * length if told else 0.0
-    made = update_mechanism(
-        mechanism, share(spec.budget, times), len(spec.coefficients) + told, 0.5 * joint_sensitivity(length, kappa),
-        beta=beta, magnitude_share=magnitude_share, debias=debias,
-    )  # fmt: skip
-    return Plan(
-        spec,
-        score,
-        words,
-        made,
-        times,
-        check("silos.formula", "local_steps", local_steps),
-        1.0 / (steepest * reach2) if step == "auto" else check("silos.formula", "step", step),
-        check("silos.formula", "batch_size", batch_size),
-        silos,
-        length,
-        kappa,
-        _weights(weights, silos),
-    )
+    shared = spec.people.missing == "noise" and option("mechanism") not in GEOMETRIC
+    kappa = KAPPA * clip if shared else 0.0
+    how = {name: asked[name] for name in ("beta", "magnitude_share", "debias")}
+    size, reach = len(spec.coefficients) + shared, 0.5 * joint_sensitivity(clip, kappa)
+    mechanism = update_mechanism(asked["mechanism"], share(spec.budget, rounds), size, reach, **how)
+    many, batch, weights = option("local_steps"), option("batch_size"), _weights(asked["weights"], silos)
+    return Plan(spec, score, words, mechanism, rounds, many, step, batch, silos, clip, kappa, weights)
 
 
 def whole(name: str, got: Any, most: int) -> int:

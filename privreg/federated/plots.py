@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from privreg.errors import OptionError, choose, shown
+from privreg.results.data import ResultData
 from privreg.results.plots.coefficients import unit_of
 from privreg.results.plots.steps import about_steps, steps_of
 from privreg.results.plots.style import (
@@ -23,16 +24,11 @@ from privreg.results.plots.style import (
 )
 from privreg.tables import plain, shorten
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from privreg.results.data import ResultData
-
 MOST: Final = 12
 """Curves drawn unless terms are named: more can't be told apart."""
 
 
-def over_rounds(fit: ResultData, told: str, terms: Any, ax: Any) -> Axes:
+def over_rounds(fit: ResultData, told: str, terms: Any, ax: Any) -> Any:
     """Draw coefficients against rounds, and below them what is `told` of privacy; see `FederatedResults.plot`."""
     pyplot()
     known = list(fit.names)
@@ -43,30 +39,23 @@ def over_rounds(fit: ResultData, told: str, terms: Any, ax: Any) -> Axes:
     places = [known.index(choose("terms", t, known)) for t in wanted]
     steps = steps_of([fit])
     values = fit.trail_params[:, places] * [steps[known[j]].size for j in places]
-    labels = [", ".join(filter(None, [short, steps[name].words])) for name, short in _shortened(known, places)]
+    short = shorten([plain(known[j]) for j in places], 24)
+    pairs = zip(short, (steps[known[j]].words for j in places), strict=True)
+    labels = [", ".join(filter(None, pair)) for pair in pairs]
     words = unit_of(fit, exponentiate=False)
     unit = words.stepped if any(steps[known[j]].words for j in places) else words.plain
     about = about_steps(steps[known[j]] for j in places)
     some = [] if len(places) == len(known) else [f"{len(places)} of {len(known)} terms"]
     footer = "; ".join([*about, told, *some])
     if ax is not None:
-        _curves(ax, values, labels, unit)
-        add_corner(ax, footer)
-        given: Axes = ax
-        return given
+        add_corner(_curves(ax, values, labels, unit), footer)
+        return ax
     with panels(1, 1, (COLUMN, 2.6)) as (_, grid):
-        made: Axes = grid[0, 0]
-        _curves(made, values, labels, unit)
-        add_footer(made, footer, COLUMN)
-    return made
+        add_footer(_curves(grid[0, 0], values, labels, unit), footer, COLUMN)
+    return grid[0, 0]
 
 
-def _shortened(known: list[str], places: list[int]) -> list[tuple[str, str]]:
-    names = [known[j] for j in places]
-    return list(zip(names, shorten(list(map(plain, names)), 24), strict=True))
-
-
-def _curves(ax: Any, values: Any, names: list[str], unit: str) -> None:
+def _curves(ax: Any, values: Any, names: list[str], unit: str) -> Any:
     inks = inks_for(ax)
     hues = len(inks.colours)
     for i, (name, column) in enumerate(zip(names, values.T, strict=True)):
@@ -74,7 +63,7 @@ def _curves(ax: Any, values: Any, names: list[str], unit: str) -> None:
         ax.plot(np.arange(len(column)), column, linewidth=1.2, label=literal(name), **style)
     ax.axhline(0, color=inks.grey, linewidth=0.6, linestyle=":", zorder=0)
     ax.xaxis.get_major_locator().set_params(integer=True)
-    ax.set_xlabel("rounds")
-    ax.set_ylabel(unit)
+    ax.set(xlabel="rounds", ylabel=unit)
     if len(names) > 1:
         ax.legend(frameon=False)
+    return ax

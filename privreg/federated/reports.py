@@ -31,33 +31,14 @@ MOST_UNDONE: Final = 30.0
 
 @dataclass(frozen=True)
 class UpdateMechanism(Randomiser):
-    """How one update of one silo is randomised. Made by :func:`update_mechanism`.
-
-    Parameters
-    ----------
-    name : str
-        One of `UPDATE_MECHANISMS`.
-    budget : Budget
-        What one report costs its silo.
-    size : int
-        Numbers d in an update.
-    clip : float
-        Largest ℓ2 norm of an update, internal units.
-    beta : float
-        Bounding factor of the angles' box; for "geodp" and "ldpvec".
-    magnitude_share : float
-        Share of μ² spent on the magnitude; 0 for "ldpvec", whose magnitude is public.
-    debias : bool
-        Whether the shrinkage by angle noise is undone, as far as the box allows.
-    coordinates : int
-        Coordinates that a report of "piecewise" tells, drawn without looking at the data.
+    """How one update of one silo is randomised, by a name of `UPDATE_MECHANISMS`. Made by :func:`update_mechanism`.
 
     Notes
     -----
     "gaussian", "privunit", "laplace": as `privacy.mechanisms.Mechanism`. "piecewise": so many coordinates, each by the
-    Piecewise mechanism on [−clip, clip] with its part of the budget, times d over their number. "geodp": the
-    magnitude with noise of sd clip/μ_mag and the angles, in a fixed box, with noise of sd √(d + 2)βπ/μ_dir each;
-    μ² = μ_mag² + μ_dir². "ldpvec": the angles alone, the magnitude being `clip` for everybody.
+    Piecewise mechanism on [−clip, clip] with its part of the budget, times d over their number. "geodp": the magnitude
+    with noise of sd clip/μ_mag and the angles, in a fixed box, with noise of sd √(d + 2)βπ/μ_dir each; μ² = μ_mag² +
+    μ_dir². "ldpvec": the angles alone, the magnitude being `clip` for everybody.
 
     References
     ----------
@@ -75,12 +56,13 @@ class UpdateMechanism(Randomiser):
         "ldpvec": "LDPVec in its corrected form",
     }
 
-    size: int
-    clip: float
-    beta: float = 1.0
-    magnitude_share: float = 0.0
-    debias: bool = True
-    coordinates: int = 0
+    # `budget` is what one report costs its silo
+    size: int  # Numbers d in an update
+    clip: float  # Largest ℓ2 norm of an update, internal units
+    beta: float = 1.0  # Bounding factor of the angles' box; for "geodp" and "ldpvec"
+    magnitude_share: float = 0.0  # Share of μ² spent on the magnitude; 0 for "ldpvec", whose magnitude is public
+    debias: bool = True  # Whether the shrinkage by angle noise is undone, as far as the box allows
+    coordinates: int = 0  # Coordinates that a report of "piecewise" tells, drawn without looking at the data
 
     # --- what is public about it -------------------------------------------------------------------------
 
@@ -141,36 +123,21 @@ class UpdateMechanism(Randomiser):
             return f"{self.coordinates} of {self.size} coordinates, each {self.number.words()}"
         if not self.geometric:
             return self.whole.words(self.radius, self.size)
-        sent = (
-            "the public magnitude, the clip,"
-            if self.name == "ldpvec"
-            else f"magnitude noise sd {self.magnitude_sd:.4g}"
-        )
-        undone = "shrinkage undone" if self.debias else "shrinkage left as it is"
+        public, undone = self.magnitude_share == 0.0, "shrinkage undone" if self.debias else "shrinkage left as it is"
+        sent = "the public magnitude, the clip," if public else f"magnitude noise sd {self.magnitude_sd:.4g}"
         return f"{sent} and angle noise sd {self.angle_sd:.4g} = sqrt(d + 2) × beta × pi / mu_dir; {undone}"
 
     # --- the report --------------------------------------------------------------------------------------
 
     def randomise(self, update: Array, normals: Array) -> Array:
-        """Randomise an update.
+        """Randomise an update of norm at most `clip`, finite: the only thing that leaves a silo; shapes (d,).
 
-        Parameters
-        ----------
-        update : ndarray, shape (d,)
-            Of norm at most `clip`, finite.
-        normals : ndarray, shape (width,)
-            Standard normals drawn for this report and never used again.
-
-        Returns
-        -------
-        ndarray, shape (d,)
-            The only thing that leaves a silo.
+        `normals`, shape (width,), are drawn for this report and never used again.
         """
         if not self.budget.private:
             return update.copy()
         if self.geometric:
-            magnitude, angles = self.release(update, normals)
-            return self.vector(magnitude, angles)
+            return self.vector(*self.release(update, normals))
         if self.name == "piecewise":
             told = np.argsort(normals[: self.size])[: self.coordinates]
             out = np.zeros(self.size)
@@ -180,26 +147,17 @@ class UpdateMechanism(Randomiser):
         return np.asarray(randomised(self.whole.channel(self.size), update[None], self.radius, normals[None])[0])
 
     def release(self, update: Array, normals: Array) -> tuple[Array, Array]:
-        """Noised magnitude and angles of a geometric mechanism; its report is computed from these alone.
-
-        Parameters
-        ----------
-        update : ndarray, shape (d,)
-        normals : ndarray, shape (..., width)
-
-        Returns
-        -------
-        magnitude : ndarray, shape (...)
-        angles : ndarray, shape (..., d − 1)
+        """Noised magnitude, shape (...), and angles, shape (..., d − 1), of a geometric mechanism, of normals of shape
+        (..., width). Its report is computed from these alone.
         """
         length, inside = self._inside(update)
-        middle = length if self.magnitude_share else self.clip
-        return middle + self.magnitude_sd * normals[..., 0], inside + self.angle_sd * normals[..., 1:]
+        return length + self.magnitude_sd * normals[..., 0], inside + self.angle_sd * normals[..., 1:]
 
     def _inside(self, update: Array) -> tuple[float, Array]:
-        """Length of an update and its angles in the box; a zero update has those of the box's centre."""
+        """Length that a report tells of, and an update's angles in the box; a zero update has those of the centre."""
         length, angles = to_angles(update)
-        return float(length), self.box.clip(angles) if length > 0.0 else self.box.centre
+        inside = self.box.clip(angles) if length > 0.0 else self.box.centre
+        return float(length) if self.magnitude_share else self.clip, inside
 
     def vector(self, magnitude: Array, angles: Array) -> Array:
         """Reports from released magnitudes and angles, shape (..., d)."""
@@ -217,7 +175,7 @@ class UpdateMechanism(Randomiser):
             return update.copy()
         r, inside = self._inside(update)
         factors = np.exp(attenuation(self.size, self.angle_sd)) * self._factors
-        return (r if self.magnitude_share else self.clip) * from_angles(1.0, inside) * factors
+        return r * from_angles(1.0, inside) * factors
 
     def moments(self, update: Array) -> tuple[Array, Array]:
         """Exact mean and variance of each coordinate of a report of `update`, shapes (d,)."""
@@ -229,8 +187,7 @@ class UpdateMechanism(Randomiser):
             return mean, times * (self.number.variance(update) + update**2) - update**2
         if not self.geometric:
             return mean, np.diag(self.whole.covariance(update[None], self.radius)).copy()
-        length, inside = self._inside(update)
-        r = length if self.magnitude_share else self.clip
+        r, inside = self._inside(update)
         lost = math.exp(-2.0 * self.angle_sd**2)
         cosines, sines = 0.5 * (1.0 + lost * np.cos(2.0 * inside)), 0.5 * (1.0 - lost * np.cos(2.0 * inside))
         squares = np.append(1.0, np.cumprod(sines)) * np.append(cosines, 1.0) * (r * r + self.magnitude_sd**2)
@@ -263,11 +220,7 @@ def update_mechanism(
         One of `UPDATE_MECHANISMS`, or "auto": whichever of the unbiased ones has the least noise at this budget.
     budget : Budget
         What one report may cost. A pure mechanism under another form takes the largest ε that keeps it.
-    size : int
-        Numbers in an update.
-    clip : float
-        Largest ℓ2 norm of an update.
-    beta, magnitude_share, debias
+    size, clip, beta, magnitude_share, debias
         As in :class:`UpdateMechanism`; `magnitude_share` in (0, 1) is for "geodp".
 
     Raises

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
+from privreg.arrays import Array
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.errors import NotPrivateError
 from privreg.federated.plan import Plan
@@ -26,7 +27,6 @@ from privreg.unavailable import called
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from privreg.arrays import Array
 
 STILL_MOVING: Final = Diagnostic(
     "moving",
@@ -39,22 +39,10 @@ ENOUGH: Final = 0.1
 FAR: Final = 2.0
 """Root mean squares of noise by which it may move."""
 _NO_ERRORS: Final = frozenset(
-    [
-        "bse",
-        "tvalues",
-        "pvalues",
-        "conf_int",
-        "cov_params",
-        "t_test",
-        "t_test_pairwise",
-        "wald_test",
-        "wald_test_terms",
-        "anova",
-        "marginal_means",
-        "f_test",
-        "get_prediction",
-        "marginal_effects",
-    ]
+    (
+        *("bse", "tvalues", "pvalues", "conf_int", "cov_params", "get_prediction", "marginal_effects"),
+        *("t_test", "t_test_pairwise", "wald_test", "wald_test_terms", "f_test", "anova", "marginal_means"),
+    )
 )
 
 
@@ -94,14 +82,13 @@ class FederatedResults(Results):
         return self._table()
 
     def predict(self, exog: Any, *, which: str = "mean") -> pd.Series | pd.DataFrame:
-        """Predict at new covariate values, on the response's scale.
+        """Predict at new covariate values, on the response's scale, as :meth:`privreg.results.PrivateResults.predict`
+        does.
 
         Parameters
         ----------
         exog : DataFrame, mapping of str to array, or array of shape (n, p) for array models
-            As :meth:`privreg.results.PrivateResults.predict` has it.
         which : {"mean", "linear", "class"}
-            As :meth:`privreg.results.PrivateResults.predict` has it.
 
         Notes
         -----
@@ -127,10 +114,6 @@ class FederatedResults(Results):
             Names of coefficients ("level:term" of a multinomial fit); all by default, up to twelve.
         ax : Axes, optional
 
-        Returns
-        -------
-        Axes
-
         Raises
         ------
         OptionError
@@ -140,11 +123,16 @@ class FederatedResults(Results):
         """
         from privreg.federated.plots import over_rounds
 
-        return over_rounds(self._fit, self.privacy.headline, terms, ax)
+        drawn: Axes = over_rounds(self._fit, self.privacy.headline, terms, ax)
+        return drawn
 
     def summary(self) -> Summary:
         """Header, coefficients and privacy statement; prints as text, shows as HTML in notebooks."""
-        return _summarise(self)
+        fit, table, statement = self._fit, self.tidy(), self.privacy
+        shown = level_table(table, 0.05, str(fit.design.endog_name), fit.baseline)
+        below = caution(table, statement.notes, statement.doubts)
+        columns = tuple(declared_columns(fit.design.schema))
+        return Summary("Private Federated Regression Results", fit.title, shown, below, statement, columns)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -219,12 +207,3 @@ def _title(plan: Plan) -> tuple[tuple[str, str], ...]:
         ("Model", spec.formula),
         ("Estimand", f"{spec.family.estimand}, as far as clipping and local steps let it be reached"),
     )
-
-
-def _summarise(results: FederatedResults) -> Summary:
-    """Summary of a federated fit, laid out as that of a regression."""
-    fit, table, statement = results._fit, results.tidy(), results.privacy
-    shown = level_table(table, 0.05, str(fit.design.endog_name), fit.baseline)
-    below = caution(table, statement.notes, statement.doubts)
-    columns = tuple(declared_columns(fit.design.schema))
-    return Summary("Private Federated Regression Results", fit.title, shown, below, statement, columns)

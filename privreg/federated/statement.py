@@ -19,15 +19,8 @@ PROTECTS = (
 def make_statement(plan: Plan, release: Release, trust: str, *, seeded: bool = False) -> PrivacyStatement:
     """State what a plan's rounds protect.
 
-    Parameters
-    ----------
-    plan : Plan
-    release : Release
-        Releases from these silos in this process: the most that any of them has made.
-    trust : {"simulated", "flower"}
-        Whether one process held all silos' records and played them, or each silo randomised its own.
-    seeded : bool
-        Whether the noise can be drawn again by anybody who knows the seed.
+    `release` is the most that any of these silos has released in this process; `trust` is "simulated", if one process
+    held all silos' records and played them, or "flower".
     """
     m, private = plan.mechanism, plan.budget.private
     beside = f", and beside it the share of usable records, times {plan.kappa:.4g}" if plan.kappa else ""
@@ -66,29 +59,23 @@ def _per_round(plan: Plan) -> str:
 
 def _notes(plan: Plan) -> tuple[Diagnostic, ...]:
     """Whatever qualifies the fit."""
-    m, out = (
-        plan.mechanism,
-        [
-            (
-                "no_errors",
-                "Coefficients have no standard errors: clipping and local steps move what rounds settle at, by an "
-                "amount that depends on the silos and is not known.",
-            )
-        ],
+    m, private = plan.mechanism, plan.budget.private
+    text = (
+        "Coefficients have no standard errors: clipping and local steps move what rounds settle at, by an amount that "
+        "depends on the silos and is not known."
     )
+    out = [Diagnostic("no_errors", text)]
     if plan.weights is not None:
-        out.append(("public_weights", "The silos' weights were declared public and are protected by nothing."))
-    if m.geometric and plan.budget.private:
-        if not m.debias:
-            text = "Angle noise shrinks the mean of a report towards zero, and debias=False leaves it so."
-            out.append(("biased", text))
-        if m.beta < 1.0:
-            text = f"Directions outside the fixed box of factor beta={m.beta:g} are moved into it: a bias."
-            out.append(("biased", text))
-        if m.name == "ldpvec":
-            text = "Every update counts with the public magnitude, the clip, however short it was."
-            out.append(("biased", text))
-    if plan.budget.private:
+        text = "The silos' weights were declared public and are protected by nothing."
+        out.append(Diagnostic("public_weights", text))
+    if m.geometric and private:
+        biases = {
+            "Angle noise shrinks the mean of a report towards zero, and debias=False leaves it so.": not m.debias,
+            f"Directions outside the fixed box of factor beta={m.beta:g} are moved into it: a bias.": m.beta < 1.0,
+            "Every update counts with the public magnitude, the clip, however short it was.": m.name == "ldpvec",
+        }
+        out += [Diagnostic("biased", text) for text, holds in biases.items() if holds]
+    if private:
         text = "Noise is drawn in double precision: the guarantee holds up to floating-point rounding."
-        out.append(("rounding", text))
-    return tuple(Diagnostic(*note) for note in out)
+        out.append(Diagnostic("rounding", text))
+    return tuple(out)

@@ -43,21 +43,10 @@ def worst_updates(mechanism: UpdateMechanism) -> tuple[Array, Array]:
 
 
 def evidence(mechanism: UpdateMechanism, first: Array, second: Array, normals: Array, who: int) -> Array:
-    """Log-likelihood ratios (up to constants) of reports for `second` against `first`.
+    """Log-likelihood ratios (up to constants) of reports for `second` against `first`, shape (n,).
 
-    Parameters
-    ----------
-    mechanism : UpdateMechanism
-    first, second : ndarray, shape (d,)
-        Updates of the neighbours, as :func:`worst_updates` makes them.
-    normals : ndarray, shape (n, width)
-        For n independent reports.
-    who : {0, 1}
-        Whose reports are drawn.
-
-    Returns
-    -------
-    ndarray, shape (n,)
+    The updates of the neighbours, shapes (d,), are as :func:`worst_updates` makes them; `who`, 0 or 1, says whose n
+    independent reports are drawn, of `normals` of shape (n, width).
     """
     m, update = mechanism, (first, second)[who]
     if m.geometric:
@@ -84,11 +73,8 @@ def evidence(mechanism: UpdateMechanism, first: Array, second: Array, normals: A
 
 
 def transcripts(mechanism: UpdateMechanism, rounds: int, n: int, seed: int | None = None) -> tuple[Array, Array]:
-    """Evidence of all reports of one silo, `n` times for each of two neighbours that differ in every round.
-
-    Returns
-    -------
-    ndarray, shape (n,), twice
+    """Evidence of all reports of one silo, `n` times for each of two neighbours that differ in every round; shapes
+    (n,).
     """
     first, second = worst_updates(mechanism)
     out = []
@@ -116,18 +102,9 @@ def trials(mechanism: UpdateMechanism, *_: Any, rounds: int = 1, seed: int | Non
 def verify_mechanism(
     mechanism: UpdateMechanism, *, rounds: int = 1, n: int = 20_000, alpha: float = 1e-6, seed: int | None = None
 ) -> Verification:
-    """Audit the reports of all rounds together.
+    """Audit the reports of all rounds together: `n` transcripts of each neighbour.
 
-    Parameters
-    ----------
-    mechanism : UpdateMechanism
-    rounds : int
-    n : int
-        Transcripts of each neighbour.
-    alpha : float
-        Probability of a lower limit above the true value.
-    seed : int, optional
-        For simulation.
+    `alpha` is the probability of a lower limit above the true value.
 
     Raises
     ------

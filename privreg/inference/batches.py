@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.errors import InferenceError
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
 
 
 class Batches(NamedTuple):
@@ -25,20 +23,9 @@ class Batches(NamedTuple):
 def batches(sums: Array, weights: Array, mean: Array, total: float) -> Batches:
     """Covariance of a mean from sums over batches that follow each other.
 
-    Parameters
-    ----------
-    sums : ndarray, shape (m, d)
-    weights : ndarray, shape (m,)
-        Weight of what each sum is over: 1 for every update.
-    mean : ndarray, shape (d,)
-        Mean of the whole path, about the same reference.
-    total : float
-        Weight of the whole path.
-
-    Returns
-    -------
-    Batches
-        Batches of weight w with independent means of variance V/w: Σ w (mean − all)(…)ᵀ/(m − 1) is unbiased for V.
+    `sums`, shape (m, d), have `weights`, shape (m,), 1 for every update, of the path's weight `total`; `mean`, shape
+    (d,), is that of the whole path about the same reference. With independent means of variance V/w in batches of
+    weight w, Σ w (mean − all)(…)ᵀ/(m − 1) is unbiased for V.
 
     Raises
     ------

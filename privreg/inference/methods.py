@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.collector.covariates.diagonal import WIDE
 from privreg.diagnostics import Diagnostic
 from privreg.errors import InferenceError, OptionError, choose, shown
@@ -17,7 +18,6 @@ from privreg.inference.resampling import Anytime, Bootstrap
 if TYPE_CHECKING:
     import pandas as pd
 
-    from privreg.arrays import Array
 
 __all__ = [
     "METHODS",
@@ -57,98 +57,43 @@ class Method:
     tests: str = "t_test, wald_test"  # Which tests it supports
 
 
-METHODS: Final = {
-    m.name: m
-    for m in (
-        Method(
-            "sandwich",
-            "sandwich",
-            "no records and no budget",
-            "known noise; curvature from reports and a reference law; the error contains what isn't known of it",
-            tuning="efficient",
-        ),
-        Method(
-            "between_lanes",
-            "between groups",
-            "no records and no budget",
-            "random groups large enough for normal estimates; the error contains what isn't known of the curvature",
-            tuning="efficient",
-            tests="t_test, wald_test of fewer restrictions than groups",
-        ),
-        Method(
-            "random_scaling",
-            "random scaling",
-            f"no records and no budget; p² numbers of memory, 2p of them with more than {WIDE} coefficients",
-            "a functional central limit theorem for the path (1/2 < alpha < 1)",
-            scaling=True,
-            tests=f"t_test, wald_test of up to 20 restrictions; single coefficients only with more than {WIDE}",
-        ),
-        Method(
-            "batch_means",
-            "batch means",
-            "no records and no budget; some n^(1/4) p numbers of memory",
-            "batches long enough to be independent",
-            blocks=True,
-        ),
-        Method(
-            "random_scaling_full",
-            "random scaling (whole matrix)",
-            "no records and no budget; p² numbers of memory, 32 MB at 2,000 coefficients, however many there are",
-            "a functional central limit theorem for the path (1/2 < alpha < 1)",
-            scaling=True,
-            full=True,
-            tests="t_test, wald_test of up to 20 restrictions",
-        ),
-        Method(
-            "block_bootstrap",
-            "block bootstrap (percentile)",
-            "no records and no budget; some n^(1/4) p numbers of memory",
-            "blocks long enough to be independent, and many of them",
-            blocks=True,
-        ),
-        Method(
-            "block_bootstrap_t",
-            "block bootstrap (t)",
-            "no records and no budget; some n^(1/4) p numbers of memory",
-            "blocks long enough to be independent",
-            blocks=True,
-        ),
-        Method(
-            "anytime",
-            "anytime-valid",
-            "no records and no budget; intervals are wider by a half or more",
-            "batch means that have settled; holds at all sample sizes from 30,000 on at once",
-            blocks=True,
-            tests="t_test",
-        ),
-        Method(
-            "plug_in",
-            "plug-in (local)",
-            "a tenth of the records send curvature instead of a score (published tuning); none (efficient tuning)",
-            "smooth loss, non-singular curvature (published tuning); as sandwich, whose numbers it gives (efficient)",
-            outer=True,
-            curvature=True,
-        ),
-        Method(
-            "path_curvature",
-            "path curvature",
-            "no records and no budget; p² numbers of memory",
-            "non-singular curvature and a path that varies enough to show it: long streams (published tuning); as "
-            "sandwich, whose numbers it gives (efficient)",
-            outer=True,
-            path=True,
-        ),
-        Method(
-            "plug_in_central",
-            "plug-in (central, one release)",
-            "a second release at mu by a trusted curator: sqrt(2)*mu in all",
-            "smooth loss, non-singular curvature, a curator who sees raw curvature",
-            central=True,
-            streaming=False,
-            tuning="published",
-        ),
-    )
-}
+_FREE: Final = "no records and no budget"
+_MEMORY: Final = f"{_FREE}; some n^(1/4) p numbers of memory"
+_PATH: Final = "a functional central limit theorem for the path (1/2 < alpha < 1)"
+# fmt: off
+METHODS: Final = {m.name: m for m in (
+    Method("sandwich", "sandwich", _FREE,
+           "known noise; curvature from reports and a reference law; the error contains what isn't known of it",
+           tuning="efficient"),
+    Method("between_lanes", "between groups", _FREE,
+           "random groups large enough for normal estimates; the error contains what isn't known of the curvature",
+           tuning="efficient", tests="t_test, wald_test of fewer restrictions than groups"),
+    Method("random_scaling", "random scaling",
+           f"{_FREE}; p² numbers of memory, 2p of them with more than {WIDE} coefficients", _PATH, scaling=True,
+           tests=f"t_test, wald_test of up to 20 restrictions; single coefficients only with more than {WIDE}"),
+    Method("batch_means", "batch means", _MEMORY, "batches long enough to be independent", blocks=True),
+    Method("random_scaling_full", "random scaling (whole matrix)",
+           f"{_FREE}; p² numbers of memory, 32 MB at 2,000 coefficients, however many there are", _PATH,
+           scaling=True, full=True, tests="t_test, wald_test of up to 20 restrictions"),
+    Method("block_bootstrap", "block bootstrap (percentile)", _MEMORY,
+           "blocks long enough to be independent, and many of them", blocks=True),
+    Method("block_bootstrap_t", "block bootstrap (t)", _MEMORY, "blocks long enough to be independent", blocks=True),
+    Method("anytime", "anytime-valid", f"{_FREE}; intervals are wider by a half or more",
+           "batch means that have settled; holds at all sample sizes from 30,000 on at once", blocks=True,
+           tests="t_test"),
+    Method("plug_in", "plug-in (local)",
+           "a tenth of the records send curvature instead of a score (published tuning); none (efficient tuning)",
+           "smooth loss, non-singular curvature (published tuning); as sandwich, whose numbers it gives (efficient)",
+           outer=True, curvature=True),
+    Method("path_curvature", "path curvature", f"{_FREE}; p² numbers of memory",
+           "non-singular curvature and a path that varies enough to show it: long streams (published tuning); as "
+           "sandwich, whose numbers it gives (efficient)", outer=True, path=True),
+    Method("plug_in_central", "plug-in (central, one release)",
+           "a second release at mu by a trusted curator: sqrt(2)*mu in all",
+           "smooth loss, non-singular curvature, a curator who sees raw curvature", central=True, streaming=False,
+           tuning="published"),
+)}
+# fmt: on
 
 
 @dataclass(frozen=True)

@@ -19,29 +19,14 @@ STEPS_EACH: Final = 10
 
 
 def scaling_sf(t: Array | float, lanes: int = 1) -> Array:
-    """P(|T| > t) for T = W(1) / √(mean of `lanes` independent ∫bridge²), exactly.
+    """P(|T| > t) for T = W(1) / √(mean of `lanes` independent ∫bridge²), exactly; t = √n abs(θ̄_j − θ_j) / √V̂_jj.
 
-    Parameters
-    ----------
-    t : array_like
-        √n abs(θ̄_j − θ_j) / √V̂_jj.
-    lanes : int
-        Number of chains whose random-scaling matrices are averaged.
-
-    Returns
-    -------
-    ndarray
-        (2/π) ∫_0^{π/2} (u / sinh u)^{K/2} dφ with u = t / (√K sin φ).
-
-    Notes
-    -----
-    With u = u₀ cosh w the integrand is even and analytic in w, so the trapezoidal rule converges
-    geometrically; 0.04 is far inside its radius.
+    (2/π) ∫_0^{π/2} (u / sinh u)^{K/2} dφ with u = t / (√K sin φ), K lanes. With u = u₀ cosh w the integrand is even and
+    analytic in w, so the trapezoidal rule converges geometrically; 0.04 is far inside its radius.
 
     References
     ----------
-    XSJKH (arXiv 2505.08227), section 4.2 for the law; the integral follows from the Laplace
-    transform of ∫bridge².
+    XSJKH (arXiv 2505.08227), section 4.2 for the law; the integral follows from the Laplace transform of ∫bridge².
 
     Examples
     --------
@@ -123,10 +108,7 @@ def _degrees(df: int) -> str:
 class Normal(Pivot):
     """Standard normal limit, for consistent standard errors."""
 
-    @property
-    def label(self) -> str:
-        """Name of the law."""
-        return "standard normal"
+    label = "standard normal"
 
     def two_sided(self, t: Array) -> Array:
         """P(|Z| > |t|)."""

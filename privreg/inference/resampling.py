@@ -15,10 +15,8 @@ from privreg.inference.pivots import Pivot
 DRAWS: Final = 500
 _SEED: Final = 20_240_512
 """Of the multipliers: what is done with reports needs no secret, and the same reports give the same intervals."""
-
 FIRST: Final = 30_000
 """People from whom on intervals that hold at all times are given."""
-
 _HIGHEST: Final = 0.8
 """Level beyond which the bound of `Anytime` is not defined; its p-values stop there at 1."""
 
@@ -52,7 +50,7 @@ class Bootstrap(Pivot):
         """Law of linear combinations, `rows` of shape (q, p)."""
         return Bootstrap(self.moves @ np.atleast_2d(rows).T, self.studentised)
 
-    def _draws(self) -> Array:
+    def _ratios(self) -> Array:
         """Draws of abs t, shape (B, p)."""
         multipliers, m = _multipliers(len(self.moves)), len(self.moves)
         draws = multipliers @ self.moves
@@ -62,15 +60,11 @@ class Bootstrap(Pivot):
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(np.abs(draws) / np.sqrt(square))
 
-    def _ratios(self) -> Array:
-        """Draws of abs t, each column ascending."""
-        return np.sort(self._draws(), axis=0)
-
     def two_sided(self, t: Array) -> Array:
         """P(|T| > |t|), elementwise; 1/501 at least."""
         ratios = self._ratios()
         ts = np.broadcast_to(np.abs(t), ratios.shape[1:])
-        above = np.array([len(r) - np.searchsorted(r, v, side="left") for r, v in zip(ratios.T, ts, strict=True)])
+        above = len(ratios) - (ratios < ts).sum(axis=0)  # those that are no numbers as well
         return np.where(np.isnan(ts), np.nan, (1.0 + above) / (DRAWS + 1.0))
 
     def critical(self, alpha: float) -> Array:
@@ -82,7 +76,7 @@ class Bootstrap(Pivot):
 
     def largest(self, alpha: float) -> float:
         """Value that the largest of the p ratios exceeds with probability `alpha`."""
-        return float(_passed(np.sort(np.fmax.reduce(self._draws(), axis=1))[:, None], alpha)[0])
+        return float(_passed(np.fmax.reduce(self._ratios(), axis=1)[:, None], alpha)[0])
 
     def joint_sf(self, statistic: float, q: int) -> float:
         """P-value of a Wald statistic of the q combinations this law was taken along.
@@ -110,11 +104,11 @@ class Bootstrap(Pivot):
 
 
 def _passed(ratios: Array, alpha: float) -> Array:
-    """Values beyond which (1 + draws as large)/(1 + draws) is below `alpha`, of draws in ascending columns."""
+    """Values beyond which (1 + draws as large)/(1 + draws) is below `alpha`, by column of draws."""
     below = math.floor((DRAWS + 1) * (1.0 - alpha))
     while (DRAWS + 1.0 - below) / (DRAWS + 1.0) >= alpha:
         below += 1
-    return np.full(ratios.shape[1], np.inf) if below > DRAWS else ratios[below - 1].copy()
+    return np.full(ratios.shape[1], np.inf) if below > DRAWS else np.sort(ratios, axis=0)[below - 1]
 
 
 def _multipliers(blocks: int) -> Array:
@@ -138,10 +132,7 @@ class Anytime(Pivot):
 
     people: int  # People whose reports make the estimate
 
-    @property
-    def label(self) -> str:
-        """Name of the law."""
-        return f"time-uniform bound, valid at all sample sizes from {FIRST:,} on"
+    label = f"time-uniform bound, valid at all sample sizes from {FIRST:,} on"
 
     def critical(self, alpha: float) -> float:
         """Two-sided critical value; at `alpha` above 0.8 that of 0.8."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.diagnostics import Diagnostic, doubt
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
 
 KAPPA = 1e-3
 """Published floors κ₁ = κ₂ of the eigenvalues, internal units."""

@@ -31,17 +31,8 @@ _TERMS: Final = 32
 def joint_critical(pivot: Pivot, cov: Array, alpha: float) -> float | Array:
     """Value that the largest of several t-ratios exceeds with probability `alpha`, by a reported covariance.
 
-    Parameters
-    ----------
-    pivot : Pivot
-    cov : ndarray, shape (p, p) or (p,)
-        Reported covariance; where only variances are known the value is Bonferroni's.
-    alpha : float
-        In (0, 1).
-
-    Returns
-    -------
-    float, or ndarray of shape (p,) where the law has one for each
+    Where only variances are known, `cov` of shape (p,), the value is Bonferroni's. Shape (p,) where the law has one
+    for each ratio.
 
     Examples
     --------
@@ -65,27 +56,15 @@ def joint_critical(pivot: Pivot, cov: Array, alpha: float) -> float | Array:
 def max_critical(pivot: Pivot, correlation: Array, alpha: float) -> float | Array:
     """Value that the largest of p t-ratios exceeds in absolute value with probability `alpha`.
 
-    Parameters
-    ----------
-    pivot : Pivot
-        Law of each of them on its own.
-    correlation : ndarray, shape (p, p)
-        Correlation R of the estimates; positive semidefinite.
-    alpha : float
-        In (0, 1).
-
-    Returns
-    -------
-    float
-        From ``pivot.critical(alpha)`` for one ratio up to Bonferroni's ``pivot.critical(alpha / p)``.
+    `pivot` is the law of each, `correlation` that of the estimates, R, positive semidefinite; shape (p, p). The value
+    lies between ``pivot.critical(alpha)``, of one ratio, and Bonferroni's ``pivot.critical(alpha / p)``.
 
     Notes
     -----
     With Z ~ N(0, R) the ratios are Z_j (Normal); Z_j/s_j with s² the diagonal of a Wishart(df, R)/df independent of Z
     (StudentT); W_j(1)/√(6 · mean over lanes of ∫bridge_j²) with W of covariance R (RandomScaling), its bridges by the
-    Karhunen–Loève series with the tail's mean added, as in `privreg.inference.wald`. A bootstrap
-    (`Bootstrap`, whose own columns are the ratios) takes the largest ratio of each of its draws. Any other pivot gets
-    Bonferroni's value.
+    Karhunen–Loève series with the tail's mean added, as in `privreg.inference.wald`. A bootstrap (`Bootstrap`, whose
+    own columns are the ratios) takes the largest ratio of each of its draws. Any other pivot gets Bonferroni's value.
 
     P(some |T_j| > c) = p · P(|T_1| > c) · E(1/number of ratios beyond c), where a ratio chosen at random is drawn given
     that it lies beyond c. The first two factors are exact and only the third is simulated, so one ratio, or several

@@ -40,41 +40,18 @@ def _law() -> tuple[Array, Array]:
         return z["nodes"], z["weights"]
 
 
-def _check(q: int) -> None:
-    if not 1 <= q <= MAX_RESTRICTIONS:
-        raise InferenceError(
-            f"a joint test of {q} restrictions by random scaling is not tabulated; at most {MAX_RESTRICTIONS} "
-            "restrictions, or fit with inference='batch_means'."
-        )
-
-
 @functools.lru_cache(maxsize=64)
 def _lanes_law(q: int, lanes: int) -> Array:
-    """Draws of a_q, by the Karhunen–Loève series of `simulate` for every lane."""
+    """Draws of a_q where the matrices of several lanes are averaged."""
     terms = max(4, -(-_LANES_TERMS // lanes))
-    values = 1.0 / (np.pi * np.arange(1, terms + 1)) ** 2
-    rest = (1.0 / 6.0 - float(values.sum())) * np.eye(q)
-    scale = np.sqrt(np.repeat(values, lanes) / lanes)[:, None]
-    draws = int(np.clip(_NORMALS // (len(scale) * q), 1000, _MOST))
-    rng, step, out = np.random.Generator(np.random.SFC64(_SEED)), max(_TOGETHER // (len(scale) * q), 1), []
-    for start in range(0, draws, step):
-        z = rng.standard_normal((min(step, draws - start), len(scale), q)) * scale
-        low = np.linalg.cholesky(z.transpose(0, 2, 1) @ z + rest)
-        out.append(1.0 / low[:, -1, -1] ** 2)
-    return np.concatenate(out)
+    draws = int(np.clip(_NORMALS // (terms * lanes * q), 1000, _MOST))
+    return np.asarray(simulate(draws, terms, _SEED, q, lanes)[-1])
 
 
 def wald_sf(w: float, q: int, lanes: int = 1) -> float:
-    """P(W_q > w), the p-value of a joint test of `q` restrictions.
+    """P(W_q > w), the p-value of a joint test of `q` restrictions, w = n (Rθ̄ − r)ᵀ (R V̂ Rᵀ)⁻¹ (Rθ̄ − r).
 
-    Parameters
-    ----------
-    w : float
-        n (Rθ̄ − r)ᵀ (R V̂ Rᵀ)⁻¹ (Rθ̄ − r).
-    q : int
-        Restrictions, 1 to 20.
-    lanes : int
-        Number of chains whose random-scaling matrices are averaged.
+    `lanes` is the number of chains whose random-scaling matrices are averaged.
 
     Raises
     ------
@@ -90,45 +67,32 @@ def wald_sf(w: float, q: int, lanes: int = 1) -> float:
     >>> abs(wald_sf(103.4, 2) - 0.05) < 0.001
     True
     """
-    _check(q)
+    if not 1 <= q <= MAX_RESTRICTIONS:
+        raise InferenceError(
+            f"a joint test of {q} restrictions by random scaling is not tabulated; at most {MAX_RESTRICTIONS} "
+            "restrictions, or fit with inference='batch_means'."
+        )
     if lanes > 1:
         return float(np.mean(chdtrc(q, max(w, 0.0) / _lanes_law(q, lanes))))
     nodes, weights = _law()
     return float(np.sum(weights * chdtrc(q, max(w, 0.0) / nodes[q - 1])))
 
 
-def simulate(draws: int, terms: int, seed: int) -> Array:
-    """Draw a_1 … a_20 by the Karhunen–Loève series of the bridge, shape (20, draws).
+def simulate(draws: int, terms: int, seed: int, q: int = MAX_RESTRICTIONS, lanes: int = 1) -> Array:
+    """Draw a_1 … a_q by the Karhunen–Loève series of the bridges, shape (q, draws).
 
     ∫ b bᵀ = Σ Z_k Z_kᵀ / (π k)², cut after `terms` with the rest replaced by its mean. The q-th squared
     Cholesky pivot is 1 / ([∫ b bᵀ]⁻¹)_qq of the leading q × q block.
     """
-    from numba import njit
-
-    @njit
-    def fill(rng, out, terms):  # type: ignore[no-untyped-def]
-        top, n = out.shape
-        rest = 1.0 / 6.0
-        for k in range(1, terms + 1):
-            rest -= 1.0 / (np.pi * k) ** 2
-        q = np.empty((top, top))
-        z = np.empty(top)
-        for i in range(n):
-            q[:] = 0.0
-            for j in range(top):
-                q[j, j] = rest
-            for k in range(1, terms + 1):
-                for j in range(top):
-                    z[j] = rng.standard_normal() / (np.pi * k)
-                    for m in range(j + 1):
-                        q[j, m] += z[j] * z[m]
-            low = np.linalg.cholesky(q + np.tril(q, -1).T)
-            for j in range(top):
-                out[j, i] = 1.0 / low[j, j] ** 2
-
-    out = np.empty((MAX_RESTRICTIONS, draws))
-    fill(np.random.Generator(np.random.SFC64(seed)), out, terms)
-    return out
+    values = 1.0 / (np.pi * np.arange(1, terms + 1)) ** 2
+    rest = (1.0 / 6.0 - float(values.sum())) * np.eye(q)
+    scale = np.sqrt(np.repeat(values, lanes) / lanes)[:, None]
+    rng, step, out = np.random.Generator(np.random.SFC64(seed)), max(_TOGETHER // (len(scale) * q), 1), []
+    for start in range(0, draws, step):
+        z = rng.standard_normal((min(step, draws - start), len(scale), q)) * scale
+        low = np.linalg.cholesky(z.transpose(0, 2, 1) @ z + rest)
+        out.append(1.0 / np.diagonal(low, axis1=1, axis2=2) ** 2)
+    return np.concatenate(out).T
 
 
 def tabulate(draws: Array) -> tuple[Array, Array]:
@@ -136,10 +100,8 @@ def tabulate(draws: Array) -> tuple[Array, Array]:
     n = draws.shape[1]
     upper = np.concatenate([np.linspace(1.0, 0.01, 401), np.geomspace(0.01, 2e-6, 64)[1:], [0.0]])
     edges = np.round((1.0 - upper) * n).astype(int)
-    ordered = np.sort(draws, axis=1)
-    sums = np.add.reduceat(ordered, edges[:-1], axis=1)
     size = np.diff(edges)
-    return sums / size, size / n
+    return np.add.reduceat(np.sort(draws, axis=1), edges[:-1], axis=1) / size, size / n
 
 
 if __name__ == "__main__":

@@ -14,9 +14,8 @@ Examples
 ['term', 'estimate', 'std_error', 'conf_low', 'conf_high', 'reliable']
 """
 
-from privreg.means.comparison.plots import plot_benchmark
 from privreg.means.comparison.shrinkage import hdr4me, james_stein, shrink, soft_threshold, sure_threshold
-from privreg.means.comparison.theory import benchmark, break_even, corrections, moments
+from privreg.means.comparison.theory import benchmark, break_even, corrections, moments, plot_benchmark
 from privreg.means.model import PrivateMeans, estimate, table_one
 from privreg.means.results.results import MeansResults
 from privreg.means.stream import MeansStream

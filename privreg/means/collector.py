@@ -79,7 +79,7 @@ def beside(plan: Plan, reports: Array, j: int) -> tuple[NDArray[np.intp], Array]
 def add(plan: Plan, state: State, j: int, drawn: Array) -> State:
     """Add the sums of a late factor's reports times what goes with them, shape (r, levels)."""
     sums, products, k = np.array(state.sums), np.array(state.products), len(plan.items)
-    here = slice(plan.items[j].at, plan.items[j].at + plan.items[j].size)
+    here = plan.items[j].here
     sums[here, slice(j, j + 1) if plan.asked == 1 else slice(None)] += drawn[:k].T
     if plan.asked > 1:
         products[here, plan.columns] += drawn[k:].T
@@ -89,7 +89,7 @@ def add(plan: Plan, state: State, j: int, drawn: Array) -> State:
 
 def _factors(plan: Plan) -> list[tuple[slice, FactorMechanism]]:
     """Where each factor's levels are in a report; none where the record goes as a whole."""
-    found = [(slice(i.at, i.at + i.size), i.mechanism) for i in plan.items if plan.vector is None]
+    found = [(i.here, i.mechanism) for i in plan.items if plan.vector is None]
     return [(here, m) for here, m in found if isinstance(m, FactorMechanism)]
 
 
@@ -140,10 +140,9 @@ def _of_sums(state: State, plan: Plan, sums: Sums) -> tuple[Array, Array]:
     n = state.people
     means, noise = state.sums / (sums.scales * n), sums.variances(n)
     theta, cov = means[: plan.size], np.full((plan.size, plan.size), np.nan)
-    answered = {item.term: item.at for item in plan.items if item.kind == "answered"}
     squares = _squares(state, plan, sums)
     for item in plan.items:
-        here, at = slice(item.at, item.at + item.size), item.at
+        here, at, over = item.here, item.at, plan.answered.get(item.term)
         if isinstance(item.mechanism, FactorMechanism):
             shares = np.clip(theta[here], 0.0, 1.0)
             spread = np.diag(shares) - np.outer(shares, shares) / max(shares.sum(), 1.0)
@@ -154,8 +153,7 @@ def _of_sums(state: State, plan: Plan, sums: Sums) -> tuple[Array, Array]:
         else:
             share, square = squares[item.term]
             cov[at, at] = min(square - theta[at] ** 2, 1.0) / n + noise[at]
-            if item.term in answered:
-                over = answered[item.term]
+            if over is not None:
                 cov[at, over] = cov[over, at] = theta[at] * (1.0 - share) / n
     return theta, cov
 
@@ -168,15 +166,13 @@ def _squares(state: State, plan: Plan, sums: Sums) -> dict[int, tuple[float, flo
     """
     n, out = state.people, {}
     means, noise = state.sums / (sums.scales * n), sums.variances(n)
-    answered = {item.term: item.at for item in plan.items if item.kind == "answered"}
     for k, j in enumerate(sums.squared):
         at, term = plan.items[j].at, plan.items[j].term
         share, doubt = 1.0, 0.0
-        if term in answered:
-            share, doubt = min(max(means[answered[term]], 1.0 / n), 1.0), noise[answered[term]]
+        if (over := plan.answered.get(term)) is not None:
+            share, doubt = min(max(means[over], 1.0 / n), 1.0), noise[over]
         mean = means[at] / share
-        least = means[at] * mean
-        out[term] = share, max(means[plan.size + k] + (noise[at] + mean**2 * doubt) / share, least)
+        out[term] = share, max(means[plan.size + k] + (noise[at] + mean**2 * doubt) / share, means[at] * mean)
     return out
 
 
@@ -187,17 +183,17 @@ def spreads(
 
     NaN of levels, and of all where reports tell no squares.
     """
-    p = sum(len(term.names) for term in terms)
     first = np.cumsum([0, *(len(term.names) for term in terms)])
-    out, held = np.full((1 + len(plans), p), np.nan), np.zeros((3, p))
+    out, held = np.full((1 + len(plans), first[-1]), np.nan), np.zeros((3, first[-1]))
     for g, (mine, plan, state) in enumerate(zip(own, plans, states, strict=True), 1):
-        for term, (share, square) in _squares(state, plan, plan.sums).items() if plan.sums and state.people else ():
-            half, middle = 0.5 * (mine[term].high - mine[term].low), 0.5 * (mine[term].high + mine[term].low)
-            at = next(i.at for i in plan.items if i.term == term)
-            mean = state.sums[at] / (plan.sums.scales[at] * state.people * share) if plan.sums else 0.0
-            variance = half**2 * max(square / share - mean**2, 0.0)
+        if plan.sums is None or not state.people:
+            continue
+        means = state.sums / (plan.sums.scales * state.people)
+        for term, (share, square) in _squares(state, plan, plan.sums).items():
+            mean = means[next(i.at for i in plan.items if i.term == term)] / share
+            variance = mine[term].half ** 2 * max(square / share - mean**2, 0.0)
             out[g, first[term]] = math.sqrt(variance)
-            mean = middle + half * mean - 0.5 * (terms[term].low + terms[term].high)
+            mean = mine[term].middle + mine[term].half * mean - terms[term].middle
             held[:, first[term]] += state.people * share * np.array([1.0, mean, variance + mean**2])
     with np.errstate(divide="ignore", invalid="ignore"):
         out[0] = np.sqrt(np.maximum(held[2] / held[0] - (held[1] / held[0]) ** 2, 0.0))
@@ -239,12 +235,9 @@ def _least(plan: Plan, theta: Array) -> Array:
     exact where answers are two. Few reports of few answers may be all alike, and their variance 0.
     """
     out = np.zeros(plan.size)
-    if plan.vector is not None:
-        return out
-    for item in plan.items:
-        here, m = slice(item.at, item.at + item.size), item.mechanism
-        if isinstance(m, NumberMechanism) and m.unbiased:
-            out[here] = m.variance(theta[here])
+    for item in plan.items if plan.vector is None else ():
+        if isinstance(item.mechanism, NumberMechanism) and item.mechanism.unbiased:
+            out[item.here] = item.mechanism.variance(theta[item.here])
     return out
 
 
@@ -255,9 +248,9 @@ def alike(plan: Plan, state: State, rows: int) -> float:
     theta, cov = _raw(state, plan)
     noise = np.zeros(plan.size)
     if plan.vector is not None:
-        noise += plan.vector.mechanism.sd(plan.vector.radius, plan.vector.size) ** 2
+        noise += plan.vector.sd(plan.radius, plan.size) ** 2
     for item in plan.items if plan.vector is None else ():
-        here, m = slice(item.at, item.at + item.size), item.mechanism
+        here, m = item.here, item.mechanism
         if isinstance(m, NumberMechanism):
             noise[here] = m.variance(theta[here])
         else:
@@ -275,16 +268,17 @@ def few(plan: Plan, state: State) -> frozenset[int]:
         return _few_of_sums(plan, plan.sums, state)
     (n, theta), out = _means(plan, state), set()
     for item in plan.items:
-        here, m = slice(item.at, item.at + item.size), item.mechanism
-        least = n[here].min()
+        here, m = item.here, item.mechanism
+        low, high = -math.inf, math.inf  # reports between which answers lie, of two answers
         if isinstance(m, FactorMechanism) and m.name in {"grr", "oue"}:
             p, q = m.chances
-            told = q + (p - q) * theta[here]  # people who gave it, a share
-            least = (n[here] * np.minimum(told, 1.0 - told)).min()
+            low, high = -q / (p - q), (1.0 - q) / (p - q)
         elif isinstance(m, NumberMechanism) and m.name == "duchi":
             low, high = m.output_range
-            told = (theta[here] - low) / (high - low)
-            least = (n[here] * np.minimum(told, 1.0 - told)).min()
+        least = n[here].min()
+        if high < math.inf:
+            given = (theta[here] - low) / (high - low)  # people who gave the one, a share
+            least = (n[here] * np.minimum(given, 1.0 - given)).min()
         if least < FEW:
             out.add(item.term)
     return frozenset(out)
@@ -294,8 +288,7 @@ def _few_of_sums(plan: Plan, sums: Sums, state: State) -> frozenset[int]:
     """Factors with a level of which a noised count is as skew as one of FEW without noise."""
     n, out = state.people, set()
     noise = n**2 * sums.variances(n)
-    for item in (item for item in plan.items if isinstance(item.mechanism, FactorMechanism)):
-        here = slice(item.at, item.at + item.size)
+    for here, item in ((i.here, i) for i in plan.items if isinstance(i.mechanism, FactorMechanism)):
         count = np.maximum(state.sums[here] / sums.scales[here], np.sqrt(noise[here]))  # for 0, what noise hides
         least = np.minimum(count, np.maximum(n - count, np.sqrt(noise[here])))
         if (least > FEW**-0.5 * (least + noise[here]) ** 1.5).any():
@@ -321,15 +314,11 @@ def _linear(terms: Sequence[Term], own: Sequence[Term], plan: Plan) -> tuple[csr
     on [-1, 1] they are half · u a + (middle − overall middle) · a.
     """
     slopes, constant = [(1.0, at, at) for at in range(plan.size)], np.zeros(plan.size)
-    answered = {item.term: item.at for item in plan.items if item.kind == "answered"}
-    for item in plan.items:
-        if item.kind != "number":
-            continue
-        mine, all_ = own[item.term], terms[item.term]
-        slopes[item.at] = (0.5 * (mine.high - mine.low), item.at, item.at)
-        shift = 0.5 * (mine.high + mine.low) - 0.5 * (all_.high + all_.low)
-        if item.term in answered:
-            slopes += [(shift, item.at, answered[item.term])] * (shift != 0.0)
+    for item in (item for item in plan.items if item.kind == "number"):
+        slopes[item.at] = (own[item.term].half, item.at, item.at)
+        shift = own[item.term].middle - terms[item.term].middle
+        if item.term in plan.answered:
+            slopes += [(shift, item.at, plan.answered[item.term])] * (shift != 0.0)
         else:
             constant[item.at] = shift
     return _sparse(slopes, plan.size), constant
@@ -344,50 +333,33 @@ def _ratios(terms: Sequence[Term], plan: Plan, theta: Array, cov: Array) -> Esti
     params: list[float] = []
     slopes: list[tuple[float, int, int]] = []
     unusable: dict[int, Unusable] = {}
-    answered = {item.term: item.at for item in plan.items if item.kind == "answered"}
-    for item in plan.items:
+    for item in (item for item in plan.items if item.kind != "answered"):
         term = terms[item.term]
-        if item.kind == "answered":
-            continue
-        many = len(term.names)
-        for k in range(many):
-            at = item.at + k
-            share, over = 1.0, 0
-            if item.term in answered:
-                share, over, sign = theta[answered[item.term]], answered[item.term], 1.0
-            elif item.size > many:  # the last level is 'missing'
-                share, over, sign = 1.0 - theta[item.at + item.size - 1], item.at + item.size - 1, -1.0
-            else:
-                sign = 0.0
-            if sign:
-                unusable[item.term] = Unusable(1.0 - share, math.sqrt(cov[over, over]))
-            share = share if share > 0.0 else math.nan
+        many, share, over, sign = len(term.names), 1.0, 0, 0.0
+        if item.term in plan.answered:
+            share, over, sign = theta[plan.answered[item.term]], plan.answered[item.term], 1.0
+        elif item.size > many:  # the last level is 'missing'
+            over, sign = item.at + item.size - 1, -1.0
+            share = 1.0 - theta[over]
+        if sign:
+            unusable[item.term] = Unusable(1.0 - share, math.sqrt(cov[over, over]))
+        share = share if share > 0.0 else math.nan
+        for at in range(item.at, item.at + many):
             value = theta[at] / share
             slopes.append((1.0 / share, len(params), at))
             if sign:
                 slopes.append((-sign * value / share, len(params), over))
-            params.append(value + (0.0 if term.is_factor else 0.5 * (term.low + term.high)))
+            params.append(value + (0.0 if term.is_factor else term.middle))
     return Estimates(np.array(params), _moved(_sparse(slopes, plan.size), cov), tuple(unusable.values()))
 
 
 def estimates(
     terms: Sequence[Term], own: Sequence[Sequence[Term]], plans: Sequence[Plan], states: Sequence[State]
 ) -> Estimates:
-    """Estimates for all people of some subgroups together.
+    """Estimates for all people of some subgroups together; `own` are the terms with each subgroup's own ranges.
 
-    Parameters
-    ----------
-    terms : sequence of Term
-    own : sequence of sequence of Term
-        The same with each subgroup's own ranges.
-    plans, states : sequence
-        By subgroup.
-
-    Returns
-    -------
-    Estimates
-        Subgroups count by their numbers of people, which are public. The covariance is that about the means of the
-        population that the people were drawn from: mechanism, choice of items and the people's own variance together.
+    Subgroups count by their numbers of people, which are public. The covariance is that about the means of the
+    population that the people were drawn from: mechanism, choice of items and the people's own variance together.
 
     Raises
     ------

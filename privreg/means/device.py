@@ -1,6 +1,6 @@
 """What people's devices send: from a batch of raw columns to randomised reports. Device side.
 
-The only module of this sub-package that sees a raw value, and nothing but `reports` leaves it.
+Beside `stream`, which reads the columns, the only module of this sub-package that sees a raw value.
 """
 
 from __future__ import annotations
@@ -14,42 +14,19 @@ from scipy.sparse import csr_array
 from scipy.special import ndtr
 
 from privreg.arrays import Array, Ints
-from privreg.data.columns import prepare
 from privreg.means.factors import FactorMechanism
-from privreg.means.plan import Plan, Vector
+from privreg.means.plan import Plan
 from privreg.means.sums import Sums
 from privreg.means.terms import Term
 from privreg.privacy.channels import randomised
-from privreg.schema.declarations import Schema
-
-
-def encoded(frame: Any, columns: Sequence[str], schema: Schema, *, gaps: bool) -> dict[str, NDArray[Any]]:
-    """Raw columns as clamped numbers and codes of levels; with `gaps` missing ones are NaN and −1, else refused.
-
-    Raises
-    ------
-    DataError, SchemaError
-        No message quotes a value.
-    """
-    return prepare(frame, columns, schema, frozenset(columns), gaps=gaps)
+from privreg.privacy.mechanisms import Mechanism
 
 
 def inside(terms: Sequence[Term], raw: dict[str, NDArray[Any]], silent: NDArray[np.bool_] | None) -> list[Array]:
-    """Values of each term as devices take them.
+    """Values of each term as devices take them, each of shape (n,), of columns as `data.columns.prepare` reads them.
 
-    Parameters
-    ----------
-    terms : sequence of Term
-        With the ranges of the people's own subgroup.
-    raw : dict of ndarray
-        As :func:`encoded` gives them.
-    silent : ndarray of bool, shape (n,), or None
-        People who have nothing to tell, whatever their row says.
-
-    Returns
-    -------
-    list of ndarray, each of shape (n,)
-        Numbers on [-1, 1], NaN if missing; codes of levels, one beyond the last if missing.
+    Numbers on [-1, 1] by the range of the people's own subgroup, NaN if missing; codes of levels, one beyond the last
+    if missing. Who is `silent` has nothing to tell, whatever their row says.
     """
     out = []
     for term in terms:
@@ -60,9 +37,8 @@ def inside(terms: Sequence[Term], raw: dict[str, NDArray[Any]], silent: NDArray[
             values = codes[0] if len(codes) == 1 else codes[0] * len(term.parts[1].levels) + codes[1]
             out.append(np.where(missing, len(term.levels), values))
             continue
-        values = raw[term.column]
-        half, middle = 0.5 * (term.high - term.low), 0.5 * (term.high + term.low)
-        unit = np.clip((np.clip(values, term.low, term.high) - middle) / half, -1.0, 1.0)
+        values = np.clip(raw[term.column], term.low, term.high)
+        unit = np.clip((values - term.middle) / term.half, -1.0, 1.0)
         out.append(unit if silent is None else np.where(silent, np.nan, unit))
     return out
 
@@ -78,21 +54,12 @@ def chosen(plan: Plan, normals: Array) -> NDArray[np.intp]:
 
 
 def reports(plan: Plan, values: Sequence[Array], normals: Array) -> Array:
-    """Let every person's device answer what it is asked.
+    """Let every person's device answer what it is asked, shape (n, len(plan.columns)).
 
-    Parameters
-    ----------
-    plan : Plan
-    values : sequence of ndarray, each of shape (n,)
-        As :func:`inside` gives them, by term.
-    normals : ndarray, shape (n, width)
-        Standard normals, each row drawn for one person and never used again.
-
-    Returns
-    -------
-    ndarray, shape (n, len(plan.columns))
-        NaN where a person was not asked, 0 for `late` factors that were. Unbiased for numbers times whether there is
-        one, for whether there is one, and for indicators of levels, unless the mechanism is a biased one.
+    `values`, by term, are those of :func:`inside`; `normals`, shape (n, width), are standard ones, each row drawn for
+    one person and never used again. Reports are NaN where a person was not asked, 0 for `late` factors that were.
+    Unless the mechanism is a biased one, they are unbiased for numbers times whether there is one, for whether there is
+    one, and for indicators of levels.
     """
     if plan.vector is not None:
         return _whole(plan, plan.vector, values, normals)
@@ -121,10 +88,7 @@ def reports(plan: Plan, values: Sequence[Array], normals: Array) -> Array:
 def waiting(plan: Plan, values: Sequence[Array], j: int, who: NDArray[np.intp], beside: Array) -> Array:
     """Products of what is beside a late factor, see `collector.beside`, with its levels and with itself: raw.
 
-    Returns
-    -------
-    ndarray, shape (r, levels + r)
-        Whoever holds it hands it to nobody.
+    Shape (r, levels + r). Whoever holds it hands it to nobody.
     """
     codes = values[plan.items[j].term][who].astype(np.intp)
     levels = csr_array((np.ones(len(who)), codes, np.arange(len(who) + 1)), shape=(len(who), plan.items[j].size))
@@ -151,11 +115,11 @@ def total(plan: Plan, sums: Sums, values: Sequence[Array]) -> Ints:
     return np.concatenate([*blocks, *squares])
 
 
-def _whole(plan: Plan, vector: Vector, values: Sequence[Array], normals: Array) -> Array:
+def _whole(plan: Plan, vector: Mechanism, values: Sequence[Array], normals: Array) -> Array:
     """Reports of whole records, each a vector in the ball about the public centre."""
-    out, centre = np.empty((len(normals), vector.size)), np.zeros(vector.size)
+    out, centre = np.empty((len(normals), plan.size)), np.zeros(plan.size)
     for item in plan.items:
-        given, here = values[item.term], slice(item.at, item.at + item.size)
+        given, here = values[item.term], item.here
         if isinstance(item.mechanism, FactorMechanism):
             centre[here] = 1.0 / item.size
             out[:, here] = np.equal.outer(given, np.arange(item.size)) - centre[here]
@@ -164,5 +128,4 @@ def _whole(plan: Plan, vector: Vector, values: Sequence[Array], normals: Array) 
             out[:, item.at] = ~np.isnan(given) - 0.5
         else:
             out[:, item.at] = np.nan_to_num(given)
-    channel, radius = vector.mechanism.channel(vector.size), vector.radius
-    return randomised(channel, out, radius, normals) + centre
+    return randomised(vector.channel(plan.size), out, plan.radius, normals) + centre

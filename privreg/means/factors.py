@@ -81,19 +81,10 @@ class FactorMechanism(Randomiser):
         return 0.5, e / (1.0 + e)
 
     def randomise(self, codes: Any, normals: Any) -> Array:
-        """Randomise levels, each of another person.
+        """Randomise levels, positions of shape (n,), each of another person: unbiased for their indicators, shape (n,
+        levels).
 
-        Parameters
-        ----------
-        codes : ndarray of int, shape (n,)
-            Positions among the levels.
-        normals : ndarray, shape (n, width)
-            Independent standard normals, each used once.
-
-        Returns
-        -------
-        ndarray, shape (n, levels)
-            Unbiased for the indicators of the levels.
+        `normals`, shape (n, width), are independent standard ones, each used once.
         """
         at = np.asarray(codes, dtype=np.intp)
         own = np.equal.outer(at, np.arange(self.levels))
@@ -101,9 +92,7 @@ class FactorMechanism(Randomiser):
         if self.name == "gaussian":
             return np.asarray(own + self.sd * z)
         if self.bit is not None:
-            width = self.bit.width
-            told = self.bit.randomise(own.ravel(), z.reshape(-1, width))
-            return told.reshape(own.shape)
+            return self.bit.randomise(own.ravel(), z.reshape(-1, self.bit.width)).reshape(own.shape)
         p, q = self.chances
         uniforms = ndtr(z)
         if self.name == "grr":
@@ -116,22 +105,15 @@ class FactorMechanism(Randomiser):
         return np.asarray((bits - q) / (p - q))
 
     def summed(self, waiting: Array, normals: Array) -> Array:
-        """Sums of people's reports times r numbers that go with each, drawn at once with the same distribution.
+        """Sums of people's reports times r numbers that go with each, shape (r, levels), drawn at once with the same
+        distribution.
 
         Noise Z of "gaussian" gives B'Z, which is √(B'B) times normals; B holds the numbers, a row a person. Bits of
         "oue" sum to two binomial numbers a level. "grr" tells one's level with probability p − q, and else any of the
         L. Binomial numbers are quantiles (Devroye 1986, Non-uniform random variate generation, section III.2).
 
-        Parameters
-        ----------
-        waiting : ndarray, shape (r, levels + r)
-            B'O, O the indicators of levels, and B'B. But for "gaussian" r = 1, and B is 1 for everybody.
-        normals : ndarray, shape (r + 1, levels)
-            Independent standard normals, each used once.
-
-        Returns
-        -------
-        ndarray, shape (r, levels)
+        `waiting`, shape (r, levels + r), is B'O, O the indicators of levels, and B'B. But for "gaussian" r = 1, and B
+        is 1 for everybody. `normals`, shape (r + 1, levels), are independent standard ones, each used once.
         """
         people, square = waiting[:, : self.levels], waiting[:, self.levels :]
         if self.name == "gaussian":
@@ -198,18 +180,10 @@ class FactorMechanism(Randomiser):
 
 
 def factor_mechanism(name: object, budget: Budget, levels: int, bit: str = "duchi") -> FactorMechanism:
-    """Make a frequency oracle.
+    """Make a frequency oracle by a name of `FREQUENCIES`, for a report that may cost `budget`.
 
-    Parameters
-    ----------
-    name : str
-        One of `FREQUENCIES`; "auto" takes the one of "grr" and "oue" with the smaller mean variance under a pure
-        budget, and the best of these and "gaussian" under another.
-    budget : Budget
-        What one report may cost.
-    levels : int
-    bit : str
-        For "histogram": the mechanism of its bits.
+    "auto" takes the one of "grr" and "oue" with the smaller mean variance under a pure budget, and the best of these
+    and "gaussian" under another. `bit` is the mechanism of the bits of "histogram".
 
     Raises
     ------

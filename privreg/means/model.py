@@ -15,7 +15,7 @@ from privreg.means.plan import Plan
 from privreg.means.results.results import MeansResults
 from privreg.means.results.table_one import TableOne
 from privreg.means.spec import Spec, declared
-from privreg.means.stream import MeansStream
+from privreg.means.stream import MeansStream, refuse_few
 from privreg.means.terms import Column, declared_terms, flat, read_columns, read_formula
 from privreg.options.progress import progress_bar
 from privreg.options.table import accepted, check
@@ -137,24 +137,21 @@ class PrivateMeans:
         public = _public(data, flat(names), schema, bounds, levels, by)
         how = {"mechanism": mechanism, "frequencies": frequencies, "m": m}
         how["trust"] = check("means.arrays", "trust", trust)
-        spec = declared(names, (), budget, public, people, by, by_budget, by_bounds, **how)
-        self._build(data, spec)
+        self._spec = spec = declared(names, (), budget, public, people, by, by_budget, by_bounds, **how)
+        wanted = (*spec.columns, *people.columns)
+        self._source = None if data is None else open_table(data, wanted, spec.schema, text=people.text)
+        if self._source is not None and self._source.rows is not None:
+            refuse_few(self._source.rows)
 
     @classmethod
     def from_formula(cls, formula: str, data: Any = None, **options: Any) -> PrivateMeans:
-        """Describe the estimates by a formula.
+        """Describe the estimates by a formula; `data` and options are those of the class.
 
         Parameters
         ----------
         formula : str
             Columns joined by +, with 1 on the right: ``"age + bmi + C(smoker) ~ 1"``. ``Q("body mass")`` names a column
             with a blank, ``C(smoker):C(region)`` a two-way table.
-        data, **options
-            As for the class.
-
-        Returns
-        -------
-        PrivateMeans
 
         Raises
         ------
@@ -170,13 +167,6 @@ class PrivateMeans:
         schema = _public(data, flat(columns), *(options.get(name) for name in ("schema", "bounds", "levels", "by")))
         declared_terms(columns, factors, schema)  # C() of a column without levels
         return cls(columns, data, **options)
-
-    def _build(self, data: Any, spec: Spec) -> None:
-        self._spec = spec
-        wanted = (*spec.columns, *spec.people.columns)
-        self._source = None if data is None else open_table(data, wanted, spec.schema, text=spec.people.text)
-        if self._source is not None and self._source.rows is not None and self._source.rows < 2:
-            raise DataError(f"{self._source.rows} rows can't give a mean and its error; 2 or more records are needed.")
 
     # --- public facts ------------------------------------------------------------------------------------
 
@@ -209,12 +199,7 @@ class PrivateMeans:
     # --- fitting -----------------------------------------------------------------------------------------
 
     def start(self, *, seed: int | None = None, **unknown: Never) -> MeansStream:
-        """Begin estimates that are fed batch by batch.
-
-        Returns
-        -------
-        MeansStream
-            With ``update(batch)`` and ``results()`` at any time.
+        """Begin estimates that are fed batch by batch, with ``update(batch)`` and ``results()`` at any time.
 
         Raises
         ------
@@ -242,10 +227,6 @@ class PrivateMeans:
         progress : bool, optional
             Progress bar; by default on passes of more than a second at a terminal.
 
-        Returns
-        -------
-        MeansResults
-
         Warns
         -----
         ReliabilityWarning
@@ -271,7 +252,7 @@ class PrivateMeans:
             for batch in source.batches(0):
                 stream.update(batch, charge=charge)
                 bar.update(rows_of(batch))
-        stream.refuse_empty()
+        refuse_few(stream.nobs)
         res = stream.released(charge.enter())
         res._caution()
         return res
@@ -298,24 +279,14 @@ def estimate(
     progress: bool | None = None,
     **options: Any,
 ) -> MeansResults:
-    """Estimate means and frequencies in one line.
+    """Estimate means and frequencies in one line; data and options as of :class:`PrivateMeans`, and of its ``fit``.
 
     Parameters
     ----------
-    data : DataFrame, path, table, iterable of DataFrames, ...
-        As of :class:`PrivateMeans`.
     columns : str or sequence of str
         A formula, or names of columns.
     formula : str, optional
         A formula, in place of `columns`.
-    seed, progress
-        As of :meth:`PrivateMeans.fit`.
-    **options
-        As of :class:`PrivateMeans`.
-
-    Returns
-    -------
-    MeansResults
 
     Raises
     ------
@@ -342,6 +313,8 @@ def estimate(
 def table_one(data: Any, columns: Any = None, *, by: str | None = None, **options: Any) -> TableOne:
     """Describe people in the table that opens a paper: means and shares of everybody and of public subgroups.
 
+    It shows as text, HTML, Markdown, LaTeX and, by ``save("table.docx")``, for Word.
+
     Parameters
     ----------
     data, columns, **options
@@ -349,11 +322,6 @@ def table_one(data: Any, columns: Any = None, *, by: str | None = None, **option
     by : str, optional
         Column of *public* subgroups, its levels declared. Everybody is in one of them, so that the table costs each
         person the budget once.
-
-    Returns
-    -------
-    TableOne
-        As text, HTML, Markdown, LaTeX and, by ``save("table.docx")``, for Word.
 
     Raises
     ------

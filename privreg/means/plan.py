@@ -45,24 +45,14 @@ class Item:
         return self.mechanism.levels if isinstance(self.mechanism, FactorMechanism) else 0
 
     @property
+    def here(self) -> slice:
+        """Its place in a report."""
+        return slice(self.at, self.at + self.size)
+
+    @property
     def names(self) -> str:
         """Title and what is done, for the privacy block."""
         return f"{self.mechanism.title}: {self.mechanism.words()}"
-
-
-@dataclass(frozen=True)
-class Vector:
-    """The whole record as one vector in a ball, for PrivUnit."""
-
-    mechanism: Mechanism
-    size: int  # Numbers in a report
-    # Squared radius: 1 for every number in [-1, 1], 1 − 1/L for a factor's centred indicators, 1/4 for a bit
-    squared: float
-
-    @property
-    def radius(self) -> float:
-        """Radius by which reports are randomised."""
-        return self.mechanism.score_radius(math.sqrt(self.squared))
 
 
 @dataclass(frozen=True)
@@ -72,7 +62,7 @@ class Plan:
     items: tuple[Item, ...]
     asked: int  # Items that a person is asked, m of d, drawn at random for each
     budget: Budget  # Per person
-    vector: Vector | None = None  # Where the record goes as a whole
+    vector: Mechanism | None = None  # PrivUnit, by which the record goes as a whole
     sums: Sums | None = None  # Where noise is added to sums of whole records, and to no report
     late: tuple[int, ...] = ()  # Factors of whose reports only sums are drawn, at once, as nothing else is used
 
@@ -80,6 +70,23 @@ class Plan:
     def size(self) -> int:
         """Numbers in a whole report."""
         return self.items[-1].at + self.items[-1].size
+
+    @property
+    def radius(self) -> float:
+        """Radius by which whole records are randomised."""
+        assert self.vector is not None
+        return self.vector.score_radius(math.sqrt(self.squared))
+
+    @property
+    def squared(self) -> float:
+        """Squared radius of whole records: 1 for a number in [-1, 1], 1/4 for a bit, 1 − 1/L for centred indicators."""
+        squares = {"number": 1.0, "answered": 0.25}
+        return sum(squares.get(item.kind, 1.0 - 1.0 / item.size) for item in self.items)
+
+    @cached_property
+    def answered(self) -> dict[int, int]:
+        """By term, where a report says whether there is a number."""
+        return {item.term: item.at for item in self.items if item.kind == "answered"}
 
     @cached_property
     def columns(self) -> NDArray[np.intp]:
@@ -107,7 +114,7 @@ class Plan:
     def width(self) -> int:
         """Standard normals that a person takes."""
         if self.vector is not None:
-            return self.vector.mechanism.width(self.vector.size)
+            return self.vector.width(self.size)
         if self.sums is not None:
             return 0
         return self.selection + self.asked * self.slot
@@ -166,12 +173,6 @@ def _noise(items: Sequence[Item], asked: int) -> float:
     return total * len(items) / asked
 
 
-def _privunit(layout: Sequence[tuple[str, int, int]], budget: Budget) -> Vector:
-    squared = sum({"number": 1.0, "answered": 0.25}.get(kind, 1.0 - 1.0 / max(n, 1)) for kind, _, n in layout)
-    size = sum(n if kind == "factor" else 1 for kind, _, n in layout)
-    return Vector(Mechanism("privunit", budget.as_pure()), size, squared)
-
-
 def make_plan(
     terms: Sequence[Term],
     budget: Budget,
@@ -183,24 +184,11 @@ def make_plan(
     pure: bool | None = None,
     trust: str = "local",
 ) -> Plan:
-    """Choose mechanisms and how many items a person is asked.
+    """Choose mechanisms and how many items a person is asked, by options of `PrivateMeans`; `budget` is per person.
 
-    Parameters
-    ----------
-    terms : sequence of Term
-    budget : Budget
-        Per person.
-    mechanism : str
-        As of `PrivateMeans`, for numbers; "privunit" for the whole record.
-    frequencies : str
-        For factors, see `privreg.means.factors`.
-    m : int, optional
-        Items asked, of d; by default the number with the least noise by the exact worst variances.
-    nonresponse : bool
-        Whether values may be missing.
-    pure : bool, optional
-        Whether a budget of another form is to be kept by pure mechanisms alone; whichever has less noise by default.
-    trust : {"local", "two_collectors", "central"}
+    By default `m` is the number with the least noise by the exact worst variances. `nonresponse` says whether values
+    may be missing, `pure` whether a budget of another form is to be kept by pure mechanisms alone; by default whichever
+    has less noise.
 
     Raises
     ------
@@ -236,12 +224,13 @@ def make_plan(
         if frequencies != "auto":
             raise OptionError("mechanism='privunit' randomises factors with the rest; leave frequencies= out.")
         spent = budget.as_pure()
-        return Plan(_items(layout, spent, d, "auto", "auto"), d, spent, _privunit(layout, spent))
+        return Plan(_items(layout, spent, d, "auto", "auto"), d, spent, Mechanism("privunit", spent))
     if not budget.private:
         asked = d if m is None else int(m)
         items = _items(layout, budget, asked, "gaussian", "auto")
         return Plan(items, asked, budget, late=_late(items, asked))
-    tried = [int(m)] if m is not None else _worth_trying(d)
+    several = range(1, d + 1) if d <= 64 else {d, *(d // k for k in (2, 4, 8, 16)), *range(64, 8, -8), *range(1, 9)}
+    tried = sorted(several, reverse=True) if m is None else [int(m)]  # ties go to the first
     best: tuple[float, Plan | None] = (math.inf, None)
     for promised, spent in _forms(budget, "gaussian" in {name, frequencies}, pure):
         for k in tried:
@@ -264,12 +253,6 @@ def _late(items: Sequence[Item], asked: int) -> tuple[int, ...]:
     return tuple(sorted((j for j, how in factors.items() if how.name == "gaussian"), key=lambda j: -items[j].size)[:1])
 
 
-def _worth_trying(d: int) -> list[int]:
-    """Numbers of items to ask; ties go to the first."""
-    some = [d, *(d // k for k in (2, 4, 8, 16)), *range(64, 8, -8), *range(8, 0, -1)]
-    return sorted({k for k in some if 1 <= k <= d} if d > 64 else range(1, d + 1), reverse=True)
-
-
 def _forms(budget: Budget, gaussian: bool, pure: bool | None) -> list[tuple[Budget, Budget]]:
     """What may be promised, and how it is spent.
 
@@ -278,8 +261,7 @@ def _forms(budget: Budget, gaussian: bool, pure: bool | None) -> list[tuple[Budg
     """
     if budget.pure:
         return [(budget, budget)]
-    mixed = (budget, Budget.declare(mu=budget.mu))
-    alone = (budget.as_pure(), budget.as_pure())
+    mixed, alone = (budget, Budget.declare(mu=budget.mu)), (budget.as_pure(), budget.as_pure())
     if gaussian or pure is False:
         return [mixed]
     return [alone] if pure else [mixed, alone]

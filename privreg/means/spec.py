@@ -157,9 +157,7 @@ def read_budgets(budget: Budget, groups: Sequence[Any], by_budget: Any) -> list[
                 f"by_budget[{name!r}] is {shown(given[name])}; it must be a number above 0 and at most the model's "
                 f"own, {budget.asked[0]:g}."
             )
-        form = {"epsilon": {"epsilon": value}, "mu": {"mu": value}, "rho": {"rho": value}}
-        both = {"epsilon": value, "delta": budget.asked[-1]}
-        out.append(Budget.declare(**form.get(budget.form, both)))
+        out.append(Budget.restore(budget.form, (value, *budget.asked[1:])))
     return out
 
 
@@ -183,10 +181,6 @@ def read_ranges(terms: Sequence[Term], groups: Sequence[Any], by_bounds: Any) ->
                     f"by_bounds[{name!r}][{column!r}] = ({low:g}, {high:g}) must lie inside the range of all, "
                     f"({term.low:g}, {term.high:g}), low < high."
                 )
-        out.append(
-            tuple(
-                replace(t, low=inside[t.column][0], high=inside[t.column][1]) if t.column in inside else t
-                for t in terms
-            )
-        )
+        given_here: dict[str, Any] = {c: {"low": low, "high": high} for c, (low, high) in inside.items()}
+        out.append(tuple(replace(t, **given_here.get(t.column, {})) for t in terms))
     return tuple(out)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from privreg.data.columns import complete_rows
+from privreg.data.columns import complete_rows, prepare
 from privreg.data.participants import Counter
 from privreg.data.sources.open import CHUNK, chunk_of, one_batch, pieces
 from privreg.errors import DataError, InferenceError
@@ -39,15 +39,14 @@ def _tables(spec: Spec) -> Iterator[Crossed]:
         at += len(term.names)
 
 
-class MeansStream:
-    """Estimates in progress. Made by :meth:`PrivateMeans.start`.
+def refuse_few(rows: int) -> None:
+    """Refuse to release anything about fewer than two people."""
+    if rows < 2:
+        raise DataError(f"{rows} rows can't give a mean and its error; 2 or more records are needed.")
 
-    Parameters
-    ----------
-    spec : Spec
-        What is declared.
-    seed : int or None
-    """
+
+class MeansStream:
+    """Estimates in progress. Made by :meth:`PrivateMeans.start`."""
 
     def __init__(self, spec: Spec, seed: int | None) -> None:
         self._spec, self._seed = spec, seed
@@ -88,17 +87,15 @@ class MeansStream:
 
     def _take(self, batch: Any, charge: Charge) -> None:
         spec = self._spec
-        raw = device.encoded(batch, spec.columns, spec.schema, gaps=spec.people.missing != "raise")
+        gaps = spec.people.missing != "raise"
+        raw = prepare(batch, spec.columns, spec.schema, frozenset(spec.columns), gaps=gaps)
         if spec.by is not None and (raw[spec.by] < 0).any():
             raise DataError(
                 f"column {spec.by!r} has a value that is missing or not declared; a subgroup is public and known for "
                 "everybody."
             )
-        silent = (
-            self._counter.excess(spec.people.ids(batch), gaps=spec.people.missing != "raise")
-            if self._counter is not None
-            else None
-        )
+        counter = self._counter
+        silent = None if counter is None else counter.excess(spec.people.ids(batch), gaps=gaps)
         if spec.people.missing == "drop":
             kept = complete_rows(raw.values())
             if kept is not None:
@@ -164,35 +161,19 @@ class MeansStream:
             res._caution()
         return res
 
-    def refuse_empty(self) -> None:
-        """Refuse to release anything about fewer than two people.
-
-        Raises
-        ------
-        DataError
-        """
-        if self.nobs < 2:
-            raise DataError(f"{self.nobs} rows can't give a mean and its error; 2 or more records are needed.")
-
     def released(self, release: Release) -> MeansResults:
-        """Results, with the release as the ledger has it.
-
-        Raises
-        ------
-        InferenceError
-            If there are too few people.
-        """
+        """Results, with the release as the ledger has it."""
         spec, states = self._spec, self._states()
         whole = collector.estimates(spec.terms, spec.own, spec.plans, states)
         apart = [self._alone(states, g) for g in range(len(spec.plans))] if spec.by is not None else []
         p = len(whole.params)
         few = [collector.few(plan, state) for plan, state in zip(spec.plans, states, strict=True)]
         doubted = [own | silent(alone.unusable) for own, alone in zip(few, apart, strict=True)] if apart else []
-        numbers = [t for t in spec.terms for _ in t.names]
+        numbers, rows = [t for t in spec.terms for _ in t.names], spec.people.max_per_id
         fit = MeansFit(
             names=tuple(n for t in spec.terms for n in t.names),
-            centres=np.array([0.5 * (t.low + t.high) for t in numbers]),
-            halves=np.array([0.5 * (t.high - t.low) for t in numbers]),
+            centres=np.array([t.middle for t in numbers]),
+            halves=np.array([t.half for t in numbers]),
             params=whole.params,
             cov=whole.cov,
             nobs=self.nobs,
@@ -210,10 +191,7 @@ class MeansStream:
                 people=self.nobs,
                 few=frozenset().union(*few),
                 unusable=whole.unusable,
-                alike=max(
-                    collector.alike(plan, state, spec.people.max_per_id)
-                    for plan, state in zip(spec.plans, states, strict=True)
-                ),
+                alike=max(collector.alike(plan, s, rows) for plan, s in zip(spec.plans, states, strict=True)),
             ),
             tables=tuple(_tables(spec)),
             variables=tuple((t.column, t.labels) for t in spec.terms),

@@ -40,6 +40,16 @@ class Term:
         return tuple(part.column for part in self.parts) or (self.column,)
 
     @property
+    def middle(self) -> float:
+        """Of its range."""
+        return 0.5 * (self.low + self.high)
+
+    @property
+    def half(self) -> float:
+        """Half the length of its range."""
+        return 0.5 * (self.high - self.low)
+
+    @property
     def written(self) -> str:
         """It in a formula."""
         return ":".join(f"C({c})" for c in self.columns) if self.is_factor else self.column
@@ -106,11 +116,14 @@ def read_formula(formula: object) -> tuple[list[Column], list[str]]:
     factors: list[str] = []
     for node in _summands(tree):
         refuse_deep(node, left)
-        crossed = isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult)
-        sides = [node.left, node.right] if isinstance(node, ast.BinOp) and crossed else [node]
-        both = [_column(side) for side in sides]
-        columns.append((both[0][0], both[1][0]) if crossed else both[0][0])
-        factors += [name for name, factor in both if factor or crossed]
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+            pair = _column(node.left)[0], _column(node.right)[0]
+            columns.append(pair)
+            factors += pair
+            continue
+        name, factor = _column(node)
+        columns.append(name)
+        factors += [name] * factor
     return _once(columns, "the formula"), list(dict.fromkeys(factors))
 
 
@@ -168,14 +181,7 @@ def read_columns(columns: object) -> list[Column]:
 
 
 def declared_terms(columns: Sequence[Column], factors: Sequence[str], schema: Schema) -> tuple[Term, ...]:
-    """Columns with their public declarations.
-
-    Parameters
-    ----------
-    columns : sequence of str or (str, str)
-    factors : sequence of str
-        Those that must be factors; of pairs both must.
-    schema : Schema
+    """Columns with their public declarations; `factors` are those that must be factors, of pairs both must.
 
     Raises
     ------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -13,7 +13,7 @@ from privreg.arrays import Array
 from privreg.audit.verification import Trial, claim_of
 from privreg.means import device
 from privreg.means.factors import FactorMechanism
-from privreg.means.plan import Item, Plan, Vector
+from privreg.means.plan import Item, Plan
 from privreg.means.sums import Sums, make_sums
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism
@@ -57,17 +57,14 @@ def described(group: str, plan: Plan) -> dict[str, Any]:
         "asked": plan.asked,
         "budget": _budget(plan.budget),
         "items": [[i.kind, i.term, i.at, _mechanism(i.mechanism)] for i in plan.items],
-        "vector": None if plan.vector is None else [_budget(plan.vector.mechanism.budget), plan.vector.squared],
+        "vector": None if plan.vector is None else [_budget(plan.vector.budget), plan.squared],
         "collectors": 0 if plan.sums is None else plan.sums.collectors,
     }
 
 
 def _plan(saved: Mapping[str, Any]) -> Plan:
     items = tuple(Item(kind, term, at, _remade(m)) for kind, term, at, m in saved["items"])
-    size, vector = items[-1].at + items[-1].size, None
-    if saved["vector"] is not None:
-        budget, squared = saved["vector"]
-        vector = Vector(Mechanism("privunit", _restored(budget)), size, squared)
+    vector = None if saved["vector"] is None else Mechanism("privunit", _restored(saved["vector"][0]))
     spent, sums = _restored(saved["budget"]), None
     if saved.get("collectors"):
         sums = make_sums([(item.kind, item.term, item.levels) for item in items], spent, saved["collectors"])
@@ -79,20 +76,15 @@ def _plan(saved: Mapping[str, Any]) -> Plan:
 
 def _distinct(plan: Plan) -> list[tuple[str, NumberMechanism | FactorMechanism]]:
     """Kinds of answers, each once; none where the record goes as a whole."""
-    if plan.vector is not None or plan.sums is not None:
-        return []
-    found = {(item.kind, item.mechanism): None for item in plan.items}
-    return [(kind, m) for kind, m in found]
+    whole = plan.vector is not None or plan.sums is not None
+    return [] if whole else list(dict.fromkeys((item.kind, item.mechanism) for item in plan.items))
 
 
 def _answers(m: NumberMechanism | FactorMechanism, n: int) -> tuple[Array, Array]:
     """Answers of two people as far apart as can be."""
     stream = NoiseStream(fresh_key(), m.width)
-    if isinstance(m, FactorMechanism):
-        first, second = (m.randomise(np.full(n, k), stream.draw(n)) for k in (0, 1))
-    else:
-        first, second = (m.randomise(np.full(n, x), stream.draw(n)) for x in (m.high, m.low))
-    return first, second
+    first, second = (0, 1) if isinstance(m, FactorMechanism) else (m.high, m.low)
+    return m.randomise(np.full(n, first), stream.draw(n)), m.randomise(np.full(n, second), stream.draw(n))
 
 
 def _people(plan: Plan) -> Iterator[tuple[str, list[Array], list[Array]]]:
@@ -107,8 +99,8 @@ def _people(plan: Plan) -> Iterator[tuple[str, list[Array], list[Array]]]:
         yield "all told, nothing to tell", high, none
 
 
-def _both(plan: Plan, first: Sequence[Array], second: Sequence[Array], n: int) -> tuple[Array, Array]:
-    return _whole(plan, first, n), _whole(plan, second, n)
+def _both(draw: Callable[[Any, int], Array], first: Any, second: Any, n: int) -> tuple[Array, Array]:
+    return draw(first, n), draw(second, n)
 
 
 def _whole(plan: Plan, values: Sequence[Array], n: int) -> Array:
@@ -121,12 +113,10 @@ def _whole(plan: Plan, values: Sequence[Array], n: int) -> Array:
     return out
 
 
-def _released(plan: Plan, sums: Sums, first: Sequence[Array], second: Sequence[Array], n: int) -> tuple[Array, Array]:
+def _released(plan: Plan, sums: Sums, values: Sequence[Array], n: int) -> Array:
     """Sums that differ in one person, as others see them who know all else: a collector its own noise, too."""
-    exact = [device.total(plan, sums, [np.full(1, v) for v in values]) for values in (first, second)]
-    alone = replace(sums, collectors=1)
-    a, b = (alone.noised(np.tile(one, (n, 1)), fresh_key()) / sums.scales for one in exact)
-    return a, b
+    exact = device.total(plan, sums, [np.full(1, v) for v in values])
+    return replace(sums, collectors=1).noised(np.tile(exact, (n, 1)), fresh_key()) / sums.scales
 
 
 def trials(mechanics: Sequence[Mapping[str, Any]], _: Budget) -> Iterator[Trial]:
@@ -135,10 +125,9 @@ def trials(mechanics: Sequence[Mapping[str, Any]], _: Budget) -> Iterator[Trial]
         plan, of = _plan(saved), f", {saved['group']}" if saved["group"] else ""
         for kind, m in _distinct(plan):
             yield Trial(f"{kind}, {m.title}{of}", "opposite ends", *claim_of(m.budget), partial(_answers, m))
+        who, draw = WHOLE, partial(_whole, plan)
+        if plan.sums is not None:
+            who = "sum" if plan.sums.collectors == 1 else "sum, against either collector"
+            draw = partial(_released, plan, plan.sums)
         for words, high, low in _people(plan):
-            if plan.sums is not None:
-                who = "sum" if plan.sums.collectors == 1 else "sum, against either collector"
-                shown = partial(_released, plan, plan.sums, high, low)
-                yield Trial(f"{who}{of}", words, *claim_of(plan.budget), shown)
-                continue
-            yield Trial(f"{WHOLE}{of}", words, *claim_of(plan.budget), partial(_both, plan, high, low))
+            yield Trial(f"{who}{of}", words, *claim_of(plan.budget), partial(_both, draw, high, low))

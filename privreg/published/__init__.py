@@ -3,5 +3,5 @@
 `chain` is the algorithm, devices and collector in one compiled loop; `fit` takes it from settings to what results hold.
 `experiments` run printed tables and figures again, `theory` has printed rates. The rest of the package knows
 `fit.tuning.resolve`, where tuning is resolved, begin and report of `fit.report`, where a fit is begun,
-`chain.numbers`, which settings hold, and `chain` for audits of its reports.
+`chain.plans`, which settings hold, and `chain` for audits of its reports.
 """

@@ -9,22 +9,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from typing import Any, Final, TypedDict, Unpack
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from privreg.errors import OptionError, choose, real, shown
+from privreg.arrays import Array
+from privreg.errors import OptionError, choose, quietly, real, shown
 from privreg.privacy.ledger import UNSET, Budget
 from privreg.privacy.mechanisms import Mechanism
-from privreg.tables import Paragraph, Table, View
-
-if TYPE_CHECKING:
-    from typing import Unpack
-
-    from numpy.typing import ArrayLike
-
-    from privreg.arrays import Array
-    from privreg.tables import Part
+from privreg.tables import Paragraph, Part, Table, View
 
 __all__ = ["Delta_n", "Noise", "Rates", "bar_Delta_n", "bar_delta_n", "delta_n", "omega", "psi", "rates"]
 
@@ -47,22 +41,13 @@ class Noise(TypedDict, total=False):
 
 @dataclass(frozen=True, repr=False)
 class Rates(View):
-    """How fast errors fall with the number n of people, as exponents e of n^−e. Made by :func:`rates`.
+    """How fast errors fall with the number n of people, as exponents e of n^−e. Made by :func:`rates`."""
 
-    Parameters
-    ----------
-    alpha : float
-        Exponent of the steps.
-    delta_n, bar_delta_n : float
-        Of E‖θ_n − θ0‖² of the last iterate and of the average, for a strongly convex loss.
-    Delta_n, bar_Delta_n : float or None
-        Of the excess loss E L(θ_n) − L(θ0) of the last iterate and of the average, for a loss that is convex, not
-        strongly; None where the theory has no rate.
-    """
-
-    alpha: float
+    alpha: float  # Exponent of the steps
+    # Of E‖θ_n − θ0‖² of the last iterate and of the average, for a strongly convex loss
     delta_n: float
     bar_delta_n: float
+    # Of the excess loss E L(θ_n) − L(θ0) of both for a loss that is convex, not strongly; None without a rate
     Delta_n: float | None
     bar_Delta_n: float | None
 
@@ -95,17 +80,7 @@ def _power(exponent: float | None) -> str:
 
 
 def rates(alpha: float) -> Rates:
-    """Rates at which private estimates approach the truth, by the exponent of the steps.
-
-    Parameters
-    ----------
-    alpha : float
-        In (0, 1).
-
-    Returns
-    -------
-    Rates
-        Exponents delta_n, bar_delta_n, Delta_n and bar_Delta_n.
+    """Rates at which private estimates approach the truth, by the exponent of the steps, `alpha` in (0, 1).
 
     Raises
     ------
@@ -165,10 +140,6 @@ def omega(
         With `epsilon`, for "gaussian": (ε, δ)-DP by the classical calibration, Ω = 8d ln(1.25/δ)/ε², which is proved
         for ε ≤ 1. Fits here take the exact conversion, whose Ω is smaller.
 
-    Returns
-    -------
-    float
-
     Raises
     ------
     OptionError
@@ -226,7 +197,7 @@ def psi(beta: float, t: ArrayLike) -> Any:
 def delta_n(
     n: ArrayLike, *, gamma: float, alpha: float, B0: float, m: float, Omega: float | None = None, **noise: Unpack[Noise]
 ) -> Any:
-    """Bound of the last iterate's error E‖θ_n − θ0‖² for a strongly convex loss: B0²(1 + Ω)γ/(m n^α).
+    """Bound of the last iterate's error E‖θ_n − θ0‖² for a strongly convex loss: B0²(1 + Ω)γ/(m n^α), the shape of `n`.
 
     Parameters
     ----------
@@ -243,10 +214,6 @@ def delta_n(
     **noise
         In place of `Omega`: mechanism, d, and mu, epsilon or delta, as for :func:`omega`.
 
-    Returns
-    -------
-    float or ndarray, the shape of `n`
-
     Raises
     ------
     OptionError
@@ -261,9 +228,8 @@ def delta_n(
     >>> delta_n(10_000, gamma=0.5, alpha=0.5, B0=2, m=1, mechanism="gaussian", d=1, mu=2)
     0.04
     """
-    people, a = _people(n), _alpha(alpha)
-    spread = _spread(B0, Omega, noise)
-    return _plain(spread * _positive("gamma", gamma) / (_positive("m", m) * people**a))
+    people, a, g, spread = _read(n, alpha, gamma, B0, Omega, noise)
+    return _plain(spread * g / (_positive("m", m) * people**a))
 
 
 def bar_delta_n(
@@ -278,14 +244,12 @@ def bar_delta_n(
     Omega: float | None = None,
     **noise: Unpack[Noise],
 ) -> Any:
-    """Bound of the average's error E‖θ̄_n − θ0‖² for a strongly convex loss.
+    """Bound of the average's error E‖θ̄_n − θ0‖² for a strongly convex loss; other arguments as for :func:`delta_n`.
 
     tr(A⁻¹SA⁻¹)/n + B0²(1 + Ω)/(mn) + Cγ²ψ_{1−2α}(n)/(n m²), of which only the first term is exact in the limit.
 
     Parameters
     ----------
-    n, gamma, alpha, B0, m, Omega, **noise
-        As for :func:`delta_n`.
     trace : float
         tr(A⁻¹SA⁻¹), A the loss's Hessian and S the covariance of the reports. For 1/2 < α < 1 the error tends to
         trace/n, by the central limit theorem; the other terms of the bound are of the order 1/n too, and not sharp.
@@ -297,10 +261,10 @@ def bar_delta_n(
     >>> round(bar_delta_n(100, gamma=1, alpha=0.5, B0=1, m=1, trace=2, Omega=0), 4)  # 0.02 + 0.01 + ln(100)/100
     0.0761
     """
-    people, a, strong = _people(n), _alpha(alpha), _positive("m", m)
-    limit = _positive("trace", trace, zero=True)
-    more = _positive("C", C, zero=True) * _positive("gamma", gamma) ** 2 * psi(1.0 - 2.0 * a, people) / strong**2
-    return _plain((limit + _spread(B0, Omega, noise) / strong + more) / people)
+    people, a, g, spread = _read(n, alpha, gamma, B0, Omega, noise)
+    strong, limit = _positive("m", m), _positive("trace", trace, zero=True)
+    more = _positive("C", C, zero=True) * g**2 * psi(1.0 - 2.0 * a, people) / strong**2
+    return _plain((limit + spread / strong + more) / people)
 
 
 def bar_Delta_n(
@@ -313,24 +277,16 @@ def bar_Delta_n(
     Omega: float | None = None,
     **noise: Unpack[Noise],
 ) -> Any:
-    """Bound of the average's excess loss E L(θ̄_n) − L(θ0) for a convex loss.
+    """Bound of the average's excess loss E L(θ̄_n) − L(θ0) for a convex loss; other arguments as for :func:`delta_n`.
 
-    {δ0 + B0²(1 + Ω)γ²ψ_{1−2α}(n)}/(2γn^{1−α}) + B0²(1 + Ω)γψ_{1−α}(n)/(2n).
-
-    Parameters
-    ----------
-    n, gamma, alpha, B0, Omega, **noise
-        As for :func:`delta_n`.
-    delta0 : float
-        ‖θ_0 − θ0‖² of the start.
+    {δ0 + B0²(1 + Ω)γ²ψ_{1−2α}(n)}/(2γn^{1−α}) + B0²(1 + Ω)γψ_{1−α}(n)/(2n), `delta0` being ‖θ_0 − θ0‖² of the start.
 
     Examples
     --------
     >>> round(bar_Delta_n(100, gamma=1, alpha=0.5, B0=1, delta0=1, Omega=0), 4)  # (1 + ln 100)/20 + 18/200
     0.3703
     """
-    people, a, g = _people(n), _alpha(alpha), _positive("gamma", gamma)
-    spread = _spread(B0, Omega, noise)
+    people, a, g, spread = _read(n, alpha, gamma, B0, Omega, noise)
     way = _way(people, a, g, spread, delta0)
     return _plain(way / (2.0 * g * people ** (1.0 - a)) + spread * g * psi(1.0 - a, people) / (2.0 * people))
 
@@ -346,34 +302,24 @@ def Delta_n(
     Omega: float | None = None,
     **noise: Unpack[Noise],
 ) -> Any:
-    """Bound of the last iterate's excess loss E L(θ_n) − L(θ0) for a convex, smooth loss, 1/2 < α < 1.
+    """Bound of the last iterate's excess loss E L(θ_n) − L(θ0) for a convex, smooth loss, 1/2 < α < 1; infinite at n =
+    1.
 
-    2G^{1/2}H/ψ_{1−α}(n) for α > 2/3 and 2G^{1/2}H/ψ_{α/2}(n) for α ≤ 2/3, with G = δ0 + B0²(1 + Ω)γ²ψ_{1−2α}(n) and
-    H = (1 + 4M^{1/2}B0(1 + Ω)^{1/2}γ^{3/2})/γ.
-
-    Parameters
-    ----------
-    n, gamma, B0, Omega, **noise
-        As for :func:`delta_n`; at n = 1 the bound is infinite.
-    alpha : float
-        In (1/2, 1).
-    M : float
-        Smoothness: the largest eigenvalue of the loss's Hessian is at most M.
-    delta0 : float
-        ‖θ_0 − θ0‖² of the start.
+    2G^{1/2}H/ψ_{1−α}(n) for α > 2/3 and 2G^{1/2}H/ψ_{α/2}(n) for α ≤ 2/3, with G = δ0 + B0²(1 + Ω)γ²ψ_{1−2α}(n) and H =
+    (1 + 4M^{1/2}B0(1 + Ω)^{1/2}γ^{3/2})/γ. M is the loss's smoothness: the largest eigenvalue of its Hessian is at most
+    M. Other arguments are those of :func:`bar_Delta_n`.
 
     Examples
     --------
     >>> round(Delta_n(10_000, gamma=1, alpha=0.75, B0=1, M=1, delta0=1, Omega=0), 4)
     0.4795
     """
-    people, a, g = _people(n), _alpha(alpha), _positive("gamma", gamma)
+    people, a, g, spread = _read(n, alpha, gamma, B0, Omega, noise)
     if a <= _HALF:
         raise OptionError(
             f"alpha={a:g} must lie in (1/2, 1) for the last iterate's excess loss; bar_Delta_n bounds the average's "
             "for any alpha in (0, 1)."
         )
-    spread = _spread(B0, Omega, noise)
     steep = (1.0 + 4.0 * math.sqrt(_positive("M", M) * spread) * g**1.5) / g
     beta = 1.0 - a if a > 2.0 / 3.0 else a / 2.0
     with np.errstate(divide="ignore"):
@@ -407,26 +353,21 @@ def _positive(name: str, value: object, *, zero: bool = False) -> float:
     return number
 
 
-def _people(n: ArrayLike) -> Array:
+def _read(
+    n: ArrayLike, alpha: object, gamma: object, B0: object, Omega: float | None, noise: Noise
+) -> tuple[Array, float, float, float]:
+    """People, α, γ, and B0²(1 + Ω), the bound of E‖report‖²."""
     wrong = OptionError("n must be a number of people, 1 or more, or an array of such numbers.")
-    try:
-        people = np.asarray(n, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise wrong from None
+    people = quietly(lambda: np.asarray(n, dtype=np.float64), wrong)
     if not (people >= 1.0).all():
         raise wrong
-    return people
-
-
-def _spread(B0: object, Omega: float | None, noise: Noise) -> float:
-    """B0²(1 + Ω), the bound of E‖report‖²."""
     if (Omega is None) == (not noise):
         raise OptionError(
             f"give either Omega= or a mechanism (mechanism=, d=, and mu= or epsilon=), got "
             f"{'both' if noise else 'neither'}; Omega=0 is no noise."
         )
     size = omega(**noise) if Omega is None else _positive("Omega", Omega, zero=True)
-    return _positive("B0", B0) ** 2 * (1.0 + size)
+    return people, _alpha(alpha), _positive("gamma", gamma), _positive("B0", B0) ** 2 * (1.0 + size)
 
 
 def _plain(values: Any) -> Any:

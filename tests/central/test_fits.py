@@ -192,6 +192,8 @@ def test_kernels_are_their_twins(name):
     w, total = np.zeros(3), np.zeros(3)
     numbers = loss.code, loss.a, 1.7
     kernels.walk(x, y, order, *numbers, step, radius, w, total, wait)
+    eta = rng.uniform(-3, 3, 50)
+    assert np.allclose(kernels.slopes(*numbers, eta, 1.0), twins.slope(*numbers, eta, np.ones(50)), rtol=1e-14)
     path = twins.walk(x, y, order, *numbers, step, radius)
     np.testing.assert_allclose(w, path[-1], rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(total, path[wait:].sum(axis=0), rtol=1e-9, atol=1e-12)
@@ -245,7 +247,9 @@ def test_one_record_is_in_one_lane():
         other = y.copy()
         other[17] = 1 - y[17]
         plan = replace(plan, curvature_mu=0.0)  # curvature is of all records, and steps follow from it
-        first, second = (descent.release(x, given, loss, plan, bytes(32)).lanes for given in (y, other))
+        first, second = (
+            descent.release(x, given, loss, plan, descent.randomness(bytes(32), 1)).lanes for given in (y, other)
+        )
         assert (first != second).any(axis=1).sum() == 1
 
 
@@ -254,7 +258,7 @@ def test_noise_has_the_planned_sd_in_every_lane():
     plan = make_plan(loss, BUDGET, n=40, p=1, reach=1.0, lanes=4, perturbation="output")
     x, y = np.zeros((40, 1)), np.zeros(40)  # no gradient: noise is all there is
     streams = descent.randomness(seeded_key(3, "test"), 1)
-    drawn = np.concatenate([descent.noisy_lanes(x, y, loss, plan, streams).lanes[:, 0] for _ in range(1000)])
+    drawn = np.concatenate([descent.release(x, y, loss, plan, streams).lanes[:, 0] for _ in range(1000)])
     ratio = (drawn**2).sum() / plan.noise_sd**2
     assert stats.chi2.ppf(1e-4, len(drawn)) < ratio < stats.chi2.isf(1e-4, len(drawn))
 
@@ -283,7 +287,7 @@ def test_steps_over_all_records_have_the_planned_noise_in_every_lane():
     plan = replace(plan, curvature_mu=0.0)
     x, y = np.zeros((40, 1)), np.zeros(40)  # no gradient: noise is all there is
     streams = descent.randomness(seeded_key(4, "test"), 1)
-    drawn = np.concatenate([descent.noisy_lanes(x, y, loss, plan, streams).lanes[:, 0] for _ in range(1000)])
+    drawn = np.concatenate([descent.release(x, y, loss, plan, streams).lanes[:, 0] for _ in range(1000)])
     ratio = (drawn**2).sum() / (3 * (0.1 * plan.noise_sd / 10) ** 2)  # the last iterate: three steps of 1/10 the sum
     assert stats.chi2.ppf(1e-4, len(drawn)) < ratio < stats.chi2.isf(1e-4, len(drawn))
 
@@ -300,7 +304,7 @@ def test_movement_is_that_of_the_averaged_halves_and_is_known_of_gradient_pertur
     given = {"n": 40, "p": 2, "reach": 1.0, "lanes": 2, "step": 0.5}
     for options in ({"epochs": 11, "average": 0.7}, {"epochs": 1, "average": 1.0}):
         plan = replace(make_plan(loss, Budget.declare(mu=9.0), **given, **options), curvature_mu=0.0)
-        out, moved, _ = descent.release(x, y, loss, plan, bytes(32))
+        out, moved, _ = descent.release(x, y, loss, plan, descent.randomness(bytes(32), 2))
         if options["epochs"] == 1:
             assert np.isnan(moved).all()
             continue
@@ -316,7 +320,7 @@ def test_movement_is_that_of_the_averaged_halves_and_is_known_of_gradient_pertur
         assert np.allclose(out[0], kept.mean(axis=0))
         assert np.allclose(moved[0], kept[len(kept) // 2 :].mean(axis=0) - kept[: len(kept) // 2].mean(axis=0))
     plan = make_plan(loss, Budget.declare(mu=9.0), **given, perturbation="output")
-    assert np.isnan(descent.release(x, y, loss, plan, bytes(32)).moved).all()
+    assert np.isnan(descent.release(x, y, loss, plan, descent.randomness(bytes(32), 2)).moved).all()
 
 
 @pytest.mark.statistical

@@ -13,8 +13,8 @@ from privreg.privacy.mechanisms import Mechanism
 from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol.codes import FULL, MULTINOMIAL
 from privreg.published.chain import collector, kernels
-from privreg.published.chain.numbers import Device, Steps
-from privreg.published.chain.run import AveragedSGD, make_plan
+from privreg.published.chain.plans import Device, Steps, make_plan
+from privreg.published.chain.run import AveragedSGD
 from tests.devices import moment_report, round_report, threshold_report
 from tests.helpers import BOUNDED_WEIGHTS
 from tests.kinds import (
@@ -79,7 +79,7 @@ def in_both(device, p, blocks, x, y, offset, *, batch, share):
         device, p, blocks, batch=batch, scaling_mode=FULL, outer=2, curvature_share=share, central=False
     )  # fmt: skip
     widths = device.mechanism.width(d), device.mechanism.width(p * (p + 1) // 2)
-    run = AveragedSGD(plan, SLOW, collector.init(np.full(d, 0.1), plan, np.ones(d)), np.eye(d), KEY, widths)
+    run = AveragedSGD(plan, SLOW, collector.init(np.full(d, 0.1), plan, np.ones(d)), np.eye(d), KEY)
     for a, b in ((0, 17), (17, len(y))):
         run.advance(y[a:b], x[a:b], offset[a:b])
     state = collector.init(np.full(d, 0.1), plan, np.ones(d))

@@ -255,6 +255,14 @@ def test_hdr4me_is_the_published_mixture():
         hdr4me(x, sd, rule="l3")
 
 
+@pytest.mark.parametrize("rule", ["mixture", "l1", "l2"])
+@pytest.mark.parametrize("bias", [0.0, 0.1])
+def test_hdr4me_leaves_estimates_without_noise_as_they_are(rule, bias):
+    found = hdr4me([0.5, 0.2], [0.0, 0.1], bias=[0.0, bias], rule=rule)
+    assert found[0] == 0.5
+    assert np.isfinite(found).all()
+
+
 def test_theorems_4_and_5_need_all_deviations_beyond_one():
     sds = np.array([0.5, 1.0, 2.0])
     beyond = 2 * norm.sf(1 / sds)

@@ -93,7 +93,7 @@ def test_an_interrupted_run_keeps_what_it_has_done(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         run(a_toy(interrupted), 4, out=tmp_path, progress=False)
-    assert read_runs(tmp_path / "runs/toy/a.csv", Toy("a"))["replication"].tolist() == [1, 2, 3, 4]
+    assert read_runs(tmp_path / "runs/toy", Toy("a"))["replication"].tolist() == [1, 2, 3, 4]
     assert not (tmp_path / "toy.csv").exists()
 
 
@@ -111,11 +111,10 @@ def test_failures_are_counted_and_named(tmp_path):
 
 
 def test_runs_of_other_settings_are_not_mixed(tmp_path):
-    path = tmp_path / "c.csv"
-    write_runs(path, Toy("c"), pd.DataFrame({"replication": [1], "error": ['a # b, "c"']}))
-    assert read_runs(path, Toy("c"))["error"].tolist() == ['a # b, "c"']
+    write_runs(tmp_path, Toy("c"), pd.DataFrame({"replication": [1], "error": ['a # b, "c"']}))
+    assert read_runs(tmp_path, Toy("c"))["error"].tolist() == ['a # b, "c"']
     with pytest.raises(SavedFileError, match=r"other settings.*--again"):
-        read_runs(path, Toy("c", fails=1))
+        read_runs(tmp_path, Toy("c", fails=1))
 
 
 @pytest.mark.thorough

@@ -13,7 +13,7 @@ from privreg.experiments import EXPERIMENTS
 from privreg.published.experiments.applications import _replicate as apply
 from privreg.published.experiments.classes import measure
 from privreg.published.experiments.designs import CORNER, Design, asymptotic_sd, chunks, truth
-from privreg.published.experiments.rates import rate, start_published
+from privreg.published.experiments.rates import rate, start
 from privreg.published.experiments.simulation import Cell, at_hand, limit_sd, model, replicate
 from privreg.published.experiments.xsjkh import compare, tidy
 
@@ -133,7 +133,7 @@ def test_alpha_one_is_allowed_in_experiments_alone():
     front = model(small("one"), None)
     with pytest.raises(OptionError, match="alpha=1"):
         front.start(tuning="published", alpha=1.0, inference=None)
-    stream = start_published(front, 1.0, 0.5, seed=1)
+    stream = start(front, 1.0, 0.5, seed=1)
     y, x = Design("huber", 3).draw(2_000, np.random.default_rng(4))
     stream.update((y, x))
     assert np.isfinite(stream.results().params).all()

@@ -21,8 +21,7 @@ from tests.devices import inner, randomised_one
 if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.families.weights import ScoreWeights
-    from privreg.published.chain.numbers import Device, Steps
-    from privreg.published.chain.plans import Plan, State
+    from privreg.published.chain.plans import Device, Plan, State, Steps
 
 
 def _one(value: float) -> Array:

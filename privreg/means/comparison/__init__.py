@@ -1,1 +1,1 @@
-"""Which mechanism is best for many means: `theory` predicts it, `shrinkage` improves estimates, `plots` draw both."""
+"""Which mechanism is best for many means: `theory` predicts and draws it, `shrinkage` improves estimates."""

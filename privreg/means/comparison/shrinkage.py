@@ -45,23 +45,17 @@ def soft_threshold(estimates: ArrayLike, thresholds: ArrayLike) -> Array:
 def hdr4me(
     estimates: ArrayLike, sds: ArrayLike, *, bias: ArrayLike = 0.0, quantile: float = 0.95, rule: str = "mixture"
 ) -> Array:
-    """Regularise estimates as HDR4ME* does, coordinate by coordinate.
+    """Regularise estimates as HDR4ME* does, coordinate by coordinate, shape (d,).
 
     Parameters
     ----------
     estimates : array_like, shape (d,)
-    sds : array_like, shape (d,)
-        Standard deviations of the deviations from the true means.
-    bias : array_like, shape (d,)
-        Means of the deviations; 0 for unbiased mechanisms.
+    sds, bias : array_like, shape (d,)
+        Standard deviations of the deviations from the true means, and their means, 0 for unbiased mechanisms.
     quantile : float
         λ is this quantile of abs(deviation), for L1.
     rule : {"mixture", "l1", "l2"}
         "mixture": none, L1 and L2 with weights P(abs(dev) ≤ 1), P(1 < abs(dev) ≤ 2) and the rest.
-
-    Returns
-    -------
-    ndarray, shape (d,)
 
     Raises
     ------
@@ -82,8 +76,8 @@ def hdr4me(
     shift = np.broadcast_to(np.asarray(bias, dtype=np.float64), x.shape)
     threshold = _absolute_quantile(shift, sd, 1.0 - level(1.0 - quantile))
     one = soft_threshold(x, threshold)
-    with np.errstate(divide="ignore"):
-        two = x / (2.0 * threshold / np.abs(shift) + 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        two = np.where(threshold > 0.0, x / (2.0 * threshold / np.abs(shift) + 1.0), x)  # λ is 0 without deviations
     if rule != "mixture":
         return one if rule == "l1" else two
     within = [_within(shift, sd, t) for t in (1.0, 2.0)]
@@ -110,19 +104,10 @@ def _absolute_quantile(mean: Array, sd: Array, q: float) -> Array:
 
 
 def threshold_probabilities(sds: ArrayLike, *, limit: float = 1.0) -> tuple[float, float]:
-    """Probability that some, and that all, of independent deviations exceed a limit.
+    """Probability that some, and that all, of independent deviations of mean 0 and these sds, shape (d,), exceed a
+    limit.
 
     Theorems 4 and 5 need the second and print the first.
-
-    Parameters
-    ----------
-    sds : array_like, shape (d,)
-        Of deviations with mean 0.
-    limit : float
-
-    Returns
-    -------
-    some, every : float
 
     Examples
     --------
@@ -138,14 +123,7 @@ def threshold_probabilities(sds: ArrayLike, *, limit: float = 1.0) -> tuple[floa
 def sure_threshold(estimates: ArrayLike, sds: ArrayLike) -> float:
     """Threshold, in units of each sd, that minimises Stein's unbiased estimate of the risk of soft thresholding.
 
-    Parameters
-    ----------
-    estimates, sds : array_like, shape (d,)
-
-    Returns
-    -------
-    float
-        0 leaves the estimates as they are.
+    0 leaves the estimates, shape (d,), as they are.
 
     References
     ----------
@@ -166,17 +144,10 @@ def sure_threshold(estimates: ArrayLike, sds: ArrayLike) -> float:
 
 
 def james_stein(estimates: ArrayLike, sds: ArrayLike) -> Array:
-    """Shrink all estimates by one factor, Stein's positive part; weighted by precision where sds differ.
+    """Shrink all estimates, shape (d,), by one factor, Stein's positive part; weighted by precision where sds differ.
 
-    Parameters
-    ----------
-    estimates, sds : array_like, shape (d,)
-
-    Returns
-    -------
-    ndarray, shape (d,)
-        max(0, 1 − (d − 2)/Σ(x/sd)²) times the estimates; unchanged for d < 3. With equal sds its risk is below that of
-        the estimates for all means; with unequal ones the risk in units of each sd is.
+    max(0, 1 − (d − 2)/Σ(x/sd)²) times the estimates; unchanged for d < 3. With equal sds its risk is below that of the
+    estimates for all means; with unequal ones the risk in units of each sd is.
 
     References
     ----------
@@ -190,19 +161,14 @@ def james_stein(estimates: ArrayLike, sds: ArrayLike) -> Array:
 
 
 def shrink(estimates: ArrayLike, sds: ArrayLike, method: str = "sure") -> Array:
-    """Shrink unbiased estimates of many means on [-1, 1] towards 0.
+    """Shrink unbiased estimates of many means on [-1, 1], with their sds, shapes (d,), towards 0.
 
     Parameters
     ----------
-    estimates, sds : array_like, shape (d,)
     method : {"sure", "james_stein", "hdr4me"}
         "sure": soft thresholding at the threshold of least estimated risk, good where most means are near the middle
         and few are not. "james_stein": positive part, good where all are somewhat near. "hdr4me": as published, with
         λ the 95% quantile of abs(deviation); it gives up coordinates (0) whose sd is above about 1.
-
-    Returns
-    -------
-    ndarray, shape (d,)
 
     Raises
     ------

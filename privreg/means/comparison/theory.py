@@ -21,6 +21,7 @@ from scipy.special import ndtr
 from privreg.errors import DataError, OptionError, choose, real, shown
 from privreg.privacy.ledger import UNSET, Budget, refuse_fitted
 from privreg.privacy.scalar import NUMBER_MECHANISMS, NumberMechanism, number_mechanism, share
+from privreg.results.plots.style import COLUMN, DASHES, MARKERS, inks_for, panels, pyplot
 
 BERRY_ESSEEN: Final = 0.56
 """Constant for sums of independent terms that need not be alike; Shevtsova (2010)."""
@@ -196,21 +197,35 @@ def benchmark(
             variance, sampling = k.variance / r, (1.0 - asked / columns) * k.spread / r
             sd = math.sqrt(variance + sampling)
             rows.append(
-                {
-                    "mechanism": name,
-                    "n": people,
-                    "d": columns,
-                    "m": asked,
-                    "bias": k.bias,
-                    "variance": variance,
-                    "sampling": sampling,
-                    "mse": k.bias**2 + variance + sampling,
-                    "tolerance": limit,
-                    "within": float(ndtr((limit - k.bias) / sd) - ndtr((-limit - k.bias) / sd)),
-                    "berry_esseen": min(BERRY_ESSEEN * k.third / (k.variance**1.5 * math.sqrt(r)), 1.0),
-                }
+                {"mechanism": name, "n": people, "d": columns, "m": asked, "bias": k.bias}
+                | {"variance": variance, "sampling": sampling, "mse": k.bias**2 + variance + sampling}
+                | {"tolerance": limit, "within": float(ndtr((limit - k.bias) / sd) - ndtr((-limit - k.bias) / sd))}
+                | {"berry_esseen": min(BERRY_ESSEEN * k.third / (k.variance**1.5 * math.sqrt(r)), 1.0)}
             )
     return pd.DataFrame(rows)
+
+
+def plot_benchmark(table: pd.DataFrame, *, ax: Any = None) -> Any:
+    """Draw the mean squared error of mechanisms against the number of people, of a table of `benchmark` with several n.
+
+    Raises
+    ------
+    OptionError
+        If it is another table.
+    """
+    lacking = {"mechanism", "n", "mse"} - set(getattr(table, "columns", ()))
+    if lacking:
+        raise OptionError("plot_benchmark draws the table that privreg.means.benchmark returns.")
+    pyplot()
+    if ax is None:
+        with panels(1, 1, (COLUMN, 2.6)) as (_, axes):
+            ax = axes[0, 0]
+    for i, (name, rows) in enumerate(table.groupby("mechanism", sort=False)):
+        style = {"linestyle": DASHES[i % len(DASHES)], "color": inks_for(ax)[i], "marker": MARKERS[i % len(MARKERS)]}
+        ax.plot(rows["n"], rows["mse"], ms=3, lw=1, label=str(name).replace("_", " "), **style)
+    ax.set(xscale="log", yscale="log", xlabel="records", ylabel="mean squared error")
+    ax.legend(fontsize="small", frameon=False)
+    return ax
 
 
 def break_even(
@@ -228,22 +243,12 @@ def break_even(
     m: Any = None,
     weights: ArrayLike | None = None,
 ) -> float:
-    """Number of people at which two mechanisms have the same mean squared error.
+    """Number of people at which two mechanisms, names of `privreg.privacy.scalar`, have the same mean squared error.
 
-    Parameters
-    ----------
-    first, second : str
-        Names of `privreg.privacy.scalar`.
-    values, bounds, mu, epsilon, delta, rho, d, m, weights
-        As of :func:`benchmark`.
-    second_bounds : (float, float), optional
-        Range of the second mechanism, if it is another one.
+    n' = [V₂ − V₁]/(δ₁² − δ₂²) · d/m, with V the variance of a report, sampling of columns included. Below it the one
+    with the larger bias is better, above it the other. inf if one is better for every number of people.
 
-    Returns
-    -------
-    float
-        n' = [V₂ − V₁]/(δ₁² − δ₂²) · d/m, with V the variance of a report, sampling of columns included. Below it the
-        one with the larger bias is better, above it the other. inf if one is better for every number of people.
+    `second_bounds` is the range of the second mechanism, if it is another one; the rest is as of :func:`benchmark`.
 
     References
     ----------
@@ -267,12 +272,7 @@ def break_even(
 
 
 def corrections() -> pd.DataFrame:
-    """Printed numbers of the source that don't follow from its formulas, computed anew.
-
-    Returns
-    -------
-    DataFrame
-        where, printed, corrected, why.
+    """Printed numbers of the source that don't follow from its formulas, computed anew: where, printed, corrected, why.
 
     Examples
     --------

@@ -37,31 +37,19 @@ class Crossed(NamedTuple):
 class IndependenceTest(View):
     """Test that two factors are independent. Made by :meth:`MeansResults.test_independence`.
 
-    Parameters
-    ----------
-    statistic : float
-        h'(J V J')⁻¹h, h the differences s p_ij − r_i c_j of shares p, their sum s and margins r, c; J the slopes of h
-        at independence, V the covariance of the shares: of sampling and of noise.
-    df : int
-        (rows − 1)(columns − 1).
-    pvalue : float
-        By the χ² law with so many degrees of freedom.
-    of : str
-        The two factors.
-    notes : tuple of Diagnostic
-        Whatever takes the test back.
-
     Notes
     -----
-    Noise that is independent and alike in all cells leaves h unbiased. The χ² law is a limit for many people, as that
-    of Pearson's test without noise. Wald (1943), *Transactions of the American Mathematical Society* 54.
+    The statistic is h'(J V J')⁻¹h, h the differences s p_ij − r_i c_j of shares p, their sum s and margins r, c; J the
+    slopes of h at independence, V the covariance of the shares: of sampling and of noise. Noise that is independent and
+    alike in all cells leaves h unbiased. The χ² law is a limit for many people, as that of Pearson's test without
+    noise. Wald (1943), *Transactions of the American Mathematical Society* 54.
     """
 
     statistic: float
-    df: int
-    pvalue: float
-    of: str
-    notes: tuple[Diagnostic, ...] = ()
+    df: int  # (rows − 1)(columns − 1)
+    pvalue: float  # By the χ² law with so many degrees of freedom
+    of: str  # The two factors
+    notes: tuple[Diagnostic, ...] = ()  # Whatever takes the test back
 
     @property
     def words(self) -> str:
@@ -94,27 +82,14 @@ def independence(shares: Array, cov: Array, of: str, notes: Sequence[Diagnostic]
 @all_known_arguments
 @dataclass(frozen=True, repr=False)
 class Crosstab(View):
-    """A two-way table of shares. Made by :meth:`MeansResults.crosstab`.
-
-    Parameters
-    ----------
-    table : Crossed
-    estimates : ndarray, shape (a, b)
-        Shares of all records that have both values.
-    cov : ndarray, shape (ab, ab)
-    people : int
-        Records.
-    guarantee : str
-    notes : tuple of Diagnostic
-        Whatever takes its cells back.
-    """
+    """A two-way table of shares. Made by :meth:`MeansResults.crosstab`."""
 
     table: Crossed
-    estimates: Array
-    cov: Array
-    people: int
+    estimates: Array  # Shares of all records that have both values; shape (a, b)
+    cov: Array  # shape (ab, ab)
+    people: int  # Records
     guarantee: str
-    notes: tuple[Diagnostic, ...] = ()
+    notes: tuple[Diagnostic, ...] = ()  # Whatever takes its cells back
 
     @property
     def shares(self) -> pd.DataFrame:
@@ -133,13 +108,7 @@ class Crosstab(View):
         return self.shares * self.people
 
     def conf_int(self, alpha: float = 0.05) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Lower and upper normal limits of every share, each by itself.
-
-        Raises
-        ------
-        OptionError
-            If `alpha` is not in (0, 1).
-        """
+        """Lower and upper normal limits of every share, each by itself; `alpha` is in (0, 1)."""
         half = Normal().critical(interval_level(alpha)) * self.std_errors
         return self.shares - half, self.shares + half
 

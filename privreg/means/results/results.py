@@ -112,22 +112,13 @@ class MeansResults(Results):
         return self._covariance()
 
     def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Normal confidence intervals of the population's means and frequencies.
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the level, in (0, 1).
-
-        Returns
-        -------
-        DataFrame
-            Columns 0 and 1: lower and upper limit.
+        """Normal confidence intervals of the population's means and frequencies: columns 0 and 1, lower and upper
+        limit.
 
         Raises
         ------
         OptionError
-            If `alpha` is not in (0, 1).
+            If `alpha`, one minus the level, is not in (0, 1).
 
         Notes
         -----
@@ -141,21 +132,15 @@ class MeansResults(Results):
     def tidy(self, *, alpha: float = 0.05) -> pd.DataFrame:
         """Build the one table that every view renders.
 
-        Returns
-        -------
-        DataFrame
-            term, estimate, std_error, conf_low, conf_high, reliable (whether no note takes the row back).
+        term, estimate, std_error, conf_low, conf_high, reliable (whether no note takes the row back).
         """
         return self._table(alpha).drop(columns=["statistic", "p_value"])
 
     def by_group(self, *, alpha: float = 0.05) -> pd.DataFrame:
         """Estimates of every public subgroup.
 
-        Returns
-        -------
-        DataFrame
-            group, people (public, as the column is), term, estimate, std_error, conf_low, conf_high, reliable; NaN
-            where a subgroup has too few people.
+        group, people (public, as the column is), term, estimate, std_error, conf_low, conf_high, reliable; NaN where a
+        subgroup has too few people.
 
         Raises
         ------
@@ -184,15 +169,12 @@ class MeansResults(Results):
     def crosstab(self, table: str | None = None) -> Crosstab:
         """Two-way table of the shares of pairs of levels, with margins, standard errors and a test of independence.
 
+        It has ``shares``, ``std_errors``, ``counts``, ``conf_int()`` and ``test``, and shows as text, HTML, LaTeX.
+
         Parameters
         ----------
         table : str, optional
             Which one, as "smoker:region"; the first by default.
-
-        Returns
-        -------
-        Crosstab
-            With ``shares``, ``std_errors``, ``counts``, ``conf_int()`` and ``test``; shown as text, HTML, LaTeX.
 
         Raises
         ------
@@ -214,21 +196,15 @@ class MeansResults(Results):
     def test_independence(self, table: str | None = None) -> IndependenceTest:
         """Test that the two factors of a two-way table are independent; see :meth:`crosstab`.
 
-        Returns
-        -------
-        IndependenceTest
-            Wald's test by the covariance of the shares, which holds the noise: ``statistic``, ``df``, ``pvalue``.
+        Wald's test by the covariance of the shares, which holds the noise: ``statistic``, ``df``, ``pvalue``.
         """
         return self.crosstab(table).test
 
     def table_one(self) -> TableOne:
         """Describe the people: means (with standard deviations, where noise is on sums) and shares, by subgroup.
 
-        Returns
-        -------
-        TableOne
-            Of everybody and of each subgroup of ``by=``, with p-values of tests that subgroups are alike; ``frame()``
-            has its numbers. Free post-processing.
+        Of everybody and of each subgroup of ``by=``, with p-values of tests that subgroups are alike; ``frame()`` has
+        its numbers. Free post-processing.
 
         Raises
         ------
@@ -252,15 +228,12 @@ class MeansResults(Results):
     def shrunk(self, method: str = "sure") -> pd.Series | pd.DataFrame:
         """Estimates shrunk towards the middles of their ranges, for many dimensions and small budgets.
 
+        They are biased, and the intervals of :meth:`conf_int` are not theirs. Free post-processing.
+
         Parameters
         ----------
         method : {"sure", "james_stein", "hdr4me"}
-            See `privreg.means.shrink`. Free post-processing.
-
-        Returns
-        -------
-        Series
-            They are biased, and the intervals of :meth:`conf_int` are not theirs.
+            See `privreg.means.shrink`.
 
         Raises
         ------

@@ -4,51 +4,32 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pandas as pd
 
+from privreg.diagnostics import Diagnostic
 from privreg.options.unknown import all_known_arguments
 from privreg.tables import MARK, Paragraph, Part, Table, View, noted
 
-if TYPE_CHECKING:
-    from privreg.diagnostics import Diagnostic
-
-COLUMNS: Final = [
-    *("variable", "level", "group", "people", "estimate", "std_error", "sd", "count", "p_value", "reliable"),
-]
+COLUMNS: Final = ["variable", "level", "group", "people", "estimate", "std_error", "sd", "count", "p_value", "reliable"]
 
 
 @all_known_arguments
 @dataclass(frozen=True, repr=False)
 class TableOne(View):
-    """People described: means of numbers, shares of levels, by subgroup. Made by :meth:`MeansResults.table_one`.
+    """People described: means of numbers, shares of levels, by subgroup. Made by :meth:`MeansResults.table_one`."""
 
-    Parameters
-    ----------
-    numbers : DataFrame
-        See :meth:`frame`.
-    by : str or None
-        Column of the public subgroups.
-    guarantee : str
-    notes : tuple of Diagnostic
-        Whatever takes estimates back.
-    """
-
-    numbers: pd.DataFrame
-    by: str | None
+    numbers: pd.DataFrame  # See `frame`
+    by: str | None  # Column of the public subgroups
     guarantee: str
-    notes: tuple[Diagnostic, ...] = ()
+    notes: tuple[Diagnostic, ...] = ()  # Whatever takes estimates back
 
     def frame(self) -> pd.DataFrame:
-        """Numbers of the table.
+        """Numbers of the table: a line for each group, "All" first, and variable or level.
 
-        Returns
-        -------
-        DataFrame
-            A line for each group, "All" first, and variable or level: variable, level, group, people, estimate,
-            std_error, sd (NaN of levels, and with local noise), count (share times people; NaN of numbers), p_value
-            (of the variable), reliable.
+        variable, level, group, people, estimate, std_error, sd (NaN of levels, and with local noise), count (share
+        times people; NaN of numbers), p_value (of the variable), reliable.
         """
         return self.numbers.copy()
 

@@ -12,7 +12,6 @@ from privreg.diagnostics import Diagnostic, doubt
 from privreg.formula.spec import CLAMPING, UNUSABLE
 from privreg.means import verification
 from privreg.means.factors import FactorMechanism
-from privreg.means.plan import Plan
 from privreg.means.spec import Spec
 from privreg.means.sums import UNIT
 from privreg.privacy.ledger import Release
@@ -33,18 +32,22 @@ def is_biased(spec: Spec) -> bool:
     )
 
 
-def _titles(plan: Plan) -> list[str]:
-    if plan.sums is not None:
-        return ["Gaussian, on sums"]
-    if plan.vector is not None:
-        return [plan.vector.mechanism.title]
-    return list(dict.fromkeys(item.mechanism.title for item in plan.items))
+def _titles(spec: Spec) -> str:
+    """Names of the mechanisms, each once."""
+    found: list[str] = []
+    for plan in spec.plans:
+        if plan.sums is not None:
+            found.append("Gaussian, on sums")
+        elif plan.vector is not None:
+            found.append(plan.vector.title)
+        else:
+            found += [item.mechanism.title for item in plan.items]
+    return "; ".join(dict.fromkeys(found))
 
 
 def header(spec: Spec, people: int, unusable: Sequence[Unusable] = ()) -> tuple[tuple[str, str], ...]:
     """Entries of the summary's header, in order; `unusable` are the shares of values of no use, by term."""
-    titles = list(dict.fromkeys(t for p in spec.plans for t in _titles(p)))
-    out = [("Formula", spec.formula), ("No. Observations", f"{people:,}"), ("Mechanism", "; ".join(titles))]
+    out = [("Formula", spec.formula), ("No. Observations", f"{people:,}"), ("Mechanism", _titles(spec))]
     if spec.trust != "local":
         out.append(("Trust", spec.trust.replace("_", " ")))
     if any(one.sure for one in unusable):
@@ -95,7 +98,7 @@ def _words(spec: Spec) -> str:
                 f"noise sd 1 / mu on {by}, where two reports are at most at distance 1; rounded to {1 / UNIT:.2g}"
             )
         elif plan.vector is not None:
-            said.append(plan.vector.mechanism.words(plan.vector.radius, plan.vector.size))
+            said.append(plan.vector.words(plan.radius, plan.size))
         else:
             said += [item.names for item in plan.items]
     said = list(dict.fromkeys(said))
@@ -113,11 +116,8 @@ def _declared(spec: Spec) -> tuple[tuple[str, str], ...]:
     if spec.by is not None:
         out.append((spec.by, "who belongs to which: " + ", ".join(map(str, spec.groups))))
         for g, own in zip(spec.groups, spec.own, strict=True):
-            parts = [
-                f"{t.column} {t.low:g} to {t.high:g}" for t, all_ in zip(own, spec.terms, strict=True) if t != all_
-            ]
-            if parts:
-                out.append((f"{spec.by}={g}", ", ".join(parts)))
+            ranges = [f"{t.column} {t.low:g} to {t.high:g}" for t in own if t not in spec.terms]
+            out += [(f"{spec.by}={g}", ", ".join(ranges))] if ranges else []
     out += spec.schema.source_words(spec.columns)
     if any(not t.is_factor for t in spec.terms):
         out.append(CLAMPING)
@@ -142,7 +142,7 @@ def statement(
 ) -> PrivacyStatement:
     """Make the privacy statement of a release.
 
-    `few` are the terms of which too few people gave some answer, `unusable` the shares of values of no use, by term.
+    `few` are the terms of which too few people gave some answer, `unusable` the shares of values of no use, by term;
     `alike` is what people's rows may do to errors.
     """
     budget = spec.spent
@@ -163,7 +163,6 @@ def statement(
         notes.append(Diagnostic("biased", text))
     notes += repeated_notes(spec.people.max_per_id, alike)
     notes += closing_notes(spec.budget, budget, whole=spec.trust != "local")
-    titles = list(dict.fromkeys(t for p in spec.plans for t in _titles(p)))
     return PrivacyStatement(
         setting={"local": "means", "central": "curator's means"}.get(spec.trust, "collectors' means"),
         budget=budget,
@@ -174,7 +173,7 @@ def statement(
         bound=1.0,
         curvature="",
         neighbours=verification.trials,
-        mechanism="; ".join(titles),
+        mechanism=_titles(spec),
         noise=_words(spec),
         weights=_asked(spec),
         declared=_declared(spec),

@@ -1,23 +1,21 @@
 """The collector: reports in, sums out. It never sees a row.
 
-`init`, `update`, `merge` and `final` on values. The fused kernel updates the same `State` in place with
-the same arithmetic; this form is for reading, for tests, and for a collector that really receives reports.
+The compiled loop updates a `State` in place; here it begins, is taken about a new origin now and then, and is summed
+up.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from privreg.arrays import Array
+from privreg.collector.covariates.diagonal import Map
 from privreg.protocol import codes
 from privreg.protocol.codes import BLOCK, DIAGONAL, FULL, HISTORY, LINE, NONE
 from privreg.published.chain import kernels
 from privreg.published.chain.plans import Plan, State
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-    from privreg.collector.covariates.diagonal import Map
 
 _FIRST_TURN: Final = 4096
 
@@ -111,19 +109,16 @@ def moved_gram(gram: Array, move: Array) -> Array:
 
 
 class ChainSummary(NamedTuple):
-    """What inference needs of one or more finished chains. Internal units."""
+    """What inference needs of a chain. Internal units."""
 
     people: int  # Gradient senders whose reports entered an update
-    updates: int  # Updates, of all lanes
+    updates: int
     mean: Array  # Averaged iterate θ̄; shape (p,)
     last: Array  # Last iterate; shape (p,)
-    # Random-scaling matrix V̂ (its diagonal in DIAGONAL mode), averaged over lanes, of √updates·θ̄ within a lane; shape
-    # (p, p)
-    scaling: Array
+    scaling: Array  # Random-scaling matrix V̂ of √updates·θ̄ (its diagonal in DIAGONAL mode); shape (p, p)
     outer: Array  # Mean outer product of the reports, or of (report, θ − origin, 1); shape (p, p)
     curvature: Array  # Mean of the curvature reports, noise included; shape (p, p)
     curvature_people: int  # Curvature senders
-    lanes: int  # Chains; 0 for one that has not begun
 
 
 def final(state: State, plan: Plan, *, whole: bool = True) -> ChainSummary:
@@ -131,19 +126,36 @@ def final(state: State, plan: Plan, *, whole: bool = True) -> ChainSummary:
 
     With `whole` False there is no matrix where that is folded in blocks; see `variances`.
     """
-    counts = state.counts
-    k = int(counts[codes.UPDATES])
-    p = state.theta.shape[0]
-    people = int(counts[codes.PEOPLE] - counts[codes.IN_BATCH])
-    senders = int(counts[codes.CURVATURES])
+    counts, p = state.counts, len(state.theta)
+    k, senders = int(counts[codes.UPDATES]), int(counts[codes.CURVATURES])
     curvature = _from_triangle(state.curvature / senders, p) if senders else np.zeros((0, 0))
-    if k == 0:
-        none = np.zeros(0)
-        return ChainSummary(
-            people, 0, state.origin.copy(), state.theta.copy(), none, np.zeros((0, 0)), curvature, senders, 0
-        )
+    centred, scaling, outer = state.total / max(k, 1), np.zeros(0), np.zeros((0, 0))
     with np.errstate(all="ignore"):  # steps that overflow are refused where results are asked for
-        return _final(state, plan, k, people, curvature, senders, whole or plan.scaling_mode != HISTORY)
+        if k and plan.scaling_mode != NONE and (whole or plan.scaling_mode != HISTORY):
+            scaling = _scaling(state, plan, k, centred)
+        if k and plan.outer:
+            lower = state.outer.copy()
+            kernels.add_gram(state.reports, k % BLOCK, lower)
+            outer = symmetric(lower) / k
+        mean = state.origin + centred
+    people = int(counts[codes.PEOPLE] - counts[codes.IN_BATCH])
+    return ChainSummary(people, k, mean, state.theta.copy(), scaling, outer, curvature, senders)
+
+
+def _scaling(state: State, plan: Plan, k: int, centred: Array) -> Array:
+    """Random-scaling matrix of k updates, or its diagonal."""
+    p, rest, sums, squares = len(centred), k % BLOCK, state.sums.copy(), k * (k + 1) * (2 * k + 1) / 6.0
+    if plan.scaling_mode == HISTORY:
+        fold(state.path[:, :rest], sums)
+    elif rest:
+        kernels.flush(state.path, rest, sums, plan.scaling_mode)
+    if plan.scaling_mode != DIAGONAL:
+        cross = np.outer(centred, sums[p, :p])
+        whole = symmetric(sums[:p, :p]) - cross - cross.T + squares * np.outer(centred, centred)
+        return np.asarray(whole / float(k) ** 2)
+    mean = centred.copy()
+    mean[0] = float(state.functional @ centred)
+    return np.asarray((sums[0] - 2 * mean * sums[1] + squares * mean**2) / float(k) ** 2)
 
 
 def variances(state: State, mapped: Map) -> Array:
@@ -163,34 +175,6 @@ def variances(state: State, mapped: Map) -> Array:
     out[mapped.places] = each * mapped.own**2
     out[mapped.places[0]] = first
     return out / float(k) ** 2
-
-
-def _final(state: State, plan: Plan, k: int, people: int, curvature: Array, senders: int, whole: bool) -> ChainSummary:
-    p = state.theta.shape[0]
-    centred = state.total / k
-    rest = k % BLOCK
-    scaling = np.zeros(0)
-    if plan.scaling_mode != NONE and whole:
-        sums = state.sums.copy()
-        if rest:
-            if plan.scaling_mode == HISTORY:
-                fold(state.path[:, :rest], sums)
-            else:
-                kernels.flush(state.path, rest, sums, plan.scaling_mode)
-        squares = k * (k + 1) * (2 * k + 1) / 6.0
-        if plan.scaling_mode in {FULL, HISTORY}:
-            cross = np.outer(centred, sums[p, :p])
-            scaling = (symmetric(sums[:p, :p]) - cross - cross.T + squares * np.outer(centred, centred)) / float(k) ** 2
-        else:
-            mean = centred.copy()
-            mean[0] = float(state.functional @ centred)
-            scaling = (sums[0] - 2 * mean * sums[1] + squares * mean**2) / float(k) ** 2
-    outer = np.zeros((0, 0))
-    if plan.outer:
-        lower = state.outer.copy()
-        kernels.add_gram(state.reports, rest, lower)
-        outer = symmetric(lower) / k
-    return ChainSummary(people, k, state.origin + centred, state.theta.copy(), scaling, outer, curvature, senders, 1)
 
 
 def symmetric(lower: Array) -> Array:

@@ -7,22 +7,18 @@ readable twin of the tests operation by operation, so that the fused loop gives 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
+from privreg.arrays import Array
 from privreg.protocol import codes
 from privreg.protocol.normal import cdf, quantile
 from privreg.protocol.plans import Channel, Shape
 from privreg.published.chain.plans import Plan, State
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from privreg.arrays import Array
 
 
 @intrinsic
@@ -234,18 +230,10 @@ def fused(
 ) -> tuple[int, int, int]:
     """Play devices and collector for consecutive people until rows, steps or noise are used up.
 
-    Parameters
-    ----------
-    x, y, offset : ndarray, shape (n, p), (n,) and (n,) or (0,)
-        Internal units.
-    steps : ndarray, shape (m,)
-        γ of the next updates.
-    noise, curvature_noise : ndarray, shape (g, width), (c, width)
-        Standard normals of the next gradient and curvature senders, `width` as `mechanisms.width` has it.
-    plan, state : Plan, State
-        The state is updated in place.
-    raw_curvature, raw_outer : ndarray, shape (p, p)
-        Raw sums of the central plug-in, touched only if `plan.central`.
+    `x`, `y`, `offset`, shapes (n, p), (n,) and (n,) or (0,), are in internal units, `steps`, shape (m,), the γ of the
+    next updates. `noise` and `curvature_noise`, shapes (g, width), (c, width), are standard normals of the next
+    gradient and curvature senders, `width` as `mechanisms.width` has it. The state is updated in place, and so, only if
+    `plan.central`, are the raw sums of the central plug-in, shape (p, p).
 
     Returns
     -------

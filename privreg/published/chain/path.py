@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.diagnostics import doubt
 from privreg.inference.batches import Batches, batches
 from privreg.inference.sandwich import Sandwich, sandwich
 from privreg.published.chain import blocks as marks
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-    from privreg.published.chain.blocks import Blocks
-    from privreg.published.chain.collector import ChainSummary as Chain
+from privreg.published.chain.blocks import Blocks
+from privreg.published.chain.collector import ChainSummary as Chain
 
 BATCHES: Final = 20
 """Growing batches of the published algorithm."""
-
 UNSURE: Final = 0.25
 """Relative sd of a curvature from the path above which a note takes the intervals back."""
 
@@ -31,14 +28,14 @@ def batches_of(chain: Chain, found: Blocks, origin: Array, alpha: float, *, grow
     """
     mean = chain.mean - origin
     if not growing:
-        sums, weights = marks.parts(found)
-        return batches(sums, weights, mean, float(chain.updates))
+        sums = np.diff(found.sums, axis=0, prepend=np.zeros((1, len(mean))))
+        return batches(sums, np.full(len(sums), float(found.length)), mean, float(chain.updates))
     ends = np.array(found.layout.edges)
     if len(ends) and ends[-1] == chain.updates and len(found.edge_sums) == len(ends):
-        return growing_batches(found.edge_sums[:, 0], ends, mean)
+        return growing_batches(found.edge_sums, ends, mean)
     wished = np.array(marks.growing_edges(chain.updates, BATCHES, alpha))
     at = np.unique(np.clip(np.rint(wished / found.length), 1, len(found.sums))).astype(int)
-    return growing_batches(found.sums[at - 1, 0], at * found.length, mean)
+    return growing_batches(found.sums[at - 1], at * found.length, mean)
 
 
 def growing_batches(sums: Array, ends: Array, mean: Array) -> Batches:

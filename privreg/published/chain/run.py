@@ -1,66 +1,30 @@
 """The simulation of all devices and the collector in one process: rows through the fused kernel.
 
-`AveragedSGD` is the only mutable object of the package: a stream in progress. Blocks of noise and of steps begin at
-fixed positions of the stream, so that the way rows are cut into chunks can't change a bit of the result.
+Blocks of noise and of steps begin at fixed positions of the stream, so that the way rows are cut into chunks can't
+change a bit of the result.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.collector.covariates import diagonal
 from privreg.files.archive import like
+from privreg.privacy.channels import width
 from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol import codes
 from privreg.protocol.codes import BLOCK, HISTORY
 from privreg.published.chain import blocks, collector, kernels
-from privreg.published.chain.numbers import Device, Steps
 from privreg.published.chain.path import batches_of
-from privreg.published.chain.plans import Plan, State
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
+from privreg.published.chain.plans import Plan, State, Steps
 
 MARKS_PER_DOUBLING = 4
 STEP_BLOCK = 64 * BLOCK
 BURN_IN = 16
 """A path's curvature is taken from all of it but a sixteenth to an eighth."""
-
-
-def make_plan(
-    device: Device,
-    p: int,
-    blocks: int = 1,
-    *,
-    batch: int,
-    scaling_mode: int,
-    outer: int,
-    curvature_share: float,
-    central: bool,
-) -> Plan:
-    """Calibrate every number the kernel needs from the device's description, for `p` covariates."""
-    reports_curvature = curvature_share > 0
-    return Plan(
-        shape=device.score.shape,
-        blocks=blocks,
-        c=device.score.c,
-        top=device.score.bound,
-        weights=device.weights.code,
-        bound=device.bound,
-        radius=device.radius,
-        middle=device.centre,
-        channel=device.mechanism.channel(p * blocks),
-        batch=batch,
-        scaling_mode=scaling_mode,
-        outer=outer,
-        curvature_share=int(curvature_share * 2**32),
-        curvature_bound=device.curvature_bound,
-        curvature_radius=device.mechanism.curvature_radius(device.curvature_bound) if reports_curvature else 0.0,
-        curvature_channel=device.mechanism.channel(p * (p + 1) // 2),
-        central=int(central),
-    )
 
 
 class Mark(NamedTuple):
@@ -73,24 +37,11 @@ class Mark(NamedTuple):
 
 
 class AveragedSGD:
-    """A stream in progress.
+    """A stream in progress, of a plan and steps.
 
-    Parameters
-    ----------
-    plan : Plan
-    steps : Steps
-    state : State
-        Owned and updated in place.
-    to_user : ndarray, shape (p, p)
-        Linear part of the map from internal to user's coefficients.
-    key : bytes or None
-        Secret key of the devices' noise; None without privacy.
-    widths : (int, int), optional
-        Standard normals that a score report and a curvature report take; those of Gaussian noise by default.
-    cut : Layout, optional
-        How the path is cut into blocks, if it is.
-    anytime : bool
-        Whether the trail is to have the variances of batch means.
+    The `state` is updated in place. `to_user`, shape (p, p), is the linear part of the map from internal to user's
+    coefficients, `key` the secret one of the devices' noise, None without privacy. `cut` says how the path is cut into
+    blocks, if it is, and `anytime` whether the trail is to have the variances of batch means.
     """
 
     parallel: Final = False  # Whether threads are of use, and rows may come in any order
@@ -104,14 +55,12 @@ class AveragedSGD:
         state: State,
         to_user: Array,
         key: bytes | None,
-        widths: tuple[int, int] | None = None,
         cut: blocks.Layout | None = None,
         *,
         anytime: bool = False,
     ) -> None:
-        p = state.theta.shape[0]
-        widths = (p, p * (p + 1) // 2) if widths is None else widths
-        self.width, self.curvature_width = widths
+        p, d = len(state.theta), len(state.theta) // plan.blocks
+        self.width, self.curvature_width = width(plan.channel, p), width(plan.curvature_channel, d * (d + 1) // 2)
         self.plan, self.steps, self.state, self.to_user = plan, steps, state, to_user
         self.noise: NoiseStream | None = None
         self.curvature_noise: NoiseStream | None = None
@@ -119,8 +68,7 @@ class AveragedSGD:
             self.renew(key)
         self.mapped = diagonal.mapped(to_user) if plan.scaling_mode == HISTORY else None
         side = p if plan.central else 0
-        self.raw_curvature = np.zeros((side, side))
-        self.raw_outer = np.zeros((side, side))
+        self.raw_curvature, self.raw_outer = np.zeros((2, side, side))
         self.trail: list[Mark] = []
         self.anytime = anytime
         self.crew: Any = None
@@ -130,7 +78,7 @@ class AveragedSGD:
         self.early_at: list[int] = []  # updates after which the products of reports and iterates were noted
         self.early_grams: list[Array] = []
         self._silence = np.zeros((4 * BLOCK, self.width))
-        self._quiet_curvature = np.zeros((BLOCK, widths[1] if plan.curvature_share else 0))
+        self._quiet_curvature = np.zeros((BLOCK, self.curvature_width if plan.curvature_share else 0))
         self._steps = np.empty(0)
         self._steps_from = 0
 
@@ -214,13 +162,13 @@ class AveragedSGD:
 
     def take_secrets(self, secrets: dict[str, Any]) -> None:
         """Go on with the noise that `secrets` gave."""
-        self.noise = NoiseStream.from_secret_state(
-            self.width, secrets["secret_score_key"], secrets["secret_score_rest"]
-        )
+
+        def stream(kind: str, width: int) -> NoiseStream:
+            return NoiseStream.from_secret_state(width, secrets[f"secret_{kind}_key"], secrets[f"secret_{kind}_rest"])
+
+        self.noise = stream("score", self.width)
         if self.plan.curvature_share:
-            self.curvature_noise = NoiseStream.from_secret_state(
-                self.curvature_width, secrets["secret_curvature_key"], secrets["secret_curvature_rest"]
-            )
+            self.curvature_noise = stream("curvature", self.curvature_width)
 
     def advance(self, y: Array, x: Array, offset: Array | None = None, *_: Any) -> None:
         """Play the devices of these rows, in order: internal units and finite, `x` of shape (n, p) and C-contiguous."""
@@ -252,19 +200,13 @@ class AveragedSGD:
             if self.updates % BLOCK == 0:
                 collector.folded(self.state, self.plan)
             if self.blocks is not None and self.updates == blocks.next_mark(self.blocks):
-                here = self.state.total[None].copy(), np.array([float(self.updates)])
-                self.blocks = blocks.noted(self.blocks, self.updates, *here)
+                self.blocks = blocks.noted(self.blocks, self.updates, self.state.total)
             if self.updates == mark:
                 self._note()
-                if collector.is_turn(mark):
-                    self._recentre()
-
-    def _recentre(self) -> None:
-        """Take all sums about the mean so far."""
-        self.state, move = collector.recentred(self.state, self.plan)
-        self.early_grams = [collector.moved_gram(g, move) for g in self.early_grams]
-        if self.blocks is not None:
-            self.blocks = blocks.moved(self.blocks, move)
+                if collector.is_turn(mark):  # all sums about the mean so far
+                    self.state, move = collector.recentred(self.state, self.plan)
+                    self.early_grams = [collector.moved_gram(g, move) for g in self.early_grams]
+                    self.blocks = None if self.blocks is None else blocks.moved(self.blocks, move)
 
     def _note(self) -> None:
         path = collector.final(self.state, self.plan, whole=self.mapped is None)
@@ -286,7 +228,12 @@ class AveragedSGD:
             return np.asarray(((self.to_user @ cov) * self.to_user).sum(axis=1))
         if self.mapped is not None:
             return 6.0 * collector.variances(self.state, self.mapped) / path.updates
-        return 6.0 * scaling_variances(path.scaling, self.to_user) / path.updates
+        if not path.scaling.size:
+            return np.full(len(path.mean), np.nan)
+        if path.scaling.ndim == 2:
+            return np.asarray(6.0 * ((self.to_user @ path.scaling) * self.to_user).sum(axis=1) / path.updates)
+        factors = np.append(1.0, np.diag(self.to_user)[1:])  # coordinate 0 is the user's intercept already
+        return np.asarray(6.0 * (path.scaling * factors**2) / path.updates)
 
     def outside(self, cov: Array) -> Array:
         """Covariance of the user's coefficients, shape (p, p)."""
@@ -300,18 +247,6 @@ class AveragedSGD:
             if BURN_IN * k >= updates >= BURN_IN // 2 * k:
                 return k, collector.symmetric(gram)
         return 0, np.zeros((2 * len(self.state.theta) + 1,) * 2)
-
-
-def scaling_variances(scaling: Array, to_user: Array) -> Array:
-    """Diagonal of the random-scaling matrix in the user's units, shape (p,); NaN if there is none."""
-    p = to_user.shape[0]
-    if scaling.size == 0:
-        return np.full(p, np.nan)
-    if scaling.ndim == 2:
-        return np.asarray(((to_user @ scaling) * to_user).sum(axis=1))
-    factors = np.diag(to_user).copy()
-    factors[0] = 1.0  # coordinate 0 of the diagonal form is the user's intercept already
-    return scaling * factors**2
 
 
 def next_mark(k: int) -> int:

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from functools import lru_cache, partial
+from itertools import pairwise
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
 from privreg import datasets
-from privreg.errors import InferenceError, PrivacyLeakWarning
+from privreg.arrays import Array
+from privreg.errors import PrivacyLeakWarning
 from privreg.families.builtin import Huber
 from privreg.published.experiments.engine import Experiment, seeds
 from privreg.published.experiments.figures import coefficient_figure, path_figure
-from privreg.published.experiments.simulation import at_hand
+from privreg.published.experiments.simulation import along, at_hand
 from privreg.published.experiments.summaries import failed, first_error, rounded
 from privreg.regression import PrivateOnlineRegression
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
 
 TEN: Final = (
     *("age", "gender", "bmi", "children", "smoker", "medical_history", "family_medical_history"),
@@ -80,18 +79,15 @@ def insurance(rows: int = 1_000_000) -> pd.DataFrame:
     return _records_of("us_insurance", rows)
 
 
-def _fits(cell: Cell, train: pd.DataFrame) -> dict[str, PrivateOnlineRegression]:
-    """Models by tuning. The published one standardises by the data's own mean and sd, as its source does."""
+def _model(cell: Cell, train: pd.DataFrame, tuning: str) -> PrivateOnlineRegression:
+    """Model of a tuning. The published one standardises by the data's own mean and sd, as its source does."""
     formula = f"{cell.response} ~ {' + '.join(cell.covariates)}"
+    common: dict[str, Any] = {"family": Huber(), "mu": cell.mu}
+    if tuning == "efficient":
+        return PrivateOnlineRegression.from_formula(formula, None, bounds=cell.bounds, rows=len(train), **common)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyLeakWarning)
-        published = PrivateOnlineRegression.from_formula(
-            formula, train, family=Huber(), mu=cell.mu, allow_leak=("scale",)
-        )
-    default = PrivateOnlineRegression.from_formula(
-        formula, None, family=Huber(), mu=cell.mu, bounds=cell.bounds, rows=len(train)
-    )
-    return {"published": published, "efficient": default}
+        return PrivateOnlineRegression.from_formula(formula, train, allow_leak=("scale",), **common)
 
 
 def _replicate(cell: Cell, replication: int) -> list[dict[str, Any]]:
@@ -123,17 +119,9 @@ def _replicate(cell: Cell, replication: int) -> list[dict[str, Any]]:
 
     records = rows_of("OLS", "none", len(train), least, None)
     for (tuning, methods), seed in zip(cell.methods, source.fits(len(cell.methods)), strict=True):
-        stream = _fits(cell, train)[tuning].start(tuning=tuning, inference=methods or None, seed=seed)
-        before = 0
-        for n in sorted({*cell.sizes, *range(BATCH, cell.train, BATCH)}):
-            stream.update(train.iloc[before:n])
-            before = n
-            if n not in cell.sizes:
-                continue
-            try:
-                res = stream.results()
-            except InferenceError:  # before scales are set
-                continue
+        stream = _model(cell, train, tuning).start(tuning=tuning, inference=methods or None, seed=seed)
+        stops = sorted({0, *cell.sizes, *range(BATCH, cell.train, BATCH)})
+        for n, res in along(stream, ((b, train.iloc[a:b]) for a, b in pairwise(stops)), cell.sizes):
             params = res.params[["Intercept", *terms]].to_numpy()
             for method in res.methods or ("none",):
                 limits = None if method == "none" else res.conf_int(method=method).loc[["Intercept", *terms]].to_numpy()
@@ -183,28 +171,19 @@ def _table3(runs: pd.DataFrame, cells: Sequence[Cell]) -> dict[str, pd.DataFrame
     }
 
 
-def _draw_paths(tables: Mapping[str, pd.DataFrame]) -> Any:
-    return path_figure(tables[""], "tuning", footer="reconstructed records; dotted: least squares on all of them")
-
-
-def _methods() -> tuple[tuple[str, tuple[str, ...]], ...]:
-    return tuple((tuning, at_hand(names, tuning)) for tuning, names in METHODS.items())
+def _cell(name: str, rows: int, train: int, sizes: Sequence[int]) -> list[Cell]:
+    methods = tuple((tuning, at_hand(names, tuning)) for tuning, names in METHODS.items())
+    return [Cell(name, name.replace("-", "_"), rows, train, tuple(sizes), methods)]
 
 
 def _table3_cells(quick: bool) -> list[Cell]:
     rows, train = (60_000, 50_000) if quick else (1_000_000, TRAIN)
-    return [Cell("us-insurance", "us_insurance", rows, train, (train,), _methods())]
+    return _cell("us-insurance", rows, train, [train])
 
 
-def _insurance_cells(quick: bool) -> list[Cell]:
-    rows = 50_000 if quick else TRAIN
-    sizes = tuple(int(round(v, -2)) for v in np.geomspace(2_000, rows, 12 if quick else 40))
-    return [Cell("us-insurance", "us_insurance", rows, rows, sizes, _methods())]
-
-
-def _ride_cells(quick: bool) -> list[Cell]:
-    sizes = tuple(int(round(v, -2)) for v in np.geomspace(1_000, 50_000, 12 if quick else 40))
-    return [Cell("ride-sharing", "ride_sharing", 50_000, 50_000, sizes, _methods())]
+def _path_cells(name: str, first: int, rows: int, quick: bool) -> list[Cell]:
+    rows = 50_000 if quick else rows
+    return _cell(name, rows, rows, [int(round(v, -2)) for v in np.geomspace(first, rows, 12 if quick else 40)])
 
 
 _SOURCE: Final = "XSJKH, arXiv 2505.08227"
@@ -213,6 +192,25 @@ _HOW: Final = (
     "private; efficient tuning: public bounds only. Coefficients of standardised columns. Reconstructed records, see "
     "privreg.datasets."
 )
+
+
+def _paths(number: int, what: str, about: str, name: str, first: int, rows: int) -> Experiment:
+    words = "reconstructed records; dotted: least squares on all of them"
+    return Experiment(
+        name=f"xsjkh-fig{number}",
+        title=f"paths of the coefficients of the {what} records",
+        source=f"{_SOURCE}, Figure {number}",
+        about=f"{about} {_HOW}",
+        replications=1,
+        cells=partial(_path_cells, name, first, rows),
+        replicate=_replicate,
+        tabulate=_path_tables,
+        draw=lambda tables: path_figure(tables[""], "tuning", footer=words),
+    )
+
+
+_RIDES: Final = "50,000 rides in random order, fare on six covariates, of which distance and duration matter."
+_INSURANCE: Final = "800,000 records in random order, charges on ten covariates."
 APPLICATIONS: Final = (
     Experiment(
         name="xsjkh-table3",
@@ -226,27 +224,7 @@ APPLICATIONS: Final = (
         tabulate=_table3,
         draw=lambda tables: coefficient_figure(tables["compared"], tables[""]),
     ),
-    Experiment(
-        name="xsjkh-fig4",
-        title="paths of the coefficients of the ride-sharing records",
-        source=f"{_SOURCE}, Figure 4",
-        about="50,000 rides in random order, fare on six covariates, of which distance and duration matter. " + _HOW,
-        replications=1,
-        cells=_ride_cells,
-        replicate=_replicate,
-        tabulate=_path_tables,
-        draw=_draw_paths,
-    ),
-    Experiment(
-        name="xsjkh-fig5",
-        title="paths of the coefficients of the insurance records",
-        source=f"{_SOURCE}, Figure 5",
-        about="800,000 records in random order, charges on ten covariates. " + _HOW,
-        replications=1,
-        cells=_insurance_cells,
-        replicate=_replicate,
-        tabulate=_path_tables,
-        draw=_draw_paths,
-    ),
+    _paths(4, "ride-sharing", _RIDES, "ride-sharing", 1_000, 50_000),
+    _paths(5, "insurance", _INSURANCE, "us-insurance", 2_000, TRAIN),
 )
 """The applications."""

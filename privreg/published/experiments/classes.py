@@ -12,24 +12,22 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Final
+from itertools import pairwise
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
 from privreg import datasets
-from privreg.errors import InferenceError
+from privreg.arrays import Array
 from privreg.families.builtin import Huber, Logistic, Multinomial
 from privreg.published.experiments.applications import TEN, TRAIN, insurance
 from privreg.published.experiments.engine import Experiment, seeds
 from privreg.published.experiments.figures import stream_figure
-from privreg.published.experiments.rates import ALPHAS, start_published
+from privreg.published.experiments.rates import ALPHAS, start
+from privreg.published.experiments.simulation import along
 from privreg.published.experiments.summaries import failed, rounded
 from privreg.regression import PrivateOnlineRegression
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-    from privreg.simulation.streaming.stream import Stream
 
 CUTS: Final = (14_626.0, 18_596.0)
 CHARGES: Final = (16_742.0, 4_421.0)
@@ -94,10 +92,8 @@ def _model(cell: Cell) -> PrivateOnlineRegression:
     return PrivateOnlineRegression.from_formula(f"level ~ {right}", None, family=Multinomial(), levels=levels, **common)
 
 
-def _start(cell: Cell, seed: int) -> Stream:
-    if cell.tuning == "efficient":
-        return _model(cell).start(inference=None, seed=seed)
-    return start_published(_model(cell), ALPHAS[cell.alpha], STEP, seed)
+def _design(frame: pd.DataFrame) -> Array:
+    return np.column_stack([np.ones(len(frame)), frame[list(TEN)].to_numpy()])
 
 
 # --- measuring -----------------------------------------------------------------------------------------
@@ -139,45 +135,31 @@ def _maximum_likelihood(x: Array, train: pd.DataFrame, family: str) -> Array:
     return np.asarray((found.params.T / scale).reshape(1, -1))
 
 
-def _alone(train: pd.DataFrame, test: pd.DataFrame, family: str) -> tuple[float, float]:
-    """Loss and accuracy without covariates."""
-    if family == "linear":
-        gap = (test["charges"].to_numpy() - float(train["charges"].mean())) / CHARGES[1]
-        return float((gap**2).mean()), math.nan
-    counts, there = np.bincount(train["class"].to_numpy(), minlength=3).astype(float), test["class"].to_numpy()
-    if family == "logistic":
-        counts, there = np.array([counts[:2].sum(), counts[2]]), (there == 2).astype(int)
-    probability = counts / counts.sum()
-    return float(-np.log(probability[there]).mean()), float((there == probability.argmax()).mean())
-
-
 def _replicate(cell: Cell, replication: int) -> list[dict[str, Any]]:
     everybody = _people(cell.rows)
     order = seeds("permutation", replication).rows().permutation(len(everybody))  # the same for every cell
     train, test = everybody.iloc[order[: cell.train]], everybody.iloc[order[cell.train :]]
-    x = np.column_stack([np.ones(len(test)), test[list(TEN)].to_numpy()])
+    x, found = _design(test), []
     if cell.tuning == "not private":
-        full = np.column_stack([np.ones(len(train)), train[list(TEN)].to_numpy()])
-        loss, right = measure(_maximum_likelihood(full, train, cell.family), x, test, cell.family)
-        alone = _alone(train, test, cell.family)
-        found = {"likelihood": (float(loss[0]), float(right[0])), "alone": alone}
-        return [{"iterate": k, "n": cell.train, "loss": a, "accuracy": b} for k, (a, b) in found.items()]
+        full = _design(train)
+        for name, p in (("likelihood", x.shape[1]), ("alone", 1)):  # with all covariates, and with none
+            fitted = _maximum_likelihood(full[:, :p], train, cell.family)
+            (loss,), (right,) = measure(fitted, x[:, :p], test, cell.family)
+            found.append({"iterate": name, "n": cell.train, "loss": float(loss), "accuracy": float(right)})
+        return found
     (seed,) = seeds(cell.name, replication).fits(1)
-    stream, at, found_params = _start(cell, seed), [], []
-    for i in range(0, cell.train, EVERY):
-        stream.update(train.iloc[i : i + EVERY])
-        try:
-            res = stream.results()
-        except InferenceError:  # of the efficient tuning, before its scales are set
-            continue
-        at.append(min(i + EVERY, cell.train))
+    stops = [*range(0, cell.train, EVERY), cell.train]
+    batches = ((b, train.iloc[a:b]) for a, b in pairwise(stops))
+    at, found_params = [], []
+    for n, res in along(start(_model(cell), ALPHAS.get(cell.alpha), STEP, seed), batches, stops):
+        at.append(n)
         found_params.append([np.asarray(v).T.ravel() for v in (res.params, res.params_last)])  # level by level
     paths = np.array(found_params).transpose(1, 0, 2)
-    loss, right = measure(paths.reshape(-1, paths.shape[2]), x, test, cell.family)
+    losses, rights = measure(paths.reshape(-1, paths.shape[2]), x, test, cell.family)
     names = np.repeat(["average", "last"], len(at))
     return [
         {"iterate": str(k), "n": n, "loss": float(a), "accuracy": float(b)}
-        for k, n, a, b in zip(names, [*at, *at], loss, right, strict=True)
+        for k, n, a, b in zip(names, [*at, *at], losses, rights, strict=True)
     ]
 
 
@@ -201,14 +183,8 @@ def _cells(families: Sequence[str], quick: bool) -> list[Cell]:
 def _tables(runs: pd.DataFrame, cells: Sequence[Cell]) -> dict[str, pd.DataFrame]:
     given = {c.name: c for c in cells}
     own = [given[name] for name in runs["cell"]]
-    head = pd.DataFrame(
-        {
-            "family": [c.family for c in own],
-            "tuning": [c.tuning for c in own],
-            "alpha": [c.alpha for c in own],
-            "mu": ["none" if c.mu is None else f"{c.mu:g}" for c in own],
-        }
-    )
+    head = pd.DataFrame({what: [getattr(c, what) for c in own] for what in ("family", "tuning", "alpha")})
+    head["mu"] = ["none" if c.mu is None else f"{c.mu:g}" for c in own]
     table = pd.concat([head, runs.reset_index(drop=True)], axis=1)
     bad = failed(table)
     broken = table[bad].groupby("cell")["replication"].nunique()
@@ -231,30 +207,32 @@ _ABOUT: Final = (
     "Nothing can be compared number by number with what is printed: the records are reconstructed, cut at our own "
     "public values. "
 )
-CLASSES: Final = (
-    Experiment(
-        name="sxjkh-fig3",
-        title="logistic regression along the insurance stream",
-        source="SXJKH, arXiv 2507.07041, Figure 3",
-        about=_ABOUT + "Logistic regression of whether charges exceed 18,596.",
+
+
+def _experiment(number: str, figures: str, title: str, about: str, families: Sequence[str]) -> Experiment:
+    return Experiment(
+        name=f"sxjkh-{number}",
+        title=f"{title} along the insurance stream",
+        source=f"SXJKH, arXiv 2507.07041, {figures}",
+        about=_ABOUT + about,
         replications=3,
-        cells=partial(_cells, ["logistic"]),
+        cells=partial(_cells, families),
         replicate=_replicate,
         tabulate=_tables,
         draw=lambda tables: stream_figure(tables[""], tables["final"]),
-    ),
-    Experiment(
-        name="sxjkh-figs7-9",
-        title="linear, logistic and multinomial regression along the insurance stream",
-        source="SXJKH, arXiv 2507.07041, Figures 7 to 9",
-        about=_ABOUT
-        + "Linear (mean square error of standardised charges), logistic and multinomial regression; which family "
-        "is in which of the three figures is our choice.",
-        replications=3,
-        cells=partial(_cells, ["linear", "logistic", "multinomial"]),
-        replicate=_replicate,
-        tabulate=_tables,
-        draw=lambda tables: stream_figure(tables[""], tables["final"]),
-    ),
+    )
+
+
+_LOGISTIC: Final = "Logistic regression of whether charges exceed 18,596."
+_ALL: Final = (
+    "Linear (mean square error of standardised charges), logistic and multinomial regression; which family is in which "
+    "of the three figures is our choice."
 )
+CLASSES: Final = (
+    _experiment("fig3", "Figure 3", "logistic regression", _LOGISTIC, ["logistic"]),
+    _experiment(
+        "figs7-9", "Figures 7 to 9", "linear, logistic and multinomial regression", _ALL,
+        ["linear", "logistic", "multinomial"],
+    ),
+)  # fmt: skip
 """The insurance stream."""

@@ -6,15 +6,14 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 from scipy.stats import norm
 
-if TYPE_CHECKING:
-    from privreg.arrays import Array
+from privreg.arrays import Array
 
 CORNER: Final = 1.345
 """Huber's c of the published tuning, the response's own units."""
@@ -78,14 +77,7 @@ class Design:
 
 
 def chunks(design: Design, stops: Sequence[int], rng: np.random.Generator) -> Iterator[tuple[int, Array, Array]]:
-    """Rows up to the last stop, never more in memory than a chunk, which ends at every stop; stops ascend.
-
-    Yields
-    ------
-    n : int
-        Rows so far, with this chunk.
-    y, x : ndarray, shape (m,) and (m, p + 1)
-    """
+    """Rows up to the last stop, with the rows so far: y and x of chunks that end at every stop; stops ascend."""
     done = 0
     for stop in stops:
         while done < stop:
@@ -153,21 +145,11 @@ def asymptotic_sd(
 ) -> tuple[tuple[float, ...], float]:
     """Sd of √n times the error of each coefficient, from A⁻¹ (S + noise) A⁻¹, and the reach sup ‖x‖ω of the weights.
 
-    Parameters
-    ----------
-    design : Design
-    weights : {"published", "published_slopes", "whitened"}
-        Those of the sources, the same with the constant left out of the norm, or unit weights.
-    corner : float
-        Of the score, the response's units.
-    noise : float
-        Sd of a coordinate's noise over the bound of the scalar score and the reach of the weights: 2/μ for
-        Gaussian noise, √8 d/ε for Laplace noise; 0 without privacy.
-    balanced : bool
-        Whether the logistic score is the balanced one.
+    `weights` are "published", those of the sources, "published_slopes", the same with the constant left out of the
+    norm, or "whitened", unit weights; `corner` is the score's, in the response's units. `noise` is the sd of a
+    coordinate's noise over the bound of the scalar score and the reach of the weights: 2/μ for Gaussian noise, √8 d/ε
+    for Laplace noise, 0 without privacy. `balanced` says whether the logistic score is the balanced one.
 
-    Notes
-    -----
     Expectations over covariates are means over half a million seeded rows: good to about 0.3%.
     """
     rng = np.random.Generator(np.random.SFC64(987_654_321))

@@ -25,7 +25,6 @@ NORMAL_95: Final = 1.6448536269514722
 METHODS: Final = ("block_bootstrap", "batch_means", "random_scaling")
 PRINTED: Final = {"block_bootstrap": "BB", "batch_means": "BM", "random_scaling": "SN"}
 PATH: Final = tuple(int(round(v, -2)) for v in np.geomspace(5_000, 2_000_000, 40))
-
 DESIGN_LOST: Final = "the printed design is only partly recoverable: no match is claimed"
 UNDER: Final = "the printed intervals undercover at this quantile, whatever n"
 
@@ -85,9 +84,7 @@ def _compare(table: pd.DataFrame, regression: bool) -> pd.DataFrame:
     rows = []
     for row in table[table["setting"] == "stated"].itertuples():
         there = table[(table.setting == "efficient") & (table.tau == row.tau) & (table.n == row.n)]
-        there = there[there.term == row.term]
-        name = next((str(m) for m in (row.method, "sandwich", "between_lanes") if m in set(there.method)), "")
-        other = there[there.method == name].iloc[0] if name else None
+        there, like = there[there.term == row.term], (row.method, "sandwich", "between_lanes")
         found = (math.nan, math.nan)
         short = PRINTED.get(str(row.method), "")
         if row.n in printed["n"]:
@@ -101,7 +98,7 @@ def _compare(table: pd.DataFrame, regression: bool) -> pd.DataFrame:
         head = {"design": str(row.cell).partition("-stated")[0], "term": row.term, "method": row.method, "n": row.n}
         head |= {"published_coverage": 100 * found[0], "published_length": found[1]}
         remark = DESIGN_LOST if regression else UNDER if row.tau == 0.9 and found[0] < 0.87 else ""
-        rows.append(head | beside(row, name, other, ("coverage", "length", "asymptotic")) | {"remark": remark})
+        rows.append(head | beside(row, there, like, ("coverage", "length", "asymptotic")) | {"remark": remark})
     return pd.DataFrame(rows)
 
 

@@ -57,39 +57,19 @@ def seeds(cell: str, replication: int) -> Seeds:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One published table or figure, run again. Call it to run it.
+    """One published table or figure, run again. Call it to run it."""
 
-    Parameters
-    ----------
-    name : str
-        Of the verb, such as "xsjkh-table1".
-    title : str
-        In one line.
-    source : str
-        Paper and place.
-    about : str
-        What is run, what is published and what is not known.
-    replications : int
-        As many as published.
-    cells : callable
-        Frozen cells, each with a `name`; the smaller ones of a quick look if its argument is True.
-    replicate : callable
-        Records of one replication of a cell: (cell, replication) → list of dict. It is run in other processes.
-    tabulate : callable
-        From all runs, which have columns `cell` and `replication`, to tables by suffix; "" is the tidy one.
-    draw : callable
-        From those tables to a figure.
-    """
-
-    name: str
-    title: str
-    source: str
-    about: str
-    replications: int
+    name: str  # Of the verb, such as "xsjkh-table1"
+    title: str  # In one line
+    source: str  # Paper and place
+    about: str  # What is run, what is published and what is not known
+    replications: int  # As many as published
+    # Frozen cells, each with a `name`; the smaller ones of a quick look if the argument is True
     cells: Callable[[bool], Sequence[Any]]
-    replicate: Callable[[Any, int], list[dict[str, Any]]]
+    replicate: Callable[[Any, int], list[dict[str, Any]]]  # Records of one replication of a cell; in other processes
+    # From all runs, which have columns `cell` and `replication`, to tables by suffix; "" is the tidy one
     tabulate: Callable[[pd.DataFrame, Sequence[Any]], Mapping[str, pd.DataFrame]]
-    draw: Callable[[Mapping[str, pd.DataFrame]], Figure]
+    draw: Callable[[Mapping[str, pd.DataFrame]], Figure]  # From those tables to a figure
 
     def __call__(self, reps: int | None = None, **options: Any) -> pd.DataFrame:
         """Run it; see :func:`privreg.experiments.run` for the options."""
@@ -158,17 +138,17 @@ def run(
     every = list(experiment.cells(quick))
     chosen = _chosen(every, cells)
     folder = None if out is None else Path(out) / ("quick" if quick else "")
-    held = {c.name: _stored(folder, experiment.name, c, again and c in chosen) for c in every}
-    todo = [
-        (cell, r)
-        for cell in chosen
-        for r in sorted(set(range(1, wanted + 1)) - set(held[cell.name]["replication"].tolist()))
-    ]
-    _work(experiment, todo, held, folder, jobs, progress, total=wanted * len(chosen))
+    runs_of = None if folder is None else folder / "runs" / experiment.name
+    held = {c.name: read_runs(None if again and c in chosen else runs_of, c) for c in every}
+    done = {name: set(frame["replication"]) for name, frame in held.items()}
+    todo = [(cell, r) for cell in chosen for r in range(1, wanted + 1) if r not in done[cell.name]]
+    _work(experiment, todo, held, runs_of, jobs, progress, total=wanted * len(chosen))
     runs = pd.concat([frame.assign(cell=name) for name, frame in held.items() if len(frame)], ignore_index=True)
     tables = dict(experiment.tabulate(runs, [c for c in every if len(held[c.name])]))
     if folder is not None:
-        _publish(experiment, tables, runs, folder, command or _command(experiment, wanted, quick, cells), plot)
+        words = ["privreg experiment", experiment.name, f"--reps {wanted}", *(["--quick"] if quick else [])]
+        said = command or " ".join([*words, *(f"--cells {c!r}" for c in cells)])
+        _publish(experiment, tables, runs, folder, said, plot)
     table = tables.pop("")
     table.attrs["tables"] = tables
     return table
@@ -186,21 +166,6 @@ def _chosen(every: list[Any], patterns: Sequence[str]) -> list[Any]:
         if not any(fnmatch(name, pattern) for name in names):
             raise OptionError(f"no cell is called {shown(pattern)}; there are {', '.join(names)}.")
     return [c for c in every if not patterns or any(fnmatch(c.name, pattern) for pattern in patterns)]
-
-
-def _command(experiment: Experiment, reps: int, quick: bool, cells: Sequence[str]) -> str:
-    words = ["privreg experiment", experiment.name, f"--reps {reps}"]
-    return " ".join([*words, *(["--quick"] if quick else []), *(f"--cells {c!r}" for c in cells)])
-
-
-def _place(folder: Path, experiment: str, cell: Any) -> Path:
-    return folder / "runs" / experiment / f"{cell.name}.csv"
-
-
-def _stored(folder: Path | None, experiment: str, cell: Any, again: bool) -> pd.DataFrame:
-    if folder is None or again:
-        return pd.DataFrame({"replication": pd.Series(dtype=np.int64)})
-    return read_runs(_place(folder, experiment, cell), cell)
 
 
 # --- running -------------------------------------------------------------------------------------------
@@ -251,7 +216,7 @@ def _work(
     progress: bool | None,
     total: int,
 ) -> None:
-    """Run what is to be done, adding to the runs that are held and, now and then, to their files."""
+    """Run what is to be done, adding to the runs that are held and, now and then, to their files in a folder."""
     from tqdm import tqdm
 
     cells = {cell.name: cell for cell, _ in todo}
@@ -264,12 +229,11 @@ def _work(
             frame = pd.concat([p for p in parts if len(p)], ignore_index=True)
             held[name] = frame.sort_values("replication", kind="stable", ignore_index=True)
             if folder is not None:
-                write_runs(_place(folder, experiment.name, cells[name]), cells[name], held[name])
+                write_runs(folder, cells[name], held[name])
 
-    shown_bar = None if progress is None else not progress
-    with tqdm(
-        total=total, initial=total - len(todo), desc=experiment.name, unit=" runs", smoothing=0.05, disable=shown_bar
-    ) as bar:
+    bar_options: dict[str, Any] = {"desc": experiment.name, "unit": " runs", "smoothing": 0.05}
+    bar_options["disable"] = None if progress is None else not progress
+    with tqdm(total=total, initial=total - len(todo), **bar_options) as bar:
         try:
             for name, records in _results(experiment, todo, jobs):
                 fresh.setdefault(name, []).extend(records)
@@ -284,12 +248,7 @@ def _work(
 
 
 def _publish(
-    experiment: Experiment,
-    tables: Mapping[str, pd.DataFrame],
-    runs: pd.DataFrame,
-    folder: Path,
-    command: str,
-    plot: bool,
+    experiment: Experiment, tables: dict[str, pd.DataFrame], runs: pd.DataFrame, folder: Path, command: str, plot: bool
 ) -> None:
     code = ", ".join(sorted(set(runs["code"].astype(str))))
     more = (f"source: {experiment.source}", f"package: {code} (hash of the source that made the runs)")

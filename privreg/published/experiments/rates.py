@@ -6,14 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
-from privreg.families.builtin import Huber
-from privreg.fits.settings import FitOptions
-from privreg.published.chain.numbers import Steps
+from privreg.fits.settings import FitOptions, Settings
+from privreg.published.chain.plans import Steps
+from privreg.published.experiments import simulation
 from privreg.published.experiments.designs import CORNER, Design, chunks, truth
 from privreg.published.experiments.engine import Experiment, seeds
 from privreg.published.experiments.figures import rate_figure
@@ -23,9 +23,6 @@ from privreg.published.theory import rates
 from privreg.regression import PrivateOnlineRegression
 from privreg.simulation.streaming.stream import Stream
 from privreg.simulation.tuning import resolve_tuning
-
-if TYPE_CHECKING:
-    from privreg.fits.settings import Settings
 
 ALPHAS: Final = {"1/3": 1 / 3, "1/2": 0.5, "2/3": 2 / 3, "1": 1.0}
 MUS: Final = (0.5, 1.0, 2.0, 3.0)
@@ -37,12 +34,14 @@ FROM: Final = 100_000
 """People from whom on slopes are fitted."""
 
 
-def start_published(model: PrivateOnlineRegression, alpha: float, step: float, seed: int) -> Stream:
-    """Begin the published chain with estimates only, α in (0, 1].
+def start(model: PrivateOnlineRegression, alpha: float | None, step: float, seed: int) -> Stream:
+    """Begin a stream of estimates only: of the published chain, α in (0, 1], or if that is None of the default tuning.
 
     `fit` and `start` refuse α = 1, since the rate then depends on an eigenvalue nobody knows; the sources' figures have
     it all the same. So the steps are put into the settings of another α here, behind the back of the options.
     """
+    if alpha is None:
+        return model.start(inference=None, seed=seed)
     if alpha < 1.0:
         return model.start(tuning="published", alpha=alpha, step=step, inference=None, seed=seed)
     settings: Settings = resolve_tuning(FitOptions("published", None, alpha=0.75, step=step), model._spec)
@@ -85,35 +84,17 @@ def _cells(varied: Sequence[tuple[int, float]], quick: bool) -> list[Cell]:
 
 
 def _replicate(cell: Cell, replication: int) -> list[dict[str, Any]]:
-    source, d = seeds(cell.name, replication), cell.design
-    right = truth(d, CORNER)
+    source, right = seeds(cell.name, replication), truth(cell.design, CORNER)
     (seed,) = source.fits(1)
-    nobody = np.zeros((d.p + 2, d.p + 1))
-    nobody[:, 0] = 1.0
-    efficient = cell.alpha == "efficient"
-    mean, sd = d.response
-    public: dict[str, Any] = {"moments": dict.fromkeys([*d.names[1:], "y"], (0.0, 1.0)), "score_weights": "published"}
-    if efficient:
-        public = {"bounds": dict.fromkeys(d.names[1:], (-4.0, 4.0)) | {"y": (mean - 4 * sd, mean + 4 * sd)}}
-    model = PrivateOnlineRegression(
-        np.zeros(d.p + 2), nobody, exog_names=d.names, family=Huber() if efficient else Huber(CORNER, scale=1.0),
-        mu=cell.mu, rows=cell.sizes[-1], **public,
-    )  # fmt: skip
-    if efficient:
-        stream = model.start(inference=None, seed=seed)
-    else:
-        stream = start_published(model, ALPHAS[cell.alpha], STEP, seed)
-    records: list[dict[str, Any]] = []
-    for n, y, x in chunks(d, cell.sizes, source.rows()):
-        stream.update((y, x))
-        if n in cell.sizes:
-            try:
-                res = stream.results()
-            except ValueError:  # of the efficient tuning, before its scales are set
-                continue
-            for iterate, params in (("average", res.params), ("last", res.params_last)):
-                records.append({"n": n, "iterate": iterate, "square": float(((params.to_numpy() - right) ** 2).sum())})
-    return records
+    setting = "efficient" if cell.alpha == "efficient" else "stated"
+    model = simulation.model(simulation.Cell("", cell.design, setting, cell.sizes, (), cell.mu), cell.sizes[-1])
+    stream = start(model, ALPHAS.get(cell.alpha), STEP, seed)
+    batches = ((n, (y, x)) for n, y, x in chunks(cell.design, cell.sizes, source.rows()))
+    return [
+        {"n": n, "iterate": iterate, "square": float(((params.to_numpy() - right) ** 2).sum())}
+        for n, res in simulation.along(stream, batches, cell.sizes)
+        for iterate, params in (("average", res.params), ("last", res.params_last))
+    ]
 
 
 def _tables(runs: pd.DataFrame, cells: Sequence[Cell]) -> dict[str, pd.DataFrame]:
@@ -128,8 +109,8 @@ def _tables(runs: pd.DataFrame, cells: Sequence[Cell]) -> dict[str, pd.DataFrame
             square = at["square"].to_numpy()
             mean, k = float(square.mean()), len(square)
             half = 3.2905 * float(square.std(ddof=1)) / math.sqrt(k) if k > 1 else math.nan
-            numbers = {"mse": mean, "mse_low": mean - half, "mse_high": mean + half}
-            numbers = {key: float(f"{v:.5g}") for key, v in numbers.items()}
+            ends = {"mse": mean, "mse_low": mean - half, "mse_high": mean + half}
+            numbers = {key: float(f"{v:.5g}") for key, v in ends.items()}
             errors = {"replications": k, "failures": int(failed(there).sum()), "first_error": first_error(there)}
             rows.append(head | {"n": int(str(n))} | numbers | errors)
             means.append((float(str(n)), mean))

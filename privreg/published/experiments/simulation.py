@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from scipy.special import ndtri
 
-from privreg.errors import PrivregError
+from privreg.arrays import Array
+from privreg.errors import InferenceError, PrivregError
 from privreg.families.builtin import Expectile, Huber, Logistic, Quantile
+from privreg.families.family import Family
 from privreg.inference.methods import METHODS
 from privreg.published.experiments.designs import CORNER, Design, asymptotic_sd, chunks, truth
 from privreg.published.experiments.engine import _named, seeds
 from privreg.regression import PrivateOnlineRegression
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-    from privreg.families.family import Family
-    from privreg.results.results import PrivateResults
-    from privreg.simulation.streaming.stream import Stream
+from privreg.results.results import PrivateResults
+from privreg.simulation.streaming.stream import Stream
 
 EDGE: Final = 4.0
 """Bounds declared under efficient tuning, in sd."""
@@ -122,6 +120,20 @@ def model(cell: Cell, rows: int | None, data: tuple[Array, Array] | None = None)
         data[0], data[1], exog_names=d.names, family=_family(cell), mechanism=cell.mechanism,
         score_weights=None if cell.efficient else weights, rows=rows, **public, **budget,
     )  # fmt: skip
+
+
+def along(
+    stream: Stream, batches: Iterable[tuple[int, Any]], sizes: Container[int]
+) -> Iterator[tuple[int, PrivateResults]]:
+    """Results of a stream at those numbers of people at which it has any; batches come with the people so far."""
+    for n, batch in batches:
+        stream.update(batch)
+        if n in sizes:
+            try:
+                found = stream.results()
+            except InferenceError:  # of the efficient tuning, before its scales are set
+                continue
+            yield n, found
 
 
 @dataclass

@@ -64,28 +64,28 @@ def _words(cell: Any) -> str:
     return json.dumps(asdict(cell), sort_keys=True)
 
 
-def write_runs(path: Path, cell: Any, runs: pd.DataFrame) -> None:
+def write_runs(folder: Path, cell: Any, runs: pd.DataFrame) -> None:
     """Write the runs of a cell, which the first line tells: all of them or, if the process is killed, none."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     text = io.StringIO()
     text.write(f"{_CELL}{_words(cell)}\n")
     runs.to_csv(text, index=False, float_format="%.10g", lineterminator="\n")
-    write_bytes(path, text.getvalue().encode())
+    write_bytes(folder / f"{cell.name}.csv", text.getvalue().encode())
 
 
-def read_runs(path: Path, cell: Any) -> pd.DataFrame:
-    """Read the runs of a cell, none if there is no file.
+def read_runs(folder: Path | None, cell: Any) -> pd.DataFrame:
+    """Read the runs of a cell, none if there is no folder or no file.
 
     Raises
     ------
     SavedFileError
         If the file is of another cell or of other settings.
     """
-    if not path.exists():
+    path = None if folder is None else folder / f"{cell.name}.csv"
+    if path is None or not path.exists():
         return pd.DataFrame({"replication": pd.Series(dtype=np.int64)})
     with path.open(encoding="utf-8") as f:
-        first = f.readline().rstrip("\n")
-        if first != _CELL + _words(cell):
+        if f.readline().rstrip("\n") != _CELL + _words(cell):
             raise SavedFileError(
                 f"{str(path)!r} holds runs of other settings than those asked for; use --again (again=True) to replace "
                 "them, or another --out (out=) to keep both."

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-from scipy.stats import beta, binom
+from scipy.stats import binom
+from statsmodels.stats.proportion import proportion_confint
 
 TAIL: Final = 0.0005
 """Probability beyond each end of a 99.9% limit."""
@@ -23,9 +24,8 @@ def clopper_pearson(hits: int, trials: int, tail: float = TAIL) -> tuple[float, 
     >>> [round(v, 3) for v in clopper_pearson(95, 100)]
     [0.836, 0.994]
     """
-    low = 0.0 if hits == 0 else float(beta.ppf(tail, hits, trials - hits + 1))
-    high = 1.0 if hits == trials else float(beta.ppf(1.0 - tail, hits + 1, trials - hits))
-    return low, high
+    low, high = proportion_confint(hits, trials, 2.0 * tail, method="beta")
+    return float(low), float(high)
 
 
 def failed(runs: pd.DataFrame) -> pd.Series:
@@ -47,23 +47,19 @@ def rounded(table: pd.DataFrame, digits: int, names: Sequence[str]) -> pd.DataFr
     return table
 
 
-def beside(row: Any, name: str, other: pd.Series | None, measures: Sequence[str]) -> dict[str, Any]:
-    """Ours under published tuning and, of a method of this name, under efficient tuning."""
+def beside(row: Any, there: pd.DataFrame, like: Sequence[Any], measures: Sequence[str]) -> dict[str, Any]:
+    """Ours under published tuning and, of the first method of `like` that is `there`, under efficient tuning."""
+    name = next((str(m) for m in like if m in set(there["method"])), "")
+    other = there[there["method"] == name].iloc[0].to_dict() if name else {}
     out = {what: getattr(row, what, math.nan) for what in measures} | {"efficient_method": name}
-    return out | {
-        f"efficient_{what}": math.nan if other is None else other.get(what, math.nan) for what in measures[:2]
-    }
+    return out | {f"efficient_{what}": other.get(what, math.nan) for what in measures[:2]}
 
 
 def summarise(runs: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Summarise single intervals, in groups by some columns; coefficients are pooled unless "term" is among them.
+    """Summarise single intervals, in groups `by` some columns; coefficients are pooled unless "term" is among them.
 
-    Parameters
-    ----------
-    runs : DataFrame
-        One row an interval: the columns `by`, replication, truth, estimate, low, high, alpha, seconds, and error, which
-        is text where a fit failed (such a row may lack the other numbers).
-    by : sequence of str
+    `runs` has one row an interval: the columns `by`, replication, truth, estimate, low, high, alpha, seconds, and
+    error, which is text where a fit failed (such a row may lack the other numbers).
 
     Returns
     -------

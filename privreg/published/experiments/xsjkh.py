@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
+from itertools import product
 from typing import Any, Final
 
 import numpy as np
@@ -55,30 +57,21 @@ def passes(setting: str, *, plug_in: bool, central: bool = False) -> tuple[tuple
     return (*out, *([("plug_in_central",)] if central else []))
 
 
-def table_cells(family: str, tau: float = 0.5, *, settings: bool = False) -> Any:
-    """Cells of a table in the style of Table 1, by whether to be quick: every p, correlation and budget.
+def _table_cells(family: str, tau: float, settings: bool, quick: bool) -> list[Cell]:
+    """Cells of a table in the style of Table 1: every p, correlation and budget.
 
     With `settings` those are added under which lengths come near the printed ones.
     """
-
-    def cells(quick: bool) -> list[Cell]:
-        sizes = QUICK_SIZES if quick else SIZES
-        out = []
-        for p in (3,) if quick else (3, 5, 10):
-            for rho in (0.0,) if quick else (0.0, 0.5):
-                design = Design(family, p, rho, tau=tau)
-                for mu in MUS:
-                    start = f"p{p}-rho{rho:g}-mu{'none' if mu is None else f'{mu:g}'}"
-                    whole = settings and p == 3 and rho == 0
-                    names = ["stated", *(["slopes_only", "small_noise"] if whole and mu is not None else [])]
-                    for setting in [*names, "efficient"]:
-                        with_central = whole and setting == "stated" and not quick
-                        fits = passes(setting, plug_in=True, central=with_central)
-                        step = 1.5 if setting == "slopes_only" else 0.5
-                        out.append(Cell(f"{start}-{setting}", design, setting, sizes, fits, mu, step=step))
-        return out
-
-    return cells
+    out, sizes = [], QUICK_SIZES if quick else SIZES
+    for p, rho, mu in product((3,) if quick else (3, 5, 10), (0.0,) if quick else (0.0, 0.5), MUS):
+        whole = settings and p == 3 and rho == 0
+        names = ["stated", *(["slopes_only", "small_noise"] if whole and mu is not None else [])]
+        for setting in [*names, "efficient"]:
+            fits = passes(setting, plug_in=True, central=whole and setting == "stated" and not quick)
+            name = f"p{p}-rho{rho:g}-mu{'none' if mu is None else f'{mu:g}'}-{setting}"
+            step = 1.5 if setting == "slopes_only" else 0.5
+            out.append(Cell(name, Design(family, p, rho, tau=tau), setting, sizes, fits, mu, step=step))
+    return out
 
 
 # --- tables --------------------------------------------------------------------------------------------
@@ -93,7 +86,11 @@ def tidy(runs: pd.DataFrame, cells: Sequence[Cell]) -> pd.DataFrame:
     by_name = {c.name: c for c in cells}
     out = summarise(runs, ["cell", "method", "n", "alpha"])
     given = [by_name[name] for name in out["cell"]]
-    slopes = _slopes(runs)
+    slopes = {}  # mean lengths × 100 of the slopes' intervals
+    if "low" in runs:
+        own = runs[(runs["term"] != "const") & runs["low"].notna()]
+        length = 100 * (own["high"] - own["low"])
+        slopes = dict(length.groupby([own["cell"], own["method"], own["n"], own["alpha"]]).mean())
     head = pd.DataFrame([{k: getattr(c.design, k) for k in ("family", "p", "rho", "tau")} for c in given])
     head = head.assign(setting=[c.setting for c in given], mu=[c.budget for c in given])
     table = pd.concat([out["cell"], head, out.drop(columns="cell")], axis=1)
@@ -108,24 +105,10 @@ def tidy(runs: pd.DataFrame, cells: Sequence[Cell]) -> pd.DataFrame:
     if "length" in table:
         table["length_x100"] = 100 * table["length"]
         table["slope_length_x100"] = [slopes.get((r.cell, r.method, r.n, r.alpha), math.nan) for r in out.itertuples()]
-        table["asymptotic_x100"] = [a for a, _ in limits]
-        table["asymptotic_slopes_x100"] = [b for _, b in limits]
+        table["asymptotic_x100"], table["asymptotic_slopes_x100"] = zip(*limits, strict=True)
         table["rmse_x100"] = 100 * table["rmse"]
-    return _rounded(table)
-
-
-def _slopes(runs: pd.DataFrame) -> dict[Any, float]:
-    """Mean length × 100 of the slopes' intervals."""
-    if "low" not in runs:
-        return {}
-    own = runs[(runs["term"] != "const") & runs["low"].notna()]
-    length = 100 * (own["high"] - own["low"])
-    return dict(length.groupby([own["cell"], own["method"], own["n"], own["alpha"]]).mean())
-
-
-def _rounded(table: pd.DataFrame) -> pd.DataFrame:
-    numbers = table.select_dtypes(np.float64).columns
-    table = rounded(table, 5, [name for name in numbers if name not in {"alpha", "rho", "tau", "n"}])
+    numbers = table.select_dtypes(np.float64).columns.difference(["alpha", "rho", "tau", "n"])
+    table = rounded(table, 5, list(numbers))
     if table["n"].notna().all():
         table["n"] = table["n"].astype(np.int64)
     return table
@@ -155,11 +138,9 @@ def compare(table: pd.DataFrame) -> pd.DataFrame:
     for row in own.itertuples():
         there = default[(default.p == row.p) & (default.rho == row.rho) & (default.mu == row.mu) & (default.n == row.n)]
         like = (row.method, TWINS.get(str(row.method)), "sandwich", "between_lanes")
-        name = next((str(m) for m in like if m in set(there.method)), "")
-        other = there[there.method == name].iloc[0] if name else None
         coverage, length = _printed(row)
         found = {"published_coverage": coverage, "published_length_x100": length}
-        found |= beside(row, name, other, ("coverage", "length_x100"))
+        found |= beside(row, there, like, ("coverage", "length_x100"))
         keys = ("family", "p", "rho", "mu", "setting", "method", "n")
         rows.append({k: getattr(row, k) for k in keys} | found | {"remark": _remark(row, length)})
     return pd.DataFrame(rows)
@@ -176,8 +157,7 @@ def _remark(row: Any, printed: float) -> str:
 
 
 def _both(runs: pd.DataFrame, cells: Sequence[Cell]) -> dict[str, pd.DataFrame]:
-    table = tidy(runs, cells)
-    return {"": table, "compared": compare(table)}
+    return {"": (table := tidy(runs, cells)), "compared": compare(table)}
 
 
 def _levels(runs: pd.DataFrame, cells: Sequence[Cell]) -> dict[str, pd.DataFrame]:
@@ -200,15 +180,8 @@ def trajectories(runs: pd.DataFrame, cells: Sequence[Cell]) -> dict[str, pd.Data
 def _path_cells(quick: bool) -> list[Cell]:
     sizes = tuple(n for n in TRAJECTORY if not quick or n <= 20_000)
     design = Design("huber", 3)
-    settings = {"stated": ("random_scaling", "batch_means", "block_bootstrap"), "efficient": DEFAULTS[:4]}
-    return [
-        Cell(setting, design, setting, sizes, (at_hand(names, _tuning(setting)),), mu=1.0, whole=True)
-        for setting, names in settings.items()
-    ]
-
-
-def _tuning(setting: str) -> str:
-    return "efficient" if setting == "efficient" else "published"
+    settings = {"stated": at_hand(STREAMED[:3], "published"), "efficient": at_hand(DEFAULTS[:4], "efficient")}
+    return [Cell(name, design, name, sizes, (methods,), mu=1.0, whole=True) for name, methods in settings.items()]
 
 
 def _level_cells(quick: bool) -> list[Cell]:
@@ -230,7 +203,7 @@ def _table(name: str, family: str, title: str, about: str, tau: float = 0.5) -> 
         source="XSJKH, arXiv 2505.08227, Table 1 and its like in the supplement",
         about=about,
         replications=200,
-        cells=table_cells(family, tau, settings=family == "huber"),
+        cells=partial(_table_cells, family, tau, family == "huber"),
         replicate=replicate,
         tabulate=_both,
         draw=lambda tables: coverage_figure(tables["compared"]),

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.errors import InferenceError
 from privreg.inference.batches import Batches
-from privreg.inference.methods import Anytime, Bootstrap, Estimate, Normal, RandomScaling, StudentT
+from privreg.inference.methods import Anytime, Bootstrap, Estimate, Method, Normal, RandomScaling, StudentT
 from privreg.inference.resampling import FIRST
 from privreg.inference.sandwich import KAPPA, Sandwich, floored, sandwich
+from privreg.privacy.mechanisms import Mechanism
+from privreg.published.chain.collector import ChainSummary as Chain
 from privreg.published.chain.path import batches_of, path_sandwich, regression
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from privreg.arrays import Array
-    from privreg.inference.methods import Method
-    from privreg.privacy.mechanisms import Mechanism
-    from privreg.published.chain.collector import ChainSummary as Chain
-    from privreg.published.chain.run import AveragedSGD
+from privreg.published.chain.run import AveragedSGD
 
 
 def of_chain(
@@ -41,7 +36,7 @@ def of_chain(
         found = batches_of(chain, *kept, growing=name in {"batch_means", "anytime"})
         return _of_batches(name, found, run.to_user, chain.people)
     if method.scaling:
-        law = RandomScaling(chain.lanes, chain.updates)
+        law = RandomScaling(1, chain.updates)
         if chain.scaling.ndim == 1 and chain.scaling.size:
             return Estimate(name, run.variances(chain), law)
         return Estimate(name, user(6.0 * chain.scaling / chain.updates), law)

@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from privreg.arrays import Array
 from privreg.audit import reports
 from privreg.collector.covariates import diagonal
-from privreg.diagnostics import doubt
+from privreg.diagnostics import Diagnostic, doubt
 from privreg.errors import InferenceError
 from privreg.fits.outcome import FitOutcome, outside_of, refuse_overflow
-from privreg.privacy.mechanisms import released
+from privreg.fits.settings import Settings
+from privreg.formula.spec import ModelSpec
+from privreg.privacy.mechanisms import Mechanism, released
 from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol.codes import DIAGONAL, FULL, HISTORY, NONE, PEOPLE
 from privreg.published.chain import collector
-from privreg.published.chain.numbers import Published
-from privreg.published.chain.run import AveragedSGD, Mark, make_plan
+from privreg.published.chain.collector import ChainSummary
+from privreg.published.chain.plans import Plan, Published, make_plan
+from privreg.published.chain.run import AveragedSGD, Mark
 from privreg.published.fit.intervals import central_sandwich, of_chain
 from privreg.results.equation import Equation
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from privreg.arrays import Array
-    from privreg.diagnostics import Diagnostic
-    from privreg.fits.settings import Settings
-    from privreg.formula.spec import ModelSpec
-    from privreg.privacy.mechanisms import Mechanism
-    from privreg.published.chain.collector import ChainSummary
-    from privreg.published.chain.plans import Plan
-
 
 MIXING: Final = 10.0
 """Σγλ_min under which a note warns that the path may not have forgotten its start."""
@@ -48,7 +41,7 @@ def begin(spec: ModelSpec, settings: Settings, key: bytes | None, start: Array |
 
     `key` is that of the devices' noise; None without privacy.
     """
-    how, methods, width, p = numbers(settings), settings.methods, settings.mechanism.width, len(spec.design.names)
+    how, methods, p = numbers(settings), settings.methods, len(spec.design.names)
     to_user = np.asarray(np.kron(np.eye(how.blocks), spec.units.matrix))
     mode = NONE
     if any(m.scaling for m in methods):
@@ -66,8 +59,8 @@ def begin(spec: ModelSpec, settings: Settings, key: bytes | None, start: Array |
         central=any(m.central for m in methods),
     )
     state = collector.init(np.zeros(p * how.blocks) if start is None else start, plan, to_user[0])
-    widths, anytime = (width(p * how.blocks), width(p * (p + 1) // 2)), any(m.name == "anytime" for m in methods)
-    run = AveragedSGD(plan, how.steps, state, to_user, key, widths, how.cut, anytime=anytime)
+    anytime = any(m.name == "anytime" for m in methods)
+    run = AveragedSGD(plan, how.steps, state, to_user, key, how.cut, anytime=anytime)
     if plan.central and key is not None:
         run.central_key = derived_key(key, "central")
     return run
@@ -156,24 +149,21 @@ def _equation(how: Published, theta: Array) -> Equation:
 
 def _release_central(run: AveragedSGD, settings: Settings, chain: ChainSummary) -> Any:
     """Randomise the raw sums of curvature and scores, once, as a trusted curator; then forget them."""
-    n = chain.people
+    p = len(chain.mean)
     summed = int(run.state.counts[PEOPLE])  # those of an unfinished batch are in the sums too
-    p = chain.mean.shape[0]
-    size = p * (p + 1) // 2
     rows, cols = np.triu_indices(p)
-    noise = np.zeros((2, size))
+    noise = np.zeros((2, len(rows)))
     if run.central_key is not None:
-        noise = NoiseStream(run.central_key, size).peek()[:2].copy()
+        noise = NoiseStream(run.central_key, len(rows)).peek()[:2].copy()
     elif settings.mechanism.budget.private:
         raise InferenceError("the central plug-in was already released once; fit again for another release.")
     run.central_key = None
-    sds = curator_sds(settings.mechanism, run.plan)
-    told = released(np.array([run.raw_curvature, run.raw_outer]), sds, noise) / summed
-    run.raw_curvature[:], run.raw_outer[:] = 0.0, 0.0
     out = np.zeros((2, p, p))
-    out[:, rows, cols] = told
+    sds = curator_sds(settings.mechanism, run.plan)
+    out[:, rows, cols] = released(np.array([run.raw_curvature, run.raw_outer]), sds, noise) / summed
+    run.raw_curvature[:], run.raw_outer[:] = 0.0, 0.0
     out += np.triu(out, 1).transpose(0, 2, 1)
-    return central_sandwich(out[0], out[1], n, run.plan.channel.scale * run.plan.radius)
+    return central_sandwich(out[0], out[1], chain.people, run.plan.channel.scale * run.plan.radius)
 
 
 def curator_sds(mechanism: Mechanism, plan: Plan) -> tuple[float, float]:
@@ -183,11 +173,11 @@ def curator_sds(mechanism: Mechanism, plan: Plan) -> tuple[float, float]:
 
 def _mechanics(run: AveragedSGD, settings: Settings) -> tuple[dict[str, Any], ...]:
     """What is needed to audit the reports: numbers only."""
-    plan, theta, alone = run.plan, run.state.theta, numbers(settings).device.alone
-    out = [reports.of_chain("score", "chain", plan, theta, alone=alone)]
+    plan, alone = run.plan, numbers(settings).device.alone
+    kinds: dict[str, dict[str, Any]] = {"score": {"kind": "chain"}}
     if plan.curvature_share:
-        out.append(reports.of_chain("curvature", "curvature", plan, theta, alone=alone))
+        kinds["curvature"] = {"kind": "curvature"}
     if plan.central:
-        sds = curator_sds(settings.mechanism, plan)
-        out.append(reports.of_chain("curator's release", "central", plan, theta, alone=alone, sds=sds))
-    return tuple(out)
+        kinds["curator's release"] = {"kind": "central", "sds": curator_sds(settings.mechanism, plan)}
+    theta = run.state.theta
+    return tuple(reports.of_chain(name, plan=plan, theta=theta, alone=alone, **how) for name, how in kinds.items())

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.errors import InferenceError, OptionError
-from privreg.families.weights import SCORE_WEIGHTS, omega
-from privreg.fits.settings import Settings
+from privreg.families.family import Family
+from privreg.families.weights import SCORE_WEIGHTS, ScoreWeights, omega
+from privreg.fits.settings import FitOptions, Settings
+from privreg.formula.spec import ModelSpec
+from privreg.inference.methods import Method
 from privreg.inference.resampling import FIRST
 from privreg.options.table import find
 from privreg.published.chain.blocks import Layout, growing_edges
-from privreg.published.chain.numbers import Device, Published, Steps
 from privreg.published.chain.path import BATCHES
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-    from privreg.families.family import Family
-    from privreg.families.scores import Score
-    from privreg.families.weights import ScoreWeights
-    from privreg.fits.settings import FitOptions
-    from privreg.formula.spec import ModelSpec
-    from privreg.inference.methods import Method
+from privreg.published.chain.plans import Device, Published, Steps
 
 CURVATURE_SHARE: Final = 0.1
 FEWEST: Final = 16
@@ -62,7 +57,7 @@ def resolve(asked: FitOptions, methods: tuple[Method, ...], spec: ModelSpec, row
     if rows is not None and share == 0.0 and any(m.name in {"batch_means", "anytime"} for m in methods):
         edges = growing_edges(rows // batch, BATCHES, power)
     # blocks of n^β updates with β halfway between α and 1, as α < β < 1 is needed
-    layout = Layout(1, (1.0 - power) / 2.0, FEWEST, edges)
+    layout = Layout((1.0 - power) / 2.0, FEWEST, edges)
     return Settings(
         tuning="published",
         score_text=words,
@@ -73,7 +68,7 @@ def resolve(asked: FitOptions, methods: tuple[Method, ...], spec: ModelSpec, row
             Steps(gamma, power, delay),
             batch,
             share,
-            weakest=float(_curvature_to_expect(score, family, weights, _narrowed(spec.probe))[0]),
+            weakest=_weakest(family, weights, spec.probe),
             blocks=spec.blocks,
             cut=layout if any(m.blocks for m in methods) else None,
         ),
@@ -137,21 +132,14 @@ def _refuse_methods(
         )
 
 
-def _curvature_to_expect(score: Score, family: Family, weights: ScoreWeights, rows: Array) -> Array:
-    """Eigenvalues of E κ ω x xᵀ, ascending, for covariates like `rows` and a residual scale like the assumed one.
+def _weakest(family: Family, weights: ScoreWeights, probe: Array) -> float:
+    """Smallest eigenvalue of E κ ω x xᵀ, for covariates like `probe` shrunk as if its bounds were declared at ±4 sd.
 
-    κ is P(abs r ≤ c) at normal residuals, or π(1 − π) near 1/5.
+    κ is P(abs r ≤ c) at normal residuals of the assumed scale, or π(1 − π) near 1/5.
     """
-    kappa = 0.2
+    mean, kappa = probe.mean(axis=0), 0.2
+    rows = mean + (probe - mean) * (math.sqrt(3.0) / 4.0)
     if family.cornered:
         ratio = 0.5 if isinstance(family.c, str) else float(family.c)
         kappa = math.erf(max(ratio, 0.1) / math.sqrt(2.0))
-    values: Array = np.linalg.eigvalsh(kappa * (rows * omega(weights, rows)[:, None]).T @ rows / rows.shape[0])
-    return values
-
-
-def _narrowed(probe: Array) -> Array:
-    """Shrink the probe about its mean to what data look like whose bounds were declared at ±4 sd."""
-    mean = probe.mean(axis=0)
-    narrow: Array = mean + (probe - mean) * (math.sqrt(3.0) / 4.0)
-    return narrow
+    return float(np.linalg.eigvalsh(kappa * (rows * omega(weights, rows)[:, None]).T @ rows / len(rows))[0])
