@@ -130,18 +130,11 @@ MUTANTS = (
         (f"{TWO_DOOR}::test_an_open_early_round_has_no_results_and_is_never_stored",),
     ),
     Mutant(
-        "reports on clamping noised for half their distance",
-        MECHANISMS,
-        "    if bits:\n        return radius\n",
-        "    if bits:\n        return 0.5 * radius\n",
+        "scores noised for half their distance",
+        LATTICE,
+        "FORMS.get(role, lattice.BALL)",
+        "FORMS.get(role, lattice.SWITCHES)",
         (f"{TWO_DOOR}::test_no_report_is_farther_from_another_than_its_noise_is_made_for",),
-    ),
-    Mutant(
-        "sums of squares without what rounding adds",
-        MECHANISMS,
-        "    return psd_sensitivity(radius) + math.sqrt(size) if squares",
-        "    return radius if squares",
-        (f"{TWO_TESTS}::test_two_reports_of_second_moments_are_no_further_than_their_sensitivity",),
     ),
     Mutant(
         "two collectors' rows beyond their bounds",
@@ -1340,7 +1333,7 @@ MUTANTS = (
     Mutant(
         "an analyst believes any state",
         "privreg/field/connect.py",
-        "if messages.state_payload(again._replace(number=k)) != payload:",
+        "if not messages.agree(again._replace(number=k), state):",
         "if not payload:",
         ("tests/service/test_connect.py::test_what_does_not_bear_out_is_refused",),
     ),
