@@ -1,7 +1,7 @@
 """Two collectors: errors over those without privacy, and how many 95% intervals hold the estimand.
 
-``python -m benchmarks.two_collectors [--designs NAME …] [--n N …] [--mu MU …] [--runs R] [--table NAME] [--keep FOLDER]
-[--quick]``
+``python -m benchmarks.two_collectors [--designs NAME …] [--n N …] [--mu MU …] [--runs R …] [--table NAME]
+[--keep FOLDER] [--quick]``
 ``python -m benchmarks.two_collectors --constants [--runs R] [--keep FOLDER]``
 
 One line for each design, n, μ and coefficient:
@@ -223,7 +223,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--designs", nargs="*", default=NAMES, choices=NAMES, metavar="NAME")
     parser.add_argument("--n", nargs="*", type=int, default=SIZES)
     parser.add_argument("--mu", nargs="*", type=float, default=[1.0])
-    parser.add_argument("--runs", type=int, default=1_000, help="a cell; of 20,000 people at most 200, of more 20")
+    parser.add_argument(
+        "--runs",
+        nargs="+",
+        type=int,
+        default=[1_000],
+        help="a cell, or a cell of each n; of 20,000 people at most 200, of more 20",
+    )
     parser.add_argument("--table", default=RESULTS.stem, metavar="NAME", help="of the table, without .csv")
     parser.add_argument("--keep", type=Path, help="folder of finished cells")
     parser.add_argument("--constants", action="store_true", help="vary constants instead, one at a time")
@@ -232,14 +238,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     warnings.simplefilter("ignore")
     kept, table = Runs(None if args.quick else args.keep), list[dict[str, object]]()
     if args.constants:
-        found = constants(args.runs, kept)
-        command = f"python -m benchmarks.two_collectors --constants --runs {args.runs}"
+        found = constants(args.runs[0], kept)
+        command = f"python -m benchmarks.two_collectors --constants --runs {args.runs[0]}"
         save_table(found, RESULTS.with_name("two_collectors_constants.csv"), command, (commit(),))
         return
-    for n in args.n:
+    if len(args.runs) not in (1, len(args.n)):
+        parser.error("--runs is one number, or one for each n")
+    for n, most in zip(args.n, args.runs if len(args.runs) > 1 else args.runs * len(args.n), strict=True):
         for mu in args.mu:
             for name in args.designs:
-                runs = range(10 if args.quick else min(args.runs, MOST.get(n, 20)))
+                runs = range(10 if args.quick else min(most, MOST.get(n, 20)))
                 chunks = [runs[a : a + CHUNK] for a in range(0, len(runs), CHUNK)]
                 parts = [
                     kept.get(f"two-{name}-{n}-{mu:g}-{c.start}-{c.stop}", lambda a=(name, n, mu, c): cell(*a))
@@ -253,7 +261,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         what += "" if args.n == SIZES else " --n " + " ".join(map(str, args.n))
         what += "" if args.mu == [1.0] else " --mu " + " ".join(f"{mu:g}" for mu in args.mu)
         what += "" if args.table == RESULTS.stem else f" --table {args.table}"
-        command = f"python -m benchmarks.two_collectors{what} --runs {args.runs}"
+        command = f"python -m benchmarks.two_collectors{what} --runs {' '.join(map(str, args.runs))}"
         save_table(found, RESULTS.with_name(f"{args.table}.csv"), command, (commit(),))
     with pd.option_context("display.width", 250, "display.max_columns", 30, "display.max_rows", 1_000):
         print(found.to_string(index=False))
