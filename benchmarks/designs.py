@@ -11,7 +11,7 @@ from scipy.special import expit
 
 import privreg as pr
 
-__all__ = ["DESIGNS", "Design"]
+__all__ = ["ANSWERS", "DESIGNS", "Design"]
 
 Generator = np.random.Generator
 Rows = dict[str, Any]
@@ -350,3 +350,31 @@ DESIGNS: Final = {
     ),
 }  # fmt: skip
 """By name; formulas are wrong for most of their records."""
+
+
+def _chosen(rng: Generator, eta: Any, names: str) -> Any:
+    """One of several levels, by log-odds of each, shape (n, K)."""
+    return np.array(list(names))[(eta + rng.gumbel(size=eta.shape)).argmax(axis=1)]
+
+
+def _three(rng: Generator, n: int) -> Rows:
+    a, g = rng.standard_normal(n), _yes_no(rng, n, 0.3)
+    yes = g == "y"
+    eta = np.column_stack([np.zeros(n), 0.3 + 0.6 * a - 0.5 * yes, -0.5 - 0.4 * a + 0.4 * yes])
+    return {"a": a, "g": g, "y": _chosen(rng, eta, "uvw")}
+
+
+def _four(rng: Generator, n: int) -> Rows:
+    """Levels of 52, 31, 12 and 5%, and an effect that is not linear in the log-odds."""
+    a, b = rng.standard_normal(n), rng.random(n)
+    eta = np.column_stack([np.zeros(n), -1 + b, -1.8 + 0.5 * a + 0.2 * a**2, -2.4 - 0.5 * a])
+    return {"a": a, "b": b, "y": _chosen(rng, eta, "uvwx")}
+
+
+ANSWERS: Final = {
+    "three answers": Design("y ~ a + g", _three, {"a": FAR}, {"y": list("uvw"), **_YES}, family="multinomial"),
+    "four answers": Design("y ~ a + b", _four, {"a": FAR, "b": (0.0, 1.0)}, {"y": list("uvwx")}, family="multinomial"),
+    "yes, smoothed hinge": DESIGNS["yes, wrong link"]._replace(family=pr.SmoothedHinge()),
+    "yes or no, smoothed hinge": DESIGNS["yes, by group"]._replace(family=pr.SmoothedHinge()),
+}
+"""Responses of several levels, and classifiers."""

@@ -44,7 +44,7 @@ from scipy.stats import beta
 import privreg as pr
 from benchmarks.central import Runs
 from benchmarks.central_designs import commit
-from benchmarks.designs import DESIGNS
+from benchmarks.designs import ANSWERS, DESIGNS
 from benchmarks.store import save_table
 from privreg.collector.aggregate import estimate as estimates
 from privreg.collector.aggregate import plan as planned
@@ -57,6 +57,7 @@ from privreg.simulation import aggregate
 from privreg.simulation.streaming.encoding import Encoder
 from tests.reference import two_collectors as reference
 
+KNOWN = DESIGNS | ANSWERS
 RESULTS = Path(__file__).parent / "results" / "two_collectors.csv"
 POPULATION, SAMPLES, TRIED, CHUNK = 200_000, 10, 50_000, 100
 MOST = {1_000: 1_000, 2_000: 1_000, 5_000: 1_000, 20_000: 200}
@@ -64,7 +65,7 @@ MOST = {1_000: 1_000, 2_000: 1_000, 5_000: 1_000, 20_000: 200}
 NAMES = [
     "normal", "fanned", "quadratic", "lognormal", "incomes", "heaped", "two peaks", "binaries", "factors", "rare",
     "charges", "interaction", "mostly none", "correlated", "ten numbers", "ten levels", "skewed", "skewed, fanned",
-    "heavy", "median", "yes, wrong link", "yes, by group", "yes, few far out", "counts, by group",
+    "heavy", "median", "yes, wrong link", "yes, by group", "yes, few far out", "counts, by group", *ANSWERS,
 ]  # fmt: skip
 FOUR = ["normal", "binaries", "factors", "yes, wrong link"]
 CONSTANTS = ["CHECKED", "ROUGH", "LARGEST", "STRETCH", "SCALE", "DEVIATION", "WINDOWS", "LEAST", "STEP", "ALIKE"]
@@ -73,7 +74,7 @@ SIZES = [1_000, 2_000, 5_000, 20_000, 200_000]
 
 def prepared(name: str, n: int, mu: float) -> tuple[ModelSpec, Plan, Encoder]:
     """A design's public side."""
-    design = DESIGNS[name]
+    design = KNOWN[name]
     rows = pd.DataFrame(design.make(np.random.default_rng(0), 1_000))
     model = pr.PrivateOnlineRegression.from_formula(
         design.formula, rows, family=design.family, bounds=design.bounds, levels=design.levels, mu=mu
@@ -98,11 +99,12 @@ def truth(name: str) -> Truth:
     _, plan, encoder = prepared(name, 1_000, 1.0)
     found = list[tuple[np.ndarray, ...]]()
     for k in range(1, 2 + SAMPLES):
-        rows = encoder.encode(
-            pd.DataFrame(DESIGNS[name].make(np.random.default_rng(k), TRIED if k == 1 else POPULATION))
-        )
+        rows = encoder.encode(pd.DataFrame(KNOWN[name].make(np.random.default_rng(k), TRIED if k == 1 else POPULATION)))
         y, x = rows.endog, rows.exog
-        start = found[0][2] if found else np.linalg.lstsq(x, y, rcond=None)[0] * float(plan.rules.linear)
+        line = np.zeros(plan.size)
+        if plan.rules.link in {"identity", "margin"}:
+            line = np.linalg.lstsq(x, y if plan.rules.linear else 2.0 * y - 1.0, rcond=None)[0]
+        start = found[0][2] if found else line
         here = reference.root(plan, y, x, np.ones(len(y)), start)
         found.append((y, x, here) if k == 1 else (here, reference.errors(plan, y, x, here)))
     root, errors = (np.mean([f[j] for f in found[1:]], axis=0) for j in (0, 1))
@@ -111,7 +113,7 @@ def truth(name: str) -> Truth:
 
 def cell(name: str, n: int, mu: float, runs: range) -> list[float]:
     """Errors, standard errors, the estimand's distance, and doubts, of these runs in one list."""
-    design, (_, plan, encoder), true = DESIGNS[name], prepared(name, n, mu), truth(name)
+    design, (_, plan, encoder), true = KNOWN[name], prepared(name, n, mu), truth(name)
     alone = true.errors / np.sqrt(n)
     out, here = list[float](), true.here
     for run in runs:
@@ -121,8 +123,8 @@ def cell(name: str, n: int, mu: float, runs: range) -> list[float]:
         assert found is not None
         here = reference.root(plan, true.y, true.x, reference.weight(plan, found, true.x), here)
         moved = here - true.here
-        cov = found.rows.T @ found.cov @ found.rows
-        errors = (found.rows.T @ found.theta - true.root - moved) / alone
+        cov = found.back @ found.cov @ found.back.T
+        errors = (found.back @ found.theta - true.root - moved) / alone
         doubt = max(found.reach / REACH, CLEAR / max(found.clear, 1e-12))  # above 1: marked
         out += [*errors, *(np.sqrt(np.diag(cov)) / alone), *(moved / alone), doubt]
     return out
@@ -131,7 +133,9 @@ def cell(name: str, n: int, mu: float, runs: range) -> list[float]:
 def lines(name: str, n: int, mu: float, numbers: Sequence[float] | np.ndarray) -> list[dict[str, object]]:
     """Lines of a cell, one a coefficient."""
     spec, plan, encoder = prepared(name, n, mu)
-    d = plan.d
+    d = plan.size
+    names = [spec.design.names[j] for j in encoder.order]
+    names = [f"{level}:{n}" for level in spec.baseline[1:] for n in names] if plan.rules.blocks > 1 else names
     table = np.array(numbers).reshape(-1, 3 * d + 1)
     errors, widths, far, marked = table[:, :d], table[:, d : 2 * d], table[:, 2 * d : 3 * d], table[:, -1] > 1.0
     held = ~marked
@@ -146,7 +150,7 @@ def lines(name: str, n: int, mu: float, numbers: Sequence[float] | np.ndarray) -
                 "n": n,
                 "mu": mu,
                 "runs": len(table),
-                "coefficient": spec.design.names[encoder.order[j]],
+                "coefficient": names[j],
                 "ratio": np.sqrt(np.mean(errors[:, j] ** 2)),
                 "robust": 1.4826 * np.median(np.abs(errors[:, j])),
                 "bias": errors[:, j].mean(),

@@ -255,14 +255,16 @@ def _inverse(slope: Array) -> Array:
     return np.asarray((v.T / np.maximum(values, 1e-9 * float(values[0]) or 1e-100)) @ u.T)
 
 
-def _balanced(eta: Array, y: Array) -> Array:
-    """Balanced multinomial scores, shape (b, n, m) as the predictors; see `families.scores.multinomial`."""
+def _by_class(eta: Array, y: Array, *, balanced: bool) -> Array:
+    """Multinomial scores, shape (b, n, m) as the predictors; balanced ones: see `families.scores.multinomial`."""
     top = np.maximum(eta.max(axis=0), 0.0)
     share = np.exp(eta - top)
     share /= share.sum(axis=0) + np.exp(-top)
+    own = y - 1.0 == np.arange(len(eta))[:, None]
+    if not balanced:
+        return np.asarray(share - own[:, :, None])
     square = (share**2).sum(axis=0)
     apart = np.sqrt(np.maximum(square, square + 1.0 - 2.0 * share.min(axis=0)))  # the largest ‖π − e_k‖
-    own = y - 1.0 == np.arange(len(eta))[:, None]
     return np.asarray((share - own[:, :, None]) / apart)
 
 
@@ -294,7 +296,7 @@ def _psi(equation: Equation, r: _Rows, theta: Array, move: Any, function: Any) -
     at = (theta + equation.offsets).reshape(-1, b, d)
     if equation.shape[0] == codes.MULTINOMIAL:
         etas = np.array([r.z @ at[:, k].T for k in range(b)]) + np.reshape(move, (-1, 1, 1))
-        return np.asarray((_balanced(etas, r.y) @ equation.weights).T)
+        return np.asarray((_by_class(etas, r.y, balanced=equation.weighing != "capped") @ equation.weights).T)
     eta = r.z @ at[:, 0].T + (move if np.ndim(move) == 0 else move[0])
     eta = eta if r.offset is None else eta + r.offset[:, None]
     y = np.broadcast_to(r.y[:, None], eta.shape)

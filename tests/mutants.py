@@ -137,6 +137,20 @@ MUTANTS = (
         (f"{TWO_DOOR}::test_no_report_is_farther_from_another_than_its_noise_is_made_for",),
     ),
     Mutant(
+        "multinomial scores of norm √2",
+        "privreg/collector/aggregate/classes.py",
+        "(mean - classes[:, y].T) / ROOT2",
+        "(mean - classes[:, y].T)",
+        (f"{TWO_TESTS}::test_multinomial_reports_reach_the_edge_of_the_ball_and_no_further",),
+    ),
+    Mutant(
+        "twice as large measures of fit",
+        "privreg/collector/aggregate/plan.py",
+        "np.sqrt(shares)",
+        "np.sqrt(4.0 * shares)",
+        (f"{TWO_TESTS}::test_measures_are_half_as_far_apart_as_a_ball_is_wide",),
+    ),
+    Mutant(
         "two collectors' rows beyond their bounds",
         "privreg/collector/aggregate/report.py",
         "np.clip(x, plan.lows, plan.highs)",

@@ -299,6 +299,7 @@ def custom(
     score: Callable[[float, float], float],
     bound: float,
     *,
+    slope: float | None = None,
     link: Literal["identity", "logit", "log", "margin"] = "identity",
     response: Literal["number", "binary"] = "number",
 ) -> Family:
@@ -313,6 +314,9 @@ def custom(
         the response's own units.
     bound : float
         sup abs ψ. The device clips to it: a wrong bound costs bias, never privacy, and warns.
+    slope : float, optional
+        sup ∂ψ/∂η, which ``trust="two_collectors"`` needs. The device clips to it: too small a one makes intervals
+        wrong, and warns; too large a one costs precision.
     link : {"identity", "logit", "log", "margin"}
         How predictions come from the linear predictor.
     response : {"number", "binary"}
@@ -325,12 +329,12 @@ def custom(
     Raises
     ------
     OptionError
-        If the bound is not positive or finite, or the score can't be compiled to a function of two floats.
+        If `bound` or `slope` is not positive or finite, or the score can't be compiled to a function of two floats.
 
     Warns
     -----
     PrivregWarning
-        If the score exceeds its bound, or falls, on a public grid of η and y.
+        If the score exceeds its bound, falls, or rises faster than its slope, on a public grid of η and y.
 
     Examples
     --------
@@ -343,12 +347,15 @@ def custom(
     number = real(bound)
     if number is None or not 0.0 < number < math.inf:
         raise OptionError(f"bound={shown(bound)} must be a positive number, the largest size of the score.")
+    steep = 0.0 if slope is None else real(slope)
+    if steep is None or (slope is not None and not 0.0 < steep < math.inf):
+        raise OptionError(f"slope={shown(slope)} must be a positive number, the largest slope of the score by eta.")
     if not isinstance(name, str) or not name:
         raise OptionError("a family's name must be a string, for tables.")
     choose("link", link, ("identity", "logit", "log", "margin"))
     choose("response", response, ("number", "binary"))
-    made = compiled(score, number, binary=response == "binary")
-    return Family(name, codes.CUSTOM, link, response, bound=number, score=score, _compiled=made)
+    made = compiled(score, number, binary=response == "binary", slope=steep)
+    return Family(name, codes.CUSTOM, link, response, bound=number, slope=steep, score=score, _compiled=made)
 
 
 FAMILIES: Final[dict[str, Callable[..., Family]]] = {

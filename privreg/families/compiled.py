@@ -13,7 +13,7 @@ from privreg.errors import OptionError, PrivregWarning
 _GRID: Final = tuple(s * v for v in (0.0, 0.1, 0.5, 1.0, 3.0, 10.0, 100.0, 1e4) for s in (-1.0, 1.0))
 
 
-def compiled(score: Callable[[float, float], float], bound: float, *, binary: bool) -> Any:
+def compiled(score: Callable[[float, float], float], bound: float, *, binary: bool, slope: float = 0.0) -> Any:
     """Compile ψ(η, y)/bound and try it on a public grid.
 
     Parameters
@@ -22,6 +22,8 @@ def compiled(score: Callable[[float, float], float], bound: float, *, binary: bo
     bound : float
     binary : bool
         Whether y is 0 or 1.
+    slope : float
+        Declared bound of its slope by η; 0 without one.
 
     Returns
     -------
@@ -36,7 +38,7 @@ def compiled(score: Callable[[float, float], float], bound: float, *, binary: bo
     Warns
     -----
     PrivregWarning
-        If it exceeds its bound or falls with η.
+        If it exceeds its bound, falls with η, or rises faster than its slope.
     """
     from numba import cfunc, njit
 
@@ -69,6 +71,14 @@ def compiled(score: Callable[[float, float], float], bound: float, *, binary: bo
         )
     etas = sorted(set(_GRID))
     ys = {y for _, y in values}
+    rises = [bound * (values[b, y] - values[a, y]) / (b - a) for y in ys for a, b in itertools.pairwise(etas)]
+    if slope and max(rises) > slope * (1.0 + 1e-9):
+        warnings.warn(
+            f"the score rises faster than its declared slope {slope:g} on a public grid; devices clip the slope there, "
+            "so that intervals with two collectors would be wrong. Declare the larger slope.",
+            PrivregWarning,
+            stacklevel=3,
+        )
     if any(values[b, y] < values[a, y] - 1e-12 for y in ys for a, b in itertools.pairwise(etas)):
         warnings.warn(
             "the score falls as eta grows somewhere on a public grid: its loss is not convex, or its sign is turned "

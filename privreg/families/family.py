@@ -46,6 +46,8 @@ class Family:
         Width over which the hinge is smoothed.
     bound : float
         Declared bound of a user's own score.
+    slope : float
+        Declared bound of its slope by η; 0 where none is declared.
     score : callable or None
         A user's own compiled score ψ(η, y).
     """
@@ -60,6 +62,7 @@ class Family:
     y_max: float = 0.0
     width: float = 1.0
     bound: float = 1.0
+    slope: float = 0.0
     score: Any = field(default=None, compare=False)
     _compiled: Any = field(default=None, compare=False, repr=False)
 
@@ -76,7 +79,8 @@ class Family:
             case codes.SMOOTHED_HINGE:
                 return f"SmoothedHinge(width={self.width:g})"
             case codes.CUSTOM:
-                return f"custom({self.name!r}, bound={self.bound:g})"
+                slope = f", slope={self.slope:g}" if self.slope else ""
+                return f"custom({self.name!r}, bound={self.bound:g}{slope})"
         return f"{self.name}()"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -212,7 +216,7 @@ class Family:
 
     def to_json(self) -> dict[str, Any]:
         """Represent by JSON values; a user's own score is left out."""
-        names = ("name", "code", "link", "response", "c", "scale", "tau", "y_max", "width", "bound")
+        names = ("name", "code", "link", "response", "c", "scale", "tau", "y_max", "width", "bound", "slope")
         return {n: getattr(self, n) for n in names}
 
 
@@ -278,7 +282,8 @@ def from_json(doc: Mapping[str, Any], score: Any = None) -> Family:
     """Rebuild a family from :meth:`Family.to_json`; one of a user's own without its score can predict, not fit."""
     if score is None:
         return Family(**doc)
-    return Family(**doc, score=score, _compiled=compiled(score, doc["bound"], binary=doc["response"] == "binary"))
+    made = compiled(score, doc["bound"], binary=doc["response"] == "binary", slope=doc.get("slope", 0.0))
+    return Family(**doc, score=score, _compiled=made)
 
 
 _SVM: Final = "direction and offset of the hyperplane with the least mean weighted {} loss; no odds, no probabilities"

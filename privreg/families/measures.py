@@ -57,6 +57,11 @@ class Gauge(NamedTuple):
     # Whether people may have nothing to tell; then they send zeros, and everybody else a one beside
     nonresponse: bool = False
 
+    @property
+    def numbers(self) -> int:
+        """Numbers that each person reports, but for that."""
+        return _count(self.family, self.classes)
+
 
 class Measure(NamedTuple):
     """One measure of fit."""
@@ -69,7 +74,11 @@ class Measure(NamedTuple):
 
 def count(family: Family, classes: int) -> int:
     """Numbers that each person reports; 0 if a family has no measures."""
-    match family.code:
+    return _count(family.code, classes)
+
+
+def _count(family: int, classes: int) -> int:
+    match family:
         case codes.HUBER | codes.SQUARED | codes.LOGISTIC | codes.POISSON:
             return 3
         case codes.MULTINOMIAL:

@@ -18,6 +18,7 @@ from privreg.fits.plan import plan_of
 from privreg.protocol import lattice, trees
 from privreg.protocol.lattice import mu_of
 from privreg.protocol.study import FAMILIES, LIMIT, Cell, Held, PublicPlan, plan_payload, read_plan
+from privreg.protocol.sums import FAMILIES as SUMMED
 from privreg.protocol.sums import LETTERS, Collector
 from privreg.protocol.trees import Column
 from privreg.protocol.wire import MessageError
@@ -175,11 +176,19 @@ def _shared(fit: FitPlan, about: About) -> tuple[dict[str, Any], NDArray[np.intp
         raise OptionError("a study with trust: two_collectors names its two collectors, see `collectors:`.")
     if fit.rows is None:
         raise OptionError("a study with two collectors says how many people are expected; write rows: 3000.")
+    known = {FAMILIES[name]: name for name in SUMMED}
+    if fit.spec.scored.code not in known:
+        raise OptionError(
+            f"devices that share their reports out know {', '.join(SUMMED)}, and not yet {fit.family!r}; use one of "
+            "these, or trust: local."
+        )
+    if fit.asked.measures is not None:
+        raise OptionError("devices that share their reports out send no measures of fit yet; leave measures= out.")
     engine, order = aggregate.plan_of(fit.spec, fit.rows)
     shape, roles, sizes = engine.rules.shape, chain.roles_of(engine), engine.sizes
     planned = {role: 0 if role == "main" else max(sizes[role], 1) for role in roles}
     return {
-        "family": next(name for name, code in FAMILIES.items() if code == shape.family),
+        "family": known[shape.family],
         "a": shape.a,
         "b": shape.b,
         "blocks": 1,

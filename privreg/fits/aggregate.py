@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from privreg.audit import reports
-from privreg.collector.aggregate import report
+from privreg.collector.aggregate import measuring, report
+from privreg.collector.aggregate.classes import against_first
 from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.lattice import sd, steps
 from privreg.collector.aggregate.plan import APPROACHES, Plan, State, rules_of
@@ -16,6 +17,7 @@ from privreg.collector.covariates.moments import FEWEST
 from privreg.collector.covariates.whitening import correlation
 from privreg.diagnostics import doubt
 from privreg.errors import InferenceError
+from privreg.families.measures import Gauge
 from privreg.fits.notes import Findings, clamping_words, notes
 from privreg.fits.outcome import FitOutcome, outside_of, refuse_overflow
 from privreg.fits.plan import order_of, to_user
@@ -58,8 +60,16 @@ MOST_MU: Final = 1e6
 """Of a plan: noise of a larger budget, or of none, is nothing beside the whole numbers of a report."""
 
 
-def plan_of(spec: ModelSpec, rows: int) -> tuple[Plan, NDArray[np.intp]]:
+def plan_of(spec: ModelSpec, rows: int, measures: float = 0.0) -> tuple[Plan, NDArray[np.intp]]:
     """What a fit with two collectors fixes before its first record, all of it public.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    rows : int
+        Records expected.
+    measures : float
+        Share of them, the last ones, by whom the fit is measured.
 
     Returns
     -------
@@ -71,6 +81,9 @@ def plan_of(spec: ModelSpec, rows: int) -> tuple[Plan, NDArray[np.intp]]:
     order, _ = order_of(spec, factors=False)
     inside = units.probe_inside(design.probe)[:, order]
     low, high = spec.response_limits
+    family, gauge = spec.scored, None
+    if measures > 0.0:  # residuals, responses and their centre are in units that are learned
+        gauge = Gauge(family.code, family.tau, spec.classes, 1.0, 1.0, 0.0, family.y_max, spec.unusable)
     plan = Plan(
         d=len(order),
         rows=rows,
@@ -82,13 +95,15 @@ def plan_of(spec: ModelSpec, rows: int) -> tuple[Plan, NDArray[np.intp]]:
         lows=inside.min(axis=0),
         highs=inside.max(axis=0),
         bounded=len(spec.clamps),
+        measured=0 if gauge is None else max(int(measures * rows), 1),
+        gauge=gauge,
     )
     return plan, order
 
 
-def lines_of_sums(spec: ModelSpec, rows: int) -> list[tuple[Any, ...]]:
+def lines_of_sums(spec: ModelSpec, rows: int, measures: float) -> list[tuple[Any, ...]]:
     """Lines of a plan's rounds: number, role, records, whether it may be left out, numbers and their noise sd."""
-    plan, _ = plan_of(spec, rows)
+    plan, _ = plan_of(spec, rows, measures)
     roles = (
         ["clamping"] * bool(plan.sizes["clamping"])
         + ["location"] * bool(plan.located)
@@ -98,8 +113,8 @@ def lines_of_sums(spec: ModelSpec, rows: int) -> list[tuple[Any, ...]]:
     roles += ["closing"] * bool(plan.sizes["closing"])
     first = roles.index("approach")
     held = [(role, plan.sizes[role], k > first and role == "approach") for k, role in enumerate(roles)]
-    main = rows - sum(people for _, people, optional in held if not optional)
-    lines = [*held, ("main", main, False)]
+    main = rows - plan.measured - sum(people for _, people, optional in held if not optional)
+    lines = [*held, ("main", main, False), *[("measures", plan.measured, False)] * bool(plan.measured)]
     noise = 1.0 if spec.budget.private else 0.0
     return [(k + 1, r, n, o, plan.width(r), noise * sd(plan, r)) for k, (r, n, o) in enumerate(lines)]
 
@@ -138,15 +153,16 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
             f"of {plan.rows:,} have reported; estimates begin after them."
         )
     refuse_overflow(found.theta)
-    trail = [(k, one) for k, p in enumerate(held.history) if p.seen and (one := estimate(plan, p)) is not None]
+    scored = [k for k, p in enumerate(held.history) if p.seen and not p.gauged]
+    trail = [(k, one) for k in scored if (one := estimate(plan, held.history[k])) is not None]
 
     carry = to_user(spec, order)
 
     def outside(one: Estimated) -> Array:
-        return outside_of(one.rows.T @ one.theta, order, units)
+        return outside_of(one.back @ one.theta, order, units)
 
     def covariance(one: Estimated) -> Array:
-        root = carry @ one.rows.T @ one.root
+        root = carry @ one.back @ one.root
         return np.asarray(root @ root.T)
 
     roles = [p.state.role for p in held.history]
@@ -172,12 +188,14 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         tuning=f"two collectors: {len(held.people)} sums, the last of {held.people[-1]:,} records",
         spending=_spending(held),
         bound=f"1 for a whole report; of scores weights {settings.how.weighing}",
-        notes=(*notes(findings, names, order, 1), *_notes(plan, found)),
+        notes=(*notes(findings, names, order, plan.rules.blocks), *_notes(plan, found)),
         unusable=findings.unanswered,
         clamping=None if findings.clamped is None else clamping_words(findings.clamped, "any column"),
         mechanics=_mechanics(held),
         rounds=_rounds(held, dict(trail), outside, np.sqrt(np.diag(cov))),
         equation=_equation(plan, found, order),
+        measures=measuring.measured(plan, progress, units.y_scale),
+        measured=sum(count for _, count in progress.gauged),
     )
 
 
@@ -208,6 +226,8 @@ def _findings(held: HeldSums, spec: ModelSpec, found: Estimated, order: NDArray[
         sent="reported zeros",
         shares=np.full(d, np.nan),
         tied=np.zeros(d, dtype=np.bool_),
+        measures=plan.measured > 0,
+        measuring=bool(held.history[-1].gauged),
     )
     if checked is None:
         return none
@@ -223,9 +243,9 @@ def _findings(held: HeldSums, spec: ModelSpec, found: Estimated, order: NDArray[
     place = np.argsort(order)
     together = np.ones((d, d))
     together[1:, 1:] = np.abs(correlation(found.rows, constant=True))
-    slopes = ratios.copy()
-    slopes[order[0]] = 0.0
-    return out._replace(clamped=shares, harmed=harmed(shares, slopes[None], together[np.ix_(place, place)]))
+    slopes = ratios.reshape(-1, d).copy()
+    slopes[:, order[0]] = 0.0
+    return out._replace(clamped=shares, harmed=harmed(shares, slopes, together[np.ix_(place, place)]))
 
 
 def _notes(plan: Plan, found: Estimated) -> tuple[Diagnostic, ...]:
@@ -260,7 +280,7 @@ def _rounds(held: HeldSums, trail: dict[int, Estimated], outside: Any, errors: A
 
 def _equation(plan: Plan, found: Estimated, order: NDArray[np.intp]) -> Equation:
     """What the estimates solve: see "Estimand" in docs/two_collectors.md."""
-    shape, rules, d = plan.rules.shape, plan.rules, plan.d
+    shape, rules, d = plan.rules.shape, plan.rules, plan.size
     caps = np.array([s.state.rows @ np.linalg.inv(found.rows) / plan.reach for s in found.rounds])
     return Equation(
         shape=(shape.family, shape.a, shape.b),
@@ -274,7 +294,7 @@ def _equation(plan: Plan, found: Estimated, order: NDArray[np.intp]) -> Equation
         corners=np.array([rules.ratio * found.scale if rules.scaled else rules.fixed]),
         offsets=np.zeros((1, d)),
         bend=np.zeros(d),
-        theta=found.theta,
+        theta=np.kron(against_first(found.classes), np.eye(plan.d)) @ found.theta,
         caps=caps,
         shares=found.weights,
         ratio=rules.ratio if rules.scaled and rules.cornered else None,

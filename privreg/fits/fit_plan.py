@@ -11,6 +11,7 @@ import pandas as pd
 
 from privreg.fits.aggregate import lines_of_sums
 from privreg.fits.plan import plan_of
+from privreg.fits.settings import Summing
 from privreg.formula.spec import CLAMPING
 from privreg.privacy.ledger import at_least
 from privreg.protocol.schedule import ENDLESS, people_of
@@ -109,12 +110,13 @@ class FitPlan:
             each of them, relative to a report's bound). No rows with ``tuning="published"``.
         """
         columns = ["round", "role", "records", "optional", "numbers", "noise_sd"]
-        if self.spec.trust == "two_collectors":
-            return pd.DataFrame(lines_of_sums(self.spec, self.rows or 0), columns=columns).astype({"records": "Int64"})
+        if isinstance(self.settings.how, Summing):
+            lines = lines_of_sums(self.spec, self.rows or 0, self.settings.how.measures)
+            return pd.DataFrame(lines, columns=columns).astype({"records": "Int64"})
         if self.settings.efficient is None:
             return pd.DataFrame([], columns=columns)
         plan, _ = plan_of(self.spec, self.settings, None)
-        lines: list[tuple[Any, ...]] = []
+        lines = []
         held: tuple[int, ...] = ()
         for k, one in enumerate(plan.rounds):
             people: Any = one.people if one.optional else people_of(plan.rounds, held, plan.rows)

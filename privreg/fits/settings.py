@@ -107,6 +107,7 @@ class Summing:
     rows: int  # Records expected
     width: int  # Numbers of a report of the main round
     reach: float  # Length L of whitened covariates from which on a record's weight falls
+    measures: float = 0.0  # Share of the people by whom the fit is measured
 
     bound: ClassVar = 1.0  # Of a report's ℓ2 norm
     covariates: ClassVar = None

@@ -20,6 +20,7 @@ from privreg.options.table import check
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism, resolve_mechanism
 from privreg.protocol import codes
+from privreg.protocol.sums import MOST_NUMBERS, width
 from privreg.schema.dates import EPOCH_TEXT
 from privreg.schema.declarations import Schema
 from privreg.unavailable import not_fitted
@@ -285,10 +286,10 @@ def refuse_what_sums_cannot(spec: ModelSpec) -> None:
     BudgetError
         If the budget is pure ε: noise of sums is Gaussian.
     UnsupportedArgumentError
-        If the model has no intercept, a column without public bounds, several linear predictors, or options of local
-        reports.
+        If the model has no intercept, a column without public bounds, a score without a bounded slope, reports of too
+        many numbers, or options of local reports.
     """
-    units, local = spec.units, "is for trust='local'"
+    units, local, size = spec.units, "is for trust='local'", width("main", d=spec.covariates, blocks=spec.blocks)
     if spec.budget.pure:
         raise BudgetError(
             "with two collectors noise is Gaussian, which can't keep pure epsilon: give mu=, rho=, or delta=1e-6 with "
@@ -313,7 +314,14 @@ def refuse_what_sums_cannot(spec: ModelSpec) -> None:
         "two collectors need public bounds of every number; declare bounds=": bool(
             units.unscaled.any() or (units.y_unscaled and spec.family.of_residuals)
         ),
-        "two collectors fit one linear predictor; use trust='local' for several": spec.blocks > 1,
+        f"two collectors' reports hold the score's slope, and that of {spec.family!r} is 0 wherever there is one; use "
+        "SmoothedHinge(), Logistic() or trust='local'": spec.family.code == codes.HINGE,
+        f"two collectors' reports hold the score's slope, and {spec.family!r} declares no bound of it; give "
+        "custom(..., slope=), the largest slope by eta, or use trust='local'": (
+            spec.family.code == codes.CUSTOM and not spec.family.slope
+        ),
+        f"a share of a report would hold {size:,} numbers, and {MOST_NUMBERS:,} are the most, 64 KB; merge levels of "
+        "the response, or leave terms out": size > MOST_NUMBERS and spec.blocks > 1,
     }
     for words, true in refused.items():
         if true:

@@ -151,7 +151,9 @@ def plain_precision(spec: ModelSpec, assumed: Assumed, seed: int) -> PlainPrecis
         codes.QUANTILE: lambda: sm.QuantReg(y, x).fit(q=family.tau),
         codes.LOGISTIC: lambda: sm.Logit(y == levels[1], x).fit(disp=0),
         codes.POISSON: lambda: sm.Poisson(y, x).fit(disp=0),
+        codes.MULTINOMIAL: lambda: sm.MNLogit((y[:, None] == np.asarray(levels)).argmax(axis=1), x).fit(disp=0),
     }
     if family.code not in models:
         return None
-    return PlainPrecision(math.sqrt(PLAIN) * np.asarray(models[family.code]().bse, dtype=np.float64))
+    errors = np.asarray(models[family.code]().bse, dtype=np.float64)
+    return PlainPrecision(math.sqrt(PLAIN) * errors.T.reshape(-1))

@@ -34,7 +34,7 @@ PSD: Final = "psd"
 """A positive semidefinite matrix of Frobenius norm R at most, entries off the diagonal times √2, each rounded."""
 
 SWITCHES: Final = "switches"
-"""Every number 0 or one and the same, R/√D at most."""
+"""Every number between 0 and a largest one, whose squares sum to R²: indicators say."""
 
 FORMS: Final = (BALL, JOINT, MOMENTS, BOX)
 SUM_FORMS: Final = (BALL, PSD, SWITCHES)

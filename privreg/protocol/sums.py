@@ -80,28 +80,40 @@ class SumAsk(NamedTuple):
     ball: float
 
 
-def width(role: str, *, d: int, bounded: int, located: int, cornered: bool, scaled: bool) -> int:
+def width(
+    role: str,
+    *,
+    d: int,
+    bounded: int = 0,
+    located: int = 0,
+    cornered: bool = False,
+    scaled: bool = False,
+    blocks: int = 1,
+) -> int:
     """Numbers of a report.
 
     Parameters
     ----------
     role : str
     d : int
-        Coefficients.
+        Coefficients of a linear predictor.
     bounded : int
         Columns of which records may report whether bounds clamp them.
     located : int
         Numbers of which a report on location is.
     cornered, scaled : bool
         Whether the score has a threshold, and whether it follows a residual scale: squares are of score and scale then.
+    blocks : int
+        Linear predictors.
     """
     if role == "clamping":
         return bounded + 1
     if role == "location":
         return 2 * located
     if role == "moments":
-        return (d + 1) * (d + 2) // 2
-    return d * (1 + 2 * int(cornered)) + d * (d + 1) + int(scaled) * (d + 3)
+        return (d + blocks) * (d + blocks + 1) // 2
+    products = blocks * (blocks + 1) // 2 * d * (d + 1)
+    return blocks * d * (1 + 2 * int(cornered)) + products + int(scaled) * (d + 3)
 
 
 def form_of(role: str) -> str:

@@ -153,8 +153,7 @@ class Results(ABC):
     # --- views -----------------------------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
-        summed = "_fit" in vars(self) and self.privacy.setting == "collectors"
-        raise unavailable(name, dir(type(self)), measures=not summed)
+        raise unavailable(name, dir(type(self)))
 
     def __dir__(self) -> list[str]:
         return sorted(object.__dir__(self))

@@ -50,10 +50,6 @@ class PrivateResults(EstimatedResults):
             If none were asked for, or the records that tell them have not reported yet.
         """
         if not self._fit.measures:
-            if self.privacy.setting == "collectors":
-                raise InferenceError(
-                    "two collectors release no measures of fit; res.evaluate(public_test) measures it on public rows."
-                )
             later = next((n for n in self.privacy.notes if n.code == "later"), None)
             raise InferenceError(
                 f"{later}." if later is not None else "this fit released no measures of fit; fit with measures=0.05."

@@ -35,6 +35,9 @@ __all__ = ["AggregateRun", "Batch", "plan_of", "play", "total"]
 NUMBERS: Final = 1 << 21
 """Numbers of reports that are made together, about."""
 
+LATE: Final = frozenset({"main", "measures"})
+"""Roles of rounds whose batches end when results are asked for."""
+
 
 def total(
     plan: Plan, state: State, y: Array, x: Array, offset: Array | None = None, clamped: Flags | None = None
@@ -175,8 +178,8 @@ class AggregateRun(Keyed):
         self._begin()
 
     def close(self) -> None:
-        """Close the batch of the main round, if anybody is in it; early rounds stay open until they are full."""
-        if self.progress.state.role == "main" and self.at + self._held:
+        """Close the batch of the main round or of measures, if anybody is in it; others wait until they are full."""
+        if self.progress.state.role in LATE and self.at + self._held:
             self._publish()
 
     # --- storage ---------------------------------------------------------------------------------------
@@ -185,7 +188,8 @@ class AggregateRun(Keyed):
     def identity(self) -> list[Any]:
         """Public numbers by which a saved stream is known to be this one's."""
         plan = self.plan
-        return ["two_collectors", plan.d, plan.rows, plan.mu, *plan.sizes.values(), plan.width("main")]
+        sizes = (*plan.sizes.values(), plan.measured)
+        return ["two_collectors", plan.d, plan.rows, plan.mu, *sizes, plan.width("main")]
 
     def to_arrays(self, *, close: bool = True) -> dict[str, Any]:
         """All there is to save but keys: published sums, from which every state follows.
@@ -212,7 +216,8 @@ class AggregateRun(Keyed):
             raise ValueError("no counts")
         self._start()
         for k, people in enumerate(held.tolist()):
-            if not (people == self.size if self.size < ENDLESS else people > 0):
+            late = self.progress.state.role in LATE
+            if not (0 < people <= self.size if late else people == self.size):
                 raise ValueError(f"batch {k} of another plan")
             self._known(Batch(people, like(self.raw.sum, arrays[f"total_{k}"]).copy()))
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from privreg.collector.covariates.diagonal import FULLEST
-from privreg.errors import InferenceError, OptionError, PrivregWarning, UnsupportedArgumentError
+from privreg.errors import InferenceError, OptionError, PrivregWarning
 from privreg.families.constants import ScoreRules, score_rules
 from privreg.families.family import Family
 from privreg.families.measures import Gauge, count
@@ -19,7 +19,7 @@ from privreg.formula.spec import ModelSpec
 from privreg.inference.methods import METHODS, Method, resolve_methods
 from privreg.options.table import check, find
 from privreg.options.unknown import same
-from privreg.protocol.codes import BALANCED, CUSTOM, EXPECTILE, HINGE, MULTINOMIAL, POISSON
+from privreg.protocol.codes import BALANCED, EXPECTILE, MULTINOMIAL, POISSON
 from privreg.protocol.rounds import GROUPS, LEAST_GROUPS, MOST_GROUPS
 from privreg.published.fit import tuning as published
 
@@ -147,11 +147,6 @@ def _efficient(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, 
 
 def _summing(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, rows: int | None) -> Settings:
     """Settings of a fit with two collectors."""
-    if spec.family.code in {HINGE, CUSTOM}:
-        raise UnsupportedArgumentError(
-            f"two collectors don't fit {spec.family!r}, whose score has no slope that reports could hold; use "
-            "trust='local', or a family such as Logistic() or SmoothedHinge()."
-        )
     if any(m.name != "sandwich" for m in methods):
         raise InferenceError("with two collectors intervals are by inference='sandwich'; leave it out.")
     if rows is None:
@@ -159,19 +154,18 @@ def _summing(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, ro
             "with two collectors the sizes of rounds follow from how many people will come, and these data don't say "
             "it; give rows= to the model."
         )
-    plan, _ = plan_of(spec, rows)
+    measures = _share(asked.measures, spec, rows)
+    plan, _ = plan_of(spec, rows, measures)
     mechanism = spec.mechanism_for(plan.width("main"), scalar=False)
     rules = score_rules(spec.scored, 1, math.inf, low=plan.y_low, high=plan.y_high, label=True)
-    words, _ = _score_words(spec.scored, rules, spec.units)
-    return Settings("two collectors", words, mechanism, methods, Summing(rows, plan.width("main"), plan.reach))
+    words, _ = _score_words(spec.scored, rules, spec.units, summed=True)
+    return Settings(
+        "two collectors", words, mechanism, methods, Summing(rows, plan.width("main"), plan.reach, measures)
+    )
 
 
-_LOCAL: Final = ("tuning", "lanes", "measures", "rounds", "covariates")
+_LOCAL: Final = ("tuning", "lanes", "rounds", "covariates")
 """Options of fits of local reports alone."""
-
-_ROUNDS: Final = "the rounds follow from the number of people, the coefficients and mu"
-_WHY: Final = {"measures": "no report says how well a fit predicts; res.evaluate(public_test) does on public rows"}
-"""Why two collectors have no use for an option."""
 
 
 def _refuse_local(asked: FitOptions) -> None:
@@ -179,8 +173,10 @@ def _refuse_local(asked: FitOptions) -> None:
     usual = FitOptions()
     for name in _LOCAL:
         if not same(getattr(asked, name), getattr(usual, name)):
-            why = _WHY.get(name, _ROUNDS)
-            raise OptionError(f"{name}= belongs to trust='local': with two collectors {why}; leave it out.")
+            raise OptionError(
+                f"{name}= belongs to trust='local': with two collectors the rounds follow from the number of people, "
+                "the coefficients and mu; leave it out."
+            )
 
 
 def _groups(lanes: int | None) -> int:
@@ -208,8 +204,8 @@ def warn_of_steps(asked: FitOptions, stacklevel: int) -> None:
         )
 
 
-def _score_words(family: Family, rules: ScoreRules, units: Units) -> tuple[str, float]:
-    """The family with its constants, and its threshold c where it is declared, internal units."""
+def _score_words(family: Family, rules: ScoreRules, units: Units, *, summed: bool = False) -> tuple[str, float]:
+    """The family with its constants, and its threshold c where it is declared, internal units; `summed`: of sums."""
     name = family.name if family.code != EXPECTILE else f"Expectile({family.tau:g})"
     if family.cornered and rules.track:
         return f"{name}, c = {rules.ratio:.4g} × residual scale, learned from the reports", 1.0
@@ -218,5 +214,5 @@ def _score_words(family: Family, rules: ScoreRules, units: Units) -> tuple[str, 
         return f"{name}, c = {rules.ratio:.4g} × residual scale {scale:.4g} (declared)", (
             rules.ratio * scale / units.y_scale
         )
-    balanced = rules.shape.family == BALANCED or family.code in {POISSON, MULTINOMIAL}
+    balanced = rules.shape.family == BALANCED or family.code == POISSON or (family.code == MULTINOMIAL and not summed)
     return f"{repr(family).removesuffix('()')}{', balanced score' if balanced else ''}", 1.0

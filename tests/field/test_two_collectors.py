@@ -49,7 +49,12 @@ def plan_of(family="huber", collectors=COLLECTORS, **more):
     options = {"poisson": {"poisson": {"y_max": 20}}, "quantile": {"quantile": {"tau": 0.4}}}
     from privreg.schema.declarations import Schema
 
-    asked = {**DECLARED, "formula": FAMILIES[family], "family": options.get(family, family), **more}
+    asked = {
+        **DECLARED,
+        "formula": FAMILIES.get(family, FAMILIES["logistic"]),
+        "family": options.get(family, family),
+        **more,
+    }
     if family == "expectile":
         asked["family"] = {"expectile": {"tau": 0.3}}
     text = json.dumps({"schema": Schema.from_document(SCHEMA).to_json(), "asked": asked})
@@ -173,6 +178,13 @@ def test_a_study_names_two_collectors_or_none():
     said["keys"] = said["keys"][::-1]
     with pytest.raises(MessageError, match="in order"):
         study.read_plan(json.dumps(said).encode())
+
+
+def test_what_only_a_simulation_can_do_is_refused_by_name():
+    with pytest.raises(OptionError, match=r"huber, .* poisson, and not yet SmoothedHinge"):
+        plan_of("smoothed_hinge")
+    with pytest.raises(OptionError, match="leave measures= out"):
+        plan_of(measures=0.1)
 
 
 def test_shares_and_what_collectors_sign_are_read_as_they_were_written():

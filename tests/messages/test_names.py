@@ -49,6 +49,12 @@ def test_a_right_score_does_not_warn():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert pr.families.custom("mine", tanh, 1.0).bound == 1.0
+        assert pr.families.custom("mine", tanh, 1.0, slope=1.0).slope == 1.0
+
+
+def test_a_score_that_rises_faster_than_its_slope_warns():
+    with pytest.warns(PrivregWarning, match="declared slope 0.5 on a public grid"):
+        pr.families.custom("mine", tanh, 1.0, slope=0.5)
 
 
 LOCAL, CURATOR = pr.PrivateOnlineRegression, pr.central.Regression

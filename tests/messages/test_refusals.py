@@ -321,6 +321,7 @@ REFUSED = {
         (lambda _: pr.families.custom("mine", lambda eta, y: Fraction(eta) - y, 1.0), "numba could not compile it"),
         (lambda _: pr.families.custom("mine", lambda eta, y: math.log(eta - y), 1.0), "NaN or infinity"),
         (lambda _: pr.families.custom("mine", tanh, 0), "bound=0", "positive"),
+        (lambda _: pr.families.custom("mine", tanh, 1.0, slope=0), "slope=0", "positive"),
         (lambda _: pr.families.custom("mine", tanh, 1.0, link="probit"), "link='probit'", "'logit'"),
         (lambda _: by_formula(mechanism="gausian"), "Did you mean 'gaussian'?"),
         (lambda _: by_formula(mechanism="rr"), "Did you mean 'randomized_response'?"),

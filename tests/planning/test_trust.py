@@ -13,7 +13,7 @@ import statsmodels.api as sm
 
 import privreg as pr
 from privreg.errors import BudgetError, OptionError, UnsupportedArgumentError
-from privreg.planning.fits import FittedPrecision
+from privreg.planning.fits import FittedPrecision, plain_precision
 
 STUDY = {"bounds": {"x": (0, 1), "y": (0, 5)}, "scale": 1.0}
 
@@ -79,11 +79,23 @@ def test_no_privacy_is_statsmodels_own_fit() -> None:
 
 
 def test_what_two_collectors_cannot_do_is_refused_by_name() -> None:
-    with pytest.raises(UnsupportedArgumentError, match="one linear predictor"):
-        pr.plan(
-            "g ~ x", mu=1, n=1_000, trust="two_collectors", family="multinomial", bounds={"x": (0, 1)},
-            levels={"g": ["a", "b", "c"]},
-        )  # fmt: skip
+    with pytest.raises(UnsupportedArgumentError, match="SmoothedHinge"):
+        pr.plan("b ~ x", mu=1, n=1_000, trust="two_collectors", family="hinge", bounds={"x": (0, 1)})
+
+
+def test_several_levels_are_planned_beside_statsmodels() -> None:
+    levels = {"g": ["a", "b", "c"]}
+    given = {"mu": 1, "n": 1_000, "family": "multinomial", "bounds": {"x": (0, 1)}, "levels": levels}
+    plan = pr.plan("g ~ x", trust="two_collectors", **given)
+    x = sm.add_constant(np.random.default_rng(0).uniform(size=(20_000, 1)))
+    info = np.kron(np.array([[2, -1], [-1, 2]]) / 9, x.T @ x / len(x))  # of coefficients 0
+    expected = np.sqrt(np.diag(np.linalg.inv(info)) / 1_000)
+    plain = plain_precision(plan.spec, plan.assumed, 0)
+    assert plain is not None
+    assert plain.std_errors(1_000) == pytest.approx(expected, rel=0.05)
+    ratios = plan.table()["std_error"].to_numpy() / expected
+    assert ratios.min() > 1.0
+    assert ratios.max() < 3.0
 
 
 @pytest.mark.parametrize("trust", ["two_collectors", "central"])

@@ -13,22 +13,44 @@ from privreg.families.scores import unit
 def root(plan: Plan, y: np.ndarray, x: np.ndarray, weights: np.ndarray, start: np.ndarray) -> np.ndarray:
     """Coefficients θ of x with mean ω ψ(x'θ, y) x = 0, and c 1.345 normal-consistent median absolute residuals.
 
-    Shapes: y and weights (n,), x (n, d), start (d,).
+    Shapes: y and weights (n,), x (n, d), start (d,). Of a multinomial response ψ is its probabilities less what was
+    answered, of each level but the first; start is (b d,).
     """
     theta, least, since = start.copy(), np.inf, 0
     for _ in range(200):
-        eta = x @ theta
-        c = threshold(plan, y - eta)
-        score = x.T @ (weights * unit(plan.rules.shape, c, eta, y)) / len(y)
-        bread = (x * (weights * slopes(plan.rules, c, eta, y))[:, None]).T @ x / len(y)
-        step = c * np.linalg.solve(bread, score)
-        far = np.abs(x @ step).max() / (4.0 * c)
+        c, score, bread = equation(plan, y, x, weights, theta)
+        step = c * np.linalg.solve(bread, score.mean(axis=0))
+        far = np.abs(step.reshape(-1, x.shape[1]) @ x.T).max() / (4.0 * c)
         theta = theta - step / max(1.0, far)
         size = np.abs(step).max()
         least, since = (size, 0) if size < 0.9 * least else (least, since + 1)
         if size < 1e-9 or since == 20:  # a quantile's score of finitely many records is a step: it has no root
             break
     return theta
+
+
+def equation(
+    plan: Plan, y: np.ndarray, x: np.ndarray, weights: np.ndarray, theta: np.ndarray
+) -> tuple[float, np.ndarray, np.ndarray]:
+    """Threshold c, weighted unit scores (n, p) and their mean slope (p, p) by θ/c."""
+    if plan.rules.blocks > 1:
+        share = chances(x, theta)
+        score = weights[:, None] * (share - (y[:, None] == np.arange(1, plan.rules.blocks + 1)))
+        steep = share[:, :, None] * (np.eye(plan.rules.blocks) - share[:, None, :]) * weights[:, None, None]
+        bread = np.einsum("nij,na,nb->iajb", steep, x, x, optimize=True) / len(y)
+        size = len(theta)
+        return 1.0, (score[:, :, None] * x[:, None, :]).reshape(-1, size), bread.reshape(size, size)
+    eta = x @ theta
+    c = threshold(plan, y - eta)
+    score = x * (weights * unit(plan.rules.shape, c, eta, y, plan.rules.function))[:, None]
+    return c, score, (x * (weights * slopes(plan.rules, c, eta, y))[:, None]).T @ x / len(y)
+
+
+def chances(x: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    """Probabilities of each level but the first, shape (n, b)."""
+    eta = np.column_stack([np.zeros(len(x)), x @ theta.reshape(-1, x.shape[1]).T])
+    odds = np.exp(eta - eta.max(axis=1, keepdims=True))
+    return np.asarray((odds / odds.sum(axis=1, keepdims=True))[:, 1:])
 
 
 def threshold(plan: Plan, residuals: np.ndarray) -> float:
@@ -39,11 +61,9 @@ def threshold(plan: Plan, residuals: np.ndarray) -> float:
 
 
 def errors(plan: Plan, y: np.ndarray, x: np.ndarray, theta: np.ndarray) -> np.ndarray:
-    """Sandwich standard errors of one record without privacy and weights, shape (d,): divide by √n."""
-    eta = x @ theta
-    c = threshold(plan, y - eta)
-    score = x * (c * unit(plan.rules.shape, c, eta, y))[:, None]
-    bread = np.linalg.inv((x * slopes(plan.rules, c, eta, y)[:, None]).T @ x / len(y))
+    """Sandwich standard errors of one record without privacy and weights, shape (p,): divide by √n."""
+    c, score, slope = equation(plan, y, x, np.ones(len(y)), theta)
+    bread = c * np.linalg.inv(slope)
     return np.sqrt(np.diag(bread @ (score.T @ score / len(y)) @ bread.T))
 
 

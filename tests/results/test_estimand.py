@@ -9,7 +9,7 @@ from scipy.optimize import root
 
 import privreg as pr
 from privreg.errors import DataError, InferenceError, NotPrivateError, OptionError, SchemaError
-from privreg.estimand import _balanced, estimand
+from privreg.estimand import _by_class, estimand
 from privreg.families import scores
 
 BOUNDS = {"a": (-4, 4), "b": (-4, 4), "y": (-8, 12)}
@@ -138,7 +138,8 @@ def test_the_balanced_score_is_that_of_the_devices():
     rng = np.random.default_rng(0)
     eta, y = 3 * rng.standard_normal((3, 50, 4)), rng.integers(0, 4, 50).astype(float)
     for j in range(4):
-        assert np.allclose(_balanced(eta, y)[:, :, j].T, scores.multinomial(np.eye(3), eta[:, :, j].T, y), atol=1e-12)
+        here = _by_class(eta, y, balanced=True)[:, :, j].T
+        assert np.allclose(here, scores.multinomial(np.eye(3), eta[:, :, j].T, y), atol=1e-12)
 
 
 @pytest.mark.usefixtures("usual_rounds")

@@ -21,7 +21,6 @@ from privreg.collector.aggregate.lattice import steps
 from privreg.errors import (
     BudgetError,
     InferenceError,
-    NotPrivateError,
     OptionError,
     ReliabilityWarning,
     StreamError,
@@ -204,7 +203,7 @@ def test_what_belongs_to_local_reports_is_refused_by_the_model(given: dict, erro
 @pytest.mark.parametrize(
     "given",
     [
-        *({"lanes": 8}, {"tuning": "published"}, {"measures": 0.1}, {"rounds": 30}, {"start_params": np.zeros(5)}),
+        *({"lanes": 8}, {"tuning": "published"}, {"rounds": 30}, {"start_params": np.zeros(5)}),
         *({"rounds": 5}, {"lanes": np.zeros(3)}),  # out of range where they belong, which is no matter here
     ],
     ids=str,
@@ -215,33 +214,33 @@ def test_what_belongs_to_local_fits_is_refused_by_name(given: dict) -> None:
 
 
 OWN = pr.families.custom("own", lambda eta, y: math.tanh(eta - y), 1.0)
-
-
-@pytest.mark.parametrize("family", ["hinge", OWN], ids=str)
-def test_a_score_without_slopes_is_refused_before_anything_is_spent(family: object) -> None:
-    """It once failed in the midst of the rounds, by a ValueError, with the budget entered."""
-    people = rows(85)
-    one = model(people, ("b" if family == "hinge" else "y") + " ~ x + z", family=family)
-    with pytest.raises(UnsupportedArgumentError, match="whose score has no slope"):
-        one.fit()
-    with pytest.raises(UnsupportedArgumentError, match="whose score has no slope"):
-        one.plan()
-    assert "release 1 " in str(model(people, "y ~ x").fit(seed=1).privacy)
+STEEP = pr.families.custom("own", lambda eta, y: math.tanh(eta - y), 1.0, slope=1.0)
 
 
 @pytest.mark.parametrize(
-    ("given", "words"), [({"measures": 0.1}, "public_test"), ({"rounds": 30}, "the rounds follow")]
+    ("family", "words"), [("hinge", r"SmoothedHinge\(\), Logistic\(\)"), (OWN, r"custom\(\.\.\., slope=\)")], ids=str
 )
-def test_a_refused_option_says_why_two_collectors_have_no_use_for_it(given: dict, words: str) -> None:
-    with pytest.raises(OptionError, match=words):
-        model(rows(86)).fit(**given)
+def test_a_score_without_slopes_is_refused_by_the_model(family: object, words: str) -> None:
+    """It once failed in the midst of the rounds, by a ValueError, with the budget entered."""
+    people = rows(85)
+    with pytest.raises(UnsupportedArgumentError, match=words):
+        model(people, ("b" if family == "hinge" else "y") + " ~ x + z", family=family)
+    assert "release 1 " in str(model(people, "y ~ x").fit(seed=1).privacy)
 
 
-@pytest.mark.parametrize("name", ["rsquared", "scale", "fit_measures"])
-def test_no_measures_are_offered_that_two_collectors_refuse(fitted, name: str) -> None:
-    with pytest.raises((NotPrivateError, InferenceError), match="public_test") as caught:
-        getattr(fitted, name)
-    assert "measures=" not in str(caught.value)
+def test_reports_of_too_many_numbers_are_refused_by_name() -> None:
+    """A share holds 64 KB; of 5 levels and 24 columns it would have 6,096 numbers."""
+    levels = {"w": [f"w{k}" for k in range(5)], "k": [f"k{k}" for k in range(24)]}
+    given = {"family": "multinomial", "bounds": {}, "rows": 10_000}
+    with pytest.raises(UnsupportedArgumentError, match="merge levels of the response"):
+        model(None, "w ~ k", levels=levels, **given)
+    plan = model(None, "w ~ k", levels={**levels, "k": levels["k"][:23]}, **given).plan()
+    assert plan.rounds["numbers"].max() == 5_612
+
+
+def test_a_refused_option_says_why_two_collectors_have_no_use_for_it() -> None:
+    with pytest.raises(OptionError, match="the rounds follow"):
+        model(rows(86)).fit(rounds=30)
 
 
 def test_other_intervals_streams_of_unknown_length_and_clusters_are_refused() -> None:
@@ -253,7 +252,7 @@ def test_other_intervals_streams_of_unknown_length_and_clusters_are_refused() ->
         model(rows(84)).fit(client="local")
 
 
-FAMILIES = ["huber", pr.Huber(1.345, scale=1.0), "squared", pr.Quantile(0.5), pr.Expectile(0.7), "logistic"]
+FAMILIES = ["huber", pr.Huber(1.345, scale=1.0), "squared", pr.Quantile(0.5), pr.Expectile(0.7), STEEP, "logistic"]
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=str)
@@ -400,3 +399,159 @@ def test_a_key_whose_noise_is_published_is_forgotten() -> None:
     for _ in stream._run.batches:
         first = derived_key(first, "following")
     assert stream._run.key == first
+
+
+# --- several levels, measures ------------------------------------------------------------------------------------
+
+CHOICE = {"levels": {**HOW["levels"], "w": ["u", "v", "w"]}, "family": "multinomial"}
+
+
+def chosen(seed: int, n: int = N) -> pd.DataFrame:
+    rng, out = np.random.default_rng(seed), rows(seed, n)
+    eta = np.column_stack([np.zeros(n), 0.3 + 0.6 * out["x"], 0.1 - 0.5 * out["x"] - 0.5 * (out["g"] == "b")])
+    return out.assign(w=np.array(["u", "v", "w"])[(eta + rng.gumbel(size=eta.shape)).argmax(axis=1)])
+
+
+@pytest.fixture(scope="module")
+def levels():
+    return model(chosen(3), "w ~ x + g", **CHOICE).fit(seed=2)
+
+
+def test_several_levels_are_fitted_as_statsmodels_fits_them(levels) -> None:
+    people = chosen(3)
+    plain = smf.mnlogit("c ~ x + g", people.assign(c=people["w"].map({"u": 0, "v": 1, "w": 2}))).fit(disp=0)
+    theirs, errors = (t.loc[levels.params.index].to_numpy() for t in (plain.params, plain.bse))
+    assert levels.params.columns.tolist() == ["v", "w"]
+    assert np.abs((levels.params.to_numpy() - theirs) / levels.bse.to_numpy()).max() < 4.0
+    assert (levels.bse.to_numpy() / errors).max() < 2.0
+    apart = (levels.estimand(people).to_numpy() - theirs) / errors  # weights bind for few
+    assert np.abs(apart).max() < 0.3
+
+
+def test_results_of_several_levels_are_those_of_local_fits(levels, tmp_path: Path) -> None:
+    local = model(chosen(4), "w ~ x + g", **{**CHOICE, "trust": "local"}).fit(seed=2)
+    assert levels.params.index.equals(local.params.index)
+    assert levels.cov_params().index.equals(local.cov_params().index)
+    assert levels.conf_int().index.equals(local.conf_int().index)
+    assert levels.tidy()["term"].equals(local.tidy()["term"])
+    new = chosen(77, 5)
+    shares = levels.predict(new)
+    assert shares.columns.tolist() == ["u", "v", "w"]
+    assert shares.sum(axis=1).to_numpy() == pytest.approx(np.ones(5))
+    assert levels.wald_test_terms().table.index.tolist() == local.wald_test_terms().table.index.tolist()
+    assert np.isfinite(levels.t_test("v:x = w:x").pvalue)
+    assert "baseline w=u" in str(levels.summary())
+    assert "balanced" not in str(levels.summary())
+    assert pr.compare([levels, local]).to_markdown()
+    target = tmp_path / "levels.privreg"
+    levels.save(target)
+    loaded = pr.load(target)
+    pd.testing.assert_frame_equal(loaded.params, levels.params)
+    pd.testing.assert_frame_equal(loaded.estimand(chosen(8)), levels.estimand(chosen(8)))
+    for trial in trials(levels.privacy.mechanics, Budget.declare(1.0)):
+        assert trial.distance <= 1.0 + 1e-9
+
+
+def test_two_levels_are_a_logistic_fit() -> None:
+    people = rows(5).assign(w=lambda d: np.where(d["b"] == 1, "v", "u"))
+    two = {**CHOICE, "levels": {**HOW["levels"], "w": ["u", "v"]}}
+    both = [model(people, "w ~ x", **{**two, "family": f}).fit(seed=1).params for f in ("multinomial", "logistic")]
+    assert both[0].to_numpy().ravel() == pytest.approx(both[1].to_numpy())
+
+
+def test_a_smoothed_hinge_is_fitted() -> None:
+    res = model(rows(91), "b ~ x + z", family=pr.SmoothedHinge()).fit(seed=4)
+    moved = res.params - res.estimand(rows(92, 20_000))
+    assert np.abs(moved / res.bse).max() < 4.5
+
+
+MEASURED = {
+    "huber": "y ~ x + z",
+    "squared": "y ~ x + z",
+    "quantile": "y ~ x + z",
+    "logistic": "b ~ x + z",
+    "smoothed_hinge": "b ~ x + z",
+    "multinomial": "w ~ x + g",
+}
+
+
+@pytest.mark.parametrize("family", MEASURED)
+def test_measures_are_those_of_the_last_records_and_have_their_standard_errors(family: str) -> None:
+    people = chosen(6)
+    given = {**CHOICE, "family": family}
+    exact = model(people, MEASURED[family], **given, **{"mu": None}).fit(measures=0.3, order="position", threads=1)
+    noisy = model(people, MEASURED[family], **given).fit(measures=0.3, seed=3, order="position", threads=1)
+    right = exact.evaluate(people.iloc[-int(0.3 * N) :].copy()).set_index("measure")["value"]
+    table = exact.fit_measures.set_index("measure")
+    for name in set(table.index) & set(right.index):
+        assert table["estimate"][name] == pytest.approx(right[name], abs=0.02)  # clipped at three sd
+    both = noisy.fit_measures.set_index("measure")
+    apart = (both["estimate"] - table["estimate"]) / both["std_error"]
+    assert np.abs(apart).max() < 4.0
+    assert (both["std_error"] > table["std_error"]).all()
+    assert noisy.rounds["role"].tolist()[-2:] == ["main", "measures"]
+    assert noisy.rounds["records"].tolist()[-1] == int(0.3 * N)
+    assert f"from {int(0.3 * N):,} records instead of a score" in " ".join(str(noisy.privacy).split())
+    planned = model(people, MEASURED[family], **given).plan(measures=0.3).rounds
+    assert planned["role"].tolist()[-1] == "measures"
+    assert planned["records"].sum() - planned.loc[planned["optional"], "records"].sum() == N
+    for trial in trials(noisy.privacy.mechanics, Budget.declare(1.0)):
+        assert trial.distance <= 1.0 + 1e-9
+
+
+def test_who_measures_a_fit_sends_no_score_and_who_has_nothing_to_tell_changes_no_measure() -> None:
+    people = rows(7)
+    last = people.index[-int(0.2 * N) :]
+    plain = model(people, "y ~ x + z", mu=None).fit(measures=0.2, order="position")
+    moved = people.copy()
+    moved.loc[last, "y"] = 9.0
+    other = model(moved, "y ~ x + z", mu=None).fit(measures=0.2, order="position")
+    pd.testing.assert_series_equal(plain.params, other.params)
+    pd.testing.assert_series_equal(plain.bse, other.bse)
+    assert plain.tidy()["reliable"].all()
+    gone = people.copy()
+    gone.loc[last[::2], "x"] = np.nan
+    streams = [model(None, "y ~ x + z", mu=None, rows=N).start(measures=0.2) for _ in range(2)]
+    given = (gone, people.drop(last[::2]))
+    a, b = (one.update(table).results().fit_measures for one, table in zip(streams, given, strict=True))
+    assert a["estimate"].to_numpy() == pytest.approx(b["estimate"].to_numpy(), rel=1e-5)
+    assert a["std_error"].to_numpy() == pytest.approx(b["std_error"].to_numpy(), rel=1e-3)
+
+
+def test_a_stream_with_measures_goes_on_and_resumes(tmp_path: Path) -> None:
+    data = rows(8)
+    stream = model(rows=N).start(seed=3, measures=0.2)
+    stream.update(data.iloc[:4_000])
+    with pytest.raises(InferenceError, match="no measures of fit yet"):
+        stream.results().fit_measures  # noqa: B018
+    target = tmp_path / "stream.privreg"
+    stream.save(target)
+    again = pr.load(target)
+    for one in (stream, again):
+        one.update(data.iloc[4_000:5_500])
+        one.results()
+        one.update(data.iloc[5_500:])
+    first, second = stream.results(), again.results()
+    pd.testing.assert_frame_equal(first.fit_measures, second.fit_measures)
+    assert first.rounds["role"].tolist()[-4:] == ["main", "main", "measures", "measures"]
+    assert first.rounds["records"].tolist()[-1] + first.rounds["records"].tolist()[-2] == int(0.2 * N)
+
+
+def test_measures_of_a_score_of_ones_own_are_refused() -> None:
+    with pytest.raises(OptionError, match="measures= knows none"):
+        model(rows(86), "y ~ x", family=STEEP).fit(measures=0.1)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("family", ["huber", "logistic", "multinomial"])
+def test_intervals_of_measures_hold(family: str) -> None:
+    """Their t-ratios about what all other records say, of 300 fits, have variance 1 to 4 standard errors."""
+    far = []
+    for run in range(300):
+        people = chosen(1_000 + run, 3_000)
+        res = model(people, MEASURED[family], **{**CHOICE, "family": family}).fit(measures=0.3, seed=run)
+        table, true = res.fit_measures, res.evaluate(chosen(5, 60_000)).set_index("measure")["value"]
+        name = "R²" if family == "huber" else "accuracy"
+        one = table.set_index("measure").loc[name]
+        far.append((one["estimate"] - true[name]) / one["std_error"])
+    assert np.var(far) == pytest.approx(1.0, abs=4.0 * math.sqrt(2.0 / 300))

@@ -1,7 +1,8 @@
 """Rounds of two collectors that don't collude: noise is added once to a sum of reports, not to every report.
 
 `plan` has what is public before the first record, `report` what a record's vector holds and `lattice` its whole
-numbers, `rounds` makes the next state of a round's noised sum, and `estimate` the coefficients and their covariance
-of all sums. `chain` makes a study's states of the sums that are published. Functions on values; nothing here sees a
-row. The equations are those of docs/two_collectors.md.
+numbers, `rounds` makes the next state of a round's noised sum, `classes` has what several linear predictors need,
+`estimate` makes the coefficients and their covariance of all sums, `measuring` how well they predict, and `chain` the
+states of a study in the field. Functions on values; nothing here sees a row. The equations are those of
+docs/two_collectors.md.
 """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from privreg.collector.aggregate import rounds
+from privreg.collector.aggregate import measuring, rounds
 from privreg.collector.aggregate.lattice import sd, steps
 from privreg.errors import OptionError
 from privreg.protocol.messages import WORDS, FieldState
@@ -64,13 +64,17 @@ def closed(plan: Plan, chain: Chain, batch: Batch) -> Chain:
         after = progress._replace(state=state, held=(*progress.held, batch.people))
         chain = chain._replace(refused=(*chain.refused, len(chain.batches)))
     else:
-        after = rounds.advance(plan, progress, public, batch.people)
+        after = measuring.advance(plan, progress, public, batch.people)
     return chain._replace(history=(*chain.history, after), batches=(*chain.batches, batch))
 
 
 def ends(plan: Plan, chain: Chain) -> int | None:
-    """Reports that close the open batch; None of the main round, which stays open until the study closes."""
-    return None if chain.progress.state.role == "main" else rounds.people(plan, chain.progress)
+    """Reports that close the open batch; None of the last round, which stays open until the study closes."""
+    return (
+        None
+        if chain.progress.state.role == ("measures" if plan.measured else "main")
+        else rounds.people(plan, chain.progress)
+    )
 
 
 def state_of(chain: Chain, *, plan_hash: bytes, before: bytes, time: int, is_open: bool) -> FieldState:

@@ -1,17 +1,20 @@
-"""Coefficients and their covariance from all rounds of scores: Equations (12) to (17)."""
+"""Coefficients and their covariance from all rounds of scores: Equations (12) to (17) and (22)."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from privreg.collector.aggregate.classes import against_first, expected, points
 from privreg.collector.aggregate.rounds import DEVIATION, floored, level, pooling, posterior
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from privreg.arrays import Array
-    from privreg.collector.aggregate.plan import Plan, Progress, Summed
+    from privreg.collector.aggregate.plan import Known, Plan, Progress, State, Summed
 
 ALIKE: Final = math.log(1.5)
 """Rounds whose thresholds differ by a larger factor estimate something else."""
@@ -25,7 +28,7 @@ class Estimated(NamedTuple):
     """What a fit has found, in whitened coordinates z = rows @ x."""
 
     rows: Array  # Shape (d, d)
-    theta: Array  # Shape (d,)
+    theta: Array  # Shape (b d,), of contrasts of classes where there are several predictors
     root: Array  # Of the covariance: cov = root @ root.T, so that no rounding makes a variance negative
     curvature: Array  # Mean slope times z z', per unit of the score's bound and c
     weights: Array  # Of the rounds that count; sum 1
@@ -33,6 +36,12 @@ class Estimated(NamedTuple):
     reach: float  # From the last state to the estimate, in thresholds; 1 where the threshold itself is no longer alike
     clear: float  # Smallest eigenvalue of the curvature in multiples of what noise alone would give
     scale: float  # Residual scale; 1 without one
+    classes: Array  # Contrasts, shape (b, b + 1); of one predictor shape (0, 0)
+
+    @property
+    def back(self) -> Array:
+        """Matrix from theta to coefficients of x, of classes against the first: Equation (18); shape (b d, b d)."""
+        return np.asarray(np.kron(against_first(self.classes), self.rows.T))
 
     @property
     def cov(self) -> Array:
@@ -61,14 +70,14 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     """Combine all rounds of scores; None before there is one."""
     if not progress.seen:
         return None
-    last = progress.state
+    last = progress.state if progress.state.gauge is None else progress.seen[-1].state  # the estimate's, measured
     c = progress.seen[-1].state.threshold(plan.rules)
     alike = tuple(s for s in progress.seen if abs(math.log(s.state.threshold(plan.rules) / c)) < ALIKE)
-    rules, d = plan.rules, plan.d
+    rules, d = plan.rules, plan.size
     best = _narrowest(alike)
     scale, common = _scale(best, last.rows, last.theta) if rules.scaled else 1.0, c
     turned = [_turn(s, last.rows, s.state.threshold(rules), common) for s in alike]
-    known = progress.known
+    known = progress.known.whole
 
     people = [t.people for t in turned]
     shares, noise = pooling([t.sds[1] * t.wider for t in turned], people, rules.slope**2)
@@ -76,23 +85,24 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     height = level(pooled, noise, rules.slope, rules.unsure)
     curvature, spread = posterior(pooled, noise, known, height)
 
-    shares, jitter = pooling([t.sds[2] * t.wider for t in turned], people, rules.square**2)
-    square = sum(w * t.square for w, t in zip(shares, turned, strict=True))
+    parts, jitter = pooling([t.sds[2] * t.wider for t in turned], people, rules.square**2)
+    square = sum(w * t.square for w, t in zip(parts, turned, strict=True))
     middle = level(square[:d, :d], jitter, rules.square, rules.unsure)
-    close = known._replace(mean=np.eye(d), variances=np.full((d, d), DEVIATION**2))
-    squares = posterior(square[:d, :d], jitter, close, middle)[0] * common**2
+    close = progress.known._replace(mean=np.eye(plan.d), variances=np.full((plan.d, plan.d), DEVIATION**2))
+    squares = posterior(square[:d, :d], jitter, close.whole, middle)[0] * common**2
 
     alone = np.array([middle * common**2 / t.people + float(np.trace(t.noise)) / d for t in turned])
     places = np.array([t.theta for t in turned])
     weights = 1.0 / alone / (1.0 / alone).sum()
-    theta = last.theta
+    theta, bent = last.theta, _bend(plan, progress.known, last, curvature, places, shares)
     for _ in range(PASSES):
         if rules.cornered:  # scores at a common threshold, that of the estimate
             scale = _scale(best, last.rows, theta)
             common = rules.ratio * scale
             turned = [_turn(s, last.rows, s.state.threshold(rules), common) for s in alike]
         steps = sum(w * (curvature @ t.theta - t.score) for w, t in zip(weights, turned, strict=True))
-        theta = np.linalg.solve(curvature, steps)
+        more, slope = bent(theta)
+        theta = np.linalg.solve(slope, steps - weights @ more)
         weights = _weights(alone, places - theta, float(spread.mean()))
     sampling = squares * sum(w**2 / t.people for w, t in zip(weights, turned, strict=True))
     noised = sum(w**2 * t.noise for w, t in zip(weights, turned, strict=True))
@@ -106,7 +116,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         crowd = sum(t.people for _, t in narrow)
         slope = curvature + np.outer(by_scale, sum(t.people / crowd * t.lean for _, t in narrow))
     else:
-        slope = curvature
+        slope = bent(theta)[1]
     bread = np.linalg.inv(slope)
     meat = floored(sampling, 0.0) + noised  # estimated entries may leave no covariance; the noise's is known
     values, vectors = np.linalg.eigh(meat + unknown)
@@ -114,9 +124,42 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     move = (theta - last.theta) / c
     wider = abs(math.log(scale / last.scale)) / ALIKE if rules.scaled else 0.0
     reach = max(float(np.linalg.norm(move)), *(abs(float(p @ move)) for p in known.points), wider)
-    edge = math.sqrt(2.0 * d * float(spread.mean()))
-    clear = float(np.linalg.eigvalsh(curvature)[0]) / max(edge, 1e-12)
-    return Estimated(last.rows, theta, root, curvature, weights, alike, reach, clear, scale)
+    clear = _clear(curvature, spread, known.classes)
+    return Estimated(last.rows, theta, root, curvature, weights, alike, reach, clear, scale, last.classes)
+
+
+def _bend(
+    plan: Plan, known: Known, last: State, curvature: Array, places: Array, shares: Array
+) -> Callable[[Array], Any]:
+    """By how much scores at an estimate differ from those on the pooled slope, and their slope: Equation (22).
+
+    Within one threshold of the last state: further off nothing is to be relied on. Half the pooled slope is kept.
+    """
+    if plan.rules.blocks == 1:
+        return lambda theta: (np.zeros((len(places), len(theta))), curvature)
+    root = np.linalg.cholesky(curvature)
+    z, weight = points(known.mean, np.linalg.inv(last.rows)[0], plan.reach)
+    there = [expected(last.classes, place, z, weight) for place in places]
+    steep = sum(w * slope for w, (_, slope) in zip(shares, there, strict=True))
+
+    def bent(theta: Array) -> tuple[Array, Array]:
+        move = theta - last.theta
+        near = last.theta + move / max(1.0, float(np.linalg.norm(move)))
+        score, slope = expected(last.classes, near, z, weight)
+        back = np.linalg.solve(root, np.linalg.solve(root, slope - steep).T)
+        more = root @ floored(back, -0.5) @ root.T
+        return score - np.array([one for one, _ in there]) - (near - places) @ steep - more @ theta, curvature + more
+
+    return bent
+
+
+def _clear(curvature: Array, spread: Array, each: Array) -> float:
+    """Smallest eigenvalue over the edge of what isn't known; of several contrasts both relative to their curvature."""
+    b, d = len(each), len(curvature) // len(each)
+    by = np.outer(np.repeat(each, d), np.repeat(each, d))
+    rows = (spread / by).reshape(b, d, b, d).mean(axis=(1, 3)).sum(axis=1)
+    edge = math.sqrt(2.0 * d * float(rows.max()))
+    return float(np.linalg.eigvalsh(curvature / np.sqrt(by))[0]) / max(edge, 1e-12)
 
 
 def _weights(alone: Array, far: Array, unsure: float) -> Array:
@@ -160,7 +203,7 @@ def _of_scale(by_scale: Array, theta: Array, rounds: list[tuple[float, _Turned]]
 def _turn(s: Summed, rows: Array, c: float, common: float) -> _Turned:
     """A round's sums in other coordinates, scores at the common threshold, squares about their mean: Equation (12)."""
     by = rows @ np.linalg.inv(s.state.rows)
-    d = len(s.score)
+    by, d = np.kron(np.eye(len(s.score) // len(by)), by), len(s.score)
     mean = np.append(s.score, s.number)[: len(s.square)]
     square = s.square - np.outer(mean, mean)
     square[:d, :d] += s.sds[0] ** 2 * np.eye(d)

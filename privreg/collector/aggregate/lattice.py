@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from privreg.arrays import Array, Ints
     from privreg.collector.aggregate.plan import Plan
 
-FORMS: Final = {"moments": lattice.PSD, "clamping": lattice.SWITCHES}
+FORMS: Final = {"moments": lattice.PSD, "clamping": lattice.SWITCHES, "measures": lattice.SWITCHES}
 """What reports of a role are, by which their sensitivity is known; balls by default."""
 
 

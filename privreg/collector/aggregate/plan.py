@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from scipy.stats import chi2
 
-from privreg.errors import UnsupportedArgumentError
 from privreg.families.constants import score_rules
 from privreg.protocol import codes, sums
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from privreg.arrays import Array, Flags
     from privreg.families.family import Family
+    from privreg.families.measures import Gauge
     from privreg.protocol.plans import Shape
 
 ROUGH: Final = 0.2
@@ -31,6 +33,9 @@ APPROACHES: Final = 4
 
 CHECKED: Final = math.sqrt(2.0) * 2.5 / 0.04
 """Records beside √(bounded columns + 1)/μ of whom a share is known to 0.04 with 2.5 standard errors of its noise."""
+
+ITSELF: Final = 0.8
+"""Squared norm of the numbers of a report on measures of fit; their products have the rest."""
 
 STRETCH: Final = (5.0, 2.0)
 """By which numbers within ±1 about their mean, and indicators, are multiplied for the first second moments."""
@@ -52,11 +57,14 @@ class Rules(NamedTuple):
     shares: tuple[float, float, float, float]
     fixed: float = 1.0  # Threshold c where it doesn't follow the residual scale
     unsure: float = 0.4  # Sd of slope and square about these means, relative to them, before a record is seen
+    blocks: int = 1  # Linear predictors
+    link: str = "identity"  # How the mean response follows from the linear predictor, see `families.family`
+    function: Callable[[float, float], float] | None = None  # Of a score of one's own: the unit score
 
     @property
     def linear(self) -> bool:
-        """Whether the score is of residuals: least squares gives a start."""
-        return self.shape.family in {codes.HUBER, codes.EXPECTILE, codes.QUANTILE, codes.SQUARED}
+        """Whether the linear predictor is about the mean response: least squares gives a start."""
+        return self.link == "identity"
 
     @property
     def cornered(self) -> bool:
@@ -67,7 +75,7 @@ class Rules(NamedTuple):
 class Plan(NamedTuple):
     """What is fixed and public before the first record."""
 
-    d: int  # Coefficients; the first column is the constant
+    d: int  # Coefficients of a linear predictor; the first column is the constant
     rows: int  # Records expected
     mu: float  # GDP parameter per person, against either collector
     rules: Rules
@@ -77,6 +85,8 @@ class Plan(NamedTuple):
     lows: Array  # Public limits of the columns, internal units; shape (d,)
     highs: Array
     bounded: int = 0  # Columns of which records may report whether bounds clamp them
+    measured: int = 0  # Records, the last ones, that report how well the estimate predicts them
+    gauge: Gauge | None = None  # By what they measure it, before what is learned
 
     @property
     def first(self) -> str:
@@ -95,8 +105,13 @@ class Plan(NamedTuple):
 
     @property
     def binary(self) -> bool:
-        """Whether the response is 0 or 1."""
-        return self.rules.shape.family == codes.LOGISTIC
+        """Whether the response is a class, 0 or 1 say."""
+        return self.rules.shape.family in {codes.LOGISTIC, codes.MULTINOMIAL}
+
+    @property
+    def size(self) -> int:
+        """Coefficients of all linear predictors."""
+        return self.rules.blocks * self.d
 
     @property
     def reach(self) -> float:
@@ -106,8 +121,8 @@ class Plan(NamedTuple):
     @property
     def sizes(self) -> dict[str, int]:
         """Records of a round of each role but the last, which has the rest: Equation (4)."""
-        size, rules = self.d + 1, self.rules
-        noise = max(16.0 * self.reach**2 / (self.mu**2 * rules.shares[0] * rules.square), 20.0 * self.d)
+        size, rules = self.d + self.rules.blocks, self.rules
+        noise = max(16.0 * self.reach**2 / (self.mu**2 * rules.shares[0] * rules.square), 20.0 * self.size)
         closing = math.sqrt(self.rows * noise)
         asked = {
             "clamping": CHECKED * math.sqrt(self.bounded + 1.0) / self.mu,
@@ -119,6 +134,15 @@ class Plan(NamedTuple):
         return {role: int(min(n, LARGEST[role] * self.rows)) for role, n in asked.items()}
 
     @property
+    def measures(self) -> Array:
+        """Largest value of each number of a report on measures, whose squares sum to 1: Equation (24)."""
+        assert self.gauge is not None
+        alone = self.gauge.numbers
+        own, products = alone + int(self.gauge.nonresponse), alone * (alone + 1) // 2
+        shares = np.repeat([ITSELF / own, (1.0 - ITSELF) / products], [own, products])
+        return np.asarray(np.sqrt(shares))
+
+    @property
     def early(self) -> int:
         """Records of all rounds before the main one, at most."""
         times = {"moments": 2, "approach": APPROACHES}
@@ -126,6 +150,8 @@ class Plan(NamedTuple):
 
     def width(self, role: str) -> int:
         """Numbers of a report."""
+        if role == "measures":
+            return len(self.measures)
         rules = self.rules
         return sums.width(
             role,
@@ -134,6 +160,7 @@ class Plan(NamedTuple):
             located=self.located,
             cornered=rules.cornered,
             scaled=rules.scaled,
+            blocks=rules.blocks,
         )
 
 
@@ -143,11 +170,13 @@ class State(NamedTuple):
     number: int
     role: str  # "location", "moments", "approach", "closing" (the last approach) or "main"
     rows: Array  # z = rows @ x of a record's covariates; shape (d, d)
-    theta: Array  # Coefficients of z; shape (d,)
+    theta: Array  # Coefficients of z; of several predictors one after the other; shape (b d,)
     y_centre: float  # Of second moments, before there are coefficients
     scale: float  # Residual scale; 1 without one
     window: float  # Logarithm of the factor within which the scale number follows the scale
     ball: float  # Squared length to which rows of second moments are shortened
+    classes: Array = np.zeros((0, 0))  # Contrasts of classes to which the predictors belong; shape (b, b + 1)
+    gauge: Gauge | None = None  # Of a round on measures of fit
 
     def threshold(self, rules: Rules) -> float:
         """The score's threshold c."""
@@ -160,6 +189,17 @@ class Known(NamedTuple):
     mean: Array  # Shape (d, d)
     variances: Array  # Of its entries; √2 times an entry off the diagonal has this variance; shape (d, d)
     points: Array  # Whitened rows of records with an indicator, all else at its mean; shape (k, d)
+    classes: Array = np.ones(1)  # Curvature along each contrast of classes, relative to its mean; shape (b,)
+
+    @property
+    def whole(self) -> Known:
+        """The same for all coefficients: Equation (21)."""
+        each = self.classes
+        return self._replace(
+            mean=np.asarray(np.kron(np.diag(each), self.mean), dtype=np.float64),
+            variances=np.asarray(np.kron(np.outer(each, each), self.variances), dtype=np.float64),
+            points=np.asarray(np.kron(np.eye(len(each)), self.points), dtype=np.float64),
+        )
 
 
 class Summed(NamedTuple):
@@ -167,9 +207,9 @@ class Summed(NamedTuple):
 
     state: State
     people: int
-    score: Array  # Mean unit score times z, weighted; shape (d,)
-    slope: Array  # Mean slope times z z'; shape (d, d)
-    square: Array  # Mean squared score, last beside it the scale number; shape (d, d) or (d + 1, d + 1)
+    score: Array  # Mean unit score times z, weighted; shape (b d,)
+    slope: Array  # Mean slope times z z'; shape (b d, b d)
+    square: Array  # Mean squared score, last beside it the scale number; shape (b d, b d) or (d + 1, d + 1)
     beyond: Array  # Mean sign times z of residuals beyond c, weighted; shape (d,)
     scale: float  # Logarithm of the residual scale; 0 without one
     steep: float  # By which the scale number rises with that logarithm; 0 without one
@@ -195,11 +235,17 @@ class Progress(NamedTuple):
     seen: tuple[Summed, ...]  # Sums of scores, in order
     near: bool = False  # Whether the last step was short
     checked: Checked | None = None
+    gauged: tuple[tuple[Array, int], ...] = ()  # Sums of measures of fit, each with its records
 
     @property
     def over(self) -> int:
         """Records of all rounds that are over."""
         return sum(self.held)
+
+
+def pairs(size: int) -> int:
+    """Entries of a symmetric matrix, each once."""
+    return size * (size + 1) // 2
 
 
 @cache
@@ -226,17 +272,7 @@ def rules_of(family: Family, low: float, high: float, y_scale: float = 1.0) -> R
         Public limits of the response, internal units.
     y_scale : float
         User's units of an internal one of the response, in which a residual scale is declared.
-
-    Raises
-    ------
-    UnsupportedArgumentError
-        If the score has no slope that one record tells, or one only near a margin.
     """
-    if family.code in {codes.HINGE, codes.SMOOTHED_HINGE, codes.CUSTOM, codes.MULTINOMIAL}:
-        raise UnsupportedArgumentError(
-            f"family={family!r}: reports to two collectors hold the score's slope, and this family has none by which "
-            "intervals hold. Use family='logistic' for yes and no, Huber() for numbers, or trust='local'."
-        )
     known = score_rules(family, 1, math.inf, low=low, high=high, label=True)
     shape, shares = known.shape, (0.68, 0.26, 0.06, 0.0)
     scaled = known.track and family.of_residuals
@@ -252,6 +288,18 @@ def rules_of(family: Family, low: float, high: float, y_scale: float = 1.0) -> R
             top, slope, square = 2.0, 2.0 / shape.a, 2.0 / shape.a**2
         case codes.SQUARED:
             top, slope, square = 1.0 / (high - low), 1.0 / (high - low), 0.01
-    unsure = 4.0 if shape.family in {codes.POISSON, codes.SQUARED} else 0.4  # units are the response's public limits
+        case codes.MULTINOMIAL:  # of joint norm 1: Equation (19); ¼ and less by numbers of equally frequent classes
+            top, slope, square, shares = 0.25, 0.4 / (high + 1.0), 0.4 / (high + 1.0), (0.94, 0.26, 0.06, 0.0)
+        case codes.SMOOTHED_HINGE | codes.CUSTOM:
+            square = slope
+    blocks = round(high) if shape.family == codes.MULTINOMIAL else 1
+    # units are the response's public limits, or nothing is known of the score
+    little = {codes.POISSON, codes.SQUARED, codes.SMOOTHED_HINGE, codes.CUSTOM}
+    unsure = 4.0 if shape.family in little else 0.4
     fixed = known.ratio * float(family.scale) / y_scale if family.cornered and not scaled else 1.0
-    return Rules(shape, known.ratio, scaled, top, slope, square, shares, fixed, unsure)
+    if shape.family == codes.SMOOTHED_HINGE:
+        fixed = family.width
+    elif shape.family == codes.CUSTOM:
+        fixed = family.bound / family.slope  # in which the steepest score rises by its bound
+    more = blocks, family.link, family.tame
+    return Rules(shape, known.ratio, scaled, top, slope, square, shares, fixed, unsure, *more)

@@ -10,13 +10,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from privreg.collector.aggregate import classes
 from privreg.collector.aggregate.plan import SCALE
+from privreg.families import measures
 from privreg.families.scores import unit
 from privreg.protocol import codes
 
 if TYPE_CHECKING:
-    from privreg.arrays import Array, Flags
+    from privreg.arrays import Array, Flags, Ints
     from privreg.collector.aggregate.plan import Plan, Rules, State
+
+STEP: Final = 1e-3
+"""Part of a threshold over whose both sides the slope of a score of one's own is taken."""
 
 ROOT2: Final = math.sqrt(2.0)
 MEDIAN: Final = 0.6744897501960817
@@ -29,13 +34,15 @@ def stacked(matrix: Array) -> Array:
     return np.asarray(matrix[..., i, j] * np.where(i == j, 1.0, ROOT2))
 
 
-def unstacked(entries: Array) -> Array:
-    """The symmetric matrix of stacked entries, shape (d, d)."""
-    d = math.isqrt(2 * len(entries))
-    i, j = np.triu_indices(d)
-    out = np.zeros((d, d))
-    out[i, j] = out[j, i] = entries / np.where(i == j, 1.0, ROOT2)
-    return out
+def unstacked(entries: Array, blocks: int = 1) -> Array:
+    """The symmetric matrix of stacked entries, shape (b d, b d); of several blocks a mean of products S ⊗ z z'."""
+    rows = entries.reshape(blocks * (blocks + 1) // 2, -1)
+    d = math.isqrt(2 * rows.shape[1])
+    (i, j), (k, n) = np.triu_indices(d), np.triu_indices(blocks)
+    each, out = np.zeros((len(rows), d, d)), np.zeros((blocks, blocks, d, d))
+    each[:, i, j] = each[:, j, i] = rows / np.where(i == j, 1.0, ROOT2)
+    out[k, n] = out[n, k] = each / np.where(k == n, 1.0, ROOT2)[:, None, None]
+    return out.transpose(0, 2, 1, 3).reshape(blocks * d, blocks * d)
 
 
 def products(z: Array, by: Array) -> Array:
@@ -81,6 +88,8 @@ def vectors(
             out = _places(plan, y, x)
         case "moments":
             out = _moments(plan, state, y - (shift if plan.rules.linear else 0.0), x)
+        case "measures":
+            out = _measures(plan, state, y, x, shift)
         case _:
             out = _scores(plan, state, y, x, shift)
     out[silent] = 0.0
@@ -103,7 +112,9 @@ def _places(plan: Plan, y: Array, x: Array) -> Array:
 def _moments(plan: Plan, state: State, y: Array, x: Array) -> Array:
     """Second moments of (z, r), shortened to the square root of the state's ball: Equation (2)."""
     z = x @ state.rows.T
-    rows = np.column_stack([z, (y - state.y_centre - z @ state.theta) / state.scale])
+    lines = z @ state.theta.reshape(plan.rules.blocks, -1).T
+    answered = state.classes[:, _class(y)].T if state.classes.size else y[:, None] - state.y_centre
+    rows = np.column_stack([z, (answered - lines) / state.scale])
     square = np.einsum("ij,ij->i", rows, rows)
     return products(rows, np.minimum(1.0, state.ball / np.maximum(square, 1e-300)) / state.ball)
 
@@ -112,9 +123,11 @@ def _scores(plan: Plan, state: State, y: Array, x: Array, shift: Array) -> Array
     """Score, slope and squared score with bounded weights, the score beyond c, and the scale: Equation (3)."""
     rules, c, reach = plan.rules, state.threshold(plan.rules), plan.reach
     z = x @ state.rows.T
-    eta = z @ state.theta + shift
     weight = np.minimum(1.0, reach**2 / np.maximum(np.einsum("ij,ij->i", z, z), 1e-300))
-    score = unit(rules.shape, c, eta, y) * weight
+    if state.classes.size:
+        return _of_classes(plan, state, y, z, weight)
+    eta = z @ state.theta + shift
+    score = unit(rules.shape, c, eta, y, rules.function) * weight
     slope = slopes(rules, c, eta, y) * weight
     a, b, m, o = np.sqrt(rules.shares)
     scores = z * (score / reach)[:, None]
@@ -134,10 +147,38 @@ def _scores(plan: Plan, state: State, y: Array, x: Array, shift: Array) -> Array
     return np.column_stack([*(math.sqrt(1.0 - 1.25 * SCALE**2) * p for p in parts), *numbers])
 
 
+def _measures(plan: Plan, state: State, y: Array, x: Array, shift: Array) -> Array:
+    """How well the state's coefficients predict: numbers within 0 and 1, and their products: Equation (24)."""
+    assert state.gauge is not None
+    theta = classes.against_first(state.classes) @ state.theta.reshape(plan.rules.blocks, -1)
+    eta = x @ state.rows.T @ theta.T
+    y, eta = (y - shift, eta) if plan.rules.linear else (y, eta + shift[:, None])
+    own = np.clip(measures.values(state.gauge, eta, y), 0.0, 1.0)
+    i, j = np.triu_indices(state.gauge.numbers)
+    return np.asarray(np.concatenate([own, own[:, i] * own[:, j]], axis=1) * plan.measures)
+
+
+def _class(y: Array) -> Ints:
+    """Numbers of the classes."""
+    return np.asarray(np.rint(y), dtype=np.int64)
+
+
+def _of_classes(plan: Plan, state: State, y: Array, z: Array, weight: Array) -> Array:
+    """The same of several linear predictors, whose matrices are products S ⊗ z z': Equation (19)."""
+    score, slope = classes.scores(state.classes, state.theta, z, _class(y))
+    a, b, m, _ = np.sqrt(plan.rules.shares)
+    far = weight / plan.reach
+    alone = (score * (a * far)[:, None])[:, :, None] * z[:, None, :]
+    steep = stacked(slope)[:, :, None] * products(z, weight * (b / (plan.rules.top * plan.reach**2)))[:, None, :]
+    square = products(score, np.full(len(y), m))[:, :, None] * products(z, far**2)[:, None, :]
+    return np.concatenate([part.reshape(len(y), -1) for part in (alone, steep, square)], axis=1)
+
+
 def slopes(rules: Rules, c: float, eta: Array, y: Array) -> Array:
     """Slope of the unit score by the linear predictor, times c, in [0, rules.top]; shape (m,).
 
-    Of quantiles, whose score is a step, that of its mean over a window of ±c (the density of residuals there).
+    Of quantiles, whose score is a step, that of its mean over a window of ±c (the density of residuals there); of a
+    score of one's own a difference: Equation (23).
     """
     shape = rules.shape
     with np.errstate(over="ignore", invalid="ignore"):
@@ -156,6 +197,12 @@ def slopes(rules: Rules, c: float, eta: Array, y: Array) -> Array:
                 mean = np.exp(np.minimum(eta, 700.0))
                 small = mean * (shape.a - y) / np.maximum(shape.a - mean, 0.5 * shape.a) ** 2
                 return np.clip(np.where(mean > 0.5 * shape.a, y / mean, small), 0.0, rules.top)
+            case codes.SMOOTHED_HINGE:
+                short = 1.0 - (2.0 * y - 1.0) * eta
+                return np.where((short > 0.0) & (short < shape.a), rules.top, 0.0)
+            case codes.CUSTOM:
+                up, down = (unit(shape, c, eta + h, y, rules.function) for h in (STEP * c, -STEP * c))
+                return np.clip((up - down) / (2.0 * STEP), 0.0, rules.top)
             case codes.SQUARED:
                 return np.where((eta >= shape.a) & (eta <= shape.b), rules.top, 0.0)
     raise ValueError("no slope of this score")

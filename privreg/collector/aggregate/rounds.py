@@ -9,6 +9,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
+from privreg.collector.aggregate import classes
 from privreg.collector.aggregate.lattice import sd
 from privreg.collector.aggregate.plan import (
     APPROACHES,
@@ -20,9 +21,9 @@ from privreg.collector.aggregate.plan import (
     Progress,
     State,
     Summed,
+    pairs,
 )
 from privreg.collector.aggregate.report import MEDIAN, unstacked
-from privreg.protocol import codes
 
 if TYPE_CHECKING:
     from privreg.arrays import Array
@@ -45,16 +46,18 @@ def begin(plan: Plan) -> Progress:
     half = np.maximum(0.5 * (plan.highs - plan.lows), 1e-12)
     rows = np.diag(np.where(plan.dummies, 0.5 * STRETCH[1], STRETCH[0]) / half)
     rows[0, 0] = 1.0
-    wide = 0.5 * (plan.y_high - plan.y_low)
+    wide, several = 0.5 * (plan.y_high - plan.y_low), plan.rules.blocks > 1
+    size = plan.rules.blocks + 1
     state = State(
         number=0,
         role="clamping" if plan.sizes["clamping"] else plan.first,
         rows=_centred(rows, np.where(plan.dummies, plan.lows, 0.5 * (plan.lows + plan.highs))),
-        theta=np.zeros(plan.d),
-        y_centre=0.5 * (plan.y_low + plan.y_high),
-        scale=wide / (1.0 if plan.binary else STRETCH[0]),
+        theta=np.zeros(plan.size),
+        y_centre=0.0 if several else 0.5 * (plan.y_low + plan.y_high),
+        scale=math.sqrt(1.0 - 1.0 / size) if several else wide / (1.0 if plan.binary else STRETCH[0]),
         window=WINDOWS[0],
         ball=2.0 + float((~plan.dummies[1:]).sum()) + 0.8 * float(plan.dummies.sum()),
+        classes=classes.contrasts(np.full(size, 1.0 / size))[0] if several else np.zeros((0, 0)),
     )
     nothing = Known(np.eye(plan.d), np.full((plan.d, plan.d), np.inf), np.zeros((0, plan.d)))
     return Progress(state, nothing, (), ())
@@ -70,7 +73,7 @@ def _centred(rows: Array, at: Array) -> Array:
 def people(plan: Plan, progress: Progress) -> int:
     """Records of the present round."""
     rest = plan.rows - progress.over
-    return max(rest if progress.state.role == "main" else min(plan.sizes[progress.state.role], rest), 1)
+    return max(rest - plan.measured if progress.state.role == "main" else min(plan.sizes[progress.state.role], rest), 1)
 
 
 def advance(plan: Plan, progress: Progress, total: Array, count: int) -> Progress:
@@ -131,7 +134,7 @@ def _whitened(plan: Plan, progress: Progress, mean: Array, count: int) -> Progre
     first = not np.isfinite(known.variances).all()
     level = max(float(matrix[0, 0]), 0.2) if first else max(float(np.trace(matrix[:d, :d])) / d, 0.2)
     matrix, noise = matrix / level, noise / level
-    edge = math.sqrt(2.0 * (d + 1)) * noise
+    edge = math.sqrt(2.0 * (d + plan.rules.blocks)) * noise
     if first:
         second, spread = floored(matrix[:d, :d], max(0.7 * edge, 0.02)), np.full((d, d), noise**2)
         points = _points(plan, matrix[0, :d])
@@ -140,22 +143,31 @@ def _whitened(plan: Plan, progress: Progress, mean: Array, count: int) -> Progre
         spread = share * noise**2
         second = known.mean + share * (matrix[:d, :d] - known.mean)
         second, points = floored(second, max(0.1, 0.3 * math.sqrt(2.0 * d * float(spread.mean())))), known.points
-    step = cautious(second, np.zeros((d, d)) if first else spread, matrix[:d, d])
-    left = float(matrix[d, d] - 2.0 * step @ matrix[:d, d] + step @ second @ step)
-    theta = state.theta + state.scale * step
-    left = max(left, 0.5 * edge) if first else float(np.clip(left, max(0.3 * edge, 0.05), 2.0))
+    unknown, each = np.zeros((d, d)) if first else spread, range(d, len(matrix))
+    steps = [cautious(second, unknown, matrix[:d, j]) for j in each]
+    left = np.mean([matrix[j, j] - 2.0 * s @ matrix[:d, j] + s @ second @ s for j, s in zip(each, steps, strict=True)])
+    theta = state.theta + state.scale * np.concatenate(steps)
+    left = max(float(left), 0.5 * edge) if first else float(np.clip(left, max(0.3 * edge, 0.05), 2.0))
     scale = state.scale * math.sqrt(left)
     by, root = _whitening(second, points, plan.reach)
     known = Known(by @ second @ by.T, _spread(spread, root), points @ by.T)
-    state = state._replace(
-        rows=by @ state.rows, theta=np.asarray(np.linalg.solve(by.T, theta), dtype=np.float64), scale=scale
-    )
+    state = state._replace(rows=by @ state.rows, theta=turned(by, theta), scale=scale)
     if first:  # the response's centre goes into the coefficients of the constant
-        state = state._replace(theta=state.theta + state.y_centre * _constant(state.rows), y_centre=0.0)
-        return progress._replace(state=state._replace(ball=float(d + 1)), known=known)
+        if not plan.binary or plan.rules.blocks == 1:
+            state = state._replace(theta=state.theta + state.y_centre * _constant(state.rows), y_centre=0.0)
+        return progress._replace(state=state._replace(ball=float(d + plan.rules.blocks)), known=known)
     role = "approach"
     known = known._replace(variances=known.variances + DEVIATION**2)
+    if plan.rules.blocks > 1:
+        lines, one = state.theta.reshape(plan.rules.blocks, -1), _constant(state.rows)
+        basis, bent, theta = classes.start(state.classes, lines, known.mean, one)
+        known, state = known._replace(classes=bent), state._replace(theta=theta, scale=1.0, classes=basis)
     return progress._replace(state=_linked(plan, state._replace(role=role), known), known=known)
+
+
+def turned(by: Array, theta: Array) -> Array:
+    """Coefficients of z, of one predictor or several, as those of by @ z."""
+    return np.asarray(np.linalg.solve(by.T, theta.reshape(-1, len(by)).T).T.reshape(-1), dtype=np.float64)
 
 
 def _points(plan: Plan, mean: Array) -> Array:
@@ -174,13 +186,16 @@ def _constant(rows: Array) -> Array:
 
 def _linked(plan: Plan, state: State, known: Known) -> State:
     """From least squares to a start of the family's own: Equation (8)."""
-    if plan.rules.linear:
+    if plan.rules.linear or plan.rules.blocks > 1:
         return state
     one = _constant(state.rows)
     at = float(one @ known.mean @ state.theta)  # the mean response
-    if plan.rules.shape.family == codes.POISSON:
-        at = float(np.clip(at, 0.02 * plan.y_high, plan.y_high))
+    if plan.rules.link == "log":
+        top = max(plan.y_high, 1e-9)
+        at = float(np.clip(at, 0.02 * top, top))
         link, by = math.log(at), at
+    elif plan.rules.link == "margin":
+        link, by = 2.0 * at - 1.0, 0.5
     else:
         at = float(np.clip(at, 0.05, 0.95))
         link, by = math.log(at / (1.0 - at)), at * (1.0 - at)
@@ -195,14 +210,15 @@ def _linked(plan: Plan, state: State, known: Known) -> State:
 
 def read(plan: Plan, state: State, total: Array, count: int) -> Summed:
     """A round of scores' noised sum as means, with the sds of their noise: Equation (3)."""
-    d, rules, reach = plan.d, plan.rules, plan.reach
+    d, rules, reach = plan.size, plan.rules, plan.reach
     whole = math.sqrt(1.0 - 1.25 * SCALE**2) if rules.scaled else 1.0
     size = d + int(rules.scaled)
     lengths = np.append(np.full(d, reach), np.ones(size - d))
     more = float(1 + size - d)  # squares of two numbers within ±1, the score and the scale number
     shares = np.sqrt(np.maximum(rules.shares, 1e-300))
     units = np.array([reach, rules.top * reach**2, more, reach]) / shares / (whole * count)
-    ends = np.cumsum([d, d * (d + 1) // 2, size * (size + 1) // 2, *2 * [d * int(rules.cornered)]])
+    b, own = rules.blocks, pairs(rules.blocks) * pairs(plan.d)
+    ends = np.cumsum([d, own, own + (d + 1) * int(rules.scaled), *2 * [d * int(rules.cornered)]])
     score, slope, square, beyond, middle, _ = np.split(total, ends)
     noise = sd(plan, state.role) * units
     number, inside = total[-2:] / count / SCALE + [0.0, 0.5] if rules.scaled else (0.0, 0.0)
@@ -216,8 +232,8 @@ def read(plan: Plan, state: State, total: Array, count: int) -> Summed:
         state=state,
         people=count,
         score=score * units[0],
-        slope=unstacked(slope * units[1]),
-        square=unstacked(square * units[2]) * np.outer(lengths, lengths),
+        slope=unstacked(slope * units[1], b),
+        square=unstacked(square * units[2], b) * np.outer(lengths, lengths),
         beyond=beyond * units[3] if rules.cornered else np.zeros(d),
         scale=math.log(state.scale) + moved,
         steep=steep,
@@ -242,7 +258,7 @@ def _scale(state: State, mean: float, inside: float) -> tuple[float, float]:
 
 def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Progress:
     """A cautious Newton step, a scale, and once the step is short better coordinates: Equations (9) to (11)."""
-    state, known, rules, d = progress.state, progress.known, plan.rules, plan.d
+    state, known, rules, d = progress.state, progress.known, plan.rules, plan.size
     here = read(plan, state, total, count)
     seen = (*progress.seen, here)
     if state.role == "main":
@@ -250,12 +266,12 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
     shares, noise = pooling([s.sds[1] for s in seen], [s.people for s in seen], rules.slope**2)
     pooled = sum(w * s.slope for w, s in zip(shares, seen, strict=True))
     height = level(pooled, noise, rules.slope, rules.unsure)
-    curvature, spread = posterior(pooled, noise, known, height)
+    curvature, spread = posterior(pooled, noise, known.whole, height)
     noisy = rules.square / count + here.sds[0] ** 2
     gain = max(float(here.score @ here.score) - d * noisy, 0.3 * noisy)
     step = -cautious(curvature, spread, here.score) * gain / (gain + d * noisy)
     c = state.threshold(rules)
-    reach = max(float(np.linalg.norm(step)), *(abs(float(p @ step)) for p in known.points), 0.0)
+    reach = max(float(np.linalg.norm(step)), *(abs(float(p @ step)) for p in known.whole.points), 0.0)
     most = STEP if rules.scaled else 2.5
     theta = state.theta + c * step * min(1.0, most / max(float(np.linalg.norm(step)), 1e-12))
     moved = here.scale - math.log(state.scale)
@@ -267,17 +283,19 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
     state = state._replace(theta=theta, scale=state.scale * math.exp(moved), window=WINDOWS[int(short)], role=role)
     if more or not (short or late or held >= APPROACHES):
         return progress._replace(state=state, seen=seen)
-    edge = math.sqrt(2.0 * d * float(spread.mean())) / height
-    by, root = _whitening(curvature / height, known.points, plan.reach, edge)
-    variances = np.full((d, d), DEVIATION**2) + _spread(np.full((d, d), (noise / height) ** 2), root)
-    known = Known(by @ (curvature / height) @ by.T, variances, known.points @ by.T)
+    second, unsure = _of_covariates(curvature / height, known.classes), _of_covariates(spread, known.classes**2)
+    edge = math.sqrt(2.0 * plan.d * float(unsure.mean()) / rules.blocks) / height
+    by, root = _whitening(second, known.points, plan.reach, edge)
+    noisy = (noise / height) ** 2 * float((1.0 / known.classes**2).mean()) / rules.blocks
+    variances = np.full(second.shape, DEVIATION**2) + _spread(np.full(second.shape, noisy), root)
+    known = known._replace(mean=by @ second @ by.T, variances=variances, points=known.points @ by.T)
     window = WINDOWS[2]
     if rules.scaled:  # four standard errors of the scale: the narrower, the nearer to the median (Equation 11)
         window = float(np.clip(4.0 * math.sqrt(1.0 / count + here.sds[4] ** 2) / here.steep, LEAST, window))
     state = state._replace(
         role="main",
         rows=by @ state.rows,
-        theta=np.asarray(np.linalg.solve(by.T, theta), dtype=np.float64),
+        theta=turned(by, theta),
         window=window,
     )
     return progress._replace(state=state, known=known, seen=seen, near=short)
@@ -291,6 +309,13 @@ def pooling(noises: list[float], people: list[int], square: float) -> tuple[Arra
     """
     precision = 1.0 / (np.square(noises) + 2.0 * square / np.array(people))
     return np.asarray(precision / precision.sum()), float(precision.sum() ** -0.5)
+
+
+def _of_covariates(matrix: Array, each: Array) -> Array:
+    """Mean of the blocks of all predictors, each relative to its curvature: of covariates alone, shape (d, d)."""
+    b = len(each)
+    cube = matrix.reshape(b, len(matrix) // b, b, -1)
+    return np.asarray(sum(cube[k, :, k] / each[k] for k in range(b)) / b)
 
 
 def level(pooled: Array, noise: float, reference: float, unsure: float) -> float:
@@ -313,10 +338,12 @@ def posterior(pooled: Array, noise: float, known: Known, height: float) -> tuple
     ndarray, shape (d, d)
         Variances; √2 times an entry off the diagonal has this one.
     """
-    by = (noise / height) ** 2
+    b = len(known.classes)
+    twice = np.kron(1.0 - np.eye(b), 1.0 - np.eye(len(pooled) // b))  # entries that a report holds at four places
+    by = (noise / height) ** 2 * (1.0 - 0.5 * twice)
     share = known.variances / (known.variances + by)
     found = known.mean + share * (pooled / height - known.mean)
-    return floored(height * found, 0.1 * height), share * by * height**2
+    return floored(height * found, 0.1 * height * float(known.classes.min())), share * by * height**2
 
 
 def cautious(curvature: Array, spread: Array, score: Array) -> Array:

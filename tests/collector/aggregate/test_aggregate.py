@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,15 +12,15 @@ import statsmodels.api as sm
 from scipy.stats import chi2
 
 import privreg as pr
-from privreg.collector.aggregate import lattice, report, rounds
+from privreg.collector.aggregate import classes, lattice, report, rounds
 from privreg.collector.aggregate.estimate import estimate
 from privreg.collector.aggregate.plan import Plan, Progress, State, Summed, rules_of
 from privreg.errors import UnsupportedArgumentError
+from privreg.families.measures import Gauge
 from privreg.fits.aggregate import REACH
 from privreg.fits.plan import to_user
 from privreg.privacy.mechanisms import psd_sensitivity
 from privreg.privacy.noise import normals
-from privreg.protocol import codes
 from privreg.simulation import aggregate
 from privreg.simulation.streaming.encoding import Encoder
 from tests.reference import two_collectors as reference
@@ -33,27 +32,37 @@ FAMILIES = {
     "squared": (pr.Squared(), (-3.0, 4.0)),
     "logistic": (pr.Logistic(), (0.0, 1.0)),
     "poisson": (pr.Poisson(y_max=12), (0.0, 12.0)),
+    "multinomial": (pr.Multinomial(), (0.0, 3.0)),
+    "smoothed hinge": (pr.SmoothedHinge(0.7), (0.0, 1.0)),
+    "custom": (pr.families.custom("soft", lambda eta, y: 2.0 * math.tanh(eta - y), 2.0, slope=2.0), (-3.0, 4.0)),
 }
 ROLES = ["clamping", "location", "moments", "approach", "main"]
 
 
-def plan_for(name: str, d: int = 4, rows: int = 5_000, mu: float = 1.0, bounded: int = 0) -> Plan:
+def plan_for(name: str, d: int = 4, rows: int = 5_000, mu: float = 1.0, bounded: int = 0, measured: int = 0) -> Plan:
     family, limits = FAMILIES[name]
+    gauge = Gauge(family.code, family.tau, round(limits[1]) + 1, 1.0, 1.0, 0.0, family.y_max, True)
     dummies = np.arange(d) == 1
     low = np.where(np.arange(d) == 0, 1.0, np.where(dummies, 0.0, -1.0))
-    return Plan(d, rows, mu, rules_of(family, *limits), *limits, dummies, low, np.ones(d), bounded)
+    return Plan(d, rows, mu, rules_of(family, *limits), *limits, dummies, low, np.ones(d), bounded, measured, gauge)
 
 
 def state_for(plan: Plan, role: str, rng: np.random.Generator) -> State:
     state = rounds.begin(plan).state
     rows = rng.standard_normal((plan.d, plan.d)) * 10.0 ** rng.uniform(-2, 2)
+    if state.classes.size:
+        state = state._replace(classes=classes.contrasts(rng.dirichlet(np.ones(plan.rules.blocks + 1)))[0])
+    gauge = None if role != "measures" else plan.gauge._replace(residual=10.0 ** rng.uniform(-2, 2), centre=0.3)
     return state._replace(
-        role=role, rows=rows, theta=3.0 * rng.standard_normal(plan.d), scale=10.0 ** rng.uniform(-2, 1), ball=5.0
-    )
+        role=role, rows=rows, theta=3.0 * rng.standard_normal(plan.size), scale=10.0 ** rng.uniform(-2, 1), ball=5.0,
+        gauge=gauge,
+    )  # fmt: skip
 
 
-@pytest.mark.parametrize("role", ROLES)
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize(
+    ("name", "role"),
+    [*itertools.product(FAMILIES, ROLES), *((name, "measures") for name in FAMILIES if name != "custom")],
+)
 def test_reports_lie_in_the_ball_before_and_after_rounding_whatever_the_row(name: str, role: str) -> None:
     plan, rng = plan_for(name, bounded=3), np.random.default_rng(3)
     ends = np.array([0.0, -0.0, 1e-300, 1e-8, 1.0, -1.0, 1e8, -1e200, 1e308, np.inf, -np.inf, np.nan])
@@ -75,6 +84,9 @@ def test_reports_lie_in_the_ball_before_and_after_rounding_whatever_the_row(name
         square = (whole.astype(float) ** 2).sum(axis=1)
         apart = math.sqrt((square[:, None] + square - 2.0 * whole.astype(float) @ whole.T).max())
         assert apart <= steps.sd * plan.mu
+        if role == "measures":
+            assert (some >= 0.0).all()
+            assert (some <= plan.measures + 1e-15).all()
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -93,9 +105,35 @@ def test_scores_are_bounded_by_their_weights_and_not_by_shortening(name: str) ->
     state = state_for(plan, "main", rng)._replace(rows=np.eye(plan.d))
     x, y = 4.0 * rng.standard_normal((20_000, plan.d)), rng.uniform(plan.y_low, plan.y_high, 20_000)
     y = np.where(rng.random(20_000) < 0.5, np.rint(y), y) if plan.y_low == 0.0 else y
+    x[:5_000] = 0.0  # on the edge of the weights, in few directions
+    x[np.arange(5_000), rng.integers(0, plan.d, 5_000)] = plan.reach
     far = np.clip(y, plan.y_low, plan.y_high)
     whole = report._scores(plan, state, far, x, np.zeros(len(y)))
     assert np.sqrt((whole**2).sum(axis=1)).max() <= 1.0 + 1e-9
+
+
+def test_multinomial_reports_reach_the_edge_of_the_ball_and_no_further() -> None:
+    """Equation (19) is tight where two classes are even and a third one is answered, and where one class is sure."""
+    plan, rng = plan_for("multinomial", d=1), np.random.default_rng(6)
+    state = state_for(plan, "main", rng)._replace(rows=np.eye(1) * plan.reach)
+    lengths = []
+    odds = [rng.standard_normal((400, 4)) * size for size in (0.3, 1.0, 3.0, 10.0)]
+    edges = [np.array([[0.0, 0.0, -40.0, -40.0], [0.0, -40.0, -40.0, -40.0], [0.0, 0.0, 0.0, -40.0]])]
+    for eta in np.concatenate([*odds, *edges]):
+        here = state._replace(theta=math.sqrt(2.0) * state.classes @ eta / plan.reach)
+        each = report._scores(plan, here, np.arange(4.0), np.ones((4, 1)), np.zeros(4))
+        lengths.append(np.sqrt((each**2).sum(axis=1)).max())
+    assert max(lengths) <= 1.0 + 1e-12
+    assert np.array(lengths[-3:-1]) == pytest.approx([1.0, 1.0], abs=2e-3)
+
+
+def test_measures_are_half_as_far_apart_as_a_ball_is_wide() -> None:
+    """Equation (24): numbers between 0 and largest ones, whose squares sum to 1."""
+    for name in FAMILIES:
+        if name != "custom":
+            plan = plan_for(name, measured=100)
+            assert (plan.measures**2).sum() == pytest.approx(1.0)
+            assert lattice.sd(plan, "measures") == pytest.approx(math.sqrt(2.0) / plan.mu, rel=1e-4)
 
 
 def test_two_reports_of_second_moments_are_no_further_than_their_sensitivity() -> None:
@@ -194,16 +232,21 @@ def _rows(name: str, n: int = 40_000) -> tuple[np.ndarray, np.ndarray]:
             return (rng.random(n) < 1.0 / (1.0 + np.exp(-eta))).astype(float), x
         case "poisson":
             return np.minimum(rng.poisson(np.exp(eta)), 12).astype(float), x
+        case "multinomial":
+            odds = np.column_stack([np.zeros(n), eta, 0.5 - eta, a - 1.2])
+            return (odds + rng.gumbel(size=odds.shape)).argmax(axis=1).astype(float), x
+        case "smoothed hinge":
+            return (eta + 0.5 * rng.standard_normal(n) > 0.0).astype(float), x
     return np.clip(eta + 0.3 * (rng.standard_exponential(n) - 1.0), -3, 4), x
 
 
-@pytest.mark.parametrize("name", ["huber", "quantile", "expectile", "logistic", "poisson"])
+@pytest.mark.parametrize("name", [name for name in FAMILIES if name not in {"squared", "smoothed hinge"}])
 def test_without_noise_the_estimate_is_the_root_of_its_equation(name: str) -> None:
     y, x = _rows(name)
     plan = plan_for(name, rows=10**10, mu=1e6)
     found = estimate(plan, _repeated(plan, y, x))
     assert found is not None
-    theta = found.rows.T @ found.theta
+    theta = found.back @ found.theta
     own = reference.root(plan, y, x, reference.weight(plan, found, x), theta)
     alone = reference.errors(plan, y, x, own) / math.sqrt(2_000)
     limit = 0.25 if name in {"quantile", "expectile"} else 0.1  # standard errors of 2,000 records
@@ -219,6 +262,10 @@ def test_where_nobody_lies_far_out_the_equation_is_that_of_statsmodels() -> None
     y, x = _rows("logistic")
     plan = plan_for("logistic", rows=10**10, mu=1e6)
     theirs = sm.Logit(y, x).fit(disp=0).params
+    assert reference.root(plan, y, x, np.ones(len(y)), theirs) == pytest.approx(theirs, abs=1e-6)
+    y, x = _rows("multinomial")
+    plan = plan_for("multinomial", rows=10**10, mu=1e6)
+    theirs = sm.MNLogit(y, x).fit(disp=0).params.T.ravel()
     assert reference.root(plan, y, x, np.ones(len(y)), theirs) == pytest.approx(theirs, abs=1e-6)
 
 
@@ -259,6 +306,8 @@ def test_a_design_without_public_bounds_or_intercept_is_refused() -> None:
         "normal",
         "yes, wrong link",
         "binaries",
+        "three answers",
+        "yes, smoothed hinge",
     ],
 )
 def test_intervals_of_2_000_people_hold(name: str) -> None:
@@ -285,12 +334,6 @@ def test_a_plan_encodes_what_the_front_door_declares() -> None:
     assert (rows.exog <= plan.highs + 1e-12).all()
     inside = np.linalg.lstsq(rows.exog, rows.endog, rcond=None)[0]
     assert to_user(model._spec, order) @ inside + model._spec.units.shift == pytest.approx([1, 1, 1], abs=1e-9)
-
-
-@pytest.mark.parametrize("family", [pr.Hinge(), pr.SmoothedHinge(), replace(pr.Hinge(), code=codes.CUSTOM)])
-def test_families_without_a_usable_slope_are_refused_before_a_record_is_seen(family: object) -> None:
-    with pytest.raises(UnsupportedArgumentError, match=r"slope.*logistic"):
-        rules_of(family, 0.0, 1.0)
 
 
 def test_reach_falls_with_noise_and_is_the_99_percent_point_without() -> None:

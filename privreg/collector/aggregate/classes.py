@@ -1,0 +1,109 @@
+"""Several linear predictors: contrasts of classes, their scores, a start, and a reference model."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from privreg.arrays import Array, Ints
+
+ROOT2: Final = math.sqrt(2.0)
+
+RAREST: Final = 0.1
+"""Least share of a class at the start, as a part of that of equally frequent classes: 5% of two."""
+
+
+def contrasts(share: Array) -> tuple[Array, Array]:
+    """Contrasts of classes, the directions in which their covariance diag p − p p' is diagonal: Equation (18).
+
+    Parameters
+    ----------
+    share : ndarray, shape (K,)
+        Shares p of the classes, positive.
+
+    Returns
+    -------
+    ndarray, shape (K − 1, K)
+        Orthonormal rows that add up to 0.
+    ndarray, shape (K − 1,)
+        Variances along them.
+    """
+    size = len(share)
+    flat = np.eye(size) - 1.0 / size
+    covariance = flat @ (np.diag(share) - np.outer(share, share)) @ flat
+    values, vectors = np.linalg.eigh(covariance + np.full((size, size), 1.0 / size))  # the constant's value is 1, last
+    return np.asarray(vectors[:, :-1].T), np.asarray(values[:-1])
+
+
+def against_first(classes: Array) -> Array:
+    """Matrix from the coefficients of contrasts to those of classes against the first: Equation (18); (b, b)."""
+    if not classes.size:
+        return np.eye(1)
+    return np.asarray((classes[:, 1:] - classes[:, :1]).T / ROOT2)
+
+
+def scores(classes: Array, theta: Array, z: Array, y: Ints) -> tuple[Array, Array]:
+    """Unit scores of rows z by contrasts, shape (m, b), and their slopes, (m, b, b): Equation (19).
+
+    Their norms are 1 and ¼ at most, whatever the coefficients `theta`, shape (b d,), of contrasts `classes`.
+    """
+    eta = z @ theta.reshape(len(classes), -1).T @ classes / ROOT2
+    share = np.exp(eta - eta.max(axis=1, keepdims=True))
+    share /= share.sum(axis=1, keepdims=True)
+    mean = share @ classes.T
+    slope = np.einsum("ik,mk,jk->mij", classes, share, classes) - mean[:, :, None] * mean[:, None, :]
+    return (mean - classes[:, y].T) / ROOT2, 0.5 * slope
+
+
+def start(classes: Array, lines: Array, second: Array, one: Array) -> tuple[Array, Array, Array]:
+    """From least squares of contrasts to predictors: Equation (20).
+
+    Parameters
+    ----------
+    classes : ndarray, shape (b, K)
+        Contrasts of equally frequent classes.
+    lines : ndarray, shape (b, d)
+        Least squares coefficients of the contrasts of what was answered.
+    second : ndarray, shape (d, d)
+        Second moments of covariates.
+    one : ndarray, shape (d,)
+        Coefficients that give 1 for everybody.
+
+    Returns
+    -------
+    ndarray, shape (b, K)
+        Contrasts of classes as frequent as they are.
+    ndarray, shape (b,)
+        Curvature along them, relative to its mean.
+    ndarray, shape (b d,)
+        Coefficients.
+    """
+    size = classes.shape[1]
+    share = np.maximum(1.0 / size + classes.T @ (lines @ second @ one), RAREST / size)
+    share /= share.sum()
+    out, values = contrasts(share)
+    slopes = ROOT2 * (out @ classes.T @ lines) / values[:, None]
+    centre = slopes @ second @ one
+    far = math.sqrt(max(float(np.sum((slopes @ second) * slopes) - centre @ centre), 0.0) / len(out))
+    slopes *= min(1.0, 2.5 / max(far, 1e-12))
+    at = ROOT2 * out @ np.log(share) - slopes @ second @ one
+    return out, values / values.mean(), (slopes + np.outer(at, one)).reshape(-1)
+
+
+def points(second: Array, one: Array, reach: float) -> tuple[Array, Array]:
+    """Rows, shape (2 d, d), with these second moments and symmetric about their mean; ω over their number: (22)."""
+    mean = second @ one
+    values, vectors = np.linalg.eigh(second - np.outer(mean, mean))
+    far = vectors * np.sqrt(len(one) * np.maximum(values, 0.0))
+    z = np.concatenate([mean + far.T, mean - far.T])
+    return z, np.minimum(1.0, reach**2 / np.square(z).sum(axis=1)) / len(z)
+
+
+def expected(classes: Array, theta: Array, z: Array, weight: Array) -> tuple[Array, Array]:
+    """Mean score of such records, but for a constant, and its slope; shapes (b d,), (b d, b d)."""
+    score, slope = scores(classes, theta, z, np.zeros(len(z), dtype=np.int64))
+    steep = np.einsum("n,nij,na,nc->iajc", weight, slope, z, z)
+    return ((score * weight[:, None]).T @ z).reshape(-1), steep.reshape(len(theta), -1)

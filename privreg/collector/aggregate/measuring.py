@@ -1,0 +1,67 @@
+"""Measures of fit: how the last records of a stream report them, and what their sum says. Equations (24) and (25)."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from privreg.collector.aggregate import rounds
+from privreg.collector.aggregate.estimate import estimate
+from privreg.collector.aggregate.lattice import sd
+from privreg.families.measures import REACH, summarise
+
+if TYPE_CHECKING:
+    from privreg.arrays import Array
+    from privreg.collector.aggregate.estimate import Estimated
+    from privreg.collector.aggregate.plan import Plan, Progress
+    from privreg.families.measures import Gauge, Measure
+
+
+def advance(plan: Plan, progress: Progress, total: Array, count: int) -> Progress:
+    """Take in a round's noised sum, and publish the state of the next; after the main round that of measures.
+
+    Parameters and result are those of `rounds.advance`.
+    """
+    state, held = progress.state, (*progress.held, count)
+    if state.role == "measures":
+        gauged = (*progress.gauged, (total, count))
+        return progress._replace(state=state._replace(number=state.number + 1), held=held, gauged=gauged)
+    out = rounds.advance(plan, progress, total, count)
+    if state.role == "main" and plan.measured and out.over >= plan.rows - plan.measured:
+        found = estimate(plan, out)
+        assert found is not None
+        gauge = _widths(plan, out, found)
+        out = out._replace(state=out.state._replace(role="measures", theta=found.theta, gauge=gauge))
+    return out
+
+
+def _widths(plan: Plan, progress: Progress, found: Estimated) -> Gauge:
+    """What residuals and responses are clipped to: by the residual scale and second moments that are known."""
+    assert plan.gauge is not None
+    if not plan.rules.linear:
+        return plan.gauge
+    one, second = np.linalg.inv(found.rows)[0], progress.known.mean
+    scale = found.scale if plan.rules.scaled else progress.state.scale
+    centre = float(one @ second @ found.theta)
+    spread = math.sqrt(max(float(found.theta @ second @ found.theta) - centre**2, 0.0) + scale**2)
+    return plan.gauge._replace(residual=REACH * scale, spread=REACH * spread, centre=centre)
+
+
+def measured(plan: Plan, progress: Progress, unit: float) -> tuple[Measure, ...]:
+    """Measures of fit, as far as records have reported them; `unit` of the response per internal one: Equation (25)."""
+    gauge, people = progress.state.gauge, sum(count for _, count in progress.gauged)
+    if gauge is None or people < 2:
+        return ()
+    weights = plan.measures
+    total = sum(total for total, _ in progress.gauged) / (people * weights)
+    noise = math.sqrt(len(progress.gauged)) * sd(plan, "measures") / (people * weights)
+    m = gauge.numbers
+    mean = total[: m + int(gauge.nonresponse)]
+    second = np.ones((len(mean), len(mean))) * mean[-1]
+    second[-1, :m] = second[:m, -1] = mean[:m]  # beside the number that is 1 of who has something to tell
+    i, j = np.triu_indices(m)
+    second[i, j] = second[j, i] = total[len(mean) :]
+    cov = rounds.floored(second - np.outer(mean, mean), 0.0) / people + np.diag(noise[: len(mean)] ** 2)
+    return summarise(gauge, mean, cov, unit)
