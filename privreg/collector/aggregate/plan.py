@@ -35,9 +35,6 @@ CHECKED: Final = math.sqrt(2.0) * 2.5 / 0.04
 STRETCH: Final = (5.0, 2.0)
 """By which numbers within ±1 about their mean, and indicators, are multiplied for the first second moments."""
 
-SCALE: Final = 0.2
-"""Norm of the number of a report's number on the residual scale (the scale number), where the family has one."""
-
 
 class Rules(NamedTuple):
     """A family in units of its score's bound. Public."""

@@ -10,18 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from privreg.collector.aggregate.plan import SCALE
 from privreg.families.scores import unit
 from privreg.protocol import codes
+from privreg.protocol.sums import MEDIAN, SCALE
 
 if TYPE_CHECKING:
     from privreg.arrays import Array, Flags
     from privreg.collector.aggregate.plan import Plan, Rules, State
 
 ROOT2: Final = math.sqrt(2.0)
-MEDIAN: Final = 0.6744897501960817
-"""Median absolute value of a standard normal."""
-
 
 def stacked(matrix: Array) -> Array:
     """Entries of symmetric matrices, √2 times those off the diagonal: shape (…, d, d) to (…, d (d + 1)/2)."""

@@ -12,7 +12,6 @@ from scipy.special import ndtr, ndtri
 from privreg.collector.aggregate.lattice import sd
 from privreg.collector.aggregate.plan import (
     APPROACHES,
-    SCALE,
     STRETCH,
     Checked,
     Known,
@@ -21,8 +20,9 @@ from privreg.collector.aggregate.plan import (
     State,
     Summed,
 )
-from privreg.collector.aggregate.report import MEDIAN, unstacked
+from privreg.collector.aggregate.report import unstacked
 from privreg.protocol import codes
+from privreg.protocol.sums import MEDIAN, SCALE
 
 if TYPE_CHECKING:
     from privreg.arrays import Array
