@@ -625,7 +625,7 @@ MUTANTS = (
         "privreg/device/memory.py",
         '"INSERT INTO report VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL) ON CONFLICT DO NOTHING"',
         '"INSERT OR REPLACE INTO report VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)"',
-        (f"{VISITS}::test_of_two_devices_processes_the_first_report_is_sent",),
+        (f"{VISITS}::test_of_two_calls_at_once_one_report_is_kept",),
     ),
     Mutant(
         "a study is answered again",
