@@ -372,7 +372,7 @@ def _send(s: _Session, plan: PublicPlan, plan_hash: bytes, stored: Stored) -> Ou
             elif got.status in {200, 201}:
                 arrived[k] = True
             elif got.status == 410 and _is_unsummed(plan, plan_hash, k, stored, got.body):
-                arrived = {k: False, **{j: False for j, there in arrived.items() if not there}}  # others say it anew
+                arrived, attempt = {k: False, **{j: False for j, there in arrived.items() if not there}}, 0  # ask anew
             elif got.status == 409:
                 raise RefusedError(
                     "the token has been used: a report has arrived before, and this one was not taken. If that was not "

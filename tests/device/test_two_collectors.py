@@ -444,6 +444,14 @@ def test_a_collector_that_still_closes_its_batch_is_asked_until_it_has(memory):
     assert one.added() == one.bare()
 
 
+def test_a_collector_that_was_long_away_may_still_close_its_batch(memory):
+    one = Study()
+    one.fails = {0: [503] * 8, 1: [0, 200]}
+    assert answered(one, memory, transport=closing_after(one, 9)).sent
+    assert "".join(x for x in one.log if x in LETTERS) == "abaaaaaaa" + "abb" + "ab"
+    assert one.added() == one.bare()
+
+
 FORGED = {
     "by the other collector": {"key": PAIR[0]},
     "by the analyst": {"key": ROOT},

@@ -300,7 +300,8 @@ export class Session {
         const got = await given.transport(urls[k], body), taken = got.status === 200 || got.status === 201;
         if (taken && !([...arrived.values()].includes(false) && attempt < CLOSING)) arrived.set(k, true);
         else if (got.status === 410 && (await this.deleted(k, report.state, body, got.body))) {
-          arrived = new Map([...arrived].filter(([, there]) => !there)).set(k, false); // others say it anew
+          arrived = new Map([...arrived].filter(([, there]) => !there)).set(k, false); // ask the other anew
+          attempt = 0;
         } else if (got.status === 409) throw new RefusedError(`${USED} ${quoted(plan.contact)}.`);
         else if (!taken && !RETRIED.has(got.status)) throw new RefusedError(`the study's server doesn't take the report (status ${got.status}).`);
         else [wait, code] = [Math.max(wait, waits(attempt, got.wait)), got.status];
