@@ -89,12 +89,15 @@ def _expand(suite: bytes, key: bytes, label: bytes, info: bytes, count: int) -> 
 # --- AES-128-GCM ---------------------------------------------------------------------------------------------
 
 
+def _twice(x: int) -> int:
+    return x << 1 ^ (0x11B if x & 0x80 else 0)
+
+
 def _substitutes() -> list[int]:
     """AES's substitution of bytes: the inverse in GF(2⁸), and an affine map."""
-    powers, x = [], 1
-    for _ in range(255):
-        powers.append(x)
-        x ^= x << 1 ^ (0x11B if x & 0x80 else 0)  # times 3, of order 255
+    powers = [1]
+    while len(powers) < 255:  # of 3, which has that order
+        powers.append(powers[-1] ^ _twice(powers[-1]))
     out = [0x63] * 256
     for i, x in enumerate(powers):
         y = powers[-i % 255]
@@ -105,10 +108,7 @@ def _substitutes() -> list[int]:
 
 def _columns() -> Iterator[list[int]]:
     """What a byte in each row adds to a column of the next round, as 32-bit words."""
-    mixed = []
-    for s in BYTES:
-        twice = s << 1 ^ (0x11B if s & 0x80 else 0)
-        mixed.append(twice << 24 | s << 16 | s << 8 | (twice ^ s))
+    mixed = [_twice(s) << 24 | s << 16 | s << 8 | (_twice(s) ^ s) for s in BYTES]
     for r in (0, 8, 16, 24):
         yield [(m >> r | m << (32 - r)) & 0xFFFFFFFF for m in mixed]
 
@@ -127,7 +127,7 @@ class Cipher:
             if i % 4 == 0:
                 turned = (w << 8 | w >> 24) & 0xFFFFFFFF
                 w = int.from_bytes(bytes(BYTES[v] for v in turned.to_bytes(4, "big")), "big") ^ factor << 24
-                factor = factor << 1 ^ (0x11B if factor & 0x80 else 0)
+                factor = _twice(factor)
             words.append(words[-4] ^ w)
         self._rounds = [tuple(words[i : i + 4]) for i in range(0, 44, 4)]
 
@@ -221,13 +221,7 @@ def seal(plain: bytes, key: bytes, info: bytes, source: Callable[[int], bytes] =
 
 
 def encapsulated(key: bytes, own: bytes) -> tuple[bytes, bytes]:
-    """The public key to a secret one, and the secret shared with the owner of another public key: 32 bytes each.
-
-    Raises
-    ------
-    MessageError
-        If the key is none.
-    """
+    """The public key to a secret one, and the secret shared with the owner of another public key: 32 bytes each."""
     if len(key) != KEY:
         raise MessageError(f"a key that shares are sealed to must have {KEY} bytes.")
     enc, root = x25519(own, BASE), _extract(_KEM, b"", b"eae_prk", x25519(own, key))

@@ -168,7 +168,12 @@ def _respond(
         year = s.memory.year(int(s.clock()))
         if before is None:
             year = [*year, Fraction(*plan.mu)]
-            _check_year(s, year)
+            if squares(year) > s.limits.total**2:
+                raise RefusedError(
+                    f"it would be study {len(year)} of a year's, which cost mu = {math.sqrt(squares(year)):.4g} "
+                    f"together, more than the {float(s.limits.total):g} that this device allows; wait until a year has "
+                    "passed, or allow more: --yearly-total, Limits(total=)."
+                )
         unread = design.unread(plan, row)
         if unread and plan.missing == "refuse":
             raise RefusedError(
@@ -183,15 +188,6 @@ def _respond(
                 raise RefusedError("without consent nothing is computed or sent.")
         state = _turn(s, plan, plan_hash, -1 if before is None else before.state)
         _store(s, plan, state, _bodies(s, plan, state, row), squares(year), before)
-
-
-def _check_year(s: _Session, year: list[Fraction]) -> None:
-    if squares(year) > s.limits.total**2:
-        raise RefusedError(
-            f"it would be study {len(year)} of a year's, which cost mu = {math.sqrt(squares(year)):.4g} together, more "
-            f"than the {float(s.limits.total):g} that this device allows; wait until a year has passed, or allow more: "
-            "--yearly-total, Limits(total=)."
-        )
 
 
 # --- plan and states -----------------------------------------------------------------------------------------

@@ -29,15 +29,7 @@ LINEAR: Final = frozenset({codes.HUBER, codes.EXPECTILE, codes.QUANTILE, codes.S
 
 
 def before_shares(plan: PublicPlan, ask: SumAsk, row: Row) -> list[float]:
-    """What a row says to a state, as real numbers of norm 1 at most; of moments, a vector u whose products u u' count.
-
-    Parameters
-    ----------
-    plan : PublicPlan
-        One with two collectors.
-    ask : SumAsk
-    row : Row
-    """
+    """What a row says to a state, as real numbers of norm 1 at most; of moments, a vector u, reported as u u'."""
     sums = plan.sums
     assert sums is not None  # of every plan with collectors
     if not all(map(math.isfinite, (*row.x, row.y, row.offset))):

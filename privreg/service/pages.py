@@ -64,8 +64,7 @@ def _found() -> dict[str, _File]:
 
 def _origins(collectors: Sequence[Collector]) -> list[str]:
     """Of the servers of both collectors, as browsers write them."""
-    parts = [urlsplit(c.url) for c in collectors]
-    return [f"{p.scheme}://{p.netloc.lower()}" for p in parts]
+    return [f"{p.scheme}://{p.netloc.lower()}" for p in (urlsplit(c.url) for c in collectors)]
 
 
 def middleware(collectors: Sequence[Collector]) -> list[Middleware]:
