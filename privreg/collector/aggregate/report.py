@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 ROOT2: Final = math.sqrt(2.0)
 
+
 def stacked(matrix: Array) -> Array:
     """Entries of symmetric matrices, √2 times those off the diagonal: shape (…, d, d) to (…, d (d + 1)/2)."""
     i, j = np.triu_indices(matrix.shape[-1])
