@@ -704,8 +704,8 @@ MUTANTS = (
     Mutant(
         "vectors for two collectors of any length",
         "privreg/device/sums.py",
-        "told = [v / root for v in report]",
-        "told = [v * 1.0 for v in report]",
+        "return shortened([round(v * unit) for v in entries], role.radius)",
+        "return [round(1.01 * v * unit) for v in entries]",
         ("tests/device/test_sums.py::test_whatever_is_told_is_in_the_roles_set",),
     ),
     Mutant(
