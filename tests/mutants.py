@@ -58,6 +58,7 @@ ANSWERS, VISITS = "tests/device/test_answer.py", "tests/device/test_session.py"
 APART = (f"{ANSWERS}::test_whatever_comes_two_reports_are_no_farther_apart_than_the_noise_is_for",)
 SUMS = "tests/means/test_sums.py"
 SHARED = "tests/field/test_two_collectors.py"
+PAIR, PAIR_PAGES = "tests/device/test_two_collectors.py", "tests/service/test_js_two_collectors.py"
 TRUSTED = "tests/means/test_trusted.py"
 FARTHEST = ("tests/device/test_noise.py::test_the_farthest_reports_show_what_is_claimed_and_half_the_noise_is_caught",)
 
@@ -543,8 +544,8 @@ MUTANTS = (
     Mutant(
         "a browser looks at no signature",
         f"{WEB}/session.js",
-        "if (named.has(kid) && (await verifying.verify(named.get(kid), message, sig))) return payload;",
-        "if (named.has(kid)) return payload;",
+        "if (named.has(kid) && (await verifying.verify(named.get(kid), message, sig))) good.add(kid);",
+        "if (named.has(kid)) good.add(kid);",
         (f"{PAGES}::test_a_signature_over_other_bytes_is_refused",),
     ),
     Mutant(
@@ -634,11 +635,11 @@ MUTANTS = (
         (f"{VISITS}::test_states_that_go_back_are_refused",),
     ),
     Mutant(
-        "a report is sent that was not stored",
-        SESSION,
-        "    return stored.body\n",
-        "    return body\n",
-        (f"{VISITS}::test_of_two_devices_processes_the_first_report_is_sent",),
+        "a report takes the place of one that was stored before",
+        "privreg/device/memory.py",
+        '"INSERT INTO report VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL) ON CONFLICT DO NOTHING"',
+        '"INSERT OR REPLACE INTO report VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)"',
+        (f"{VISITS}::test_of_two_calls_at_once_one_report_is_kept",),
     ),
     Mutant(
         "a study is answered again",
@@ -663,6 +664,98 @@ MUTANTS = (
         "if not lattice.is_private(role.form, role.numbers, role.radius, plan.mu, plan.bits):",
         "if False:",
         (f"{VISITS}::test_a_radius_too_large_is_refused_though_it_is_signed",),
+    ),
+    # devices and two collectors
+    Mutant(
+        "one collector's signature is enough",
+        SESSION,
+        "if len(signed) < needed:",
+        "if not signed:",
+        (f"{PAIR}::test_a_state_that_one_collector_signed_is_refused",),
+    ),
+    Mutant(
+        "a report is made afresh if one collector deleted its share",
+        SESSION,
+        "    if not any(arrived):\n",
+        "    if not all(arrived):\n",
+        (f"{PAIR}::test_if_only_one_deleted_its_share_the_person_is_done",),
+    ),
+    Mutant(
+        "whoever says that a share was deleted is believed",
+        SESSION,
+        'payload = _opened(body, "unsummed", (plan.collectors[place].key,))',
+        'payload = wire.open_envelope(body, "unsummed").payload',
+        (f"{PAIR}::test_nothing_is_made_afresh_because_of_a_forged_word",),
+    ),
+    Mutant(
+        "another token's share was deleted",
+        SESSION,
+        "(said.letter, said.state, said.ids) == (LETTERS[place], stored.state, stored.token)",
+        "said.letter == LETTERS[place]",
+        (f"{PAIR}::test_nothing_is_made_afresh_because_of_a_forged_word",),
+    ),
+    Mutant(
+        "an analyst is one of the two collectors",
+        SESSION,
+        "if s.root in (one.key, one.seal):",
+        "if False:",
+        (f"{PAIR}::test_an_analyst_who_is_a_collector_is_refused",),
+    ),
+    Mutant(
+        "a fresh report takes the place of one that is not deleted",
+        "privreg/device/memory.py",
+        "AND body = x'' AND state < ?",
+        "AND state <= ?",
+        (f"{PAIR}::test_of_two_calls_at_once_one_fresh_report_is_sent",),
+    ),
+    Mutant(
+        "a share is no secret",
+        "privreg/device/sums.py",
+        "second = source(8 * len(a))",
+        "second = bytes(8 * len(a))",
+        ("tests/device/test_sums.py::test_shares_add_up_and_each_alone_is_what_was_drawn",),
+    ),
+    Mutant(
+        "vectors for two collectors of any length",
+        "privreg/device/sums.py",
+        "return shortened([round(v * unit) for v in entries], role.radius)",
+        "return [round(1.01 * v * unit) for v in entries]",
+        ("tests/device/test_sums.py::test_whatever_is_told_is_in_the_roles_set",),
+    ),
+    Mutant(
+        "shares are sealed to points of small order",
+        "privreg/device/seal.py",
+        "    if not any(out):\n",
+        "    if not out:\n",
+        ("tests/device/test_seal.py::test_points_of_small_order_are_refused",),
+    ),
+    Mutant(
+        "one-time keys are used twice",
+        "privreg/device/seal.py",
+        "encapsulated(key, source(KEY))",
+        "encapsulated(key, bytes(KEY))",
+        ("tests/device/test_seal.py::test_another_library_opens_what_is_sealed",),
+    ),
+    Mutant(
+        "JavaScript: one collector's signature is enough",
+        f"{WEB}/session.js",
+        "if (good.size >= needed) return payload;",
+        "if (good.size) return payload;",
+        (f"{PAIR_PAGES}::test_a_state_that_one_collector_signed_is_refused",),
+    ),
+    Mutant(
+        "JavaScript: a report is made afresh if one collector deleted its share",
+        f"{WEB}/session.js",
+        "if (!arrived.includes(true)) {",
+        "if (arrived.includes(false)) {",
+        (f"{PAIR_PAGES}::test_if_only_one_deleted_its_share_the_person_is_done",),
+    ),
+    Mutant(
+        "JavaScript: a share is no secret",
+        f"{WEB}/shares.js",
+        "const second = source(8 * a.length),",
+        "const second = new Uint8Array(8 * a.length),",
+        (f"{PAIR_PAGES}::test_shares_are_drawn_anew_and_say_nothing",),
     ),
     # who answers what
     Mutant(

@@ -3,11 +3,13 @@
 import math
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from privreg.protocol import lattice
+from privreg.protocol import lattice, sums
 from privreg.protocol.lattice import Mu
 from privreg.protocol.messages import WORDS, Ask, FieldState, Gauge, Token
 from privreg.protocol.study import MEASURES, Cell, Held, PublicPlan, Role
+from privreg.protocol.sums import Collector, SumAsk, Sums
 from privreg.protocol.trees import Column
 from privreg.protocol.wire import Envelope, hash_of, key_id, seal, signed_bytes
 
@@ -242,6 +244,67 @@ def ask(plan, role, rng=None, **more):
         "gauge": Gauge(1.5, 2.0, 0.125) if role == "measures" else None,
     }
     return Ask(**{**given, **more})
+
+
+# --- two collectors ------------------------------------------------------------------------------------------
+
+PAIR = (key_of(21), key_of(22))
+"""Signing keys of two collectors."""
+
+OPENERS = tuple(X25519PrivateKey.from_private_bytes(bytes([seed]) * 32) for seed in (31, 32))
+"""Keys by which they open shares."""
+
+COLLECTORS = tuple(
+    Collector(f"Office {who}", f"https://{who.lower()}.example.org", f"{who}@example.org", public(key), public(opener))
+    for who, key, opener in zip("AB", PAIR, OPENERS, strict=True)
+)
+
+SUMS = {
+    "huber": ((0.65, 0.26, 0.06, 0.03), 1.345, True, 1.0),
+    "expectile": ((0.65, 0.26, 0.06, 0.03), 1.0, True, 1.0),
+    "quantile": ((0.68, 0.26, 0.06, 0.0), 1.0, True, 0.625),
+    "squared": ((0.68, 0.26, 0.06, 0.0), 1.0, False, 0.5),
+    "logistic": ((0.94, 0.6, 0.06, 0.0), 1.0, False, 0.25),
+    "poisson": ((0.68, 0.26, 0.06, 0.0), 1.0, False, 2.0),
+}
+"""Shares, threshold in scales, whether there is a scale, and the steepest slope, of what two collectors fit."""
+
+
+def sum_plan(family="huber", mu=ONE, collectors=COLLECTORS, **more):
+    """A plan with two collectors and roles of all kinds; the radii are the largest that keep the budget."""
+    shares, ratio, scaled, top = SUMS[family]
+    low, high = {"binary": (0.0, 1.0), "count": (0.0, 20.0)}.get(SCORES[family][0], (-1.0, 1.0))
+    of = Sums(
+        shares, ratio, scaled, top, 1.0, 2.5, (1.0, 0.0, 0.0, -1.0, -1.0), (1.0,) * 5, low, high, (3, 4),
+        SCORES[family][0] == "binary",
+    )  # fmt: skip
+    given = {
+        "keys": tuple(c.key for c in collectors), "bits": lattice.bits_of_sums(mu), "unscaled": (),
+        "clamping": CLAMPING,
+        "moment_response": False, "collectors": collectors, "sums": of, "roles": {"main": None},
+        "rounds": (Held("moments", 100, DAY, 10, False), Held("main", 0, 0, 0, False)),
+    }  # fmt: skip
+    plan = study_plan(family, mu, **{**given, **more})
+    roles = {}
+    for name in sums.ROLES:
+        form = sums.form_of(name)
+        numbers = plan.numbers(name, form)
+        roles[name] = Role(form, numbers, lattice.radius(form, numbers, mu, plan.bits), 1)
+    return plan if "roles" in more else plan._replace(roles=roles)
+
+
+def sum_ask(plan, role, rng=None, **more):
+    """What a state of such a plan asks; rounded numbers, as `ask`."""
+    import random
+
+    rng = random.Random(5) if rng is None else rng
+    d = plan.d
+    rows = tuple(tuple((rng.randint(-32, 32) + 96 * (j == k)) / 64.0 for k in range(d)) for j in range(d))
+    given = {
+        "role": role, "below": WORDS, "rows": rows, "theta": tuple(rng.randint(-32, 32) / 64.0 for _ in range(d)),
+        "y_centre": 0.125, "scale": 0.75, "window": 0.5, "ball": 4.0,
+    }  # fmt: skip
+    return SumAsk(**{**given, **more})
 
 
 def field_state(plan_hash, *asks, number=0, before=None, time=NOON, **more):

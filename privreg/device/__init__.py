@@ -2,8 +2,9 @@
 
 `session` is a respondent's way through a study in the field, `command` its command line (and `__main__`),
 `consent` what it says, `client` its HTTP; `ed25519` verifies, `memory` keeps what was spent and sent. `design` makes
-numbers of answers, `score` a report of real numbers, `answer` clips it and adds the exact `noise`. What else sees raw
-rows is `data`, which reads them, and `simulation`, which plays many devices at once.
+numbers of answers, `score` a report of real numbers, `answer` clips it and adds the exact `noise`; for two collectors
+`sums` makes shares of one, which `seal` seals to each. What else sees raw rows is `data`, which reads them, and
+`simulation`, which plays many devices at once.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -103,9 +103,13 @@ def _ball(v: Sequence[float], radius: int) -> list[int]:
     if norm2 > 1.0:
         root = math.sqrt(norm2)
         v = [x / root for x in v]
-    a = [int(radius * x) for x in v]
+    return shortened([int(radius * x) for x in v], radius)
+
+
+def shortened(a: list[int], radius: int) -> list[int]:
+    """Integers with Σ a² ≤ R²: the largest lose 1 until it is so, which rounding may ask for."""
     square = sum(x * x for x in a)
-    while square > radius * radius:  # what rounding left
+    while square > radius * radius:
         j = max(range(len(a)), key=lambda k: (abs(a[k]), -k))
         square -= 2 * abs(a[j]) - 1
         a[j] -= 1 if a[j] > 0 else -1

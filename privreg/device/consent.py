@@ -21,6 +21,11 @@ LIMITS: Final = (
     "is lost, or you answer again elsewhere, two reports tell more about you than one: together they cost √2 times mu."
 )
 
+STAYS: Final = (
+    "Your answers stay on this device. It sends one report, once: a few numbers made of them, with random noise added. "
+    "The noise hides your answers in part; how well is said next."
+)
+
 
 def guess(mu: float) -> float:
     """Share of right guesses, at best, of whoever must tell from a report which of two records made it: Φ(μ/2).
@@ -54,26 +59,41 @@ def words(plan: PublicPlan, unread: Sequence[str], year: Sequence[Fraction] = ()
     about = [plan.title, "", plan.purpose, f"Contact: {plan.contact}. Open until {_day(plan.closes)}."]
     lines = ["The study says:", "", *quoted([*about, "", "Your report is made of your answers to:", *asks])]
     lines += ["", "This device says:"]
+    blank = "zeros" if plan.collectors else "noise"
     if unread and plan.missing == "noise":
-        lines += ["", f"Missing, or not to be read: {', '.join(map(repr, unread))}. Your whole report will be noise."]
+        lines += ["", f"Missing, or not to be read: {', '.join(map(repr, unread))}. Your whole report will be {blank}."]
     if plan.missing == "refuse":
         lines += [
             "",
             "The study asks only who can answer everything: that you don't answer shows, and why can be guessed.",
         ]
+    either, seen = "", "From your report"
+    if plan.collectors:
+        either, seen = ", one of these two included,", "From all that they see"
     lines += [
         "",
         LIMITS,
         "",
-        "Your answers stay on this device. It sends one report, once: a few numbers made of them, with random noise "
-        "added. The noise hides your answers in part; how well is said next.",
-        f"The guarantee is mu = {plan.title_of_mu}. Suppose somebody knows that your answers are one of two "
-        f"possibilities. From your report they guess the right one at most {100.0 * guess(mu):.0f} times of 100. A "
-        "coin guesses it 50 times.",
+        STAYS if not plan.collectors else _parted(plan),
+        f"The guarantee is mu = {plan.title_of_mu}. Suppose somebody{either} knows that your answers are one of two "
+        f"possibilities. {seen} they guess the right one at most {100.0 * guess(mu):.0f} times of 100. A coin guesses "
+        "it 50 times.",
         f"This would be study {len(year)} this year. Who sees the reports to all of them guesses right at most "
         f"{100.0 * guess(together):.0f} times of 100.",
     ]
     return plain("\n".join(lines))
+
+
+def _parted(plan: PublicPlan) -> str:
+    """What becomes of answers where there are two collectors."""
+    one, other = (f"{c.name!r} ({c.url})" for c in plan.collectors)
+    return (
+        "Your answers stay on this device. It makes a few numbers of them, and splits each into two parts, which are "
+        f"random and add up to it. One part is sent to {one}, the other to {other}, sealed so that nobody else can "
+        "read it. Neither of them sees an answer of yours, or a number made of one. Both together could, if they "
+        "broke their word. Each adds up its parts of everybody's numbers, and adds random noise: these sums alone are "
+        "made public. The noise hides your answers in part; how well is said next."
+    )
 
 
 def quoted(texts: Sequence[str]) -> list[str]:

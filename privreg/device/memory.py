@@ -52,7 +52,7 @@ class Stored(NamedTuple):
     plan: bytes
     token: bytes
     state: int
-    body: bytes | None  # None once it has arrived
+    body: bytes | None  # None once it has arrived; empty if two collectors deleted it, and it is made anew
     receipt: bytes | None
 
 
@@ -219,8 +219,21 @@ class Memory:
             ).fetchone()
         return None if found is None else Stored(*found)
 
-    def arrived(self, root: bytes, slug: str, receipt: bytes) -> None:
-        """Keep the receipt and forget the bytes; what was spent stays."""
+    def unsummed(self, root: bytes, slug: str, body: bytes) -> None:
+        """Forget bytes that two collectors deleted, so that a report to a later state may take their place."""
+        with self._written() as db:
+            db.execute("UPDATE report SET body = x'' WHERE root = ? AND slug = ? AND body = ?", (root, slug, body))
+
+    def again(self, root: bytes, slug: str, state: int, body: bytes) -> None:
+        """Write a report ahead in the place of one that was forgotten; if another call was faster, its report stays."""
+        with self._written() as db:
+            db.execute(
+                "UPDATE report SET state = ?, body = ? WHERE root = ? AND slug = ? AND body = x'' AND state < ?",
+                (state, body, root, slug, state),
+            )
+
+    def arrived(self, root: bytes, slug: str, receipt: bytes | None) -> None:
+        """Keep the receipt, if there is one, and forget the bytes; what was spent stays."""
         with self._written() as db:
             db.execute("UPDATE report SET body = NULL, receipt = ? WHERE root = ? AND slug = ?", (receipt, root, slug))
 

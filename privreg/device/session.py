@@ -11,16 +11,26 @@ import time as clocks
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from ..protocol import messages, wire
+from ..protocol import messages, peers, wire
 from ..protocol.messages import FieldState, Report, Token
+from ..protocol.peers import Share
 from ..protocol.study import PublicPlan, read_plan
+from ..protocol.sums import LETTERS, SumAsk
 from ..protocol.wire import MessageError
-from . import answer, client, design, ed25519, noise
+from . import answer, client, design, ed25519, noise, seal, sums
 from .client import Answer, Invitation, Transport
 from .consent import plain, words
 from .memory import Memory, Seen, Stored, StoreError, squares
+
+LINE: Final = b"\n"
+"""Between the bodies of two collectors, in memory; no body has a line's end."""
+
+ANSWERED: Final = "this device has answered the study; every device answers once."
+
+CLOSING: Final = 6
+"""Attempts, of a minute together, in which a collector may still be closing a batch that the other has closed."""
 
 PATIENCE = 60.0
 """Seconds in which a plan must be had; nobody knows before how long the study is open."""
@@ -44,7 +54,7 @@ class RefusedError(Exception):
 class Outcome(NamedTuple):
     """How it ended."""
 
-    sent: bool  # Whether the report has arrived
+    sent: bool  # Whether the report has arrived; at both collectors, where there are two
     words: str
     plan: PublicPlan
 
@@ -139,44 +149,58 @@ def _respond(
     issued: bool,
 ) -> Outcome:
     plan, plan_hash = _plan(s)
-    before = s.memory.report(s.root, s.invitation.slug)
-    if before is not None and not dry_run:
-        if before.body is None:
-            raise RefusedError("this device has answered the study; every device answers once.")
-        return _send(s, plan, before.body)
-    _check_plan(s, plan, issued=issued)
-    year = [*s.memory.year(int(s.clock())), Fraction(*plan.mu)]
-    if squares(year) > s.limits.total**2:
-        raise RefusedError(
-            f"it would be study {len(year)} of a year's, which cost mu = {math.sqrt(squares(year)):.4g} together, more "
-            f"than the {float(s.limits.total):g} that this device allows; wait until a year has passed, or allow more: "
-            "--yearly-total, Limits(total=)."
-        )
-    unread = design.unread(plan, row)
-    if unread and plan.missing == "refuse":
-        raise RefusedError(
-            f"answers are missing or can't be read: {', '.join(map(repr, unread))}. The study asks only who can answer "
-            "everything."
-        )
-    told = words(plan, unread, year)
-    if dry_run:
-        return Outcome(False, f"{told}\n\nNothing was computed, stored or sent.", plan)
-    if not (agreed if isinstance(agreed, bool) else agreed(told)):
-        raise RefusedError("without consent nothing is computed or sent.")
-    state = _turn(s, plan, plan_hash)
-    stored = _store(s, plan, state, _report(s, plan, state, row), squares(year))
-    return _send(s, plan, stored)
+    told: str | None = None
+    while True:
+        before = s.memory.report(s.root, s.invitation.slug)
+        if before is not None and not dry_run:
+            if before.body is None:
+                raise RefusedError(ANSWERED)
+            if before.body:
+                outcome = _send(s, plan, plan_hash, before)
+                if outcome is not None:
+                    return outcome
+                continue  # it was summed nowhere: the present state is answered instead
+        if before is not None and before.token != s.token.id and not dry_run:
+            if issued:
+                raise RefusedError("the study was begun with another token on this device; answer with that one.")
+            s = s._replace(token=Token(0, before.token, bytes(messages.MAC)))
+        _check_plan(s, plan, issued=issued, again=before is not None and before.body == b"")
+        year = s.memory.year(int(s.clock()))
+        if before is None:
+            year = [*year, Fraction(*plan.mu)]
+            if squares(year) > s.limits.total**2:
+                raise RefusedError(
+                    f"it would be study {len(year)} of a year's, which cost mu = {math.sqrt(squares(year)):.4g} "
+                    f"together, more than the {float(s.limits.total):g} that this device allows; wait until a year has "
+                    "passed, or allow more: --yearly-total, Limits(total=)."
+                )
+        unread = design.unread(plan, row)
+        if unread and plan.missing == "refuse":
+            raise RefusedError(
+                f"answers are missing or can't be read: {', '.join(map(repr, unread))}. The study asks only who can "
+                "answer everything."
+            )
+        if told is None:  # of a later state the same is asked, at no further cost
+            told = words(plan, unread, year)
+            if dry_run:
+                return Outcome(False, f"{told}\n\nNothing was computed, stored or sent.", plan)
+            if not (agreed if isinstance(agreed, bool) else agreed(told)):
+                raise RefusedError("without consent nothing is computed or sent.")
+        state = _turn(s, plan, plan_hash, -1 if before is None else before.state)
+        _store(s, plan, state, _bodies(s, plan, state, row), squares(year), before)
 
 
 # --- plan and states -----------------------------------------------------------------------------------------
 
 
-def _opened(data: bytes, kind: str, keys: tuple[bytes, ...]) -> bytes:
-    """Payload of an envelope that one of the keys has signed."""
+def _opened(data: bytes, kind: str, keys: tuple[bytes, ...], needed: int = 1) -> bytes:
+    """Payload of an envelope that so many of the keys have signed."""
     envelope = wire.open_envelope(data, kind)
     message, named = wire.signed_bytes(kind, envelope.payload), {wire.key_id(k): k for k in keys}
-    if not any(kid in named and ed25519.verify(named[kid], message, sig) for kid, sig in envelope.signatures):
-        raise RefusedError(f"the {kind} is not signed by the key that it should be signed by; ask who invited you.")
+    signed = {kid for kid, sig in envelope.signatures if kid in named and ed25519.verify(named[kid], message, sig)}
+    if len(signed) < needed:
+        wanted = "both keys" if needed > 1 else "the key"
+        raise RefusedError(f"the {kind} is not signed by {wanted} that it should be signed by; ask who invited you.")
     return envelope.payload
 
 
@@ -215,30 +239,43 @@ def _plan(s: _Session) -> tuple[PublicPlan, bytes]:
     return plan, plan_hash
 
 
-def _check_plan(s: _Session, plan: PublicPlan, *, issued: bool) -> None:
+def _check_plan(s: _Session, plan: PublicPlan, *, issued: bool, again: bool) -> None:
     mu = Fraction(*plan.mu)
-    if plan.collectors:
-        raise RefusedError("this device doesn't answer studies of two collectors yet.")
     if mu > s.limits.mu:
         raise RefusedError(f"mu = {plan.title_of_mu} is more than this device allows, {float(s.limits.mu):g}.")
     if issued != (plan.tokens == "issued"):
         wanted = "needs a token, --token or in the link" if plan.tokens == "issued" else "takes no token of an issuer"
         raise RefusedError(f"the study {wanted}.")
-    if s.memory.used(s.token.id):
+    if not again and s.memory.used(s.token.id):
         raise RefusedError("the token has been used by this device; every token is good for one report.")
+    if plan.collectors:
+        seal.check()
+    for one in plan.collectors:
+        if s.root in (one.key, one.seal):
+            raise RefusedError("the analyst is one of the plan's two collectors, who must be others.")
+        seal.x25519(bytes(seal.KEY), one.seal)  # refuses a key that everybody could open shares of
+    _addresses(s, plan)  # refuses what is neither https nor this machine
 
 
-def _turn(s: _Session, plan: PublicPlan, plan_hash: bytes) -> FieldState:
-    """The state that this token answers: waits until it is its turn."""
+def _addresses(s: _Session, plan: PublicPlan) -> list[str]:
+    """Where a report is posted: at the study's server, or its shares at each collector's."""
+    if not plan.collectors:
+        return [f"{s.invitation.base}/reports"]
+    links = [f"{c.url.rstrip('/')}/v1/studies/{plan.study}" for c in plan.collectors]
+    return [f"{client.invitation(link).base}/shares" for link in links]
+
+
+def _turn(s: _Session, plan: PublicPlan, plan_hash: bytes, after: int) -> FieldState:
+    """The state that this token answers, one after `after`: waits until it is its turn."""
     place, attempt = messages.place_of(plan_hash, s.token), 0
     until = _until(s, float(plan.closes))
     while True:
-        payload = _opened(_got(s, "state", "the state", until), "state", plan.keys)
+        payload = _opened(_got(s, "state", "the state", until), "state", plan.keys, max(len(plan.collectors), 1))
         state, own = messages.read_state(payload, plan, plan_hash), wire.hash_of(payload)
         _check_chain(s, plan, state, own)
         if not plan.opens <= state.time <= plan.closes or not state.open:
             raise RefusedError("the study doesn't ask anybody now: it is not open yet, or it has closed.")
-        if place.slot < state.slots[1]:
+        if place.slot < state.slots[1] and state.number > after:
             return state
         wait = client.waits(attempt + 4, 0.0)
         if s.clock() + wait > until:
@@ -266,27 +303,40 @@ def _check_chain(s: _Session, plan: PublicPlan, state: FieldState, own: bytes) -
 # --- the report ----------------------------------------------------------------------------------------------
 
 
-def _report(s: _Session, plan: PublicPlan, state: FieldState, row: Mapping[str, object]) -> Report:
-    """Make the report. Nothing here raises because of what the row holds."""
+def _bodies(s: _Session, plan: PublicPlan, state: FieldState, row: Mapping[str, object]) -> bytes:
+    """Make the report: the bytes to post, of two collectors a line for each. Nothing here raises because of the row."""
     place = messages.place_of(state.plan, s.token)
     ask = messages.ask_of(state, place)
-    assert isinstance(ask, messages.Ask)  # others are refused before
     role = plan.roles[ask.role]
-    try:
-        told = answer.before_noise(plan, ask, messages.group_of(plan, ask.role, place), design.row_of(plan, row))
-    except Exception:  # nothing raises there; whatever did would send noise alone, and not fail
-        told = []
-    numbers = answer.randomised(answer.values(role, told), role, plan.bits, noise.Words())
-    return Report(state.plan, state.number, ask.role, s.token, tuple(numbers))
+    told: list[float] = []
+    with suppress(Exception):  # nothing raises there; whatever did would send noise or zeros, and not fail
+        inside = design.row_of(plan, row)
+        if isinstance(ask, SumAsk):
+            told = sums.before_shares(plan, ask, inside)
+        else:
+            told = answer.before_noise(plan, ask, messages.group_of(plan, ask.role, place), inside)
+    if not isinstance(ask, SumAsk):
+        numbers = answer.randomised(answer.values(role, told), role, plan.bits, noise.Words())
+        return messages.report_body(Report(state.plan, state.number, ask.role, s.token, tuple(numbers)))
+    bodies = []
+    for letter, one, share in zip(LETTERS, plan.collectors, sums.shares(sums.whole(role, told)), strict=True):
+        info = peers.share_info(letter, state.plan, state.number, s.token)
+        sealed = seal.seal(share, one.seal, info)
+        bodies.append(peers.share_body(Share(state.plan, state.number, ask.role, s.token, sealed)))
+    return LINE.join(bodies)
 
 
-def _store(s: _Session, plan: PublicPlan, state: FieldState, report: Report, agreed: Fraction) -> bytes:
-    """Write the report ahead; the bytes to send."""
-    body = messages.report_body(report)
-    if len(body) > plan.limit:
+def _store(
+    s: _Session, plan: PublicPlan, state: FieldState, body: bytes, agreed: Fraction, before: Stored | None
+) -> None:
+    """Write the report ahead: what is stored then is what is sent."""
+    if max(map(len, body.split(LINE))) > plan.limit:
         raise RefusedError("the plan's limit on the size of reports is too small for its own; tell its contact.")
+    if before is not None:  # it costs nothing: the shares before were deleted, and none was summed
+        s.memory.again(s.root, plan.study, state.number, body)
+        return
     stored = s.memory.store(
-        Stored(report.plan, s.token.id, report.state, body, None),
+        Stored(state.plan, s.token.id, state.number, body, None),
         root=s.root,
         slug=plan.study,
         release=plan.release_group,
@@ -301,29 +351,67 @@ def _store(s: _Session, plan: PublicPlan, state: FieldState, report: Report, agr
             f"with this report the year's budget of {float(s.limits.yearly):g} for studies of {plan.release_group!r} "
             "would be overspent, or another study was answered meanwhile; then call again."
         )
-    if stored.body is None:
-        raise RefusedError("this device has answered the study; every device answers once.")
-    return stored.body
 
 
-def _send(s: _Session, plan: PublicPlan, body: bytes) -> Outcome:
-    """Send the stored bytes until they have arrived, or it is of no use."""
+def _send(s: _Session, plan: PublicPlan, plan_hash: bytes, stored: Stored) -> Outcome | None:
+    """Send the stored bytes until they have arrived, or it is of no use; None if two collectors deleted them."""
+    assert stored.body  # by whoever calls
+    bodies, addresses = stored.body.split(LINE), _addresses(s, plan)
     until, attempt = _until(s, float(plan.closes + plan.grace)), 0
+    arrived: dict[int, bool] = {}  # By place: whether it is kept or summed there, or was deleted unsummed
     while True:
-        got = s.transport(f"{s.invitation.base}/reports", body)
-        if got.status in {200, 201}:
-            with suppress(StoreError):  # it has arrived all the same; the next call sends the same bytes
-                s.memory.arrived(s.root, plan.study, wire.hash_of(body))
-            return Outcome(True, "The report has arrived. Thank you.", plan)
-        if got.status == 409:
-            raise RefusedError(
-                "the token has been used: a report has arrived before, and this one was not taken. If that was not "
-                f"you, tell {plan.contact!r}."
-            )
-        if got.status not in client.RETRIED:
-            raise RefusedError(f"the study's server doesn't take the report ({_said(got)}); tell {plan.contact!r}.")
-        wait = client.waits(attempt, got.wait)
-        if s.clock() + wait > until:
-            return Outcome(False, f"Not sent yet ({_said(got)}). It is stored, and sent by the next call.", plan)
-        s.sleep(wait)
-        attempt += 1
+        wait, failed = 0.0, Answer(0, b"")
+        for k in [k for k in range(len(bodies)) if k not in arrived]:
+            got = s.transport(addresses[k], bodies[k])
+            if got.status in {200, 201} and False in arrived.values() and attempt < CLOSING:
+                wait, failed = max(wait, client.waits(attempt, 0.0)), got
+            elif got.status in {200, 201}:
+                arrived[k] = True
+            elif got.status == 410 and _is_unsummed(plan, plan_hash, k, stored, got.body):
+                arrived, attempt = {k: False, **{j: False for j, there in arrived.items() if not there}}, 0  # ask anew
+            elif got.status == 409:
+                raise RefusedError(
+                    "the token has been used: a report has arrived before, and this one was not taken. If that was not "
+                    f"you, tell {plan.contact!r}."
+                )
+            elif got.status not in client.RETRIED:
+                raise RefusedError(f"the study's server doesn't take the report ({_said(got)}); tell {plan.contact!r}.")
+            else:
+                wait, failed = max(wait, client.waits(attempt, got.wait)), got
+        if len(arrived) == len(bodies):
+            return _ended(s, plan, stored.body, [arrived[k] for k in range(len(bodies))])
+        if wait and s.clock() + wait > until:
+            return Outcome(False, f"Not sent yet ({_said(failed)}). It is stored, and sent by the next call.", plan)
+        if wait:
+            s.sleep(wait)
+            attempt += 1
+
+
+def _is_unsummed(plan: PublicPlan, plan_hash: bytes, place: int, stored: Stored, body: bytes) -> bool:
+    """Whether a collector has signed that it deleted this token's share, and that no sum has it."""
+    if not plan.collectors:
+        return False
+    try:
+        payload = _opened(body, "unsummed", (plan.collectors[place].key,))
+        said = peers.read_signed("unsummed", payload, plan_hash)
+    except (MessageError, RefusedError):
+        return False
+    return (said.letter, said.state, said.ids) == (LETTERS[place], stored.state, stored.token)
+
+
+def _ended(s: _Session, plan: PublicPlan, body: bytes, arrived: list[bool]) -> Outcome | None:
+    """What each collector has said, or the server, is remembered; the bytes are deleted."""
+    if not any(arrived):
+        s.memory.unsummed(s.root, plan.study, body)
+        return None
+    receipt = b"".join(wire.hash_of(part) for part in body.split(LINE)) if all(arrived) else None
+    with suppress(StoreError):  # it has arrived all the same; the next call sends the same bytes
+        s.memory.arrived(s.root, plan.study, receipt)
+    if receipt is not None:
+        return Outcome(True, "The report has arrived. Thank you.", plan)
+    late, other = sorted(plan.collectors, key=lambda c: arrived[plan.collectors.index(c)])
+    raise RefusedError(
+        f"your report came too late for {late.name!r}, who has deleted its part; {other.name!r} has the other part, "
+        "random numbers without the first. Your answers don't count, and you can't answer again: a second report "
+        "beside half of the first could tell of you."
+    )

@@ -27,6 +27,13 @@ FAMILIES: Final = ("huber", "expectile", "quantile", "squared", "logistic", "poi
 """Scores with a slope that a report holds."""
 
 
+MEDIAN: Final = 0.6744897501960817
+"""Median absolute value of a standard normal."""
+
+SCALE: Final = 0.2
+"""Norm of a report's number on the residual scale (the scale number), where the family has one."""
+
+
 class Collector(NamedTuple):
     """One of the two who add up shares."""
 

@@ -8,14 +8,21 @@ from __future__ import annotations
 import gzip
 import hashlib
 from importlib.resources import files
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from starlette.requests import Request
+
+    from privreg.protocol.sums import Collector
 
 FOLDERS: Final = ("survey", "device")
 KINDS: Final = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
@@ -32,7 +39,7 @@ HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-cache",
 }
-"""What every page is sent with: nothing but this server's own files and interface."""
+"""What every page is sent with: nothing but this server's own files and interface, and those of two collectors."""
 
 
 class _File(NamedTuple):
@@ -55,8 +62,21 @@ def _found() -> dict[str, _File]:
     return out
 
 
-def _answer(request: Request, file: _File) -> Response:
-    headers = {**HEADERS, "ETag": file.tag, "Vary": "Accept-Encoding"}
+def _origins(collectors: Sequence[Collector]) -> list[str]:
+    """Of the servers of both collectors, as browsers write them."""
+    return [f"{p.scheme}://{p.netloc.lower()}" for p in (urlsplit(c.url) for c in collectors)]
+
+
+def middleware(collectors: Sequence[Collector]) -> list[Middleware]:
+    """Lets the page at one of two collectors post shares to the other; nothing if there are none."""
+    said: dict[str, Any] = {"allow_headers": ["Content-Type"], "expose_headers": ["Retry-After"]}
+    if not collectors:
+        return []
+    return [Middleware(CORSMiddleware, allow_origins=_origins(collectors), allow_methods=["GET", "POST"], **said)]
+
+
+def _answer(request: Request, file: _File, policy: str) -> Response:
+    headers = {**HEADERS, "Content-Security-Policy": policy, "ETag": file.tag, "Vary": "Accept-Encoding"}
     if request.headers.get("if-none-match") == file.tag:
         return Response(status_code=304, headers=headers)
     if "gzip" in request.headers.get("accept-encoding", ""):
@@ -64,21 +84,24 @@ def _answer(request: Request, file: _File) -> Response:
     return Response(file.data, headers=headers, media_type=file.kind)
 
 
-def routes(study: str) -> list[Route]:
+def routes(study: str, collectors: Sequence[Collector] = ()) -> list[Route]:
     """Addresses of a study's page: /studies/{study}/ and its files below.
 
     Parameters
     ----------
     study : str
         Short name of the study.
+    collectors : sequence of Collector, optional
+        Two to whom the page posts shares.
     """
     found = _found()
+    policy = POLICY.replace("connect-src 'self'", " ".join(["connect-src 'self'", *_origins(collectors)]))
 
     async def page(request: Request) -> Response:
         """The page; what it shows comes from the signed plan."""
         if request.path_params["study"] != study:
             raise HTTPException(404)
-        return _answer(request, found["survey/survey.html"])
+        return _answer(request, found["survey/survey.html"], policy)
 
     async def slash(request: Request) -> Response:
         """To the page's address: its files' are relative."""
@@ -91,7 +114,7 @@ def routes(study: str) -> list[Route]:
         name = "{folder}/{name}".format(**request.path_params)
         if request.path_params["study"] != study or name not in found:
             raise HTTPException(404)
-        return _answer(request, found[name])
+        return _answer(request, found[name], policy)
 
     paths = (("", slash), ("/", page), ("/{folder}/{name}", file))
     return [Route(f"/studies/{{study}}{p}", f, methods=["GET"], include_in_schema=False) for p, f in paths]

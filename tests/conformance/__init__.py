@@ -7,4 +7,8 @@
   more or less is right where `exact` is false, since `exp`, `log` and `pow` differ in their last bits), and, of these
   words, the body that is posted.
 * envelopes.json: envelopes, the key that must have signed, whether a device accepts signature and payload.
+* shares.json: plan and state of two collectors, and a row → whole numbers (as above where `exact` is false) and, of
+  these words, what the first collector gets; the second gets the words.
+* seals.json: a one-time secret key with its public one, a collector's public key, what the message is bound to, the
+  message → the sealed message.
 """

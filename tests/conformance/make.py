@@ -6,7 +6,7 @@ import math
 import random
 from pathlib import Path
 
-from privreg.device import answer, ed25519
+from privreg.device import answer, ed25519, seal, sums
 from privreg.device.design import row_of
 from privreg.device.noise import Words, rounded_normal
 from privreg.protocol import messages, study, wire
@@ -22,6 +22,7 @@ from tests.studies import (
     SCORES,
     SEEN,
     SERVER,
+    SUMS,
     ask,
     const,
     field_state,
@@ -31,6 +32,8 @@ from tests.studies import (
     roles_of,
     signed,
     study_plan,
+    sum_ask,
+    sum_plan,
     token,
 )
 
@@ -367,7 +370,47 @@ def envelopes():
     return {"plan": wire.base(payload), "cases": out}
 
 
-FILES = {"noise": noise, "reports": reports, "envelopes": envelopes}
+def seals():
+    """One-time secret keys, keys of collectors, and what is sealed with them."""
+    out = []
+    for i, count in enumerate((0, 1, 16, 45, 480)):
+        draw = [hashlib.shake_256(f"seal {i} {j}".encode()).digest(n) for j, n in enumerate((32, 32, count, 10 * i))]
+        own, key, plain, info = draw[0], seal.x25519(draw[1], seal.BASE), draw[2], draw[3]
+        sealed = seal.seal(plain, key, info, lambda n, own=own: own[:n])
+        given = {"own": own, "public": seal.x25519(own, seal.BASE), "key": key, "info": info, "plain": plain}
+        out.append({k: wire.base(v) for k, v in {**given, "sealed": sealed}.items()})
+    return out
+
+
+def shares():
+    """Rows and states of two collectors, the whole numbers that they make, and shares of them by given words."""
+    held = {"plans": {}, "states": {}, "cases": []}
+    for family in SUMS:
+        plan = sum_plan(family, offset=["sub", ["col", "visits"], const(3)] if family == "poisson" else None)
+        payload = study.plan_payload(plan)
+        held["plans"][family] = wire.base(payload)
+        for role, form in plan.roles.items():
+            state = messages.state_payload(field_state(wire.hash_of(payload), sum_ask(plan, role)))
+            held["states"][f"{family} {role}"] = wire.base(state)
+            (ask,) = messages.read_state(state, plan, wire.hash_of(payload)).asks
+            for k, row in enumerate(ROWS):
+                words = hashlib.shake_256(f"{family} {role} {k}".encode()).digest(8 * form.numbers)
+                a = sums.whole(form, sums.before_shares(plan, ask, row_of(plan, row)))
+                first, _ = sums.shares(a, lambda n, words=words: words[:n])
+                held["cases"].append(
+                    {
+                        "plan": family, "state": f"{family} {role}", "row": row, "words": wire.base(words), "whole": a,
+                        "first": wire.base(first),
+                        "exact": (family in POLYNOMIAL and not plan.sums.scaled) or role in EXACT,
+                    }
+                )  # fmt: skip
+    return held
+
+
+EXACT = ("clamping", "location", "moments")
+"""Reports that call neither exp nor log, of any family."""
+
+FILES = {"noise": noise, "reports": reports, "envelopes": envelopes, "seals": seals, "shares": shares}
 
 
 def text_of(name):

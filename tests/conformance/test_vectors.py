@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from privreg.device import answer
+from privreg.device import answer, seal, sums
 from privreg.device.design import row_of
 from privreg.device.noise import rounded_normal
 from privreg.protocol import messages, study, wire
@@ -56,3 +56,24 @@ def test_envelopes_are_accepted_or_refused():
     for case in cases:
         key = wire.unbase(case["key"], "key")
         assert make.accepted(case["envelope"].encode(), case["type"], key, plan) == case["accepted"], case["what"]
+
+
+def test_messages_are_sealed():
+    for case in FOUND["seals"]:
+        given = {name: wire.unbase(text, name) for name, text in case.items()}
+        sealed = seal.seal(given["plain"], given["key"], given["info"], lambda n, own=given["own"]: own[:n])
+        assert sealed == given["sealed"]
+
+
+def test_rows_give_shares_by_messages_alone():
+    found, seen = FOUND["shares"], set()
+    for case in found["cases"]:
+        payload = wire.unbase(found["plans"][case["plan"]], "plan")
+        plan, plan_hash = study.read_plan(payload), wire.hash_of(payload)
+        (ask,) = messages.read_state(wire.unbase(found["states"][case["state"]], "state"), plan, plan_hash).asks
+        a = sums.whole(plan.roles[ask.role], sums.before_shares(plan, ask, row_of(plan, case["row"])))
+        assert a == case["whole"]
+        words = wire.unbase(case["words"], "words")
+        assert sums.shares(a, lambda n, words=words: words[:n]) == (wire.unbase(case["first"], "first"), words)
+        seen.add((plan.family, ask.role, any(a)))
+    assert len(seen) == len(found["plans"]) * len(plan.roles) * 2  # some rows have something to tell, and some nothing

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from privreg.device import answer, consent
+from privreg.device import answer, consent, sums
 from privreg.device.design import Row, row_of, unread
-from privreg.protocol import messages, study, wire
+from privreg.protocol import messages, peers, study, wire
 from privreg.protocol.wire import MessageError
 from tests.device.test_answer import allowed, far
-from tests.studies import CLAMPING, ask, field_state, study_plan, token
+from tests.studies import CLAMPING, ask, field_state, study_plan, sum_ask, sum_plan, token
 
 ROWS = (
     {"age": 41, "bmi": 24.5, "shift": "night", "hours": 7, "ill": False, "visits": 3},
@@ -121,14 +121,46 @@ def test_a_dishonest_study_is_refused_or_learns_no_more(family, data):
     assert max(far(a, b) for a in sent for b in sent) <= allowed(plan.mu)
 
 
+@pytest.mark.some(1)
+@pytest.mark.parametrize("family", ["huber", "logistic", "poisson"])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(data=st.data())
+def test_a_dishonest_study_of_two_collectors_is_refused_or_adds_up_no_more(family, data):
+    honest = sum_plan(family, offset=["col", "visits"])
+    payload = mutated(study.plan_payload(honest), data)
+    try:
+        plan = study.read_plan(payload)
+    except MessageError:
+        payload, plan = study.plan_payload(honest), honest
+    if plan.sums is None:
+        return
+    plan_hash, role = wire.hash_of(payload), data.draw(st.sampled_from(sorted(plan.roles)))
+    try:
+        asked = messages.state_payload(field_state(plan_hash, sum_ask(plan, role, random.Random(1))))
+        state = messages.read_state(mutated(asked, data), plan, plan_hash)
+    except MessageError:
+        return
+    consent.words(plan, unread(plan, ROWS[0]))
+    (one,) = state.asks
+    form, made = plan.roles[one.role], [row_of(plan, row) for row in ROWS]
+    made.append(Row([1e200] * plan.d, 1e300, -1e300, (1.0,) * len(plan.clamping)))
+    made.append(Row([math.nan] * plan.d, math.nan, math.nan))
+    sent = [sums.whole(form, sums.before_shares(plan, one, row)) for row in made]
+    assert {len(a) for a in sent} == {form.numbers}
+    assert max(far(a, b) for a in sent for b in sent) * plan.mu.q**2 <= (plan.mu.p << plan.bits) ** 2
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=200) | st.text(max_size=100).map(str.encode))
 def test_no_bytes_do_more_than_be_refused(data):
-    plan = study_plan()
+    plan, shared = study_plan(), sum_plan()
     for read in (
         study.read_plan,
         lambda d: messages.read_state(d, plan, bytes(32)),
         lambda d: messages.read_report(d, plan, bytes(32)),
+        lambda d: messages.read_state(d, shared, bytes(32)),
+        lambda d: peers.read_share(d, shared, bytes(32)),
+        lambda d: peers.read_signed("unsummed", d, bytes(32)),
         lambda d: wire.open_envelope(d, "plan"),
     ):
         with pytest.raises(MessageError):

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from privreg.protocol import messages, study, trees
+from privreg.protocol import messages, peers, study, trees, wire
 from privreg.protocol.messages import Report
+from privreg.protocol.peers import Share
+from privreg.protocol.wire import MessageError
 from tests.protocol.test_messages import HASH, KNOTS, PAYLOAD, PLAN, WRONG_PLANS, WRONG_REPORTS, WRONG_STATES, changed
-from tests.studies import ROOT, SCORES, ask, field_state, signed, study_plan, token
+from tests.studies import ROOT, SCORES, ask, field_state, signed, study_plan, sum_ask, sum_plan, token
 
 FOLDER = Path(study.__file__).parent / "schemas"
 
@@ -53,6 +55,70 @@ def test_states_and_reports_are_as_the_schema_says(role):
     assert accepts("state", messages.state_payload(state))
     report = Report(HASH, 0, role, token(), (0,) * PLAN.roles[role].numbers)
     assert accepts("report", messages.report_body(report))
+
+
+SUM_PLAN = sum_plan()
+SUM_PAYLOAD = study.plan_payload(SUM_PLAN)
+WRONG_SUMS = {
+    "one collector": lambda p: p["collectors"].pop(),
+    "three collectors": lambda p: p["collectors"].append(p["collectors"][0]),
+    "collectors alone": lambda p: p.pop("sums"),
+    "sums alone": lambda p: p.pop("collectors"),
+    "another mechanism": lambda p: p["privacy"].update(mechanism="rounded_gaussian"),
+    "a clamp": lambda p: p["privacy"].update(clamp=6),
+    "a box": lambda p: p["roles"]["main"].update(form="box"),
+    "a ball of moments": lambda p: p["roles"]["moments"].update(form="ball"),
+    "groups": lambda p: p["roles"]["main"].update(groups=2),
+    "a pilot": lambda p: p["roles"].update(pilot=p["roles"]["main"]),
+    "no closing": lambda p: p["roles"].pop("closing"),
+    "a round of pilots": lambda p: p["rounds"][0].update(role="pilot"),
+    "a family without slopes": lambda p: p["score"].update(family="hinge"),
+    "a seal that is no key": lambda p: p["collectors"][1].update(seal="AAAA"),
+    "a decimal": lambda p: p["sums"].update(reach="1.5"),
+    "more": lambda p: p["sums"].update(more=1),
+    "three shares": lambda p: p["sums"]["shares"].pop(),
+    "columns that move": lambda p: p.update(unscaled=[3]),
+}
+
+
+@pytest.mark.parametrize("which", WRONG_SUMS)
+def test_plans_of_two_collectors_are_as_the_schema_says(which):
+    assert accepts("plan", SUM_PAYLOAD)
+    wrong = changed(SUM_PAYLOAD, WRONG_SUMS[which])
+    assert not accepts("plan", wrong)
+    with pytest.raises(MessageError):
+        study.read_plan(wrong)
+
+
+@pytest.mark.parametrize("role", SUM_PLAN.roles)
+def test_states_and_shares_of_two_collectors_are_as_the_schema_says(role):
+    payload = messages.state_payload(field_state(HASH, sum_ask(SUM_PLAN, role)))
+    assert accepts("state", payload)
+    for change in (
+        lambda s: s["asks"].append(s["asks"][0]),
+        lambda s: s["asks"][0].update(below=1),
+        lambda s: s["asks"][0].update(scale="0x0.0p+0"),
+        lambda s: s["asks"][0].update(ball="-0x1.0p+0"),
+        lambda s: s["asks"][0].update(role="pilot"),
+        lambda s: s["asks"][0].update(signs=[]),
+        lambda s: s["asks"][0].pop("window"),
+    ):
+        assert not accepts("state", changed(payload, change))
+        with pytest.raises(MessageError):
+            messages.read_state(changed(payload, change), SUM_PLAN, HASH)
+    share = peers.share_body(Share(HASH, 0, role, token(), bytes(8 * SUM_PLAN.roles[role].numbers + 48)))
+    assert accepts("share", share)
+    for change in (lambda s: s.update(share="AA"), lambda s: s.update(role="pilot"), lambda s: s.pop("token")):
+        assert not accepts("share", changed(share, change))
+        with pytest.raises(MessageError):
+            peers.read_share(changed(share, change), SUM_PLAN, HASH)
+
+
+def test_what_a_collector_signs_for_a_device_is_as_the_schema_says():
+    payload = peers.signed_payload(peers.Signed("unsummed", "a", 0, ids=token().id), HASH)
+    assert accepts("unsummed", payload)
+    assert not accepts("unsummed", changed(payload, lambda u: u.update(collector="c")))
+    assert schema("envelope").schema["properties"]["type"]["enum"] == list(wire.TYPES)
 
 
 def test_envelopes_are_as_the_schema_says():

@@ -6,14 +6,17 @@ import random
 import struct
 
 import pytest
+from cryptography.hazmat.primitives import hpke
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privreg.device import answer, design, ed25519
+from privreg.device import answer, design, ed25519, sums
 from privreg.protocol import lattice, messages, study, trees, wire
 from privreg.protocol.study import Role
 from tests.conformance import make
-from tests.studies import HIDDEN, PLACES, ROOT, SEEN, hexed, public, signed, study_plan
+from tests.device.test_seal import SMALL
+from tests.studies import HIDDEN, PLACES, ROOT, SEEN, hexed, public, signed, study_plan, sum_plan
 
 FOUND = {name: json.loads((make.FOLDER / f"{name}.json").read_text()) for name in make.FILES}
 
@@ -48,6 +51,44 @@ def test_rows_give_the_same_reports_by_messages_alone(js):
         report = messages.read_report(said["body"].encode(), study.read_plan(payload), wire.hash_of(payload))
         assert messages.token_text(report.token) == case["token"]
     assert exact >= 30
+
+
+def test_rows_give_the_same_shares_by_messages_alone(js):
+    found, apart, exact = FOUND["shares"], 0, 0
+    for case in found["cases"]:
+        plan, state = found["plans"][case["plan"]], found["states"][case["state"]]
+        said = js("shares", plan=plan, state=state, row=case["row"], words=case["words"])
+        assert said["shares"][1] == case["words"]
+        if case["exact"] or said["whole"] == case["whole"]:
+            exact += 1
+            assert (said["whole"], said["shares"][0]) == (case["whole"], case["first"]), case["state"]
+        else:
+            apart += 1
+            assert max(abs(a - b) for a, b in zip(said["whole"], case["whole"], strict=True)) <= 1, case["state"]
+    assert apart < 0.05 * exact
+
+
+def test_noise_of_sums_has_the_same_size(js):
+    mus = [(1, 1), (1, 2), (3, 1), (1, 100), (2, 1), (999, 1000), (1, 10**5), (10**7, 10**6), (10**7, 1), (1, 10**7)]
+    assert js("bits", mus=mus) == [lattice.bits_of_sums(lattice.Mu(*mu)) for mu in mus]
+
+
+def test_messages_are_sealed_alike(js):
+    for case in FOUND["seals"]:
+        assert js("seal", **{k: v for k, v in case.items() if k != "sealed"}) == case["sealed"]
+    secret = X25519PrivateKey.generate()
+    key = wire.base(secret.public_key().public_bytes_raw())
+    suite = hpke.Suite(hpke.KEM.X25519, hpke.KDF.HKDF_SHA256, hpke.AEAD.AES_128_GCM)
+    sealed = [wire.unbase(js("seal", key=key, info="aW5mbw", plain="cGxhaW4"), "sealed") for _ in range(2)]
+    assert [suite.decrypt(s, secret, info=b"info") for s in sealed] == [b"plain"] * 2
+    assert sealed[0][:32] != sealed[1][:32]
+
+
+@pytest.mark.parametrize("point", SMALL)
+def test_nothing_is_sealed_to_points_of_small_order(js, point):
+    for bit in (0, 2**255):
+        assert js("seal", key=wire.base((point + bit).to_bytes(32, "little")), info="", plain="") is None
+    assert js("seal", key=wire.base(bytes([9] * 31)), info="", plain="") is None
 
 
 def test_envelopes_are_accepted_or_refused_alike(js):
@@ -146,11 +187,12 @@ def test_bytes_have_one_spelling(js):
 
 def test_radii_are_checked_in_integers(js):
     rng, cases = random.Random(3), []
-    for form in lattice.FORMS:
+    for form in {**dict.fromkeys(lattice.FORMS), **dict.fromkeys(lattice.SUM_FORMS)}:
         for _ in range(60):
             numbers, mu = rng.choice([1, 2, 6, 78, 4950]), (rng.randrange(1, 10**7), rng.randrange(1, 10**7))
             edge = lattice.radius(form, numbers, lattice.Mu(*mu), lattice.BITS)
             cases += [(form, numbers, r, mu, lattice.BITS) for r in (edge - 1, edge, edge + 1)]
+    cases += [("ball", 1, 2**20, (1, 1000), bits) for bits in (30, 31, 40, 52, 53)]
     cases += [("ball", 1, 2**30, (10**7, 1), 20), ("ball", 0, 5, (1, 1), 20), ("round", 1, 5, (1, 1), 20)]
     said = js("private", cases=cases)
     assert said == [lattice.is_private(f, n, r, lattice.Mu(*mu), m) for f, n, r, mu, m in cases]
@@ -181,6 +223,21 @@ def test_whatever_is_reported_is_clipped_alike(js, form, radius, report):
     square = sum(v * v for v in (a[:-1] if form == lattice.JOINT else a))
     if form in {lattice.BALL, lattice.JOINT}:
         assert square <= radius * radius
+
+
+@settings(max_examples=150, deadline=None, database=None)
+@given(
+    form=st.sampled_from(lattice.SUM_FORMS),
+    radius=st.integers(1, 2**30 - 1),
+    report=st.lists(REALS, min_size=1, max_size=6),
+)
+def test_whatever_is_shared_out_is_in_the_same_set(js, form, radius, report):
+    n = len(report)
+    numbers = n * (n + 1) // 2 if form == lattice.PSD else n
+    role = {"form": form, "numbers": numbers, "radius": radius, "groups": 1}
+    finite = [v for v in report if not math.isnan(v)] + [1.0] * sum(map(math.isnan, report))
+    (said,) = js("wholes", cases=[[role, [as_text(v) for v in finite]]])
+    assert said == sums.whole(Role(**role), finite)
 
 
 SIZES = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 7.0, 1e300, 5e-324, 2.0**52 + 1, math.inf)
@@ -219,9 +276,10 @@ def test_answers_are_read_alike(js):
         assert js("reads", column=told, answers=answers) == [design.read(column, a) for a in answers], column.name
 
 
-def test_plans_that_python_refuses_are_refused(js):
+@pytest.mark.parametrize("made", [study_plan, sum_plan])
+def test_plans_that_python_refuses_are_refused(js, made):
     """Every member is left out, doubled in type, and put out of range."""
-    good = json.loads(study.plan_payload(study_plan()))
+    good = json.loads(study.plan_payload(made()))
     wrong = (None, -1, 10**12, "", "?", [], {}, True, [1], 0, "0x1p+100", "nan")
     changed, agreed, refused = [], 0, 0
 
@@ -267,10 +325,11 @@ def test_texts_that_python_refuses_are_refused(js):
 def test_states_that_python_refuses_are_refused(js):
     found = FOUND["reports"]
     refused = 0
-    for name in ("huber main", "huber location", "huber moments", "huber measures", "wide main"):
-        plan = wire.unbase(found["plans"][name.split()[0]], "plan")
+    for name in ("huber main", "huber location", "huber moments", "huber measures", "wide main", "shares"):
+        vectors, which = (FOUND["shares"], "huber main") if name == "shares" else (found, name)
+        plan = wire.unbase(vectors["plans"][which.split()[0]], "plan")
         read, plan_hash = study.read_plan(plan), wire.hash_of(plan)
-        good = json.loads(wire.unbase(found["states"][name], "state"))
+        good = json.loads(wire.unbase(vectors["states"][which], "state"))
         key, changed = ROOT, []
         for place in (None, 0):
             part = good if place is None else good["asks"][0]

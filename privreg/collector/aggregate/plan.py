@@ -40,9 +40,6 @@ ITSELF: Final = 0.8
 STRETCH: Final = (5.0, 2.0)
 """By which numbers within ±1 about their mean, and indicators, are multiplied for the first second moments."""
 
-SCALE: Final = 0.2
-"""Norm of the number of a report's number on the residual scale (the scale number), where the family has one."""
-
 
 class Rules(NamedTuple):
     """A family in units of its score's bound. Public."""

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from privreg.collector.aggregate import classes
-from privreg.collector.aggregate.plan import SCALE
 from privreg.families import measures
 from privreg.families.scores import unit
 from privreg.protocol import codes
+from privreg.protocol.sums import MEDIAN, SCALE
 
 if TYPE_CHECKING:
     from privreg.arrays import Array, Flags, Ints
@@ -24,8 +24,6 @@ STEP: Final = 1e-3
 """Part of a threshold over whose both sides the slope of a score of one's own is taken."""
 
 ROOT2: Final = math.sqrt(2.0)
-MEDIAN: Final = 0.6744897501960817
-"""Median absolute value of a standard normal."""
 
 
 def stacked(matrix: Array) -> Array:

@@ -13,7 +13,6 @@ from privreg.collector.aggregate import classes
 from privreg.collector.aggregate.lattice import sd
 from privreg.collector.aggregate.plan import (
     APPROACHES,
-    SCALE,
     STRETCH,
     Checked,
     Known,
@@ -23,7 +22,8 @@ from privreg.collector.aggregate.plan import (
     Summed,
     pairs,
 )
-from privreg.collector.aggregate.report import MEDIAN, unstacked
+from privreg.collector.aggregate.report import unstacked
+from privreg.protocol.sums import MEDIAN, SCALE
 
 if TYPE_CHECKING:
     from privreg.arrays import Array

@@ -116,9 +116,13 @@ function ball(v, radius) {
   const norm2 = score.dot(v, v);
   if (!(norm2 < Infinity)) return v.map(() => 0);
   const root = norm2 > 1 ? Math.sqrt(norm2) : 1;
-  const a = v.map((x) => Math.trunc(radius * (x / root)) + 0);
+  return shortened(v.map((x) => Math.trunc(radius * (x / root)) + 0), radius);
+}
+
+/** Integers with Σ a² ≤ R²: the largest lose 1 until it is so, which rounding may ask for. @param {number[]} a @param {number} radius */
+export function shortened(a, radius) {
   let square = a.reduce((sum, x) => sum + BigInt(x) * BigInt(x), 0n);
-  for (const end = BigInt(radius) ** 2n; square > end; ) { // what rounding left
+  for (const end = BigInt(radius) ** 2n; square > end; ) {
     let j = 0;
     a.forEach((x, k) => { if (Math.abs(x) > Math.abs(a[j])) j = k; });
     square -= 2n * BigInt(Math.abs(a[j])) - 1n;
@@ -164,7 +168,7 @@ export function randomised(a, role, bits, words) {
  * @param {import("./noise.js").Words} words
  */
 export function reported(plan, state, place, answers, words) {
-  const ask = askOf(state, place), role = /** @type {Role} */ (plan.roles.get(ask.role));
+  const ask = /** @type {import("./messages.js").Ask} */ (askOf(state, place)), role = /** @type {Role} */ (plan.roles.get(ask.role));
   /** @type {number[]} */
   let told = [];
   try {

@@ -6,20 +6,23 @@
  * @module
  */
 
-/** @typedef {"ball" | "joint" | "moments" | "box"} Form */
+/** @typedef {"ball" | "joint" | "moments" | "box" | "psd" | "switches"} Form */
 
 /** @type {readonly Form[]} */
 export const FORMS = ["ball", "joint", "moments", "box"];
+/** Of reports to two collectors, who add the noise to their sums. @type {readonly Form[]} */
+export const SUM_FORMS = ["ball", "psd", "switches"];
 /** m of version 1. */
 export const BITS = 20;
 /** A report's number is clamped to R + 6 · 2^m. */
 export const CLAMP = 6;
 const SLACK = 2n;
 const LARGEST = 1 << 30;
+const MOST_BITS = 52;
 
 /**
  * Whether reports of this form and radius are μ-GDP, μ = p/q. Distances: 2R (ball); √5 R (joint); √D R (box);
- * √2 R + 2√D + 2 (moments).
+ * √2 R + 2√D + 2 (moments); √2 R + √D (psd); R (switches).
  * @param {Form} form
  * @param {number} numbers
  * @param {number} radius
@@ -29,17 +32,32 @@ const LARGEST = 1 << 30;
 export function isPrivate(form, numbers, radius, mu, bits = BITS) {
   const all = [...mu, numbers, radius, bits];
   if (!all.every(Number.isSafeInteger) || Math.min(...mu, numbers, radius) < 1) return false;
-  if (radius >= LARGEST || bits < 0 || bits >= 31) return false;
+  if (radius >= LARGEST || bits < 0 || bits > MOST_BITS) return false;
   const [p, q, n, r] = [...mu, numbers, radius].map(BigInt);
   const noise = p << BigInt(bits);
   if (form === "ball") return 2n * q * r <= noise;
   if (form === "joint") return numbers >= 2 && 5n * (q * r) ** 2n <= noise ** 2n;
   if (form === "box") return n * (q * r) ** 2n <= noise ** 2n;
+  if (form === "switches") return q * r <= noise;
+  if (form === "psd") { // √2 q R + q √D ≤ noise, squared twice
+    const square = noise ** 2n - q * q * (2n * r * r + n);
+    return square >= 0n && 8n * n * (q * q * r) ** 2n <= square ** 2n;
+  }
   if (form !== "moments") return false;
   const rest = noise - SLACK * q; // √2 q R + 2 q √D ≤ rest, squared twice
   const square = rest ** 2n - q * q * (2n * r * r + 4n * n);
   return rest >= 0n && square >= 0n && 32n * n * (q * q * r) ** 2n <= square ** 2n;
 }
+
+/** m of two collectors' noise. @param {readonly number[]} mu p and q */
+export function bitsOfSums([p, q]) {
+  let m = 0;
+  while (p * 2 ** m < q * 2 ** BITS) m += 1; // exact below 2⁵³
+  return m;
+}
+
+/** What a report's norm of 1 is in lattice steps; of switches, that of all of them. @param {Form} form @param {number} numbers @param {number} radius */
+export const unitOfSums = (form, numbers, radius) => radius - 0.5 * Math.sqrt(numbers) - (form === "switches" ? 0 : 1);
 
 /** Largest absolute value of a number of a report. @param {number} radius @param {number} [bits] */
 export const most = (radius, bits = BITS) => radius + CLAMP * 2 ** bits;

@@ -15,7 +15,8 @@ export class StoreError extends Error {}
  * @property {string} plan
  * @property {string} token id
  * @property {number} state
- * @property {string | null} body the text that is posted; null once it has arrived
+ * @property {string | null} body the text that is posted, a line for each of two collectors; null once it has arrived, empty
+ *   if two collectors deleted it, and it is made anew
  * @property {string | null} receipt
  */
 /** @typedef {{release: string, mu: number[], time: number, clock: number}} Spent */
@@ -121,7 +122,27 @@ export class Memory {
     });
   }
 
-  /** Keep the receipt and forget the bytes; what was spent stays. @param {string} root @param {string} slug @param {string} receipt */
+  /** Forget a text that two collectors deleted, so that a report to a later state may take its place. @param {string} root @param {string} slug @param {string} body */
+  async unsummed(root, slug, body) {
+    await this.store.change((all) => {
+      const entry = entryOf(all, root, slug), { report } = entry;
+      return report?.body === body ? { result: null, put: { ...entry, report: { ...report, body: "" } } } : { result: null };
+    });
+  }
+
+  /**
+   * Write a report ahead in the place of one that was forgotten; if another page was faster, its report stays.
+   * @param {string} root @param {string} slug @param {number} state @param {string} body @returns {Promise<Stored | null>}
+   */
+  async again(root, slug, state, body) {
+    return this.store.change((all) => {
+      const entry = entryOf(all, root, slug), { report } = entry;
+      if (report?.body !== "" || report.state >= state) return { result: report };
+      return { result: { ...report, state, body }, put: { ...entry, report: { ...report, state, body } } };
+    });
+  }
+
+  /** Keep the receipt, if there is one, and forget the bytes; what was spent stays. @param {string} root @param {string} slug @param {string | null} receipt */
   async arrived(root, slug, receipt) {
     await this.store.change((all) => {
       const entry = entryOf(all, root, slug);

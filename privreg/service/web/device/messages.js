@@ -4,6 +4,7 @@
  */
 
 import { LATEST, ROLES, momentSize, sizeOf } from "./plan.js";
+import { readSumAsk } from "./sums.js";
 import { Record, VERSION, base, hashOf, joined, loads, need, numberOf, pack, same, unbase } from "./wire.js";
 
 /** @typedef {import("./plan.js").Plan} Plan */
@@ -32,7 +33,7 @@ import { Record, VERSION, base, hashOf, joined, loads, need, numberOf, pack, sam
  * @property {number} time
  * @property {boolean} open
  * @property {number[]} slots
- * @property {Ask[]} asks
+ * @property {Ask[] | import("./sums.js").SumAsk[]} asks
  */
 
 const WORDS = 2 ** 32;
@@ -65,7 +66,8 @@ export function readState(payload, plan, planHash) {
   record.fixed("v", VERSION);
   need(same(record.binary("plan", 32), planHash), "the state is one of another plan.");
   const slots = record.integers("slots", 0, WORDS, 2);
-  const asks = record.items("asks", undefined, 8).map((a) => readAsk(new Record(a, "an ask of the state"), plan));
+  const found = record.items("asks", plan.sums ? 1 : undefined, 8).map((a) => new Record(a, "an ask of the state"));
+  const asks = plan.sums ? found.map((a) => readSumAsk(a, plan)) : found.map((a) => readAsk(a, plan));
   const state = {
     asks, slots,
     number: record.integer("number", 0, 2 ** 31),
@@ -119,12 +121,26 @@ function readAsk(record, plan) {
 const byGroup = (record, name, groups, size) => record.items(name, undefined, groups).map((row) =>
   new Record(new Map([["of", row]]), "a group").items("of", size).map((v) => numberOf(v, `'${name}' of the state`)));
 
-/** What a state asks of a token. @param {State} state @param {Place} place @returns {Ask} */
-export const askOf = (state, place) => /** @type {Ask} */ (state.asks.find((a) => place.role < a.below));
+/** What a state asks of a token. @param {State} state @param {Place} place @returns {Ask | import("./sums.js").SumAsk} */
+export const askOf = (state, place) => /** @type {Ask} */ ([...state.asks].find((a) => place.role < a.below));
 
 /** Random group in which a token answers. @param {Plan} plan @param {string} role @param {Place} place */
 export const groupOf = (plan, role, place) =>
   Math.floor((place.group * /** @type {any} */ (plan.roles.get(role)).groups) / WORDS);
+
+/**
+ * Whether a collector says that it deleted a token's share to a state, and that no sum has it.
+ * @param {Uint8Array} payload verified @param {string} letter of the collector
+ * @param {Uint8Array} planHash @param {number} state @param {Uint8Array} id
+ */
+export function isUnsummed(payload, letter, planHash, state, id) {
+  const record = new Record(loads(payload, "the message"), "the message");
+  record.fixed("v", VERSION);
+  const named = same(record.binary("plan", 32), planHash), own = record.take("collector") === letter;
+  const fine = named && own && record.take("state") === state && same(unbase(record.take("ids"), "'ids'"), id);
+  if (fine) record.done();
+  return fine;
+}
 
 /** Coefficients of a group. @param {Ask} ask @param {number} group */
 export function thetaOf(ask, group) {

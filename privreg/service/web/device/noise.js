@@ -20,7 +20,9 @@ export class NoiseError extends Error {}
 /** So many random bytes of the system. @param {number} count @returns {Uint8Array} */
 export function secret(count) {
   try {
-    return crypto.getRandomValues(new Uint8Array(count));
+    const out = new Uint8Array(count);
+    for (let at = 0; at === 0 || at < count; at += 65_536) crypto.getRandomValues(out.subarray(at, at + 65_536)); // its most
+    return out;
   } catch {
     throw new NoiseError(NONE);
   }

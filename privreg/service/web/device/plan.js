@@ -5,11 +5,12 @@
  */
 
 import * as lattice from "./lattice.js";
+import * as sums from "./sums.js";
 import { MOST, check, isLabel, names } from "./trees.js";
 import { Record, VERSION, isSeen, keyId, loads, need } from "./wire.js";
 
 /** @typedef {import("./trees.js").Column} Column */
-/** @typedef {"location" | "moments" | "pilot" | "clamping" | "main" | "measures"} RoleName */
+/** @typedef {"location" | "moments" | "pilot" | "clamping" | "main" | "measures" | sums.RoleName} RoleName */
 /** @typedef {{form: lattice.Form, numbers: number, radius: number, groups: number}} Role */
 /** @typedef {{name: string, tree: any, centre: number, scale: number}} Cell */
 /**
@@ -21,7 +22,9 @@ import { Record, VERSION, isSeen, keyId, loads, need } from "./wire.js";
  * @property {number} opens seconds since 1970 UTC, as all times
  * @property {number} closes
  * @property {number} grace
- * @property {Uint8Array[]} keys one of which signs every state
+ * @property {Uint8Array[]} keys one of which signs every state; both, of two collectors
+ * @property {sums.Collector[]} collectors two, if noise is added to sums of shares; none if devices add it
+ * @property {sums.Sums | null} sums what reports to two collectors are made of
  * @property {Map<string, Column>} columns
  * @property {Cell} response
  * @property {any} offset tree, or null
@@ -100,16 +103,16 @@ function cellOf(record, columns) {
   return { name, tree, centre, scale };
 }
 
-/** @param {Record} record @returns {Map<string, Role>} */
-function rolesOf(record) {
+/** @param {Record} record @param {boolean} shared whether there are two collectors @returns {Map<string, Role>} */
+function rolesOf(record, shared) {
   const out = new Map();
-  for (const name of ROLES) {
+  for (const name of shared ? sums.ROLES : ROLES) {
     if (name === "clamping" && !record.left.has(name)) continue; // of which plans without it say nothing
     const one = record.optional(name);
     if (one === null) continue;
     out.set(name, {
-      form: one.choice("form", lattice.FORMS),
-      numbers: one.integer("numbers", 1, 12_000),
+      form: one.choice("form", shared ? lattice.SUM_FORMS : lattice.FORMS),
+      numbers: one.integer("numbers", 1, shared ? sums.MOST_NUMBERS : 12_000),
       radius: one.integer("radius", 1, 2 ** 30 - 1),
       groups: one.integer("groups", 1, 64),
     });
@@ -130,13 +133,13 @@ function textsOf(value) {
 function checkRounds(record, roles) {
   const rounds = record.items("rounds", undefined, 1000);
   for (const one of rounds) {
-    const each = new Record(one, "a round"), role = each.choice("role", ROLES);
+    const each = new Record(one, "a round");
+    each.choice("role", [...roles.keys()]);
     each.integer("total", 0, 2 ** 48);
     each.integer("after", 0, LATEST);
     each.integer("least", 0, 2 ** 48);
     each.flag("optional");
     each.done();
-    right(roles.has(role), "rounds");
   }
   right(rounds.length, "rounds");
 }
@@ -163,6 +166,7 @@ export async function readPlan(payload) {
     right(kid === (await keyId(key)), "keys");
     keys.push(key);
   }
+  const collectors = sums.readCollectors(record, keys), shared = collectors.length > 0;
   const columns = columnsOf(record), inner = record.object("design");
   const response = cellOf(inner.object("response"), columns), offset = inner.take("offset");
   if (offset !== null) check(offset, columns, "the offset");
@@ -179,12 +183,13 @@ export async function readPlan(payload) {
   const a = score.real("a"), b = score.real("b"), blocks = score.integer("blocks", 1, 49);
   score.done();
   const privacy = record.object("privacy"), mu = privacy.integers("mu", 1, MOST_MU, 2);
-  privacy.fixed("mechanism", "rounded_gaussian");
-  const bits = privacy.integer("bits", lattice.BITS, lattice.BITS);
-  privacy.fixed("clamp", lattice.CLAMP);
+  privacy.fixed("mechanism", shared ? "sums" : "rounded_gaussian");
+  const bits = shared ? lattice.bitsOfSums(mu) : lattice.BITS;
+  privacy.fixed("bits", bits);
+  if (!shared) privacy.fixed("clamp", lattice.CLAMP);
   const releaseGroup = privacy.text("release_group", 256);
   privacy.done();
-  const roles = rolesOf(record.object("roles")), extra = record.object("moments");
+  const roles = rolesOf(record.object("roles"), shared), extra = record.object("moments");
   const constant = extra.flag("constant"), momentResponse = extra.flag("response"), of = extra.optional("wide");
   const wide = of ? of.integers("columns", 0, d - 1) : [], edges = of ? of.reals("edges", wide.length) : [];
   of?.done();
@@ -195,7 +200,8 @@ export async function readPlan(payload) {
   /** @type {Plan} */
   const plan = {
     study, opens, closes, keys, columns, response, offset, design, mix, family, a, b, blocks, mu, bits, releaseGroup, roles,
-    constant, momentResponse, wide, edges, isWide: of !== null, yMax, silent,
+    constant, momentResponse, wide, edges, isWide: of !== null, yMax, silent, collectors,
+    sums: shared ? sums.readSums(record, d) : null,
     title: record.text("title", 200),
     purpose: record.text("purpose", 4096, true),
     contact: record.text("contact", 1000),
@@ -269,9 +275,11 @@ function formsOf(role, wide) {
 function checkReports(plan) {
   const size = plan.design.reduce((n, c) => n + check(c.tree, plan.columns, "the design"), 0);
   right(size <= MOST, "design");
+  if (plan.sums) right(sums.FAMILIES.includes(plan.family) && !plan.isWide && !plan.unscaled.length, "sums");
   for (const [name, { form, numbers, radius, groups }] of plan.roles) {
-    right(formsOf(name, plan.isWide).includes(form) && numbers === numbersOf(plan, name, form), name);
-    right(groups === 1 || name === "location" || name === "main", "groups");
+    const [told, own] = plan.sums ? sums.shape(plan, name) : [numbersOf(plan, name, form), form];
+    right((plan.sums ? own === form : formsOf(name, plan.isWide).includes(form)) && numbers === told, name);
+    right(groups === 1 || (!plan.sums && (name === "location" || name === "main")), "groups");
     const kept = lattice.isPrivate(form, numbers, radius, plan.mu, plan.bits);
     need(kept, `the radius of '${name}' doesn't keep the budget mu: the noise would be too small.`);
   }

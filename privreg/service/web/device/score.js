@@ -46,7 +46,7 @@ const half = (x) => (Number.isNaN(x) ? 0.5 : x);
  * @param {string} family @param {number} a @param {number} b @param {number} c corner
  * @param {number} eta @param {number} y
  */
-function unit(family, a, b, c, eta, y) {
+export function unit(family, a, b, c, eta, y) {
   const side = 2 * y - 1;
   switch (family) {
     case "huber":

@@ -9,15 +9,22 @@
 import { reported, unread } from "./answer.js";
 import { RETRIED, invitation, transport, waits } from "./client.js";
 import { Memory, StoreError, within } from "./memory.js";
-import { placeOf, readState, readToken, reportBody } from "./messages.js";
+import { askOf, isUnsummed, placeOf, readState, readToken, reportBody } from "./messages.js";
 import * as noise from "./noise.js";
 import { readPlan } from "./plan.js";
+import { seal } from "./seal.js";
+import { shareBodies } from "./shares.js";
+import { LETTERS, addresses } from "./sums.js";
 import * as verifying from "./verify.js";
-import { MessageError, base, bytes, escaped, hashOf, keyId, openEnvelope, signedBytes, unbase, unpack, loads } from "./wire.js";
+import { MessageError, base, bytes, escaped, hashOf, keyId, loads, openEnvelope, same, signedBytes, unbase, unpack } from "./wire.js";
 
 /** @typedef {import("./plan.js").Plan} Plan */
 /** @typedef {import("./messages.js").State} State */
-/** @typedef {{role: string, state: number, numbers: number[], body: string, receipt: string}} Report what leaves the device */
+/**
+ * What leaves the device. Of two collectors each gets a line of `body`, and has its own receipt; what they get are sealed
+ * random numbers, none of which are here.
+ * @typedef {{role: string, state: number, numbers: number[], body: string, receipt: string}} Report
+ */
 /**
  * @typedef {object} Options
  * @property {Memory} [memory]
@@ -41,6 +48,8 @@ export class RefusedError extends Error {
 
 /** Seconds in which a plan must be had, and a state that asks: somebody waits before the page. */
 const PATIENCE = 60;
+/** Attempts, of a minute together, in which a collector may still be closing a batch that the other has closed. */
+const CLOSING = 6;
 const LIMITS = { mu: [2, 1], yearly: [2, 1], total: [2, 1] }; // all together no more than one study may cost
 const CLOSED = "the study doesn't ask anybody now: it is not open yet, or it has closed.";
 const USED = "the link has been used: a report has arrived before, and yours was not taken. If that was not you, tell";
@@ -77,6 +86,10 @@ export class Session {
     this.waiting = null;
     /** @type {string | null} receipt of what has arrived */
     this.receipt = null;
+    /** @type {number | null} number of a state for which two collectors deleted the report: a later one is answered, at no cost */
+    this.again = null;
+    /** @type {import("./answer.js").Answers | null} what a later state would be answered with, until a report has arrived */
+    this.answers = null;
     /** @type {number[][] | null} budgets of a year's reports, this one's last: what the respondent agrees to */
     this.year = null;
   }
@@ -123,9 +136,19 @@ export class Session {
       throw new RefusedError("the plan is not the one that this device has seen before.");
     }
     const before = await memory.report(this.invited.key, plan.study);
-    if (before) {
+    this.again = before?.body === "" ? before.state : null;
+    if (before && this.again === null) {
+      if (before.body === null && before.receipt === null) throw new RefusedError(ANSWERED); // one of two deleted its part
       this.receipt = before.receipt;
       this.waiting = before.body === null ? null : await shown(before.body);
+      return;
+    }
+    if (before && this.again !== null) {
+      if (base(this.token.id) !== before.token) {
+        if (this.invited.token) throw new RefusedError("the study was begun with another token on this device; open that link.");
+        this.token = { key: 0, id: unbase(before.token, "the token"), mac: new Uint8Array(16) };
+      }
+      this.year ??= await memory.year(Math.floor(this.given.clock()));
       return;
     }
     const [p, q] = plan.mu.map(BigInt), [most, of] = limits.mu.map(BigInt);
@@ -143,6 +166,11 @@ export class Session {
     }
     if (await memory.used(base(this.token.id))) {
       throw new RefusedError("the token has been used by this device.");
+    }
+    addresses(plan); // refuses what is neither https nor this machine
+    for (const one of plan.collectors) {
+      if (same(keyIn(this.invited.key), one.key)) throw new RefusedError("the analyst is one of the plan's two collectors, who must be others.");
+      await seal(new Uint8Array(), one.seal, new Uint8Array()); // refuses a key that everybody could open shares of
     }
   }
 
@@ -163,11 +191,11 @@ export class Session {
         throw new RefusedError(`answers are missing or can't be read: ${lacking.map(quoted).join(", ")}.`);
       }
       const place = await placeOf(planHash, token), state = await this.turn(place.slot);
-      const made = reported(plan, state, place, answers, given.words());
-      const body = reportBody(planHash, state.number, made.role, token, made.values);
+      const bodies = await this.bodies(state, place, answers), body = bodies.join("\n");
       // as long for every answer
-      if (body.length > plan.limit) throw new RefusedError("the plan's own reports are too long for it; tell its contact.");
-      const stored = await given.memory.keep(invited.key, plan.study, {
+      if (bodies.some((b) => b.length > plan.limit)) throw new RefusedError("the plan's own reports are too long for it; tell its contact.");
+      this.answers = plan.collectors.length ? answers : null;
+      const stored = this.again !== null ? await given.memory.again(invited.key, plan.study, state.number, body) : await given.memory.keep(invited.key, plan.study, {
         plan: base(planHash), token: base(token.id), state: state.number, receipt: null, body,
         release: plan.releaseGroup, mu: plan.mu, time: state.time, clock: Math.floor(given.clock()),
       }, given.limits.yearly, /** @type {number[][]} */ (this.year));
@@ -175,10 +203,19 @@ export class Session {
         throw new RefusedError(`with this report the year's budget for ${quoted(plan.releaseGroup)} would be overspent, or `
           + "another study was answered meanwhile; then open the link again.");
       }
-      if (stored.body === null) throw new RefusedError(ANSWERED);
+      if (!stored.body) throw new RefusedError(ANSWERED);
+      this.again = null;
       this.waiting = await shown(stored.body);
       return this.waiting;
     });
+  }
+
+  /** What is posted: one text, or one for each of two collectors. @param {State} state @param {import("./messages.js").Place} place @param {import("./answer.js").Answers} answers */
+  async bodies(state, place, answers) {
+    const { plan, planHash, token, given } = this, ask = askOf(state, place);
+    if ("ball" in ask) return shareBodies(plan, planHash, state.number, ask, token, answers);
+    const made = reported(plan, state, place, answers, given.words());
+    return [reportBody(planHash, state.number, made.role, token, made.values)];
   }
 
   /** Refuse a study that asks nobody now, before anybody fills in anything. */
@@ -189,7 +226,7 @@ export class Session {
   /** @param {number} until @returns {Promise<{payload: Uint8Array, state: State}>} */
   async present(until) {
     const { plan } = this, data = await got(this.given, `${this.invited.base}/state`, "the state", until);
-    const payload = await opened(data, "state", plan.keys);
+    const payload = await opened(data, "state", plan.keys, Math.max(plan.collectors.length, 1));
     return { payload, state: readState(payload, plan, this.planHash) };
   }
 
@@ -205,7 +242,7 @@ export class Session {
       const { payload, state } = await this.present(until);
       await this.checkChain(state, base(await hashOf(payload)));
       this.mustAsk(state);
-      if (slot < state.slots[1]) return state;
+      if (slot < state.slots[1] && state.number > (this.again ?? -1)) return state;
       const wait = waits(attempt + 4, 0);
       if (given.clock() + wait > until) throw new RefusedError("it isn't this token's turn yet; try again later.");
       await given.sleep(wait);
@@ -235,30 +272,83 @@ export class Session {
   /**
    * Send the stored bytes until they have arrived, or it is of no use.
    * @param {(status: number, wait: number) => void} [failed] is told of every attempt that failed, and the seconds to the next
-   * @returns {Promise<boolean>} whether the report has arrived; if not, it is stored, and sent by the next call
+   * @returns {Promise<boolean>} whether the report has arrived; if not, it is stored, and sent by the next call, or, with
+   *   `again` set, two collectors have deleted it: the answers are asked for once more
    */
   async send(failed = () => {}) {
     return refusing(async () => {
-      const { plan, invited, given, waiting } = this;
-      if (!waiting) throw new RefusedError(this.receipt === null ? "there is no report to send." : ANSWERED);
-      const until = this.until(plan.closes + plan.grace);
-      for (let attempt = 0; ; attempt += 1) {
-        const { status, wait: asked } = await given.transport(`${invited.base}/reports`, waiting.body);
-        if (status === 200 || status === 201) {
-          // it has arrived, even if that can't be noted; the next call would send the same bytes
-          await given.memory.arrived(invited.key, plan.study, waiting.receipt).catch(() => {});
-          this.receipt = waiting.receipt;
-          this.waiting = null;
-          return true;
-        }
-        if (status === 409) throw new RefusedError(`${USED} ${quoted(plan.contact)}.`);
-        if (!RETRIED.has(status)) throw new RefusedError(`the study's server doesn't take the report (status ${status}).`);
-        const wait = waits(attempt, asked);
-        if (given.clock() + wait > until) return false;
-        failed(status, wait);
-        await given.sleep(wait);
+      for (;;) {
+        if (!this.waiting) throw new RefusedError(this.receipt === null ? "there is no report to send." : ANSWERED);
+        const arrived = await this.post(this.waiting, failed);
+        if (arrived !== null) return arrived;
+        if (this.answers === null) return false;
+        await this.prepare(this.answers);
       }
     });
+  }
+
+  /** @param {Report} report @param {(status: number, wait: number) => void} failed @returns {Promise<boolean | null>} null if two collectors deleted it */
+  async post(report, failed) {
+    const { plan, invited, given } = this, bodies = report.body.split("\n"), until = this.until(plan.closes + plan.grace);
+    const urls = plan.collectors.length ? addresses(plan) : [`${invited.base}/reports`];
+    /** @type {Map<number, boolean>} by place: whether it is kept or summed there, or was deleted unsummed */
+    let arrived = new Map();
+    for (let attempt = 0; arrived.size < bodies.length; ) {
+      let wait = 0, code = 0;
+      for (const [k, body] of bodies.entries()) {
+        if (arrived.has(k)) continue;
+        const got = await given.transport(urls[k], body), taken = got.status === 200 || got.status === 201;
+        if (taken && !([...arrived.values()].includes(false) && attempt < CLOSING)) arrived.set(k, true);
+        else if (got.status === 410 && (await this.deleted(k, report.state, body, got.body))) {
+          arrived = new Map([...arrived].filter(([, there]) => !there)).set(k, false); // ask the other anew
+          attempt = 0;
+        } else if (got.status === 409) throw new RefusedError(`${USED} ${quoted(plan.contact)}.`);
+        else if (!taken && !RETRIED.has(got.status)) throw new RefusedError(`the study's server doesn't take the report (status ${got.status}).`);
+        else [wait, code] = [Math.max(wait, waits(attempt, got.wait)), got.status];
+      }
+      if (!wait) continue;
+      if (given.clock() + wait > until) return false;
+      failed(code, wait);
+      await given.sleep(wait);
+      attempt += 1;
+    }
+    return this.ended(report, bodies.map((_, k) => /** @type {boolean} */ (arrived.get(k))));
+  }
+
+  /** Whether a collector has signed that it deleted this token's share, and that no sum has it. @param {number} place @param {number} state @param {string} sent @param {Uint8Array} said */
+  async deleted(place, state, sent, said) {
+    const one = this.plan.collectors[place];
+    try {
+      const { id } = readToken(loads(bytes(sent), "the report").get("token"));
+      return one !== undefined
+        && isUnsummed(await opened(said, "unsummed", [one.key]), LETTERS[place], this.planHash, state, id);
+    } catch (e) {
+      if (e instanceof MessageError || e instanceof RefusedError) return false;
+      throw e;
+    }
+  }
+
+  /** Remember what was said of a report, and delete its bytes. @param {Report} report @param {boolean[]} arrived @returns {Promise<boolean | null>} */
+  async ended({ body, state, receipt }, arrived) {
+    const { plan, invited, given: { memory } } = this;
+    this.waiting = null;
+    if (!arrived.includes(true)) {
+      await memory.unsummed(invited.key, plan.study, body);
+      this.again = state;
+      return null;
+    }
+    this.answers = null;
+    const whole = !arrived.includes(false);
+    // it has arrived, even if that can't be noted; the next call would send the same bytes
+    await memory.arrived(invited.key, plan.study, whole ? receipt : null).catch(() => {});
+    if (whole) {
+      this.receipt = receipt;
+      return true;
+    }
+    const [late, other] = arrived[0] ? [1, 0] : [0, 1], name = (/** @type {number} */ k) => quoted(plan.collectors[k].name);
+    throw new RefusedError(`your report came too late for ${name(late)}, who has deleted its part; ${name(other)} has the other part, `
+      + "random numbers without the first. Your answers don't count, and you can't answer again: a second report beside "
+      + "half of the first could tell of you.");
   }
 
   /** @param {number} end */
@@ -281,19 +371,21 @@ function keyIn(text) {
 
 /** What a stored report sends, for the respondent's eyes. @param {string} body @returns {Promise<Report>} */
 async function shown(body) {
-  const said = loads(bytes(body), "the report");
-  const numbers = unpack(said.get("values"), "values"), receipt = base(await hashOf(bytes(body)));
-  return { role: said.get("role"), state: said.get("state"), numbers, body, receipt };
+  const lines = body.split("\n"), said = loads(bytes(lines[0]), "the report"), hashes = [];
+  for (const line of lines) hashes.push(base(await hashOf(bytes(line))));
+  const numbers = said.has("values") ? unpack(said.get("values"), "values") : [];
+  return { role: said.get("role"), state: said.get("state"), numbers, body, receipt: hashes.join(" ") };
 }
 
-/** Payload of an envelope that one of the keys has signed. @param {Uint8Array} data @param {"plan" | "state"} kind @param {Uint8Array[]} keys */
-async function opened(data, kind, keys) {
-  const { payload, signatures } = openEnvelope(data, kind), message = signedBytes(kind, payload), named = new Map();
+/** Payload of an envelope that so many of the keys have signed. @param {Uint8Array} data @param {"plan" | "state" | "unsummed"} kind @param {Uint8Array[]} keys @param {number} [needed] */
+async function opened(data, kind, keys, needed = 1) {
+  const { payload, signatures } = openEnvelope(data, kind), message = signedBytes(kind, payload), named = new Map(), good = new Set();
   for (const key of keys) named.set(await keyId(key), key);
   for (const { kid, sig } of signatures) {
-    if (named.has(kid) && (await verifying.verify(named.get(kid), message, sig))) return payload;
+    if (named.has(kid) && (await verifying.verify(named.get(kid), message, sig))) good.add(kid);
   }
-  throw new RefusedError(`the ${kind} is not signed by the key that it should be signed by; ask who invited you.`);
+  if (good.size >= needed) return payload;
+  throw new RefusedError(`the ${kind} is not signed by ${needed > 1 ? "both keys" : "the key"} that it should be signed by; ask who invited you.`);
 }
 
 /** Get a message, again and again while that may help. @param {any} given @param {string} url @param {string} what @param {number} until @returns {Promise<Uint8Array>} */

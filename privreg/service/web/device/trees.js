@@ -48,7 +48,7 @@ function pow(a, b) {
 }
 
 /** Ties to even. @param {number} a */
-function round(a) {
+export function round(a) {
   if (!(Math.abs(a) < 2 ** 52)) return a;
   const low = Math.floor(a), part = a - low;
   const size = Math.abs(part < 0.5 || (part === 0.5 && low % 2 === 0) ? low : low + 1);

@@ -336,7 +336,7 @@ export const signedBytes = (kind, payload) => joined(bytes(`privreg/${kind}/v${V
 /**
  * Read an envelope of a kind; whoever reads its payload verifies a signature first.
  * @param {Uint8Array} data
- * @param {"plan" | "state"} kind
+ * @param {"plan" | "state" | "unsummed"} kind
  * @returns {{payload: Uint8Array, signatures: {kid: string, sig: Uint8Array}[]}}
  */
 export function openEnvelope(data, kind) {

@@ -15,6 +15,7 @@ import { ENGLISH } from "./texts.js";
 const MOST_CHOICES = 7;
 /** What is said in these very words too, if a plan has others: they are the study's. */
 const UNCHANGED = ["translated", "limits", "stays", "guess", "year"];
+const UNCHANGED_SUMS = ["translated", "limits", "parts", "guessSums", "year"];
 const page = /** @type {HTMLElement} */ (document.getElementById("page"));
 /** @type {Map<string, string>} */
 let given = new Map();
@@ -43,6 +44,12 @@ const said = (...parts) => h("blockquote", { class: "said" }, h("p", { class: "s
 
 /** @param {string} name @param {Record<string, any>} [values] */
 const p = (name, values) => h("p", {}, say(name, values));
+
+/** Both collectors by name and address, where there are two. @param {Session["plan"]} plan */
+function both({ collectors }) {
+  const [one, other] = collectors.map(({ name, url }) => `“${name}” (${url})`);
+  return { one, other };
+}
 
 /** A number in the page's language. @param {number} value */
 const digits = (value) => value.toLocaleString(say("language"), { maximumSignificantDigits: 9 });
@@ -126,12 +133,12 @@ function counting({ column, text, value }) {
   return counted === null || counted === Number(value()) ? text() : say("countsAs", { typed: text(), counted: digits(counted) });
 }
 
-/** @param {Session} session */
-function ask(session) {
-  const { plan } = session, mu = plan.mu[0] / plan.mu[1], needed = plan.missing === "refuse";
+/** @param {Session} session @param {...Node} before what is said above the questions */
+function ask(session, ...before) {
+  const { plan } = session, summed = plan.collectors.length > 0, unchanged = summed ? UNCHANGED_SUMS : UNCHANGED, mu = plan.mu[0] / plan.mu[1], needed = plan.missing === "refuse";
   const guess = {
     guess: Math.round(guesses(mu)), mu: Number(mu.toPrecision(4)), studies: session.year?.length ?? 1,
-    all: Math.round(guesses(session.together)),
+    all: Math.round(guesses(session.together)), ...both(plan),
   };
   const asked = used(plan).map((column, i) => question(choices(plan, column), i, needed)), fields = asked.map((one) => one.field);
   const consent = /** @type {HTMLInputElement} */ (h("input", { type: "checkbox", id: "consent", autocomplete: "off", "aria-describedby": "consent-flaw" }));
@@ -182,7 +189,7 @@ function ask(session) {
 
   const own = Object.keys(ENGLISH).some((name) => given.has(name) && !["language", "direction"].includes(name));
   show(
-    say("heading"),
+    say("heading"), ...before,
     said(h("h2", {}, plan.title), ...plan.purpose.split("\n").map((line) => h("p", {}, line)),
       h("p", { class: "soft" }, say("contact", { contact: plan.contact, closes: day(plan.closes) }))),
     h("form", { novalidate: true, autocomplete: "off", onsubmit: submit },
@@ -190,9 +197,9 @@ function ask(session) {
       h("section", { class: "panel", "aria-labelledby": "privacy" },
         h("h2", { id: "privacy" }, say("privacy")),
         h("details", { open: true }, h("summary", {}, say("limitsTitle")), p("limits"), ...(needed ? [p("refuseNote")] : [])),
-        p("stays"), p("guess", guess), picture(mu, (name) => say(name, guess)), p("year", guess),
+        p(summed ? "parts" : "stays", guess), p(summed ? "guessSums" : "guess", guess), picture(mu, (name) => say(name, guess)), p("year", guess),
         h("p", { class: "soft" }, say("guarantee", guess)),
-        ...(own ? [h("p", { lang: "en", dir: "ltr", id: "unchanged" }, filled(UNCHANGED.map((name) => ENGLISH[name]).join(" "), guess))] : [])),
+        ...(own ? [h("p", { lang: "en", dir: "ltr", id: "unchanged" }, filled(unchanged.map((name) => ENGLISH[name]).join(" "), guess))] : [])),
       h("div", { class: "question" }, h("label", { class: "choice", for: "consent" }, consent, h("span", {}, say("consent"))), flaw),
       alert, h("p", {}, button), status),
   );
@@ -216,7 +223,7 @@ function preview(session, told) {
   const report = /** @type {NonNullable<typeof session.waiting>} */ (session.waiting);
   const role = /** @type {any} */ (session.plan.roles.get(/** @type {any} */ (report.role)));
   const status = h("p", { role: "status" }), alert = h("div", { class: "alert", role: "alert" });
-  const button = h("button", { type: "button", onclick: send }, say("send"));
+  const summed = session.plan.collectors.length > 0, button = h("button", { type: "button", onclick: send }, say(summed ? "sendSealed" : "send"));
 
   async function send() {
     button.setAttribute("disabled", "");
@@ -225,6 +232,7 @@ function preview(session, told) {
     try {
       const arrived = await session.send((code) => { status.textContent = say(code === 0 ? "offline" : "busy"); });
       if (arrived) return done(session, "done");
+      if (session.again !== null) return await anew(session);
       status.textContent = say("later");
       button.removeAttribute("disabled");
     } catch (e) { // to send the same again is of no use
@@ -240,12 +248,19 @@ function preview(session, told) {
     say("previewTitle"),
     ...(told ? [h("h2", {}, say("yours")), table] : [p("waitingNote")]),
     h("section", { class: "panel", "aria-labelledby": "sent" },
-      h("h2", { id: "sent" }, say("sent")),
-      h("ul", { class: "numbers", id: "numbers" }, ...report.numbers.map((v) => h("li", {}, digits(v)))),
-      h("p", { class: "soft" }, say("sentNote", { radius: digits(role.radius), noise: digits(2 ** session.plan.bits) })),
+      h("h2", { id: "sent" }, say(summed ? "sealed" : "sent")),
+      ...(summed ? [p("sealedNote", both(session.plan))] : [
+        h("ul", { class: "numbers", id: "numbers" }, ...report.numbers.map((v) => h("li", {}, digits(v)))),
+        h("p", { class: "soft" }, say("sentNote", { radius: digits(role.radius), noise: digits(2 ** session.plan.bits) }))]),
       h("details", {}, h("summary", {}, say("bytes")), h("pre", { id: "bytes" }, report.body))),
     alert, h("p", {}, button), h("p", { class: "soft" }, say("orNot")), status,
   );
+}
+
+/** Ask once more, as two collectors have deleted what they had. @param {Session} session */
+async function anew(session) {
+  await session.asks();
+  ask(session, p("afresh"));
 }
 
 /** @param {Session} session @param {string} name */
@@ -286,6 +301,7 @@ async function begin() {
     document.documentElement.dir = say("direction");
     if (session.receipt !== null) done(session, "before");
     else if (session.waiting) preview(session);
+    else if (session.again !== null) await anew(session);
     else {
       await session.asks();
       ask(session);

@@ -14,9 +14,18 @@ export const ENGLISH = {
   stays:
     "Your answers stay in this browser. It sends one report, once: a few numbers made of them, with random noise added. The "
     + "noise hides your answers in part; how well is said below.",
+  parts:
+    "Your answers stay in this browser. It makes a few numbers of them, and splits each into two parts, which are random and add "
+    + "up to it. One part is sent to {one}, the other to {other}, each sealed so that nobody else can read it. Neither of them sees "
+    + "an answer of yours, or a number made of one. Both together could, if they broke their word. Each adds up its parts of "
+    + "everybody's numbers, and adds random noise: these sums alone are made public. The noise hides your answers in part; how "
+    + "well is said below.",
   guess:
     "Suppose somebody knows that your answers are one of two possibilities. From your report they guess the right one at most "
     + "{guess} times of 100. A coin guesses it 50 times.",
+  guessSums:
+    "Suppose somebody, one of these two included, knows that your answers are one of two possibilities. From all that they see they "
+    + "guess the right one at most {guess} times of 100. A coin guesses it 50 times.",
   guarantee: "In the field's terms: μ = {mu}, Gaussian differential privacy.",
   year:
     "This would be study {studies} that this browser answers this year. Who sees the reports to all of them guesses right at most "
@@ -63,9 +72,17 @@ export const ENGLISH = {
   sentNote:
     "In each number at most {radius} can come from your answers; the noise added to it is about {noise}, up or down. What was "
     + "said of guesses holds for all numbers together. They were stored in this browser, without your answers, so that no second report can be made.",
+  sealed: "Two sealed parts are sent",
+  sealedNote:
+    "One goes to {one}, the other to {other}. Each is random for whoever opens it, and both are stored in this browser, without your "
+    + "answers, so that no second report can be made.",
+  afresh:
+    "Your report came too late: both have deleted their part of it, and neither was added up. You can answer once more; as nothing of the "
+    + "first was made public, it costs you no more.",
   bytes: "Exactly these bytes",
   waitingNote: "This browser has made your report before, and it has not arrived yet. The answers were not kept.",
   send: "Send these numbers",
+  sendSealed: "Send both parts",
   orNot: "Close this page if you don't want to send them.",
   sending: "Sending …",
   offline:

@@ -1,0 +1,160 @@
+"""From a row and a state of two collectors to shares of a report: numbers, whole numbers in the role's set, shares.
+
+The set makes the guarantee, for any state, also one made up for one respondent: what `whole` returns is in the set that
+the role's radius stands for, see `lattice`, whatever went before. Equations by number are those of
+docs/two_collectors.md; sums go from the first number to the last, as in `score`.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from ..protocol import codes, lattice
+from ..protocol.study import FAMILIES, PublicPlan, Role
+from ..protocol.sums import MEDIAN, SCALE, SumAsk, Sums
+from . import noise, score
+from .answer import shortened
+from .design import Row
+from .score import Floats
+
+ROOT2: Final = math.sqrt(2.0)
+LEAST: Final = 1e-300
+LINEAR: Final = frozenset({codes.HUBER, codes.EXPECTILE, codes.QUANTILE, codes.SQUARED})
+"""Scores of residuals: of second moments the offset is taken from the response."""
+
+# --- numbers -------------------------------------------------------------------------------------------------
+
+
+def before_shares(plan: PublicPlan, ask: SumAsk, row: Row) -> list[float]:
+    """What a row says to a state, as real numbers of norm 1 at most; of moments, a vector u, reported as u u'."""
+    sums = plan.sums
+    assert sums is not None  # of every plan with collectors
+    if not all(map(math.isfinite, (*row.x, row.y, row.offset))):
+        return []
+    y = score.clipped(row.y, sums.y_low, sums.y_high)
+    x = [score.clipped(v, *ends) for v, *ends in zip(row.x, sums.lows, sums.highs, strict=True)]
+    if ask.role == "clamping":
+        return [1.0, *row.clamped]
+    if ask.role == "location":
+        return _places(sums, x, y)
+    z = [score.dot(line, x) for line in ask.rows]
+    family = FAMILIES[plan.family]
+    if ask.role == "moments":
+        less = y - (row.offset if family in LINEAR else 0.0)
+        return _direction([*z, score.divide(less - ask.y_centre - score.dot(z, ask.theta), ask.scale)], ask.ball)
+    return _scores(plan, sums, ask, z, score.dot(z, ask.theta) + row.offset, y)
+
+
+def _places(sums: Sums, x: Floats, y: float) -> list[float]:
+    """Numbers within ±1 and their squares: Equation (1)."""
+    told = [(x[j], sums.lows[j], sums.highs[j]) for j in sums.numbers]
+    told += [] if sums.binary else [(y, sums.y_low, sums.y_high)]
+    t = [score.clipped(score.divide(v - 0.5 * (a + b), 0.5 * (b - a)), -1.0, 1.0) for v, a, b in told]
+    root = math.sqrt(2.0 * len(t))
+    return [v / root for v in (*t, *(v * v for v in t))]
+
+
+def _direction(u: Floats, ball: float) -> list[float]:
+    """Rows shortened to the square root of the state's ball, over that: Equation (2)."""
+    factor = score.divide(min(1.0, score.divide(ball, max(score.dot(u, u), LEAST))), ball)
+    return [v * math.sqrt(factor) for v in u] if 0.0 <= factor < math.inf else []
+
+
+def products(z: Floats, by: float) -> list[float]:
+    """Entries of by · z z' on and above the diagonal, √2 times those off it."""
+    return [u * v * (1.0 if k == 0 else ROOT2) * by for j, u in enumerate(z) for k, v in enumerate(z[j:])]
+
+
+def _scores(plan: PublicPlan, sums: Sums, ask: SumAsk, z: Floats, eta: float, y: float) -> list[float]:
+    """Score, slope and squared score with bounded weights, the score beyond c, and the scale: Equation (3)."""
+    family, reach = FAMILIES[plan.family], sums.reach
+    c = sums.ratio * ask.scale if sums.scaled else sums.fixed
+    weight = min(1.0, score.divide(reach * reach, max(score.dot(z, z), LEAST)))
+    psi = score.unit(family, plan.a, plan.b, c, eta, y) * weight
+    rise = slope(family, plan.a, plan.b, c, eta, y, sums.top) * weight
+    a, b, m, o = map(math.sqrt, sums.shares)
+    scores = [v * (psi / reach) for v in z]
+    out = [v * a for v in scores] + products(z, rise * (b / (sums.top * (reach * reach))))
+    if not sums.scaled:
+        return out + products(scores, m)
+    r = y - eta
+    far = score.divide(score.log(score.divide(max(abs(r), LEAST), MEDIAN * ask.scale)), ask.window)
+    number, inside = score.clipped(far, -1.0, 1.0), abs(far) < 1.0
+    out += products([*scores, number], 0.5 * m)
+    if o > 0.0:  # no residual is beyond the threshold and in the middle
+        beyond = abs(r) > c
+        out += [v * o if beyond else 0.0 for v in scores]
+        sign = 0.0 if r == 0.0 or beyond or not inside else math.copysign(1.0, r)
+        out += [v * (sign * weight * (o / reach)) for v in z]
+    root = math.sqrt(1.0 - 1.25 * (SCALE * SCALE))
+    return [*(root * v for v in out), SCALE * number, SCALE * (float(inside) - 0.5)]
+
+
+def slope(family: int, a: float, b: float, c: float, eta: float, y: float, top: float) -> float:
+    """Slope of the unit score by the linear predictor, times c, in [0, top].
+
+    Of quantiles, whose score is a step, that of its mean over a window of ±c.
+    """
+    r = y - eta
+    if family == codes.HUBER:
+        return 1.0 if abs(r) <= c else 0.0
+    if family == codes.EXPECTILE:
+        return (a if r >= 0.0 else 1.0 - a) / b if abs(r) <= c else 0.0
+    if family == codes.QUANTILE:
+        return top if abs(r) <= c else 0.0
+    if family == codes.LOGISTIC:
+        e = score.exp(-abs(eta))
+        return e / ((1.0 + e) * (1.0 + e))
+    if family == codes.POISSON:
+        mean = score.exp(min(eta, 700.0))
+        if mean > 0.5 * a:
+            return score.clipped(y / mean, 0.0, top)
+        most = max(a - mean, 0.5 * a)
+        return score.clipped(score.divide(mean * (a - y), most * most), 0.0, top)
+    return top if a <= eta <= b else 0.0
+
+
+# --- whole numbers -------------------------------------------------------------------------------------------
+
+
+def whole(role: Role, report: Floats) -> list[int]:
+    """A report in whole numbers, in the set of its role's form.
+
+    Parameters
+    ----------
+    role : Role
+    report : sequence of float
+        Anything, also what is not finite.
+
+    Returns
+    -------
+    list of int, shape (numbers,)
+        Zeros of what can't be used.
+    """
+    size = role.numbers
+    unit = max(lattice.unit_of_sums(role.form, size, role.radius), 0.0)
+    if role.form == lattice.SWITCHES:
+        one = min(round(unit / math.sqrt(size)), math.isqrt(role.radius * role.radius // size))
+        return [one if v == 1.0 else 0 for v in report] if len(report) == size else [0] * size
+    norm2 = score.dot(report, report)
+    if not norm2 < math.inf:
+        return [0] * size
+    root = math.sqrt(max(norm2, 1.0))
+    told = [v / root for v in report]
+    entries = products(told, 1.0) if role.form == lattice.PSD else told
+    if len(entries) != size:
+        return [0] * size
+    return shortened([round(v * unit) for v in entries], role.radius)
+
+
+# --- shares --------------------------------------------------------------------------------------------------
+
+
+def shares(a: Sequence[int], source: Callable[[int], bytes] = noise.secret) -> tuple[bytes, bytes]:
+    """Two shares of integers, each alone uniform: (a − s) mod 2⁶⁴ and s, as little-endian words of 64 bits."""
+    second = source(8 * len(a))
+    words = struct.unpack(f"<{len(a)}Q", second)
+    return struct.pack(f"<{len(a)}Q", *((v - s) % (1 << 64) for v, s in zip(a, words, strict=True))), second

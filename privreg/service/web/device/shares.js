@@ -1,0 +1,147 @@
+/**
+ * Of a row, for two collectors: whole numbers, and two shares that add up to them modulo 2⁶⁴, sealed.
+ *
+ * What `whole` returns is in the set that the role's radius stands for, for any state. Equations by number are those of
+ * the project's docs/two_collectors.md; sums go from the first number to the last.
+ * @module
+ */
+
+import { rowOf, shortened } from "./answer.js";
+import * as lattice from "./lattice.js";
+import { tokenText } from "./messages.js";
+import { secret } from "./noise.js";
+import { clipped, dot, unit } from "./score.js";
+import { seal } from "./seal.js";
+import { LETTERS } from "./sums.js";
+import { round } from "./trees.js";
+import { VERSION, base, bytes, joined } from "./wire.js";
+
+/** @typedef {import("./plan.js").Plan} Plan */
+/** @typedef {import("./plan.js").Role} Role */
+/** @typedef {import("./sums.js").Sums} Sums */
+/** @typedef {import("./sums.js").SumAsk} SumAsk */
+
+// --- shares -------------------------------------------------------------------------------------------------
+
+/** What a sealed share is bound to. @param {string} letter @param {Uint8Array} planHash @param {number} state @param {import("./messages.js").Token} token */
+function shareInfo(letter, planHash, state, { key, id, mac }) {
+  const number = new DataView(new ArrayBuffer(4));
+  number.setUint32(0, state);
+  return joined(bytes(`privreg/share/v1\0${letter}`), planHash, new Uint8Array(number.buffer), Uint8Array.of(key), id, mac);
+}
+
+/**
+ * The texts that are posted to a state, one for each collector. Nothing here throws because of what the row holds.
+ * @param {Plan} plan @param {Uint8Array} planHash @param {number} state @param {SumAsk} ask
+ * @param {import("./messages.js").Token} token @param {import("./answer.js").Answers} answers
+ */
+export async function shareBodies(plan, planHash, state, ask, token, answers) {
+  /** @type {number[]} */
+  let told = [];
+  try {
+    told = beforeShares(plan, ask, rowOf(plan, answers));
+  } catch {
+    told = []; // nothing throws there; whatever did would send zeros, and not fail
+  }
+  const role = /** @type {Role} */ (plan.roles.get(ask.role));
+  return Promise.all(shares(whole(role, told)).map(async (share, k) => {
+    const sealed = await seal(share, plan.collectors[k].seal, shareInfo(LETTERS[k], planHash, state, token));
+    const said = { v: VERSION, plan: base(planHash), state, role: ask.role, token: tokenText(token), share: base(sealed) };
+    return JSON.stringify(said);
+  }));
+}
+
+/** Two shares of integers, each alone uniform: (a − s) mod 2⁶⁴ and s, little-endian. @param {readonly number[]} a @param {(count: number) => Uint8Array} [source] */
+export function shares(a, source = secret) {
+  const second = source(8 * a.length), first = new DataView(new ArrayBuffer(8 * a.length));
+  const words = new DataView(second.buffer, second.byteOffset, second.length);
+  a.forEach((v, i) => first.setBigUint64(8 * i, BigInt.asUintN(64, BigInt(v) - words.getBigUint64(8 * i, true)), true));
+  return [new Uint8Array(first.buffer), second];
+}
+
+// --- numbers ------------------------------------------------------------------------------------------------
+
+const LEAST = 1e-300;
+const MEDIAN = 0.6744897501960817;
+/** Norm of the number on the residual scale. */
+const SCALE = 0.2;
+const LINEAR = ["huber", "expectile", "quantile", "squared"];
+
+/** Entries of by · z zᵀ on and above the diagonal, √2 times those off it. @param {number[]} z @param {number} by */
+const products = (z, by) => z.flatMap((u, j) => z.slice(j).map((v, k) => u * v * (k ? Math.SQRT2 : 1) * by));
+
+/**
+ * What a row says to a state, of norm 1 at most; of moments, a vector u whose products u uᵀ count.
+ * @param {Plan} plan @param {SumAsk} ask @param {import("./answer.js").Row} row
+ * @returns {number[]}
+ */
+export function beforeShares(plan, ask, row) {
+  const sums = /** @type {Sums} */ (plan.sums), { role, rows, theta, yCentre, scale, ball } = ask;
+  if (![...row.x, row.y, row.offset].every(Number.isFinite)) return [];
+  const y = clipped(row.y, sums.yLow, sums.yHigh), x = row.x.map((v, j) => clipped(v, sums.lows[j], sums.highs[j]));
+  if (role === "clamping") return [1, ...row.clamped];
+  if (role === "location") {
+    const told = sums.numbers.map((j) => [x[j], sums.lows[j], sums.highs[j]]);
+    if (!sums.binary) told.push([y, sums.yLow, sums.yHigh]);
+    const t = told.map(([v, a, b]) => clipped((v - 0.5 * (a + b)) / (0.5 * (b - a)), -1, 1));
+    return [...t, ...t.map((v) => v * v)].map((v) => v / Math.sqrt(2 * t.length));
+  }
+  const z = rows.map((line) => dot(line, x));
+  if (role !== "moments") return scores(plan, sums, ask, z, dot(z, theta) + row.offset, y);
+  const less = y - (LINEAR.includes(plan.family) ? row.offset : 0);
+  const u = [...z, (less - yCentre - dot(z, theta)) / scale];
+  const factor = Math.min(1, ball / Math.max(dot(u, u), LEAST)) / ball;
+  return u.map((v) => v * Math.sqrt(factor));
+}
+
+/** Score, slope and squared score with bounded weights, the score beyond c, and the scale: Equation (3).
+ * @param {Plan} plan @param {Sums} sums @param {SumAsk} ask @param {number[]} z @param {number} eta @param {number} y */
+function scores({ family, a, b }, sums, ask, z, eta, y) {
+  const { reach, top } = sums, c = sums.scaled ? sums.ratio * ask.scale : sums.fixed;
+  const weight = Math.min(1, (reach * reach) / Math.max(dot(z, z), LEAST));
+  const psi = unit(family, a, b, c, eta, y) * weight, rise = slope(family, a, b, c, eta, y, top) * weight;
+  const [p, q, m, o] = sums.shares.map(Math.sqrt), own = z.map((v) => v * (psi / reach));
+  const out = [...own.map((v) => v * p), ...products(z, rise * (q / (top * (reach * reach))))];
+  if (!sums.scaled) return [...out, ...products(own, m)];
+  const r = y - eta, far = Math.log(Math.max(Math.abs(r), LEAST) / (MEDIAN * ask.scale)) / ask.window;
+  const number = clipped(far, -1, 1), inside = Math.abs(far) < 1;
+  out.push(...products([...own, number], 0.5 * m));
+  if (o > 0) { // no residual is beyond the threshold and in the middle
+    const beyond = Math.abs(r) > c, sign = beyond || !inside ? 0 : Math.sign(r);
+    out.push(...own.map((v) => (beyond ? v * o : 0)), ...z.map((v) => v * (sign * weight * (o / reach))));
+  }
+  const root = Math.sqrt(1 - 1.25 * (SCALE * SCALE));
+  return [...out.map((v) => root * v), SCALE * number, SCALE * (Number(inside) - 0.5)];
+}
+
+/** Slope of the unit score by the linear predictor, times c, in [0, top].
+ * @param {string} family @param {number} a @param {number} b @param {number} c @param {number} eta @param {number} y @param {number} top */
+function slope(family, a, b, c, eta, y, top) {
+  const r = y - eta, near = Math.abs(r) <= c;
+  if (family === "huber") return Number(near);
+  if (family === "expectile") return near ? (r >= 0 ? a : 1 - a) / b : 0;
+  if (family === "quantile") return near ? top : 0;
+  if (family === "logistic") {
+    const e = Math.exp(-Math.abs(eta));
+    return e / ((1 + e) * (1 + e));
+  }
+  if (family === "squared") return a <= eta && eta <= b ? top : 0;
+  const mean = Math.exp(Math.min(eta, 700)), most = Math.max(a - mean, 0.5 * a);
+  return clipped(mean > 0.5 * a ? y / mean : (mean * (a - y)) / (most * most), 0, top);
+}
+
+/** A report in whole numbers, in the set of its role's form. @param {Role} role @param {number[]} report anything @returns {number[]} */
+export function whole({ form, numbers, radius }, report) {
+  const nothing = new Array(numbers).fill(0), norm2 = dot(report, report);
+  const size = Math.max(lattice.unitOfSums(form, numbers, radius), 0);
+  if (form === "switches") {
+    // whatever floating point makes of it, R/√D at most
+    let one = Math.min(round(size / Math.sqrt(numbers)), radius);
+    while (BigInt(numbers) * BigInt(one) ** 2n > BigInt(radius) ** 2n) one -= 1;
+    return report.length === numbers ? report.map((v) => (v === 1 ? one : 0)) : nothing;
+  }
+  if (!(norm2 < Infinity)) return nothing;
+  const root = Math.sqrt(Math.max(norm2, 1)), told = report.map((v) => v / root);
+  const entries = form === "psd" ? products(told, 1) : told;
+  return entries.length === numbers ? shortened(entries.map((v) => round(v * size) + 0), radius) : nothing;
+}
