@@ -760,10 +760,10 @@ MUTANTS = (
     ),
     Mutant(
         "rows' own numbers in the collector's database",
-        "privreg/service/tables.py",
+        "privreg/service/store/tables.py",
         "    sqlite_with_rowid=False,",
         "    sqlite_with_rowid=True,",
-        ("tests/service/test_store.py::test_the_order_in_which_reports_came_is_kept_nowhere",),
+        ("tests/service/test_sqlite.py::test_the_order_in_which_reports_came_is_kept_nowhere",),
     ),
     Mutant(
         "a chain that goes on without its state",
@@ -1283,7 +1283,7 @@ MUTANTS = (
     ),
     Mutant(
         "a full disk is ready",
-        "privreg/service/store.py",
+        "privreg/service/store/sqlite.py",
         "            if trial:\n",
         "            if False:\n",
         ("tests/service/test_app.py::test_it_is_ready_only_if_a_report_can_be_kept",),
@@ -1297,10 +1297,10 @@ MUTANTS = (
     ),
     Mutant(
         "another program's database gets tables",
-        "privreg/service/store.py",
+        "privreg/service/store/sqlite.py",
         "if names and not names",
         "if not names and not names",
-        ("tests/service/test_store.py::test_another_programs_database_is_let_alone",),
+        ("tests/service/test_sqlite.py::test_another_programs_database_is_let_alone",),
     ),
     Mutant(
         "forged tokens are taken",
@@ -1311,21 +1311,21 @@ MUTANTS = (
     ),
     Mutant(
         "other bytes of a used token are acknowledged",
-        "privreg/service/store.py",
+        "privreg/service/store/sqlite.py",
         "SAME if have == one.body_hash else OTHER",
         "SAME",
         ("tests/service/test_app.py::test_a_report_counts_once",),
     ),
     Mutant(
         "what was sent again is added again",
-        "privreg/service/store.py",
+        "privreg/service/store/sqlite.py",
         "self._fold(c, new)",
         "self._fold(c, arrived)",
         ("tests/service/test_swarm.py::test_all_that_a_swarm_sends_counts_once",),
     ),
     Mutant(
         "devices are told before a report is kept",
-        "privreg/service/store.py",
+        "privreg/service/store/writer.py",
         "            outcomes = [FAILED] * len(some)\n",
         "            outcomes = [NEW] * len(some)\n",
         ("tests/service/test_store.py::test_a_writer_answers_what_could_not_be_kept",),

@@ -177,7 +177,7 @@ class Service:
             if self._looked > asked:
                 return
             now = store.issuers()
-            self.revoked, self.analyst = store.taken_back(), bytes(store.about().analyst)
+            self.revoked, self.analyst = store.taken_back(), store.about().analyst
             secrets: dict[int, bytes | None] = {k: None for k in now}
             for k, v in now.items():
                 with suppress(OptionError):

@@ -24,7 +24,7 @@ from privreg.files.archive import write_bytes
 from privreg.protocol.messages import read_token
 from privreg.protocol.wire import base
 from privreg.service.course import Course, opened
-from privreg.service.store import Store
+from privreg.service.store import Store, open_store
 from privreg.service.tokens import VARIABLE, Issuer, new_secret
 from privreg.service.tokens import opened as secret_of
 
@@ -83,7 +83,7 @@ def prepared(plan: str, db: str, out: Callable[[str], Any] = print) -> Store:
     """
     envelope = _read(plan)
     said, plan_hash = opened(envelope)
-    store = Store(db, said.study)
+    store = open_store(db, said.study)
     token = secrets.token_urlsafe(32)
     where = Path(plan).with_suffix(".analyst")
     if not store.known():  # written first: the database has its hash alone
@@ -233,10 +233,7 @@ def collector(arguments: Sequence[str]) -> int:
 
 def _collector(a: argparse.Namespace) -> str:
     said, _ = opened(_read(a.plan))
-    path = _database(a).removeprefix("sqlite:///")
-    if not Path(path).exists():
-        raise OptionError(f"there is no database {path!r}; privreg serve makes it.")
-    store = Store(_database(a), said.study)
+    store = open_store(_database(a), said.study, make=False)
     if a.verb == "check":
         return _check(store)
     if a.verb == "replay":

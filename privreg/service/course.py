@@ -17,7 +17,7 @@ from privreg.field.collected import engine_of, read_cells, results
 from privreg.protocol import messages, wire
 from privreg.protocol.study import PublicPlan, read_plan
 from privreg.service.clock import Clock, steady
-from privreg.service.store import Held, Store, packed
+from privreg.service.store import Held, Store
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -82,7 +82,7 @@ class Course:
         about = store.about()
         self.sealed = about.status == SEALED
         self._shown = -1, 0.0  # The present state, and since when by the even clock; its own time may be wrong
-        self.envelope, self.plan_hash = bytes(about.plan), bytes(about.plan_hash)
+        self.envelope, self.plan_hash = about.plan, about.plan_hash
         self.plan, _ = opened(self.envelope)
         if key is not None and keys.public(key) not in self.plan.keys:
             raise OptionError("the key that signs states is none of the plan's keys; give one that it names.")
@@ -165,7 +165,7 @@ class Course:
                 if not self._publish(None, is_open=False):
                     self.catch_up()
                 return True
-            people, end = self.store.people_of(k), chains.ends(self.engine, self.chain)
+            people, end = self.store.people().get(k, 0), chains.ends(self.engine, self.chain)
             held = self.plan.rounds[min(self.chain.asked[k], len(self.plan.rounds) - 1)]
             if self._shown[0] != k:
                 self._shown = k, self.clock.even()
@@ -177,7 +177,7 @@ class Course:
             before, published = self.chain, False
             self.chain = chains.closed(self.engine, before, self.plan.roles, cells)
             try:
-                published = self._publish(packed(cells))
+                published = self._publish(json.dumps(chains.plain(cells), separators=(",", ":")).encode())
             finally:
                 if not published:
                     self.chain = before

@@ -25,7 +25,7 @@ from privreg.service.app import Options, Service, make
 from privreg.service.clock import Clock
 from privreg.service.course import Course
 from privreg.service.quota import Quota, place_of
-from privreg.service.store import Full, Store
+from privreg.service.store import Full, open_store
 from privreg.service.tokens import VARIABLE, Issuer, new_secret
 from tests.service.served import served
 from tests.service.world import ANALYST, DAY, NOON, SERVER, World, keys
@@ -347,7 +347,7 @@ def test_a_server_that_begins_after_the_end_waits_an_hour_before_it_says_so(tmp_
 
 
 def test_a_first_state_of_a_wrong_clock_is_one_that_devices_take(world, tmp_path):
-    store = Store(f"sqlite:///{tmp_path / 'new.db'}", "sleep")
+    store = open_store(f"sqlite:///{tmp_path / 'new.db'}", "sleep")
     store.enter(world.hash, world.envelope, bytes(32))
     machine = Machine(world.plan.closes + DAY)
     course = Course(store, SERVER, machine, lambda: machine.even)
