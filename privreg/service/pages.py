@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -55,8 +56,9 @@ def _found() -> dict[str, _File]:
     return out
 
 
-def _answer(request: Request, file: _File) -> Response:
-    headers = {**HEADERS, "ETag": file.tag, "Vary": "Accept-Encoding"}
+def _answer(request: Request, file: _File, elsewhere: Sequence[str]) -> Response:
+    policy = POLICY.replace("connect-src 'self'", " ".join(("connect-src 'self'", *elsewhere)))
+    headers = {**HEADERS, "Content-Security-Policy": policy, "ETag": file.tag, "Vary": "Accept-Encoding"}
     if request.headers.get("if-none-match") == file.tag:
         return Response(status_code=304, headers=headers)
     if "gzip" in request.headers.get("accept-encoding", ""):
@@ -64,13 +66,15 @@ def _answer(request: Request, file: _File) -> Response:
     return Response(file.data, headers=headers, media_type=file.kind)
 
 
-def routes(study: str) -> list[Route]:
+def routes(study: str, elsewhere: Sequence[str] = ()) -> list[Route]:
     """Addresses of a study's page: /studies/{study}/ and its files below.
 
     Parameters
     ----------
     study : str
         Short name of the study.
+    elsewhere : sequence of str
+        Other servers that the page asks.
     """
     found = _found()
 
@@ -78,7 +82,7 @@ def routes(study: str) -> list[Route]:
         """The page; what it shows comes from the signed plan."""
         if request.path_params["study"] != study:
             raise HTTPException(404)
-        return _answer(request, found["survey/survey.html"])
+        return _answer(request, found["survey/survey.html"], elsewhere)
 
     async def slash(request: Request) -> Response:
         """To the page's address: its files' are relative."""
@@ -91,7 +95,7 @@ def routes(study: str) -> list[Route]:
         name = "{folder}/{name}".format(**request.path_params)
         if request.path_params["study"] != study or name not in found:
             raise HTTPException(404)
-        return _answer(request, found[name])
+        return _answer(request, found[name], elsewhere)
 
     paths = (("", slash), ("/", page), ("/{folder}/{name}", file))
     return [Route(f"/studies/{{study}}{p}", f, methods=["GET"], include_in_schema=False) for p, f in paths]

@@ -1,6 +1,6 @@
-"""What a collector keeps of a study: `kept` says what, a file a database how; `writer` is the thread that writes.
+"""What a collector keeps of a study: `kept` says what, `sqlite` and `sqlite_shares` how; `writer` is who writes.
 
-`tables` is the schema. `open_store` takes the database that an address names.
+`tables` is the schema. Which database it is says its address.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from privreg.service.store.kept import FAILED, KEPT, NEW, OTHER, SAME, About, Arrived, Held, Store, StoreError
+from privreg.service.store.kept import FAILED, KEPT, NEW, OTHER, SAME, About, Arrived, Held, Keeper, Store, StoreError
 from privreg.service.store.sqlite import SCHEME, SQLite
 from privreg.service.store.writer import MOST, Full, Writer
 
@@ -38,6 +38,6 @@ def open_store(url: str, slug: str, clock: Callable[[], float] = time.time, *, m
 
 
 __all__ = [
-    "FAILED", "KEPT", "MOST", "NEW", "OTHER", "SAME", "About", "Arrived", "Full", "Held", "Store", "StoreError",
-    "Writer", "open_store",
+    "FAILED", "KEPT", "MOST", "NEW", "OTHER", "SAME", "About", "Arrived", "Full", "Held", "Keeper", "Store",
+    "StoreError", "Writer", "open_store",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +25,8 @@ from privreg.collector.chain import Cell, Place
 from privreg.errors import OptionError
 from privreg.protocol.study import LIMIT
 from privreg.service.store import tables as t
-from privreg.service.store.kept import NEW, OTHER, SAME, About, Arrived, Held, Store, StoreError
+from privreg.service.store.kept import NEW, OTHER, SAME, About, Arrived, Held, Shares, Store, StoreError
+from privreg.service.store.sqlite_shares import SQLiteShares
 
 SCHEME: Final = "sqlite:///"
 BUSY: Final = 30_000
@@ -84,7 +86,7 @@ class SQLite(Store):
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        with Path(f"{self.path}.lock").open("a") as file:
+        with self.beside("lock").open("a") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
@@ -100,6 +102,13 @@ class SQLite(Store):
         with self._reading() as c:
             return About(*c.execute(sa.select(t.study).where(t.study.c.slug == self.slug)).one())
 
+    @cached_property
+    def shares(self) -> Shares:
+        return SQLiteShares(self.engine, self.slug, self._note)
+
+    def beside(self, name: str) -> Path:
+        return self.path.with_name(f"{self.path.name}.{name}")
+
     def mark(self, status: str) -> None:
         with self.engine.begin() as c:
             c.execute(t.study.update().where(t.study.c.slug == self.slug).values(status=status))
@@ -111,12 +120,13 @@ class SQLite(Store):
             rows = c.execute(sa.select(t.issuer).where(t.issuer.c.study == self.slug, t.issuer.c.revoked == 0)).all()
         return {r.key: r.secret for r in rows}
 
-    def issue(self, secret: bytes) -> int:
+    def issue(self, secret: bytes, number: int | None = None) -> int:
+        of = t.issuer.c.study == self.slug
         with self.engine.begin() as c:
-            last = c.execute(sa.select(sa.func.max(t.issuer.c.key)).where(t.issuer.c.study == self.slug)).scalar()
-            number = (last or 0) + 1
-            if number > 255:
-                raise StoreError("an issuer has at most 255 keys.")
+            have = set(c.execute(sa.select(t.issuer.c.key).where(of)).scalars())
+            number = max(have, default=0) + 1 if number is None else number
+            if number > 255 or number in have:
+                raise StoreError("an issuer has at most 255 keys, each once.")
             c.execute(t.issuer.insert().values(study=self.slug, key=number, secret=secret, revoked=0))
         return number
 
@@ -182,10 +192,7 @@ class SQLite(Store):
                 else:
                     have = fresh[token] if token in fresh else known[token]
                     outcomes[i] = SAME if have == one.body_hash else OTHER
-            self._count(c, Counter(outcomes) + Counter(counts))
-            if trial:
-                c.execute(t.meta.insert().values(name="trial", value="0" * LIMIT))
-                c.execute(t.meta.delete().where(t.meta.c.name == "trial"))
+            self._note(c, Counter(outcomes) + Counter(counts), trial)
         return outcomes
 
     def has(self, token: bytes, body_hash: bytes) -> bool:
@@ -222,7 +229,11 @@ class SQLite(Store):
         if more:
             c.execute(_UPDATE, [{f"{k}_" if k in _KEY else k: v for k, v in one.items()} for one in more])
 
-    def _count(self, c: sa.Connection, counts: Mapping[str, int]) -> None:
+    def _note(self, c: sa.Connection, counts: Mapping[str, int], trial: bool) -> None:
+        """Count outcomes in this minute; try whether there is room for a report."""
+        if trial:
+            c.execute(t.meta.insert().values(name="trial", value="0" * LIMIT))
+            c.execute(t.meta.delete().where(t.meta.c.name == "trial"))
         minute = int(self.clock()) // 60
         for name, count in counts.items():
             one = insert(t.counter).values(study=self.slug, minute=minute, name=name, count=count)

@@ -6,11 +6,11 @@ import queue
 import threading
 from collections import Counter
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from privreg.service.store.kept import FAILED, KEPT, NEW, Arrived, Store
+from privreg.service.store.kept import FAILED, KEPT, NEW, Keeper
 
 MOST: Final = 512
 WAITING: Final = 4096
@@ -26,19 +26,20 @@ class Writer(threading.Thread):
 
     Parameters
     ----------
-    store : Store
+    keeper : Keeper
+        Takes what is written.
     after : callable
         Called after a commit of new reports, in this thread.
     """
 
-    def __init__(self, store: Store, after: Callable[[], None]) -> None:
+    def __init__(self, keeper: Keeper, after: Callable[[], None]) -> None:
         super().__init__(name="privreg-writer", daemon=True)
-        self._store, self._after = store, after
-        self._queue: queue.Queue[tuple[Arrived | None, Callable[[str], None]] | None] = queue.Queue(WAITING)
+        self._keeper, self._after = keeper, after
+        self._queue: queue.Queue[tuple[Any, Callable[[str], None]] | None] = queue.Queue(WAITING)
         self._counts: Counter[str] = Counter()
         self._lock = threading.Lock()
 
-    def put(self, arrived: Arrived | None, tell: Callable[[str], None]) -> None:
+    def put(self, arrived: Any, tell: Callable[[str], None]) -> None:
         """Let a report be written, or None to try it; `tell` hears what became of it, in this thread.
 
         Raises
@@ -73,14 +74,14 @@ class Writer(threading.Thread):
             going = None not in some
             self._write([one for one in some if one is not None])
 
-    def _write(self, some: list[tuple[Arrived | None, Callable[[str], None]]]) -> None:
+    def _write(self, some: list[tuple[Any, Callable[[str], None]]]) -> None:
         with self._lock:
             counts, self._counts = self._counts, Counter()
         if not some and not counts:
             return
         reports = [arrived for arrived, _ in some if arrived is not None]
         try:
-            kept = iter(self._store.take(reports, counts, trial=len(reports) < len(some)))
+            kept = iter(self._keeper.take(reports, counts, trial=len(reports) < len(some)))
             outcomes = [KEPT if arrived is None else next(kept) for arrived, _ in some]
         except SQLAlchemyError:  # a full disk, a lock held too long: nothing was kept, devices come again
             outcomes = [FAILED] * len(some)
