@@ -59,6 +59,7 @@ APART = (f"{ANSWERS}::test_whatever_comes_two_reports_are_no_farther_apart_than_
 SUMS = "tests/means/test_sums.py"
 SHARED = "tests/field/test_two_collectors.py"
 PAIR, PAIR_PAGES = "tests/device/test_two_collectors.py", "tests/service/test_js_two_collectors.py"
+COURSES, SHARES = "tests/service/test_two_courses.py", "privreg/service/store/sqlite_shares.py"
 TRUSTED = "tests/means/test_trusted.py"
 FARTHEST = ("tests/device/test_noise.py::test_the_farthest_reports_show_what_is_claimed_and_half_the_noise_is_caught",)
 
@@ -867,10 +868,10 @@ MUTANTS = (
     ),
     Mutant(
         "rows' own numbers in the collector's database",
-        "privreg/service/tables.py",
-        "    sqlite_with_rowid=False,",
-        "    sqlite_with_rowid=True,",
-        ("tests/service/test_store.py::test_the_order_in_which_reports_came_is_kept_nowhere",),
+        "privreg/service/store/tables.py",
+        "    sqlite_with_rowid=False,  # rows'",
+        "    sqlite_with_rowid=True,  # rows'",
+        ("tests/service/test_sqlite.py::test_the_order_in_which_reports_came_is_kept_nowhere",),
     ),
     Mutant(
         "a chain that goes on without its state",
@@ -1383,16 +1384,16 @@ MUTANTS = (
     ),
     Mutant(
         "tokens of a new key are refused",
-        "privreg/service/app.py",
+        "privreg/service/desk.py",
         "if token.key and token.key not in self.secrets:",
         "if False:",
         ("tests/service/test_app.py::test_tokens_of_a_key_made_a_moment_ago_are_taken",),
     ),
     Mutant(
         "a full disk is ready",
-        "privreg/service/store.py",
-        "            if trial:\n",
-        "            if False:\n",
+        "privreg/service/store/sqlite.py",
+        "        if trial:\n",
+        "        if False:\n",
         ("tests/service/test_app.py::test_it_is_ready_only_if_a_report_can_be_kept",),
     ),
     Mutant(
@@ -1404,35 +1405,105 @@ MUTANTS = (
     ),
     Mutant(
         "another program's database gets tables",
-        "privreg/service/store.py",
+        "privreg/service/store/sqlite.py",
         "if names and not names",
         "if not names and not names",
-        ("tests/service/test_store.py::test_another_programs_database_is_let_alone",),
+        ("tests/service/test_sqlite.py::test_another_programs_database_is_let_alone",),
+    ),
+    Mutant(
+        "a share enters two sums",
+        SHARES,
+        "if row is not None and row.status != UNSUMMED:",
+        "if row is not None and row.status == HELD:",
+        (f"{COURSES}::test_who_comes_late_hears_so_of_both_and_begins_anew",),
+    ),
+    Mutant(
+        "a second list of a batch is answered",
+        "privreg/service/sums/course.py",
+        "batch.status not in {FIXED, PUBLISHED} or batch.offer != offer:",
+        "batch.status not in {FIXED, PUBLISHED}:",
+        (f"{COURSES}::test_another_list_is_refused_for_ever",),
+    ),
+    Mutant(
+        "a collector of a backup adds a second noise",
+        "privreg/service/sums/book.py",
+        "elif k <= self._until or (",
+        "elif (",
+        (f"{COURSES}::test_a_batch_that_was_fixed_before_a_backup_came_back_is_lost",),
+    ),
+    Mutant(
+        "a batch's key stays when it is fixed",
+        "privreg/service/sums/book.py",
+        "        self.keys.destroy(k)\n",
+        "",
+        (f"{COURSES}::test_keys_and_shares_are_gone_once_a_batch_is_fixed",),
+    ),
+    Mutant(
+        "shares stay when their batch is fixed",
+        SHARES,
+        ".values(status=status, sealed=None))",
+        ".values(status=status))",
+        (f"{COURSES}::test_keys_and_shares_are_gone_once_a_batch_is_fixed",),
+    ),
+    Mutant(
+        "a sum that wasn't committed to is taken",
+        "privreg/service/sums/course.py",
+        "or hash_of(body) != batch.peer_hash or not self.fits",
+        "or not self.fits",
+        (f"{COURSES}::test_a_batch_of_a_liar_is_lost_or_one_that_both_have",),
+    ),
+    Mutant(
+        "a sum without noise",
+        "privreg/service/sums/adding.py",
+        "(total + np.array(drawn, dtype=np.uint64))",
+        "total",
+        (f"{COURSES}::test_a_batch_is_the_sum_of_what_both_have_with_both_noises",),
+    ),
+    Mutant(
+        "a batch of fewer people than the plan says",
+        "privreg/service/sums/book.py",
+        "if len(chosen) < max(self._round(k).least, 1) or",
+        "if",
+        (f"{COURSES}::test_too_few_close_nothing_and_a_goes_on",),
+    ),
+    Mutant(
+        "a state that one of two collectors has signed",
+        "privreg/service/sums/book.py",
+        "if not all(any(peer.verified",
+        "if not any(any(peer.verified",
+        (f"{COURSES}::test_b_signs_no_state_that_does_not_follow",),
+    ),
+    Mutant(
+        "a share that is bound to nothing",
+        "privreg/service/sums/adding.py",
+        "    except (InvalidTag, ValueError):\n        return None\n",
+        "    except (InvalidTag, ValueError):\n        return bytes(WORD * numbers)\n",
+        (f"{COURSES}::test_a_share_sealed_for_something_else_is_refused",),
     ),
     Mutant(
         "forged tokens are taken",
-        "privreg/service/app.py",
+        "privreg/service/desk.py",
         "if not good or token.id in self.revoked:",
         "if token.id in self.revoked:",
         ("tests/service/test_app.py::test_forged_and_taken_back_tokens_are_refused",),
     ),
     Mutant(
         "other bytes of a used token are acknowledged",
-        "privreg/service/store.py",
+        "privreg/service/store/sqlite.py",
         "SAME if have == one.body_hash else OTHER",
         "SAME",
         ("tests/service/test_app.py::test_a_report_counts_once",),
     ),
     Mutant(
         "what was sent again is added again",
-        "privreg/service/store.py",
+        "privreg/service/store/sqlite.py",
         "self._fold(c, new)",
         "self._fold(c, arrived)",
         ("tests/service/test_swarm.py::test_all_that_a_swarm_sends_counts_once",),
     ),
     Mutant(
         "devices are told before a report is kept",
-        "privreg/service/store.py",
+        "privreg/service/store/writer.py",
         "            outcomes = [FAILED] * len(some)\n",
         "            outcomes = [NEW] * len(some)\n",
         ("tests/service/test_store.py::test_a_writer_answers_what_could_not_be_kept",),

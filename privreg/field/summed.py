@@ -47,7 +47,7 @@ def _begun(plan: PublicPlan) -> tuple[FitPlan, Plan, NDArray[np.intp]]:
     return fit, engine, order
 
 
-def follow(engine: Plan, batches: Sequence[Batch]) -> Chain:
+def follow(engine: Plan, batches: Sequence[Batch | None]) -> Chain:
     """Make the chain of a study's states again, of its batches in order."""
     chain = chains.begin(engine)
     for batch in batches:

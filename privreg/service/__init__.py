@@ -1,8 +1,9 @@
 """The collector of a study in the field as a server: `pip install "privreg[serve]"`.
 
-`tables` is the database's schema and `store` keeps reports in it, each once. `course` is a study as it goes on: which
-state is published, and when it closes, by `clock`. `tokens` entitle to one report each, `quota` limits how often one
-address asks. `app` answers requests, `guard` limits connections, `feed` counts and tells what comes. `pages` shows the
-survey, `dashboard` is the analyst's page; the files of both, and the device in JavaScript, are in `web/`. `command` is
-`privreg serve`, `privreg tokens` and `privreg collector`.
+`store` is what is kept, each report once, and the databases that keep it. `course` is a study as it goes on: which
+state is published, and when it closes, by `clock`; `sums` is a study with two collectors. `tokens` entitle to one
+report each, `quota` limits how often one address asks. `desk` answers requests, `app` those of studies whose devices
+add the noise. `guard` limits connections, `feed` counts and tells what comes. `pages` shows the survey, `dashboard` is
+the analyst's page; the files of both, and the device in JavaScript, are in `web/`. `command` is `privreg serve`,
+`privreg tokens` and `privreg collector`.
 """

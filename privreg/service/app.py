@@ -1,318 +1,61 @@
-"""The collector over HTTP: plan and states out, reports in, results to whoever may read them. ASGI, by Starlette.
-
-What devices may ask needs no account; what analysts may ask needs the study's token. Nothing that was posted is ever in
-an answer, a log or a count.
-"""
+"""A study whose devices add the noise, over HTTP: reports in, results to whoever may read them."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import hmac
 import json
-import math
-import threading
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
-from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from sqlalchemy.exc import SQLAlchemyError
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from privreg.collector import chain as chains
-from privreg.errors import OptionError
 from privreg.field.picture import picture
 from privreg.protocol import messages, wire
-from privreg.service import dashboard, pages
+from privreg.service import dashboard
+from privreg.service.desk import BASE, Desk, Handler, Options, application
 from privreg.service.feed import Feed
-from privreg.service.quota import Quota
-from privreg.service.store import FAILED, NEW, OTHER, SAME, Arrived, Full, Writer
-from privreg.service.tokens import is_good, opened
+from privreg.service.store import Arrived
 
 if TYPE_CHECKING:
+    from starlette.applications import Starlette
     from starlette.requests import Request
+    from starlette.routing import Route
 
-    from privreg.protocol.messages import Report
     from privreg.service.course import Course
 
-BASE: Final = "/v1/studies/{study}"
-PROBLEM: Final = "application/problem+json"
-SECONDS: Final = 1.0
-"""Between looks at the clock."""
 
-PATIENCE: Final = 30.0
-"""Seconds in which the body of a request must come."""
+class Service(Desk):
+    """Handlers of a study whose devices add the noise."""
 
-STATE_AGE: Final = 2
-"""Seconds for which a state may be kept by whoever is in between."""
-
-TITLES: Final = {
-    400: "Bad request",
-    401: "Not authorised",
-    403: "Forbidden",
-    404: "Not found",
-    405: "Method not allowed",
-    409: "Token used",
-    410: "Closed",
-    412: "No such state yet",
-    413: "Too large",
-    415: "Unsupported media type",
-    422: "No report of this study",
-    425: "Too early",
-    429: "Too many requests",
-    503: "Busy",
-}
-
-
-class Options(NamedTuple):
-    """How a study is served."""
-
-    rate: float = 50.0  # Requests a second from one address; 0: no limit
-    public_results: bool = False  # Whether anybody may read results
-
-
-class Problem(Exception):
-    """An answer that is no success, after RFC 9457. Its words are fixed: they hold nothing of a request."""
-
-    def __init__(self, status: int, detail: str, wait: int | None = None) -> None:
-        super().__init__(detail)
-        self.status, self.detail, self.wait = status, detail, wait
-
-    def response(self) -> Response:
-        """The problem as a response."""
-        said = {"type": "about:blank", "title": TITLES[self.status], "status": self.status, "detail": self.detail}
-        headers = {} if self.wait is None else {"Retry-After": str(self.wait)}
-        if self.status == 401:
-            headers["WWW-Authenticate"] = "Bearer"
-        return Response(json.dumps(said), self.status, headers, PROBLEM)
-
-
-class Metrics:
-    """Numbers for operators: of requests and reports, never of what reports hold."""
-
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self.reports = Counter("privreg_reports", "Posted reports by outcome", ["outcome"], registry=self.registry)
-        self.states = Counter("privreg_states", "States handed out by status", ["status"], registry=self.registry)
-        self.people = Gauge("privreg_people", "Reports that count", registry=self.registry)
-        self.number = Gauge("privreg_state", "Number of the present state", registry=self.registry)
-        self.seconds = Histogram("privreg_report_seconds", "From a post to its answer", registry=self.registry)
-
-
-class Service:
-    """Handlers of one study."""
+    course: Course
 
     def __init__(self, course: Course, options: Options) -> None:
-        self.course, self.options = course, options
-        self.metrics, self.quota = Metrics(), Quota(options.rate)
-        self.writer, self.feed = Writer(course.store, self._after), Feed(course)
-        self._kept: dict[int, bytes] = {}  # The issuers' secrets as they are in the database
-        self.secrets: dict[int, bytes | None] = {}  # None: sealed by a passphrase that this process doesn't have
-        self._looked, self._looking = -math.inf, threading.Lock()
-        self._trial: asyncio.Future[str] | None = None
-        self._tried = -math.inf
-        for kept in course.store.issuers().values():
-            opened(kept)  # which says at once what passphrase is missing
-        self._look()
-        self._stop, self._due = threading.Event(), threading.Event()
-        self._clerk = threading.Thread(target=self._advance, name="privreg-clerk", daemon=True)
+        super().__init__(course, options)
+        self.feed = Feed(course)
 
-    # --- its threads -----------------------------------------------------------------------------------
-
-    @asynccontextmanager
-    async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        """Begin and end the threads."""
-        self.writer.start()
-        self._clerk.start()
-        yield
+    def let_go(self) -> None:
+        """Let dashboards go."""
         self.feed.stop()
-        self._stop.set()
-        self._due.set()
-        await asyncio.to_thread(self.writer.stop)
-        await asyncio.to_thread(self._clerk.join)
-
-    def _after(self) -> None:
-        self._due.set()
-
-    def _advance(self) -> None:
-        """Close states whose time has come, and look now and then which tokens were taken back."""
-        looked = time.monotonic()
-        while not self._stop.is_set():
-            self._due.wait(SECONDS)
-            self._due.clear()
-            if self._stop.is_set():
-                return
-            broken = False
-            if time.monotonic() - looked >= SECONDS:
-                broken = self._fails(self._look)
-                looked = time.monotonic()
-            broken |= self._fails(self._close_states)
-            self.broken = broken
-
-    def _close_states(self) -> None:
-        while self.course.advance():
-            pass
-
-    def _fails(self, work: Callable[[], None]) -> bool:
-        """Whether it fails, as on a full disk: all stays as it is then, and readyz says so."""
-        try:
-            work()
-        except Exception:
-            return True
-        return False
-
-    broken = False
-
-    def _look(self, asked: float = math.inf) -> None:
-        """Read who may send and who may read, which other commands change; once for all who `asked` meanwhile."""
-        with self._looking:
-            began, store = time.monotonic(), self.course.store
-            if self._looked > asked:
-                return
-            now = store.issuers()
-            self.revoked, self.analyst = store.taken_back(), bytes(store.about().analyst)
-            secrets: dict[int, bytes | None] = {k: None for k in now}
-            for k, v in now.items():
-                with suppress(OptionError):
-                    secrets[k] = self.secrets.get(k) if self._kept.get(k) == v else opened(v)
-            self.secrets, self._kept, self._looked = secrets, now, began
-
-    # --- for devices -----------------------------------------------------------------------------------
-
-    async def plan(self, request: Request) -> Response:
-        """The signed plan, which never changes."""
-        tag = f'"{wire.base(self.course.plan_hash)}"'
-        headers = {"ETag": tag, "Cache-Control": "public, max-age=86400, immutable"}
-        if request.headers.get("if-none-match") == tag:
-            return Response(status_code=304, headers=headers)
-        return Response(self.course.envelope, headers=headers, media_type="application/json")
-
-    async def state(self, request: Request) -> Response:
-        """The present state, by ETag."""
-        self._has_begun()
-        if self.course.is_open and self.course.clock() > self.course.plan.closes:  # not closed yet: see `clock`
-            raise Problem(503, "The study is about to close.", 60)
-        held = self.course.present
-        tag = f'"{held.k}"'
-        headers = {"ETag": tag, "Cache-Control": f"public, max-age={STATE_AGE}"}
-        if request.headers.get("if-none-match") == tag:
-            self.metrics.states.labels("304").inc()
-            return Response(status_code=304, headers=headers)
-        self.metrics.states.labels("200").inc()
-        self.writer.count(f"fetched.{held.k}")
-        return Response(held.envelope, headers=headers, media_type="application/json")
-
-    async def past(self, request: Request) -> Response:
-        """A state that was published."""
-        text = request.path_params["k"]
-        if not (text.isascii() and text.isdecimal() and len(text) < 10) or int(text) >= len(self.course.states):
-            raise Problem(404, "There is no such state.")
-        headers = {"Cache-Control": "public, max-age=86400, immutable"}
-        return Response(self.course.states[int(text)].envelope, headers=headers, media_type="application/json")
 
     async def reports(self, request: Request) -> Response:
         """One report: 201, or 200 if the same bytes came before."""
-        began = time.perf_counter()
-        try:
-            outcome = await self._report(request)
-        except Problem as e:
-            self.metrics.reports.labels(str(e.status)).inc()
-            self.writer.count(str(e.status))
-            raise
-        self.metrics.reports.labels(outcome).inc()
-        self.metrics.seconds.observe(time.perf_counter() - began)
-        if outcome == OTHER:
-            raise Problem(409, "This token has sent another report before.")
-        if outcome == FAILED:
-            raise Problem(503, "The report could not be kept; send the same bytes again later.", 5)
-        return JSONResponse({"status": outcome}, 201 if outcome == NEW else 200)
+        return self._answer((await self._outcome(request))[0])
 
-    async def _report(self, request: Request) -> str:
-        course = self.course
-        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-            raise Problem(415, "A report is application/json.")
-        body = await _body(request, course.plan.limit)
-        try:
-            report = messages.read_report(body, course.plan, course.plan_hash)
-        except wire.MessageError:
-            raise Problem(422, "This is no report of this study; see its plan.") from None
-        digest = hashlib.sha256(body).digest()
-        self._has_begun()
-        try:
-            await self._entitled(report)
-            if not course.takes():
-                if course.sealed or course.clock.sure:
-                    raise Problem(410, "The study has closed.")
-                raise Problem(503, "The study may have closed; send the same bytes again later.", 600)
-        except Problem:
-            # a device whose answer was lost is told the truth, also after its key was taken back
-            if await asyncio.to_thread(course.store.has, report.token.id, digest):
-                return SAME
-            raise
-        if course.role_of(report.state) != report.role:
-            if report.state == len(course.chain.asked):  # another process may have published it just now
-                self._due.set()
-                raise Problem(503, "This state is not known here yet; send the same bytes again later.", 1)
-            raise Problem(412 if report.state > len(course.chain.asked) else 422, "No state of this study asks that.")
-        place = messages.place_of(course.plan_hash, report.token)
-        arrived = Arrived(
+    def _read(self, body: bytes) -> Any:
+        """What was posted; raises MessageError."""
+        return messages.read_report(body, self.course.plan, self.course.plan_hash)
+
+    def _arrived(self, report: Any, digest: bytes) -> Any:
+        """What was posted as the writer takes it."""
+        place = messages.place_of(self.course.plan_hash, report.token)
+        return Arrived(
             report.token.id,
             report.state,
             report.role,
-            messages.group_of(course.plan, report.role, place),
+            messages.group_of(self.course.plan, report.role, place),
             digest,
             b"".join(v.to_bytes(4, "little", signed=True) for v in report.values),
         )
-        return await self._written(arrived)
-
-    async def _written(self, arrived: Arrived | None) -> str:
-        """What became of a report, or of a trial."""
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[str] = loop.create_future()
-
-        def tell(outcome: str) -> None:
-            loop.call_soon_threadsafe(_settle, done, outcome)
-
-        try:
-            self.writer.put(arrived, tell)
-        except Full:
-            raise Problem(503, "Too many reports wait; send the same bytes again later.", 1) from None
-        return await done
-
-    def _has_begun(self) -> None:
-        if self.course.clock() < self.course.plan.opens:
-            raise Problem(425, "The study is not open yet.", 60)
-
-    async def _entitled(self, report: Report) -> None:
-        """Refuse tokens that nobody issued; an open study's are the devices' own."""
-        token = report.token
-        if token.key and token.key not in self.secrets:  # it may have been made a moment ago
-            try:
-                await asyncio.to_thread(self._look, time.monotonic())
-            except SQLAlchemyError:
-                raise Problem(503, "Keys can't be read now; send the same bytes again later.", 5) from None
-        if token.key in self.secrets and self.secrets[token.key] is None:
-            raise Problem(503, "The token's key can't be opened now; send the same bytes again later.", 60)
-        good = token.key == 0 or is_good(token, self.secrets, self.course.plan_hash)
-        if not good or token.id in self.revoked:
-            raise Problem(403, "The token is none of this study's, or was taken back.")
-
-    # --- for analysts ----------------------------------------------------------------------------------
-
-    def _allowed(self, request: Request) -> None:
-        if self.options.public_results:
-            return
-        kind, _, given = request.headers.get("authorization", "").partition(" ")
-        digest = hashlib.sha256(given.strip().encode()).digest()
-        if kind.lower() != "bearer" or not hmac.compare_digest(digest, self.analyst):
-            raise Problem(401, "Results of this study need its analyst's token.")
 
     async def cells(self, request: Request) -> Response:
         """Sums of reports, from which anybody can make all again: now, and when each state closed."""
@@ -345,116 +88,18 @@ class Service:
         }  # fmt: skip
         return {**head, **picture(course.results)}
 
-    # --- for operators ---------------------------------------------------------------------------------
-
-    async def healthz(self, _: Request) -> Response:
-        """Whether the process answers."""
-        return JSONResponse({"status": "ok"})
-
-    async def readyz(self, _: Request) -> Response:
-        """Whether reports can be taken: one that says nothing goes the way of all, at most once a second."""
-        course = self.course
-        if not (self.writer.is_alive() and self._clerk.is_alive()) or self.broken:
-            raise Problem(503, "Reports can't be kept now.", 5)
-        if None in self.secrets.values():
-            raise Problem(503, "An issuer's key can't be opened: set its passphrase, and start again.", 60)
-        if not (course.takes() or course.sealed or course.clock.sure):
-            raise Problem(503, "The clock says that the study has closed, and isn't believed yet.", 60)
-        if self._trial is None or (self._trial.done() and time.monotonic() - self._tried >= SECONDS):
-            self._tried, self._trial = time.monotonic(), asyncio.ensure_future(self._written(None))
-        try:
-            fine = await asyncio.wait_for(asyncio.shield(self._trial), PATIENCE / 6.0) != FAILED
-        except TimeoutError:
-            fine = False
-        if not fine:
-            raise Problem(503, "Reports can't be kept now.", 5)
-        return JSONResponse({"status": "ready", "state": course.present.k})
-
-    async def show_metrics(self, request: Request) -> Response:
-        """Numbers in Prometheus' text format."""
-        self._allowed(request)
-        self.metrics.people.set(sum((await asyncio.to_thread(self.course.store.people)).values()))
-        self.metrics.number.set(self.course.present.k)
-        return Response(generate_latest(self.metrics.registry), media_type="text/plain; version=0.0.4")
-
-    async def openapi(self, _: Request) -> Response:
-        """What there is to ask."""
-        return Response(files("privreg.service").joinpath("openapi.json").read_bytes(), media_type="application/json")
-
-    # --- together --------------------------------------------------------------------------------------
+    def of_study(self) -> list[tuple[str, str, Handler]]:
+        """Addresses of this kind of study."""
+        return [("POST", "/reports", self.reports), ("GET", "/cells", self.cells), ("GET", "/results", self.results)]
 
     def routes(self) -> list[Route]:
-        """Every address."""
-        of_study: list[tuple[str, str, Callable[[Request], Awaitable[Response]]]] = [
-            ("GET", "/plan", self.plan),
-            ("GET", "/state", self.state),
-            ("GET", "/states/{k}", self.past),
-            ("POST", "/reports", self.reports),
-            ("GET", "/cells", self.cells),
-            ("GET", "/results", self.results),
-        ]
-        out = [Route(BASE + path, self._of_study(handler), methods=[verb]) for verb, path, handler in of_study]
-        whole = [
-            ("/healthz", self.healthz),
-            ("/readyz", self.readyz),
-            ("/metrics", self.show_metrics),
-            ("/openapi.json", self.openapi),
-        ]
-        out += dashboard.routes(self.feed, BASE, self._of_study, self._allowed)
-        return out + [Route(path, handler, methods=["GET"]) for path, handler in whole]
-
-    def _of_study(self, handler: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-        async def handle(request: Request) -> Response:
-            if request.path_params["study"] != self.course.plan.study:
-                raise Problem(404, "There is no such study here.")
-            if not self.quota.allows(request.client.host if request.client else ""):
-                raise Problem(429, "Too many requests from this address; try again later.", 2)
-            return await handler(request)
-
-        return handle
-
-
-def _settle(done: asyncio.Future[str], outcome: str) -> None:
-    if not done.done():  # whoever asked may have gone
-        done.set_result(outcome)
-
-
-async def _body(request: Request, limit: int) -> bytes:
-    """The body, if it is no longer than the plan allows."""
-    said = request.headers.get("content-length", "")
-    if said.isascii() and said.isdecimal() and (len(said) > 9 or int(said) > limit):
-        raise Problem(413, "The report is longer than the plan allows.")
-    out = b""
-    try:
-        async with asyncio.timeout(PATIENCE):
-            async for part in request.stream():
-                out += part
-                if len(out) > limit:
-                    raise Problem(413, "The report is longer than the plan allows.")
-    except (ClientDisconnect, TimeoutError):
-        raise Problem(400, "The report did not come whole.") from None
-    return out
-
-
-async def _said(_: Request, e: Exception) -> Response:
-    assert isinstance(e, Problem)
-    return e.response()
-
-
-async def _other(_: Request, e: Exception) -> Response:
-    assert isinstance(e, HTTPException)
-    status = e.status_code if e.status_code in TITLES else 400
-    return Problem(status, TITLES[status] + ".").response()
+        """Every address, those of the dashboard, too."""
+        return super().routes() + dashboard.routes(self.feed, BASE, self._of_study, self._allowed)
 
 
 def make(course: Course, options: Options = Options()) -> Starlette:  # noqa: B008
     """The application that serves a study."""
-    service = Service(course, options)
-    handlers: Any = {Problem: _said, HTTPException: _other}
-    app = Starlette(
-        routes=service.routes() + pages.routes(course.plan.study),
-        lifespan=service.lifespan,
-        exception_handlers=handlers,
-    )
-    app.state.service = service
-    return app
+    return application(Service(course, options))
+
+
+__all__ = ["Options", "Service", "make"]

@@ -22,9 +22,12 @@ from privreg.field import keys
 from privreg.field.running import done, parser_of
 from privreg.files.archive import write_bytes
 from privreg.protocol.messages import read_token
+from privreg.protocol.sums import LETTERS
 from privreg.protocol.wire import base
 from privreg.service.course import Course, opened
-from privreg.service.store import Store
+from privreg.service.store import Store, open_store
+from privreg.service.sums import command as two
+from privreg.service.sums.course import SumCourse
 from privreg.service.tokens import VARIABLE, Issuer, new_secret
 from privreg.service.tokens import opened as secret_of
 
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from privreg.collector.chain import Cell, Place
+    from privreg.protocol.study import PublicPlan
 
 HERE: Final = "127.0.0.1"
 PORT: Final = 8000
@@ -55,11 +59,31 @@ verbs:
   close        publish a last state that asks nobody
   rotate-keys  make the issuer a new key; --revoke takes an old one back
   export       write sums, states and counts as JSON, for anybody to recompute
+of studies with two collectors:
+  keys FILE    make the keys of one of them, and print what the analyst needs
+  issuer       take in --issuer-file, by which the other's tokens are good here
 """
 
 
 def _database(a: argparse.Namespace) -> str:
-    return str(a.db or f"sqlite:///{Path(a.plan).with_suffix('.db')}")
+    return str(a.db or f"sqlite:///{_beside(a.plan, a.role, 'db')}")
+
+
+def _beside(plan: str, role: str | None, kind: str) -> Path:
+    """A file beside the plan, of one of two collectors if it has a role."""
+    return Path(plan).with_suffix(f".{role}.{kind}" if role else f".{kind}")
+
+
+def _opened(a: argparse.Namespace) -> tuple[PublicPlan, bytes]:
+    """The plan and its hash; refuses a role where there is none to play, or none where there is."""
+    said, plan_hash = opened(_read(a.plan))
+    if bool(said.collectors) != bool(a.role):
+        raise OptionError(
+            "this study has two collectors; say which of them this is: --role a, or --role b."
+            if said.collectors
+            else "this study has one collector; leave --role out."
+        )
+    return said, plan_hash
 
 
 def _read(path: str) -> bytes:
@@ -69,7 +93,7 @@ def _read(path: str) -> bytes:
         raise OptionError(f"there is no plan {path!r} that can be read; make one by `privreg study sign`.") from None
 
 
-def prepared(plan: str, db: str, out: Callable[[str], Any] = print) -> Store:
+def prepared(plan: str, db: str, out: Callable[[str], Any] = print, role: str | None = None) -> Store:
     """Open a study's database, entering the study if it is new.
 
     Parameters
@@ -80,12 +104,14 @@ def prepared(plan: str, db: str, out: Callable[[str], Any] = print) -> Store:
         ``sqlite:///file.db``.
     out : callable
         Is told where the analyst's token was written.
+    role : str, optional
+        "a" or "b", of one of two collectors.
     """
     envelope = _read(plan)
     said, plan_hash = opened(envelope)
-    store = Store(db, said.study)
+    store = open_store(db, said.study)
     token = secrets.token_urlsafe(32)
-    where = Path(plan).with_suffix(".analyst")
+    where = _beside(plan, role, "analyst")
     if not store.known():  # written first: the database has its hash alone
         write_bytes(where, token.encode() + b"\n", secret=True)
     if store.enter(plan_hash, envelope, hashlib.sha256(token.encode()).digest()):
@@ -108,6 +134,7 @@ def serve(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--proxy", action="store_true", help="believe the address that a server before it, on this machine, forwards"
     )
+    parser.add_argument("--key", metavar="FILE", help="of one of two collectors: its keys; ROLE.key by default")
     parser.add_argument("--public-results", action="store_true", help="let anybody read results")
     return done(parser, arguments, _serve)
 
@@ -115,28 +142,40 @@ def serve(arguments: Sequence[str]) -> int:
 def _serve(a: argparse.Namespace) -> str:
     import uvicorn
 
-    from privreg.service.app import Options, make
+    from privreg.service.desk import Desk, Options, application
     from privreg.service.guard import CONNECTIONS, Guarded, Proxied
 
-    key = keys.load(a.state_key or Path(a.plan).with_name("server.key"))
-    store = prepared(a.plan, _database(a))
-    course = Course(store, key)
-    if course.plan.tokens == "issued" and not store.issuers():
+    plan, _ = _opened(a)
+    options = Options(rate=a.rate, public_results=a.public_results)
+    service: Desk
+    if plan.collectors:
+        from privreg.service.sums.app import SumService
+
+        store = prepared(a.plan, _database(a), role=a.role)
+        service = SumService(
+            two.course_of(store, a.role, str(a.key or Path(a.plan).with_name(f"{a.role}.key"))), options
+        )
+    else:
+        from privreg.service.app import Service
+
+        key = keys.load(a.state_key or Path(a.plan).with_name("server.key"))
+        store = prepared(a.plan, _database(a))
+        service = Service(Course(store, key), options)
+    if plan.tokens == "issued" and not store.issuers():
         print("No tokens were handed out yet: privreg tokens makes them, also while this runs.")
-    if VARIABLE not in os.environ and course.plan.tokens == "issued":
+    if VARIABLE not in os.environ and plan.tokens == "issued":
         print(f"The issuer's keys are kept as they are; set {VARIABLE} before they are made to have them encrypted.")
     where = f"http://{a.host}:{a.port}"
-    print(f"Serving {course.plan.study!r} at {where}/v1/studies/{course.plan.study}; its page, by invitation:")
-    print(f"{where}/studies/{course.plan.study}/", flush=True)
+    print(f"Serving {plan.study!r} at {where}/v1/studies/{plan.study}; its page, by invitation:")
+    print(f"{where}/studies/{plan.study}/", flush=True)
     _free(a.host, a.port)
-    options = Options(rate=a.rate, public_results=a.public_results)
-    app = make(course, options)
+    app = application(service)
 
     class Server(uvicorn.Server):
         """Ends also while dashboards listen, whose events don't."""
 
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            app.state.service.feed.stop()
+            service.let_go()
             super().handle_exit(sig, frame)
 
     config = uvicorn.Config(
@@ -170,17 +209,24 @@ def tokens(arguments: Sequence[str]) -> int:
     parser.add_argument("-n", type=int, required=True, metavar="N", help="how many")
     parser.add_argument("--out", required=True, metavar="FILE", help="a new CSV file of links, which only you may read")
     parser.add_argument("--server", default=f"http://{HERE}:{PORT}", help="address that devices reach the study at")
+    parser.add_argument(
+        "--issuer-file", metavar="FILE", help="of one of two collectors: a new file with what the other needs"
+    )
     parser.add_argument("--key", required=True, help="public key, or file of the key, that has signed the plan")
     return done(parser, arguments, _tokens)
 
 
 def _tokens(a: argparse.Namespace) -> str:
     root = keys.given(a.key, "--key")
-    count = write_tokens(a.plan, _database(a), root, a.n, a.out, a.server)
+    _opened(a)
+    count = write_tokens(a.plan, _database(a), root, a.n, a.out, a.server, role=a.role, issuer=a.issuer_file)
     return f"Wrote {count:,} invitations to {a.out!r}: hand each to one person, and delete the file."
 
 
-def write_tokens(plan: str, db: str, root: bytes, count: int, out: str, server: str) -> int:
+def write_tokens(
+    plan: str, db: str, root: bytes, count: int, out: str, server: str, *, role: str | None = None,
+    issuer: str | None = None,
+) -> int:  # fmt: skip
     """Write invitations to a new file.
 
     Parameters
@@ -193,13 +239,17 @@ def write_tokens(plan: str, db: str, root: bytes, count: int, out: str, server: 
     out : str
     server : str
         Address that devices reach the study at.
+    role : str, optional
+        See `prepared`.
+    issuer : str, optional
+        A new file with the secret of the issuer, for the other of two collectors.
     """
     if count < 1:
         raise OptionError(f"-n {count} must be 1 or more.")
     said, plan_hash = opened(_read(plan), root)
     if said.tokens != "issued":
         raise OptionError("this study is open: anybody's device makes its own token.")
-    store = prepared(plan, db)
+    store = prepared(plan, db, role=role)
     have = store.issuers()
     number = max(have, default=0)
     if number:
@@ -207,6 +257,8 @@ def write_tokens(plan: str, db: str, root: bytes, count: int, out: str, server: 
     else:
         secret, kept = new_secret()
         number = store.issue(kept)
+    if issuer is not None:
+        two.write_issuer(issuer, number, secret, plan_hash)
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(["link"])
@@ -222,21 +274,27 @@ def write_tokens(plan: str, db: str, root: bytes, count: int, out: str, server: 
 
 def collector(arguments: Sequence[str]) -> int:
     """Run ``privreg collector``."""
-    verbs = ("check", "replay", "close", "rotate-keys", "export")
+    verbs = ("check", "replay", "close", "rotate-keys", "export", "keys", "issuer")
     parser = _parser("privreg collector", "Look after what was collected.", _COLLECTOR, verbs)
     parser.add_argument("--state-key", metavar="FILE", help="of close: signs the last state; server.key by default")
     parser.add_argument("--out", metavar="FILE", help="of export: a new JSON file")
+    parser.add_argument(
+        "--issuer-file", metavar="FILE", help="of issuer: what the other collector's tokens has written"
+    )
     parser.add_argument("--revoke", type=int, nargs="*", default=[], metavar="KEY", help="of rotate-keys: take back")
     parser.add_argument("--tokens", nargs="*", default=[], metavar="TOKEN", help="of rotate-keys: tokens to take back")
     return done(parser, arguments, _collector)
 
 
 def _collector(a: argparse.Namespace) -> str:
-    said, _ = opened(_read(a.plan))
-    path = _database(a).removeprefix("sqlite:///")
-    if not Path(path).exists():
-        raise OptionError(f"there is no database {path!r}; privreg serve makes it.")
-    store = Store(_database(a), said.study)
+    if a.verb == "keys":
+        return two.make_keys(a.plan)
+    said, plan_hash = _opened(a)
+    if a.verb == "issuer":
+        return two.take_issuer(prepared(a.plan, _database(a), role=a.role), a.issuer_file, plan_hash)
+    store = open_store(_database(a), said.study, make=False)
+    if said.collectors and a.verb != "rotate-keys":
+        return _of_two(store, a)
     if a.verb == "check":
         return _check(store)
     if a.verb == "replay":
@@ -250,6 +308,13 @@ def _collector(a: argparse.Namespace) -> str:
         store.revoke(keys=a.revoke, tokens=[read_token(x).id for x in a.tokens])
         return f"New tokens are made by key {number}; taken back: {len(a.revoke)} keys, {len(a.tokens)} tokens."
     return _export(store, a.out)
+
+
+def _of_two(store: Store, a: argparse.Namespace) -> str:
+    course = SumCourse(store, None, place=LETTERS.index(a.role))
+    if a.verb == "close":
+        return two.close(course, a.role)
+    return two.check(course) if a.verb in {"check", "replay"} else _written(two.export(course), a.out)
 
 
 def _check(store: Store) -> str:
@@ -277,8 +342,6 @@ def _check(store: Store) -> str:
 
 
 def _export(store: Store, out: str | None) -> str:
-    if out is None:
-        raise OptionError("export needs --out FILE.")
     course = Course(store, None)
     said = {
         "plan": json.loads(course.envelope),
@@ -288,6 +351,12 @@ def _export(store: Store, out: str | None) -> str:
         "counts": [{"minute": m, "outcome": n, "count": k} for m, n, k in store.counts()],
         "plan_hash": base(course.plan_hash),
     }
+    return _written(said, out)
+
+
+def _written(said: dict[str, Any], out: str | None) -> str:
+    if out is None:
+        raise OptionError("export needs --out FILE.")
     write_bytes(out, json.dumps(said, indent=1).encode() + b"\n", new=True)
     return f"Wrote plan, states and sums to {out!r}; no single report is in it."
 
@@ -301,4 +370,5 @@ def _parser(prog: str, about: str, epilog: str | None = None, verbs: Sequence[st
         parser.add_argument("verb", choices=verbs, metavar="VERB")
     parser.add_argument("plan", metavar="PLAN", help="signed plan, made by `privreg study sign`")
     parser.add_argument("--db", metavar="URL", help="sqlite:///FILE; beside the plan by default")
+    parser.add_argument("--role", choices=LETTERS, help="which of two collectors this is; a leads")
     return parser

@@ -17,7 +17,7 @@ from privreg.field.collected import engine_of, read_cells, results
 from privreg.protocol import messages, wire
 from privreg.protocol.study import PublicPlan, read_plan
 from privreg.service.clock import Clock, steady
-from privreg.service.store import Held, Store, packed
+from privreg.service.store import Held, Keeper, Store
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -53,8 +53,8 @@ def snapshots_of(kept: list[bytes], plan: PublicPlan) -> list[Any]:
     return [read_cells(json.loads(one), plan) for one in kept]
 
 
-class Course:
-    """A study as it goes on.
+class Study:
+    """What every study has: a plan, states, an end.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class Course:
     Raises
     ------
     OptionError
-        If the key is none of the plan's, or the states that were published don't follow from the reports.
+        If the key is none of the plan's.
     """
 
     def __init__(
@@ -82,16 +82,84 @@ class Course:
         about = store.about()
         self.sealed = about.status == SEALED
         self._shown = -1, 0.0  # The present state, and since when by the even clock; its own time may be wrong
-        self.envelope, self.plan_hash = bytes(about.plan), bytes(about.plan_hash)
+        self.envelope, self.plan_hash = about.plan, about.plan_hash
         self.plan, _ = opened(self.envelope)
         if key is not None and keys.public(key) not in self.plan.keys:
             raise OptionError("the key that signs states is none of the plan's keys; give one that it names.")
-        self.engine: Plan = engine_of(self.plan)
         self._lock = threading.RLock()
-        self.chain: Chain = chains.begin(self.engine)
         self.states: list[Held] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        """Take over what was published before."""
+        self.keeper: Keeper = self.store
+
+    @property
+    def present(self) -> Held:
+        """The state that is handed out."""
+        return self.states[-1]
+
+    @property
+    def asked(self) -> int:
+        """States that have asked somebody, as far as this process knows."""
+        raise NotImplementedError
+
+    def role_of(self, k: int) -> str | None:
+        """What a published state asks for, as far as this process knows; None if there is no such state that asks."""
+        raise NotImplementedError
+
+    def advance(self) -> bool:
+        """Do what is due, as closing the present state if its time has come; whether anything was."""
+        raise NotImplementedError
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the study still asks."""
+        return len(self.states) == self.asked and bool(self.states)
+
+    @property
+    def _before(self) -> bytes:
+        """What the next state follows."""
+        return self.states[-1].hash if self.states else self.plan_hash
+
+    def _when(self, *, is_open: bool) -> int:
+        """Time of the next state."""
+        when = max(int(self.clock()), self.states[-1].time if self.states else self.plan.opens)
+        return min(when, self.plan.closes) if is_open else when  # or devices would refuse it, and all that follow
+
+    def _is_old(self, k: int, after: int) -> bool:
+        """Whether the present state has been handed out for so many seconds."""
+        if self._shown[0] != k:
+            self._shown = k, self.clock.even()
+        by_time = self.clock.sure and self.clock() >= self.present.time + after
+        return after > 0 and (by_time or self.clock.even() - self._shown[1] >= after)
+
+    def takes(self) -> bool:
+        """Whether reports still count."""
+        return not self.sealed and self.clock() <= self.closes + self.plan.grace
+
+    @property
+    def closes(self) -> int:
+        """When the study closes, or has closed; seconds since 1970 UTC."""
+        early = self.states and not self.is_open
+        return min(self.plan.closes, self.states[-1].time) if early else self.plan.closes
+
+
+class Course(Study):
+    """A study as it goes on; parameters are those of `Study`.
+
+    Raises
+    ------
+    OptionError
+        Also if the states that were published don't follow from the reports.
+    """
+
+    def _begin(self) -> None:
+        super()._begin()
+        self.engine: Plan = engine_of(self.plan)
+        self.chain: Chain = chains.begin(self.engine)
         self.catch_up()
-        if not self.states and key is not None and not self._publish(None):
+        if not self.states and self._key is not None and not self._publish(None):
             self.catch_up()
 
     # --- what is published -----------------------------------------------------------------------------
@@ -110,14 +178,9 @@ class Course:
             raise OptionError(f"state {len(chain.asked)} does not follow from the reports before it.") from None
 
     @property
-    def present(self) -> Held:
-        """The state that is handed out."""
-        return self.states[-1]
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the study still asks."""
-        return len(self.states) == len(self.chain.asked) and bool(self.states)
+    def asked(self) -> int:
+        """States that have asked somebody, as far as this process knows."""
+        return len(self.chain.asked)
 
     def role_of(self, k: int) -> str | None:
         """What a published state asks for, as far as this process knows; None if there is no such state that asks."""
@@ -126,11 +189,9 @@ class Course:
         return self.engine.role(self.chain.asked[k])
 
     def _message(self, *, is_open: bool, number: int) -> bytes:
-        before = self.states[-1].hash if self.states else self.plan_hash
-        when = max(int(self.clock()), self.states[-1].time if self.states else self.plan.opens)
-        when = min(when, self.plan.closes) if is_open else when  # or devices would refuse it, and all that follow
+        when = self._when(is_open=is_open)
         said = chains.state_of(
-            self.engine, self.chain, plan_hash=self.plan_hash, before=before, time=when, is_open=is_open
+            self.engine, self.chain, plan_hash=self.plan_hash, before=self._before, time=when, is_open=is_open
         )
         return messages.state_payload(said._replace(number=number))
 
@@ -139,10 +200,9 @@ class Course:
         assert self._key is not None
         number = len(self.states)
         payload = self._message(is_open=is_open, number=number)
-        before = self.states[-1].hash if self.states else self.plan_hash
         when = messages.read_state(payload, self.plan, self.plan_hash).time
         held = Held(number, keys.signed("state", payload, self._key), payload, wire.hash_of(payload), when)
-        if not self.store.publish(held, before, snapshot):
+        if not self.store.publish(held, self._before, snapshot):
             return False
         self.states.append(held)
         return True
@@ -165,19 +225,16 @@ class Course:
                 if not self._publish(None, is_open=False):
                     self.catch_up()
                 return True
-            people, end = self.store.people_of(k), chains.ends(self.engine, self.chain)
+            people, end = self.store.people().get(k, 0), chains.ends(self.engine, self.chain)
             held = self.plan.rounds[min(self.chain.asked[k], len(self.plan.rounds) - 1)]
-            if self._shown[0] != k:
-                self._shown = k, self.clock.even()
-            old = (sure and now >= self.present.time + held.after) or self.clock.even() - self._shown[1] >= held.after
-            aged = old and held.after > 0 and people >= max(held.least, 1)
+            aged = self._is_old(k, held.after) and people >= max(held.least, 1)
             if end is None or (people < end and not aged):
                 return False
             cells = self.store.cells()
             before, published = self.chain, False
             self.chain = chains.closed(self.engine, before, self.plan.roles, cells)
             try:
-                published = self._publish(packed(cells))
+                published = self._publish(json.dumps(chains.plain(cells), separators=(",", ":")).encode())
             finally:
                 if not published:
                     self.chain = before
@@ -200,16 +257,6 @@ class Course:
                 if not self._publish(None, is_open=False):
                     self.catch_up()
             self.store.mark(CLOSED)
-
-    def takes(self) -> bool:
-        """Whether reports still count."""
-        return not self.sealed and self.clock() <= self.closes + self.plan.grace
-
-    @property
-    def closes(self) -> int:
-        """When the study closes, or has closed; seconds since 1970 UTC."""
-        early = self.states and not self.is_open
-        return min(self.plan.closes, self.states[-1].time) if early else self.plan.closes
 
     # --- what is known ---------------------------------------------------------------------------------
 

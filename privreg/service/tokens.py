@@ -67,9 +67,15 @@ def _cipher() -> Fernet | None:
 
 
 def new_secret() -> tuple[bytes, bytes]:
-    """A new secret, and what is kept of it: encrypted, if the environment has a passphrase."""
-    secret, cipher = secrets.token_bytes(SECRET), _cipher()
-    return secret, secret if cipher is None else _SEALED + cipher.encrypt(secret)
+    """A new secret, and what is kept of it."""
+    secret = secrets.token_bytes(SECRET)
+    return secret, kept_secret(secret)
+
+
+def kept_secret(secret: bytes) -> bytes:
+    """What is kept of a secret: it is encrypted, if the environment has a passphrase."""
+    cipher = _cipher()
+    return secret if cipher is None else _SEALED + cipher.encrypt(secret)
 
 
 def opened(kept: bytes) -> bytes:

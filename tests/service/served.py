@@ -19,7 +19,7 @@ FLAGS = [
 
 
 @contextmanager
-def served(course, port=0, http="auto", limit=None, **options):
+def served(course, port=0, http="auto", limit=None, make=make, **options):
     """Address of a study's server while it runs in a thread of this process."""
     app = make(course, Options(**{"rate": 0.0, **options}))
     # uvicorn's own configuration of logs closes all handlers there are; one of them, of a library that another test has
@@ -44,7 +44,7 @@ def served(course, port=0, http="auto", limit=None, **options):
     try:
         yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:
-        app.state.service.feed.stop()
+        app.state.service.let_go()
         server.should_exit = True
         thread.join(30)
         assert not thread.is_alive()

@@ -20,12 +20,12 @@ from starlette.testclient import TestClient
 
 from privreg.protocol import messages, wire
 from privreg.protocol.messages import Token
-from privreg.service import app, guard
+from privreg.service import desk, guard
 from privreg.service.app import Options, Service, make
 from privreg.service.clock import Clock
 from privreg.service.course import Course
 from privreg.service.quota import Quota, place_of
-from privreg.service.store import Full, Store
+from privreg.service.store import Full, open_store
 from privreg.service.tokens import VARIABLE, Issuer, new_secret
 from tests.service.served import served
 from tests.service.world import ANALYST, DAY, NOON, SERVER, World, keys
@@ -347,7 +347,7 @@ def test_a_server_that_begins_after_the_end_waits_an_hour_before_it_says_so(tmp_
 
 
 def test_a_first_state_of_a_wrong_clock_is_one_that_devices_take(world, tmp_path):
-    store = Store(f"sqlite:///{tmp_path / 'new.db'}", "sleep")
+    store = open_store(f"sqlite:///{tmp_path / 'new.db'}", "sleep")
     store.enter(world.hash, world.envelope, bytes(32))
     machine = Machine(world.plan.closes + DAY)
     course = Course(store, SERVER, machine, lambda: machine.even)
@@ -497,7 +497,7 @@ def test_one_look_answers_all_who_ask_meanwhile(client, world, monkeypatch):
 
 
 def test_it_is_ready_only_if_a_report_can_be_kept(client, world, monkeypatch):
-    monkeypatch.setattr(app, "SECONDS", 0.0)
+    monkeypatch.setattr(desk, "SECONDS", 0.0)
     service = client.app.state.service
     _, second = world.bodies(2)
     with world.store.engine.begin() as c:
@@ -515,7 +515,7 @@ def test_it_is_ready_only_if_a_report_can_be_kept(client, world, monkeypatch):
     with closing(sqlite3.connect(world.store.path)) as db:
         assert db.execute("SELECT name FROM meta").fetchall() == [("format",)]
     monkeypatch.setattr(service.writer, "put", lambda _, tell: None)  # a writer that hangs
-    monkeypatch.setattr(app, "PATIENCE", 0.6)
+    monkeypatch.setattr(desk, "PATIENCE", 0.6)
     problem(client.get("/readyz"), 503, "can't be kept now")
     monkeypatch.undo()
     assert post(client, second).status_code == 201

@@ -3,11 +3,9 @@
 import hashlib
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import textwrap
-from contextlib import closing
 
 import numpy as np
 import pytest
@@ -17,19 +15,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from privreg.collector import chain as chains
-from privreg.errors import OptionError, SavedFileError
+from privreg.errors import SavedFileError
 from privreg.protocol import messages
-from privreg.service import tables
 from privreg.service.command import collector, prepared
-from privreg.service.store import MOST, Store, StoreError, Writer
-from tests.service.world import SERVER, Course, World, keys
+from privreg.service.store import MOST, StoreError, Writer, open_store, tables
+from tests.service.world import DATABASES, SERVER, Course, World, keys
 
 PEOPLE = 60
 
 
-@pytest.fixture
-def world(tmp_path):
-    return World(tmp_path, n=PEOPLE)
+@pytest.fixture(params=DATABASES)
+def world(tmp_path, request):
+    return World(tmp_path, n=PEOPLE, database=request.param)
 
 
 def added_up(store):
@@ -43,6 +40,8 @@ def added_up(store):
 class Storage(RuleBasedStateMachine):
     """Devices post, post again, and others post with their tokens; processes come and go."""
 
+    database = "sqlite"
+
     def __init__(self):
         super().__init__()
         self.counted = {}  # What was acknowledged, by token
@@ -53,8 +52,8 @@ class Storage(RuleBasedStateMachine):
         import tempfile
 
         self.folder = tempfile.TemporaryDirectory()
-        self.world = World(self.folder.name, n=PEOPLE)
-        self.stores = [self.world.store, Store(self.world.url, "sleep")]
+        self.world = World(self.folder.name, n=PEOPLE, database=self.database)
+        self.stores = [self.world.store, open_store(self.world.url, "sleep")]
         self.made = [self.world.arrived(b) for b in self.world.bodies(PEOPLE)]
 
     @rule(who=st.lists(st.integers(0, PEOPLE - 1), min_size=1, max_size=8), by=st.integers(0, 1), heard=st.booleans())
@@ -83,7 +82,7 @@ class Storage(RuleBasedStateMachine):
     @rule(by=st.integers(0, 1))
     def restart(self, by):
         self.stores[by].engine.dispose()
-        self.stores[by] = Store(self.world.url, "sleep")
+        self.stores[by] = open_store(self.world.url, "sleep")
 
     @rule(by=st.integers(0, 1), who=st.integers(0, PEOPLE - 1))
     def full(self, by, who):
@@ -116,10 +115,13 @@ def _disk_full(*_):
     raise sa.exc.OperationalError("INSERT", {}, Exception("database or disk is full"))
 
 
-TestStorage = Storage.TestCase
-TestStorage.settings = settings(
-    max_examples=12, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
-)
+for _kind in DATABASES:
+    _case = type(f"Storage_{_kind}", (Storage,), {"database": _kind}).TestCase
+    _case.settings = settings(
+        max_examples=12, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
+    )
+    globals()[f"TestStorage_{_kind}"] = _case
+del _case
 
 
 def test_a_state_that_could_not_be_published_is_published_later(world, monkeypatch):
@@ -135,31 +137,6 @@ def test_a_state_that_could_not_be_published_is_published_later(world, monkeypat
     assert world.course.role_of(k) is None
     assert world.course.advance()
     assert world.course.role_of(k) is not None
-
-
-def test_the_order_in_which_reports_came_is_kept_nowhere(world):
-    with world.store.engine.connect() as c, pytest.raises(sa.exc.OperationalError, match="no such column"):
-        c.exec_driver_sql("SELECT rowid FROM report")
-
-
-def test_a_disk_that_is_really_full_keeps_nothing_and_loses_nothing(world):
-    bodies = world.bodies(PEOPLE)
-    some = [world.arrived(b) for b in bodies]
-    assert world.store.take(some[:10], {}) == ["new"] * 10
-    with world.store.engine.begin() as c:
-        pages = c.exec_driver_sql("PRAGMA page_count").scalar_one()
-
-    def small(connection, record):
-        connection.execute(f"PRAGMA max_page_count={pages}")
-
-    tight = Store(world.url, "sleep")
-    tight.engine.dispose()
-    sa.event.listen(tight.engine, "connect", small)
-    big = [a._replace(values=a.values * 400, role=f"role{i}") for i, a in enumerate(some[10:])]
-    with pytest.raises(sa.exc.OperationalError):
-        tight.take(big, {})
-    assert chains.plain(world.store.cells()) == added_up(world.store)
-    assert world.store.take(some, {}) == ["same"] * 10 + ["new"] * (PEOPLE - 10)
 
 
 def test_a_writer_answers_what_could_not_be_kept(world, monkeypatch):
@@ -193,9 +170,9 @@ def test_a_writer_keeps_more_than_a_transaction_at_once_and_counts(world):
 KILLED = """
     import os, signal, sys
     import sqlalchemy as sa
-    from privreg.service.store import Store, Arrived
+    from privreg.service.store import open_store, Arrived
     url, when = sys.argv[1], sys.argv[2]
-    store = Store(url, "sleep")
+    store = open_store(url, "sleep")
     arrived = Arrived(*eval(sys.stdin.read()))
     def die(*_):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -216,28 +193,21 @@ def test_a_process_that_is_killed_about_a_commit_counts_nothing_twice(world, whe
         input=repr(tuple(arrived)), text=True, check=False, cwd=os.getcwd(), capture_output=True,
     )  # fmt: skip
     assert done.returncode == -signal.SIGKILL, done.stderr
-    fresh = Store(world.url, "sleep")
+    fresh = open_store(world.url, "sleep")
     assert fresh.take([arrived], {}) == ["new" if when == "before" else "same"]
     assert sum(c.people for c in fresh.cells().values()) == 1
     assert chains.plain(fresh.cells()) == added_up(fresh)
 
 
-def test_a_database_of_another_release_or_study_is_refused(world, tmp_path):
+def test_a_database_of_another_release_or_study_is_refused(world):
     with pytest.raises(StoreError, match="another study"):
-        Store(world.url, "wake").enter(bytes(32), b"", bytes(32))
+        open_store(world.url, "wake").enter(bytes(32), b"", bytes(32))
     with pytest.raises(StoreError, match="another plan"):
         world.store.enter(bytes(32), b"", bytes(32))
     with world.store.engine.begin() as c:
         c.execute(tables.meta.update().values(value="2"))
     with pytest.raises(StoreError, match="format 2"):
-        Store(world.url, "sleep")
-    (tmp_path / "no.db").write_bytes(b"no database" * 100)
-    with pytest.raises(StoreError, match="no database"):
-        Store(f"sqlite:///{tmp_path / 'no.db'}", "sleep")
-    with pytest.raises(StoreError, match="SQLite"):
-        Store("mysql://x", "sleep")
-    with pytest.raises(StoreError, match="no folder"):
-        Store(f"sqlite:///{tmp_path / 'a' / 'b.db'}", "sleep")
+        open_store(world.url, "sleep")
 
 
 def test_the_collectors_command_finds_what_was_changed(world, capsys):
@@ -275,30 +245,8 @@ def test_keys_are_made_and_taken_back(world, capsys):
     assert "key 2" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("tables", ["report (id INTEGER)", "meta (name TEXT, value TEXT)"])
-def test_another_programs_database_is_let_alone(tmp_path, tables):
-    path = tmp_path / "shop.db"
-    with closing(sqlite3.connect(path)) as db:
-        db.execute(f"CREATE TABLE {tables}")
-        db.execute("CREATE TABLE orders (id INTEGER)")
-    before = path.read_bytes()
-    with pytest.raises(StoreError, match="tables of another program; name a new file by --db"):
-        Store(f"sqlite:///{path}", "sleep")
-    assert path.read_bytes() == before
-    assert [p.name for p in tmp_path.iterdir()] == ["shop.db"]
-
-
-def test_an_empty_database_is_taken(tmp_path):
-    path = tmp_path / "new.db"
-    with closing(sqlite3.connect(path)) as db:
-        db.execute("PRAGMA user_version = 1")
-    assert not Store(f"sqlite:///{path}", "sleep").known()
-    path.with_name("empty.db").touch()
-    assert not Store(f"sqlite:///{path.with_name('empty.db')}", "sleep").known()
-
-
 def test_two_collectors_on_one_database_publish_one_chain(world):
-    other = Course(Store(world.url, "sleep"), SERVER, world.clock)
+    other = Course(open_store(world.url, "sleep"), SERVER, world.clock)
     assert other.present == world.course.present
     while world.next < PEOPLE:
         world.store.take([world.arrived(b) for b in world.bodies(10)], {})
@@ -311,7 +259,7 @@ def test_two_collectors_on_one_database_publish_one_chain(world):
 def test_of_two_servers_the_slower_one_takes_over_what_was_published(tmp_path, monkeypatch):
     """Its own sums are later ones: the state that it made of them follows from no snapshot."""
     world = World(tmp_path, n=400)
-    slow = Course(Store(world.url, "sleep"), SERVER, world.clock)
+    slow = Course(open_store(world.url, "sleep"), SERVER, world.clock)
     needed = chains.ends(world.course.engine, world.course.chain)
     world.store.take([world.arrived(b) for b in world.bodies(needed)], {})
     own = slow.store.cells
@@ -336,7 +284,7 @@ def test_of_two_servers_the_slower_one_takes_over_what_was_published(tmp_path, m
 def test_a_study_closes_though_another_state_is_published_meanwhile(world, monkeypatch):
     needed = chains.ends(world.course.engine, world.course.chain)
     world.store.take([world.arrived(b) for b in world.bodies(needed)], {})
-    closing = Course(Store(world.url, "sleep"), SERVER, world.clock)
+    closing = Course(open_store(world.url, "sleep"), SERVER, world.clock)
     own = closing._message
 
     def late(**given):
@@ -348,18 +296,6 @@ def test_a_study_closes_though_another_state_is_published_meanwhile(world, monke
     assert not closing.is_open
     world.course.catch_up()
     assert not world.course.is_open
-
-
-def test_one_server_at_a_time_has_a_database_and_leaves_one_file(world, tmp_path):
-    other = Store(world.url, "sleep")
-    with world.store.alone(), pytest.raises(OptionError, match="another privreg serve"), other.alone():
-        pass
-    world.answer(60)
-    world.store.leave()
-    copy = tmp_path / "elsewhere" / "copy.db"
-    copy.parent.mkdir()
-    copy.write_bytes(world.store.path.read_bytes())
-    assert sum(c.people for c in Store(f"sqlite:///{copy}", "sleep").cells().values()) == 60
 
 
 def test_the_analysts_token_is_written_before_its_hash_is_kept(world, tmp_path):

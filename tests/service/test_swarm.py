@@ -142,7 +142,7 @@ def test_devices_over_http_give_the_estimate_of_the_rounds_in_process(tmp_path, 
                 settle(world)
                 world.course.catch_up()
                 needed = chains.ends(world.course.engine, world.course.chain) or 2000
-                have = world.store.people_of(world.course.present.k)
+                have = world.store.people().get(world.course.present.k, 0)
                 bodies = world.bodies(min(needed - have if needed > have else 2000, 2000, n - world.next))
                 assert set(pool.map(poster.post, bodies)) == {201}
         res = pr.connect(f"{base}/v1/studies/sleep#k={KEY}", ANALYST).results()

@@ -17,7 +17,7 @@ from privreg.privacy.ledger import Release
 from privreg.protocol import messages, study, wire
 from privreg.protocol.messages import Token
 from privreg.service.course import Course
-from privreg.service.store import Arrived, Store
+from privreg.service.store import Arrived, open_store
 from privreg.service.tokens import Issuer
 from privreg.simulation.streaming.begin import begin
 from tests.studies import DAY, NOON, ROOT, SERVER, public
@@ -37,6 +37,10 @@ DECLARED = {
     "bounds": {"age": [18, 90], "hours": [0, 24]},
     "questions": {"age": "How old are you?", "hours": "How long did you sleep?"},
 }
+
+
+DATABASES = {"sqlite": lambda folder: f"sqlite:///{folder / 'study.db'}"}
+"""Addresses of a new database of each kind that a study may be kept in."""
 
 
 class Clock:
@@ -68,10 +72,10 @@ def people(n, seed=0):
 class World:
     """A study with a database, its collector and its people's devices."""
 
-    def __init__(self, folder, n=1200, folk=None, **more):
+    def __init__(self, folder, n=1200, folk=None, database="sqlite", **more):
         self.folder, self.clock = Path(folder), Clock()
         self.plan, self.hash, self.envelope = plan_of(folder, **more)
-        self.url = f"sqlite:///{self.folder / 'study.db'}"
+        self.url = DATABASES[database](self.folder)
         self.open()
         if self.plan.tokens == "issued":
             self.store.issue(SECRET)
@@ -84,7 +88,7 @@ class World:
         self.next = 0
 
     def open(self):
-        self.store = Store(self.url, self.plan.study)
+        self.store = open_store(self.url, self.plan.study)
         self.store.enter(self.hash, self.envelope, hashlib.sha256(ANALYST.encode()).digest())
 
     @property
@@ -162,6 +166,6 @@ def assert_same(one, other):
 
 
 __all__ = [
-    "ANALYST", "DAY", "DECLARED", "NOON", "ROOT", "SECRET", "SERVER", "Clock", "Course", "World", "assert_same",
-    "in_process", "keys", "people", "plan_of", "public",
+    "ANALYST", "DATABASES", "DAY", "DECLARED", "NOON", "ROOT", "SECRET", "SERVER", "Clock", "Course", "World",
+    "assert_same", "in_process", "keys", "people", "plan_of", "public",
 ]  # fmt: skip

@@ -29,10 +29,10 @@ METADATA: Final = MetaData()
 meta = Table("meta", METADATA, Column("name", String(64), primary_key=True), Column("value", String(256)))
 
 
-def _of_study(name: str, key: Sequence[str], *rest: Any, **more: Any) -> Table:
+def _of_study(name: str, key: Sequence[str], *rest: Any, metadata: MetaData = METADATA, **more: Any) -> Table:
     """A table whose rows are of one study each, and that beside it has these columns as its key."""
     own = Column("study", String(63), nullable=False)
-    return Table(name, METADATA, own, *rest, PrimaryKeyConstraint("study", *key), **more)
+    return Table(name, metadata, own, *rest, PrimaryKeyConstraint("study", *key), **more)
 
 
 study = Table(
@@ -112,4 +112,35 @@ counter = _of_study(
     Column("minute", BigInteger, nullable=False),  # Since 1970
     Column("name", String(32), nullable=False),
     Column("count", BigInteger, nullable=False),
+)
+
+# --- studies with two collectors ------------------------------------------------------------------------------
+
+SUMS: Final = MetaData()
+"""Tables of such studies beside the others; databases of other studies are without them."""
+
+share = _of_study(
+    "share",
+    ("token_id",),
+    Column("token_id", LargeBinary(16), nullable=False),
+    Column("k", Integer, nullable=False),
+    Column("status", String(8), nullable=False),  # "held", "summed" or "unsummed"; never out of "summed"
+    Column("body_hash", LargeBinary(32), nullable=False),
+    Column("sealed", LargeBinary),  # By the batch's key, which is in no table; null once it is not held
+    Index("share_by_batch", "study", "k", "status"),
+    metadata=SUMS,
+    sqlite_with_rowid=False,
+)
+
+batch = _of_study(
+    "batch",
+    ("k",),
+    Column("k", Integer, nullable=False),
+    Column("status", String(10), nullable=False),  # See `kept.Batch`
+    Column("offer", LargeBinary, nullable=False),
+    Column("ids", LargeBinary, nullable=False),
+    Column("value", LargeBinary, nullable=False),
+    Column("peer_hash", LargeBinary, nullable=False),
+    Column("peer_value", LargeBinary, nullable=False),
+    metadata=SUMS,
 )

@@ -1,22 +1,18 @@
-"""What the collector keeps: every report once, its cell in the same transaction, states and their snapshots. SQLite.
+"""A study in SQLite: every report once, its cell in the same transaction, states and their snapshots.
 
-All writes of a process go through one thread, `Writer`, up to `MOST` reports a transaction; its answers leave after the
-commit. Processes that share a file exclude each other by SQLite's own lock.
+All writes of a process go through one thread, `Writer`; processes that share a file take turns by SQLite's lock.
 """
 
 from __future__ import annotations
 
 import fcntl
-import json
-import queue
 import sqlite3
-import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import sqlalchemy as sa
@@ -28,76 +24,29 @@ from privreg.collector import chain as chains
 from privreg.collector.chain import Cell, Place
 from privreg.errors import OptionError
 from privreg.protocol.study import LIMIT
-from privreg.service import tables as t
+from privreg.service.store import tables as t
+from privreg.service.store.kept import NEW, OTHER, SAME, About, Arrived, Held, Shares, Store, StoreError
+from privreg.service.store.sqlite_shares import SQLiteShares
 
-MOST: Final = 512
-WAITING: Final = 4096
-"""Reports that may wait for the writer; beyond them devices are asked to come later."""
-
-NEW, SAME, OTHER, FAILED, KEPT = "new", "same", "other", "failed", "kept"
+SCHEME: Final = "sqlite:///"
 BUSY: Final = 30_000
 """Milliseconds to wait for another process's transaction."""
 
 
-class StoreError(OptionError):
-    """The database can't be used; the text says why."""
+class SQLite(Store):
+    """A study in a file of SQLite; parameters and errors are those of `open_store`."""
 
-
-class Full(Exception):
-    """Too many reports wait."""
-
-
-class Arrived(NamedTuple):
-    """A report that may count: its token is good and its state was published."""
-
-    token_id: bytes
-    state: int
-    role: str
-    group: int
-    body_hash: bytes
-    values: bytes  # int32, little-endian
-
-
-class Held(NamedTuple):
-    """A published state."""
-
-    k: int
-    envelope: bytes
-    payload: bytes
-    hash: bytes
-    time: int
-
-
-class Store:
-    """A database of one study.
-
-    Parameters
-    ----------
-    url : str
-        ``sqlite:///file.db``.
-    slug : str
-        The study's short name.
-    clock : callable
-        Seconds since 1970 UTC, for counts by minute.
-
-    Raises
-    ------
-    StoreError
-        If it is no database of this release.
-    """
-
-    def __init__(self, url: str, slug: str, clock: Callable[[], float] = time.time) -> None:
-        if not url.startswith("sqlite:///"):
-            raise StoreError("the collector keeps its reports in SQLite; write --db sqlite:///FILE.")
-        self.clock = clock
-        self.slug = slug
-        self.path = path = Path(url.removeprefix("sqlite:///"))
+    def __init__(self, url: str, slug: str, clock: Callable[[], float], *, make: bool) -> None:
+        self.slug, self.clock = slug, clock
+        self.path = path = Path(url.removeprefix(SCHEME))
         if not path.parent.is_dir():
             raise StoreError(f"there is no folder {str(path.parent)!r} for the database.")
         if path.exists():
             _must_be_ours(path)
-        else:
+        elif make:
             path.touch(0o600)
+        else:
+            raise StoreError(f"there is no database {str(path)!r}; privreg serve makes it.")
         self.engine = sa.create_engine(url, connect_args={"check_same_thread": False, "isolation_level": None})
         sa.event.listen(self.engine, "connect", _prepare)
         sa.event.listen(self.engine, "begin", _begin)
@@ -117,13 +66,6 @@ class Store:
     # --- the study -------------------------------------------------------------------------------------
 
     def enter(self, plan_hash: bytes, envelope: bytes, analyst: bytes) -> bool:
-        """Enter the study if it isn't there; whether it was new.
-
-        Raises
-        ------
-        StoreError
-            If the database holds another plan.
-        """
         with self.engine.begin() as c:
             row = c.execute(sa.select(t.study.c.slug, t.study.c.plan_hash)).all()
             if not row:
@@ -139,20 +81,12 @@ class Store:
         return False
 
     def known(self) -> bool:
-        """Whether the database has a study."""
         with self._reading() as c:
             return c.execute(sa.select(t.study.c.slug)).first() is not None
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep other servers away from this database, on this machine.
-
-        Raises
-        ------
-        OptionError
-            If another one serves it.
-        """
-        with Path(f"{self.path}.lock").open("a") as file:
+        with self.beside("lock").open("a") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
@@ -160,46 +94,47 @@ class Store:
             yield
 
     def leave(self) -> None:
-        """Bring all into the one file, so that it can be copied."""
         with closing(self.engine.raw_connection()) as raw:
             raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self.engine.dispose()
 
-    def about(self) -> Any:
-        """The row of the study."""
+    def about(self) -> About:
         with self._reading() as c:
-            return c.execute(sa.select(t.study).where(t.study.c.slug == self.slug)).one()
+            return About(*c.execute(sa.select(t.study).where(t.study.c.slug == self.slug)).one())
+
+    @cached_property
+    def shares(self) -> Shares:
+        return SQLiteShares(self.engine, self.slug, self._note)
+
+    def beside(self, name: str) -> Path:
+        return self.path.with_name(f"{self.path.name}.{name}")
 
     def mark(self, status: str) -> None:
-        """Mark the study as closed, or sealed."""
         with self.engine.begin() as c:
             c.execute(t.study.update().where(t.study.c.slug == self.slug).values(status=status))
 
     # --- tokens ----------------------------------------------------------------------------------------
 
     def issuers(self) -> dict[int, bytes]:
-        """Secrets of the keys that are good, as they are kept."""
         with self._reading() as c:
             rows = c.execute(sa.select(t.issuer).where(t.issuer.c.study == self.slug, t.issuer.c.revoked == 0)).all()
         return {r.key: r.secret for r in rows}
 
-    def issue(self, secret: bytes) -> int:
-        """Enter a new key of the issuer; its number."""
+    def issue(self, secret: bytes, number: int | None = None) -> int:
+        of = t.issuer.c.study == self.slug
         with self.engine.begin() as c:
-            last = c.execute(sa.select(sa.func.max(t.issuer.c.key)).where(t.issuer.c.study == self.slug)).scalar()
-            number = (last or 0) + 1
-            if number > 255:
-                raise StoreError("an issuer has at most 255 keys.")
+            have = set(c.execute(sa.select(t.issuer.c.key).where(of)).scalars())
+            number = max(have, default=0) + 1 if number is None else number
+            if number > 255 or number in have:
+                raise StoreError("an issuer has at most 255 keys, each once.")
             c.execute(t.issuer.insert().values(study=self.slug, key=number, secret=secret, revoked=0))
         return number
 
     def handed_out(self, count: int) -> None:
-        """Count tokens that were handed out."""
         with self.engine.begin() as c:
             c.execute(t.study.update().where(t.study.c.slug == self.slug).values(issued=t.study.c.issued + count))
 
     def revoke(self, *, keys: Sequence[int] = (), tokens: Sequence[bytes] = ()) -> None:
-        """Take keys back, with all tokens that aren't used yet, or tokens."""
         with self.engine.begin() as c:
             for key in keys:
                 c.execute(
@@ -209,7 +144,6 @@ class Store:
                 c.execute(insert(t.revoked).values(study=self.slug, token_id=token).on_conflict_do_nothing())
 
     def taken_back(self) -> frozenset[bytes]:
-        """Ids of tokens that were taken back."""
         with self._reading() as c:
             rows = c.execute(sa.select(t.revoked.c.token_id).where(t.revoked.c.study == self.slug)).scalars()
             return frozenset(rows)
@@ -217,20 +151,17 @@ class Store:
     # --- states ----------------------------------------------------------------------------------------
 
     def states(self, first: int = 0) -> list[Held]:
-        """Published states, in order."""
         where = (t.state.c.study == self.slug, t.state.c.k >= first)
         with self._reading() as c:
             rows = c.execute(sa.select(t.state).where(*where).order_by(t.state.c.k)).all()
         return [Held(r.k, r.envelope, r.payload, r.hash, r.time) for r in rows]
 
     def snapshots(self, first: int = 0) -> list[bytes]:
-        """What had come when each state closed, in order."""
         where = (t.snapshot.c.study == self.slug, t.snapshot.c.k >= first)
         with self._reading() as c:
             return list(c.execute(sa.select(t.snapshot.c.cells).where(*where).order_by(t.snapshot.c.k)).scalars())
 
     def publish(self, held: Held, before: bytes, snapshot: bytes | None) -> bool:
-        """Publish a state, with the snapshot that it follows from; False if another process has published it."""
         with self.engine.begin() as c:
             given = held._asdict()
             new = c.execute(insert(t.state).values(study=self.slug, prev=before, **given).on_conflict_do_nothing())
@@ -243,13 +174,6 @@ class Store:
     # --- reports ---------------------------------------------------------------------------------------
 
     def take(self, arrived: Sequence[Arrived], counts: Mapping[str, int], *, trial: bool = False) -> list[str]:
-        """Keep reports, each token's first, with their cells; what became of each. A `trial` takes as much room as one.
-
-        Returns
-        -------
-        list of str
-            "new"; "same", if the same bytes came before; "other", if other bytes of this token came before.
-        """
         outcomes = [""] * len(arrived)
         with self.engine.begin() as c:
             first: dict[bytes, int] = {}
@@ -268,14 +192,10 @@ class Store:
                 else:
                     have = fresh[token] if token in fresh else known[token]
                     outcomes[i] = SAME if have == one.body_hash else OTHER
-            self._count(c, Counter(outcomes) + Counter(counts))
-            if trial:
-                c.execute(t.meta.insert().values(name="trial", value="0" * LIMIT))
-                c.execute(t.meta.delete().where(t.meta.c.name == "trial"))
+            self._note(c, Counter(outcomes) + Counter(counts), trial)
         return outcomes
 
     def has(self, token: bytes, body_hash: bytes) -> bool:
-        """Whether these bytes of a token were kept."""
         with self._reading() as c:
             return self._known(c, [token]).get(token) == body_hash
 
@@ -309,7 +229,11 @@ class Store:
         if more:
             c.execute(_UPDATE, [{f"{k}_" if k in _KEY else k: v for k, v in one.items()} for one in more])
 
-    def _count(self, c: sa.Connection, counts: Mapping[str, int]) -> None:
+    def _note(self, c: sa.Connection, counts: Mapping[str, int], trial: bool) -> None:
+        """Count outcomes in this minute; try whether there is room for a report."""
+        if trial:
+            c.execute(t.meta.insert().values(name="trial", value="0" * LIMIT))
+            c.execute(t.meta.delete().where(t.meta.c.name == "trial"))
         minute = int(self.clock()) // 60
         for name, count in counts.items():
             one = insert(t.counter).values(study=self.slug, minute=minute, name=name, count=count)
@@ -320,7 +244,6 @@ class Store:
             )
 
     def cells(self) -> dict[Place, Cell]:
-        """Sums of all reports."""
         with self._reading() as c:
             return self._cells(c)
 
@@ -330,20 +253,12 @@ class Store:
         rows = c.execute(chosen if states is None else chosen.where(t.cell.c.k.in_(states)))
         return {Place(row.k, row.role, row.grp): _cell_of(row) for row in rows}
 
-    def people_of(self, k: int) -> int:
-        """Reports that answered a state."""
-        chosen = sa.select(sa.func.coalesce(sa.func.sum(t.cell.c.people), 0))
-        with self._reading() as c:
-            return int(c.execute(chosen.where(t.cell.c.study == self.slug, t.cell.c.k == k)).scalar_one())
-
     def people(self) -> dict[int, int]:
-        """Reports by the state that they answered."""
         chosen = sa.select(t.cell.c.k, sa.func.sum(t.cell.c.people)).where(t.cell.c.study == self.slug)
         with self._reading() as c:
             return {int(k): int(n) for k, n in c.execute(chosen.group_by(t.cell.c.k))}
 
     def counts(self, first: int = 0) -> list[tuple[int, str, int]]:
-        """Minutes since 1970, outcomes and their numbers, from a minute on."""
         c_ = t.counter.c
         with self._reading() as c:
             where = c_.study == self.slug, c_.minute >= first
@@ -351,7 +266,6 @@ class Store:
             return [(int(m), str(n), int(k)) for m, n, k in c.execute(chosen)]
 
     def reports(self, size: int = 4096) -> Iterable[tuple[Place, bytes]]:
-        """Every report's place and values, in a fixed order."""
         with self._reading() as c:
             chosen = sa.select(t.report).where(t.report.c.study == self.slug).order_by(t.report.c.token_id)
             for row in c.execution_options(yield_per=size).execute(chosen):
@@ -382,11 +296,6 @@ def _cell_of(row: Any) -> Cell:
     return Cell(row.people, sums, np.frombuffer(row.squares, dtype="<i8").astype(np.int64).reshape(2, -1))
 
 
-def packed(cells: Mapping[Place, Cell]) -> bytes:
-    """Cells as bytes that are the same whenever they are."""
-    return json.dumps(chains.plain(cells), separators=(",", ":")).encode()
-
-
 def _must_be_ours(path: Path) -> None:
     """Refuse another program's database before anything of it is changed."""
     try:
@@ -407,72 +316,3 @@ def _begin(connection: sa.Connection) -> None:
     """Take SQLite's lock when a transaction that writes begins: what it reads nobody changes meanwhile."""
     reading = connection.get_execution_options().get("reading", False)
     connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
-
-
-class Writer(threading.Thread):
-    """The one thread of a process that writes reports.
-
-    Parameters
-    ----------
-    store : Store
-    after : callable
-        Called after a commit of new reports, in this thread.
-    """
-
-    def __init__(self, store: Store, after: Callable[[], None]) -> None:
-        super().__init__(name="privreg-writer", daemon=True)
-        self._store, self._after = store, after
-        self._queue: queue.Queue[tuple[Arrived | None, Callable[[str], None]] | None] = queue.Queue(WAITING)
-        self._counts: Counter[str] = Counter()
-        self._lock = threading.Lock()
-
-    def put(self, arrived: Arrived | None, tell: Callable[[str], None]) -> None:
-        """Let a report be written, or None to try it; `tell` hears what became of it, in this thread.
-
-        Raises
-        ------
-        Full
-        """
-        try:
-            self._queue.put_nowait((arrived, tell))
-        except queue.Full:
-            raise Full from None
-
-    def count(self, name: str) -> None:
-        """Count what happened beside reports that may count."""
-        with self._lock:
-            self._counts[name] += 1
-
-    def stop(self) -> None:
-        """Write what waits, and end."""
-        self._queue.put(None)
-        self.join()
-
-    def run(self) -> None:
-        """Write until told to stop."""
-        going = True
-        while going:
-            try:
-                some = [self._queue.get(timeout=1.0)]
-            except queue.Empty:
-                some = []
-            while len(some) < MOST and not self._queue.empty():
-                some.append(self._queue.get_nowait())
-            going = None not in some
-            self._write([one for one in some if one is not None])
-
-    def _write(self, some: list[tuple[Arrived | None, Callable[[str], None]]]) -> None:
-        with self._lock:
-            counts, self._counts = self._counts, Counter()
-        if not some and not counts:
-            return
-        reports = [arrived for arrived, _ in some if arrived is not None]
-        try:
-            kept = iter(self._store.take(reports, counts, trial=len(reports) < len(some)))
-            outcomes = [KEPT if arrived is None else next(kept) for arrived, _ in some]
-        except SQLAlchemyError:  # a full disk, a lock held too long: nothing was kept, devices come again
-            outcomes = [FAILED] * len(some)
-        for (_, tell), outcome in zip(some, outcomes, strict=True):
-            tell(outcome)
-        if NEW in outcomes:
-            self._after()

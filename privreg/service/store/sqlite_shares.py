@@ -1,0 +1,166 @@
+"""Shares of a study with two collectors in SQLite. What is deleted stays in the file's free pages, sealed by a key."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.sqlite import insert
+
+from privreg.protocol.messages import ID
+from privreg.protocol.wire import hash_of
+from privreg.service.store import kept as o
+from privreg.service.store import tables as t
+from privreg.service.store.kept import HELD, SUMMED, UNSUMMED, Batch, Make, Posted, Shares
+
+_S, _B = t.share.c, t.batch.c
+_FIELDS: Final = tuple(_B[name] for name in Batch._fields)
+
+
+class _Row(NamedTuple):
+    k: int
+    status: str
+    body_hash: bytes
+
+
+class SQLiteShares(Shares):
+    """Shares in the database of a study, which `note` counts outcomes in."""
+
+    def __init__(self, engine: sa.Engine, slug: str, note: Callable[[sa.Connection, Mapping[str, int], bool], None]):
+        self._engine, self._slug, self._note = engine, slug, note
+        t.SUMS.create_all(engine)
+
+    def _reading(self) -> sa.Connection:
+        return self._engine.connect().execution_options(reading=True)
+
+    def _of(self, k: int, status: str = HELD) -> tuple[Any, ...]:
+        return _S.study == self._slug, _S.k == k, _S.status == status
+
+    def take(self, posted: Sequence[Posted], counts: Mapping[str, int], *, trial: bool = False) -> list[str]:
+        with self._engine.begin() as c:
+            known = self._known(c, [one.token_id for one in posted])
+            batches = {k: self._status(c, k) for k in {one.state for one in posted}}
+            fresh: dict[bytes, Posted] = {}
+            out = []
+            for one in posted:
+                out.append(_outcome(one, known.get(one.token_id), batches[one.state]))
+                if out[-1] == o.NEW:
+                    known[one.token_id] = _Row(one.state, HELD, one.body_hash)
+                    fresh[one.token_id] = one
+            rows = [
+                {"study": self._slug, "token_id": id_, "k": p.state, "status": HELD, "body_hash": p.body_hash,
+                 "sealed": p.sealed}
+                for id_, p in fresh.items()
+            ]  # fmt: skip
+            if rows:
+                made = insert(t.share)
+                again = {name: made.excluded[name] for name in ("k", "status", "body_hash", "sealed")}
+                c.execute(made.on_conflict_do_update(index_elements=["study", "token_id"], set_=again), rows)
+            self._note(c, Counter(out) + Counter(counts), trial)
+        return out
+
+    def _known(self, c: sa.Connection, tokens: list[bytes]) -> dict[bytes, _Row]:
+        chosen = sa.select(_S.token_id, _S.k, _S.status, _S.body_hash)
+        found = c.execute(chosen.where(_S.study == self._slug, _S.token_id.in_(tokens)))
+        return {id_: _Row(k, status, own) for id_, k, status, own in found}
+
+    def has(self, token: bytes, body_hash: bytes) -> bool:
+        with self._reading() as c:
+            row = self._known(c, [token]).get(token)
+        return row is not None and row.status != UNSUMMED and row.body_hash == body_hash
+
+    def tokens(self, k: int, status: str = HELD) -> list[bytes]:
+        with self._reading() as c:
+            return self._tokens(c, k, status)
+
+    def _tokens(self, c: sa.Connection, k: int, status: str = HELD) -> list[bytes]:
+        return list(c.execute(sa.select(_S.token_id).where(*self._of(k, status)).order_by(_S.token_id)).scalars())
+
+    def people(self) -> dict[int, int]:
+        chosen = sa.select(_S.k, sa.func.count()).where(_S.study == self._slug, _S.status.in_((HELD, SUMMED)))
+        with self._reading() as c:
+            return {int(k): int(n) for k, n in c.execute(chosen.group_by(_S.k))}
+
+    def batch(self, k: int) -> Batch:
+        with self._reading() as c:
+            return self._batch(c, k)
+
+    def _batch(self, c: sa.Connection, k: int) -> Batch:
+        row = c.execute(sa.select(*_FIELDS).where(_B.study == self._slug, _B.k == k)).first()
+        return Batch(k) if row is None else Batch(*row)
+
+    def _status(self, c: sa.Connection, k: int) -> str:
+        return c.execute(sa.select(_B.status).where(_B.study == self._slug, _B.k == k)).scalar() or o.OPEN
+
+    def _put(self, c: sa.Connection, batch: Batch) -> None:
+        given = batch._asdict()
+        made = insert(t.batch).values(study=self._slug, **given)
+        c.execute(made.on_conflict_do_update(index_elements=["study", "k"], set_=given))
+
+    def freeze(self, k: int) -> None:
+        with self._engine.begin() as c:
+            if self._status(c, k) == o.OPEN:
+                ids = b"".join(self._tokens(c, k))
+                self._put(c, Batch(k, o.OFFERED, hash_of(ids), ids))
+
+    def thaw(self, k: int) -> None:
+        with self._engine.begin() as c:
+            if self._status(c, k) == o.OFFERED:
+                self._put(c, Batch(k))
+
+    def fix(self, k: int, ids: Sequence[bytes], make: Make) -> Batch | None:
+        with self._engine.begin() as c:
+            have = self._batch(c, k)
+            if have.status not in {o.OPEN, o.OFFERED}:
+                return have
+            chosen = sorted(set(ids) & set(self._tokens(c, k)))
+            made = make(chosen, self._sealed(c, k, frozenset(chosen)))
+            if made is not None:
+                self._end(c, k, UNSUMMED)
+                self._use(c, k, chosen)
+                self._put(c, made)
+            return made
+
+    def _sealed(self, c: sa.Connection, k: int, chosen: frozenset[bytes]) -> Iterator[tuple[bytes, bytes]]:
+        rows = c.execution_options(yield_per=1024).execute(sa.select(_S.token_id, _S.sealed).where(*self._of(k)))
+        return ((id_, sealed) for id_, sealed in rows if id_ in chosen)
+
+    def _end(self, c: sa.Connection, k: int, status: str) -> None:
+        """Let no share of a batch be held any more."""
+        c.execute(t.share.update().where(*self._of(k)).values(status=status, sealed=None))
+
+    def _use(self, c: sa.Connection, k: int, ids: Iterable[bytes]) -> None:
+        """Let tokens be used up, also ones that never came here."""
+        rows = [{"study": self._slug, "token_id": id_, "k": k, "status": SUMMED, "body_hash": b""} for id_ in ids]
+        made = insert(t.share)
+        over = made.on_conflict_do_update(
+            index_elements=["study", "token_id"], set_={"status": SUMMED, "k": k, "sealed": None}
+        )
+        if rows:
+            c.execute(over, rows)
+
+    def change(self, batch: Batch) -> None:
+        with self._engine.begin() as c:
+            self._put(c, batch)
+
+    def lose(self, k: int) -> None:
+        with self._engine.begin() as c:
+            self._end(c, k, SUMMED)
+            self._put(c, self._batch(c, k)._replace(status=o.LOST, value=b"", peer_hash=b"", peer_value=b""))
+
+    def adopt(self, batch: Batch) -> None:
+        with self._engine.begin() as c:
+            self._end(c, batch.k, SUMMED)
+            self._use(c, batch.k, [batch.ids[i : i + ID] for i in range(0, len(batch.ids), ID)])
+            self._put(c, batch)
+
+
+def _outcome(one: Posted, row: _Row | None, batch: str) -> str:
+    """What becomes of a share, by what its token has sent before and by its batch's status."""
+    if row is not None and row.status != UNSUMMED:
+        return o.SAME if row.body_hash == one.body_hash else o.OTHER
+    if batch not in {o.OPEN, o.OFFERED} or (row is not None and one.state <= row.k):
+        return UNSUMMED
+    return o.NEW if batch == o.OPEN and one.sealed is not None else o.FROZEN

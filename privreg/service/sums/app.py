@@ -1,0 +1,101 @@
+"""A study with two collectors over HTTP, at one of them: shares in, messages of the other, sums to the analyst."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from starlette.responses import JSONResponse, Response
+
+from privreg.protocol import peers, wire
+from privreg.service.desk import PATIENCE, Desk, Handler, Options, Problem, application, body_of
+from privreg.service.store.kept import FROZEN, UNSUMMED
+from privreg.service.sums import peer
+from privreg.service.sums.book import BAD
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+
+    from privreg.protocol.peers import Share
+    from privreg.service.sums.course import SumCourse
+
+
+class SumService(Desk):
+    """Handlers of a study with two collectors."""
+
+    course: SumCourse
+
+    async def shares(self, request: Request) -> Response:
+        """One share: 201, or 200 if the same bytes came before; 410 with a signed envelope if it was not summed."""
+        outcome, share = await self._outcome(request)
+        if outcome == BAD:
+            raise Problem(422, "The share can't be opened: it is sealed for something else.")
+        if outcome == FROZEN:
+            raise Problem(503, "The batch is being closed; send the same bytes again later.", 5)
+        if outcome == UNSUMMED:
+            said = await asyncio.to_thread(self.course.unsummed, share.state, share.token.id)
+            return Response(said, 410, media_type="application/json")
+        return self._answer(outcome)
+
+    def _read(self, body: bytes) -> Share:
+        return peers.read_share(body, self.course.plan, self.course.plan_hash)
+
+    def _arrived(self, report: Share, digest: bytes) -> tuple[Share, bytes]:
+        return report, digest
+
+    async def peer(self, request: Request) -> Response:
+        """A message of the other collector, whose signature on it comes first: nobody else's are read."""
+        course = self.course
+        hashed = peer.announced(request.headers.get(peer.HEADER, ""), course.peer_key)
+        if hashed is None:
+            raise Problem(403, "Only the other collector's messages are read here.")
+        body = await body_of(request, peers.LONGEST, PATIENCE * 10.0)
+        try:
+            if wire.hash_of(body) != hashed:
+                raise wire.MessageError("another body")
+            answer = await asyncio.to_thread(course.answered, body)
+        except wire.MessageError:
+            raise Problem(422, "This is no message of this study's other collector.") from None
+        except peer.Refused as e:
+            raise Problem(409, f"Refused: {e}.") from None
+        except peer.Away as e:
+            raise Problem(503, f"Later: {e}.", 1) from None
+        self._due.set()
+        return Response(answer, media_type="application/json")
+
+    async def sums(self, request: Request) -> Response:
+        """Signed sums of batches that both have published, and what has become of others."""
+        self._allowed(request)
+        course = self.course
+        return JSONResponse(
+            {
+                "v": wire.VERSION,
+                "study": course.plan.study,
+                "plan_hash": wire.base(course.plan_hash),
+                "collector": course.letter,
+                "issued": course.store.about().issued,
+                "batches": await asyncio.to_thread(course.published),
+            }
+        )
+
+    async def openapi(self, _: Request) -> Response:
+        """What there is to ask: in place of reports and what is made of them, shares, messages and sums."""
+        said, more = (
+            json.loads(files(f"privreg.service{of}").joinpath("openapi.json").read_bytes()) for of in ("", ".sums")
+        )
+        served = {r.path for r in self.routes()}
+        said["paths"] = {p: v for p, v in (said["paths"] | more["paths"]).items() if p in served}
+        said["components"]["schemas"] |= more["schemas"]
+        return JSONResponse(said)
+
+    def of_study(self) -> list[tuple[str, str, Handler]]:
+        """Addresses of this kind of study."""
+        return [("POST", "/shares", self.shares), ("POST", "/peer", self.peer), ("GET", "/sums", self.sums)]
+
+
+def make(course: SumCourse, options: Options = Options()) -> Starlette:  # noqa: B008
+    """The application that serves a study at one of its two collectors."""
+    return application(SumService(course, options))

@@ -1,0 +1,296 @@
+"""The course of a study with two collectors, at one of them. The first, A, leads; the other, B, only answers.
+
+A batch goes through steps that are each kept before they are sent, so that all may be repeated after a crash: A freezes
+its list and offers it; B fixes what both have, with its noise, and commits to its sum; A fixes the same, with its own
+noise, and commits, too; each sends its sum. A batch in which the two don't agree is lost: it is never summed again.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from privreg.collector.aggregate import chain as chains
+from privreg.field import keys
+from privreg.protocol import messages, wire
+from privreg.protocol.peers import Signed, ids_of, list_hash
+from privreg.protocol.sums import LETTERS
+from privreg.protocol.wire import MessageError, hash_of
+from privreg.service.clock import STANDS
+from privreg.service.course import CLOSED, SEALED
+from privreg.service.store.kept import FIXED, LOST, OFFERED, OPEN, PUBLISHED, Batch
+from privreg.service.sums import peer
+from privreg.service.sums.book import Book
+from privreg.service.sums.peer import Away, Refused
+
+REST: Final = 30.0
+"""Seconds between two offers if the other collector has too few, and between two messages if it is away, at most."""
+
+
+class SumCourse(Book):
+    """A study with two collectors as it goes on at one of them; parameters are those of `Book`."""
+
+    # --- messages --------------------------------------------------------------------------------------
+
+    def _read(self, body: bytes, letter: str) -> Signed:
+        return peer.opened(body, self.plan_hash, letter, self.plan.keys[LETTERS.index(letter)])
+
+    def _send(self, body: bytes, *kinds: str) -> tuple[Signed, bytes]:
+        """Send a message; the answer, of one of these kinds."""
+        assert self.post is not None
+        try:
+            answer = self.post(body)
+            first = answer.partition(b"\n")[0]
+            one = self._read(first, self._other)
+        except MessageError:
+            raise Away("an answer that can't be read") from None
+        if one.kind not in kinds:
+            raise Away("an answer to something else")
+        return one, answer
+
+    def _where(self) -> bytes:
+        """Say which batch was the last that the other has fixed, as far as is known here."""
+        known = (k for k in range(self.asked - 1, -1, -1) if self.shares.batch(k).peer_hash)
+        return self._signed("where", next(known, -1))
+
+    def _heard(self, one: Signed) -> bytes:
+        """The other says what was fixed here: what isn't, as the database is of a backup, must not be once more."""
+        self._until = max(self._until, one.state)
+        self._burn()
+        return self._where()
+
+    # --- its turn --------------------------------------------------------------------------------------
+
+    def advance(self) -> bool:
+        """Do what is next, if anything is; whether it was done."""
+        if self._ended and not self.sealed:
+            self.store.mark(SEALED)
+            self.sealed = True
+        if self.sealed or self.clock.even() < self._rest:
+            return False
+        try:
+            done = self._meet() if not self._met else self._lead() if self._place == 0 else self._assist()
+        except (Away, Refused):
+            self._rest, self._pause = self.clock.even() + self._pause, min(2.0 * self._pause, REST)
+            return False
+        self._pause = 1.0
+        return done
+
+    def _meet(self) -> bool:
+        """Ask the other, at the start of a process, what was fixed here."""
+        one, _ = self._send(self._where(), "where")
+        with self._lock:
+            self._heard(one)
+            self._met = True
+        return True
+
+    def _assist(self) -> bool:
+        """B's turn: it fetches states that it lacks."""
+        k = len(self.states) - 1
+        if k >= 0:
+            status = self.shares.batch(k).status
+            if status == LOST:
+                self._agree(k)
+            elif status != PUBLISHED:
+                return False
+        one, _ = self._send(self._signed("next", k), "next")
+        with self._lock:
+            if len(self.states) == k + 1:
+                self._accept(one.payload)
+        return True
+
+    def _lead(self) -> bool:
+        """A's turn."""
+        if not self.states:
+            return self._propose(is_open=True)
+        k = self.present.k
+        batch, closing = self.shares.batch(k), self._closing()
+        if batch.status == OPEN:
+            if not self._due(k, closing=closing):
+                return False
+            self.shares.freeze(k)
+        elif batch.status == OFFERED:
+            return self._offer(k, batch, closing=closing)
+        elif batch.status == FIXED:
+            self._exchange(k, batch)
+        else:
+            if batch.status == LOST:
+                self._agree(k)
+            return self._propose(is_open=not closing)
+        return True
+
+    def _closing(self) -> bool:
+        by_hand = self.store.about().status == CLOSED
+        return by_hand or (self.clock.sure and self.clock() > self.plan.closes + self.plan.grace)
+
+    def _due(self, k: int, *, closing: bool) -> bool:
+        """Whether the open batch is to be fixed."""
+        if closing:
+            return True
+        end = chains.ends(self.engine, self.chain)
+        if end is None:
+            return False
+        if self._came is None:
+            self._came = self.people().get(k, 0)
+        held = self._round(k)
+        return self._came >= end or (self._is_old(k, held.after) and self._came >= max(held.least, 1))
+
+    def _offer(self, k: int, batch: Batch, *, closing: bool) -> bool:
+        try:
+            one, _ = self._send(self._signed("offer", k, ids=batch.ids), "fixed")
+        except Refused:
+            self._lose(k)
+            return True
+        if one.status == "few":
+            if closing:
+                self._lose(k)
+            else:
+                self.shares.thaw(k)
+                self._rest = self.clock.even() + REST
+            return closing
+        with self._lock:
+            if self._fix(k, batch.offer, ids_of(one.ids), one.listed, one.value) == OPEN:  # another list
+                self._lose(k)
+        return True
+
+    def _exchange(self, k: int, batch: Batch) -> None:
+        """Commit to this sum, hear the other's, and send this one."""
+        listed = list_hash(ids_of(batch.ids))
+        try:
+            one, value = self._send(self._signed("commit", k, listed=listed, value=hash_of(batch.value)), "value")
+            fine = hash_of(value) == batch.peer_hash and self.fits(one, batch)
+            if fine:
+                self._send(batch.value, "where")
+        except Refused:
+            fine = False
+        with self._lock:
+            if self.shares.batch(k) != batch:  # the other has given it up meanwhile
+                return
+            if fine:
+                self.shares.change(batch._replace(status=PUBLISHED, peer_value=value))
+            elif batch.status == FIXED:
+                self._lose(k)
+
+    def _agree(self, k: int) -> None:
+        """Say that a batch was lost here; if the other has published it, take it over."""
+        one, answer = self._send(self._signed("commit", k), "where", "fixed")
+        if one.kind == "where":
+            return
+        parts = answer.split(b"\n")
+        try:
+            theirs, mine = self._read(parts[1], self._other), self._read(parts[2], self.letter)
+        except (IndexError, MessageError):
+            raise Away("an answer that can't be read") from None
+        batch = Batch(k, PUBLISHED, hash_of(one.ids), one.ids, parts[2], hash_of(parts[1]), parts[1])
+        if not (self.fits(theirs, batch) and self.fits(mine, batch)):
+            raise Away("another batch")
+        self.shares.adopt(batch)
+
+    def _propose(self, *, is_open: bool) -> bool:
+        """Sign the next state, and publish it once the other has signed it, too."""
+        assert self._own is not None
+        k = len(self.states) - 1
+        said = messages.state_payload(self._next_state(self._when(is_open=is_open), is_open=is_open))
+        payload = keys.signed("state", said, self._own.sign)
+        try:
+            one, _ = self._send(self._signed("next", k, payload=payload), "next")
+        except Away:
+            if k >= 0 and (batch := self.shares.batch(k)).status == PUBLISHED:  # which the other may have forgotten
+                self._exchange(k, batch)
+            raise
+        with self._lock:
+            self._accept(one.payload)
+        return True
+
+    # --- what the other says ---------------------------------------------------------------------------
+
+    def answered(self, body: bytes) -> bytes:
+        """The answer to a message of the other collector.
+
+        Raises
+        ------
+        MessageError
+            If it is none of this study and of the other collector.
+        Away
+            If it may be sent again later.
+        Refused
+            If an honest collector doesn't send it.
+        """
+        one = self._read(body, self._other)
+        with self._lock:
+            if one.kind == "where":
+                return self._heard(one)
+            if one.kind == "next":
+                return self._next(one)
+            if not self._met or not 0 <= one.state < len(self.states):
+                raise Away("not as far")
+            batch = self.shares.batch(one.state)
+            if one.kind == "commit" and not one.listed:
+                return self._lost(batch)
+            if self._place == 1:
+                if one.kind == "offer":
+                    return self._offered(one, batch)
+                if one.kind == "commit":
+                    return self._committed(one, batch)
+                if one.kind == "value":
+                    return self._valued(one, batch, body)
+        raise Refused("a message that this collector doesn't get")
+
+    def _fixed(self, batch: Batch) -> bytes:
+        listed = list_hash(ids_of(batch.ids))
+        return self._signed("fixed", batch.k, status="fixed", ids=batch.ids, listed=listed, value=hash_of(batch.value))
+
+    def _lost(self, batch: Batch) -> bytes:
+        """The other has lost a batch: so has this one, unless both had published it."""
+        if batch.status == PUBLISHED:
+            return b"\n".join((self._fixed(batch), batch.value, batch.peer_value))
+        self._lose(batch.k)
+        return self._where()
+
+    def _offered(self, one: Signed, batch: Batch) -> bytes:
+        k, offer = batch.k, hash_of(one.ids)
+        if batch.status == OPEN:
+            if self._fix(k, offer, ids_of(one.ids)) == OPEN:
+                return self._signed("fixed", k, status="few")
+            batch = self.shares.batch(k)
+        if batch.status not in {FIXED, PUBLISHED} or batch.offer != offer:
+            raise Refused("another list")
+        return self._fixed(batch)
+
+    def _committed(self, one: Signed, batch: Batch) -> bytes:
+        if batch.status == FIXED and one.listed != list_hash(ids_of(batch.ids)):
+            self._lose(batch.k)
+        elif batch.status == FIXED and not batch.peer_hash:
+            batch = batch._replace(peer_hash=one.value)
+            self.shares.change(batch)
+        if batch.status not in {FIXED, PUBLISHED} or batch.peer_hash != one.value:
+            raise Refused("another sum")
+        return batch.value
+
+    def _valued(self, one: Signed, batch: Batch, body: bytes) -> bytes:
+        if batch.status == FIXED and not batch.peer_hash:
+            raise Away("no commitment yet")
+        if batch.status not in {FIXED, PUBLISHED} or hash_of(body) != batch.peer_hash or not self.fits(one, batch):
+            if batch.status == FIXED:
+                self._lose(batch.k)
+            raise Refused("another sum")
+        if batch.status == FIXED:
+            self.shares.change(batch._replace(status=PUBLISHED, peer_value=body))
+        return self._where()
+
+    def _next(self, one: Signed) -> bytes:
+        """Sign a state that A has made, if it follows; hand out one that both have signed."""
+        assert self._own is not None
+        number = one.state + 1
+        if number == len(self.states) and one.payload and self._place == 1 and self._met:
+            found = wire.open_envelope(one.payload, "state")
+            message = wire.signed_bytes("state", found.payload)
+            said = messages.read_state(found.payload, self.plan, self.plan_hash)
+            if not self._follows(said):
+                raise Refused("a state that doesn't follow")
+            if not (self.present.time if self.states else 0) <= said.time <= self.clock() + STANDS:
+                raise Away("another time")
+            own = wire.key_id(self._own.public[0]), self._own.sign.sign(message)
+            self._accept(wire.seal(found._replace(signatures=(*found.signatures[:1], own))))
+        if not 0 <= number < len(self.states):
+            raise Away("not as far")
+        return self._signed("next", one.state, payload=self.states[number].envelope)

@@ -1,0 +1,292 @@
+"""Two collectors over HTTP: what devices, the other collector, attackers and analysts are answered; commands."""
+
+import hashlib
+import json
+import socket
+import time
+from contextlib import ExitStack
+
+import httpx2
+import jsonschema
+import pytest
+from starlette.testclient import TestClient
+
+from privreg.protocol import peers, wire
+from privreg.protocol.messages import token_text
+from privreg.service.command import collector, tokens
+from privreg.service.desk import Options
+from privreg.service.store import open_store
+from privreg.service.sums import command, keys, peer
+from privreg.service.sums.app import make
+from privreg.service.sums.course import SumCourse
+from privreg.service.tokens import is_good, opened
+from tests.service.pair import LETTERS, OWN, Pair
+from tests.service.served import served
+from tests.service.test_two_courses import DUE, come, on
+from tests.service.world import ANALYST
+from tests.studies import ROOT, public
+
+OF = "/v1/studies/sleep"
+JSON = {"content-type": "application/json"}
+KNOWN = {"Authorization": f"Bearer {ANALYST}"}
+
+
+@pytest.fixture
+def pair(tmp_path):
+    made = Pair(tmp_path, n=45)
+    yield made
+    for place in (0, 1):
+        made.leave(place)
+
+
+def free_ports(count):
+    with ExitStack() as stack:
+        some = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [s.getsockname()[1] for s in some]
+
+
+def test_two_servers_close_a_batch_of_devices(tmp_path):
+    ports = free_ports(2)
+    urls = [f"http://127.0.0.1:{port}" for port in ports]
+    pair = Pair(tmp_path, n=DUE + 1, urls=urls)
+    stores = [course.store for course in pair.courses]
+    running = [SumCourse(store, own, peer.poster(urls[1 - i], "sleep", own.sign)) for i, (store, own) in
+               enumerate(zip(stores, OWN, strict=True))]  # fmt: skip
+    with ExitStack() as stack:
+        pair.courses = running
+        for course, port in zip(running, ports, strict=True):
+            stack.enter_context(served(course, port, make=make))
+        client = stack.enter_context(httpx2.Client(timeout=30))
+        wait(lambda: all(client.get(f"{url}{OF}/state").status_code == 200 for url in urls))
+        for person in pair.people[:DUE]:
+            person.make(0)
+            for url, body in zip(urls, person.bodies, strict=True):
+                answer = client.post(f"{url}{OF}/shares", content=body, headers=JSON)
+                assert answer.status_code in {201, 503}  # the last ones may come while the batch is being closed
+        wait(lambda: all(client.get(f"{url}{OF}/states/1").status_code == 200 for url in urls))
+        assert len({client.get(f"{url}{OF}/states/1").content for url in urls}) == 1
+        late = pair.people[DUE]
+        late.make(0)
+        for letter, url, body, key in zip(LETTERS, urls, late.bodies, pair.plan.keys, strict=True):
+            answer = client.post(f"{url}{OF}/shares", content=body, headers=JSON)
+            assert answer.status_code == 410
+            assert peer.opened(answer.content, pair.hash, letter, key).ids == late.token.id
+        sums = [client.get(f"{url}{OF}/sums", headers=KNOWN).json() for url in urls]
+        first = [s["batches"][0] for s in sums]
+        assert [b["status"] for b in first] == ["published"] * 2
+        assert first[0]["list_hash"] == first[1]["list_hash"]
+        assert [s["collector"] for s in sums] == ["a", "b"]
+        for letter, batch, key in zip(LETTERS, first, pair.plan.keys, strict=True):
+            one = peer.opened(json.dumps(batch["value"]).encode(), pair.hash, letter, key)
+            assert (one.people, wire.base(one.listed)) == (batch["people"], batch["list_hash"])
+
+
+def wait(true, seconds=60.0):
+    until = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def client(pair):
+    """Collector A over HTTP; B in this process."""
+    pair.turn()
+    with TestClient(make(pair.courses[0], Options(rate=0.0))) as one:
+        yield one
+
+
+def post(client, body):
+    return client.post(f"{OF}/shares", content=body, headers=JSON)
+
+
+def test_a_share_counts_once(client, pair):
+    one, other = pair.people[:2]
+    one.make(0)
+    other.make(0)
+    assert post(client, one.bodies[0]).status_code == 201
+    assert post(client, one.bodies[0]).status_code == 200
+    one.make(0)
+    assert post(client, one.bodies[0]).status_code == 409
+    assert post(client, other.bodies[1]).status_code == 422  # for the other collector
+    assert post(client, other.bodies[0].replace(b'"state":0', b'"state":9')).status_code == 412
+    forged = json.loads(other.bodies[0])
+    forged["token"] = token_text(other.token._replace(mac=bytes(16)))
+    assert post(client, json.dumps(forged).encode()).status_code == 403
+    assert post(client, b"{}").status_code == 422
+    assert client.post(f"{OF}/reports", content=b"{}", headers=JSON).status_code == 404
+
+
+def test_nothing_of_a_share_is_in_answers_or_numbers(client, pair):
+    one = pair.people[0]
+    one.make(0)
+    answer = post(client, one.bodies[0])
+    text = answer.text + client.get("/metrics", headers=KNOWN).text + client.get("/readyz").text
+    assert json.loads(one.bodies[0])["share"][:8] not in text
+    assert token_text(one.token) not in text
+    assert client.get("/metrics").status_code == 401
+    assert 'privreg_reports_total{outcome="new"} 1.0' in text
+
+
+def test_only_the_other_collector_is_read(client, pair):
+    b = pair.courses[1]
+    body = b._where()
+    good = {**JSON, peer.HEADER: peer.head(body, OWN[1].sign)}
+    assert client.post(f"{OF}/peer", content=body, headers=JSON).status_code == 403
+    own = {**JSON, peer.HEADER: peer.head(body, OWN[0].sign)}
+    assert client.post(f"{OF}/peer", content=body, headers=own).status_code == 403
+    assert client.post(f"{OF}/peer", content=body + b" ", headers=good).status_code == 422
+    answer = client.post(f"{OF}/peer", content=body, headers=good)
+    assert answer.status_code == 200
+    assert peer.opened(answer.content, pair.hash, "a", pair.plan.keys[0]).kind == "where"
+    offer = b._signed("offer", 0, ids=bytes(16))
+    good = {**JSON, peer.HEADER: peer.head(offer, OWN[1].sign)}
+    assert client.post(f"{OF}/peer", content=offer, headers=good).status_code == 409
+    late = b._signed("next", 7)
+    good = {**JSON, peer.HEADER: peer.head(late, OWN[1].sign)}
+    assert client.post(f"{OF}/peer", content=late, headers=good).status_code == 503
+
+
+def test_sums_need_the_analysts_token_and_hold_no_open_batch(client, pair):
+    come(pair, pair.people[:5])
+    assert client.get(f"{OF}/sums").status_code == 401
+    (batch,) = client.get(f"{OF}/sums", headers=KNOWN).json()["batches"]
+    assert batch == {"k": 0, "people": 5, "status": "open", "list_hash": None, "value": None}
+
+
+def test_a_study_that_the_other_has_not_begun_is_not_open_yet(pair):
+    pair.away[1] = True
+    with TestClient(make(pair.courses[0], Options(rate=0.0))) as client:
+        assert client.get(f"{OF}/state").status_code == 425
+        assert client.get(f"{OF}/plan").status_code == 200
+        assert client.get(f"{OF}/sums", headers=KNOWN).json()["batches"] == []
+
+
+def test_the_document_is_what_is_served_and_answered(client, pair):
+    document = client.get("/openapi.json").json()
+    routes = {r.path: r.methods - {"HEAD"} for r in client.app.routes if r.include_in_schema}
+    assert {p: {v.upper() for v in verbs} for p, verbs in document["paths"].items()} == routes
+    come(pair, pair.people[:DUE])
+    on(pair)
+    late = pair.people[DUE]
+    late.make(0)
+    answers = [
+        ("post", "/shares", post(client, late.bodies[0])),
+        ("post", "/shares", post(client, pair.people[0].bodies[0])),
+        ("post", "/peer", client.post(f"{OF}/peer", content=b"{}", headers=JSON)),
+        ("get", "/sums", client.get(f"{OF}/sums", headers=KNOWN)),
+    ]
+    assert [answer.status_code for _, _, answer in answers] == [410, 200, 403, 200]
+    for verb, path, answer in answers:
+        said = document["paths"]["/v1/studies/{study}" + path][verb]["responses"][str(answer.status_code)]["content"]
+        how = said[answer.headers["content-type"]]
+        jsonschema.validate(answer.json(), {**how["schema"], "components": document["components"]})
+
+
+def test_a_page_of_one_collector_may_send_shares_to_the_other(client, pair):
+    other = "http://b.example.org"
+    page = client.get("/studies/sleep/")
+    assert f"connect-src 'self' {other};" in page.headers["content-security-policy"]
+    asked = {"Origin": other, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type"}
+    for origin, allowed in ((other, other), ("http://c.example.org", None)):
+        answer = client.options(f"{OF}/shares", headers={**asked, "Origin": origin})
+        assert answer.headers.get("access-control-allow-origin") == allowed
+        answer = client.get(f"{OF}/plan", headers={"Origin": origin})
+        assert answer.headers.get("access-control-allow-origin") == allowed
+
+
+# --- commands ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def plan(pair, tmp_path):
+    path = tmp_path / "sleep.plan"
+    path.write_bytes(pair.envelope)
+    return path
+
+
+def run(capsys, verb, plan, place, url, *more):
+    code = collector([verb, str(plan), "--role", LETTERS[place], "--db", url, *more])
+    said = capsys.readouterr()
+    return code, said.out + said.err
+
+
+def test_what_can_be_checked_is_and_what_cannot_is_said(pair, plan, tmp_path, capsys):
+    pair.turn()
+    come(pair, pair.people[:DUE])
+    on(pair)
+    for place in (0, 1):
+        code, said = run(capsys, "check", plan, place, pair.url(place))
+        assert code == 0
+        assert f"{DUE} shares are in one sum each" in said
+        assert "can't be checked any more" in said
+        out = tmp_path / f"{place}.json"
+        assert run(capsys, "export", plan, place, pair.url(place), "--out", str(out))[0] == 0
+        said = json.loads(out.read_text())
+        assert [json.loads(wire.unbase(v["payload"], ""))["collector"] for v in said["sums"][0]] == ["a", "b"]
+        assert said["sums"][1:] == [None]
+    with pair.courses[0].store.engine.begin() as c:
+        c.exec_driver_sql("DELETE FROM share WHERE token_id = ?", (pair.people[0].token.id,))
+    code, said = run(capsys, "check", plan, 0, pair.url(0))
+    assert code == 2
+    assert "not what both have signed" in said
+
+
+def test_a_study_is_closed_at_a(pair, plan, capsys):
+    pair.turn()
+    come(pair, pair.people[:5])
+    code, said = run(capsys, "close", plan, 1, pair.url(1))
+    assert code == 2
+    assert "collector a leads" in said
+    assert run(capsys, "close", plan, 0, pair.url(0))[0] == 0
+    on(pair)
+    assert [c.is_open for c in pair.courses] == [False, False]
+
+
+def test_a_role_is_said_where_there_are_two(pair, plan, capsys):
+    assert collector(["check", str(plan), "--db", pair.url(0)]) == 2
+    assert "--role a, or --role b" in capsys.readouterr().err
+
+
+def test_keys_are_made_for_the_analysts_file(tmp_path, capsys):
+    path = tmp_path / "a.key"
+    assert collector(["keys", str(path)]) == 0
+    said = capsys.readouterr().out
+    key, seal = map(wire.base, keys.load(path).public)
+    assert f'key: "{key}"' in said
+    assert f'seal: "{seal}"' in said
+    assert collector(["keys", str(path)]) == 2  # which is never overwritten
+    assert keys.load(path).public == tuple(wire.unbase(x, "") for x in (key, seal))
+
+
+def test_tokens_of_one_collector_are_good_at_the_other(pair, plan, tmp_path, capsys):
+    for course in pair.courses:
+        with course.store.engine.begin() as c:
+            c.exec_driver_sql("DELETE FROM issuer")
+    out, issuer = tmp_path / "links.csv", tmp_path / "issuer.json"
+    given = [str(plan), "--role", "a", "--db", pair.url(0), "--key", wire.base(public(ROOT)), "-n", "3"]
+    assert tokens([*given, "--out", str(out), "--issuer-file", str(issuer)]) == 0
+    assert issuer.stat().st_mode & 0o777 == 0o600
+    assert run(capsys, "issuer", plan, 1, pair.url(1), "--issuer-file", str(issuer))[0] == 0
+    secrets = [{n: opened(s) for n, s in course.store.issuers().items()} for course in pair.courses]
+    assert secrets[0] == secrets[1] != {}
+    token = peers.read_token(out.read_text().splitlines()[1].rpartition("t=")[2])
+    assert all(is_good(token, s, pair.hash) for s in secrets)
+    code, said = run(capsys, "issuer", plan, 1, pair.url(1), "--issuer-file", str(issuer))
+    assert code == 2  # once is enough
+    code, said = run(capsys, "issuer", plan, 1, pair.url(1))
+    assert (code, "--issuer-file FILE" in said) == (2, True)
+
+
+def test_a_collector_is_served_by_the_keys_of_its_role(pair, tmp_path):
+    path = tmp_path / "a.key"
+    path.write_bytes(b"".join(k.private_bytes(*HOW) for k in OWN[0]))
+    store = open_store(pair.url(0), "sleep")
+    course = command.course_of(store, "a", str(path))
+    assert course.letter == "a"
+    assert hashlib.sha256(course.envelope).digest() == hashlib.sha256(pair.envelope).digest()
+    with pytest.raises(command.OptionError, match="--role a"):
+        command.course_of(store, "b", str(path))
+
+
+HOW = (keys.pem.Encoding.PEM, keys.pem.PrivateFormat.PKCS8, keys.pem.NoEncryption())
