@@ -1,70 +1,36 @@
-"""A study that somebody collects elsewhere, as its analyst sees it: `privreg.connect`.
-
-Everything that the server says is verified: the plan by its key, states by the plan's keys, the chain by hashes, and
-every state is made again from the sums that it follows from. The estimates are computed here.
-"""
+"""`privreg.connect`: a study that somebody collects elsewhere. Its plan is verified by the analyst's key."""
 
 from __future__ import annotations
 
-import json
-import threading
-import time
-import urllib.error
-import urllib.request
-from functools import partial
-from html import escape
-from http.client import HTTPException
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import urlsplit
 
-import numpy as np
-
-from privreg.collector import chain as chains
-from privreg.device import ed25519
-from privreg.device.client import HERE, NoRedirect, invitation
+from privreg.device.client import invitation
 from privreg.device.consent import plain
-from privreg.errors import OptionError, StudyError, shown
-from privreg.field.collected import engine_of, fit_plan_of, read_cells
-from privreg.field.collected import results as results_of
-from privreg.protocol import messages, wire
-from privreg.protocol.study import PublicPlan, read_plan
+from privreg.errors import OptionError, StudyError
+from privreg.field.servers import Server, opened, token_of
+from privreg.field.shared import SharedStudy
+from privreg.field.study import Study
+from privreg.protocol import wire
+from privreg.protocol.study import read_plan
 from privreg.protocol.wire import MessageError
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
-    import pandas as pd
-
-    from privreg.collector.chain import Cells, Chain
-    from privreg.fits.fit_plan import FitPlan
-    from privreg.results.results import PrivateResults
-
-TIMEOUT: Final = 60.0
-LONGEST: Final = 32 << 20
-"""Bytes of an answer, at most."""
-
-
-class _Known(NamedTuple):
-    """What the server has published by now, verified."""
-
-    chain: Chain
-    cells: Cells
-    is_open: bool
-    issued: int
-
-
-def connect(url: str, token: str | Path | None = None, *, key: str | None = None) -> Study:
+def connect(
+    url: str | Sequence[str], token: str | Path | Sequence[str | Path] | None = None, *, key: str | None = None
+) -> Study:
     """Connect to a study whose reports are collected elsewhere.
 
     Parameters
     ----------
-    url : str
-        Address of the study, as in its invitations: https://host/studies/{name}/#k={key}.
-    token : str or path, optional
-        The analyst's token, or the file that `privreg serve` wrote it to; none where results are public.
+    url : str, or a list of two
+        Address of the study, as in its invitations: https://host/studies/{name}/#k={key}. Of a study with two
+        collectors the addresses at both.
+    token : str or path, or a list of two, optional
+        The analyst's token, or the file that `privreg serve` wrote it to; none where results are public. Of two
+        collectors theirs, in order, or one for both.
     key : str, optional
-        Public key that has signed the plan, where the address has none.
+        Public key that has signed the plan, where no address has one.
 
     Returns
     -------
@@ -73,374 +39,47 @@ def connect(url: str, token: str | Path | None = None, *, key: str | None = None
     Raises
     ------
     OptionError
-        If the address is none of a study, or nothing says which key signs its plan.
+        If an address is none of a study, or nothing says which key signs its plan; if a study with two collectors is
+        given one address, or one server twice, or another study two.
     StudyError
-        If the server can't be reached, or says what it can't have signed.
+        If a server can't be reached, or says what it can't have signed, or two say different things.
 
     Examples
     --------
     >>> study = pr.connect("https://study.example.org/studies/sleep/#k=N3Z...", token="...")  # doctest: +SKIP
     >>> study.results().summary()                                                               # doctest: +SKIP
+    >>> pr.connect([url_a, url_b], token=["a.analyst", "b.analyst"])                            # doctest: +SKIP
     """
+    urls = [url] if isinstance(url, str) else list(url)
+    tokens = [token] * len(urls) if token is None or isinstance(token, str | Path) else list(token)
+    if len(urls) not in {1, 2} or len(tokens) != len(urls):
+        raise OptionError(
+            "give the address of a study, or those of its two collectors; and one token, or one for each."
+        )
     try:
-        invited = invitation(url)
-        root = wire.unbase(key or invited.key, "the key")
+        invited = [invitation(one) for one in urls]
+        roots = {wire.unbase(key or one.key, "the key") for one in invited if key or one.key}
     except ValueError as e:
         raise OptionError(str(e)) from None
-    if len(root) != wire.KEY:
-        raise OptionError("give the public key that has signed the plan: key=..., or an address with #k=...")
-    study = Study(invited.base, root, _token(token))
-    if study.signed.study != invited.slug:
-        raise StudyError("the plan is one of another study.")
-    return study
-
-
-class Study:
-    """A study that is collected elsewhere; made by `privreg.connect`.
-
-    Parameters
-    ----------
-    base : str
-        Address of its interface.
-    root : bytes
-        Public key that has signed its plan.
-    token : str or None
-        The analyst's.
-    """
-
-    answers_formulas: Final = True
-    """By which `from_formula` tells it from rows."""
-
-    def __init__(self, base: str, root: bytes, token: str | None) -> None:
-        self._base, self._token = base, token
-        payload = _opened(self._get("plan"), "plan", (root,))
-        try:
-            self.signed: PublicPlan = read_plan(payload)
-        except MessageError as e:
-            raise StudyError(f"devices would refuse the plan: {e}") from None
-        self.plan_hash = wire.hash_of(payload)
-        self._engine = engine_of(self.signed)
-        self._chain = chains.begin(self._engine)
-        self._states: list[bytes] = []  # Hashes of those that were verified
-        self._is_open, self._people = True, 0
-        self._lock = threading.Lock()
-
-    # --- what is asked ---------------------------------------------------------------------------------
-
-    @property
-    def plan(self) -> FitPlan:
-        """The public plan of the fit; `privreg.simulate` plays it."""
-        return fit_plan_of(self.signed)
-
-    @property
-    def formula(self) -> str:
-        """The formula that was signed."""
-        return self.plan.formula
-
-    def _get(self, path: str) -> bytes:
-        return fetched(self._base, path, self._token)
-
-    def _known(self) -> _Known:
-        """Ask what came, and verify it."""
-        with self._lock:  # of `live`, which asks in a thread of its own
-            return self._asked()
-
-    def _asked(self) -> _Known:
-        try:
-            said = json.loads(self._get("cells"))
-            record = wire.Record(said, "the sums")
-            record.fixed("v", wire.VERSION)
-            record.text("study", 63)
-            if record.binary("plan_hash", wire.KEY) != self.plan_hash:
-                raise StudyError("the sums are those of another plan.")
-            last, issued = record.integer("state", 0, 1 << 31), record.integer("issued", 0, 1 << 48)
-            snapshots = [read_cells(one, self.signed) for one in record.items("snapshots")]
-            cells = read_cells(record.take("cells"), self.signed)
-            return self._follow(last, snapshots, cells, issued)
-        except (MessageError, ValueError, RecursionError) as e:
-            raise StudyError(f"the study's server sends what is no answer of a collector: {e}") from None
-
-    def _follow(self, last: int, snapshots: Sequence[Cells], cells: Cells, issued: int) -> _Known:
-        """Verify states that are new, each made again from what came before."""
-        people = sum(c.people for c in cells.values())
-        if last + 1 < len(self._states) or people < self._people:
-            raise StudyError("the study's server has gone back: it says less than it has said before.")
-        if last > len(self.signed.rounds) + 1:
-            raise StudyError("the study's server has more states than the plan has rounds.")
-        if any(place.state > last for one in (cells, *snapshots) for place in one):
-            raise StudyError("the study's server has reports to a state that was not published.")
-        for k in range(len(self._states), last + 1):
-            if not self._is_open:
-                raise StudyError("the study's server has gone on after the study has closed.")
-            payload = _opened(self._get(f"states/{k}"), "state", self.signed.keys)
-            state = messages.read_state(payload, self.signed, self.plan_hash)
-            before = self._states[-1] if self._states else self.plan_hash
-            if k and state.open:
-                if len(snapshots) < k:
-                    raise StudyError("the study's server leaves out sums that its states follow from.")
-                self._chain = chains.closed(self._engine, self._chain, self.signed.roles, snapshots[k - 1])
-            again = chains.state_of(
-                self._engine, self._chain, plan_hash=self.plan_hash, before=before, time=state.time, is_open=state.open
-            )
-            if not messages.agree(again._replace(number=k), state):
-                raise StudyError(
-                    f"state {k} does not follow from the sums before it: the collector asked something else, or its "
-                    "sums were changed."
-                )
-            self._states.append(wire.hash_of(payload))
-            self._is_open = state.open
-        if snapshots and not _holds(cells, snapshots[-1]):
-            raise StudyError("the sums of now lack reports that states follow from.")
-        self._people = people
-        return _Known(self._chain, cells, self._is_open, issued)
-
-    # --- what is known ---------------------------------------------------------------------------------
-
-    def results(self) -> PrivateResults:
-        """Results of all that came by now.
-
-        Returns
-        -------
-        PrivateResults
-
-        Raises
-        ------
-        InferenceError
-            While reports still set the scales: not yet enough.
-        StudyError
-            If the server can't be reached, or what it says can't be verified.
-
-        Warns
-        -----
-        ReliabilityWarning
-            If rows of the results should not be relied on.
-        """
-        res = self._estimated()
-        res._caution()
-        return res
-
-    def _estimated(self) -> PrivateResults:
-        known = self._known()
-        return results_of(self.signed, known.chain, known.cells, invited=known.issued or None)
-
-    def live(self, *, every: float = 2.0) -> Any:
-        """Show the study in a notebook, and go on showing what comes: the curves of its dashboard.
-
-        Parameters
-        ----------
-        every : float
-            Seconds between two questions to the server.
-
-        Returns
-        -------
-        anywidget.AnyWidget
-            As the last line of a cell it is shown. It ends when the study has closed, or by ``stop()``.
-
-        Raises
-        ------
-        MissingExtraError
-            If anywidget isn't installed.
-        OptionError
-            If `every` is no such number.
-
-        Notes
-        -----
-        While the study is open, intervals for one look are not valid for stopping early; the band that is valid at
-        every look begins at 30,000 reports that enter the estimate.
-        """
-        from privreg.field.live import Followed, live
-
-        return live(Followed(self.signed.study, partial(self._get, "progress"), self._estimated), every)
-
-    @property
-    def rounds(self) -> pd.DataFrame:
-        """Reports by state: state, role, reports, and how many close it (none: it stays open)."""
-        import pandas as pd
-
-        known, counts = self._known(), dict[int, int]()
-        for place, cell in known.cells.items():
-            counts[place.state] = counts.get(place.state, 0) + cell.people
-        lines = []
-        for k, number in enumerate(known.chain.asked):
-            last = k == len(known.chain.asked) - 1
-            end: Any = chains.ends(self._engine, known.chain) if last else counts.get(k, 0)
-            role = self._engine.role(number)
-            lines.append((k, role, counts.get(k, 0), pd.NA if end is None else end))
-        return pd.DataFrame(lines, columns=["state", "role", "reports", "closes_at"]).astype({"closes_at": "Int64"})
-
-    def model(self, formula: str, asked: dict[str, Any]) -> StudyModel:
-        """The model of the signed plan, if that is what is asked for.
-
-        Parameters
-        ----------
-        formula : str
-        asked : dict
-            Options of `from_formula` that were given.
-
-        Raises
-        ------
-        StudyError
-            If anything differs from what was signed; it is named.
-        """
-        spec = self.plan.spec
-        if "".join(formula.split()) != "".join(spec.formula.split()):
-            raise StudyError(f"the plan that was signed has the formula {spec.formula!r}; a study has that alone.")
-        schema = spec.design.schema
-        signed: dict[str, Any] = {
-            "family": spec.family,
-            "mu": spec.budget.mu,
-            "bounds": dict(schema.bounds),
-            "levels": {k: list(v) for k, v in schema.levels.items()},
-            "private": spec.private,
-        }
-        for name, value in asked.items():
-            if not _agree(name, value, signed):
-                raise StudyError(f"{name}={shown(value)} is not what the plan has that was signed; leave {name}= out.")
-        return StudyModel(self)
-
-    # --- shown -----------------------------------------------------------------------------------------
-
-    def _lines(self) -> list[tuple[str, str]]:
-        signed, plan = self.signed, self.plan
-        known = self._known()
-        people = sum(c.people for c in known.cells.values())
-        of = f" of {known.issued:,} invited" if known.issued else ""
-        last = len(known.chain.asked) - 1
-        return [
-            ("Study", f"{plain(signed.title)} ({signed.study})"),
-            ("Purpose", plain(signed.purpose)),
-            ("Contact", plain(signed.contact)),
-            ("Formula", plan.formula),
-            ("Family", repr(plan.family)),
-            ("Guarantee", f"{plan.guarantee}: exact, of the devices' lattice mechanism"),
-            ("Reports", f"{people:,}{of}"),
-            ("State", f"{last} of about {len(signed.rounds)}, {'open' if known.is_open else 'closed'}"),
-        ]
-
-    def __repr__(self) -> str:
-        lines = self._lines()
-        wide = max(len(name) for name, _ in lines) + 2
-        return "\n".join(f"{name + ':':<{wide}}{words}" for name, words in lines)
-
-    def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><th>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in self._lines())
-        return f"<table><caption>A study in the field</caption>{rows}</table>"
-
-
-class StudyModel:
-    """The model of a signed plan; made by ``from_formula(formula, study)``."""
-
-    def __init__(self, study: Study) -> None:
-        self._study = study
-
-    def fit(self) -> PrivateResults:
-        """Results of all that came by now; see `Study.results`."""
-        return self._study.results()
-
-    def plan(self) -> FitPlan:
-        """The public plan of the fit."""
-        return self._study.plan
-
-
-def _token(given: str | Path | None) -> str | None:
-    """The analyst's token, or that of a file."""
-    if given is None:
-        return None
-    text = str(given)
+    if len(roots) != 1 or len(*roots) != wire.KEY:
+        raise OptionError("give the one public key that has signed the plan: key=..., or an address with #k=...")
+    if len({one.base for one in invited}) < len(urls):
+        raise OptionError("both addresses are one server's; the study's two collectors have one each.")
+    (root,), servers = roots, [Server(one.base, token_of(t)) for one, t in zip(invited, tokens, strict=True)]
+    payloads = [opened(one.get("plan"), "plan", (root,)) for one in servers]
+    if len(set(payloads)) > 1:
+        raise StudyError("the two servers have different plans, so that they are not the collectors of one study.")
     try:
-        if isinstance(given, Path) or Path(text).is_file():
-            text = Path(given).read_text("utf-8")
-    except (OSError, UnicodeError, ValueError):
-        raise OptionError("the analyst's token is in no file of this name that can be read.") from None
-    return text.strip()
-
-
-def fetched(base: str, path: str, token: str | None = None) -> bytes:
-    """Get what a study's server has at an address.
-
-    Raises
-    ------
-    StudyError
-    """
-    headers = {"Accept": "application/json"}
-    if token:
-        headers["Authorization"] = f"Bearer {token}"
-    request = urllib.request.Request(f"{base}/{path}", headers=headers)
-    local = [urllib.request.ProxyHandler({})] if urlsplit(base).hostname in HERE else []
-    try:
-        with urllib.request.build_opener(NoRedirect, *local).open(request, timeout=TIMEOUT) as answer:
-            found = _whole(answer, time.monotonic() + TIMEOUT)
-    except urllib.error.HTTPError as e:
-        with e:
-            raise StudyError(_why(e.code)) from None
-    except (OSError, HTTPException, ValueError):
-        raise StudyError("the study's server can't be reached; is it running, and the address right?") from None
-    if len(found) > LONGEST:
-        raise StudyError("the study's server says too much.")
-    return found
-
-
-def _whole(answer: Any, until: float) -> bytes:
-    """An answer's body, unless it is too long or comes too slowly."""
-    out = bytearray()
-    while part := answer.read1(1 << 16):
-        out += part
-        if len(out) > LONGEST:
-            break
-        if time.monotonic() > until:
-            raise TimeoutError
-    return bytes(out)
-
-
-def verified(base: str, kind: str, keys: tuple[bytes, ...]) -> bytes:
-    """Payload of a study's plan or present state, signed by one of the keys.
-
-    Raises
-    ------
-    StudyError
-    """
-    return _opened(fetched(base, kind), kind, keys)
-
-
-def _holds(cells: Cells, before: Cells) -> bool:
-    """Whether all that had come before is among what has come by now."""
-    for place, cell in before.items():
-        now = cells.get(place)
-        if now is None or now.people < cell.people:
-            return False
-        if now.people == cell.people and not np.array_equal(now.sums, cell.sums):
-            return False
-    return True
-
-
-def _agree(name: str, value: Any, signed: dict[str, Any]) -> bool:
-    if name not in signed:
-        return False
-    own = signed[name]
-    if name in {"bounds", "levels"}:
-        return isinstance(value, dict) and all(k in own and [*v] == [*own[k]] for k, v in value.items())
-    if name == "family":
-        return bool(value == own or (isinstance(value, str) and value.lower() == type(own).__name__.lower()))
-    return bool(value == own)
-
-
-def _opened(data: bytes, kind: str, keys: tuple[bytes, ...]) -> bytes:
-    """Payload of an envelope that one of the keys has signed."""
-    try:
-        envelope = wire.open_envelope(data, kind)
+        signed = read_plan(payloads[0])
     except MessageError as e:
-        raise StudyError(f"the study's server sends no {kind}: {e}") from None
-    message = wire.signed_bytes(kind, envelope.payload)
-    if not any(ed25519.verify(key, message, sig) for key in keys for _, sig in envelope.signatures):
-        raise StudyError(f"the {kind} is not signed by the key that it should be signed by.")
-    return envelope.payload
-
-
-def _why(status: int) -> str:
-    if status == 401:
-        return "the study's server wants the analyst's token: token=..., which privreg serve wrote beside the plan."
-    if status == 404:
-        return "there is no such study at this address."
-    if status == 429:
-        return "the study's server was asked too often; try again in some seconds."
-    return f"the study's server answers with status {status}."
+        raise StudyError(f"devices would refuse the plan: {e}") from None
+    if any(one.slug != signed.study for one in invited):
+        raise StudyError("the plan is one of another study.")
+    names = " and ".join(f"{one.name} at {one.url}" for one in signed.collectors)
+    if signed.collectors and len(urls) == 1:
+        raise OptionError(f"the study has two collectors, {plain(names)}: give the addresses of both, [..., ...].")
+    if not signed.collectors and len(urls) == 2:
+        raise OptionError("the study's devices add the noise, and one server collects reports; give its address alone.")
+    if any(root in (one.key, one.seal) for one in signed.collectors):
+        raise StudyError("the analyst's key is that of one of the study's two collectors, who must be others.")
+    return (SharedStudy if signed.collectors else Study)(servers, signed, payloads[0])

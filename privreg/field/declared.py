@@ -1,8 +1,9 @@
 """A study as its analyst declares it: a small YAML or JSON file, and the model in it.
 
 The file holds what respondents are told (title, purpose, contact, questions), when (opens, closes), the model (formula,
-family, mu and the options of a plan) and its public declarations (bounds, levels, moments, correlations). The signed
-plan carries the model's part as text, from which the collector makes the very same plan of a fit.
+family, mu and the options of a plan) and its public declarations (bounds, levels, moments, correlations); with
+``trust: two_collectors`` the two who add up shares. The signed plan carries the model's part as text, from which the
+collector makes the very same plan of a fit.
 """
 
 from __future__ import annotations
@@ -12,26 +13,35 @@ import inspect
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
 from importlib.resources import files as files_of_package
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from privreg.device.client import invitation
 from privreg.errors import OptionError, SchemaError, choose, meant, quietly, shown
 from privreg.families.builtin import FAMILIES
 from privreg.field.plan import DAY, About
 from privreg.fits.fit_plan import FitPlan
-from privreg.protocol.wire import MessageError, must_show
+from privreg.protocol.sums import LETTERS, Collector
+from privreg.protocol.wire import KEY, MessageError, Record, must_show, unbase
 from privreg.regression import PrivateOnlineRegression
 from privreg.schema import files
 from privreg.schema.declarations import Schema
 
 _ABOUT: Final = ("study", "title", "purpose", "contact", "opens", "closes")
-_OPTIONAL: Final = ("grace_days", "questions", "texts", "release_group", "tokens", "missing", "round_hours", "least")
+_OPTIONAL: Final = (
+    "grace_days", "questions", "texts", "release_group", "tokens", "missing", "round_hours", "least", "collectors",
+)  # fmt: skip
 _MODEL: Final = ("formula", "family", "mu", "rows", "offset", "exposure", "scaling", "trust")
 _PLAN: Final = ("rounds", "lanes", "inference", "measures")
 _SCHEMA: Final = ("bounds", "levels", "moments", "correlations")
 KEYS: Final = (*_ABOUT, *_OPTIONAL, *_MODEL, *_PLAN, *_SCHEMA)
 """Keys of a study's file."""
+
+_LONGEST: Final = 1 << 16
+"""Bytes of a file with a public key, at most."""
 
 _LANGUAGE: Final = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 
@@ -78,7 +88,7 @@ def read(path: str | Path) -> Declared:
     wrong = SchemaError("a study holds Unicode text and finite numbers; mend what is neither.")
     quietly(lambda: json.dumps(doc, ensure_ascii=False, default=str).encode(), wrong)
     text = quietly(lambda: json.dumps(said, ensure_ascii=False, allow_nan=False), wrong)
-    return Declared(_about(doc, text), fit_of(text))
+    return Declared(replace(_about(doc, text), collectors=_collectors(doc, Path(path).parent)), fit_of(text))
 
 
 def _words_of_the_page() -> tuple[str, ...]:
@@ -125,6 +135,58 @@ def _about(doc: Mapping[str, Any], text: str) -> About:
         after=int(3600 * _number(doc, "round_hours", 0.0)),
         model={"declared": text},
         **more,
+    )
+
+
+def _collectors(doc: Mapping[str, Any], folder: Path) -> tuple[Collector, ...]:
+    """The two who add up shares, if the study names some."""
+    said = doc.get("collectors")
+    if said is None:
+        return ()
+    if not isinstance(said, list) or len(said) != len(LETTERS) or not all(isinstance(one, dict) for one in said):
+        raise SchemaError(f"collectors of a study are a list of two, each with {', '.join(Collector._fields)}.")
+    if doc.get("least") is not None:
+        raise SchemaError("'least' is for studies whose devices add the noise; take it out: collectors have their own.")
+    return tuple(_collector(f"collector {letter}", one, folder) for letter, one in zip(LETTERS, said, strict=True))
+
+
+def _collector(who: str, said: Mapping[str, Any], folder: Path) -> Collector:
+    """One of the two."""
+    names = Collector._fields
+    for name in said:
+        if name not in names:
+            raise SchemaError(f"{who} has no key {shown(name)}; the keys are {', '.join(names)}.{meant(name, names)}")
+    try:
+        record = Record({k: v.strip() if isinstance(v, str) else v for k, v in said.items()}, who)
+        texts = [record.text(name) for name in names]
+    except MessageError as e:
+        raise SchemaError(f"{e} Put a text there, in quotes.") from None
+    url = texts[1].rstrip("/")
+    try:
+        fine = invitation(f"{url}/studies/x").base == f"{url}/v1/studies/x"
+    except ValueError:
+        fine = False
+    if not fine:
+        raise SchemaError(
+            f"'url' of {who} is its server's, such as https://study.example.org (http:// only on this machine), got "
+            f"{shown(url)}."
+        )
+    key, seal = (_public(given, name, who, folder) for given, name in zip(texts[3:], names[3:], strict=True))
+    return Collector(texts[0], url, texts[2], key, seal)
+
+
+def _public(given: str, name: str, who: str, folder: Path) -> bytes:
+    """A public key: written out, or a line of a file as `privreg study key --collector` writes it."""
+    text = given
+    with suppress(OSError, ValueError), (folder / given).open("rb") as file:
+        text = file.read(_LONGEST).decode()
+    found = re.findall(rf"^\s*(?:{name}:\s*)?([A-Za-z0-9_-]{{43}})\s*$", text, re.MULTILINE)
+    if len(found) == 1:
+        with suppress(MessageError):
+            return unbase(found[0], "a key")
+    raise SchemaError(
+        f"{name!r} of {who} is neither a public key, base64url of {KEY} bytes, nor a file with one such as `privreg "
+        "study key FILE --collector` writes, FILE.pub."
     )
 
 
