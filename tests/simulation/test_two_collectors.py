@@ -29,6 +29,7 @@ from privreg.errors import (
 )
 from privreg.privacy.budget import Budget
 from privreg.privacy.noise import derived_key
+from tests.kinds import KINDS
 
 N = 6_000
 HOW = {
@@ -214,10 +215,7 @@ def test_what_belongs_to_local_fits_is_refused_by_name(given: dict) -> None:
         model(rows(81)).fit(**given)
 
 
-OWN = pr.families.custom("own", lambda eta, y: math.tanh(eta - y), 1.0)
-
-
-@pytest.mark.parametrize("family", ["hinge", OWN], ids=str)
+@pytest.mark.parametrize("family", ["hinge", KINDS["custom"].family], ids=str)
 def test_a_score_without_slopes_is_refused_before_anything_is_spent(family: object) -> None:
     """It once failed in the midst of the rounds, by a ValueError, with the budget entered."""
     people = rows(85)
