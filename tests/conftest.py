@@ -227,10 +227,28 @@ def _rehearsed_once() -> Callable[[Any, int], Any]:
     return node
 
 
+@cache
+def _fitted_once() -> Callable[[Any, int], Any]:
+    from privreg.planning import fits
+
+    fit, known = fits.FittedPrecision._node, {}
+
+    def node(self: Any, k: int) -> Any:
+        if k not in self._known:
+            asked = pickle.dumps((self.spec, self.assumed, self.seed, fits.FITS, k))
+            if asked not in known:
+                known[asked] = fit(self, k)
+            self._known[k] = known[asked]
+        return self._known[k]
+
+    return node
+
+
 @pytest.fixture
 def shared_rehearsals(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plans of the same people, budget and number share their rehearsal, which is seeded, with those of other tests."""
     monkeypatch.setattr("privreg.planning.precision.Precision._node", _rehearsed_once())
+    monkeypatch.setattr("privreg.planning.fits.FittedPrecision._node", _fitted_once())
 
 
 @pytest.fixture
