@@ -212,6 +212,14 @@ def usual_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("privreg.fits.plan.schedule", schedule)
 
 
+def _question(*parts: Any) -> bytes:
+    """What a rehearsal depends on, the number of rounds and of pairs among it, which tests change."""
+    from privreg.fits import plan
+    from privreg.planning import precision
+
+    return pickle.dumps((*parts, plan.schedule.__qualname__, precision.PAIRS))
+
+
 @cache
 def _rehearsed_once() -> Callable[[Any, int], Any]:
     from privreg.planning import precision
@@ -219,7 +227,7 @@ def _rehearsed_once() -> Callable[[Any, int], Any]:
     rehearse, known = precision.Precision._node, {}
 
     def node(self: Any, k: int) -> Any:
-        asked = pickle.dumps((self.spec, self.people, precision.FEWEST, precision.TIMES, k))
+        asked = _question(self.spec, self.people, precision.FEWEST, precision.TIMES, k)
         if asked not in known:
             known[asked] = rehearse(self, k)
         return known[asked]
@@ -235,7 +243,7 @@ def _fitted_once() -> Callable[[Any, int], Any]:
 
     def node(self: Any, k: int) -> Any:
         if k not in self._known:
-            asked = pickle.dumps((self.spec, self.assumed, self.seed, fits.FITS, k))
+            asked = _question(self.spec, self.assumed, self.seed, fits.FITS, k)
             if asked not in known:
                 known[asked] = fit(self, k)
             self._known[k] = known[asked]
