@@ -62,11 +62,12 @@ def main(arguments: list[str]) -> int:
     pytest = [PYTHON, "-m", "pytest", "-n", "2", "--dist", "worksteal", "-m", marks, *rest]
     os.environ.setdefault("NUMBA_CACHE_DIR", str(compiled.folder()))
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # the processes that tests start needn't compile all anew
-    compiling = compiled.start()  # meanwhile
+    meanwhile = [compiled.start(), subprocess.Popen([PYTHON, "-m", "tests.rewritten"], cwd=ROOT)]
     with beside("mypy", TYPES) as types:
         statuses = {name: run(name, command) for name, command in CHECKS.items()}
-        if compiling is not None:
-            compiling.wait()
+        for process in meanwhile:
+            if process is not None:
+                process.wait()
         statuses["pytest"] = run("pytest", pytest)
         statuses["mypy"] = types()
     failed = [name for name, status in statuses.items() if status]

@@ -51,7 +51,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("some"):
             many.setdefault(name, []).append(item)
     for cases in many.values():
-        (k,) = cases[0].get_closest_marker("some").args
+        k = min(mark.args[0] for mark in cases[0].iter_markers("some"))
         kept = {len(cases) * j // k for j in range(k)}
         for j, case in enumerate(cases):
             if j not in kept:
@@ -161,13 +161,20 @@ def small_blocks() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def the_same_rounds() -> Iterator[None]:
+def coarse_search() -> Iterator[None]:
+    """Locations of columns without a scale are looked for on a coarser grid."""
+    with pytest.MonkeyPatch.context() as m:
+        m.setattr("privreg.collector.covariates.thresholds.GRID", 15)
+        yield
+
+
+@pytest.fixture(scope="module")
+def the_same_rounds(coarse_search: None) -> Iterator[None]:
     """Less noise is made ahead, and twins hold the same rounds.
 
     Whether the optional round of moments is held is decided by what reports have shown: here it always is. So is
     whether effects seem too strong to tell, or predictors to be hardly known, which a few records' noise can do: here
-    they never do. A few records tell what bounds clamp, however short the stream. Locations are looked for on a coarser
-    grid.
+    they never do. A few records tell what bounds clamp, however short the stream.
     """
     with pytest.MonkeyPatch.context() as m:
         m.setattr("privreg.privacy.noise.NORMALS", 1 << 10)
@@ -176,7 +183,6 @@ def the_same_rounds() -> Iterator[None]:
         m.setattr("privreg.fits.findings._imprecise", lambda *_: 0.0)
         m.setattr("privreg.collector.clamping.people_for", lambda *_: 30)
         m.setattr("privreg.protocol.schedule.CLAMPED", 0.1)
-        m.setattr("privreg.collector.covariates.thresholds.GRID", 15)
         yield
 
 
@@ -206,6 +212,14 @@ def usual_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("privreg.fits.plan.schedule", schedule)
 
 
+def _question(*parts: Any) -> bytes:
+    """What a rehearsal depends on, the number of rounds and of pairs among it, which tests change."""
+    from privreg.fits import plan
+    from privreg.planning import precision
+
+    return pickle.dumps((*parts, plan.schedule.__qualname__, precision.PAIRS))
+
+
 @cache
 def _rehearsed_once() -> Callable[[Any, int], Any]:
     from privreg.planning import precision
@@ -213,10 +227,27 @@ def _rehearsed_once() -> Callable[[Any, int], Any]:
     rehearse, known = precision.Precision._node, {}
 
     def node(self: Any, k: int) -> Any:
-        asked = pickle.dumps((self.spec, self.people, precision.FEWEST, precision.TIMES, k))
+        asked = _question(self.spec, self.people, precision.FEWEST, precision.TIMES, k)
         if asked not in known:
             known[asked] = rehearse(self, k)
         return known[asked]
+
+    return node
+
+
+@cache
+def _fitted_once() -> Callable[[Any, int], Any]:
+    from privreg.planning import fits
+
+    fit, known = fits.FittedPrecision._node, {}
+
+    def node(self: Any, k: int) -> Any:
+        if k not in self._known:
+            asked = _question(self.spec, self.assumed, self.seed, fits.FITS, k)
+            if asked not in known:
+                known[asked] = fit(self, k)
+            self._known[k] = known[asked]
+        return self._known[k]
 
     return node
 
@@ -225,6 +256,7 @@ def _rehearsed_once() -> Callable[[Any, int], Any]:
 def shared_rehearsals(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plans of the same people, budget and number share their rehearsal, which is seeded, with those of other tests."""
     monkeypatch.setattr("privreg.planning.precision.Precision._node", _rehearsed_once())
+    monkeypatch.setattr("privreg.planning.fits.FittedPrecision._node", _fitted_once())
 
 
 @pytest.fixture

@@ -197,7 +197,6 @@ SHAPES = {
 }
 
 
-@pytest.mark.some(7)
 @pytest.mark.some(13)
 @pytest.mark.parametrize(
     ("family", "shape"),

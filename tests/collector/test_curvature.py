@@ -174,15 +174,15 @@ def test_a_direction_that_the_law_names_is_believed_with_fewer_reports():
     slopes = np.zeros((1, q, q))
     slopes[0, 0, 0] = -1.0 / np.sqrt(q)
     truth = np.diag([0.5, 1.0, 1.0])
-    known, unknown, unsure = [], [], []
-    for _ in range(REPEATS):
+    known, unknown, unsure, times = [], [], [], 200
+    for _ in range(times):
         some = reports(rng, 150.0, truth=truth)
         for kept, given in ((known, slopes), (unknown, None)):
             found = curvature.learn(some, NOISE, slopes=given)
             kept.append(found.mean)
             unsure.append(found.cov[0, 0])
     nearer = np.array(known)[:, 0, 0] - np.array(unknown)[:, 0, 0]  # of the same reports
-    assert np.mean(nearer) < -4 * np.std(nearer) / np.sqrt(REPEATS)
+    assert np.mean(nearer) < -4 * np.std(nearer) / np.sqrt(times)
     assert np.mean(known, axis=0)[0, 0] > 0.5
     assert np.mean(unsure[::2]) > np.mean(unsure[1::2])  # what may be so isn't known beforehand
 
@@ -242,8 +242,8 @@ def test_states_follow_reports_less_where_these_are_noisy_and_curvature_goes_wit
 def test_a_poor_start_tells_curvature_along_itself():
     rng, people = np.random.default_rng(12), 1e5
     truth, start = np.diag([0.3, 1.0, 1.0]), np.array([0.3, 0.0, 0.0])
-    off, sds = [], []
-    for _ in range(REPEATS):
+    off, sds, times = [], [], 200
+    for _ in range(times):
         some = following(rng, people, truth=truth, apart=0.03, start=start)
         (mean, sd), (_, of_groups) = (
             curvature.along(curvature.learn(some, NOISE, main=main, prior=curvature.vague()), np.eye(Q))
@@ -253,7 +253,7 @@ def test_a_poor_start_tells_curvature_along_itself():
         sds.append(sd / of_groups)
     ratio = np.mean(sds, axis=0)
     assert ratio[0] < 0.75 < 0.9 < ratio[1:].min()
-    assert np.mean(np.abs(off) <= 1.96) > 0.95 - 4 * np.sqrt(0.05 * 0.95 / REPEATS)
+    assert np.mean(np.abs(off) <= 1.96) > 0.95 - 4 * np.sqrt(0.05 * 0.95 / times)
 
 
 def test_noise_is_carried_by_a_curvature_that_is_not_known():

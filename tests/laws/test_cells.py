@@ -133,6 +133,7 @@ def test_which_texts_are_numbers_and_which_levels():
     assert alone("", "an empty text") == 0
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("beside", [None, "1", "a", "True", "", "2.5"])
 def test_no_cell_of_a_csv_file_depends_on_those_beside_it(beside, tmp_path):
     """Each cell has a column, with another cell in the next line: pandas finds a type for the two together."""

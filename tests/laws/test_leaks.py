@@ -289,6 +289,7 @@ def keys(monkeypatch):
     return made
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize(
     ("tuning", "inference"),
     [

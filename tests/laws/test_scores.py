@@ -44,7 +44,7 @@ def twin_unit(kind, c, eta, y):
 
 @pytest.mark.some(5)
 @EVERY
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.sampled_from([1.0, 0.7, 1e-9, 1e9]), NUMBERS, NUMBERS)
 @example(1.0, math.nan, 1.0)
 @example(1.0, 0.5, math.nan)
@@ -59,7 +59,7 @@ def test_kernel_scores_are_the_twins(name, c, eta, y):
 
 @pytest.mark.some(5)
 @pytest.mark.parametrize("name", PUBLISHED)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(NUMBERS, NUMBERS)
 @example(math.nan, 1.0)
 @example(0.5, math.nan)
@@ -225,7 +225,7 @@ def by_kernel(theta, z, y, omega=1.0, reach=math.inf):
     return answer[:-1].reshape(theta.shape)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.integers(1, 5), st.integers(1, 4), st.integers(0, 10**6), st.sampled_from([0.1, 1.0, 30.0, 1e4, 1e150]))
 def test_balanced_multinomial_scores_are_multiples_of_the_kernels_of_norm_one_at_most(blocks, d, seed, size):
     rng = np.random.default_rng(seed)

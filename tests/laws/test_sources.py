@@ -21,6 +21,7 @@ from tests.tables import BOUNDS, KNOWN, LEVELS, NAMES, bits, gappy, model, peopl
 
 SCHEMA = Schema.declare(BOUNDS, LEVELS, {})
 WANTED = ("y", "x", "k", "b", "f", "g", "id")
+QUICK = {"tuning": "published", "seed": 1, "progress": False}
 
 
 @pytest.fixture(scope="module")
@@ -255,13 +256,13 @@ def test_a_number_as_text_is_that_number_from_every_table(form):
 
 def test_a_reader_is_read_once():
     built = model(pa.Table.from_pandas(people()).to_reader())
-    built.fit(seed=1, progress=False)
+    built.fit(**QUICK)
     with pytest.raises(DataError, match="was read before"):
-        built.fit(seed=1, progress=False)
+        built.fit(**QUICK)
     frames = model(iter([people()]))
-    frames.fit(seed=1, progress=False)
+    frames.fit(**QUICK)
     with pytest.raises(DataError, match="was read before"):
-        frames.fit(seed=1, progress=False)
+        frames.fit(**QUICK)
 
 
 @pytest.mark.parametrize("module", ["pyarrow", "pyarrow.parquet"])
@@ -283,11 +284,9 @@ def test_the_ledger_knows_files_and_tables_again(tmp_path):
     people().to_parquet(tmp_path / "people.parquet")
     # each of rows of its own: tables made of one frame share its memory, and are one account
     for given in (tmp_path / "people.parquet", pa.Table.from_pandas(people()), pl.from_pandas(people())):
-        model(given).fit(progress=False)
-        assert (
-            model([given] if isinstance(given, type(tmp_path)) else given).fit(progress=False).privacy.release.number
-            == 2
-        )
+        model(given).fit(**QUICK)
+        again = model([given] if isinstance(given, type(tmp_path)) else given)
+        assert again.fit(**QUICK).privacy.release.number == 2
 
 
 def test_levels_and_scales_are_learned_from_a_file_on_request(tmp_path):

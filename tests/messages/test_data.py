@@ -168,7 +168,6 @@ def without(column):
 
 
 @pytest.mark.some(5)
-@pytest.mark.some(10)
 @pytest.mark.parametrize("place", ["response", "number", "factor"])
 @pytest.mark.parametrize("value", WRONG_CELLS, ids=range(len(WRONG_CELLS)))
 def test_any_wrong_cell_is_refused_if_asked_and_else_like_one_that_is_missing(place, value):

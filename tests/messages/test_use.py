@@ -56,7 +56,6 @@ WRONG = {
 }
 
 
-@pytest.mark.some(2)
 @pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("options", "roles"),

@@ -4,6 +4,7 @@ import math
 import pickle
 import random
 import re
+from functools import cache
 from itertools import combinations
 
 import numpy as np
@@ -22,6 +23,7 @@ from privreg.errors import (
     PrivregError,
     SchemaError,
 )
+from privreg.planning import precision
 from privreg.planning.plan import least
 from privreg.planning.precision import ASKED
 from privreg.planning.rehearsal import enough_in_main
@@ -45,12 +47,23 @@ def _rehearsals(request):
 
 
 @pytest.fixture
-def anew():
-    """Every plan of this test rehearses its own fits."""
+def anew(monkeypatch):
+    """Every plan of this test is made, and rehearses its own fits."""
+    monkeypatch.setitem(globals(), "insured", made)
+
+
+def made(**more):
+    return pr.plan(FORMULA, **{"mu": 1, "scale": 2500, **INSURED, **more})
+
+
+@cache
+def _once(given, *_):
+    return made(**pickle.loads(given))
 
 
 def insured(**more):
-    return pr.plan(FORMULA, **{"mu": 1, "scale": 2500, **INSURED, **more})
+    """A plan, which nothing changes: made once for all tests of this file."""
+    return _once(pickle.dumps(more), precision.TIMES)
 
 
 def normals(p, rho=0.0, **more):

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import privreg as pr
-from tests.planning.test_plans import BOX, insured, normals
+from tests.planning.test_plans import BOX, made, normals
 
 SETTINGS = {
-    "linear": lambda: insured(n=100_000),
+    "linear": lambda: made(n=100_000),
     "correlated": lambda: normals(3, 0.5, mu=2, n=100_000),
     "logistic": lambda: pr.plan(
         "y ~ x0 + x1", n=100_000, mu=1, family="logistic", bounds=BOX, levels={"y": [0, 1]}, params={"x0": 1}
@@ -56,7 +56,7 @@ def test_fits_of_made_up_people_are_as_precise_as_planned(name):
 
 @pytest.mark.statistical
 def test_power_is_how_often_an_effect_is_found():
-    planned = insured(n=60_000, effect={"age": 12.0}, params={"age": 12.0})
+    planned = made(n=60_000, effect={"age": 12.0}, params={"age": 12.0})
     power = float(planned.table().loc["age", "power"])
     assert 0.2 < power < 0.95
     found = planned.check(40, seed=5, progress=False).loc["age"]

@@ -15,10 +15,11 @@ import privreg as pr
 from privreg.errors import BudgetError, OptionError, UnsupportedArgumentError
 from privreg.planning.fits import FittedPrecision, plain_precision
 
+pytestmark = pytest.mark.usefixtures("shared_rehearsals")
 STUDY = {"bounds": {"x": (0, 1), "y": (0, 5)}, "scale": 1.0}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def two() -> pr.planning.StudyPlan:
     return pr.plan("y ~ x", mu=1, width=0.5, coef="x", trust="two_collectors", **STUDY)
 

@@ -149,20 +149,40 @@ def test_a_checkpoint_is_its_owner_s_and_holds_the_present_key_only(people, tmp_
 # --- what is refused ---------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def begun(people, tmp_path, monkeypatch):
+def killed(people, folder):
     """A copy of the people, and the checkpoint of a fit to them that was killed."""
-    copy = tmp_path / "copy.csv"
+    copy = folder / "copy.csv"
     copy.write_bytes(people.read_bytes())
-    with monkeypatch.context() as m:
+    with pytest.MonkeyPatch.context() as m:
         killed_after(m, 100_000)
         with pytest.raises(Killed):
-            model(copy).fit(checkpoint=tmp_path / "run", checkpoint_rows=30_000, progress=False)
-    return copy, tmp_path / "run"
+            model(copy).fit(checkpoint=folder / "run", checkpoint_rows=30_000, progress=False)
+    return copy, folder / "run"
 
 
-def test_rows_that_have_changed_are_refused(begun):
-    copy, kept = begun
+@pytest.fixture(scope="module")
+def killed_once(people, tmp_path_factory):
+    copy, kept = killed(people, tmp_path_factory.mktemp("killed"))
+    return copy, kept, kept.read_bytes()
+
+
+@pytest.fixture
+def begun(killed_once):
+    """For tests that leave the people as they are; the checkpoint is the same for all."""
+    copy, kept, held = killed_once
+    kept.write_bytes(held)
+    kept.chmod(0o600)
+    return copy, kept
+
+
+@pytest.fixture
+def begun_anew(people, tmp_path):
+    """For a test that changes the people."""
+    return killed(people, tmp_path)
+
+
+def test_rows_that_have_changed_are_refused(begun_anew):
+    copy, kept = begun_anew
     with copy.open("a") as f:
         f.write("0,0,0\n")
     saved = kept.read_bytes()
@@ -195,8 +215,8 @@ def test_another_fit_is_refused(begun, more, how, word):
     assert kept.read_bytes() == saved
 
 
-def test_an_edit_that_sets_the_times_back_is_seen(begun):
-    copy, kept = begun
+def test_an_edit_that_sets_the_times_back_is_seen(begun_anew):
+    copy, kept = begun_anew
     seen, text = copy.stat(), copy.read_text()
     copy.write_text(text[:-4] + "000\n")  # the last number's last digits: as long as before
     os.utime(copy, ns=(seen.st_atime_ns, seen.st_mtime_ns))
@@ -383,9 +403,9 @@ def stopped_after(monkeypatch, rows):
     monkeypatch.setattr(Stream, "_take", take)
 
 
-def test_once_killed_no_later_stop_lets_the_rest_be_mended(begun, monkeypatch):
+def test_once_killed_no_later_stop_lets_the_rest_be_mended(begun_anew, monkeypatch):
     # the killed run used noise beyond where the next one is stopped: the rest must not be noised a second time
-    copy, kept = begun
+    copy, kept = begun_anew
     with monkeypatch.context() as m:
         stopped_after(m, 1)
         with pytest.raises(KeyboardInterrupt, match="is kept in"):

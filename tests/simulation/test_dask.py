@@ -4,7 +4,6 @@ import io
 import logging
 import os
 import signal
-import threading
 import time
 
 import numpy as np
@@ -29,13 +28,17 @@ pytestmark = [
     ),
 ]
 
-N, FILES = 40_000, 4
+N, FILES = 20_000, 4
 PUBLIC = {"mu": 1, "bounds": {"a": (-1, 1), "b": (-1, 1), "y": (-4, 4)}}
+
+
+ROUNDS = {"rounds": 10, "progress": False}
+"""The fewest, given to each fit: workers are other processes, which `few_rounds` does not reach."""
 
 
 @pytest.fixture(scope="module")
 def few_rounds():
-    """As many rounds as users get: workers are other processes."""
+    """Nothing: see above."""
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +48,7 @@ def folder(tmp_path_factory):
     data["y"] = 0.5 + data["a"] - data["b"] + rng.normal(0, 0.5, N)
     out = tmp_path_factory.mktemp("folder")
     for i in range(FILES):
-        data.iloc[i * N // FILES : (i + 1) * N // FILES].to_parquet(out / f"part{i}.parquet", row_group_size=2_000)
+        data.iloc[i * N // FILES : (i + 1) * N // FILES].to_parquet(out / f"part{i}.parquet", row_group_size=1_000)
     return out
 
 
@@ -80,16 +83,16 @@ def here(folder):
     """The bits of the same fit without Dask."""
     built = model(folder)
     blocks = blocks_of(dask.files_of(built._source, built._spec), built._spec)
-    return bits(fit_blocks(built._spec, FitOptions(), None, 3, blocks, in_turn)._results(Release(0, 1.0)))
+    return bits(fit_blocks(built._spec, FitOptions(rounds=10), None, 3, blocks, in_turn)._results(Release(0, 1.0)))
 
 
 def test_workers_one_or_two_or_none_give_the_same_bits(folder, client, here):
-    two = model(folder).fit(client=client, seed=3, progress=False)
+    two = model(folder).fit(client=client, seed=3, **ROUNDS)
     with (
         distributed.LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0") as local,
         distributed.Client(local) as own,
     ):
-        one = model(dd.read_parquet(folder)).fit(client=own, seed=3, progress=False)
+        one = model(dd.read_parquet(folder)).fit(client=own, seed=3, **ROUNDS)
     assert bits(one) == bits(two) == here
     assert two.nobs == N
     assert (np.abs(two.params - [0.5, 1.0, -1.0]) < 5 * two.bse).all()
@@ -101,7 +104,7 @@ def test_a_dask_frame_stands_for_its_files(folder, client, here):
     several = model(dd.read_parquet(f"{folder}/part*.parquet")[["y", "a", "b"]])
     for frame in (model(dd.read_parquet(folder)), model(dd.read_parquet(files)), several):
         assert dask.files_of(frame._source, frame._spec) == dask.files_of(built._source, built._spec)
-    assert bits(several.fit(client=client, seed=3, progress=False)) == here
+    assert bits(several.fit(client=client, seed=3, **ROUNDS)) == here
 
 
 def test_frames_that_are_more_than_their_files_are_refused(folder):
@@ -119,18 +122,19 @@ def places(client):
     return set(client.scheduler_info(n_workers=-1)["workers"])
 
 
-def test_a_worker_that_is_killed_changes_no_bit(folder, client, here):
+def test_a_worker_that_is_killed_changes_no_bit(folder, client, here, monkeypatch):
     before, there = set(client.run(os.getpid).values()), places(client)
+    submit, tasks = client.submit, []
 
-    def kill():
-        time.sleep(0.2)  # a fit takes half a second and more
-        os.kill(sorted(before)[0], signal.SIGKILL)
+    def killing(*task, **how):
+        tasks.append(submit(*task, **how))
+        if len(tasks) == 6:
+            os.kill(min(before), signal.SIGKILL)
+        return tasks[-1]
 
-    killer = threading.Thread(target=kill)
-    killer.start()
-    found = bits(model(folder).fit(client=client, seed=3, progress=False))
-    killer.join()
-    assert found == here
+    monkeypatch.setattr(client, "submit", killing)
+    assert bits(model(folder).fit(client=client, seed=3, **ROUNDS)) == here
+    assert len(tasks) >= 10
     limit = time.monotonic() + 60
     while time.monotonic() < limit and not places(client) - there:
         time.sleep(0.1)
@@ -142,15 +146,15 @@ def test_logs_of_a_task_that_fails_hold_no_row_and_no_key(folder, client, tmp_pa
         (tmp_path / path.name).write_bytes(path.read_bytes())
     bad = pd.read_parquet(tmp_path / "part2.parquet")
     marked = 0.123456789
-    bad.loc[bad.index[5_000], "a"] = np.nan  # a missing value, which is refused if asked
-    bad.loc[bad.index[4_990:5_010], "y"] = marked
+    bad.loc[bad.index[2_500], "a"] = np.nan  # a missing value, which is refused if asked
+    bad.loc[bad.index[2_490:2_510], "y"] = marked
     bad.to_parquet(tmp_path / "part2.parquet")
     told, level = io.StringIO(), logging.getLogger("distributed").level
     handler = logging.StreamHandler(told)
     logging.getLogger("distributed").addHandler(handler)
     try:
         with pytest.raises(DataError) as caught:
-            model(tmp_path, missing="raise").fit(client=client, progress=False)
+            model(tmp_path, missing="raise").fit(client=client, **ROUNDS)
     finally:
         logging.getLogger("distributed").removeHandler(handler)
         logging.getLogger("distributed").setLevel(level)
@@ -159,28 +163,28 @@ def test_logs_of_a_task_that_fails_hold_no_row_and_no_key(folder, client, tmp_pa
     said = "\n".join([str(caught.value), told.getvalue(), *logs])
     assert "0.12345" not in said
     assert "_play" in "\n".join(logs)  # the failure was logged, with the task's arguments
-    assert model(tmp_path).fit(client=client, progress=False).nobs == N  # by default it fails nothing
+    assert model(tmp_path).fit(client=client, **ROUNDS).nobs == N  # by default it fails nothing
 
 
 def test_what_is_refused(folder, client):
     with pytest.raises(OptionError, match=r"give a distributed\.Client, or 'local'"):
-        model(folder).fit(client=3, progress=False)
+        model(folder).fit(client=3, **ROUNDS)
     with pytest.raises(OptionError, match="checkpoint= is for one stream"):
-        model(folder).fit(client=client, checkpoint="run", progress=False)
+        model(folder).fit(client=client, checkpoint="run", **ROUNDS)
     with pytest.raises(UnsupportedArgumentError, match="workers read rows from files"):
-        model(pd.read_parquet(folder)).fit(client=client, progress=False)
+        model(pd.read_parquet(folder)).fit(client=client, **ROUNDS)
 
 
 def test_releases_are_entered_and_a_limit_is_kept(folder, client, monkeypatch):
     fitted = model(folder)
     people = fitted._source.identity
     before = LEDGER.spent(people)
-    fitted.fit(client=client, progress=False)
+    fitted.fit(client=client, **ROUNDS)
     assert LEDGER.spent(people) == pytest.approx(np.hypot(before, 1.0))
     monkeypatch.setattr(LEDGER, "_limit", 1.0)
     monkeypatch.setattr(dask, "fit_blocks", lambda *_: pytest.fail("people have reported"))
     with pytest.raises(BudgetError, match="would cost"):
-        fitted.fit(client=client, progress=False)
+        fitted.fit(client=client, **ROUNDS)
 
 
 def test_a_cluster_that_does_not_start_names_the_guard(monkeypatch):

@@ -227,7 +227,7 @@ def test_a_fit_in_progress_is_not_copied():
             make(run)
 
 
-def told(times=1.0, n=1500):
+def told(times=1.0, n=800):
     """What the engine keeps of blocks of worst neighbours, again and again: all moments are of one axis, or another."""
     plan_ = plan(rounds=(Round("moments", 10**9), *SHORT[2:]), unscaled=(), strength=2.0)
     out = []

@@ -317,16 +317,18 @@ def test_random_slots_do_not_depend_on_where_records_lie():
 
 @pytest.mark.parametrize("kind", ["frame", "mapping", "parquet", "csv"])
 def test_rows_of_any_kind_can_be_played(kind, tmp_path):
-    rows = people()
-    rows.to_parquet(tmp_path / "rows.parquet", row_group_size=500)
-    rows.to_csv(tmp_path / "rows.csv", index=False)
-    given = {"frame": rows, "mapping": dict(rows), "parquet": tmp_path / "rows.parquet", "csv": tmp_path / "rows.csv"}
+    rows, path = people(), tmp_path / f"rows.{kind}"
+    if kind == "parquet":
+        rows.to_parquet(path, row_group_size=500)
+    elif kind == "csv":
+        rows.to_csv(path, index=False)
+    given = {"frame": rows, "mapping": dict(rows)}.get(kind, path)
     plan = model(rows).plan()
     if kind == "csv":
         with pytest.raises(UnsupportedArgumentError, match="order='position'"):
-            pr.simulate(plan, given[kind])
+            pr.simulate(plan, given)
     order = "position" if kind == "csv" else "random"
-    res = pr.simulate(plan, given[kind], order=order, seed=1)
+    res = pr.simulate(plan, given, order=order, seed=1)
     assert res.nobs == N
     assert np.abs((res.params - 1) / res.bse).max() < 5
 

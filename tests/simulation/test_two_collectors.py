@@ -28,6 +28,7 @@ from privreg.errors import (
 )
 from privreg.privacy.budget import Budget
 from privreg.privacy.noise import derived_key
+from tests.kinds import KINDS
 
 N = 6_000
 HOW = {
@@ -213,7 +214,7 @@ def test_what_belongs_to_local_fits_is_refused_by_name(given: dict) -> None:
         model(rows(81)).fit(**given)
 
 
-OWN = pr.families.custom("own", lambda eta, y: math.tanh(eta - y), 1.0)
+OWN = KINDS["custom"].family
 STEEP = pr.families.custom("own", lambda eta, y: math.tanh(eta - y), 1.0, slope=1.0)
 
 
