@@ -9,6 +9,8 @@ import tempfile
 import numpy as np
 import pytest
 
+from privreg.device.seal import seal
+from privreg.device.sums import shares
 from privreg.errors import OptionError
 from privreg.protocol import messages, peers, wire
 from privreg.service.course import CLOSED
@@ -473,3 +475,15 @@ def test_keys_of_a_collector_are_those_that_the_plan_names(pair, tmp_path):
     path.write_bytes(b"no key")
     with pytest.raises(OptionError, match="no keys of a collector"):
         keys.load(path)
+
+
+def test_what_devices_seal_is_what_a_collector_opens(pair):
+    """Shares by the device's HPKE, of the standard library alone, opened by the library's."""
+    token, numbers = pair.people[0].token, pair.plan.roles["clamping"].numbers
+    parts = shares([5, -7, 0][:numbers])
+    for place, part in enumerate(parts):
+        info = peers.share_info(LETTERS[place], pair.hash, 0, token)
+        sealed = seal(part, pair.plan.collectors[place].seal, info)
+        assert adding.opened(sealed, OWN[place].seal, info, numbers) == part
+    one, other = (np.frombuffer(part, dtype="<u8") for part in parts)
+    assert (one + other).view(np.int64).tolist() == [5, -7, 0]
