@@ -28,6 +28,7 @@ _EXAMPLES: Final = """\
 examples:
   privreg study key root.key --password
   privreg study key server.key
+  privreg study key a.key --collector
   privreg study sign study.yaml --key root.key --password --states server.key
   privreg study show sleep.plan --key N3Z...
   privreg study demo --folder trial
@@ -82,6 +83,10 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     key = verbs.add_parser("key", help="make a signing key", allow_abbrev=False)
     key.add_argument("file", metavar="FILE", help="a new file, which only you may read")
     key.add_argument("--password", action="store_true", help="ask for a password, by which the file is encrypted")
+    key.add_argument(
+        "--collector", action="store_true",
+        help="of one of two collectors: keys that sign and to which shares are sealed; prints what the analyst needs",
+    )  # fmt: skip
     sign = verbs.add_parser("sign", help="make the signed plan of a study", allow_abbrev=False)
     sign.add_argument("file", metavar="STUDY", help="YAML or JSON: title, purpose, contact, formula, bounds, mu, ...")
     sign.add_argument("--key", required=True, metavar="FILE", help="the key that signs, made by `privreg study key`")
@@ -157,6 +162,10 @@ def _run(a: argparse.Namespace) -> str:
         return "Done: the results above were computed from reports alone."
     if a.verb == "key":
         password = _password(a)
+        if a.collector:
+            sign, seal = keys.make_collector(a.file, password).public
+            lines = f"    key: {base(sign)}\n    seal: {base(seal)}"
+            return f"Wrote {a.file!r}. Its public lines, for `collectors:` of the analyst's study.yaml:\n{lines}"
         public = keys.public(keys.make(a.file, password))
         return f"Wrote {a.file!r}. Its public key, {key_id(public)}:\n{base(public)}"
     try:

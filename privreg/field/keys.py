@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
+from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from privreg.errors import OptionError
 from privreg.protocol.messages import Token, token_text
 from privreg.protocol.wire import KEY, Envelope, MessageError, base, key_id, seal, signed_bytes, unbase
+
+_PEM: Final = re.compile(rb"-----BEGIN .+?-----END [A-Z ]+-----", re.DOTALL)
+
+
+class CollectorKeys(NamedTuple):
+    """Keys of one of a study's two collectors."""
+
+    sign: Ed25519PrivateKey  # Signs states, lists and sums
+    seal: X25519PrivateKey  # Opens shares
+
+    @property
+    def public(self) -> tuple[bytes, bytes]:
+        """The 32 bytes by which everybody verifies, and those to which devices seal."""
+        return public(self.sign), self.seal.public_key().public_bytes_raw()
 
 
 def make(path: str | Path, password: bytes | None = None) -> Ed25519PrivateKey:
@@ -29,11 +46,32 @@ def make(path: str | Path, password: bytes | None = None) -> Ed25519PrivateKey:
     OptionError
         If the file exists or can't be written.
     """
+    key = _signing()
+    _write(path, _pem(key, password))
+    return key
+
+
+def make_collector(path: str | Path, password: bytes | None = None) -> CollectorKeys:
+    """Make a collector's two keys and write them to a new file, which only its owner may read; see `make`."""
+    made = CollectorKeys(_signing(), X25519PrivateKey.generate())
+    _write(path, b"".join(_pem(key, password) for key in made))
+    return made
+
+
+def _signing() -> Ed25519PrivateKey:
     key = Ed25519PrivateKey.generate()
     while base(public(key)).startswith("-"):  # at the shell it would read as an option
         key = Ed25519PrivateKey.generate()
+    return key
+
+
+def _pem(key: Ed25519PrivateKey | X25519PrivateKey, password: bytes | None) -> bytes:
     how = serialization.BestAvailableEncryption(password) if password else serialization.NoEncryption()
-    text = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, how)
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, how)
+
+
+def _write(path: str | Path, text: bytes) -> None:
+    """Write a file that isn't there yet, for its owner alone."""
     try:
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(file, "wb") as out:
@@ -43,7 +81,6 @@ def make(path: str | Path, password: bytes | None = None) -> Ed25519PrivateKey:
     except OSError as e:
         why = "exists; keys are never overwritten" if isinstance(e, FileExistsError) else "can't be written"
         raise OptionError(f"the key's file {str(path)!r} {why}; name another.") from None
-    return key
 
 
 def load(path: str | Path, password: bytes | None = None) -> Ed25519PrivateKey:
@@ -63,6 +100,28 @@ def load(path: str | Path, password: bytes | None = None) -> Ed25519PrivateKey:
             f"{str(path)!r} is no Ed25519 signing key that can be read; make one by keys.make, or give its password."
         )
     return key
+
+
+def load_collector(path: str | Path, password: bytes | None = None) -> CollectorKeys:
+    """Read a collector's keys.
+
+    Raises
+    ------
+    OptionError
+        If the file hasn't both, or the password is wrong.
+    """
+    try:
+        texts = _PEM.findall(Path(path).read_bytes())
+        found = [serialization.load_pem_private_key(text, password) for text in texts]
+    except (OSError, ValueError, TypeError):
+        found = []
+    match found:
+        case [Ed25519PrivateKey() as sign, X25519PrivateKey() as seal]:
+            return CollectorKeys(sign, seal)
+    raise OptionError(
+        f"{str(path)!r} has no keys of a collector that can be read; make them by privreg study key FILE --collector, "
+        "or give its password."
+    )
 
 
 def public(key: Ed25519PrivateKey) -> bytes:

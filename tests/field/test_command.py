@@ -27,6 +27,18 @@ def test_a_key_is_made(tmp_path, capsys, monkeypatch):
     assert main(["study", "key", f"{path}3", "--password"]) == 2
 
 
+def test_a_collectors_keys_are_made_and_what_the_analyst_needs_is_printed(tmp_path, capsys, monkeypatch):
+    path = str(tmp_path / "a.key")
+    assert main(["study", "key", path, "--collector"]) == 0
+    sign, seal = map(wire.base, keys.load_collector(path).public)
+    assert capsys.readouterr().out.splitlines()[-2:] == [f"    key: {sign}", f"    seal: {seal}"]
+    assert main(["study", "key", path, "--collector"]) == 2
+    assert "never overwritten" in capsys.readouterr().err
+    monkeypatch.setattr("getpass.getpass", lambda prompt: "secret")
+    assert main(["study", "key", f"{path}2", "--collector", "--password"]) == 0
+    assert keys.load_collector(f"{path}2", b"secret")
+
+
 @pytest.fixture
 def plan(tmp_path):
     path = tmp_path / "sleep.plan"

@@ -33,6 +33,38 @@ def test_a_key_is_made_once_and_read_again(tmp_path, password):
         keys.load(path, b"another" if password else b"one too many")
 
 
+@pytest.mark.parametrize("password", [None, b"a password"])
+def test_a_collectors_keys_are_made_once_and_read_again(tmp_path, password):
+    path = tmp_path / "a.key"
+    old = os.umask(0)
+    try:
+        made = keys.make_collector(path, password)
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert path.read_bytes().count(b"ENCRYPTED") == 4 * (password is not None)
+    again = keys.load_collector(path, password)
+    assert again.public == made.public
+    assert len({made.public[0], made.public[1], keys.make_collector(tmp_path / "b.key").public[1]}) == 3
+    other = X25519PrivateKey.generate()
+    assert again.seal.exchange(other.public_key()) == made.seal.exchange(other.public_key())
+    with pytest.raises(OptionError, match="never overwritten"):
+        keys.make_collector(path, password)
+    with pytest.raises(OptionError, match="no keys of a collector"):
+        keys.load_collector(path, b"another" if password else b"one too many")
+
+
+def test_half_a_collectors_keys_are_none(tmp_path):
+    keys.make(tmp_path / "one.key")
+    keys.make_collector(tmp_path / "a.key")
+    both = (tmp_path / "a.key").read_bytes()
+    (tmp_path / "thrice").write_bytes(both + (tmp_path / "one.key").read_bytes())
+    (tmp_path / "turned").write_bytes(b"".join(keys._PEM.findall(both)[::-1]))
+    for name in ("one.key", "thrice", "turned", "nothing"):
+        with pytest.raises(OptionError, match="no keys of a collector"):
+            keys.load_collector(tmp_path / name)
+
+
 def test_other_files_are_no_keys(tmp_path):
     other = X25519PrivateKey.generate().private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
