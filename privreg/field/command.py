@@ -85,7 +85,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     key.add_argument("--password", action="store_true", help="ask for a password, by which the file is encrypted")
     key.add_argument(
         "--collector", action="store_true",
-        help="of one of two collectors: keys that sign and to which shares are sealed; prints what the analyst needs",
+        help="of one of two collectors: a key that signs, and one that opens shares; FILE.pub is for the analyst",
     )  # fmt: skip
     sign = verbs.add_parser("sign", help="make the signed plan of a study", allow_abbrev=False)
     sign.add_argument("file", metavar="STUDY", help="YAML or JSON: title, purpose, contact, formula, bounds, mu, ...")
@@ -163,9 +163,10 @@ def _run(a: argparse.Namespace) -> str:
     if a.verb == "key":
         password = _password(a)
         if a.collector:
-            sign, seal = keys.make_collector(a.file, password).public
-            lines = f"    key: {base(sign)}\n    seal: {base(seal)}"
-            return f"Wrote {a.file!r}. Its public lines, for `collectors:` of the analyst's study.yaml:\n{lines}"
+            key, seal = map(base, keys.make_collector(a.file, password).public)
+            lines = f"key: {key}\nseal: {seal}\n"
+            write_bytes(f"{a.file}.pub", lines.encode())
+            return f"Wrote {a.file!r}, and {f'{a.file}.pub'!r} for the analyst, with its public keys:\n{lines}"
         public = keys.public(keys.make(a.file, password))
         return f"Wrote {a.file!r}. Its public key, {key_id(public)}:\n{base(public)}"
     try:

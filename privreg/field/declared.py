@@ -1,8 +1,9 @@
 """A study as its analyst declares it: a small YAML or JSON file, and the model in it.
 
 The file holds what respondents are told (title, purpose, contact, questions), when (opens, closes), the model (formula,
-family, mu and the options of a plan) and its public declarations (bounds, levels, moments, correlations). The signed
-plan carries the model's part as text, from which the collector makes the very same plan of a fit.
+family, mu and the options of a plan) and its public declarations (bounds, levels, moments, correlations); with
+``trust: two_collectors`` the two who add up shares. The signed plan carries the model's part as text, from which the
+collector makes the very same plan of a fit.
 """
 
 from __future__ import annotations
@@ -12,26 +13,34 @@ import inspect
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.resources import files as files_of_package
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from privreg.device.client import invitation
 from privreg.errors import OptionError, SchemaError, choose, meant, quietly, shown
 from privreg.families.builtin import FAMILIES
 from privreg.field.plan import DAY, About
 from privreg.fits.fit_plan import FitPlan
-from privreg.protocol.wire import MessageError, must_show
+from privreg.protocol.sums import LETTERS, Collector
+from privreg.protocol.wire import KEY, MessageError, must_show, unbase
 from privreg.regression import PrivateOnlineRegression
 from privreg.schema import files
 from privreg.schema.declarations import Schema
 
 _ABOUT: Final = ("study", "title", "purpose", "contact", "opens", "closes")
-_OPTIONAL: Final = ("grace_days", "questions", "texts", "release_group", "tokens", "missing", "round_hours", "least")
+_OPTIONAL: Final = (
+    "grace_days", "questions", "texts", "release_group", "tokens", "missing", "round_hours", "least", "collectors",
+)  # fmt: skip
 _MODEL: Final = ("formula", "family", "mu", "rows", "offset", "exposure", "scaling", "trust")
 _PLAN: Final = ("rounds", "lanes", "inference", "measures")
 _SCHEMA: Final = ("bounds", "levels", "moments", "correlations")
 KEYS: Final = (*_ABOUT, *_OPTIONAL, *_MODEL, *_PLAN, *_SCHEMA)
 """Keys of a study's file."""
+
+_LONGEST: Final = 1 << 16
+"""Bytes of a file with a public key, at most."""
 
 _LANGUAGE: Final = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 
@@ -78,7 +87,7 @@ def read(path: str | Path) -> Declared:
     wrong = SchemaError("a study holds Unicode text and finite numbers; mend what is neither.")
     quietly(lambda: json.dumps(doc, ensure_ascii=False, default=str).encode(), wrong)
     text = quietly(lambda: json.dumps(said, ensure_ascii=False, allow_nan=False), wrong)
-    return Declared(_about(doc, text), fit_of(text))
+    return Declared(replace(_about(doc, text), collectors=_collectors(doc, Path(path).parent)), fit_of(text))
 
 
 def _words_of_the_page() -> tuple[str, ...]:
@@ -126,6 +135,72 @@ def _about(doc: Mapping[str, Any], text: str) -> About:
         model={"declared": text},
         **more,
     )
+
+
+def _collectors(doc: Mapping[str, Any], folder: Path) -> tuple[Collector, ...]:
+    """The two who add up shares, if the study names some."""
+    said = doc.get("collectors")
+    if said is None:
+        return ()
+    names = Collector._fields
+    if not isinstance(said, list) or len(said) != len(LETTERS) or not all(isinstance(one, dict) for one in said):
+        raise SchemaError(f"collectors of a study are a list of two, each with {', '.join(names)}.")
+    if doc.get("least") is not None:
+        raise SchemaError("'least' is for studies whose devices add the noise; take it out: collectors have their own.")
+    out = []
+    for letter, one in zip(LETTERS, said, strict=True):
+        for name in one:
+            if name not in names:
+                raise SchemaError(
+                    f"collector {letter} has no key {shown(name)}; the keys are {', '.join(names)}.{meant(name, names)}"
+                )
+        for name in names:
+            if not isinstance(one.get(name), str) or not one[name].strip():
+                raise SchemaError(f"{name!r} of collector {letter} must be a text, in quotes.")
+        texts = {name: one[name].strip() for name in names}
+        try:
+            for name in ("name", "contact"):
+                must_show([texts[name]], f"{name!r} of collector {letter}")
+        except MessageError as e:
+            raise SchemaError(f"{e} Take it out.") from None
+        url = texts["url"].rstrip("/")
+        if _base(url) != f"{url}/v1/studies/x":
+            raise SchemaError(
+                f"'url' of collector {letter} is its server's, such as https://study.example.org (http:// only on this "
+                f"machine), got {shown(url)}."
+            )
+        key, seal = (_public(texts[name], name, letter, folder) for name in ("key", "seal"))
+        out.append(Collector(texts["name"], url, texts["contact"], key, seal))
+    return tuple(out)
+
+
+def _base(url: str) -> str:
+    """Address of a study's interface at a server; empty if devices go to no such server."""
+    try:
+        return invitation(f"{url}/studies/x").base
+    except ValueError:
+        return ""
+
+
+def _public(given: str, name: str, letter: str, folder: Path) -> bytes:
+    """A public key: written out, or a line of a file as `privreg study key --collector` writes it."""
+    text = given
+    try:
+        with (folder / given).open("rb") as file:
+            text = file.read(_LONGEST).decode()
+    except (OSError, ValueError):
+        pass
+    found = re.findall(rf"^\s*(?:{name}:\s*)?([A-Za-z0-9_-]{{43}})\s*$", text, re.MULTILINE)
+    try:
+        key = unbase(found[0], "a key") if len(found) == 1 else b""
+    except MessageError:
+        key = b""
+    if len(key) != KEY:
+        raise SchemaError(
+            f"{name!r} of collector {letter} is neither a public key, base64url of {KEY} bytes, nor a file with one "
+            "such as `privreg study key FILE --collector` writes, FILE.pub."
+        )
+    return key
 
 
 def _number(doc: Mapping[str, Any], key: str, usual: float) -> float:

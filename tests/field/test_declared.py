@@ -9,6 +9,7 @@ from privreg.errors import OptionError, PrivregError, SchemaError
 from privreg.field import declared, keys
 from privreg.field.plan import study_plan
 from privreg.protocol import study, wire
+from privreg.protocol.sums import Collector
 from tests.field.test_plan import HOURS
 from tests.studies import HIDDEN, SERVER, public
 
@@ -150,3 +151,82 @@ def test_other_words_of_the_page_are_signed_with_the_plan(tmp_path):
         declared.read(written(tmp_path, f"{TEXT}texts: {{language: 7}}\n"))
     with pytest.raises(SchemaError, match=r"no text 'sned' on the survey's page; they are language, .*'send'\?"):
         declared.read(written(tmp_path, f"{TEXT}texts: {{sned: Absenden}}\n"))
+
+
+# --- two collectors ------------------------------------------------------------------------------------------
+
+ONE, OTHER = (wire.base(bytes([k]) * 32) for k in (1, 2))
+TWO = f"""
+trust: two_collectors
+collectors:
+  - name: University of Here
+    url: https://a.example.org/
+    contact: a@example.org
+    key: {ONE}
+    seal: {OTHER}
+  - name: Office of Statistics
+    url: http://localhost:8001/here
+    contact: b@example.org
+    key: b.key.pub
+    seal: b.key.pub
+"""
+
+
+def written_for_two(tmp_path, old="", new=""):
+    two = keys.make_collector(tmp_path / "b.key")
+    sign, seal = map(wire.base, two.public)
+    (tmp_path / "b.key.pub").write_text(f"key: {sign}\nseal: {seal}\n")
+    text = TEXT.replace("least: 0.25\n", "").replace("rounds: 14\n", "") + TWO
+    assert old in text
+    return written(tmp_path, text.replace(old, new, 1) if old else text), two
+
+
+def test_two_collectors_are_read_with_keys_as_texts_or_files(tmp_path):
+    path, two = written_for_two(tmp_path)
+    about, fit = declared.read(path)
+    a, b = about.collectors
+    assert a == Collector("University of Here", "https://a.example.org", "a@example.org", *unbased(ONE, OTHER))
+    assert b == Collector("Office of Statistics", "http://localhost:8001/here", "b@example.org", *two.public)
+    assert fit.spec.trust == "two_collectors"
+    plan = study_plan(fit, fit.spec.design.trees(), about, [c.key for c in about.collectors])
+    assert plan.collectors == about.collectors
+    (tmp_path / "one").write_text(f"{ONE}\n")  # a file with the key alone
+    assert declared.read(written_for_two(as_new(tmp_path), "key: b.key.pub", "key: ../one")[0]).about.collectors[1].key
+
+
+def as_new(tmp_path):
+    (tmp_path / "new").mkdir()
+    return tmp_path / "new"
+
+
+def unbased(*texts):
+    return [wire.unbase(text, "") for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "match"),
+    [
+        (TWO.partition("collectors:\n")[2], "  - {}\n", "a list of two, each with name, url"),
+        (TWO.partition("collectors:\n")[2], "  - a\n  - b\n", "a list of two"),
+        (TWO.partition("collectors:\n")[2], "  a: 1\n  b: 2\n", "a list of two"),
+        ("    contact: a@", "    contacts: a@", "collector a has no key 'contacts'.*'contact'"),
+        ("    contact: b@example.org\n", "", "'contact' of collector b must be a text"),
+        ("University of Here", "7", "'name' of collector a must be a text, in quotes"),
+        ("University of Here", '"Uni\\u202eversity"', r"'name' of collector a must be .* U\+202E"),
+        ("https://a.example.org/", "http://a.example.org", "'url' of collector a .*https"),
+        ("https://a.example.org/", "a.example.org", "'url' of collector a"),
+        ("https://a.example.org/", "https://a.example.org/?x", "'url' of collector a"),
+        ("https://a.example.org/", "https://a.example.org/#x", "'url' of collector a"),
+        ("https://a.example.org/", "https://me:pw@a.example.org", "'url' of collector a"),
+        (ONE, ONE[:-1], "'key' of collector a is neither a public key"),
+        (ONE, ONE[:-1] + "F", "'key' of collector a is neither a public key"),
+        ("seal: b.key.pub", "seal: b.key", "'seal' of collector b is neither a public key.*nor a file"),
+        ("seal: b.key.pub", "seal: .", "'seal' of collector b is neither"),
+        ("seal: b.key.pub", "seal: nothing.pub", "'seal' of collector b is neither"),
+        ("grace_days: 3", "least: 0.5", "'least' is for studies whose devices"),
+    ],
+)
+def test_mistakes_in_collectors_are_named(tmp_path, old, new, match):
+    path, _ = written_for_two(tmp_path, old, new)
+    with pytest.raises(SchemaError, match=match):
+        declared.read(path)
