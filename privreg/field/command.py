@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import getpass
+import math
 import time
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
@@ -20,8 +21,9 @@ from privreg.field.plan import study_plan
 from privreg.field.running import done, parser_of
 from privreg.files.archive import write_bytes
 from privreg.fits.fit_plan import FitPlan
-from privreg.protocol.lattice import BITS
+from privreg.protocol.lattice import unit_of_sums
 from privreg.protocol.study import PublicPlan, plan_payload, read_plan
+from privreg.protocol.sums import LETTERS
 from privreg.protocol.wire import MessageError, base, hash_of, key_id, open_envelope, signed_bytes
 
 _EXAMPLES: Final = """\
@@ -35,7 +37,8 @@ examples:
 
 The key that signs plans stays off the server; its public part is in every
 invitation, as #k=... The server signs states with a key of its own, which the
-plan names.
+plan names. Each of two collectors makes its keys on its server, and sends the
+analyst a.key.pub, which study.yaml names.
 """
 
 
@@ -60,6 +63,8 @@ def shown(data: bytes, root: bytes | None) -> str:
         if root is not None and not any(ed25519.verify(root, message, sig) for _, sig in envelope.signatures):
             raise MessageError("the plan is not signed by this key.")
         plan = read_plan(envelope.payload)
+        if any(root in (c.key, c.seal) for c in plan.collectors):
+            raise MessageError("one of its two collectors has the analyst's key: they must be others.")
     except MessageError as e:
         raise StudyError(f"devices would refuse this plan: {e}") from None
     by = "not looked at: give --key" if root is None else f"by {key_id(root)}, verified"
@@ -68,11 +73,20 @@ def shown(data: bytes, root: bytes | None) -> str:
 
 
 def _lines(plan: PublicPlan) -> str:
-    """Roles with their noise, and the design."""
-    lines = [f"{'role':<10} {'form':<8} {'numbers':>7} {'radius':>9} {'groups':>6}  noise sd"]
+    """Collectors, roles with their noise, and the design."""
+    lines = []
+    for letter, one in zip(LETTERS, plan.collectors, strict=False):
+        lines += [f"Collector {letter}: {one.name}, {one.url}, {one.contact}"]
+        lines += [f"  signs by {base(one.key)}", f"  is sent shares sealed to {base(one.seal)}"]
+    lines += [""] if lines else []
+    lines += [f"{'role':<10} {'form':<8} {'numbers':>7} {'radius':>9} {'groups':>6}  noise sd"]
     for name, role in plan.roles.items():
-        sd = 2.0**BITS / role.radius
+        sd = 2.0**plan.bits / role.radius
+        if plan.collectors:
+            sd = math.sqrt(2.0) * 2.0**plan.bits / unit_of_sums(role.form, role.numbers, role.radius)
         lines.append(f"{name:<10} {role.form:<8} {role.numbers:>7} {role.radius:>9} {role.groups:>6}  {sd:.4g}")
+    if plan.collectors:
+        lines.append("noise is in a round's sum, of both collectors together; a report's norm is 1 at most")
     design = ", ".join(cell.name for cell in plan.design)
     return plain("\n".join([*lines, "", f"Design: {plan.response.name} ~ {design}; score: {plan.family}"]))
 
@@ -92,8 +106,9 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     sign.add_argument("--key", required=True, metavar="FILE", help="the key that signs, made by `privreg study key`")
     sign.add_argument("--password", action="store_true", help="ask for the password of that file")
     sign.add_argument(
-        "--states", required=True, nargs="+", metavar="KEY",
-        help="who signs states: public keys, or files of keys; several, so that one can take another's place",
+        "--states", nargs="+", default=[], metavar="KEY",
+        help="who signs states: public keys, or files of keys; several, so that one can take another's place; with two "
+        "collectors both do, and none is given",
     )  # fmt: skip
     sign.add_argument("--out", metavar="FILE", help="the plan's file; STUDY with the ending .plan by default")
     show = verbs.add_parser("show", help="verify a plan, and print what devices and respondents make of it")
@@ -116,7 +131,12 @@ def _password(a: argparse.Namespace) -> bytes | None:
 
 def _sign(a: argparse.Namespace) -> str:
     about, fit = declared.read(a.file)
-    plan = study_plan(fit, fit.spec.design.trees(), about, [keys.given(k, "--states") for k in a.states])
+    two = [c.key for c in about.collectors]
+    if bool(two) == bool(a.states) and (two or fit.spec.trust == "local"):
+        why = "both collectors that the study names sign states; leave it out" if two else "name the key of the server"
+        raise OptionError(f"--states says who signs states: {why}.")
+    states = two or [keys.given(k, "--states") for k in a.states]
+    plan = study_plan(fit, fit.spec.design.trees(), about, states)
     out = Path(a.out) if a.out else Path(a.file).with_suffix(".plan")
     _possible(plan, about.questions)
     root = keys.load(a.key, _password(a))

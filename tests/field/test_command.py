@@ -9,7 +9,7 @@ from privreg.device import design
 from privreg.field import declared, keys
 from privreg.planning.power import plan_of_fit
 from privreg.protocol import study, wire
-from tests.field.test_declared import TEXT, written
+from tests.field.test_declared import ONE, TEXT, written, written_for_two
 from tests.studies import ROOT, public, signed, study_plan
 
 
@@ -128,3 +128,53 @@ def test_a_study_that_devices_can_t_play_is_refused_by_name(tmp_path, capsys, te
     assert said in capsys.readouterr().err
     assert main(["study", "sign", str(tmp_path / "study.yaml"), "--key", root, "--states", "??"]) == 2
     assert not (tmp_path / "study.plan").exists()
+
+
+def test_a_study_with_two_collectors_is_signed_with_their_keys(tmp_path, capsys, monkeypatch):
+    planned = []
+    monkeypatch.setattr("privreg.planning.power.plan_of_fit", lambda *given: planned.append(given) or "WIDTHS")
+    file, two = written_for_two(tmp_path)
+    root, made = str(tmp_path / "root.key"), str(tmp_path / "study.plan")
+    assert main(["study", "key", root]) == 0
+    assert main(["study", "sign", str(file), "--key", root, "--states", root]) == 2
+    assert "both collectors that the study names sign states" in capsys.readouterr().err
+    assert main(["study", "sign", str(file), "--key", root]) == 0
+    out = capsys.readouterr().out
+    _, fit = declared.read(file)
+    assert "WIDTHS" in out  # which tests of plans have, for a fit and a number of people
+    assert [(one.to_dict(), n) for one, n in planned] == [(fit.to_dict(), 4000)]
+    plan = study.read_plan(wire.open_envelope(Path(made).read_bytes(), "plan").payload)
+    assert plan.keys == tuple(c.key for c in plan.collectors)
+    assert plan.keys[1] == two.public[0]
+    assert main(["study", "show", made, "--key", root]) == 0
+    shown = capsys.readouterr().out
+    for text in (out, shown):
+        for said in (
+            "University of Here, https://a.example.org",
+            "Office of Statistics",
+            ONE,
+            wire.base(two.public[1]),
+        ):
+            assert said in text
+        assert "noise is in a round's sum" in text
+    held = fit.rounds.set_index("role")["noise_sd"]
+    for line in shown.splitlines():
+        if line.split()[:1] in [[role] for role in plan.roles] and "ball" in line:
+            assert float(line.split()[-1]) == pytest.approx(held.loc[[line.split()[0]]].iloc[0], rel=1e-3)
+
+
+def test_an_analyst_who_plays_a_collector_is_refused(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("privreg.planning.power.plan_of_fit", lambda *given: "WIDTHS")
+    root = str(tmp_path / "root.key")
+    assert main(["study", "key", root]) == 0
+    file, _ = written_for_two(tmp_path, ONE, wire.base(keys.public(keys.load(root))))
+    assert main(["study", "sign", str(file), "--key", root]) == 2
+    assert "has the analyst's key" in capsys.readouterr().err
+    assert not (tmp_path / "study.plan").exists()
+
+
+def test_a_local_study_needs_who_signs_its_states(tmp_path, capsys):
+    root = str(tmp_path / "root.key")
+    assert main(["study", "key", root]) == 0
+    assert main(["study", "sign", str(written(tmp_path)), "--key", root]) == 2
+    assert "name the key of the server" in capsys.readouterr().err
