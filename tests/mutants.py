@@ -1446,10 +1446,33 @@ MUTANTS = (
     ),
     Mutant(
         "an analyst believes any plan",
-        "privreg/field/connect.py",
-        "if not any(ed25519.verify(key, message, sig) for key in keys for _, sig in envelope.signatures):",
-        "if not envelope.signatures:",
+        "privreg/field/servers.py",
+        "if not (all(signed) if by_all else any(signed)):",
+        "if by_all and not all(signed):",
         ("tests/service/test_connect.py::test_a_plan_that_is_not_the_analysts_is_refused",),
+    ),
+    Mutant(
+        "an analyst believes states that one of two collectors has signed",
+        "privreg/field/servers.py",
+        "if not (all(signed) if by_all else any(signed)):",
+        "if not any(signed):",
+        (
+            "tests/field/test_shared.py::test_what_a_collector_says_is_not_believed_if_the_other_or_the_sums_do_not_bear_it_out",
+        ),
+    ),
+    Mutant(
+        "sums over different lists are added",
+        "privreg/field/shared.py",
+        "if (one.listed, one.people) != (other.listed, other.people):",
+        "if one.people != other.people:",
+        ("tests/field/test_shared.py::test_sums_over_different_lists_are_not_added",),
+    ),
+    Mutant(
+        "a collector may publish a batch's sum twice, with other noise",
+        "privreg/field/shared.py",
+        "if any(old and old != new for old, new in zip_longest(before, now)):",
+        "if any(old and not new for old, new in zip_longest(before, now)):",
+        ("tests/field/test_shared.py::test_a_sum_that_is_published_twice_is_refused",),
     ),
     Mutant(
         "a swarm adds half the noise",

@@ -8,25 +8,19 @@ from __future__ import annotations
 
 import json
 import threading
-import time
-import urllib.error
-import urllib.request
-from functools import partial
 from html import escape
-from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import urlsplit
 
 import numpy as np
 
 from privreg.collector import chain as chains
-from privreg.device import ed25519
-from privreg.device.client import HERE, NoRedirect, invitation
+from privreg.device.client import invitation
 from privreg.device.consent import plain
 from privreg.errors import OptionError, StudyError, shown
 from privreg.field.collected import engine_of, fit_plan_of, read_cells
 from privreg.field.collected import results as results_of
+from privreg.field.servers import Server, opened, token_of
 from privreg.protocol import messages, wire
 from privreg.protocol.study import PublicPlan, read_plan
 from privreg.protocol.wire import MessageError
@@ -40,10 +34,6 @@ if TYPE_CHECKING:
     from privreg.fits.fit_plan import FitPlan
     from privreg.results.results import PrivateResults
 
-TIMEOUT: Final = 60.0
-LONGEST: Final = 32 << 20
-"""Bytes of an answer, at most."""
-
 
 class _Known(NamedTuple):
     """What the server has published by now, verified."""
@@ -54,17 +44,21 @@ class _Known(NamedTuple):
     issued: int
 
 
-def connect(url: str, token: str | Path | None = None, *, key: str | None = None) -> Study:
+def connect(
+    url: str | Sequence[str], token: str | Path | Sequence[str | Path] | None = None, *, key: str | None = None
+) -> Study:
     """Connect to a study whose reports are collected elsewhere.
 
     Parameters
     ----------
-    url : str
-        Address of the study, as in its invitations: https://host/studies/{name}/#k={key}.
-    token : str or path, optional
-        The analyst's token, or the file that `privreg serve` wrote it to; none where results are public.
+    url : str, or a list of two
+        Address of the study, as in its invitations: https://host/studies/{name}/#k={key}. Of a study with two
+        collectors the addresses at both.
+    token : str or path, or a list of two, optional
+        The analyst's token, or the file that `privreg serve` wrote it to; none where results are public. Of two
+        collectors theirs, in order, or one for both.
     key : str, optional
-        Public key that has signed the plan, where the address has none.
+        Public key that has signed the plan, where no address has one.
 
     Returns
     -------
@@ -73,26 +67,54 @@ def connect(url: str, token: str | Path | None = None, *, key: str | None = None
     Raises
     ------
     OptionError
-        If the address is none of a study, or nothing says which key signs its plan.
+        If an address is none of a study, or nothing says which key signs its plan; if a study with two collectors is
+        given one address, or one server twice, or another study two.
     StudyError
-        If the server can't be reached, or says what it can't have signed.
+        If a server can't be reached, or says what it can't have signed, or two say different things.
 
     Examples
     --------
     >>> study = pr.connect("https://study.example.org/studies/sleep/#k=N3Z...", token="...")  # doctest: +SKIP
     >>> study.results().summary()                                                               # doctest: +SKIP
+    >>> pr.connect([url_a, url_b], token=["a.analyst", "b.analyst"])                            # doctest: +SKIP
     """
+    urls = [url] if isinstance(url, str) else list(url)
+    tokens = [token] * len(urls) if token is None or isinstance(token, str | Path) else list(token)
+    if len(urls) not in {1, 2} or len(tokens) != len(urls):
+        raise OptionError(
+            "give the address of a study, or those of its two collectors; and one token, or one for each."
+        )
     try:
-        invited = invitation(url)
-        root = wire.unbase(key or invited.key, "the key")
+        invited = [invitation(one) for one in urls]
+        roots = {wire.unbase(key or one.key, "the key") for one in invited if key or one.key}
     except ValueError as e:
         raise OptionError(str(e)) from None
-    if len(root) != wire.KEY:
-        raise OptionError("give the public key that has signed the plan: key=..., or an address with #k=...")
-    study = Study(invited.base, root, _token(token))
-    if study.signed.study != invited.slug:
+    if len(roots) != 1 or len(*roots) != wire.KEY:
+        raise OptionError("give the one public key that has signed the plan: key=..., or an address with #k=...")
+    if len({one.base for one in invited}) < len(urls):
+        raise OptionError("both addresses are one server's; the study's two collectors have one each.")
+    (root,), servers = roots, [Server(one.base, token_of(t)) for one, t in zip(invited, tokens, strict=True)]
+    payloads = [opened(one.get("plan"), "plan", (root,)) for one in servers]
+    if len(set(payloads)) > 1:
+        raise StudyError("the two servers have different plans, so that they are not the collectors of one study.")
+    try:
+        signed = read_plan(payloads[0])
+    except MessageError as e:
+        raise StudyError(f"devices would refuse the plan: {e}") from None
+    if any(one.slug != signed.study for one in invited):
         raise StudyError("the plan is one of another study.")
-    return study
+    names = " and ".join(f"{one.name} at {one.url}" for one in signed.collectors)
+    if signed.collectors and len(urls) == 1:
+        raise OptionError(f"the study has two collectors, {plain(names)}: give the addresses of both, [..., ...].")
+    if not signed.collectors and len(urls) == 2:
+        raise OptionError("the study's devices add the noise, and one server collects reports; give its address alone.")
+    if any(root in (one.key, one.seal) for one in signed.collectors):
+        raise StudyError("the analyst's key is that of one of the study's two collectors, who must be others.")
+    if not signed.collectors:
+        return Study(servers, signed, payloads[0])
+    from privreg.field.shared import SharedStudy
+
+    return SharedStudy(servers, signed, payloads[0])
 
 
 class Study:
@@ -100,30 +122,26 @@ class Study:
 
     Parameters
     ----------
-    base : str
-        Address of its interface.
-    root : bytes
-        Public key that has signed its plan.
-    token : str or None
-        The analyst's.
+    servers : sequence of Server
+    signed : PublicPlan
+    payload : bytes
+        Of the plan, whose signature was verified.
     """
 
     answers_formulas: Final = True
     """By which `from_formula` tells it from rows."""
 
-    def __init__(self, base: str, root: bytes, token: str | None) -> None:
-        self._base, self._token = base, token
-        payload = _opened(self._get("plan"), "plan", (root,))
-        try:
-            self.signed: PublicPlan = read_plan(payload)
-        except MessageError as e:
-            raise StudyError(f"devices would refuse the plan: {e}") from None
-        self.plan_hash = wire.hash_of(payload)
-        self._engine = engine_of(self.signed)
-        self._chain = chains.begin(self._engine)
+    def __init__(self, servers: Sequence[Server], signed: PublicPlan, payload: bytes) -> None:
+        self._servers, self.signed, self.plan_hash = servers, signed, wire.hash_of(payload)
         self._states: list[bytes] = []  # Hashes of those that were verified
         self._is_open, self._people = True, 0
         self._lock = threading.Lock()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Make what states follow from, before the first report."""
+        self._engine = engine_of(self.signed)
+        self._chain = chains.begin(self._engine)
 
     # --- what is asked ---------------------------------------------------------------------------------
 
@@ -138,7 +156,7 @@ class Study:
         return self.plan.formula
 
     def _get(self, path: str) -> bytes:
-        return fetched(self._base, path, self._token)
+        return self._servers[0].get(path)
 
     def _known(self) -> _Known:
         """Ask what came, and verify it."""
@@ -172,7 +190,7 @@ class Study:
         for k in range(len(self._states), last + 1):
             if not self._is_open:
                 raise StudyError("the study's server has gone on after the study has closed.")
-            payload = _opened(self._get(f"states/{k}"), "state", self.signed.keys)
+            payload = opened(self._get(f"states/{k}"), "state", self.signed.keys)
             state = messages.read_state(payload, self.signed, self.plan_hash)
             before = self._states[-1] if self._states else self.plan_hash
             if k and state.open:
@@ -250,7 +268,11 @@ class Study:
         """
         from privreg.field.live import Followed, live
 
-        return live(Followed(self.signed.study, partial(self._get, "progress"), self._estimated), every)
+        return live(Followed(self.signed.study, self._counts, self._estimated), every)
+
+    def _counts(self) -> bytes:
+        """Counts by minute and state, as the server tells them."""
+        return self._get("progress")
 
     @property
     def rounds(self) -> pd.DataFrame:
@@ -292,6 +314,7 @@ class Study:
             "bounds": dict(schema.bounds),
             "levels": {k: list(v) for k, v in schema.levels.items()},
             "private": spec.private,
+            "trust": spec.trust,
         }
         for name, value in asked.items():
             if not _agree(name, value, signed):
@@ -302,10 +325,6 @@ class Study:
 
     def _lines(self) -> list[tuple[str, str]]:
         signed, plan = self.signed, self.plan
-        known = self._known()
-        people = sum(c.people for c in known.cells.values())
-        of = f" of {known.issued:,} invited" if known.issued else ""
-        last = len(known.chain.asked) - 1
         return [
             ("Study", f"{plain(signed.title)} ({signed.study})"),
             ("Purpose", plain(signed.purpose)),
@@ -313,8 +332,18 @@ class Study:
             ("Formula", plan.formula),
             ("Family", repr(plan.family)),
             ("Guarantee", f"{plan.guarantee}: exact, of the devices' lattice mechanism"),
+            *self._now(),
+        ]
+
+    def _now(self) -> list[tuple[str, str]]:
+        """What has come."""
+        known = self._known()
+        people = sum(c.people for c in known.cells.values())
+        of = f" of {known.issued:,} invited" if known.issued else ""
+        last = len(known.chain.asked) - 1
+        return [
             ("Reports", f"{people:,}{of}"),
-            ("State", f"{last} of about {len(signed.rounds)}, {'open' if known.is_open else 'closed'}"),
+            ("State", f"{last} of about {len(self.signed.rounds)}, {'open' if known.is_open else 'closed'}"),
         ]
 
     def __repr__(self) -> str:
@@ -342,66 +371,6 @@ class StudyModel:
         return self._study.plan
 
 
-def _token(given: str | Path | None) -> str | None:
-    """The analyst's token, or that of a file."""
-    if given is None:
-        return None
-    text = str(given)
-    try:
-        if isinstance(given, Path) or Path(text).is_file():
-            text = Path(given).read_text("utf-8")
-    except (OSError, UnicodeError, ValueError):
-        raise OptionError("the analyst's token is in no file of this name that can be read.") from None
-    return text.strip()
-
-
-def fetched(base: str, path: str, token: str | None = None) -> bytes:
-    """Get what a study's server has at an address.
-
-    Raises
-    ------
-    StudyError
-    """
-    headers = {"Accept": "application/json"}
-    if token:
-        headers["Authorization"] = f"Bearer {token}"
-    request = urllib.request.Request(f"{base}/{path}", headers=headers)
-    local = [urllib.request.ProxyHandler({})] if urlsplit(base).hostname in HERE else []
-    try:
-        with urllib.request.build_opener(NoRedirect, *local).open(request, timeout=TIMEOUT) as answer:
-            found = _whole(answer, time.monotonic() + TIMEOUT)
-    except urllib.error.HTTPError as e:
-        with e:
-            raise StudyError(_why(e.code)) from None
-    except (OSError, HTTPException, ValueError):
-        raise StudyError("the study's server can't be reached; is it running, and the address right?") from None
-    if len(found) > LONGEST:
-        raise StudyError("the study's server says too much.")
-    return found
-
-
-def _whole(answer: Any, until: float) -> bytes:
-    """An answer's body, unless it is too long or comes too slowly."""
-    out = bytearray()
-    while part := answer.read1(1 << 16):
-        out += part
-        if len(out) > LONGEST:
-            break
-        if time.monotonic() > until:
-            raise TimeoutError
-    return bytes(out)
-
-
-def verified(base: str, kind: str, keys: tuple[bytes, ...]) -> bytes:
-    """Payload of a study's plan or present state, signed by one of the keys.
-
-    Raises
-    ------
-    StudyError
-    """
-    return _opened(fetched(base, kind), kind, keys)
-
-
 def _holds(cells: Cells, before: Cells) -> bool:
     """Whether all that had come before is among what has come by now."""
     for place, cell in before.items():
@@ -422,25 +391,3 @@ def _agree(name: str, value: Any, signed: dict[str, Any]) -> bool:
     if name == "family":
         return bool(value == own or (isinstance(value, str) and value.lower() == type(own).__name__.lower()))
     return bool(value == own)
-
-
-def _opened(data: bytes, kind: str, keys: tuple[bytes, ...]) -> bytes:
-    """Payload of an envelope that one of the keys has signed."""
-    try:
-        envelope = wire.open_envelope(data, kind)
-    except MessageError as e:
-        raise StudyError(f"the study's server sends no {kind}: {e}") from None
-    message = wire.signed_bytes(kind, envelope.payload)
-    if not any(ed25519.verify(key, message, sig) for key in keys for _, sig in envelope.signatures):
-        raise StudyError(f"the {kind} is not signed by the key that it should be signed by.")
-    return envelope.payload
-
-
-def _why(status: int) -> str:
-    if status == 401:
-        return "the study's server wants the analyst's token: token=..., which privreg serve wrote beside the plan."
-    if status == 404:
-        return "there is no such study at this address."
-    if status == 429:
-        return "the study's server was asked too often; try again in some seconds."
-    return f"the study's server answers with status {status}."

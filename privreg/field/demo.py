@@ -15,7 +15,7 @@ from typing import Final
 
 from privreg.errors import OptionError, StudyError
 from privreg.field import keys
-from privreg.field.connect import fetched
+from privreg.field.servers import fetched
 from privreg.files.archive import write_bytes
 from privreg.protocol.wire import base
 

@@ -24,8 +24,12 @@ _VIEWS: Final = (".txt", ".html", ".md", ".docx", ".tex")
 def main(arguments: Sequence[str], prog: str = "privreg results") -> int:
     """Run the command; 0 done, 2 an error that the message explains."""
     parser = parser_of(prog, "Print what a study has told by now.")
-    parser.add_argument("url", metavar="URL", help="address as in invitations, with #k=")
-    parser.add_argument("--token", metavar="FILE", help="file of the analyst's token, which privreg serve wrote")
+    parser.add_argument(
+        "url", nargs="+", metavar="URL", help="address as in invitations, with #k=; of two collectors both"
+    )
+    parser.add_argument(
+        "--token", nargs="+", metavar="FILE", help="file of the analyst's token, which privreg serve wrote"
+    )
     parser.add_argument("--key", help="public key that has signed the plan, or its file, where the address has none")
     parser.add_argument(
         "--out", metavar="FILE", action="append", default=[],
@@ -35,10 +39,11 @@ def main(arguments: Sequence[str], prog: str = "privreg results") -> int:
 
 
 def _run(a: argparse.Namespace) -> str:
-    if a.key is None and not _pinned(a.url):
+    if a.key is None and not any(map(_pinned, a.url)):
         raise OptionError("give --key, the public key that has signed the plan, or an address with #k=...")
     key = None if a.key is None else base(keys.given(a.key, "--key"))
-    study = connect(a.url, None if a.token is None else Path(a.token), key=key)
+    tokens = [Path(file) for file in a.token or ()]
+    study = connect(a.url, tokens if len(tokens) > 1 else tokens[0] if tokens else None, key=key)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ReliabilityWarning)  # the summary says it
         res = study.results()

@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 
 from privreg.device.client import HERE, invitation
 from privreg.errors import OptionError, StudyError
-from privreg.field.connect import verified
 from privreg.field.devices import Crowd
 from privreg.field.running import done, parser_of
+from privreg.field.servers import verified
 from privreg.options.progress import progress_bar
 from privreg.protocol import messages, wire
 from privreg.protocol.messages import FieldState, Token

@@ -47,6 +47,7 @@ class Senders(NamedTuple):
     mechanism: str = ""  # Its title and its noise in words, where they differ from the settings'
     noise: str = ""
     notes: tuple[Diagnostic, ...] | None = None  # In place of the note that noise is rounded in double precision
+    operators: tuple[str, ...] = ()  # Names of the two collectors
 
 
 SIMULATED: Final = Senders()
@@ -151,6 +152,7 @@ def _statement(
         budget=budget,
         trust="central plug-in" if central else senders.trust,
         setting=_setting(spec),
+        operators=senders.operators,
         mechanism=senders.mechanism or mechanism.title,
         noise_sd=settings.noise_sd(p),
         noise=senders.noise or settings.noise_text(p),

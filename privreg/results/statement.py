@@ -59,6 +59,7 @@ class PrivacyStatement(View):
     # The reports' scores, bounds and noise as numbers, for `verify`
     mechanics: tuple[Mapping[str, Any], ...] = field(default=(), compare=False)
     setting: str = "reports"  # Whose words it takes; see `privreg.results.wording.SETTINGS`
+    operators: tuple[str, ...] = ()  # Names of the two collectors of a study in the field
     gaussian: bool = True  # Of a curator: whether the release is one Gaussian mechanism, μ-GDP with the budget's μ
     right: float | None = None  # How often the best guess between two records is right; by the GDP parameter if None
     # GDP parameter of this release, where it isn't √k times the budget's: of all rounds of a federated fit; with a
@@ -219,7 +220,8 @@ class PrivacyStatement(View):
             return f"{self._each() if self.gaussian else self._pair}, of what is released, per record"
         if self.said.per:
             return f"{self._amount(self.total)}{self.said.per} in all, hence {self._implied()}"
-        return self._each() + (" against either collector" if "collectors" in self.setting else "")
+        either = " against either collector" + f", {' or '.join(self.operators)}" * bool(self.operators)
+        return self._each() + (either if "collectors" in self.setting else "")
 
     @property
     def everybody_else(self) -> str:
@@ -237,7 +239,8 @@ class PrivacyStatement(View):
     @property
     def both_together(self) -> str:
         """What holds against both collectors."""
-        return "no guarantee: their two shares of a report add up to it"
+        who = f"{' and '.join(self.operators)}: " * bool(self.operators)
+        return f"{who}no guarantee: their two shares of a report add up to it"
 
     def _implied(self, total: Budget | None = None) -> str:
         total = total or self.total
@@ -310,7 +313,7 @@ class PrivacyStatement(View):
     @property
     def trust_words(self) -> str:
         """Whom one has to trust."""
-        return self.said.trust[self.trust]
+        return self.said.trust[self.trust].format(" and ".join(self.operators))
 
     @property
     def mechanism_words(self) -> str:
@@ -404,7 +407,7 @@ class PrivacyStatement(View):
         b, r = doc["budget"], doc["release"]
         known = {f.name: doc[f.name] for f in fields(cls) if f.name in doc and f.name != "neighbours"}
         archive.expect(known.get("setting", "reports") in tuple(wording.SETTINGS))
-        known |= {name: tuple(known.get(name, ())) for name in ("leaked", "mechanics")}
+        known |= {name: tuple(known.get(name, ())) for name in ("leaked", "mechanics", "operators")}
         known |= {name: tuple((a, c) for a, c in known.get(name, ())) for name in ("declared", "fit_measures")}
         # of a file of 0.1 nothing tells whether there were covariates: taken as if
         known.setdefault("linked", known.get("protects", WHOLE_RECORD).startswith(wording.RESPONSE_ALONE))

@@ -62,7 +62,9 @@ _COLLECTORS: Final = Setting(
     short=", two collectors",
     trust={
         "simulated": "two collectors that don't collude, simulated: this process held the rows and played devices "
-        "and both collectors; what is published is as private"
+        "and both collectors; what is published is as private",
+        "devices": "two collectors that don't collude, {}: people's own devices shared their reports out between them; "
+        "this process never saw a row",
     },
     no_shuffling="with two collectors nobody sees a report, so that there is nothing to shuffle; shuffled() is for "
     "trust='local'.",

@@ -8,7 +8,7 @@ import pytest
 
 import privreg as pr
 from privreg.errors import PrivregError, StudyError
-from privreg.field import connect, declared, keys
+from privreg.field import declared, keys, servers
 from privreg.field.collected import engine_of, fit_plan_of
 from privreg.field.plan import study_plan
 from privreg.formula.language.limits import LONGEST
@@ -144,7 +144,7 @@ def resigned(plan, path, value):
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.thorough)])
 def test_a_plan_that_was_signed_anew_is_served_and_connected_to_or_refused(plan, seed, monkeypatch):
     root, envelope = wire.base(public(ROOT)), b""
-    monkeypatch.setattr(connect, "fetched", lambda *_: envelope)
+    monkeypatch.setattr(servers, "fetched", lambda *_: envelope)
     count, told = 800 if seed else 30, 0
     for path, value in some(json.loads(study.plan_payload(plan)), None, count, seed):
         envelope = resigned(plan, path, value)

@@ -9,8 +9,7 @@ from starlette.testclient import TestClient
 
 import privreg as pr
 from privreg.errors import MissingExtraError, OptionError, StudyError
-from privreg.field import connect as connecting
-from privreg.field import live
+from privreg.field import live, servers
 from privreg.field.picture import picture
 from privreg.protocol import wire
 from privreg.service.app import Options, make
@@ -37,7 +36,7 @@ def study(world, monkeypatch):
             assert answer.status_code == 200
             return world.__dict__.get("changed", lambda path, body: body)(path, answer.content)
 
-        monkeypatch.setattr(connecting, "fetched", fetched)
+        monkeypatch.setattr(servers, "fetched", fetched)
         yield pr.connect(URL, ANALYST)
 
 

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 import privreg as pr
 from privreg.errors import InferenceError, OptionError, StudyError
-from privreg.field import connect
+from privreg.field import servers
 from privreg.field.reading import main as results
 from privreg.protocol import messages, wire
 from tests.service.served import served
@@ -287,7 +287,7 @@ def test_a_server_that_goes_back_is_refused(world, base):
 
 
 def test_an_endless_answer_is_not_read(base, monkeypatch):
-    monkeypatch.setattr(connect, "LONGEST", 1000)
+    monkeypatch.setattr(servers, "LONGEST", 1000)
     with pytest.raises(StudyError, match="says too much"):
         pr.connect(f"{base}#k={KEY}")
 
@@ -298,7 +298,7 @@ def test_an_endless_answer_is_not_read(base, monkeypatch):
 def test_wrong_keys_and_tokens_are_named(base):
     with pytest.raises(StudyError, match="not signed by the key"):
         pr.connect(base, key=wire.base(public(SERVER)))
-    with pytest.raises(OptionError, match="give the public key"):
+    with pytest.raises(OptionError, match="give the one public key"):
         pr.connect(base)
     for token in (None, "guessed"):
         with pytest.raises(StudyError, match="analyst's token"):

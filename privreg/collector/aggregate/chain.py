@@ -37,7 +37,7 @@ class Chain(NamedTuple):
 
     history: tuple[Progress, ...]  # Before each batch, the last one being open
     batches: tuple[Batch, ...] = ()
-    refused: tuple[int, ...] = ()  # Batches whose sum no reports can have
+    refused: tuple[int, ...] = ()  # Batches that were lost, or whose sum no reports can have
 
     @property
     def progress(self) -> Progress:
@@ -50,16 +50,17 @@ def begin(plan: Plan) -> Chain:
     return Chain((rounds.begin(plan),))
 
 
-def closed(plan: Plan, chain: Chain, batch: Batch) -> Chain:
+def closed(plan: Plan, chain: Chain, batch: Batch | None) -> Chain:
     """Take in the open batch's sum, and make the next state.
 
-    A sum whose mean is longer than reports can be, by more than its noise, is left out: the next state asks the same of
-    other people.
+    A sum whose mean is longer than reports can be, by more than its noise, is left out, and so is a batch that was
+    lost, None: the next state asks the same of other people.
     """
     progress, role = chain.progress, chain.progress.state.role
+    lost, batch = batch is None, batch or Batch(0, np.zeros(0, dtype=np.int64))
     public = batch.total / steps(plan, role).unit
     noise = sd(plan, role)
-    if float(np.linalg.norm(public)) > batch.people + noise * (math.sqrt(len(public)) + DOUBT):
+    if lost or float(np.linalg.norm(public)) > batch.people + noise * (math.sqrt(len(public)) + DOUBT):
         state = progress.state._replace(number=progress.state.number + 1)
         after = progress._replace(state=state, held=(*progress.held, batch.people))
         chain = chain._replace(refused=(*chain.refused, len(chain.batches)))

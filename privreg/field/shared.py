@@ -1,0 +1,223 @@
+"""A study with two collectors, as its analyst sees it: both are asked, and each must bear out what the other says."""
+
+from __future__ import annotations
+
+import json
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from privreg.collector.aggregate import chain as chains
+from privreg.collector.aggregate.chain import Batch
+from privreg.device.consent import plain
+from privreg.errors import StudyError
+from privreg.field.connect import Study
+from privreg.field.servers import NotThereError, Server, opened
+from privreg.field.summed import engine_of, protocol_of, results, senders_of
+from privreg.protocol import messages, peers, wire
+from privreg.protocol.sums import LETTERS
+from privreg.protocol.wire import MessageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+
+    from privreg.collector.aggregate.chain import Chain
+    from privreg.protocol.study import PublicPlan
+    from privreg.results.results import PrivateResults
+
+STATUS: Final = ("open", "offered", "fixed", "published", "lost")
+
+
+class Published(NamedTuple):
+    """What a collector says of a batch."""
+
+    people: int  # In its sum; before there is one, shares that this collector holds
+    status: str  # One of `STATUS`
+    listed: bytes = b""  # Hash of the list of ids
+    words: bytes = b""  # Its shares' sum with its noise
+
+
+class Said(NamedTuple):
+    """What a collector says of all batches."""
+
+    letter: str
+    issued: int  # Invitations, if it knows of them
+    batches: tuple[Published, ...]
+
+    @property
+    def over(self) -> int:
+        """Batches that are published or lost."""
+        return sum(b.status in {"published", "lost"} for b in self.batches)
+
+    @property
+    def people(self) -> int:
+        """Shares that it holds or has summed."""
+        return sum(b.people for b in self.batches)
+
+
+def read_sums(data: bytes, plan: PublicPlan, plan_hash: bytes) -> Said:
+    """Read what a collector publishes, and verify its signature on every sum.
+
+    Raises
+    ------
+    MessageError
+    """
+    record = wire.Record(wire.loads(data, "the sums", len(data)), "the sums")
+    record.fixed("v", wire.VERSION)
+    record.fixed("study", plan.study)
+    if record.binary("plan_hash", wire.KEY) != plan_hash:
+        raise MessageError("the sums are those of another plan.")
+    letter, issued = record.choice("collector", LETTERS), record.integer("issued", 0, 1 << 48)
+    key, out = plan.keys[LETTERS.index(letter)], []
+    for k, one in enumerate(record.items("batches")):
+        each = wire.Record(one, "a batch")
+        each.fixed("k", k)
+        batch = Published(each.integer("people", 0, 1 << 48), each.choice("status", STATUS))
+        if batch.status == "published":
+            batch = batch._replace(listed=each.binary("list_hash", messages.HASH))
+            payload = opened(wire.dumps(each.mapping("value")), "value", (key,))
+            value = peers.read_signed("value", payload, plan_hash)
+            if (value.letter, value.state, value.people, value.listed) != (letter, k, batch.people, batch.listed):
+                raise MessageError("a sum is signed for another batch than it is published for.")
+            batch = batch._replace(words=value.words)
+        out.append(batch)
+    return Said(letter, issued, tuple(out))
+
+
+class SharedStudy(Study):
+    """A study with two collectors; made by `privreg.connect`. See `Study`."""
+
+    def _begin(self) -> None:
+        self._plan = engine_of(self.signed)
+        self._sums: Chain = chains.begin(self._plan)
+        self._had: tuple[tuple[bytes, ...], ...] = ((), ())  # What both have published, in the plan's order
+        self._names = [plain(one.name) for one in self.signed.collectors]
+
+    # --- what is asked ---------------------------------------------------------------------------------
+
+    def _both(self) -> tuple[Said, Said]:
+        """Ask both collectors what came, the plan's first one first, and verify each by itself and beside the other."""
+        with self._lock:
+            try:
+                found = [(read_sums(one.get("sums"), self.signed, self.plan_hash), one) for one in self._servers]
+                (a, server_a), (b, server_b) = sorted(found, key=lambda each: each[0].letter)
+                if (a.letter, b.letter) != LETTERS:
+                    raise StudyError(f"both addresses are of one collector, {self._names[LETTERS.index(a.letter)]}.")
+                self._keep(a, b)
+                self._take(a, b)
+                self._follow_states((server_a, server_b))
+            except MessageError as e:
+                raise StudyError(f"a collector sends what is no answer of one: {e}") from None
+            if len(self._sums.batches) > len(self._states) - (not self._is_open):
+                raise StudyError("the collectors have summed answers to a state that they have not published.")
+            return a, b
+
+    def _keep(self, *both: Said) -> None:
+        """Refuse a sum that is another than before: its noise would have been drawn twice."""
+        had = tuple(tuple(batch.words for batch in one.batches) for one in both)
+        for name, before, now in zip(self._names, self._had, had, strict=True):
+            if any(old and old != new for old, new in zip_longest(before, now)):
+                raise StudyError(f"{name} has taken back a sum, or published another in its place.")
+        self._had = had
+
+    def _take(self, a: Said, b: Said) -> None:
+        """Take in batches that both have published, or given up."""
+        for k, (one, other) in enumerate(zip(a.batches, b.batches, strict=False)):
+            if k < len(self._sums.batches):
+                continue
+            if {one.status, other.status} == {"lost"}:
+                self._sums = chains.closed(self._plan, self._sums, None)
+                continue
+            if not one.words or not other.words:
+                return
+            numbers = self._plan.width(self._sums.progress.state.role)
+            if (one.listed, one.people) != (other.listed, other.people):
+                raise StudyError(f"the collectors have published sums of batch {k} over different lists of reports.")
+            for name, words in zip(self._names, (one.words, other.words), strict=True):
+                if len(words) != peers.WORD * numbers:
+                    raise StudyError(f"{name} has published a sum of batch {k} that no reports add up to.")
+            parts = (np.frombuffer(words, dtype="<u8") for words in (one.words, other.words))
+            batch = Batch(one.people, np.add(*parts).view(np.int64))
+            self._sums = chains.closed(self._plan, self._sums, batch)
+
+    def _follow_states(self, servers: Sequence[Server]) -> None:
+        """Verify states that are new, each made again from the sums before it."""
+        while self._is_open and len(self._states) <= len(self._sums.batches):
+            k = len(self._states)
+            try:
+                found = [opened(one.get(f"states/{k}"), "state", self.signed.keys, by_all=True) for one in servers]
+            except NotThereError:
+                return
+            past = self._sums._replace(history=self._sums.history[: k + 1], batches=self._sums.batches[:k])
+            before = self._states[-1] if k else self.plan_hash
+            for name, payload in zip(self._names, found, strict=True):
+                state = messages.read_state(payload, self.signed, self.plan_hash)
+                again = chains.state_of(
+                    past, plan_hash=self.plan_hash, before=before, time=state.time, is_open=state.open
+                )
+                if not messages.agree(again, state):
+                    raise StudyError(
+                        f"state {k} at {name} does not follow from the sums before it: something else was asked, or "
+                        "sums were changed."
+                    )
+            if found[0] != found[1]:
+                raise StudyError(f"{' and '.join(self._names)} have published different states {k}.")
+            self._states.append(wire.hash_of(found[0]))
+            self._is_open = state.open
+
+    # --- what is known ---------------------------------------------------------------------------------
+
+    def _estimated(self) -> PrivateResults:
+        a, b = self._both()
+        added = [("Protocol", protocol_of(self._sums, max(a.issued, b.issued)))]
+        return results(self.signed, self._sums, senders_of(self.signed, self._sums), added)
+
+    def _counts(self) -> bytes:
+        """Counts by minute and state, as the collector tells them that has fewer reports."""
+        return min((one.get("progress") for one in self._servers), key=lambda told: _people(told))
+
+    @property
+    def rounds(self) -> pd.DataFrame:
+        """Reports by state: state, role, reports that both have, and how many close it (none: it stays open)."""
+        import pandas as pd
+
+        a, b = self._both()
+        lines: list[tuple[Any, ...]] = []
+        for k, (progress, batch) in enumerate(zip(self._sums.history, self._sums.batches, strict=False)):
+            lines.append((k, progress.state.role, batch.people, batch.people))
+        if self._is_open:
+            here = [one.batches[len(lines)].people for one in (a, b) if len(lines) < len(one.batches)]
+            end = chains.ends(self._plan, self._sums)
+            lines.append(
+                (len(lines), self._sums.progress.state.role, min(here, default=0), pd.NA if end is None else end)
+            )
+        return pd.DataFrame(lines, columns=["state", "role", "reports", "closes_at"]).astype({"closes_at": "Int64"})
+
+    def _now(self) -> list[tuple[str, str]]:
+        both = self._both()
+        done, issued = self._sums.batches, max(one.issued for one in both)
+        people, of = sum(batch.people for batch in done), f" of {issued:,} invited" if issued else ""
+        at = [
+            f"{name}: {one.over} batches over, {one.people:,} reports"
+            + ", lags" * (one.over < max(x.over for x in both))
+            for name, one in zip(self._names, both, strict=True)
+        ]
+        names = " and ".join(f"{one.name} ({one.url})" for one in self.signed.collectors)
+        return [
+            ("Collectors", plain(names)),
+            ("Reports", f"{people:,}{of}, in {len(done)} sums"),
+            ("At each", "; ".join(at)),
+            ("State", f"{max(len(self._states) - 1, 0)} of about {len(self.signed.rounds)}, "
+             f"{'open' if self._is_open else 'closed'}"),
+        ]  # fmt: skip
+
+
+def _people(told: bytes) -> int:
+    """Reports that a collector tells of, if it does."""
+    try:
+        return int(json.loads(told)["people"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return -1  # whoever reads it says what is wrong
