@@ -7,20 +7,29 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
+from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
+from numpy.typing import NDArray
 
 from privreg.arrays import Ints
 from privreg.collector import field
+from privreg.collector.aggregate import report
+from privreg.collector.aggregate.lattice import steps
+from privreg.collector.aggregate.plan import State
 from privreg.device import answer
+from privreg.field import summed
 from privreg.field.collected import engine_of, fit_plan_of
 from privreg.fits.plan import order_of
+from privreg.formula.spec import ModelSpec
 from privreg.privacy.ledger import Charge
-from privreg.protocol import lattice, messages
+from privreg.protocol import lattice, messages, peers
 from privreg.protocol.messages import FieldState, Report, Token
 from privreg.protocol.study import PublicPlan
+from privreg.protocol.sums import LETTERS, SumAsk
 from privreg.simulation.devices import Block, Devices
 from privreg.simulation.streaming.encoding import Encoder
 
-CHUNK: Final = 1 << 16
+SUITE: Final = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
 
 
 def rounded_normals(rng: np.random.Generator, shape: tuple[int, ...], bits: int) -> Ints:
@@ -41,12 +50,11 @@ class Crowd:
 
     def __init__(self, plan: PublicPlan, plan_hash: bytes, rows: Any) -> None:
         self.plan, self._hash = plan, plan_hash
-        self.engine = engine_of(plan)
         spec = fit_plan_of(plan).spec
-        order, _ = order_of(spec, factors=self.engine.wide is None)
-        encoder = Encoder(spec, order, None, narrow=self.engine.wide is not None, by_column=True)
+        order, narrow = self._begin(spec)
+        encoder = Encoder(spec, order, None, narrow=narrow, by_column=True)
         self._columns = encoder.columns
-        asked = any(r.role == "clamping" for r in self.engine.rounds)
+        asked = "clamping" in plan.roles
         source = spec.open(rows)
         parts = [encoder.encode(batch, clamped=asked) for batch in source.batches(0)]
         self._y = np.concatenate([p.endog for p in parts])
@@ -59,6 +67,11 @@ class Crowd:
         self._offset = None if parts[0].offset is None else np.concatenate([p.offset for p in parts])
         self._charge = Charge(source.identity, plan.mu.p / plan.mu.q, seeded=False)
         self._rng = np.random.Generator(np.random.PCG64(secrets.randbits(128)))
+
+    def _begin(self, spec: ModelSpec) -> tuple[NDArray[np.intp], bool]:
+        """The order of columns inside, and whether factors of many levels are one column each."""
+        self.engine = engine_of(self.plan)
+        return order_of(spec, factors=self.engine.wide is None)[0], self.engine.wide is not None
 
     def __len__(self) -> int:
         return len(self._y)
@@ -118,3 +131,36 @@ class Crowd:
             messages.report_body(Report(self._hash, state.number, role, token, tuple(row)))
             for token, row in zip(tokens, values.tolist(), strict=True)
         ]
+
+    def posts(self, state: FieldState, who: Sequence[int], tokens: Sequence[Token]) -> list[tuple[bytes, ...]]:
+        """What each device posts, one body for every server; see `bodies`."""
+        return [(body,) for body in self.bodies(state, who, tokens)]
+
+
+class SharedCrowd(Crowd):
+    """People with rows, whose devices share their reports out to two collectors; parameters are those of `Crowd`."""
+
+    def _begin(self, spec: ModelSpec) -> tuple[NDArray[np.intp], bool]:
+        self._sums = summed.engine_of(self.plan)
+        self._seals = [X25519PublicKey.from_public_bytes(one.seal) for one in self.plan.collectors]
+        return order_of(spec, factors=False)[0], False
+
+    def posts(self, state: FieldState, who: Sequence[int], tokens: Sequence[Token]) -> list[tuple[bytes, ...]]:
+        """What each device posts to either collector: its share, sealed. See `bodies`."""
+        self._charge.enter()
+        (ask,) = state.asks
+        assert isinstance(ask, SumAsk)
+        inside = State(state.number, ask.role, np.array(ask.rows), np.array(ask.theta), *ask[4:])
+        at = np.asarray(who, dtype=np.int64)
+        offset, clamped = (None if v is None else v[at] for v in (self._offset, self._clamped))
+        made = report.vectors(self._sums, inside, self._y[at], self._x[at], offset, clamped)
+        whole = steps(self._sums, ask.role).whole(made).view(np.uint64)
+        shares = np.frombuffer(secrets.token_bytes(whole.nbytes), dtype=np.uint64).reshape(whole.shape)
+        parts = (whole - shares).astype("<u8"), shares.astype("<u8")
+
+        def body(place: int, row: int, token: Token) -> bytes:
+            info = peers.share_info(LETTERS[place], self._hash, state.number, token)
+            sealed = SUITE.encrypt(parts[place][row].tobytes(), self._seals[place], info)
+            return peers.share_body(peers.Share(self._hash, state.number, ask.role, token, sealed))
+
+        return [tuple(body(place, row, token) for place in (0, 1)) for row, token in enumerate(tokens)]

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from privreg.device.client import HERE, invitation
 from privreg.errors import OptionError, StudyError
-from privreg.field.devices import Crowd
+from privreg.field.devices import Crowd, SharedCrowd
 from privreg.field.running import done, parser_of
 from privreg.field.servers import verified
 from privreg.options.progress import progress_bar
@@ -26,6 +26,7 @@ from privreg.protocol.study import read_plan
 
 CONNECTIONS: Final = 64
 TRIES: Final = 60
+UNSUMMED: Final = 410
 MOST: Final = 2000
 """Devices that answer one look at the state, at most."""
 
@@ -52,9 +53,10 @@ class Answers(NamedTuple):
 class _Poster:
     """Connections, one for each thread, kept open until `close`."""
 
-    def __init__(self, host: str, port: int, secure: bool, path: str) -> None:
-        self._where = http.client.HTTPSConnection if secure else http.client.HTTPConnection
-        self._host, self._port, self._path = host, port, path
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self._where = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        self._host, self._port, self._path = str(parts.hostname), parts.port, parts.path
         self._own = threading.local()
         self._open: list[http.client.HTTPConnection] = []
 
@@ -137,32 +139,37 @@ def swarm(
     if not invited:
         raise OptionError("there are no invitations; privreg tokens makes them.")
     where = invitation(url)
-    parts = urlsplit(where.base)
-    if parts.hostname not in HERE and not anywhere:
-        raise OptionError("a swarm answers studies on this machine; --anywhere lets it go elsewhere.")
+    _must_be_here(where.base, anywhere)
     root = wire.unbase(invited[0].key, "the key of the invitations")
     payload = verified(where.base, "plan", (root,))
     plan, plan_hash = read_plan(payload), wire.hash_of(payload)
-    crowd, tokens = Crowd(plan, plan_hash, rows), [messages.read_token(one.token) for one in invited]
+    bases = [invitation(f"{one.url}/studies/{plan.study}").base for one in plan.collectors]
+    for base in bases:
+        _must_be_here(base, anywhere)
+    crowd = (SharedCrowd if bases else Crowd)(plan, plan_hash, rows)
+    tokens = [messages.read_token(one.token) for one in invited]
     most = min(len(crowd), len(tokens))
     devices = most if devices is None else devices
     if devices > most:
         raise OptionError(f"{devices:,} devices need as many rows and invitations; there are {most:,}.")
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    poster = _Poster(str(parts.hostname), port, parts.scheme == "https", f"{parts.path}/reports")
 
     def state() -> FieldState:
-        said = messages.read_state(verified(where.base, "state", plan.keys), plan, plan_hash)
+        said = messages.read_state(verified(where.base, "state", plan.keys, by_all=bool(bases)), plan, plan_hash)
         if seen is not None:
             seen(said)
         return said
 
-    with (
-        contextlib.closing(poster),
-        ThreadPoolExecutor(CONNECTIONS) as pool,
-        progress_bar(devices, progress) as bar,
-    ):
-        return _Swarm(crowd, tokens, poster, pool, state).run(devices, duplicates, late, dropout, bar)
+    with contextlib.ExitStack() as stack:
+        addresses = [f"{base}/shares" for base in bases] or [f"{where.base}/reports"]
+        posters = [stack.enter_context(contextlib.closing(_Poster(one))) for one in addresses]
+        pool = stack.enter_context(ThreadPoolExecutor(CONNECTIONS))
+        bar = stack.enter_context(progress_bar(devices, progress))
+        return _Swarm(crowd, tokens, posters, pool, state).run(devices, duplicates, late, dropout, bar)
+
+
+def _must_be_here(base: str, anywhere: bool) -> None:
+    if urlsplit(base).hostname not in HERE and not anywhere:
+        raise OptionError("a swarm answers studies on this machine; --anywhere lets it go elsewhere.")
 
 
 class _Swarm(NamedTuple):
@@ -170,45 +177,56 @@ class _Swarm(NamedTuple):
 
     crowd: Crowd
     tokens: list[Token]
-    poster: _Poster
+    posters: list[_Poster]  # One for each server
     pool: ThreadPoolExecutor
     state: Callable[[], FieldState]
 
     def run(self, devices: int, duplicates: float, late: int, dropout: float, bar: Any) -> Answers:
         """Answer, a batch for each look at the state."""
         rng, statuses = random.SystemRandom(), Counter[int]()
-        held: list[tuple[int, bytes]] = []
-        lost = delayed = at = 0
+        waiting, held = list(range(devices)), list[tuple[int, int, tuple[bytes, ...]]]()
+        lost = delayed = 0
         size = max(min(devices // 100, MOST), 20)
-        while at < devices:
+        while waiting:
             state = self.state()
             if not state.open:
                 raise StudyError("the study has closed.")
-            who = range(at, min(at + size, devices))
-            bodies = self.crowd.bodies(state, who, [self.tokens[i] for i in who])
-            now = [body for due, body in held if due <= state.number]
+            who, waiting = waiting[:size], waiting[size:]
+            now = [(i, bodies) for due, i, bodies in held if due <= state.number]
             held = [one for one in held if one[0] > state.number]
-            for body in bodies:
+            for i, bodies in zip(who, self.crowd.posts(state, who, [self.tokens[i] for i in who]), strict=True):
                 if rng.random() < dropout:
                     lost += 1
                     continue
                 delay = rng.randint(0, late)
                 delayed += delay > 0
                 if delay:
-                    held.append((state.number + delay, body))
+                    held.append((state.number + delay, i, bodies))
                 else:
-                    now.append(body)
-            self._post(now, duplicates, statuses)
-            at += len(who)
-            bar.update(len(who))
-        self._post([body for _, body in held], duplicates, statuses)
+                    now.append((i, bodies))
+            again = self._post(now, duplicates, statuses)
+            waiting += again
+            bar.update(len(who) - len(again))
+        self._post([one[1:] for one in held], duplicates, statuses)
         return Answers(devices, lost, delayed, dict(sorted(statuses.items())))
 
-    def _post(self, bodies: list[bytes], duplicates: float, statuses: Counter[int]) -> None:
+    def _post(self, posts: list[tuple[int, tuple[bytes, ...]]], duplicates: float, statuses: Counter[int]) -> list[int]:
+        """Post; whose shares both collectors deleted unsummed, so that they answer the next state."""
         rng = random.SystemRandom()
-        again = [body for body in bodies if rng.random() < duplicates]
-        every = bodies + again
-        statuses.update(self.pool.map(self.poster.post, every, chunksize=1))
+        every = posts + [one for one in posts if rng.random() < duplicates]
+        found = list(self.pool.map(self._sent, (bodies for _, bodies in every), chunksize=1))
+        gone = [i for (i, _), got in zip(posts, found, strict=False) if len(got) > 1 and set(got) == {UNSUMMED}]
+        statuses.update(status for got in found for status in got)
+        return gone
+
+    def _sent(self, bodies: tuple[bytes, ...]) -> tuple[int, ...]:
+        """Post to every server, again while one says that its share was not summed and another doesn't yet."""
+        for _ in range(TRIES):
+            got = tuple(poster.post(body) for poster, body in zip(self.posters, bodies, strict=True))
+            if UNSUMMED not in got or len(set(got)) == 1:
+                break
+            threading.Event().wait(0.1)
+        return got
 
 
 def main(arguments: Sequence[str], prog: str = "privreg swarm") -> int:
@@ -229,7 +247,7 @@ def _run(a: argparse.Namespace) -> str:
     options = {"devices": a.devices, "duplicates": a.duplicates, "late": a.late, "dropout": a.dropout}
     got = swarm(a.url, a.rows, read_links(a.tokens), anywhere=a.anywhere, **options)
     words = ", ".join(f"{count:,} × {status}" for status, count in got.statuses.items())
-    return f"{got.devices:,} devices: {got.lost:,} never answered, {got.late:,} late; answers of the server: {words}"
+    return f"{got.devices:,} devices: {got.lost:,} never answered, {got.late:,} late; answers: {words}"
 
 
 def read_links(path: str) -> list[str]:

@@ -5,16 +5,20 @@ import math
 
 import numpy as np
 import pytest
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from privreg.collector.aggregate import chain, lattice, report
 from privreg.collector.aggregate.chain import Batch
 from privreg.errors import OptionError, StudyError
 from privreg.field import declared, summed
+from privreg.field.devices import SUITE, SharedCrowd
 from privreg.field.plan import study_plan
 from privreg.fits.results import Senders
 from privreg.protocol import lattice as radii
 from privreg.protocol import messages, peers, study, sums, wire
 from privreg.protocol.lattice import Mu
+from privreg.protocol.sums import LETTERS
 from privreg.protocol.wire import MessageError
 from tests.studies import NOON, key_of, public, token
 
@@ -213,3 +217,79 @@ def test_shares_and_what_collectors_sign_are_read_as_they_were_written():
     turned = peers.Signed("offer", "a", 3, ids=ids[16:] + ids[:16])
     with pytest.raises(MessageError, match="no collector writes"):
         peers.read_signed("offer", peers.signed_payload(turned, named), named)
+
+
+# --- a crowd -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def sealed():
+    """A plan whose collectors' seal keys are known, those keys, and its hash."""
+    secret = [X25519PrivateKey.generate() for _ in LETTERS]
+    plan = plan_of(collectors=tuple(
+        one._replace(seal=key.public_key().public_bytes_raw()) for one, key in zip(COLLECTORS, secret, strict=True)
+    ))  # fmt: skip
+    return plan, secret, wire.hash_of(study.plan_payload(plan))
+
+
+def rows_of(n, seed=3):
+    rng = np.random.default_rng(seed)
+    rows = {"age": rng.uniform(10, 95, n), "hours": rng.uniform(-2, 26, n), "shift": rng.choice(["day", "both"], n)}
+    rows["age"][0] = np.nan
+    return rows
+
+
+def test_a_crowds_shares_are_sealed_to_both_and_add_up_to_reports(sealed):
+    plan, secret, named = sealed
+    engine, n = summed.engine_of(plan), 50
+    crowd, tokens = SharedCrowd(plan, named, rows_of(n)), [token(k) for k in range(n)]
+    held = chain.begin(engine)
+    seen = set()
+    while held.progress.state.role not in seen:
+        inside = held.progress.state
+        seen.add(inside.role)
+        state = chain.state_of(held, plan_hash=named, before=named, time=NOON, is_open=True)
+        twice = [crowd.posts(state, range(n), tokens) for _ in range(2)]
+        opened = [_opened(plan, secret, named, state, posts, tokens) for posts in twice]
+        numbers = plan.roles[inside.role].numbers
+        reports = [(parts[0] + parts[1]).view(np.int64) for parts in opened]
+        np.testing.assert_array_equal(*reports)
+        assert (opened[0] != opened[1]).mean() > 0.99  # fresh shares
+        x, y, flags = crowd._x, crowd._y, crowd._clamped
+        made = report.vectors(engine, inside, y, x, None, flags)
+        np.testing.assert_array_equal(reports[0], lattice.steps(engine, inside.role).whole(made))
+        assert not reports[0][0].any()  # whose record can't be used
+        assert reports[0][1:].any(axis=1).all()
+        top = opened[0].view(np.uint64) >> np.uint64(63)  # of a share alone, as a coin: 5 sd
+        for part in top:
+            assert abs(part.mean() - 0.5) < 2.5 / math.sqrt(n * numbers)
+        held = chain.closed(engine, held, Batch(500, np.zeros(numbers, dtype=np.int64)))
+    assert {"clamping", "moments"} <= seen
+
+
+def _opened(plan, secret, named, state, posts, tokens):
+    """What either collector reads of all bodies; shape (2, n, numbers)."""
+    role = plan.roles[state.asks[0].role]
+    out = np.zeros((2, len(posts), role.numbers), dtype=np.uint64)
+    for i, bodies in enumerate(posts):
+        for place, body in enumerate(bodies):
+            share = peers.read_share(body, plan, named)
+            assert (share.state, share.token) == (state.number, tokens[i])
+            info = peers.share_info(LETTERS[place], named, state.number, tokens[i])
+            words = SUITE.decrypt(share.sealed, secret[place], info)
+            out[place, i] = np.frombuffer(words, dtype="<u8")
+    return out
+
+
+def test_a_share_opens_for_its_collector_state_and_token_alone(sealed):
+    plan, secret, named = sealed
+    held = chain.begin(summed.engine_of(plan))
+    state = chain.state_of(held, plan_hash=named, before=named, time=NOON, is_open=True)
+    ((body, _),) = SharedCrowd(plan, named, rows_of(1)).posts(state, [0], [token(7)])
+    sealed_share = peers.read_share(body, plan, named).sealed
+    right = ("a", named, 0, token(7))
+    assert SUITE.decrypt(sealed_share, secret[0], peers.share_info(*right))
+    for place, other in ((1, right), (0, ("b", *right[1:])), (0, ("a", bytes(32), 0, token(7))),
+                         (0, ("a", named, 1, token(7))), (0, ("a", named, 0, token(8)))):  # fmt: skip
+        with pytest.raises(InvalidTag):
+            SUITE.decrypt(sealed_share, secret[place], peers.share_info(*other))

@@ -6,7 +6,6 @@ import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -93,7 +92,7 @@ def test_a_swarm_at_the_shell(world, capsys, tmp_path):
         url = f"{base}/v1/studies/sleep"
         given = [str(tmp_path / "people.csv"), "--tokens", str(tmp_path / "links.csv")]
         assert swarm_command([url, *given]) == 0
-        assert "50 devices: 0 never answered, 0 late; answers of the server: 50 × 201" in capsys.readouterr().out
+        assert "50 devices: 0 never answered, 0 late; answers: 50 × 201" in capsys.readouterr().out
         assert swarm_command([url, *given, "--devices", "51"]) == 2
         assert "there are 50" in capsys.readouterr().err
         assert swarm_command([url, *given]) == 0  # other noise for a used token
@@ -136,8 +135,7 @@ def test_a_persons_own_device_answers_once(world, tmp_path, capsys):
 def test_devices_over_http_give_the_estimate_of_the_rounds_in_process(tmp_path, n):
     world = World(tmp_path, n=n, rows=n)
     with served(world.course) as base, ThreadPoolExecutor(16) as pool:
-        where = urlsplit(base)
-        with closing(_Poster(where.hostname, where.port, False, "/v1/studies/sleep/reports")) as poster:
+        with closing(_Poster(f"{base}/v1/studies/sleep/reports")) as poster:
             while world.next < n:
                 settle(world)
                 world.course.catch_up()
