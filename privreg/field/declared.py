@@ -13,6 +13,7 @@ import inspect
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from importlib.resources import files as files_of_package
 from pathlib import Path
@@ -24,7 +25,7 @@ from privreg.families.builtin import FAMILIES
 from privreg.field.plan import DAY, About
 from privreg.fits.fit_plan import FitPlan
 from privreg.protocol.sums import LETTERS, Collector
-from privreg.protocol.wire import KEY, MessageError, must_show, unbase
+from privreg.protocol.wire import KEY, MessageError, Record, must_show, unbase
 from privreg.regression import PrivateOnlineRegression
 from privreg.schema import files
 from privreg.schema.declarations import Schema
@@ -142,65 +143,51 @@ def _collectors(doc: Mapping[str, Any], folder: Path) -> tuple[Collector, ...]:
     said = doc.get("collectors")
     if said is None:
         return ()
-    names = Collector._fields
     if not isinstance(said, list) or len(said) != len(LETTERS) or not all(isinstance(one, dict) for one in said):
-        raise SchemaError(f"collectors of a study are a list of two, each with {', '.join(names)}.")
+        raise SchemaError(f"collectors of a study are a list of two, each with {', '.join(Collector._fields)}.")
     if doc.get("least") is not None:
         raise SchemaError("'least' is for studies whose devices add the noise; take it out: collectors have their own.")
-    out = []
-    for letter, one in zip(LETTERS, said, strict=True):
-        for name in one:
-            if name not in names:
-                raise SchemaError(
-                    f"collector {letter} has no key {shown(name)}; the keys are {', '.join(names)}.{meant(name, names)}"
-                )
-        for name in names:
-            if not isinstance(one.get(name), str) or not one[name].strip():
-                raise SchemaError(f"{name!r} of collector {letter} must be a text, in quotes.")
-        texts = {name: one[name].strip() for name in names}
-        try:
-            for name in ("name", "contact"):
-                must_show([texts[name]], f"{name!r} of collector {letter}")
-        except MessageError as e:
-            raise SchemaError(f"{e} Take it out.") from None
-        url = texts["url"].rstrip("/")
-        if _base(url) != f"{url}/v1/studies/x":
-            raise SchemaError(
-                f"'url' of collector {letter} is its server's, such as https://study.example.org (http:// only on this "
-                f"machine), got {shown(url)}."
-            )
-        key, seal = (_public(texts[name], name, letter, folder) for name in ("key", "seal"))
-        out.append(Collector(texts["name"], url, texts["contact"], key, seal))
-    return tuple(out)
+    return tuple(_collector(f"collector {letter}", one, folder) for letter, one in zip(LETTERS, said, strict=True))
 
 
-def _base(url: str) -> str:
-    """Address of a study's interface at a server; empty if devices go to no such server."""
+def _collector(who: str, said: Mapping[str, Any], folder: Path) -> Collector:
+    """One of the two."""
+    names = Collector._fields
+    for name in said:
+        if name not in names:
+            raise SchemaError(f"{who} has no key {shown(name)}; the keys are {', '.join(names)}.{meant(name, names)}")
     try:
-        return invitation(f"{url}/studies/x").base
+        record = Record({k: v.strip() if isinstance(v, str) else v for k, v in said.items()}, who)
+        texts = [record.text(name) for name in names]
+    except MessageError as e:
+        raise SchemaError(f"{e} Put a text there, in quotes.") from None
+    url = texts[1].rstrip("/")
+    try:
+        fine = invitation(f"{url}/studies/x").base == f"{url}/v1/studies/x"
     except ValueError:
-        return ""
+        fine = False
+    if not fine:
+        raise SchemaError(
+            f"'url' of {who} is its server's, such as https://study.example.org (http:// only on this machine), got "
+            f"{shown(url)}."
+        )
+    key, seal = (_public(given, name, who, folder) for given, name in zip(texts[3:], names[3:], strict=True))
+    return Collector(texts[0], url, texts[2], key, seal)
 
 
-def _public(given: str, name: str, letter: str, folder: Path) -> bytes:
+def _public(given: str, name: str, who: str, folder: Path) -> bytes:
     """A public key: written out, or a line of a file as `privreg study key --collector` writes it."""
     text = given
-    try:
-        with (folder / given).open("rb") as file:
-            text = file.read(_LONGEST).decode()
-    except (OSError, ValueError):
-        pass
+    with suppress(OSError, ValueError), (folder / given).open("rb") as file:
+        text = file.read(_LONGEST).decode()
     found = re.findall(rf"^\s*(?:{name}:\s*)?([A-Za-z0-9_-]{{43}})\s*$", text, re.MULTILINE)
-    try:
-        key = unbase(found[0], "a key") if len(found) == 1 else b""
-    except MessageError:
-        key = b""
-    if len(key) != KEY:
-        raise SchemaError(
-            f"{name!r} of collector {letter} is neither a public key, base64url of {KEY} bytes, nor a file with one "
-            "such as `privreg study key FILE --collector` writes, FILE.pub."
-        )
-    return key
+    if len(found) == 1:
+        with suppress(MessageError):
+            return unbase(found[0], "a key")
+    raise SchemaError(
+        f"{name!r} of {who} is neither a public key, base64url of {KEY} bytes, nor a file with one such as `privreg "
+        "study key FILE --collector` writes, FILE.pub."
+    )
 
 
 def _number(doc: Mapping[str, Any], key: str, usual: float) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -12,7 +11,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from privreg.errors import OptionError
+from privreg.errors import OptionError, SavedFileError
+from privreg.files.archive import write_bytes
 from privreg.protocol.messages import Token, token_text
 from privreg.protocol.wire import KEY, Envelope, MessageError, base, key_id, seal, signed_bytes, unbase
 
@@ -73,13 +73,9 @@ def _pem(key: Ed25519PrivateKey | X25519PrivateKey, password: bytes | None) -> b
 def _write(path: str | Path, text: bytes) -> None:
     """Write a file that isn't there yet, for its owner alone."""
     try:
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(file, "wb") as out:
-            out.write(text)
-            out.flush()
-            os.fsync(out.fileno())
-    except OSError as e:
-        why = "exists; keys are never overwritten" if isinstance(e, FileExistsError) else "can't be written"
+        write_bytes(path, text, secret=True, new=True)
+    except SavedFileError:
+        why = "exists; keys are never overwritten" if Path(path).exists() else "can't be written"
         raise OptionError(f"the key's file {str(path)!r} {why}; name another.") from None
 
 

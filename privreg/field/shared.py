@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -175,26 +176,50 @@ class SharedStudy(Study):
         added = [("Protocol", protocol_of(self._sums, max(a.issued, b.issued)))]
         return results(self.signed, self._sums, senders_of(self.signed, self._sums), added)
 
+    def _held(self, both: tuple[Said, Said]) -> list[tuple[int, str, int, int | None]]:
+        """State, role, reports that both have, and how many close it (None: it stays open)."""
+        done = zip(self._sums.history, self._sums.batches, strict=False)
+        out: list[tuple[int, str, int, int | None]] = [
+            (k, progress.state.role, batch.people, batch.people) for k, (progress, batch) in enumerate(done)
+        ]
+        if self._is_open:
+            k = len(out)
+            here = min((one.batches[k].people for one in both if k < len(one.batches)), default=0)
+            out.append((k, self._sums.progress.state.role, here, chains.ends(self._plan, self._sums)))
+        return out
+
     def _counts(self) -> bytes:
-        """Counts by minute and state, as the collector tells them that has fewer reports."""
-        return min((one.get("progress") for one in self._servers), key=lambda told: _people(told))
+        """Counts as a dashboard shows them; collectors don't tell what came by minute."""
+        both, plan, now = self._both(), self.signed, int(time.time()) // 60
+        held, told = self._held(both), {"new": [0], "same": [0], "other": [0], "refused": [0]}
+        bins, last = {"width": 1, "first": now, **told}, len(held) - 1 if self._is_open else -1
+        rounds = [
+            {
+                "state": k,
+                "role": role,
+                "reports": n,
+                "fetched": 0,
+                "ends": end if k == last else None,
+                "open": k == last,
+            }
+            for k, role, n, end in held
+        ]
+        said = {
+            "v": wire.VERSION, "study": plan.study, "title": plan.title, "mu": list(plan.mu), "opens": plan.opens,
+            "closes": plan.closes, "grace": plan.grace, "status": "open" if self._is_open else "closed",
+            "state": max(len(self._states) - 1, 0), "open": self._is_open, "people": sum(one[2] for one in held),
+            "late": 0, "issued": max(one.issued for one in both), "planned": self._plan.rows,
+            "totals": dict.fromkeys(told, 0), "rounds": rounds, "ahead": [], "recent": bins, "whole": bins,
+        }  # fmt: skip
+        return json.dumps(said).encode()
 
     @property
     def rounds(self) -> pd.DataFrame:
         """Reports by state: state, role, reports that both have, and how many close it (none: it stays open)."""
         import pandas as pd
 
-        a, b = self._both()
-        lines: list[tuple[Any, ...]] = []
-        for k, (progress, batch) in enumerate(zip(self._sums.history, self._sums.batches, strict=False)):
-            lines.append((k, progress.state.role, batch.people, batch.people))
-        if self._is_open:
-            here = [one.batches[len(lines)].people for one in (a, b) if len(lines) < len(one.batches)]
-            end = chains.ends(self._plan, self._sums)
-            lines.append(
-                (len(lines), self._sums.progress.state.role, min(here, default=0), pd.NA if end is None else end)
-            )
-        return pd.DataFrame(lines, columns=["state", "role", "reports", "closes_at"]).astype({"closes_at": "Int64"})
+        names = ["state", "role", "reports", "closes_at"]
+        return pd.DataFrame(self._held(self._both()), columns=names).astype({"closes_at": "Int64"})
 
     def _now(self) -> list[tuple[str, str]]:
         both = self._both()
@@ -213,11 +238,3 @@ class SharedStudy(Study):
             ("State", f"{max(len(self._states) - 1, 0)} of about {len(self.signed.rounds)}, "
              f"{'open' if self._is_open else 'closed'}"),
         ]  # fmt: skip
-
-
-def _people(told: bytes) -> int:
-    """Reports that a collector tells of, if it does."""
-    try:
-        return int(json.loads(told)["people"])
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return -1  # whoever reads it says what is wrong

@@ -13,6 +13,8 @@ from privreg.field import live, servers
 from privreg.field.picture import picture
 from privreg.protocol import wire
 from privreg.service.app import Options, make
+from privreg.service.feed import Feed
+from tests.field.two import KEY, URLS, Two
 from tests.service.world import ANALYST, ROOT, World, public
 
 pytest.importorskip("anywidget", reason="anywidget is not installed: pip install privreg[live]")
@@ -125,3 +127,22 @@ def test_a_missing_package_is_named_with_its_extra(study, monkeypatch):
         study.live()
     monkeypatch.undo()
     live._class.cache_clear()
+
+
+def test_two_collectors_are_followed_by_the_same_counts(world, monkeypatch):
+    one = Two()
+    one.batch()
+    monkeypatch.setattr(servers, "fetched", one.fetched)
+    followed = pr.connect(URLS, ["token of a", "token of b"], key=KEY)
+    told, known = json.loads(followed._counts()), Feed(world.course).progress()
+    assert set(told) == set(known)
+    assert set(told["rounds"][0]) == set(known["rounds"][0])
+    assert set(told["recent"]) == set(known["recent"])
+    widget = followed.live(every=0.5)
+    try:
+        until(lambda: widget.progress)
+        assert widget.progress["people"] == told["people"]
+        assert not widget.results["ready"]
+    finally:
+        widget.close()
+        widget._thread.join(10)

@@ -9,7 +9,7 @@ import pytest
 import privreg as pr
 from privreg.collector.aggregate import chain, lattice
 from privreg.errors import InferenceError, OptionError, StudyError
-from privreg.field import servers, summed
+from privreg.field import live, servers, summed
 from privreg.field.reading import main as results
 from privreg.protocol import messages, study, wire
 from tests.field.two import COLLECTORS, KEY, SIGNERS, URLS, Two
@@ -123,9 +123,16 @@ def test_a_study_is_followed_as_it_goes_on(fresh):
     frame = study.rounds
     assert frame["reports"].tolist() == [people, 28]
     assert frame["closes_at"].iloc[1] == chain.ends(fresh.engine, fresh.chain)
-    assert json.loads(study._counts())["people"] == people + 28
+    told = live._progress(live.Followed("sleep", study._counts, study._estimated))
+    assert (told["people"], told["issued"], told["status"]) == (people + 28, 2_500, "open")
+    assert told["rounds"][0] == {
+        "state": 0, "role": "clamping", "reports": people, "ends": None, "fetched": 0, "open": False
+    }  # fmt: skip
+    ends = chain.ends(fresh.engine, fresh.chain)
+    assert [told["rounds"][1][name] for name in ("reports", "ends", "open")] == [28, ends, True]
     fresh.all()
     assert "closed" in repr(study)
+    assert json.loads(study._counts())["status"] == "closed"
     assert "<td>" in study._repr_html_()
     assert study.results().nobs == sum(b.people for b in fresh.chain.batches)
     assert pr.simulate(study.plan, {"age": [40.0] * 2000, "hours": [7.0] * 2000, "shift": ["day"] * 2000}).nobs == 2000

@@ -97,9 +97,6 @@ class Two:
             head = {"v": 1, "study": "sleep", "plan_hash": wire.base(self.hash), "collector": letter}
             batches = [one[letter] for one in self.batches] + [here] * is_open
             return json.dumps({**head, "issued": self.issued, "batches": batches}).encode()
-        if path == "progress":
-            people = sum(one[letter]["people"] for one in self.batches) + self.came[letter]
-            return json.dumps({"v": 1, "study": "sleep", "people": people, "state": 0, "open": True}).encode()
         k = int(path.removeprefix("states/"))
         if k >= len(self.states):
             raise servers.NotThereError("no such state")
