@@ -33,7 +33,7 @@ examples:
   privreg study key a.key --collector
   privreg study sign study.yaml --key root.key --password --states server.key
   privreg study show sleep.plan --key N3Z...
-  privreg study demo --folder trial
+  privreg study demo --two --folder trial
 
 The key that signs plans stays off the server; its public part is in every
 invitation, as #k=... The server signs states with a key of its own, which the
@@ -115,7 +115,8 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     show.add_argument("file", metavar="PLAN")
     show.add_argument("--key", help="public key that must have signed it, as in invitations")
     demo = verbs.add_parser("demo", help="play a whole study on this machine: each command is printed, then run")
-    demo.add_argument("--devices", type=int, default=5000, metavar="N", help="people, made up; 5000 by default")
+    demo.add_argument("--devices", type=int, metavar="N", help="people, made up; 5000 by default, 3000 with --two")
+    demo.add_argument("--two", action="store_true", help="two collectors, each with a share of every report")
     demo.add_argument(
         "--folder", metavar="FOLDER", help="a new folder to keep its files in; a temporary one by default"
     )
@@ -178,8 +179,8 @@ def _run(a: argparse.Namespace) -> str:
     if a.verb == "sign":
         return _sign(a)
     if a.verb == "demo":
-        demo(a.devices, a.folder)
-        return "Done: the results above were computed from reports alone."
+        demo(a.devices, a.folder, two=a.two)
+        return f"Done: the results above were computed from {'noised sums' if a.two else 'reports'} alone."
     if a.verb == "key":
         password = _password(a)
         if a.collector:

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import contextlib
+import csv
+import json
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
 from privreg.errors import OptionError, StudyError
 from privreg.field import keys
 from privreg.field.servers import fetched
+from privreg.field.swarm import read_links
 from privreg.files.archive import write_bytes
-from privreg.protocol.wire import base
+from privreg.protocol.sums import LETTERS
+from privreg.protocol.wire import base, open_envelope
 
 LOCAL: Final = "127.0.0.1"
 
 STARTING: Final = 60.0
 """Seconds within which a collector must answer."""
 
+ASKED: Final = ("age", "bmi", "smoker", "charges")
 FEWEST: Final = 1000
 """Devices that a table of the demonstration's model needs."""
 
@@ -36,7 +43,7 @@ opens: 2020-01-01
 closes: 2100-01-01
 formula: charges ~ age + bmi + smoker
 family: huber
-mu: 2
+mu: {mu}
 rows: {devices}
 bounds: {{age: [18, 65], bmi: [18, 50], charges: [0, 35000]}}
 levels: {{smoker: ["no", "yes"]}}
@@ -45,20 +52,51 @@ questions:
   bmi: What is your body mass index?
   smoker: Do you smoke?
   charges: What was charged in the last year, in dollars?
-"""
+{more}"""
 """A study's file, as `privreg study sign` reads it."""
 
+MORE: Final = """\
+trust: two_collectors
+collectors:
+  - name: University of Here
+    url: {a}
+    contact: privacy@here.example.org
+    key: a.key.pub
+    seal: a.key.pub
+  - name: Office of Statistics
+    url: {b}
+    contact: privacy@office.example.org
+    key: b.key.pub
+    seal: b.key.pub
+"""
+"""What a study with two collectors has beside."""
 
-def demo(devices: int = 5000, folder: str | None = None) -> None:
+BY_THEMSELVES: Final = 3
+"""People whose own devices answer one by one, by a program in Python and, where there is Node, by one in JavaScript."""
+
+NODE: Final = """\
+const { Session, Memory } = await import(process.argv[2]);
+const all = new Map(), [link, answers] = process.argv.slice(3);
+const change = async (work) => { const { result, put } = work(all); if (put) all.set(put.id, put); return result; };
+const session = await Session.begin(link, { memory: new Memory({ change }) });
+await session.prepare(JSON.parse(answers));
+await session.send(); if (session.receipt === null) process.exit(1);
+"""
+
+
+def demo(devices: int | None = None, folder: str | None = None, *, two: bool = False) -> None:
     """Sign a study, serve it, let made-up people's devices answer over HTTP, and print the results.
 
     Every step is a command, printed before it runs.
 
     Parameters
     ----------
-    devices : int
+    devices : int, optional
+        5,000 by default; 3,000 with two collectors.
     folder : str, optional
         A new folder, which is kept; a temporary one by default.
+    two : bool
+        Whether two collectors add up shares.
 
     Raises
     ------
@@ -67,24 +105,32 @@ def demo(devices: int = 5000, folder: str | None = None) -> None:
     StudyError
         If a step fails.
     """
+    devices = (3000 if two else 5000) if devices is None else devices
+    play = _two if two else _all
     if devices < FEWEST:
         raise OptionError(f"--devices {devices} must be {FEWEST:,} or more: fewer tell too little.")
     if folder is None:
         with tempfile.TemporaryDirectory() as at:
-            _all(Path(at), devices)
+            play(Path(at), devices)
         return
     try:
         Path(folder).mkdir()
     except OSError:
         raise OptionError(f"the folder {folder!r} can't be made, or is there already; name a new one.") from None
-    _all(Path(folder), devices)
+    play(Path(folder), devices)
+
+
+def _begun(at: Path, devices: int, mu: int, more: str = "") -> None:
+    """Write the study's file, and make people and the analyst's key."""
+    text = STUDY.format(devices=devices, mu=mu, more=more)
+    write_bytes(at / "study.yaml", text.encode())
+    print(f"study.yaml, which an analyst writes:\n\n{text}")
+    _run(at, "data", "us-insurance", "--rows", str(devices), "people.csv")
+    _run(at, "study", "key", "root.key")
 
 
 def _all(at: Path, devices: int) -> None:
-    write_bytes(at / "study.yaml", STUDY.format(devices=devices).encode())
-    print(f"study.yaml, which an analyst writes:\n\n{STUDY.format(devices=devices)}")
-    _run(at, "data", "us-insurance", "--rows", str(devices), "people.csv")
-    _run(at, "study", "key", "root.key")
+    _begun(at, devices, 2)
     _run(at, "study", "key", "server.key")
     _run(at, "study", "sign", "study.yaml", "--key", "root.key", "--states", "server.key")
     port = str(free())
@@ -95,6 +141,71 @@ def _all(at: Path, devices: int) -> None:
         url = f"{server}/v1/studies/charges#k={base(keys.public(keys.load(at / 'root.key')))}"
         _run(at, "swarm", url, "people.csv", "--tokens", "links.csv")
         _run(at, "results", url, "--token", "study.analyst")
+
+
+def _two(at: Path, devices: int) -> None:
+    """A study with two collectors."""
+    ports = dict(zip(LETTERS, (str(free()), str(free())), strict=True))
+    servers = {letter: f"http://{LOCAL}:{port}" for letter, port in ports.items()}
+    _begun(at, devices, 1, MORE.format(**servers))
+    for letter in LETTERS:
+        _run(at, "study", "key", f"{letter}.key", "--collector")
+    _run(at, "study", "sign", "study.yaml", "--key", "root.key")
+    with contextlib.ExitStack() as both:
+        for letter, port in ports.items():
+            given = "--role", letter, "--port", port, "--rate", "0"
+            both.enter_context(_served(at, "serve", "study.plan", *given, server=servers[letter]))
+        invite = "--key", "root.key", "--server", servers["a"], "--issuer-file", "issuer.json", "--out", "links.csv"
+        _run(at, "tokens", "study.plan", "--role", "a", "-n", str(devices), *invite)
+        _run(at, "collector", "issuer", "study.plan", "--role", "b", "--issuer-file", "issuer.json")
+        _by_themselves(at, devices)
+        root = base(keys.public(keys.load(at / "root.key")))
+        urls = [f"{server}/v1/studies/charges#k={root}" for server in servers.values()]
+        rest = "--devices", str(devices - BY_THEMSELVES)
+        _run(at, "swarm", urls[0], "people.csv", "--tokens", "links.csv", *rest)
+        _run(at, "collector", "close", "study.plan", "--role", "a")
+        for letter in reversed(LETTERS):
+            _closed(f"{servers[letter]}/v1/studies/charges")
+        _run(at, "results", *urls, "--token", "study.a.analyst", "study.b.analyst")
+
+
+def _by_themselves(at: Path, devices: int) -> None:
+    """Let the devices of the last people answer, each by itself."""
+    links = read_links(str(at / "links.csv"))[devices - BY_THEMSELVES : devices]
+    with (at / "people.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))[-len(links) :]
+    device = str(files("privreg").joinpath("service", "web", "device", "index.js"))
+    for k, (link, row) in enumerate(zip(links, rows, strict=True)):
+        answers = {name: row[name] if name == "smoker" else float(row[name]) for name in ASKED}
+        if k and (node := shutil.which("node")):
+            command = [
+                node,
+                "--input-type=module",
+                "--eval",
+                NODE,
+                "--",
+                Path(device).as_uri(),
+                link,
+                json.dumps(answers),
+            ]
+            print(f"a device in JavaScript answers for person {devices - len(links) + k + 1}")
+            if subprocess.run(command, check=False).returncode:
+                raise StudyError("this device could not answer; the lines above say why.")
+            continue
+        write_bytes(at / f"me{k}.json", json.dumps(answers).encode())
+        _run(at, "respond", link, "--row", f"me{k}.json", "--memory", f"me{k}.db", "--yes")
+
+
+def _closed(study: str) -> None:
+    """Wait until a collector publishes a state that asks nobody."""
+    until = time.monotonic() + STARTING
+    while time.monotonic() < until:
+        with contextlib.suppress(StudyError):
+            payload = open_envelope(fetched(study, "state"), "state").payload
+            if not json.loads(payload)["open"]:
+                return
+        time.sleep(0.2)
+    raise StudyError("the collectors did not close the study.")
 
 
 def _said(arguments: Sequence[str]) -> list[str]:
