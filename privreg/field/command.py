@@ -9,22 +9,22 @@ import time
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from privreg.device import ed25519
 from privreg.device.consent import plain, words
 from privreg.device.session import Limits
 from privreg.errors import InferenceError, OptionError, SchemaError, StudyError, meant
-from privreg.field import declared, keys
-from privreg.field.demo import demo
-from privreg.field.plan import study_plan
+from privreg.field import keys
 from privreg.field.running import done, parser_of
 from privreg.files.archive import write_bytes
-from privreg.fits.fit_plan import FitPlan
 from privreg.protocol.lattice import unit_of_sums
 from privreg.protocol.study import PublicPlan, plan_payload, read_plan
 from privreg.protocol.sums import LETTERS
 from privreg.protocol.wire import MessageError, base, hash_of, key_id, open_envelope, signed_bytes
+
+if TYPE_CHECKING:
+    from privreg.fits.fit_plan import FitPlan
 
 _EXAMPLES: Final = """\
 examples:
@@ -131,6 +131,9 @@ def _password(a: argparse.Namespace) -> bytes | None:
 
 
 def _sign(a: argparse.Namespace) -> str:
+    from privreg.field import declared  # which a key, or a look at a plan, can do without
+    from privreg.field.plan import study_plan
+
     about, fit = declared.read(a.file)
     two = [c.key for c in about.collectors]
     if bool(two) == bool(a.states) and (two or fit.spec.trust == "local"):
@@ -179,6 +182,8 @@ def _run(a: argparse.Namespace) -> str:
     if a.verb == "sign":
         return _sign(a)
     if a.verb == "demo":
+        from privreg.field.demo import demo
+
         demo(a.devices, a.folder, two=a.two)
         return f"Done: the results above were computed from {'noised sums' if a.two else 'reports'} alone."
     if a.verb == "key":

@@ -75,8 +75,8 @@ BY_THEMSELVES: Final = 3
 """People whose own devices answer one by one, by a program in Python and, where there is Node, by one in JavaScript."""
 
 NODE: Final = """\
-const { Session, Memory } = await import(process.argv[2]);
-const all = new Map(), [link, answers] = process.argv.slice(3);
+const { Session, Memory } = await import(process.argv[1]);
+const all = new Map(), [link, answers] = process.argv.slice(2);
 const change = async (work) => { const { result, put } = work(all); if (put) all.set(put.id, put); return result; };
 const session = await Session.begin(link, { memory: new Memory({ change }) });
 await session.prepare(JSON.parse(answers));
