@@ -44,10 +44,10 @@ def _run(a: argparse.Namespace) -> str:
     key = None if a.key is None else base(keys.given(a.key, "--key"))
     tokens = [Path(file) for file in a.token or ()]
     study = connect(a.url, tokens if len(tokens) > 1 else tokens[0] if tokens else None, key=key)
+    print(study, end="\n\n", flush=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ReliabilityWarning)  # the summary says it
         res = study.results()
-    print(study, end="\n\n")
     saved = [name for name in a.out if Path(name).suffix.lower() not in _VIEWS]
     whole = f"privreg.load({saved[0]!r}).privacy" if saved else "privreg.load(FILE).privacy, if --out FILE is given"
     summary = replace(res.summary(), whole=whole)

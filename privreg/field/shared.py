@@ -12,7 +12,7 @@ import numpy as np
 from privreg.collector.aggregate import chain as chains
 from privreg.collector.aggregate.chain import Batch
 from privreg.device.consent import plain
-from privreg.errors import StudyError
+from privreg.errors import InferenceError, StudyError
 from privreg.field.connect import Study
 from privreg.field.servers import NotThereError, Server, opened
 from privreg.field.summed import engine_of, protocol_of, results, senders_of
@@ -173,6 +173,13 @@ class SharedStudy(Study):
 
     def _estimated(self) -> PrivateResults:
         a, b = self._both()
+        if all(progress.state.role != "main" for progress in self._sums.history[:-1]):
+            _, role, people, end = self._held((a, b))[-1]
+            closes = "is closed, by `privreg collector close` or by its last day" if end is None else f"has {end:,}"
+            raise InferenceError(
+                f"estimates begin with the sum of the main round. Now the round {role!r} has {people:,} reports, and "
+                f"ends when it {closes}."
+            )
         added = [("Protocol", protocol_of(self._sums, max(a.issued, b.issued)))]
         return results(self.signed, self._sums, senders_of(self.signed, self._sums), added)
 
@@ -235,6 +242,5 @@ class SharedStudy(Study):
             ("Collectors", plain(names)),
             ("Reports", f"{people:,}{of}, in {len(done)} sums"),
             ("At each", "; ".join(at)),
-            ("State", f"{max(len(self._states) - 1, 0)} of about {len(self.signed.rounds)}, "
-             f"{'open' if self._is_open else 'closed'}"),
+            ("State", f"{max(len(self._states) - 1, 0)}, {'open' if self._is_open else 'closed'}"),
         ]  # fmt: skip

@@ -111,7 +111,8 @@ def test_a_batch_that_was_lost_or_is_impossible_is_said(fresh):
 def test_a_study_is_followed_as_it_goes_on(fresh):
     study = connected()
     assert "0 of 2,500 invited, in 0 sums" in repr(study)
-    with pytest.raises(InferenceError, match="0 of 2,000 have reported"):
+    ends = chain.ends(fresh.engine, fresh.chain)
+    with pytest.raises(InferenceError, match=f"the round 'clamping' has 0 reports, and ends when it has {ends}"):
         study.results()
     fresh.batch()
     fresh.came.update(a=30, b=28)
@@ -130,6 +131,10 @@ def test_a_study_is_followed_as_it_goes_on(fresh):
     }  # fmt: skip
     ends = chain.ends(fresh.engine, fresh.chain)
     assert [told["rounds"][1][name] for name in ("reports", "ends", "open")] == [28, ends, True]
+    while chain.ends(fresh.engine, fresh.chain) is not None:
+        fresh.batch()
+    with pytest.raises(InferenceError, match="the round 'main' has 0 reports, and ends when it is closed, by `privreg"):
+        study.results()
     fresh.all()
     assert "closed" in repr(study)
     assert json.loads(study._counts())["status"] == "closed"
@@ -163,9 +168,9 @@ def test_a_state_that_one_has_not_published_yet_is_waited_for(fresh):
         return data
 
     fresh.edit = edit
-    assert "0 of about" in repr(study)
+    assert "State:      0, open" in repr(study)
     fresh.edit = lambda letter, path, data: data
-    assert "1 of about" in repr(study)
+    assert "State:      1, open" in repr(study)
 
 
 # --- the model -----------------------------------------------------------------------------------------------
