@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
-from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from numpy.typing import NDArray
 
 from privreg.arrays import Ints
@@ -19,6 +18,7 @@ from privreg.collector.aggregate.plan import State
 from privreg.device import answer
 from privreg.field import summed
 from privreg.field.collected import engine_of, fit_plan_of
+from privreg.files.optional import need
 from privreg.fits.plan import order_of
 from privreg.formula.spec import ModelSpec
 from privreg.privacy.ledger import Charge
@@ -28,8 +28,6 @@ from privreg.protocol.study import PublicPlan
 from privreg.protocol.sums import LETTERS, SumAsk
 from privreg.simulation.devices import Block, Devices
 from privreg.simulation.streaming.encoding import Encoder
-
-SUITE: Final = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
 
 
 def rounded_normals(rng: np.random.Generator, shape: tuple[int, ...], bits: int) -> Ints:
@@ -141,6 +139,8 @@ class SharedCrowd(Crowd):
     """People with rows, whose devices share their reports out to two collectors; parameters are those of `Crowd`."""
 
     def _begin(self, spec: ModelSpec) -> tuple[NDArray[np.intp], bool]:
+        hpke = need("cryptography.hazmat.primitives.hpke", "serve", "a swarm for two collectors")
+        self._suite = hpke.Suite(hpke.KEM.X25519, hpke.KDF.HKDF_SHA256, hpke.AEAD.AES_128_GCM)
         self._sums = summed.engine_of(self.plan)
         self._seals = [X25519PublicKey.from_public_bytes(one.seal) for one in self.plan.collectors]
         return order_of(spec, factors=False)[0], False
@@ -160,7 +160,7 @@ class SharedCrowd(Crowd):
 
         def body(place: int, row: int, token: Token) -> bytes:
             info = peers.share_info(LETTERS[place], self._hash, state.number, token)
-            sealed = SUITE.encrypt(parts[place][row].tobytes(), self._seals[place], info)
+            sealed = self._suite.encrypt(parts[place][row].tobytes(), self._seals[place], info)
             return peers.share_body(peers.Share(self._hash, state.number, ask.role, token, sealed))
 
         return [tuple(body(place, row, token) for place in (0, 1)) for row, token in enumerate(tokens)]

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
 from privreg.collector.aggregate import chain, lattice, report
 from privreg.collector.aggregate.chain import Batch
 from privreg.errors import OptionError, StudyError
 from privreg.field import declared, summed
-from privreg.field.devices import SUITE, SharedCrowd
+from privreg.field.devices import SharedCrowd
 from privreg.field.plan import study_plan
 from privreg.fits.results import Senders
 from privreg.protocol import lattice as radii
@@ -22,6 +23,7 @@ from privreg.protocol.sums import LETTERS
 from privreg.protocol.wire import MessageError
 from tests.studies import NOON, key_of, public, token
 
+SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
 DECLARED = {
     "formula": "hours ~ age + C(shift)",
     "rows": 2_000,
