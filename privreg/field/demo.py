@@ -158,7 +158,7 @@ def _two(at: Path, devices: int) -> None:
         invite = "--key", "root.key", "--server", servers["a"], "--issuer-file", "issuer.json", "--out", "links.csv"
         _run(at, "tokens", "study.plan", "--role", "a", "-n", str(devices), *invite)
         _run(at, "collector", "issuer", "study.plan", "--role", "b", "--issuer-file", "issuer.json")
-        _by_themselves(at, devices)
+        _by_themselves(at)
         root = base(keys.public(keys.load(at / "root.key")))
         urls = [f"{server}/v1/studies/charges#k={root}" for server in servers.values()]
         rest = "--devices", str(devices - BY_THEMSELVES)
@@ -169,31 +169,22 @@ def _two(at: Path, devices: int) -> None:
         _run(at, "results", *urls, "--token", "study.a.analyst", "study.b.analyst")
 
 
-def _by_themselves(at: Path, devices: int) -> None:
-    """Let the devices of the last people answer, each by itself."""
-    links = read_links(str(at / "links.csv"))[devices - BY_THEMSELVES : devices]
+def _by_themselves(at: Path) -> None:
+    """Let devices of the last people answer, each by itself: one in Python, others in JavaScript if there is Node."""
     with (at / "people.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))[-len(links) :]
-    device = str(files("privreg").joinpath("service", "web", "device", "index.js"))
-    for k, (link, row) in enumerate(zip(links, rows, strict=True)):
-        answers = {name: row[name] if name == "smoker" else float(row[name]) for name in ASKED}
-        if k and (node := shutil.which("node")):
-            command = [
-                node,
-                "--input-type=module",
-                "--eval",
-                NODE,
-                "--",
-                Path(device).as_uri(),
-                link,
-                json.dumps(answers),
-            ]
-            print(f"a device in JavaScript answers for person {devices - len(links) + k + 1}")
-            if subprocess.run(command, check=False).returncode:
-                raise StudyError("this device could not answer; the lines above say why.")
+        people = list(zip(read_links(str(at / "links.csv")), csv.DictReader(file), strict=True))[-BY_THEMSELVES:]
+    module = Path(str(files("privreg").joinpath("service", "web", "device", "index.js"))).as_uri()
+    for k, (link, row) in enumerate(people):
+        answers = json.dumps({name: row[name] if name == "smoker" else float(row[name]) for name in ASKED})
+        write_bytes(at / f"me{k}.json", answers.encode())
+        if not k or not (node := shutil.which("node")):
+            _run(at, "respond", link, "--row", f"me{k}.json", "--memory", f"me{k}.db", "--yes")
             continue
-        write_bytes(at / f"me{k}.json", json.dumps(answers).encode())
-        _run(at, "respond", link, "--row", f"me{k}.json", "--memory", f"me{k}.db", "--yes")
+        print(f"a device in JavaScript answers with me{k}.json", flush=True)
+        if subprocess.run(
+            [node, "--input-type=module", "-e", NODE, "--", module, link, answers], check=False
+        ).returncode:
+            raise StudyError("this device could not answer; the lines above say why.")
 
 
 def _closed(study: str) -> None:
@@ -201,8 +192,7 @@ def _closed(study: str) -> None:
     until = time.monotonic() + STARTING
     while time.monotonic() < until:
         with contextlib.suppress(StudyError):
-            payload = open_envelope(fetched(study, "state"), "state").payload
-            if not json.loads(payload)["open"]:
+            if not json.loads(open_envelope(fetched(study, "state"), "state").payload)["open"]:
                 return
         time.sleep(0.2)
     raise StudyError("the collectors did not close the study.")

@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import json
+import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -200,6 +201,25 @@ def test_the_demonstration_plays_a_whole_study(tmp_path, capfd, monkeypatch):
     assert "name a new one" in capfd.readouterr().err
     assert study_command(["demo", "--devices", "10"]) == 2
     assert "1,000 or more" in capfd.readouterr().err
+
+
+def test_the_demonstration_with_two_collectors_plays_a_whole_study(tmp_path, capfd, monkeypatch):
+    pytest.importorskip("privreg.service.sums", reason="there is no server for one of two collectors")
+    monkeypatch.setattr(demo, "_run", here)
+    monkeypatch.setattr("privreg.planning.power.plan_of_fit", lambda *given: "WIDTHS")
+    folder = tmp_path / "trial"
+    assert study_command(["demo", "--two", "--devices", "1000", "--folder", str(folder)]) == 0
+    said = capfd.readouterr().out
+    for command in ("study key a.key --collector", "study sign", "serve study.plan --role b", "collector issuer",
+                    "respond", "swarm", "collector close", "results"):  # fmt: skip
+        assert f"$ privreg {command}" in said
+    assert said.count("a device in JavaScript answers") == (2 if shutil.which("node") else 0)
+    assert "1,000 of 1,000 invited, in" in said
+    assert "smoker[T.yes]" in said
+    assert "University of Here and Office of Statistics" in " ".join(said.split())
+    assert "computed from noised sums alone" in said
+    for name in ("a.key", "b.key", "study.a.analyst", "study.b.analyst"):
+        assert (folder / name).stat().st_mode & 0o77 == 0
 
 
 def test_a_step_that_fails_ends_the_demonstration(tmp_path, monkeypatch):
