@@ -41,8 +41,9 @@ import privreg as pr
 from benchmarks.store import save_table
 from privreg.device.client import invitation
 from privreg.field import command, demo, keys, swarm
-from privreg.field.connect import Study, fetched
 from privreg.field.devices import Crowd
+from privreg.field.servers import fetched
+from privreg.field.study import Study
 from privreg.protocol import messages, wire
 from privreg.service.command import write_tokens
 

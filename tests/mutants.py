@@ -1439,7 +1439,7 @@ MUTANTS = (
     ),
     Mutant(
         "an analyst believes any state",
-        "privreg/field/connect.py",
+        "privreg/field/study.py",
         "if not messages.agree(again._replace(number=k), state):",
         "if not payload:",
         ("tests/service/test_connect.py::test_what_does_not_bear_out_is_refused",),

@@ -6,7 +6,8 @@ of what respondents are told. `keys` makes signing keys, signs plans and states,
 their command line, and `running` how all commands of studies run.
 
 `collected` makes results of a plan and of sums of reports, `summed` of two collectors' sums; `connect` is
-`privreg.connect`, which gets and verifies them from a server, `shared` from two, by `servers`, and `reading` its
-command. `picture` has what a dashboard shows of results, and `live` follows it in a notebook. `devices` are simulated
-ones, many at once, `swarm` lets them answer, and `demo` plays a whole study by the commands that a real one takes.
+`privreg.connect`, which makes a `study`, or one that is `shared`: it gets and verifies them, by `servers`. `reading`
+is its command. `picture` has what a dashboard shows of results, and `live` follows it in a notebook. `devices` are
+simulated ones, many at once, `swarm` lets them answer, and `demo` plays a whole study by the commands that a real one
+takes.
 """

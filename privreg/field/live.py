@@ -32,7 +32,7 @@ class Followed(NamedTuple):
 
 
 def live(study: Followed, every: float) -> Any:
-    """See `privreg.field.connect.Study.live`."""
+    """See `privreg.field.study.Study.live`."""
     if isinstance(every, bool) or not isinstance(every, int | float) or not LEAST <= every <= 3600:
         raise OptionError(f"every={shown(every)} must be a number of seconds, {LEAST} to 3600.")
     widget = _class()()
