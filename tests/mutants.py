@@ -1378,8 +1378,8 @@ MUTANTS = (
     Mutant(
         "an open state has a time after the end",
         "privreg/service/course.py",
-        "when = min(when, self.plan.closes) if is_open else when",
-        "",
+        "return min(when, self.plan.closes) if is_open else when",
+        "return when",
         ("tests/service/test_app.py::test_a_first_state_of_a_wrong_clock_is_one_that_devices_take",),
     ),
     Mutant(

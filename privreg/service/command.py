@@ -60,7 +60,6 @@ verbs:
   rotate-keys  make the issuer a new key; --revoke takes an old one back
   export       write sums, states and counts as JSON, for anybody to recompute
 of studies with two collectors:
-  keys FILE    make the keys of one of them, and print what the analyst needs
   issuer       take in --issuer-file, by which the other's tokens are good here
 """
 
@@ -274,7 +273,7 @@ def write_tokens(
 
 def collector(arguments: Sequence[str]) -> int:
     """Run ``privreg collector``."""
-    verbs = ("check", "replay", "close", "rotate-keys", "export", "keys", "issuer")
+    verbs = ("check", "replay", "close", "rotate-keys", "export", "issuer")
     parser = _parser("privreg collector", "Look after what was collected.", _COLLECTOR, verbs)
     parser.add_argument("--state-key", metavar="FILE", help="of close: signs the last state; server.key by default")
     parser.add_argument("--out", metavar="FILE", help="of export: a new JSON file")
@@ -287,8 +286,6 @@ def collector(arguments: Sequence[str]) -> int:
 
 
 def _collector(a: argparse.Namespace) -> str:
-    if a.verb == "keys":
-        return two.make_keys(a.plan)
     said, plan_hash = _opened(a)
     if a.verb == "issuer":
         return two.take_issuer(prepared(a.plan, _database(a), role=a.role), a.issuer_file, plan_hash)

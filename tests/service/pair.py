@@ -19,13 +19,12 @@ from privreg.protocol.sums import Collector
 from privreg.service.store import open_store
 from privreg.service.sums import course as courses
 from privreg.service.sums.adding import SUITE
-from privreg.service.sums.keys import Own
 from privreg.service.sums.peer import Away
 from privreg.service.tokens import Issuer
 from tests.service.world import ANALYST, DATABASES, DECLARED, SECRET, Clock
 from tests.studies import DAY, ROOT, key_of
 
-OWN = tuple(Own(key_of(n), X25519PrivateKey.from_private_bytes(bytes([n]) * 32)) for n in (11, 12))
+OWN = tuple(keys.CollectorKeys(key_of(n), X25519PrivateKey.from_private_bytes(bytes([n]) * 32)) for n in (11, 12))
 """Keys that anybody can make again: for tests alone."""
 
 LETTERS = ("a", "b")

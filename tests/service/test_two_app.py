@@ -9,6 +9,7 @@ from contextlib import ExitStack
 import httpx2
 import jsonschema
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from starlette.testclient import TestClient
 
 from privreg.protocol import peers, wire
@@ -16,7 +17,7 @@ from privreg.protocol.messages import token_text
 from privreg.service.command import collector, tokens
 from privreg.service.desk import Options
 from privreg.service.store import open_store
-from privreg.service.sums import command, keys, peer
+from privreg.service.sums import command, peer
 from privreg.service.sums.app import make
 from privreg.service.sums.course import SumCourse
 from privreg.service.tokens import is_good, opened
@@ -248,17 +249,6 @@ def test_a_role_is_said_where_there_are_two(pair, plan, capsys):
     assert "--role a, or --role b" in capsys.readouterr().err
 
 
-def test_keys_are_made_for_the_analysts_file(tmp_path, capsys):
-    path = tmp_path / "a.key"
-    assert collector(["keys", str(path)]) == 0
-    said = capsys.readouterr().out
-    key, seal = map(wire.base, keys.load(path).public)
-    assert f'key: "{key}"' in said
-    assert f'seal: "{seal}"' in said
-    assert collector(["keys", str(path)]) == 2  # which is never overwritten
-    assert keys.load(path).public == tuple(wire.unbase(x, "") for x in (key, seal))
-
-
 def test_tokens_of_one_collector_are_good_at_the_other(pair, plan, tmp_path, capsys):
     for course in pair.courses:
         with course.store.engine.begin() as c:
@@ -280,13 +270,11 @@ def test_tokens_of_one_collector_are_good_at_the_other(pair, plan, tmp_path, cap
 
 def test_a_collector_is_served_by_the_keys_of_its_role(pair, tmp_path):
     path = tmp_path / "a.key"
-    path.write_bytes(b"".join(k.private_bytes(*HOW) for k in OWN[0]))
+    how = Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+    path.write_bytes(b"".join(k.private_bytes(*how) for k in OWN[0]))
     store = open_store(pair.url(0), "sleep")
     course = command.course_of(store, "a", str(path))
     assert course.letter == "a"
     assert hashlib.sha256(course.envelope).digest() == hashlib.sha256(pair.envelope).digest()
     with pytest.raises(command.OptionError, match="--role a"):
         command.course_of(store, "b", str(path))
-
-
-HOW = (keys.pem.Encoding.PEM, keys.pem.PrivateFormat.PKCS8, keys.pem.NoEncryption())

@@ -12,10 +12,11 @@ import pytest
 from privreg.device.seal import seal
 from privreg.device.sums import shares
 from privreg.errors import OptionError
+from privreg.field import keys
 from privreg.protocol import messages, peers, wire
 from privreg.service.course import CLOSED
 from privreg.service.store.kept import FIXED, LOST, OFFERED, OPEN, PUBLISHED
-from privreg.service.sums import adding, book, keys, peer
+from privreg.service.sums import adding, book, peer
 from privreg.service.sums.peer import Refused
 from tests.service.pair import LETTERS, OWN, Pair
 from tests.service.test_two import FAST, LIES, Noise, assert_nothing_clear, lying
@@ -461,20 +462,19 @@ def test_noise_that_can_not_be_drawn_is_refused_at_once(pair, monkeypatch):
 
 def test_keys_of_a_collector_are_those_that_the_plan_names(pair, tmp_path):
     path = tmp_path / "a.key"
-    own = keys.make(path)
-    assert keys.load(path).public == own.public
+    own = keys.make_collector(path)
+    assert keys.load_collector(path).public == own.public
     assert path.stat().st_mode & 0o777 == 0o600
-    assert wire.base(own.public[0]) in keys.lines(own)
     pair.own = (own, OWN[1])
     with pytest.raises(OptionError, match="none of the plan's keys"):
         pair.open(0)
-    mixed = keys.Own(OWN[0].sign, OWN[1].seal)
+    mixed = keys.CollectorKeys(OWN[0].sign, OWN[1].seal)
     pair.own = (mixed, OWN[1])
     with pytest.raises(OptionError, match="neither collector"):
         pair.open(0)
     path.write_bytes(b"no key")
     with pytest.raises(OptionError, match="no keys of a collector"):
-        keys.load(path)
+        keys.load_collector(path)
 
 
 def test_what_devices_seal_is_what_a_collector_opens(pair):

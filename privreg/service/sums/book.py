@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from privreg.collector.aggregate import chain as chains
 from privreg.errors import OptionError, SavedFileError
+from privreg.field.keys import CollectorKeys
 from privreg.field.summed import engine_of
 from privreg.protocol import messages, peers, wire
 from privreg.protocol.messages import FieldState
@@ -25,7 +26,7 @@ from privreg.service.course import Study
 from privreg.service.store import FAILED, NEW, Held, Keeper, Store
 from privreg.service.store.kept import FIXED, LOST, OFFERED, OPEN, PUBLISHED, Batch, Posted
 from privreg.service.sums import adding, peer
-from privreg.service.sums.keys import BatchKeys, Own
+from privreg.service.sums.keys import BatchKeys
 from privreg.service.sums.peer import Away, Post
 
 BAD: Final = "bad"
@@ -42,7 +43,7 @@ class Book(Study, Keeper):
     Parameters
     ----------
     store : Store
-    own : Own or None
+    own : CollectorKeys or None
         The collector's keys; None only looks.
     post : callable or None
         Sends to the other collector: see `peer.Post`.
@@ -60,7 +61,7 @@ class Book(Study, Keeper):
     def __init__(
         self,
         store: Store,
-        own: Own | None,
+        own: CollectorKeys | None,
         post: Post | None = None,
         clock: Callable[[], float] = time.time,
         even: Callable[[], float] = steady,

@@ -1,4 +1,4 @@
-"""What commands of collectors do in a study with two: keys, the issuer's secret, what can be checked and exported."""
+"""What commands of collectors do in a study with two: the issuer's secret, what can be checked and exported."""
 
 from __future__ import annotations
 
@@ -7,27 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from privreg.errors import OptionError
+from privreg.field import keys
 from privreg.files.archive import write_bytes
 from privreg.protocol import peers, wire
 from privreg.protocol.sums import LETTERS
 from privreg.service.course import CLOSED
 from privreg.service.store import Store
 from privreg.service.store.kept import LOST, PUBLISHED, SUMMED
-from privreg.service.sums import keys, peer
+from privreg.service.sums import peer
 from privreg.service.sums.course import SumCourse
 from privreg.service.tokens import SECRET, kept_secret
 
 
-def make_keys(path: str) -> str:
-    """Make a collector's keys; what to tell the analyst."""
-    return f"Wrote the keys to {path!r}: keep the file here. The analyst's study.yaml takes:\n" + keys.lines(
-        keys.make(path)
-    )
-
-
 def course_of(store: Store, role: str, key: str) -> SumCourse:
     """The course at one of the collectors, which speaks with the other."""
-    own = keys.load(key)
+    own = keys.load_collector(key)
     course = SumCourse(store, own)
     if course.letter != role:
         raise OptionError(f"{key!r} has the keys of collector {course.letter!r}; write --role {course.letter}.")

@@ -1,4 +1,4 @@
-"""Keys of one of two collectors: two by which it signs and opens shares, and one a batch, which is destroyed."""
+"""Keys of batches, by which one of two collectors keeps shares, and which are destroyed."""
 
 from __future__ import annotations
 
@@ -6,61 +6,11 @@ import os
 import secrets
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-from cryptography.hazmat.primitives import serialization as pem
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-
-from privreg.errors import OptionError
 from privreg.files.archive import write_bytes
-from privreg.protocol.wire import base
 
 SIZE: Final = 32
-END: Final = b"-----END PRIVATE KEY-----\n"
-
-
-class Own(NamedTuple):
-    """What one collector has for itself."""
-
-    sign: Ed25519PrivateKey
-    seal: X25519PrivateKey  # Shares are sealed to its public half
-
-    @property
-    def public(self) -> tuple[bytes, bytes]:
-        """Both public halves."""
-        return self.sign.public_key().public_bytes_raw(), self.seal.public_key().public_bytes_raw()
-
-
-def make(path: str | Path) -> Own:
-    """Make a collector's keys and write them to a new file, which only its owner may read."""
-    own = Own(Ed25519PrivateKey.generate(), X25519PrivateKey.generate())
-    how = pem.Encoding.PEM, pem.PrivateFormat.PKCS8, pem.NoEncryption()
-    write_bytes(path, b"".join(key.private_bytes(*how) for key in own), secret=True, new=True)
-    return own
-
-
-def load(path: str | Path) -> Own:
-    """Read a collector's keys.
-
-    Raises
-    ------
-    OptionError
-        If there are none.
-    """
-    try:
-        sign, seal = (pem.load_pem_private_key(part + END, None) for part in Path(path).read_bytes().split(END)[:2])
-        if isinstance(sign, Ed25519PrivateKey) and isinstance(seal, X25519PrivateKey):
-            return Own(sign, seal)
-    except (OSError, ValueError, TypeError):
-        pass
-    raise OptionError(f"{str(path)!r} has no keys of a collector; make them by `privreg collector keys`.")
-
-
-def lines(own: Own) -> str:
-    """Public halves as the analyst's study.yaml has them."""
-    key, seal = map(base, own.public)
-    return f'    key: "{key}"\n    seal: "{seal}"'
 
 
 class BatchKeys:
