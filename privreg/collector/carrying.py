@@ -19,11 +19,9 @@ if TYPE_CHECKING:
     from privreg.collector.reference import Reference
     from privreg.protocol.rounds import State
 
-WIDEST_THRESHOLD: Final = 2.0
-"""Threshold c of a round, relative to the last, up to which it enters the estimate."""
+WIDEST_THRESHOLD: Final = 2.0  # Threshold c of a round, relative to the last, up to which it enters the estimate
 
-FLATTEST: Final = 0.01
-"""Least singular value of a slope, relative to its largest, that is inverted as it is."""
+FLATTEST: Final = 0.01  # Least singular value of a slope, relative to its largest, that is inverted as it is
 
 SPREAD: Final = 7.0
 """Sd of the logarithm of a covariate's spread relative to the residuals' scale's, where curvature goes with the

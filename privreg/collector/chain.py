@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from privreg.collector.plan import Plan, Progress
     from privreg.protocol.study import Role
 
-LOW: Final = 32
-"""Bits of a sum of products that are summed apart, so that 64 bits hold both parts."""
+LOW: Final = 32  # Bits of a sum of products that are summed apart, so that 64 bits hold both parts
 
 
 class Place(NamedTuple):

@@ -20,18 +20,14 @@ if TYPE_CHECKING:
     from privreg.collector.plan import Bounded, Plan, Progress
     from privreg.protocol.rounds import Reports
 
-SMALL: Final = 0.01
-"""Share of the records of which nothing is said."""
+SMALL: Final = 0.01  # Share of the records of which nothing is said
 
-ERROR: Final = 0.04
-"""Standard error of a share, times its normal quantile: a share of 5% surely shows."""
+ERROR: Final = 0.04  # Standard error of a share, times its normal quantile: a share of 5% surely shows
 
-ALPHA: Final = 0.05
-"""Chance that any column is named though none has more than a small share."""
+ALPHA: Final = 0.05  # Chance that any column is named though none has more than a small share
 
 
-HARM: Final = 0.5
-"""Standard errors by which clamping may move a coefficient: a 95% interval then covers 92%."""
+HARM: Final = 0.5  # Standard errors by which clamping may move a coefficient: a 95% interval then covers 92%
 
 USUAL: Final = 10.0
 """t-ratio that a coefficient is taken to have at least, as clamping makes it smaller: shares surely above 5% harm."""

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 LEAST, LARGEST = 0.1, 3.0
 """Eigenvalues of M that are believed."""
 
-USUAL: Final = 0.85
-"""Curvature along a direction, relative to the mean of all, below which it is low."""
+USUAL: Final = 0.85  # Curvature along a direction, relative to the mean of all, below which it is low
 
 LACKING: Final = 0.35
 """Part of what curvature then lacks by which standard errors are larger. Four coefficients of wrong models, whose

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
 
-WIDEST: Final = 0.4
-"""Prior sd of the eigenvalues of M about their mean where reports tell M well."""
+WIDEST: Final = 0.4  # Prior sd of the eigenvalues of M about their mean where reports tell M well
 
 STEPS: Final = (1.0, 1.5, 2.25)
 """Multiples of it of which reports choose one: models of covariates are so wrong on real data.
@@ -37,8 +36,7 @@ Residuals that grow wider along a covariate, or a group that the model doesn't f
 law says how. With it, intervals of the same length hold in designs where they didn't (`benchmarks.validity`), and those
 of rare levels are less short."""
 
-ROUGH: Final = 1, 0.5
-"""Step and slope where the posterior's mean is enough."""
+ROUGH: Final = 1, 0.5  # Step and slope where the posterior's mean is enough
 
 ENTRY_SD: Final = 0.32
 """Sd with which reports tell an entry of M at which the prior sd of eigenvalues is half of that: where they tell
@@ -53,8 +51,7 @@ ENTRY_SD_VARYING: Final = 0.45
 and covariates' spread a little less free, intervals were shorter by up to 7%, and those of two more coefficients held
 in less than 92% of 1,000 fits (`benchmarks.validity`)."""
 
-SLOPE_SD: Final = 0.4
-"""The same of slopes, which are fewer, by the second power: that of rare levels needs them."""
+SLOPE_SD: Final = 0.4  # The same of slopes, which are fewer, by the second power: that of rare levels needs them
 
 COMMON: Final = 0.3
 """Prior sd of the mean of the eigenvalues about 1 where curvature doesn't go with a residual scale.
@@ -62,27 +59,21 @@ COMMON: Final = 0.3
 With 0.2, a coefficient of counts with a wrong link covered 92.2% instead of 94.0% of 400 fits; intervals are longer by
 4 to 6% for it."""
 
-COMMON_OF_RESIDUALS: Final = 0.6
-"""The same where curvature goes with a residual scale, which few reports tell badly."""
+COMMON_OF_RESIDUALS: Final = 0.6  # The same where curvature goes with a residual scale, which few reports tell badly
 
-VAGUE: Final = (5.0, 2.0)
-"""Prior sds that hardly say anything, of the eigenvalues and of their mean."""
+VAGUE: Final = (5.0, 2.0)  # Prior sds that hardly say anything, of the eigenvalues and of their mean
 
-NARROWEST: Final = 0.12
-"""Least prior sd of the eigenvalues: what a reference model is at least wrong by."""
+NARROWEST: Final = 0.12  # Least prior sd of the eigenvalues: what a reference model is at least wrong by
 
-MOST: Final = 24
-"""Coefficients up to which all entries of M are learned together; of more row by row."""
+MOST: Final = 24  # Coefficients up to which all entries of M are learned together; of more row by row
 
-SMALLEST: Final = 1e-12
-"""Noise of a direction, relative to the largest, at least."""
+SMALLEST: Final = 1e-12  # Noise of a direction, relative to the largest, at least
 
 SPREADS: Final = (0.12, 0.2, 0.3, 0.45, 0.7)
 """Prior sds of the eigenvalues then, of which reports choose one. Noise of many moments alone makes it a third
 and more."""
 
-CARRY: Final = 0.5
-"""Part of the way a round is carried that is taken to be lost to curvature that changes on the way."""
+CARRY: Final = 0.5  # Part of the way a round is carried that is taken to be lost to curvature that changes on the way
 
 GAIN: Final = 0.6
 """Part of the way from a state to its own reports' one-step estimate that the next state goes. With 0.8, coefficients
@@ -93,8 +84,7 @@ STEADY: Final = 0.5
 on the coefficients: it falls off outwards, and states that wander there multiply noise. Each direction has an equal
 part of it: where one is known badly, the others go on."""
 
-SLOWEST: Final = 0.1
-"""Part of the way that is gone even so."""
+SLOWEST: Final = 0.1  # Part of the way that is gone even so
 
 
 class RoundMeans(NamedTuple):

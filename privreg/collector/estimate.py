@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from privreg.families.measures import Measure
     from privreg.protocol.rounds import Reports, State
 
-TURNS: Final = 3
-"""Times that rounds are carried by secants to the estimate before, at most."""
+TURNS: Final = 3  # Times that rounds are carried by secants to the estimate before, at most
 
 REACH: Final = 0.5
 """Length from the mean state, on the scale of the predictor, up to which the reference model is asked for curvature."""
@@ -37,8 +36,7 @@ WRONG: Final = 0.3
 For the covariate of "two peaks" (`benchmarks.validity`) the reference model's variance is a third too small. With it
 alone, intervals at μ = 8 cover 89 and 91%; with `scattered`, 94 and 95%."""
 
-CONVERGED: Final = 0.1
-"""Standard errors by which an estimate may still move then."""
+CONVERGED: Final = 0.1  # Standard errors by which an estimate may still move then
 
 
 @one_thread()

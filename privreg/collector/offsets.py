@@ -30,8 +30,7 @@ OFFSET_FOR: Final = 4
 add to a mean report is larger beside a standard error. With a constant alone the 0.9 quantile's sd was 1.3 times its
 standard error (`benchmarks.families`)."""
 
-OWN: Final = 0.7
-"""Length of offsets of a score of one's own, on the scale of the predictor."""
+OWN: Final = 0.7  # Length of offsets of a score of one's own, on the scale of the predictor
 
 MARGIN: Final = 0.5
 """The same of hinges, whose curvature changes with the predictor in a way that no reference model here has: with 0.7
@@ -51,8 +50,7 @@ model that knows little of the covariates: with powers of an age, full length mo
 from a right model's and this by 0.4, and reports showed the curvature no worse where the link was wrong. With full
 length the slope of counts of 90,000 records had an sd of 1.19 standard errors, with this of 0.92."""
 
-CURVED: Final = frozenset({codes.LOGISTIC, codes.BALANCED, codes.MULTINOMIAL, codes.POISSON})
-"""Of which that is so."""
+CURVED: Final = frozenset({codes.LOGISTIC, codes.BALANCED, codes.MULTINOMIAL, codes.POISSON})  # Of which that is so
 
 LONGER: Final = 2.0
 """Length of offsets of quantiles far from the median, relative to the median's, at most. With the median's own, reports
@@ -65,11 +63,9 @@ Of its curvature the few others tell, which lie farther out than the reference m
 predictors by several c, where scores are flat. For a number that 5% of 200,000 records have, else 0, the sd of its
 coefficient was 2.2 times as large at μ = 1 and 1.4 times at μ = 3, and a sixth of the intervals didn't hold."""
 
-STRETCHED: Final = 4
-"""Main rounds after which offsets are stretched where these show little curvature."""
+STRETCHED: Final = 4  # Main rounds after which offsets are stretched where these show little curvature
 
-LONGEST: Final = 3.0
-"""What offsets are multiplied by at most."""
+LONGEST: Final = 3.0  # What offsets are multiplied by at most
 
 FARTHEST: Final = 1.0
 """Thresholds c by which that may move predictors of records that tell curvature along a direction: at three thresholds

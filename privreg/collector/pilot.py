@@ -18,14 +18,11 @@ if TYPE_CHECKING:
 DOUBT: Final = 0.3
 """Error of the reference model's mean scores that is allowed for, relative to the length of a round's mean."""
 
-TRUSTED: Final = 0.1
-"""The same of the share of residuals within the threshold c."""
+TRUSTED: Final = 0.1  # The same of the share of residuals within the threshold c
 
 TURNS: Final = 60
-PRECISE: Final = 1e-2
-"""Gain, in units of a squared standard error, that is worth no further step."""
-SHORTEST: Final = 1e-4
-"""Part of a step that is tried, at least."""
+PRECISE: Final = 1e-2  # Gain, in units of a squared standard error, that is worth no further step
+SHORTEST: Final = 1e-4  # Part of a step that is tried, at least
 
 SURPLUS: Final = 2.33
 """Standard errors by which it must exceed what is expected to be a heap: of normal residuals one fit in a hundred has

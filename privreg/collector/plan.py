@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from privreg.families.measures import Gauge
     from privreg.privacy.mechanisms import Mechanism
 
-SAMPLED: Final = 0.7
-"""Mean square of a score's length, relative to the square of its bound."""
+SAMPLED: Final = 0.7  # Mean square of a score's length, relative to the square of its bound
 
 
 class Bounded(NamedTuple):

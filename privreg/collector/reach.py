@@ -16,17 +16,14 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.collector.plan import Plan, Progress
 
-FAR: Final = 1.5
-"""Units of c by which a state may move in one round."""
+FAR: Final = 1.5  # Units of c by which a state may move in one round
 
 GROWTH: Final = 2.0
 """Times as far that it moves if it did and goes on the same way: eleven c in four rounds, not in twelve."""
 
-BACK: Final = 0.5
-"""Part of the last step that it goes back if that went too far."""
+BACK: Final = 0.5  # Part of the last step that it goes back if that went too far
 
-SAME: Final = 0.9
-"""Cosine between two steps the same way, or the opposite one."""
+SAME: Final = 0.9  # Cosine between two steps the same way, or the opposite one
 
 BEHIND: Final = 3.0
 """Units of c from the last state beyond which rounds don't count, once others tell as much.
@@ -39,11 +36,9 @@ NEAR: Final = 1.0
 """Units of c that the last state may be off, by its own reports, if others are left out for it: beyond the data scores
 are as large as they can be."""
 
-CHANCE: Final = 3.0
-"""Or as many times what the noise of one round moves a state by, if that is more."""
+CHANCE: Final = 3.0  # Or as many times what the noise of one round moves a state by, if that is more
 
-ENOUGH: Final = 0.8
-"""Reports that those which do count hold at least, relative to the largest round's."""
+ENOUGH: Final = 0.8  # Reports that those which do count hold at least, relative to the largest round's
 
 
 def _bounded(plan: Plan) -> bool:

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from privreg.collector.pilot import Fitted
     from privreg.collector.reference import Reference
 
-ENOUGH: Final = 0.8
-"""Reports by which a state follows its predecessor, relative to the largest round's."""
+ENOUGH: Final = 0.8  # Reports by which a state follows its predecessor, relative to the largest round's
 
 
 @one_thread()

@@ -21,11 +21,9 @@ if TYPE_CHECKING:
     from privreg.collector.plan import Plan, Progress
     from privreg.protocol.rounds import State
 
-WANDER: Final = 1.0
-"""Sd of a predictor, in units of c, to which a step is held."""
+WANDER: Final = 1.0  # Sd of a predictor, in units of c, to which a step is held
 
-TURNS: Final = 3
-"""Times that curvature is taken up to the estimate before."""
+TURNS: Final = 3  # Times that curvature is taken up to the estimate before
 
 
 def next_state(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:

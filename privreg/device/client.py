@@ -13,8 +13,7 @@ from typing import IO, Any, Final, NamedTuple
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 TIMEOUT: Final = 30.0
-LONGEST: Final = 2 << 20
-"""Bytes of an answer, at most."""
+LONGEST: Final = 2 << 20  # Bytes of an answer, at most
 
 RETRIED: Final = frozenset({0, 408, 425, 429, 500, 502, 503, 504})
 """What may pass: no connection (0), or a server that is busy or broken."""

@@ -17,8 +17,7 @@ from collections.abc import Callable
 from typing import Final
 
 WORD: Final = 1 << 32
-BLOCK: Final = 1024
-"""Words that are asked of the operating system at once."""
+BLOCK: Final = 1024  # Words that are asked of the operating system at once
 
 KNOWN: Final = "522b5da16e21f1988271a9e18bbddf6b203fc5e937541063e2ef3615bd487dfe"
 """SHA-256 of the noise that `check` draws."""

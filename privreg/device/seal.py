@@ -26,8 +26,7 @@ TAG: Final = 16
 P: Final = 2**255 - 19
 BASE: Final = (9).to_bytes(KEY, "little")
 
-KNOWN: Final = "0862d177fc98acd90145970a82118c297537a6542fb195abe308c2fd022d0569"
-"""SHA-256 of what `check` seals."""
+KNOWN: Final = "0862d177fc98acd90145970a82118c297537a6542fb195abe308c2fd022d0569"  # SHA-256 of what `check` seals
 
 _KEM: Final = b"KEM\x00\x20"
 _SUITE: Final = b"HPKE\x00\x20\x00\x01\x00\x01"

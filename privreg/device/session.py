@@ -24,16 +24,14 @@ from .client import Answer, Invitation, Transport
 from .consent import plain, words
 from .memory import Memory, Seen, Stored, StoreError, squares
 
-LINE: Final = b"\n"
-"""Between the bodies of two collectors, in memory; no body has a line's end."""
+LINE: Final = b"\n"  # Between the bodies of two collectors, in memory; no body has a line's end
 
 ANSWERED: Final = "this device has answered the study; every device answers once."
 
 CLOSING: Final = 6
 """Attempts, of a minute together, in which a collector may still be closing a batch that the other has closed."""
 
-PATIENCE = 60.0
-"""Seconds in which a plan must be had; nobody knows before how long the study is open."""
+PATIENCE = 60.0  # Seconds in which a plan must be had; nobody knows before how long the study is open
 
 
 class Limits(NamedTuple):

@@ -16,8 +16,7 @@ from privreg.protocol.plans import Shape
 QUANTILE_RATIO: Final = 0.5
 """Half-width, in residual sd, of the window about the quantile line by which the density there is learned."""
 
-HINGE_CURVATURE: Final = 0.2
-"""Of hinges and of a score of one's own, where nothing better is known."""
+HINGE_CURVATURE: Final = 0.2  # Of hinges and of a score of one's own, where nothing better is known
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,7 @@ from privreg.protocol import codes
 from privreg.protocol.plans import Shape
 from privreg.schema.declarations import Schema
 
-CLASSICAL_C: Final = 1.345
-"""Huber's constant with 95% efficiency for normal errors of sd 1."""
+CLASSICAL_C: Final = 1.345  # Huber's constant with 95% efficiency for normal errors of sd 1
 
 
 @dataclass(frozen=True)

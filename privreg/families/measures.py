@@ -18,8 +18,7 @@ from privreg.arrays import Array
 from privreg.families.family import Family
 from privreg.protocol import codes
 
-CAP: Final = 5.0
-"""Losses are clipped to it: log-losses and hinge losses are rarely larger."""
+CAP: Final = 5.0  # Losses are clipped to it: log-losses and hinge losses are rarely larger
 
 NORMAL_95: Final = 1.959963984540054
 
@@ -39,8 +38,7 @@ LEAST: Final = dict.fromkeys(
 MOST: Final = dict.fromkeys(("R²", "deviance explained", "share below", "accuracy"), 1.0)
 """Least and largest possible values of measures that have one."""
 
-REACH: Final = 3.0
-"""Learned sd to which residuals and responses are clipped."""
+REACH: Final = 3.0  # Learned sd to which residuals and responses are clipped
 
 
 class Gauge(NamedTuple):

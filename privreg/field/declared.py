@@ -37,11 +37,9 @@ _OPTIONAL: Final = (
 _MODEL: Final = ("formula", "family", "mu", "rows", "offset", "exposure", "scaling", "trust")
 _PLAN: Final = ("rounds", "lanes", "inference", "measures")
 _SCHEMA: Final = ("bounds", "levels", "moments", "correlations")
-KEYS: Final = (*_ABOUT, *_OPTIONAL, *_MODEL, *_PLAN, *_SCHEMA)
-"""Keys of a study's file."""
+KEYS: Final = (*_ABOUT, *_OPTIONAL, *_MODEL, *_PLAN, *_SCHEMA)  # Keys of a study's file
 
-_LONGEST: Final = 1 << 16
-"""Bytes of a file with a public key, at most."""
+_LONGEST: Final = 1 << 16  # Bytes of a file with a public key, at most
 
 _LANGUAGE: Final = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 

@@ -19,8 +19,7 @@ from privreg.protocol import wire
 from privreg.results.results import PrivateResults
 
 LEAST: Final = 0.5
-LONGEST: Final = 60.0
-"""Seconds between two questions, at least, and at most while the server can't be reached."""
+LONGEST: Final = 60.0  # Seconds between two questions, at least, and at most while the server can't be reached
 
 
 class Followed(NamedTuple):

@@ -20,8 +20,7 @@ from privreg.inference.resampling import FIRST
 from privreg.results import views
 from privreg.results.results import PrivateResults
 
-ALPHA: Final = 0.05
-"""One minus the level of intervals."""
+ALPHA: Final = 0.05  # One minus the level of intervals
 
 TIMES: Final = tuple(float(v) for v in np.round(np.geomspace(1.0, 1e6, 121), 4))
 """Multiples of the present number of people at which the critical value of the band is said."""

@@ -17,8 +17,7 @@ from privreg.field.connect import connect
 from privreg.field.running import done, parser_of
 from privreg.protocol.wire import base
 
-_VIEWS: Final = (".txt", ".html", ".md", ".docx", ".tex")
-"""Endings of files that hold the summary, for reading."""
+_VIEWS: Final = (".txt", ".html", ".md", ".docx", ".tex")  # Endings of files that hold the summary, for reading
 
 
 def main(arguments: Sequence[str], prog: str = "privreg results") -> int:

@@ -17,8 +17,7 @@ from privreg.protocol import wire
 from privreg.protocol.wire import MessageError
 
 TIMEOUT: Final = 60.0
-LONGEST: Final = 32 << 20
-"""Bytes of an answer, at most."""
+LONGEST: Final = 32 << 20  # Bytes of an answer, at most
 
 
 class NotThereError(StudyError):

@@ -27,8 +27,7 @@ from privreg.protocol.study import read_plan
 CONNECTIONS: Final = 64
 TRIES: Final = 60
 UNSUMMED: Final = 410
-MOST: Final = 2000
-"""Devices that answer one look at the state, at most."""
+MOST: Final = 2000  # Devices that answer one look at the state, at most
 
 _EPILOG: Final = """\
 Rows are used once each, in order. Noise is drawn for many devices at once, in

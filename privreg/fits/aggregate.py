@@ -40,11 +40,9 @@ if TYPE_CHECKING:
 REACH: Final = 1.0
 """Distance from the last state to the estimate, in thresholds, from which on the curvature found there says little."""
 
-CLEAR: Final = 2.0
-"""Smallest eigenvalue of the curvature, in edges of its noise, below which it is lost there."""
+CLEAR: Final = 2.0  # Smallest eigenvalue of the curvature, in edges of its noise, below which it is lost there
 
-SCORED: Final = frozenset({"approach", "closing", "main"})
-"""Roles of rounds that report scores."""
+SCORED: Final = frozenset({"approach", "closing", "main"})  # Roles of rounds that report scores
 
 EARLY: Final = {
     "clamping": "whether bounds clamp them",
@@ -56,8 +54,7 @@ EARLY: Final = {
 """What rounds before the main one are about."""
 
 
-MOST_MU: Final = 1e6
-"""Of a plan: noise of a larger budget, or of none, is nothing beside the whole numbers of a report."""
+MOST_MU: Final = 1e6  # Of a plan: noise of a larger budget, or of none, is nothing beside the whole numbers of a report
 
 
 def plan_of(spec: ModelSpec, rows: int, measures: float = 0.0) -> tuple[Plan, NDArray[np.intp]]:

@@ -60,8 +60,7 @@ KEPT: Final = 0.5
 """Part of the records in main rounds that counts at least where states don't come from too far: with fewer rounds near
 the estimate little is known of curvature there, and by which rounds these are."""
 
-MANY: Final = 4
-"""Main rounds from which on that is looked at."""
+MANY: Final = 4  # Main rounds from which on that is looked at
 
 UNCLEAR: Final = 0.4
 """Standard error of the curvature along a coefficient, relative to that mean, from which on reports tell nothing."""
@@ -75,8 +74,7 @@ FLAT: Final = 1e-4
 PINNED: Final = 0.01
 """The same where the mean prediction lies at an end of that range, as if most responses were clamped there."""
 
-AT_END: Final = 3.0
-"""Residual scales from an end of the range within which it is taken to lie there."""
+AT_END: Final = 3.0  # Residual scales from an end of the range within which it is taken to lie there
 
 IMPRECISE: Final = 1.5
 """Sd of a linear predictor's error, along one direction of whitened covariates, from which on curvature that depends on
@@ -86,8 +84,7 @@ it isn't known: in design "counts, mostly none" of `benchmarks.validity`, slopes
 SHUFFLED, IN_ORDER = 1e-6, 0.01
 """Chance of a note that records come in an order that matters, where it doesn't: if it is random, and if not."""
 
-SPANS: Final = 12
-"""Parts of the main records, in order, that are compared with each other."""
+SPANS: Final = 12  # Parts of the main records, in order, that are compared with each other
 
 OFF: Final = 2.5
 """Squared errors of all means of a design of many columns, in their sd, from which on steps between the constant and

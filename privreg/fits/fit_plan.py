@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from privreg.formula.spec import ModelSpec
     from privreg.privacy.ledger import Budget
 
-FORMAT: Final = 1
-"""Of what `FitPlan.to_dict` gives."""
+FORMAT: Final = 1  # Of what `FitPlan.to_dict` gives
 
 
 @dataclass(frozen=True, repr=False)

@@ -31,11 +31,9 @@ if TYPE_CHECKING:
     from privreg.formula.spec import ModelSpec
     from privreg.protocol.rounds import State
 
-PARTS: Final = 12
-"""Columns, at most, of whose products another is looked for."""
+PARTS: Final = 12  # Columns, at most, of whose products another is looked for
 
-RANK: Final = 1e-9
-"""Part of a column, relative to its largest, that counts as nothing."""
+RANK: Final = 1e-9  # Part of a column, relative to its largest, that counts as nothing
 
 
 def guess_of(spec: ModelSpec, start_params: Any) -> Array | None:

@@ -36,8 +36,7 @@ OF_RESPONSES: Final = (
     f"{RESPONSE_ALONE}, used once; covariates and offsets are public, not protected; neighbours replace one response"
 )
 
-SCORES: Final = 0.7
-"""Mean squared length of a score report before noise, about, of one row: its bound is 1."""
+SCORES: Final = 0.7  # Mean squared length of a score report before noise, about, of one row: its bound is 1
 
 
 class Senders(NamedTuple):
@@ -50,8 +49,7 @@ class Senders(NamedTuple):
     operators: tuple[str, ...] = ()  # Names of the two collectors
 
 
-SIMULATED: Final = Senders()
-"""Devices that one process played."""
+SIMULATED: Final = Senders()  # Devices that one process played
 
 
 def results(

@@ -41,8 +41,7 @@ ROLES: Final = {
     "clamping": "told what bounds clamp",
 }
 
-SMALLER: Final = 0.25
-"""Weight of a budget half the largest, for which personal budgets are audited too."""
+SMALLER: Final = 0.25  # Weight of a budget half the largest, for which personal budgets are audited too
 
 
 @one_thread()

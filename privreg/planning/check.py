@@ -14,8 +14,7 @@ from privreg.errors import OptionError
 from privreg.planning.fits import fit_of
 from privreg.planning.plan import Planned
 
-USUAL: Final = 1.345
-"""Corner of Huber's and expectiles' scores in residual sd, where noise falls on sums."""
+USUAL: Final = 1.345  # Corner of Huber's and expectiles' scores in residual sd, where noise falls on sums
 
 MOST_ROWS: Final = 10**8
 SURE: Final = 0.999

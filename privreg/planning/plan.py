@@ -27,11 +27,9 @@ MOST_PEOPLE: Final = 10**13
 FEWEST: Final = 100
 START: Final = 64_000
 TRIALS: Final = 30
-CLOSE: Final = 1e-4
-"""Where the search for a number of people begins, how often it goes on at most, and when it ends."""
+CLOSE: Final = 1e-4  # Where the search for a number of people begins, how often it goes on at most, and when it ends
 TRUST: Final = {"local": "", "two_collectors": ", two collectors", "central": ", a trusted curator"}
-MOST_OUTSIDE: Final = 0.02
-"""Share of responses beyond their declared range from which on a plan warns."""
+MOST_OUTSIDE: Final = 0.02  # Share of responses beyond their declared range from which on a plan warns
 
 
 @dataclass(frozen=True)

@@ -20,14 +20,10 @@ if TYPE_CHECKING:
     from privreg.planning.plan import Planned
 
 POINTS: Final = (41, 41)
-AROUND: Final = (0.1, 10.0)
-"""How far the axes reach about the plan's own numbers."""
-BESIDE: Final = 0.3
-"""How far to the right of the plan's own point, in widths of the axes, labels of contours stand."""
-EDGE: Final = 0.1
-"""No label is nearer to the edge of the axes."""
-TITLE: Final = 46
-"""Characters of a line of the title, at most."""
+AROUND: Final = (0.1, 10.0)  # How far the axes reach about the plan's own numbers
+BESIDE: Final = 0.3  # How far to the right of the plan's own point, in widths of the axes, labels of contours stand
+EDGE: Final = 0.1  # No label is nearer to the edge of the axes
+TITLE: Final = 46  # Characters of a line of the title, at most
 CHARACTER: Final = 0.65
 """Width of a character of a label, relative to its height; labels are kept from each other by their lengths."""
 

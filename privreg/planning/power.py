@@ -45,8 +45,7 @@ PLANNED: Final = "a plan that draws people from them"
 POWER: Final = 0.8
 BUDGETS: Final = (0.01, 100.0)
 TRIALS: Final = 8
-CLOSE: Final = 0.015
-"""How often a budget is tried at most, and by what part standard errors may be better than asked."""
+CLOSE: Final = 0.015  # How often a budget is tried at most, and by what part standard errors may be better than asked
 
 
 @one_thread()

@@ -22,11 +22,9 @@ from privreg.protocol.rounds import Reports, State
 from privreg.protocol.schedule import ENDLESS
 from privreg.simulation import play
 
-POINTS: Final = 512
-"""Of a law of several predictors."""
+POINTS: Final = 512  # Of a law of several predictors
 
-STEP: Final = 1e-3
-"""Of a predictor, in differences that stand for derivatives."""
+STEP: Final = 1e-3  # Of a predictor, in differences that stand for derivatives
 
 
 class People(NamedTuple):

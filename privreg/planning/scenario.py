@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from privreg.formula.spec import ModelSpec
     from privreg.schema.declarations import Schema
 
-OUTSIDE: Final = 4096
-"""Assumed people by whom it is found how many responses lie outside the declared range."""
+OUTSIDE: Final = 4096  # Assumed people by whom it is found how many responses lie outside the declared range
 
 USUAL_SCALE: Final = 0.25
 """Residual sd where none is given, as a share of the response's declared range: more than most fits leave."""

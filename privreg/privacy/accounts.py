@@ -111,8 +111,7 @@ class Accounts:
         return replace(self, entries=tuple(map(_weakly, self.now())))
 
 
-UNKNOWN: Final = Accounts(lost=True)
-"""Of rows that come as they are asked for."""
+UNKNOWN: Final = Accounts(lost=True)  # Of rows that come as they are asked for
 
 
 def accounts_of(data: Any) -> Accounts:
@@ -435,8 +434,7 @@ def _spans(begin: int, end: int, step: int, owner: Any, kept: Any) -> Iterator[A
         yield Account(("memory", block), owner, rows, main=False, kept=kept)
 
 
-BLOCK: Final = 1 << 26
-"""Bits of memory whose accounts are looked through together: 8 MB."""
+BLOCK: Final = 1 << 26  # Bits of memory whose accounts are looked through together: 8 MB
 
 
 def _rows(values: np.ndarray, root: np.ndarray, *, alone: bool) -> tuple[int, range | None]:

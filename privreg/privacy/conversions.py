@@ -17,8 +17,7 @@ from scipy.special import erfinv, log_ndtr, ndtr, ndtri, ndtri_exp
 
 from privreg.arrays import Array
 
-_TINY: Final = 1e-320
-"""Stands for a δ that underflows where a logarithm is wanted."""
+_TINY: Final = 1e-320  # Stands for a δ that underflows where a logarithm is wanted
 
 
 def _root(function: Callable[[float], float], low: float, high: float, **more: Any) -> float:

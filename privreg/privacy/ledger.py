@@ -79,8 +79,7 @@ class _Entry(NamedTuple):
     seeded: bool
 
 
-JOINED: Final = 64
-"""Entries among which the batch before is looked for."""
+JOINED: Final = 64  # Entries among which the batch before is looked for
 
 
 class Ledger:
@@ -283,8 +282,7 @@ def _words(mu: float) -> str:
     return f"{at_least(mu, 4)}-GDP" if mu < math.inf else "no privacy"
 
 
-LEDGER: Final = Ledger()
-"""What fits enter their releases in; without a limit until `limit_spending` sets one."""
+LEDGER: Final = Ledger()  # What fits enter their releases in; without a limit until `limit_spending` sets one
 
 
 class Charge:

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 KEY_BYTES: Final = 32
-NORMALS: Final = 1 << 16
-"""Standard normals a block holds at most; rows per block follow from p alone."""
+NORMALS: Final = 1 << 16  # Standard normals a block holds at most; rows per block follow from p alone
 _SPARE: Final = 1.03
 _PAD: Final = 16
 

@@ -7,8 +7,7 @@ from typing import Final
 BLOCK: Final = 256
 """Updates between two flushes of the path's partial sums; 256 × p × 8 bytes fit the first cache at p = 11."""
 
-LINE: Final = BLOCK + 8
-"""Length of a line that holds a block: a power of two would fall into few cache sets."""
+LINE: Final = BLOCK + 8  # Length of a line that holds a block: a power of two would fall into few cache sets
 
 TINY: Final = 1e-290
 """Below this ‖x‖² has lost digits to underflow, so 1/‖x‖ can't be trusted: such a row sends noise only."""
@@ -32,11 +31,9 @@ PUBLISHED_SLOPES: Final = 3
 LEVER2: Final = 64.0
 """Squared whitened length, per coordinate, of mean 1, up to which a public row has the weight 1: of rare levels too."""
 
-WITHIN2: Final = 25.0
-"""The same in common scales, beyond which a public row counts for no more in second moments."""
+WITHIN2: Final = 25.0  # The same in common scales, beyond which a public row counts for no more in second moments
 
-BEYOND: Final = 100.0
-"""Logarithms of public numbers beyond it tell no scale."""
+BEYOND: Final = 100.0  # Logarithms of public numbers beyond it tell no scale
 
 GAUSSIAN: Final = 0
 LAPLACE: Final = 1

@@ -18,33 +18,26 @@ from typing import Final, NamedTuple
 
 from .wire import MessageError
 
-BALL: Final = "ball"
-"""Σ a² ≤ R²: scores."""
+BALL: Final = "ball"  # Σ a² ≤ R²: scores
 
-JOINT: Final = "joint"
-"""The same, and one number more in [0, R]."""
+JOINT: Final = "joint"  # The same, and one number more in [0, R]
 
 MOMENTS: Final = "moments"
 """Lower triangle of R u uᵀ, ‖u‖ = 1 or u = 0, off-diagonal entries times √2, each truncated to an integer."""
 
-BOX: Final = "box"
-"""Every number in [0, R]: indicators, and other numbers that lie in [0, 1]."""
+BOX: Final = "box"  # Every number in [0, R]: indicators, and other numbers that lie in [0, 1]
 
 PSD: Final = "psd"
 """A positive semidefinite matrix of Frobenius norm R at most, entries off the diagonal times √2, each rounded."""
 
-SWITCHES: Final = "switches"
-"""Every number between 0 and a largest one, whose squares sum to R²: indicators say."""
+SWITCHES: Final = "switches"  # Every number between 0 and a largest one, whose squares sum to R²: indicators say
 
 FORMS: Final = (BALL, JOINT, MOMENTS, BOX)
-SUM_FORMS: Final = (BALL, PSD, SWITCHES)
-"""Of reports to two collectors, who add the noise to their sums."""
+SUM_FORMS: Final = (BALL, PSD, SWITCHES)  # Of reports to two collectors, who add the noise to their sums
 
-BITS: Final = 20
-"""m of version 1: the noise of a number has the sd 2^m lattice steps."""
+BITS: Final = 20  # m of version 1: the noise of a number has the sd 2^m lattice steps
 
-CLAMP: Final = 6
-"""A report's number is clamped to R + 6 · 2^m, which holds all but 2 in 10⁹ of those at the edge."""
+CLAMP: Final = 6  # A report's number is clamped to R + 6 · 2^m, which holds all but 2 in 10⁹ of those at the edge
 
 SLACK: Final = 2
 """Lattice steps by which rounding of u, and of R u uᵀ in floating point, may part two reports of moments.
@@ -54,8 +47,7 @@ u is computed to |Σ u² − 1| ≤ 2⁻³⁰, which moves R u uᵀ by R 2⁻³�
 
 LARGEST: Final = 1 << 30
 LEAST_MU: Final = 1e-5
-MOST_BITS: Final = 52
-"""Noise of a larger m isn't small beside 2⁶⁴, the modulus of two collectors' sums."""
+MOST_BITS: Final = 52  # Noise of a larger m isn't small beside 2⁶⁴, the modulus of two collectors' sums
 
 
 class Mu(NamedTuple):

@@ -29,8 +29,7 @@ from .wire import (
     unpack,
 )
 
-WORDS: Final = 1 << 32
-"""Thresholds and slots are whole numbers of it."""
+WORDS: Final = 1 << 32  # Thresholds and slots are whole numbers of it
 
 ALIKE: Final = 1e-6
 """Relative difference that moves no estimate, and that rounding doesn't reach: some 2⁻⁵³ times a condition number."""

@@ -10,13 +10,11 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-GROUPS: Final = 16
-"""Random groups of records that answer a little apart in a main round."""
+GROUPS: Final = 16  # Random groups of records that answer a little apart in a main round
 
 LEAST_GROUPS, MOST_GROUPS = 8, 64
 
-PARTS: Final = 8
-"""Runs of records, in order, into which a main round's sums are cut, for methods that go by order."""
+PARTS: Final = 8  # Runs of records, in order, into which a main round's sums are cut, for methods that go by order
 
 
 class State(NamedTuple):

@@ -15,11 +15,9 @@ LOCATIONS: Final = 8
 
 LOCATION: Final = 0.2
 
-MOMENTS: Final = (0.2, 0.3, 0.5)
-"""Parts of those asked about second moments who are in each round."""
+MOMENTS: Final = (0.2, 0.3, 0.5)  # Parts of those asked about second moments who are in each round
 
-MEANS: Final = (400.0, 20.0)
-"""Records that report means and squares, for each column: in units of 1/μ², and besides."""
+MEANS: Final = (400.0, 20.0)  # Records that report means and squares, for each column: in units of 1/μ², and besides
 
 CENTRES: Final = 300.0
 """Records of a wide design who tell means of numbers, for each pair of them, in units of 1/μ². Errors of all means add
@@ -27,8 +25,7 @@ up: with fewer, steps of 110 numbers that lie off the middle of their bounds wen
 
 MOST_MEANS: Final = 0.05
 
-PILOTS: Final = 4
-"""Pilot rounds, each twice as long as the one before."""
+PILOTS: Final = 4  # Pilot rounds, each twice as long as the one before
 
 LEAST_MOMENTS: Final = 0.01
 MORE_MOMENTS: Final = 0.03
@@ -40,20 +37,16 @@ left scales with more than twice the sd, as a round corrects to first order."""
 MOST_BESIDE: Final = 0.015
 """Share of the records who are in each of them, at most, where that is more than half of the last."""
 
-PILOT: Final = 0.15
-"""Share of a stream of known length."""
+PILOT: Final = 0.15  # Share of a stream of known length
 
 ENDLESS: Final = 1 << 62
 
-QUARTER: Final = 0.25
-"""Records of a main round, relative to all before it, where nobody knows how many will come."""
+QUARTER: Final = 0.25  # Records of a main round, relative to all before it, where nobody knows how many will come
 
 
-CLAMPED: Final = 0.01
-"""Share of the records, at most, who tell whether bounds clamp them."""
+CLAMPED: Final = 0.01  # Share of the records, at most, who tell whether bounds clamp them
 
-FAINT: Final = 14.0
-"""Times as many as are asked may be wanted: with fewer, not even a share of a fifth would show."""
+FAINT: Final = 14.0  # Times as many as are asked may be wanted: with fewer, not even a share of a fifth would show
 
 
 class Round(NamedTuple):

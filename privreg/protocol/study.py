@@ -47,19 +47,16 @@ MEASURES: Final = {
 """Numbers that tell how well a fit predicts; of a multinomial response its classes and one."""
 
 MECHANISM: Final = "rounded_gaussian"
-LIMIT: Final = 64 * 1024
-"""Bytes of a report, at most."""
+LIMIT: Final = 64 * 1024  # Bytes of a report, at most
 
-MOST_NUMBERS: Final = 12_000
-"""Numbers of a report, at most: 64 KB hold them."""
+MOST_NUMBERS: Final = 12_000  # Numbers of a report, at most: 64 KB hold them
 
 MOST_COLUMNS: Final = 2000
 MOST_LEVELS: Final = 200
 MOST_ROUNDS: Final = 1000
 MOST_GROUPS: Final = 64
 MOST_BLOCKS: Final = 49
-MOST_MU: Final = 10**7
-"""Numerator and denominator of a budget, at most."""
+MOST_MU: Final = 10**7  # Numerator and denominator of a budget, at most
 
 LATEST: Final = 1 << 36
 _SLUG: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")

@@ -13,25 +13,20 @@ from urllib.parse import urlsplit
 from . import lattice
 from .wire import KEY, MessageError, Record, base, text_of
 
-ROLES: Final = ("clamping", "location", "moments", "approach", "closing", "main")
-"""Of rounds with two collectors."""
+ROLES: Final = ("clamping", "location", "moments", "approach", "closing", "main")  # Of rounds with two collectors
 
 MECHANISM: Final = "sums"
-LETTERS: Final = ("a", "b")
-"""Collectors by their place in the plan; the first leads."""
+LETTERS: Final = ("a", "b")  # Collectors by their place in the plan; the first leads
 
-MOST_NUMBERS: Final = 5_900
-"""Numbers of a report, at most: a share of 64 KB holds them."""
+MOST_NUMBERS: Final = 5_900  # Numbers of a report, at most: a share of 64 KB holds them
 
 FAMILIES: Final = ("huber", "expectile", "quantile", "squared", "logistic", "poisson")
 """Scores with a slope that a report holds."""
 
 
-MEDIAN: Final = 0.6744897501960817
-"""Median absolute value of a standard normal."""
+MEDIAN: Final = 0.6744897501960817  # Median absolute value of a standard normal
 
-SCALE: Final = 0.2
-"""Norm of a report's number on the residual scale (the scale number), where the family has one."""
+SCALE: Final = 0.2  # Norm of a report's number on the residual scale (the scale number), where the family has one
 
 
 class Collector(NamedTuple):

@@ -24,12 +24,10 @@ COMPARE: Final = ("lt", "le", "gt", "ge", "eq", "ne")
 OPERATIONS: Final = ("const", "col", "level", *TWO, *ONE, "cmp", "where", "bspline", "cr")
 
 DEEPEST: Final = 48
-MOST: Final = 20_000
-"""Operations of all columns of a design together, at most."""
+MOST: Final = 20_000  # Operations of all columns of a design together, at most
 
 MOST_KNOTS: Final = 200
-HIGHEST: Final = 5
-"""Degree of a spline, at most."""
+HIGHEST: Final = 5  # Degree of a spline, at most
 
 
 class Column(NamedTuple):

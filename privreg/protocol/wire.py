@@ -18,17 +18,14 @@ from typing import Any, Final, NamedTuple
 
 VERSION: Final = 1
 
-LARGEST: Final = 2.0**60
-"""Absolute value of a real in a message, at most."""
+LARGEST: Final = 2.0**60  # Absolute value of a real in a message, at most
 
 LONGEST: Final = 1 << 20
 """Bytes of a plan or a state, at most; reports have a limit of their own, which the plan states."""
 
-DEEPEST: Final = 64
-"""Nested lists and objects of a message, at most."""
+DEEPEST: Final = 64  # Nested lists and objects of a message, at most
 
-SAFE: Final = 2**53
-"""Integers beyond it aren't the same in every language."""
+SAFE: Final = 2**53  # Integers beyond it aren't the same in every language
 
 TYPES: Final = ("plan", "state", "unsummed", "offer", "fixed", "commit", "value", "next", "where")
 """Messages that are signed: the analyst's, the server's, and those of two collectors (see `peers`)."""

@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-LEAP: Final = 60.0
-"""Seconds by which the clock may be put forward or back at once without having leapt."""
+LEAP: Final = 60.0  # Seconds by which the clock may be put forward or back at once without having leapt
 
 STANDS: Final = 3600.0
 """Seconds for which a leap must stand to be believed, and a clock must go evenly before anything ends by it."""

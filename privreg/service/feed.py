@@ -26,22 +26,18 @@ if TYPE_CHECKING:
 
     from privreg.service.course import Course
 
-SECONDS: Final = 1.0
-"""Between two looks, at least."""
+SECONDS: Final = 1.0  # Between two looks, at least
 
-SHARE: Final = 0.2
-"""Of a processor that looks may take: after long computations the feed waits longer."""
+SHARE: Final = 0.2  # Of a processor that looks may take: after long computations the feed waits longer
 
-ALIVE: Final = 15.0
-"""Seconds after which a listener hears that the server is there."""
+ALIVE: Final = 15.0  # Seconds after which a listener hears that the server is there
 
 OUTCOMES: Final = ("new", "same", "other", "refused")
 RECENT: Final = 180
 BINS: Final = 240
 WIDTHS: Final = (1, 5, 15, 60, 360, 1440)
 """Minutes told one by one, bins that are kept of each width, and how many minutes a bin may have."""
-SETTLED: Final = 2
-"""Minutes for which counts may still come: other processes write, too."""
+SETTLED: Final = 2  # Minutes for which counts may still come: other processes write, too
 
 
 class Minutes:

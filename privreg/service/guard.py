@@ -11,11 +11,9 @@ from privreg.service.quota import place_of
 if TYPE_CHECKING:
     import asyncio
 
-HEAD: Final = 32 * 1024
-"""Bytes of a request's head, at most."""
+HEAD: Final = 32 * 1024  # Bytes of a request's head, at most
 
-SECONDS: Final = 15.0
-"""In which a connection's first request must come, and the head of any."""
+SECONDS: Final = 15.0  # In which a connection's first request must come, and the head of any
 
 CONNECTIONS: Final = 800
 """Open at the same time, at most; others are told to come again. A process may usually have 1,024 files."""

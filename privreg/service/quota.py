@@ -8,11 +8,9 @@ import secrets
 import time
 from typing import Final
 
-BURST: Final = 4.0
-"""Seconds' worth of requests that may come at once."""
+BURST: Final = 4.0  # Seconds' worth of requests that may come at once
 
-MOST: Final = 100_000
-"""Addresses that are kept at most; all are forgotten when there are more."""
+MOST: Final = 100_000  # Addresses that are kept at most; all are forgotten when there are more
 
 
 def place_of(address: str) -> str:

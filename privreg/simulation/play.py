@@ -23,12 +23,10 @@ from privreg.privacy.channels import randomised
 from privreg.protocol import codes
 from privreg.protocol.rounds import MOST_GROUPS, State
 
-MOST: Final = 8192
-"""Records that are played together, at most."""
+MOST: Final = 8192  # Records that are played together, at most
 
 
-NUMBERS: Final = 1 << 20
-"""Numbers in rows that are played together, at most."""
+NUMBERS: Final = 1 << 20  # Numbers in rows that are played together, at most
 
 
 def block_of(people: int, d: int, groups: int) -> int:

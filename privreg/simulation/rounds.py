@@ -31,16 +31,13 @@ if TYPE_CHECKING:
     from privreg.collector.plan import Estimated, Plan, Progress
     from privreg.simulation.workers.crew import Crew
 
-STEP: Final = 2.0**-32
-"""Sums are multiples of it: their order then doesn't matter. A report has a norm of at most √2."""
+STEP: Final = 2.0**-32  # Sums are multiples of it: their order then doesn't matter. A report has a norm of at most √2.
 
 
-PIECE: Final = 1 << 16
-"""Records after which a piece ends at the latest: as many are played again after a stop."""
+PIECE: Final = 1 << 16  # Records after which a piece ends at the latest: as many are played again after a stop
 
 
-MOST: Final = 2.0**62
-"""Multiples of the step that are sent, at most."""
+MOST: Final = 2.0**62  # Multiples of the step that are sent, at most
 
 
 TASK: Final = 1 << 15

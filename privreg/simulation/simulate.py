@@ -32,11 +32,9 @@ from privreg.simulation.devices import Block
 from privreg.simulation.rounds import RoundsRun
 from privreg.simulation.streaming.begin import begin
 
-DRAWN: Final = 1 << 14
-"""Records whose arrival is drawn together, by their place in the order."""
+DRAWN: Final = 1 << 14  # Records whose arrival is drawn together, by their place in the order
 
-LATEST: Final = 100
-"""Rounds that a report may be late."""
+LATEST: Final = 100  # Rounds that a report may be late
 
 
 def simulate(

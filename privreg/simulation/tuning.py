@@ -164,8 +164,7 @@ def _summing(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, ro
     )
 
 
-_LOCAL: Final = ("tuning", "lanes", "rounds", "covariates")
-"""Options of fits of local reports alone."""
+_LOCAL: Final = ("tuning", "lanes", "rounds", "covariates")  # Options of fits of local reports alone
 
 
 def _refuse_local(asked: FitOptions) -> None:

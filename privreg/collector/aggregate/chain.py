@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from privreg.arrays import Ints
     from privreg.collector.aggregate.plan import Plan, Progress, State
 
-DOUBT: Final = 6.5
-"""Standard deviations of noise by which a mean report may be longer than any report is."""
+DOUBT: Final = 6.5  # Standard deviations of noise by which a mean report may be longer than any report is
 
 
 class Batch(NamedTuple):

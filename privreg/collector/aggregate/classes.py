@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
 ROOT2: Final = math.sqrt(2.0)
 
-RAREST: Final = 0.1
-"""Least share of a class at the start, as a part of that of equally frequent classes: 5% of two."""
+RAREST: Final = 0.1  # Least share of a class at the start, as a part of that of equally frequent classes: 5% of two
 
 
 def contrasts(share: Array) -> tuple[Array, Array]:

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.collector.aggregate.plan import Known, Plan, Progress, State, Summed
 
-ALIKE: Final = math.log(1.5)
-"""Rounds whose thresholds differ by a larger factor estimate something else."""
+ALIKE: Final = math.log(1.5)  # Rounds whose thresholds differ by a larger factor estimate something else
 
 
 PASSES: Final = 6

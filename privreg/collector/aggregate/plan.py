@@ -28,14 +28,12 @@ ROUGH: Final = 0.2
 LARGEST: Final = {"clamping": 0.025, "location": 0.04, "moments": 0.12, "approach": 0.2, "closing": 0.25}
 """Share of the records that a round has at most; sizes: Equation (4)."""
 
-APPROACHES: Final = 4
-"""Rounds of approach at most."""
+APPROACHES: Final = 4  # Rounds of approach at most
 
 CHECKED: Final = math.sqrt(2.0) * 2.5 / 0.04
 """Records beside √(bounded columns + 1)/μ of whom a share is known to 0.04 with 2.5 standard errors of its noise."""
 
-ITSELF: Final = 0.8
-"""Squared norm of the numbers of a report on measures of fit; their products have the rest."""
+ITSELF: Final = 0.8  # Squared norm of the numbers of a report on measures of fit; their products have the rest
 
 STRETCH: Final = (5.0, 2.0)
 """By which numbers within ±1 about their mean, and indicators, are multiplied for the first second moments."""

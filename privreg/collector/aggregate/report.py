@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from privreg.arrays import Array, Flags, Ints
     from privreg.collector.aggregate.plan import Plan, Rules, State
 
-STEP: Final = 1e-3
-"""Part of a threshold over whose both sides the slope of a score of one's own is taken."""
+STEP: Final = 1e-3  # Part of a threshold over whose both sides the slope of a score of one's own is taken
 
 ROOT2: Final = math.sqrt(2.0)
 

@@ -31,14 +31,12 @@ if TYPE_CHECKING:
 WINDOWS: Final = (math.log(2.0), math.log(1.5), math.log(1.3))
 """Within which factor the scale number follows the scale: in approach, after a short step, and in the main round."""
 
-LEAST: Final = 0.15
-"""Logarithm of the least such factor: wider windows are off by as much where errors are skewed."""
+LEAST: Final = 0.15  # Logarithm of the least such factor: wider windows are off by as much where errors are skewed
 
 DEVIATION: Final = 0.25
 """Sd of curvature about the second moments of covariates, relative to its level, before anything is known of it."""
 
-STEP: Final = 2.0
-"""Longest step, in thresholds."""
+STEP: Final = 2.0  # Longest step, in thresholds
 
 
 def begin(plan: Plan) -> Progress:

@@ -17,11 +17,9 @@ if TYPE_CHECKING:
     from privreg.collector.covariates.moments import Scatter
     from privreg.collector.plan import Plan, Progress
 
-EVEN: Final = 1
-"""Rounds on moments before those that ask beside a larger constant."""
+EVEN: Final = 1  # Rounds on moments before those that ask beside a larger constant
 
-SHARP: Final = 0.2
-"""Sd of a variance, relative to its size, that reports beside a larger constant may have."""
+SHARP: Final = 0.2  # Sd of a variance, relative to its size, that reports beside a larger constant may have
 
 FULL: Final = 8.0
 """Square of that constant, relative to the columns' number, at most: of families whose curvature moves, always but with
@@ -32,11 +30,9 @@ ROOM: Final = 1.15
 """Other families' rows get so much longer than they must be. Much longer ones tell of rare levels less: slopes within
 groups had intervals longer by a twentieth with 1.5."""
 
-REACHED: Final = 0.6
-"""Part of the length that a level needs at which slopes still show."""
+REACHED: Final = 0.6  # Part of the length that a level needs at which slopes still show
 
-APART: Final = 3.0
-"""Square of a constant from which on what is reported beside it differs from directions alone."""
+APART: Final = 3.0  # Square of a constant from which on what is reported beside it differs from directions alone
 
 
 def constant2(plan: Plan, progress: Progress, number: int) -> float:

@@ -25,23 +25,18 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
 
-RANK: Final = 1e-9
-"""Part of a column, relative to the largest, below which it adds nothing."""
+RANK: Final = 1e-9  # Part of a column, relative to the largest, below which it adds nothing
 
-DIGITS: Final = 9
-"""Of a column's values, by which they are distinguished."""
+DIGITS: Final = 9  # Of a column's values, by which they are distinguished
 
-RAREST: Final = 0.05
-"""Share of a cell, relative to equal shares, below which it isn't believed."""
+RAREST: Final = 0.05  # Share of a cell, relative to equal shares, below which it isn't believed
 
-SURE: Final = 10.0
-"""Standard errors of a level's share by which it is to exceed 0."""
+SURE: Final = 10.0  # Standard errors of a level's share by which it is to exceed 0
 
 STRICT: Final = 1.5
 """Sd of the noise's own size by which a group of numbers must exceed it before any of it is believed."""
 
-EXACT: Final = 1e-6
-"""Two numbers of one variance make two degrees of freedom, whatever a last bit says."""
+EXACT: Final = 1e-6  # Two numbers of one variance make two degrees of freedom, whatever a last bit says
 
 TIED: Final = 4.0
 """Stretch of a column, at most, relative to what its own factor's levels take.

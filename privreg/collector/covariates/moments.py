@@ -26,11 +26,9 @@ if TYPE_CHECKING:
 SMALLEST, LARGEST = 0.15, 8.0
 """Eigenvalues by which one round may shrink or stretch a direction: a wrong report must not flatten one for good."""
 
-FLATTEST: Final = 1e-8
-"""Least eigenvalue, relative to the largest, of second moments that are inverted as they are."""
+FLATTEST: Final = 1e-8  # Least eigenvalue, relative to the largest, of second moments that are inverted as they are
 
-NORMAL_LOG: Final = -0.6351814227307391
-"""E log abs z of a standard normal z."""
+NORMAL_LOG: Final = -0.6351814227307391  # E log abs z of a standard normal z
 
 FORGET: Final = 4.0
 
@@ -45,15 +43,13 @@ within bounds that are too wide by far gets most of its stretch back. From 12 th
 MANY: Final = 6
 """Locations from which on what is left of their way is distinguished. Of three, intervals were the same without it."""
 
-PAIRS: Final = 20
-"""The same of pairs of correlated columns. Of six and ten, intervals were the same without it."""
+PAIRS: Final = 20  # The same of pairs of correlated columns. Of six and ten, intervals were the same without it.
 
 NUMBERS: Final = 4
 """Numbers from which on their correlations are distinguished from those with levels. Beside 20 levels the correlations
 of eight numbers were taken for half of what they are."""
 
-FEWEST: Final = 0.1
-"""Share of people who have something to tell, at least: noise may make it none, or less."""
+FEWEST: Final = 0.1  # Share of people who have something to tell, at least: noise may make it none, or less
 
 SURE: Final = 3.0
 """Standard errors by which that share must lie below 1 to be believed, where nobody is known to have nothing to tell:

@@ -20,13 +20,11 @@ if TYPE_CHECKING:
 _LATTICE = 2048
 _FLAT = 1e-8
 
-NEAR: Final = 4.0
-"""Standard deviations from a mean to the nearer bound beyond which a normal covariate hardly meets it."""
+NEAR: Final = 4.0  # Standard deviations from a mean to the nearer bound beyond which a normal covariate hardly meets it
 
 _GRID: Final = np.linspace(-4.0, 4.0, 129)
 
-_INNER: Final = 0.95
-"""Mean of a covariate within ±1 that is believed at most: reports' noise may put it anywhere."""
+_INNER: Final = 0.95  # Mean of a covariate within ±1 that is believed at most: reports' noise may put it anywhere
 
 WIDEST: Final = 0.9
 """Variance of a covariate, relative to that of one that takes its bounds alone, that is believed at most."""

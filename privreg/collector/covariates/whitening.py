@@ -21,17 +21,14 @@ if TYPE_CHECKING:
 CORRELATED: Final = 2.5
 """Condition number of the learned correlation matrix from which on the optional round of moments is held."""
 
-FARTHEST: Final = 5.0
-"""Distance of the two values of a two-valued column in the scores' coordinates, at most."""
+FARTHEST: Final = 5.0  # Distance of the two values of a two-valued column in the scores' coordinates, at most
 
 WIDE: Final = 28.0
 """Width of a column's bounds in learned sd from which on a note asks whether most people share one value."""
 
-PART: Final = 0.25
-"""Part of a sum's spread from which on a column is named as part of it."""
+PART: Final = 0.25  # Part of a sum's spread from which on a column is named as part of it
 
-SINGULAR: Final = 1e-9
-"""Part of their squares by which columns are distinguished that reports make one."""
+SINGULAR: Final = 1e-9  # Part of their squares by which columns are distinguished that reports make one
 
 
 def inside(theta: Array, rows: Array) -> Array:

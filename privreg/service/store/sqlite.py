@@ -29,8 +29,7 @@ from privreg.service.store.kept import NEW, OTHER, SAME, About, Arrived, Held, S
 from privreg.service.store.sqlite_shares import SQLiteShares
 
 SCHEME: Final = "sqlite:///"
-BUSY: Final = 30_000
-"""Milliseconds to wait for another process's transaction."""
+BUSY: Final = 30_000  # Milliseconds to wait for another process's transaction
 
 
 class SQLite(Store):

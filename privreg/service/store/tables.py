@@ -21,8 +21,7 @@ from sqlalchemy import (
     Table,
 )
 
-FORMAT: Final = 1
-"""Of the tables; a database of a later one is refused."""
+FORMAT: Final = 1  # Of the tables; a database of a later one is refused
 
 METADATA: Final = MetaData()
 
@@ -116,8 +115,7 @@ counter = _of_study(
 
 # --- studies with two collectors ------------------------------------------------------------------------------
 
-SUMS: Final = MetaData()
-"""Tables of such studies beside the others; databases of other studies are without them."""
+SUMS: Final = MetaData()  # Tables of such studies beside the others; databases of other studies are without them
 
 share = _of_study(
     "share",

@@ -13,8 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from privreg.service.store.kept import FAILED, KEPT, NEW, Keeper
 
 MOST: Final = 512
-WAITING: Final = 4096
-"""Reports that may wait for the writer; beyond them devices are asked to come later."""
+WAITING: Final = 4096  # Reports that may wait for the writer; beyond them devices are asked to come later
 
 
 class Full(Exception):

@@ -29,12 +29,10 @@ from privreg.service.sums import adding, peer
 from privreg.service.sums.keys import BatchKeys
 from privreg.service.sums.peer import Away, Post
 
-BAD: Final = "bad"
-"""What became of a share that can't be opened."""
+BAD: Final = "bad"  # What became of a share that can't be opened
 
 
-MOST_BITS: Final = 31
-"""Noise of a larger sd than 2 to this isn't drawn: see `device.noise`."""
+MOST_BITS: Final = 31  # Noise of a larger sd than 2 to this isn't drawn: see `device.noise`
 
 
 class Book(Study, Keeper):

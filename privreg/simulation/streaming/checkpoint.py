@@ -29,8 +29,7 @@ from privreg.simulation.streaming.stream import Stream
 from privreg.version import __version__
 
 SECONDS: Final = 30.0
-_FREE: Final = ("threads",)
-"""Options that may change between runs, since no bit depends on them."""
+_FREE: Final = ("threads",)  # Options that may change between runs, since no bit depends on them
 
 
 class Checkpoints(NamedTuple):

@@ -31,14 +31,11 @@ if TYPE_CHECKING:
     from privreg.protocol.rounds import State
     from privreg.simulation.streaming.stream import Stream
 
-FEWEST: Final = 64
-"""Blocks that are dealt, at least: fewer and larger ones are cut."""
+FEWEST: Final = 64  # Blocks that are dealt, at least: fewer and larger ones are cut
 
-TASKS: Final = 16
-"""Tasks of a round, unless pieces are larger than that."""
+TASKS: Final = 16  # Tasks of a round, unless pieces are larger than that
 
-FEWEST_OF_LINES: Final = 8
-"""The same where no file has row groups: what lies before a block is read, too."""
+FEWEST_OF_LINES: Final = 8  # The same where no file has row groups: what lies before a block is read, too
 
 
 def blocks_of(files: Sequence[Span], spec: ModelSpec) -> list[Span]:
