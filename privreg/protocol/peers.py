@@ -145,6 +145,7 @@ def read_signed(kind: str, payload: bytes, plan_hash: bytes) -> Signed:
         ids != sorted(set(ids))
         or len(one.words) % WORD
         or any(len(h) not in {0, HASH} for h in (one.listed, one.value))
+        or (kind in {"commit", "fixed"} and bool(one.listed) != bool(one.value))  # a list without a sum commits to none
     ):
         raise MessageError("the message has a list, a sum or a hash that no collector writes.")
     return one

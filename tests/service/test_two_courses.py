@@ -264,6 +264,18 @@ def test_a_sum_leaves_after_the_others_commitment(pair):
     assert steps == [(0, "offer"), (1, "fixed"), (0, "commit"), (1, "value"), (0, "value")]
 
 
+@pytest.mark.parametrize("missing", [{"value": b""}, {"listed": b""}])
+def test_a_sum_does_not_leave_without_a_commitment(pair, missing):
+    """Else its sender could choose its own noise after it has seen the other's sum."""
+    come(pair, pair.people[:DUE])
+    a, b = pair.courses
+    b.answered(a._signed("offer", 0, ids=b"".join(tokens(pair.people[:DUE]))))
+    whole = {"listed": peers.list_hash(tokens(pair.people[:DUE])), "value": bytes(31) + b"\1"}
+    with pytest.raises(wire.MessageError):
+        b.answered(a._signed("commit", 0, **{**whole, **missing}))
+    assert (b.shares.batch(0).status, b.shares.batch(0).peer_hash) == (FIXED, b"")
+
+
 def test_messages_that_the_other_collector_has_not_signed_are_not_read(pair):
     a, b = pair.courses
     one = peers.Signed("where", "a", 5)
@@ -421,6 +433,30 @@ def test_a_batch_that_was_fixed_before_a_backup_came_back_is_lost(pair, place):
     on(pair)
     assert status(pair) == [LOST, LOST]
     assert len(pair.values(place)[0]) == 1
+
+
+def test_who_came_after_a_backup_does_not_hear_that_a_lost_batch_was_unsummed(pair):
+    """The share may be in a sum that has left: if the other lies, too, a fresh one would be in a second sum."""
+    come(pair, pair.people[:20])
+    backup(pair, 1)
+    come(pair, pair.people[20:DUE])
+
+    def between(sender, body):
+        if sender == 0 and json.loads(body)["type"] == "value":
+            raise peer.Away("cut")
+        return body
+
+    pair.between = between
+    pair.turn()
+    person = pair.people[25]  # of whom the backup knows nothing
+    assert person.token.id in ids(pair)[1]
+    assert len(pair.values(1)[0]) == 1  # its sum has left
+    pair.between = lambda sender, body: body
+    restore(pair, 1)
+    on(pair)
+    assert status(pair) == [LOST, LOST]
+    assert pair.send(1, [person]) == ["other"]
+    assert pair.send(1, pair.people[:1]) == ["same"]
 
 
 # --- noise ---------------------------------------------------------------------------------------------------
