@@ -1418,6 +1418,27 @@ MUTANTS = (
         (f"{COURSES}::test_who_comes_late_hears_so_of_both_and_begins_anew",),
     ),
     Mutant(
+        "a lost batch of a backup says of tokens that it doesn't know that they are in no sum",
+        SHARES,
+        "if batch == o.LOST and (row is None or row.k != one.state):",
+        "if False:",
+        (f"{COURSES}::test_who_came_after_a_backup_does_not_hear_that_a_lost_batch_was_unsummed",),
+    ),
+    Mutant(
+        "a sum leaves for a commitment to nothing",
+        "privreg/protocol/peers.py",
+        "bool(one.listed) != bool(one.value)",
+        "False",
+        (f"{COURSES}::test_a_sum_does_not_leave_without_a_commitment",),
+    ),
+    Mutant(
+        "a sum is believed that the other collector was not sent",
+        "privreg/field/shared.py",
+        "if (one.own, other.own) != (other.other, one.other):",
+        "if False:",
+        ("tests/field/test_shared.py::test_a_last_sum_that_the_other_was_not_sent_is_refused",),
+    ),
+    Mutant(
         "a second list of a batch is answered",
         "privreg/service/sums/course.py",
         "batch.status not in {FIXED, PUBLISHED} or batch.offer != offer:",

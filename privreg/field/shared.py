@@ -39,6 +39,8 @@ class Published(NamedTuple):
     status: str  # One of `STATUS`
     listed: bytes = b""  # Hash of the list of ids
     words: bytes = b""  # Its shares' sum with its noise
+    own: bytes = b""  # Hash of the envelope with it
+    other: bytes = b""  # Hash of the other collector's, as it was sent to this one
 
 
 class Said(NamedTuple):
@@ -79,11 +81,12 @@ def read_sums(data: bytes, plan: PublicPlan, plan_hash: bytes) -> Said:
         batch = Published(each.integer("people", 0, 1 << 48), each.choice("status", STATUS))
         if batch.status == "published":
             batch = batch._replace(listed=each.binary("list_hash", messages.HASH))
-            payload = opened(wire.dumps(each.mapping("value")), "value", (key,))
+            envelope, other = wire.dumps(each.mapping("value")), each.binary("other_hash", messages.HASH)
+            payload = opened(envelope, "value", (key,))
             value = peers.read_signed("value", payload, plan_hash)
             if (value.letter, value.state, value.people, value.listed) != (letter, k, batch.people, batch.listed):
                 raise MessageError("a sum is signed for another batch than it is published for.")
-            batch = batch._replace(words=value.words)
+            batch = batch._replace(words=value.words, own=wire.hash_of(envelope), other=other)
         out.append(batch)
     return Said(letter, issued, tuple(out))
 
@@ -140,6 +143,11 @@ class SharedStudy(Study):
             for name, words in zip(self._names, (one.words, other.words), strict=True):
                 if len(words) != peers.WORD * numbers:
                     raise StudyError(f"{name} has published a sum of batch {k} that no reports add up to.")
+            if (one.own, other.own) != (other.other, one.other):
+                raise StudyError(
+                    f"the collectors don't agree on their sums of batch {k}: one has published another sum than it has "
+                    "sent the other; ask both."
+                )
             parts = (np.frombuffer(words, dtype="<u8") for words in (one.words, other.words))
             batch = Batch(one.people, np.add(*parts).view(np.int64))
             self._sums = chains.closed(self._plan, self._sums, batch)

@@ -330,6 +330,25 @@ def test_sums_over_different_lists_are_not_added(over, monkeypatch):
         connected().results()
 
 
+@pytest.mark.parametrize("letter", ["a", "b"])
+def test_a_last_sum_that_the_other_was_not_sent_is_refused(over, monkeypatch, letter):
+    """Chosen after the other's, it makes the estimate what its collector likes; no state follows that would show it."""
+    last = over.batches[-1]
+    listed, width = wire.unbase(last[letter]["list_hash"], ""), over.engine.width(over.chain.history[-2].state.role)
+    chosen = over.published(letter, len(over.batches) - 1, last[letter]["people"], listed, np.zeros(width, np.uint64))
+    monkeypatch.setitem(last, letter, {**chosen, "other_hash": last[letter]["other_hash"]})
+    hide = f"states/{len(over.batches)}"
+
+    def edit(who, path, data):
+        if path == hide:
+            raise servers.NotThereError("no such state")
+        return data
+
+    over.edit = edit
+    with pytest.raises(StudyError, match=f"don't agree on their sums of batch {len(over.batches) - 1}"):
+        connected().results()
+
+
 def test_a_sum_that_is_published_twice_is_refused(fresh):
     study = connected()
     fresh.batch()

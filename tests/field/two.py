@@ -66,7 +66,10 @@ class Two:
             words = self.rng.integers(0, 1 << 64, len(total), dtype=np.uint64)
             listed = peers.list_hash(token(1000 * k + i).id for i in range(n))
             parts = {"a": total.view(np.uint64) - words, "b": words}
-            self.batches.append({letter: self.published(letter, k, n, listed, parts[letter]) for letter in LETTERS})
+            made = {letter: self.published(letter, k, n, listed, parts[letter]) for letter in LETTERS}
+            for one, other in (LETTERS, LETTERS[::-1]):
+                made[one]["other_hash"] = wire.base(wire.hash_of(wire.dumps(made[other]["value"])))
+            self.batches.append(made)
         self.chain = chain.closed(self.engine, self.chain, None if lost else Batch(n, total))
         self.publish(is_open=is_open)
 
@@ -76,7 +79,8 @@ class Two:
         value = value._replace(**more)
         envelope = signed("value", peers.signed_payload(value, self.hash), SIGNERS[letter])
         return {
-            "k": k, "people": n, "status": "published", "list_hash": wire.base(listed), "value": json.loads(envelope)
+            "k": k, "people": n, "status": "published", "list_hash": wire.base(listed), "value": json.loads(envelope),
+            "other_hash": wire.base(bytes(32)),
         }  # fmt: skip
 
     def all(self):

@@ -80,6 +80,8 @@ def test_two_servers_close_a_batch_of_devices(tmp_path):
         for letter, batch, key in zip(LETTERS, first, pair.plan.keys, strict=True):
             one = peer.opened(json.dumps(batch["value"]).encode(), pair.hash, letter, key)
             assert (one.people, wire.base(one.listed)) == (batch["people"], batch["list_hash"])
+        for batch, other in (first, first[::-1]):  # as the analyst makes the bytes again
+            assert batch["other_hash"] == wire.base(wire.hash_of(wire.dumps(other["value"])))
 
 
 def wait(true, seconds=60.0):
@@ -152,7 +154,7 @@ def test_sums_need_the_analysts_token_and_hold_no_open_batch(client, pair):
     come(pair, pair.people[:5])
     assert client.get(f"{OF}/sums").status_code == 401
     (batch,) = client.get(f"{OF}/sums", headers=KNOWN).json()["batches"]
-    assert batch == {"k": 0, "people": 5, "status": "open", "list_hash": None, "value": None}
+    assert batch == {"k": 0, "people": 5, "status": "open", "list_hash": None, "other_hash": None, "value": None}
 
 
 def test_a_study_that_the_other_has_not_begun_is_not_open_yet(pair):

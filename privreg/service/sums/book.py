@@ -217,14 +217,14 @@ class Book(Study, Keeper):
         come, out = self.people(), []
         for k in range(self.asked):
             batch = self.shares.batch(k)
-            one: dict[str, Any] = {"k": k, "people": come.get(k, 0), "status": batch.status}
-            ids = ids_of(batch.ids)
+            ids, over = ids_of(batch.ids), batch.status == PUBLISHED
+            people = len(ids) if over else come.get(k, 0)
             done = {
-                "people": len(ids),
                 "list_hash": wire.base(list_hash(ids)),
+                "other_hash": wire.base(batch.peer_hash),
                 "value": json.loads(batch.value or b"0"),
             }
-            out.append(one | (done if batch.status == PUBLISHED else {"list_hash": None, "value": None}))
+            out.append({"k": k, "people": people, "status": batch.status} | (done if over else dict.fromkeys(done)))
         return out
 
     # --- a batch ---------------------------------------------------------------------------------------
@@ -278,7 +278,7 @@ class Book(Study, Keeper):
             status = self.shares.batch(k).status
             if status not in {OPEN, OFFERED}:
                 self._forget(k)
-            elif k <= self._until or (self.keys.get(k) is None and self.shares.tokens(k)):
+            elif k <= self._until or (self.shares.tokens(k) and self.keys.get(k) is None):
                 self._lose(k)
 
     def fits(self, value: Signed, batch: Batch) -> bool:
