@@ -1439,6 +1439,20 @@ MUTANTS = (
         ("tests/field/test_shared.py::test_a_last_sum_that_the_other_was_not_sent_is_refused",),
     ),
     Mutant(
+        "a collector of a backup takes shares to a state that it has signed before",
+        "privreg/service/sums/course.py",
+        "self._accept(one.payload, new=False)",
+        "self._accept(one.payload)",
+        (f"{COURSES}::test_a_backup_without_keys_draws_no_second_noise_even_if_the_other_says_nothing_was_fixed",),
+    ),
+    Mutant(
+        "a batch without its key is given a new one",
+        "privreg/service/sums/book.py",
+        "            if key is None:  # it was taken away: see `_burn`\n                return None\n",
+        "            key = key or self.keys.make(k)\n",
+        (f"{COURSES}::test_a_backup_without_keys_draws_no_second_noise_even_if_the_other_says_nothing_was_fixed",),
+    ),
+    Mutant(
         "a second list of a batch is answered",
         "privreg/service/sums/course.py",
         "batch.status not in {FIXED, PUBLISHED} or batch.offer != offer:",
@@ -1448,8 +1462,8 @@ MUTANTS = (
     Mutant(
         "a collector of a backup adds a second noise",
         "privreg/service/sums/book.py",
-        "elif k <= self._until or (",
-        "elif (",
+        "elif k <= self._until or",
+        "elif",
         (f"{COURSES}::test_a_batch_that_was_fixed_before_a_backup_came_back_is_lost",),
     ),
     Mutant(

@@ -195,7 +195,7 @@ def test_a_close_goes_on_wherever_one_is_killed(ready, at, place, monkeypatch):
     assert ids(pair) == [tokens(pair.people[:DUE])] * 2
     assert all(len(hashes) == 1 for which in (0, 1) for hashes in pair.values(which).values())
     assert [s.payload for s in pair.courses[0].states] == [s.payload for s in pair.courses[1].states]
-    assert not list(pair.folder.glob("*/*.key"))
+    assert not list(pair.folder.glob("*/*batch0.key"))
     assert_nothing_clear(pair, noise)
 
 
@@ -205,13 +205,13 @@ def test_keys_and_shares_are_gone_once_a_batch_is_fixed(pair, monkeypatch):
     for place in (0, 1):  # whose shares are not summed
         come(pair, [pair.people[DUE + place]], (place,))
     come(pair, pair.people[:DUE])
-    assert len(list(pair.folder.glob("*/*.key"))) == 2
-    assert all(path.stat().st_mode & 0o777 == 0o600 for path in pair.folder.glob("*/*.key"))
+    assert len(list(pair.folder.glob("*/*batch0.key"))) == 2
+    assert all(path.stat().st_mode & 0o777 == 0o600 for path in pair.folder.glob("*/*batch0.key"))
     pair.away[0] = True  # b fixes, and a doesn't hear of it
     pair.turn()
     pair.away[0] = False
     pair.turn()
-    assert not list(pair.folder.glob("*/*.key"))
+    assert not list(pair.folder.glob("*/*batch0.key"))
     for course in pair.courses:
         with course.store.engine.connect() as c:
             assert c.exec_driver_sql("SELECT count(*) FROM share WHERE sealed IS NOT NULL").scalar() == 0
@@ -433,6 +433,33 @@ def test_a_batch_that_was_fixed_before_a_backup_came_back_is_lost(pair, place):
     on(pair)
     assert status(pair) == [LOST, LOST]
     assert len(pair.values(place)[0]) == 1
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_backup_without_keys_draws_no_second_noise_even_if_the_other_says_nothing_was_fixed(begun):
+    """One copy has the state and no share of it, the other not even the state."""
+    with tempfile.TemporaryDirectory(dir=FAST) as folder:
+        pair = Pair(folder, n=DUE)
+        if begun:
+            pair.turn()
+        backup(pair, 1)
+        come(pair, pair.people)
+        offer = pair.courses[0]._signed("offer", 0, ids=b"".join(tokens(pair.people)))
+        pair.courses[1].answered(offer)
+        assert status(pair)[1] == FIXED
+        restore(pair, 1, keys=False)
+        a, b = pair.courses
+        honest, where = b.post, a._signed("where", -1)
+        b.post = lambda body: where if json.loads(body)["type"] == "where" else honest(body)
+        assert b.advance()
+        if not begun:
+            assert b.advance()
+        assert (len(b.states), b.shares.batch(0).status) == (1, LOST)
+        assert set(pair.send(1, pair.people)) == {"other"}
+        with pytest.raises(Refused):
+            b.answered(offer)
+        for place in (0, 1):
+            pair.leave(place)
 
 
 def test_who_came_after_a_backup_does_not_hear_that_a_lost_batch_was_unsummed(pair):

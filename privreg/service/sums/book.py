@@ -146,14 +146,16 @@ class Book(Study, Keeper):
         self._came = None
         self._ended = not said.open
 
-    def _accept(self, envelope: bytes) -> None:
-        """Publish a state that both have signed."""
+    def _accept(self, envelope: bytes, *, new: bool = True) -> None:
+        """Publish a state that both have signed; of one that isn't new no shares are taken: they may be in a sum."""
         found = wire.open_envelope(envelope, "state")
         message = wire.signed_bytes("state", found.payload)
         if not all(any(peer.verified(key, message, s) for _, s in found.signatures) for key in self.plan.keys):
             raise MessageError("a state must have both collectors' signatures.")
-        when = messages.read_state(found.payload, self.plan, self.plan_hash).time
-        held = Held(len(self.states), envelope, found.payload, hash_of(found.payload), when)
+        said = messages.read_state(found.payload, self.plan, self.plan_hash)
+        held = Held(len(self.states), envelope, found.payload, hash_of(found.payload), said.time)
+        if new and said.open:
+            self.keys.make(held.k)
         self._follow(held, publish=True)
         self._burn()
 
@@ -195,9 +197,9 @@ class Book(Study, Keeper):
             if self.shares.batch(k).status != OPEN:
                 return None
             key = self.keys.get(k)
-            if key is None and self.shares.tokens(k):  # it was taken away: see `_burn`
+            if key is None:  # it was taken away: see `_burn`
                 return None
-            self._sealing = k, self.keys.make(k) if key is None else key
+            self._sealing = k, key
         return self._sealing[1]
 
     def has(self, token: bytes, body_hash: bytes) -> bool:
@@ -274,11 +276,11 @@ class Book(Study, Keeper):
 
     def _burn(self) -> None:
         """Give up the open batch if it was fixed here before, says the other, or its key is gone; destroy old keys."""
-        for k in range(len(self.states)):
+        for k in range(self.asked):
             status = self.shares.batch(k).status
             if status not in {OPEN, OFFERED}:
                 self._forget(k)
-            elif k <= self._until or (self.shares.tokens(k) and self.keys.get(k) is None):
+            elif k <= self._until or self.keys.get(k) is None:
                 self._lose(k)
 
     def fits(self, value: Signed, batch: Batch) -> bool:

@@ -94,8 +94,8 @@ class SumCourse(Book):
                 return False
         one, _ = self._send(self._signed("next", k), "next")
         with self._lock:
-            if len(self.states) == k + 1:
-                self._accept(one.payload)
+            if len(self.states) == k + 1:  # signed here before the backup that this database is of
+                self._accept(one.payload, new=False)
         return True
 
     def _lead(self) -> bool:
