@@ -177,6 +177,7 @@ def test_collectors_that_are_one_are_refused(device, same):
 def test_an_analyst_who_is_a_collector_and_keys_that_are_none_are_refused(device):
     one = device.study(root=PAIR[0])
     device.refuses("the analyst is one of the plan's two collectors", one, key=PAIR[0])
+    device.refuses("the analyst is one of", device.study(lambda a, b: (a, b._replace(seal=public(ROOT)))))
     for point in (0, 1):
         one = device.study(lambda a, b, point=point: (a, b._replace(seal=bytes([point] + [0] * 31))))
         device.refuses("is no key", one)

@@ -169,7 +169,7 @@ export class Session {
     }
     addresses(plan); // refuses what is neither https nor this machine
     for (const one of plan.collectors) {
-      if (same(keyIn(this.invited.key), one.key)) throw new RefusedError("the analyst is one of the plan's two collectors, who must be others.");
+      if ([one.key, one.seal].some((key) => same(keyIn(this.invited.key), key))) throw new RefusedError("the analyst is one of the plan's two collectors, who must be others.");
       await seal(new Uint8Array(), one.seal, new Uint8Array()); // refuses a key that everybody could open shares of
     }
   }
