@@ -13,7 +13,7 @@ from privreg.formula.covariates import PublicRows
 from privreg.inference.methods import Method
 from privreg.options.table import check
 from privreg.privacy.mechanisms import Mechanism
-from privreg.published.chain.plans import Published
+from privreg.published.chain.numbers import Published
 
 
 @dataclass(frozen=True)

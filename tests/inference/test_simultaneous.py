@@ -181,7 +181,7 @@ def test_a_bootstrap_takes_the_largest_ratio_of_each_draw(fitted, studentised):
     moves = rng.standard_normal((60, 4)) @ np.linalg.cholesky(correlated(4, 0.6)).T * np.array([1.0, 2.0, 3.0, 4.0])
     law = Bootstrap(moves, studentised)
     c = joint_critical(law, moves.T @ moves, 0.1)
-    draws = law._draws()
+    draws = law._ratios()
     assert (draws.max(axis=1) > c).mean() == pytest.approx(0.1, abs=0.005)
     assert c > law.critical(0.1).max()
     # as for the normal law, up to the error of 500 draws and 60 blocks

@@ -1,104 +1,14 @@
-"""What is fixed before the first record, all public, and what the collector keeps: values for the compiled loop.
-
-`Device`, `Steps` and `Published` say it in a fit's terms, a `Plan` in the loop's; a `State` holds sums.
-"""
+"""What is fixed before the first record, all public, and what the collector keeps: values for the compiled loop."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privreg.arrays import Array
-from privreg.families.scores import Score
-from privreg.families.weights import ScoreWeights
-from privreg.privacy.mechanisms import Mechanism
 from privreg.protocol.plans import Channel, Shape
-from privreg.published.chain.blocks import Layout
-
-
-class Device(NamedTuple):
-    """What every device knows before it sees its row: public.
-
-    A device holds one row (x, y), receives the public iterate θ and sends one report. The order is always
-    score → weight → bound → clip to the bound → randomise, in the compiled loop, `kernels`. The clip is a safety net:
-    were the declared bound wrong, the report would be biased and stay private.
-    """
-
-    score: Score  # Scalar score and its bound, internal units
-    weights: ScoreWeights  # ω(x)
-    mechanism: Mechanism  # Randomiser
-    row_bound: float  # sup ‖x‖ω that holds for the declared covariates (finite for every form of weight)
-    curvature_bound: float  # sup of ‖ω ∂ψ x xᵀ‖_F, or inf where no curvature may be reported
-    function: Callable[[float, float], float] | None = None  # Score over its bound of a user's own family
-    alone: bool = False  # Whether x is the constant 1, so that a score report is one number of known range
-
-    @property
-    def centre(self) -> float:
-        """What a score report is randomised about."""
-        return 0.5 * sum(self.score.range) if self.alone else 0.0
-
-    @property
-    def radius(self) -> float:
-        """Radius by which a score report is randomised: half the range of a single number, else by its bound."""
-        low, high = self.score.range
-        return self.mechanism.score_radius(0.5 * (high - low) if self.alone else self.bound)
-
-    @property
-    def bound(self) -> float:
-        """Declared bound B0 of the weighted score's ℓ2 norm."""
-        return self.score.bound * self.row_bound
-
-
-class Steps(NamedTuple):
-    """A step-size sequence."""
-
-    gamma: float  # γ > 0, internal units
-    alpha: float  # α in (0, 1), and 1 in experiments; intervals need α > 1/2
-    delay: float  # i0 ≥ 0
-
-    def block(self, updates: int, m: int) -> Array:
-        """γ of updates number `updates` + 1 … `updates` + m, shape (m,)."""
-        k = np.arange(updates + 1, updates + m + 1, dtype=np.float64)
-        return self.gamma * np.power(k + self.delay, -self.alpha)
-
-    def total(self, updates: int) -> float:
-        """Σγ over the first `updates` updates, by the integral that bounds it from below."""
-        a = 1.0 - self.alpha
-        if a == 0.0:  # in experiments alone
-            return self.gamma * math.log((updates + 1 + self.delay) / (1 + self.delay))
-        return self.gamma / a * float((updates + 1 + self.delay) ** a - (1 + self.delay) ** a)
-
-
-@dataclass(frozen=True)
-class Published:
-    """What a fit by the single chain needs beyond `Settings`; public."""
-
-    device: Device
-    steps: Steps
-    batch: int = 1  # People per update
-    curvature_share: float = 0.0  # Share of people who send curvature instead of a score
-    weakest: float = 0.0  # Smallest eigenvalue of the curvature for unrelated covariates whose bounds lie at ±4 sd
-    blocks: int = 1  # Linear predictors of a person
-    cut: Layout | None = None  # How the path is cut into blocks, if it is
-
-    @property
-    def bound(self) -> float:
-        """Bound of the weighted score's ℓ2 norm, internal units."""
-        return self.device.bound
-
-    @property
-    def weighing(self) -> str:
-        """Score weights, for the header."""
-        return self.device.weights.name
-
-    def report(self, p: int) -> tuple[float, int]:
-        """Radius and size of a score report with `p` covariates."""
-        return self.device.radius, p * self.blocks
 
 
 class Plan(NamedTuple):
@@ -147,37 +57,3 @@ class State(NamedTuple):
     curvature: Array  # Σ of curvature reports; shape (p (p + 1) / 2,)
     # Updates, gradient senders, curvature senders, people seen, people in the unfinished batch; shape (5,)
     counts: NDArray[np.int64]
-
-
-def make_plan(
-    device: Device,
-    p: int,
-    blocks: int = 1,
-    *,
-    batch: int,
-    scaling_mode: int,
-    outer: int,
-    curvature_share: float,
-    central: bool,
-) -> Plan:
-    """Calibrate every number the kernel needs from the device's description, for `p` covariates."""
-    bound = device.curvature_bound
-    return Plan(
-        shape=device.score.shape,
-        blocks=blocks,
-        c=device.score.c,
-        top=device.score.bound,
-        weights=device.weights.code,
-        bound=device.bound,
-        radius=device.radius,
-        middle=device.centre,
-        channel=device.mechanism.channel(p * blocks),
-        batch=batch,
-        scaling_mode=scaling_mode,
-        outer=outer,
-        curvature_share=int(curvature_share * 2**32),
-        curvature_bound=bound,
-        curvature_radius=device.mechanism.curvature_radius(bound) if curvature_share > 0 else 0.0,
-        curvature_channel=device.mechanism.channel(p * (p + 1) // 2),
-        central=int(central),
-    )

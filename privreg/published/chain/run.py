@@ -18,8 +18,9 @@ from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol import codes
 from privreg.protocol.codes import BLOCK, HISTORY
 from privreg.published.chain import blocks, collector, kernels
+from privreg.published.chain.numbers import Steps
 from privreg.published.chain.path import batches_of
-from privreg.published.chain.plans import Plan, State, Steps
+from privreg.published.chain.plans import Plan, State
 
 MARKS_PER_DOUBLING = 4
 STEP_BLOCK = 64 * BLOCK

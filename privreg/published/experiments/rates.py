@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from privreg.fits.settings import FitOptions, Settings
-from privreg.published.chain.plans import Steps
+from privreg.published.chain.numbers import Steps
 from privreg.published.experiments import simulation
 from privreg.published.experiments.designs import CORNER, Design, chunks, truth
 from privreg.published.experiments.engine import Experiment, seeds

@@ -21,7 +21,8 @@ from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol.codes import DIAGONAL, FULL, HISTORY, NONE, PEOPLE
 from privreg.published.chain import collector
 from privreg.published.chain.collector import ChainSummary
-from privreg.published.chain.plans import Plan, Published, make_plan
+from privreg.published.chain.numbers import Published, make_plan
+from privreg.published.chain.plans import Plan
 from privreg.published.chain.run import AveragedSGD, Mark
 from privreg.published.fit.intervals import central_sandwich, of_chain
 from privreg.results.equation import Equation

@@ -17,8 +17,8 @@ from privreg.inference.methods import Method
 from privreg.inference.resampling import FIRST
 from privreg.options.table import find
 from privreg.published.chain.blocks import Layout, growing_edges
+from privreg.published.chain.numbers import Device, Published, Steps
 from privreg.published.chain.path import BATCHES
-from privreg.published.chain.plans import Device, Published, Steps
 
 CURVATURE_SHARE: Final = 0.1
 FEWEST: Final = 16
