@@ -12,7 +12,7 @@ from privreg.privacy.mechanisms import Gaussian
 from privreg.protocol import codes
 from privreg.protocol.codes import FULL
 from privreg.protocol.plans import Shape
-from privreg.published.chain.plans import Device, make_plan
+from privreg.published.chain.numbers import Device, make_plan
 
 HUBER = Score(Shape(codes.HUBER, 0.0, 0.0, 0), 0.7, 0.7, 1.0)
 LOGISTIC = Score(Shape(codes.LOGISTIC, 0.0, 0.0, 0), 0.0, 1.0, 0.25)

@@ -21,7 +21,8 @@ from tests.devices import inner, randomised_one
 if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.families.weights import ScoreWeights
-    from privreg.published.chain.plans import Device, Plan, State, Steps
+    from privreg.published.chain.numbers import Device, Steps
+    from privreg.published.chain.plans import Plan, State
 
 
 def _one(value: float) -> Array:

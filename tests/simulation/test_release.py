@@ -9,7 +9,7 @@ from scipy import stats
 from privreg.errors import InferenceError
 from privreg.fits.settings import FitOptions
 from privreg.privacy.ledger import Release
-from privreg.published.chain.plans import Steps
+from privreg.published.chain.numbers import Steps
 from privreg.published.fit.intervals import central_sandwich
 from privreg.simulation.streaming.begin import begin
 from tests.helpers import array_model, people
