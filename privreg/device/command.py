@@ -18,8 +18,9 @@ LONGEST: Final = 1 << 20
 
 _ABOUT: Final = """\
 Answer a study once. Your answers stay on this device: what is sent is one
-report of a few numbers, with so much random noise that hardly anything can be
-told of you. You are told the purpose and the guarantee, and asked, first.
+report of a few numbers, with random noise, or shared out between two servers
+that add noise to sums. You are told the purpose and the guarantee, and asked,
+first.
 """
 _STATUS: Final = """\
 me.json holds your answers by column: {"age": 41, "shift": "night"}

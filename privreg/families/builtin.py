@@ -315,8 +315,8 @@ def custom(
     bound : float
         sup abs ψ. The device clips to it: a wrong bound costs bias, never privacy, and warns.
     slope : float, optional
-        sup ∂ψ/∂η, which ``trust="two_collectors"`` needs. The device clips to it: too small a one makes intervals
-        wrong, and warns; too large a one costs precision.
+        sup ∂ψ/∂η, which ``trust="two_collectors"`` needs. The device clips to it: too small a one makes estimates
+        and intervals wrong, and warns; too large a one costs precision.
     link : {"identity", "logit", "log", "margin"}
         How predictions come from the linear predictor.
     response : {"number", "binary"}

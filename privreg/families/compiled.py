@@ -75,7 +75,7 @@ def compiled(score: Callable[[float, float], float], bound: float, *, binary: bo
     if slope and max(rises) > slope * (1.0 + 1e-9):
         warnings.warn(
             f"the score rises faster than its declared slope {slope:g} on a public grid; devices clip the slope there, "
-            "so that intervals with two collectors would be wrong. Declare the larger slope.",
+            "so that estimates and intervals with two collectors would be wrong. Declare the larger slope.",
             PrivregWarning,
             stacklevel=3,
         )

@@ -184,7 +184,7 @@ def _public(given: str, name: str, who: str, folder: Path) -> bytes:
             return unbase(found[0], "a key")
     raise SchemaError(
         f"{name!r} of {who} is neither a public key, base64url of {KEY} bytes, nor a file with one such as `privreg "
-        "study key FILE --collector` writes, FILE.pub."
+        f"study key FILE --collector` writes, FILE.pub; got {shown(given)}."
     )
 
 

@@ -93,7 +93,8 @@ def load(path: str | Path, password: bytes | None = None) -> Ed25519PrivateKey:
         key = None
     if not isinstance(key, Ed25519PrivateKey):
         raise OptionError(
-            f"{str(path)!r} is no Ed25519 signing key that can be read; make one by keys.make, or give its password."
+            f"{str(path)!r} is no Ed25519 signing key that can be read; make one by privreg study key, or "
+            "give its password."
         )
     return key
 

@@ -65,9 +65,11 @@ def fetched(base: str, path: str, token: str | None = None) -> bytes:
             found = _whole(answer, time.monotonic() + TIMEOUT)
     except urllib.error.HTTPError as e:
         with e:
-            raise (NotThereError if e.code == 404 else StudyError)(_why(e.code)) from None
+            raise (NotThereError if e.code == 404 else StudyError)(_why(e.code, base)) from None
     except (OSError, HTTPException, ValueError):
-        raise StudyError("the study's server can't be reached; is it running, and the address right?") from None
+        raise StudyError(
+            f"the study's server can't be reached at {base}; is it running, and the address right?"
+        ) from None
     if len(found) > LONGEST:
         raise StudyError("the study's server says too much.")
     return found
@@ -113,9 +115,17 @@ def opened(data: bytes, kind: str, keys: tuple[bytes, ...], *, by_all: bool = Fa
     return envelope.payload
 
 
-def _why(status: int) -> str:
+def _why(status: int, base: str) -> str:
     if status == 401:
-        return "the study's server wants the analyst's token: token=..., which privreg serve wrote beside the plan."
+        return (
+            f"the study's server at {base} wants its own analyst's token: token=..., which privreg serve wrote there "
+            "beside the plan."
+        )
+    if status == 425:
+        return (
+            f"the study isn't open yet at {base}: it opens on a later day, or its other collector has not signed "
+            "the first state; are both running?"
+        )
     if status == 404:
         return "there is no such study at this address."
     if status == 429:

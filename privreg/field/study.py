@@ -252,7 +252,7 @@ class Study:
         signed, plan = self.signed, self.plan
         return [
             ("Study", f"{plain(signed.title)} ({signed.study})"),
-            ("Purpose", plain(signed.purpose)),
+            ("Purpose", " ".join(plain(signed.purpose).split())),
             ("Contact", plain(signed.contact)),
             ("Formula", plan.formula),
             ("Family", repr(plan.family)),

@@ -207,7 +207,12 @@ def tokens(arguments: Sequence[str]) -> int:
     parser = _parser("privreg tokens", "Make invitations: each entitles to one report.")
     parser.add_argument("-n", type=int, required=True, metavar="N", help="how many")
     parser.add_argument("--out", required=True, metavar="FILE", help="a new CSV file of links, which only you may read")
-    parser.add_argument("--server", default=f"http://{HERE}:{PORT}", help="address that devices reach the study at")
+    parser.add_argument(
+        "--server",
+        metavar="URL",
+        help=f"address that devices reach the study at; of two collectors a's in the plan by default, else "
+        f"http://{HERE}:{PORT}",
+    )
     parser.add_argument(
         "--issuer-file", metavar="FILE", help="of one of two collectors: a new file with what the other needs"
     )
@@ -219,11 +224,14 @@ def _tokens(a: argparse.Namespace) -> str:
     root = keys.given(a.key, "--key")
     _opened(a)
     count = write_tokens(a.plan, _database(a), root, a.n, a.out, a.server, role=a.role, issuer=a.issuer_file)
-    return f"Wrote {count:,} invitations to {a.out!r}: hand each to one person, and delete the file."
+    wrote = f"Wrote {count:,} invitations to {a.out!r}: hand each to one person, and delete the file."
+    if a.role is None or a.issuer_file is not None:
+        return wrote
+    return f"{wrote} The other collector takes them only if it has this issuer's key, see --issuer-file."
 
 
 def write_tokens(
-    plan: str, db: str, root: bytes, count: int, out: str, server: str, *, role: str | None = None,
+    plan: str, db: str, root: bytes, count: int, out: str, server: str | None = None, *, role: str | None = None,
     issuer: str | None = None,
 ) -> int:  # fmt: skip
     """Write invitations to a new file.
@@ -236,8 +244,8 @@ def write_tokens(
         Public key that has signed the plan, which invitations pin.
     count : int
     out : str
-    server : str
-        Address that devices reach the study at.
+    server : str, optional
+        Address that devices reach the study at; by default the leading collector's, or this machine.
     role : str, optional
         See `prepared`.
     issuer : str, optional
@@ -248,6 +256,8 @@ def write_tokens(
     said, plan_hash = opened(_read(plan), root)
     if said.tokens != "issued":
         raise OptionError("this study is open: anybody's device makes its own token.")
+    if server is None:
+        server = said.collectors[0].url if said.collectors else f"http://{HERE}:{PORT}"
     store = prepared(plan, db, role=role)
     have = store.issuers()
     number = max(have, default=0)

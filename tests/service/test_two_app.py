@@ -258,12 +258,17 @@ def test_tokens_of_one_collector_are_good_at_the_other(pair, plan, tmp_path, cap
     out, issuer = tmp_path / "links.csv", tmp_path / "issuer.json"
     given = [str(plan), "--role", "a", "--db", pair.url(0), "--key", wire.base(public(ROOT)), "-n", "3"]
     assert tokens([*given, "--out", str(out), "--issuer-file", str(issuer)]) == 0
+    assert "--issuer-file" not in capsys.readouterr().out
     assert issuer.stat().st_mode & 0o777 == 0o600
     assert run(capsys, "issuer", plan, 1, pair.url(1), "--issuer-file", str(issuer))[0] == 0
     secrets = [{n: opened(s) for n, s in course.store.issuers().items()} for course in pair.courses]
     assert secrets[0] == secrets[1] != {}
     token = peers.read_token(out.read_text().splitlines()[1].rpartition("t=")[2])
     assert all(is_good(token, s, pair.hash) for s in secrets)
+    led = json.loads(wire.open_envelope(plan.read_bytes(), "plan").payload)["collectors"][0]["url"]
+    assert out.read_text().splitlines()[1].startswith(f"{led}/studies/")
+    assert tokens([*given, "--out", str(tmp_path / "more.csv")]) == 0
+    assert "--issuer-file" in capsys.readouterr().out
     code, said = run(capsys, "issuer", plan, 1, pair.url(1), "--issuer-file", str(issuer))
     assert code == 2  # once is enough
     code, said = run(capsys, "issuer", plan, 1, pair.url(1))
