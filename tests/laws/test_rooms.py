@@ -33,7 +33,7 @@ def test_the_published_algorithm_is_reached_from_few_places():
         ("privreg.simulation.tuning", f"{room}.fit.tuning"),
         ("privreg.simulation.streaming.ways", f"{room}.fit.report"),
         ("privreg.simulation.streaming.ways", f"{room}.chain.run"),
-        ("privreg.fits.settings", f"{room}.chain.plans"),
+        ("privreg.fits.settings", f"{room}.chain.numbers"),
         ("privreg.audit.reports", f"{room}.chain.plans"),
         *(("privreg.audit.chain", f"{room}.chain.{name}") for name in ("plans", "collector", "kernels")),
         ("privreg.cli.experiment", f"{room}.experiments"),
