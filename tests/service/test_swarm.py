@@ -187,6 +187,7 @@ def here(at, *arguments):
             raise StudyError("this command failed")
 
 
+@pytest.mark.thorough
 def test_the_demonstration_plays_a_whole_study(tmp_path, capfd, monkeypatch):
     monkeypatch.setattr(demo, "_run", here)
     folder = tmp_path / "trial"
