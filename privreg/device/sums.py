@@ -50,9 +50,9 @@ def before_shares(plan: PublicPlan, ask: SumAsk, row: Row) -> list[float]:
 
 def _places(sums: Sums, x: Floats, y: float) -> list[float]:
     """Numbers within ±1 and their squares: Equation (1)."""
-    told = [(x[j], sums.lows[j], sums.highs[j]) for j in sums.numbers]
-    told += [] if sums.binary else [(y, sums.y_low, sums.y_high)]
-    t = [score.clipped(score.divide(v - 0.5 * (a + b), 0.5 * (b - a)), -1.0, 1.0) for v, a, b in told]
+    numbers = [(x[j], sums.lows[j], sums.highs[j]) for j in sums.numbers]
+    numbers += [] if sums.binary else [(y, sums.y_low, sums.y_high)]
+    t = [score.clipped(score.divide(v - 0.5 * (a + b), 0.5 * (b - a)), -1.0, 1.0) for v, a, b in numbers]
     root = math.sqrt(2.0 * len(t))
     return [v / root for v in (*t, *(v * v for v in t))]
 
@@ -143,8 +143,8 @@ def whole(role: Role, report: Floats) -> list[int]:
     if not norm2 < math.inf:
         return [0] * size
     root = math.sqrt(max(norm2, 1.0))
-    told = [v / root for v in report]
-    entries = products(told, 1.0) if role.form == lattice.PSD else told
+    inside = [v / root for v in report]
+    entries = products(inside, 1.0) if role.form == lattice.PSD else inside
     if len(entries) != size:
         return [0] * size
     return shortened([round(v * unit) for v in entries], role.radius)

@@ -142,7 +142,7 @@ def study_plan(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[b
 
 
 def _local(fit: FitPlan, about: About) -> tuple[dict[str, Any], NDArray[np.intp]]:
-    """What devices that add noise are told beside, and the order of columns inside."""
+    """What the plan of devices that add noise has beside, and the order of columns inside."""
     engine, order = plan_of(fit.spec, fit.settings, None)
     check_field(engine)
     if about.collectors:
@@ -171,7 +171,7 @@ def _local(fit: FitPlan, about: About) -> tuple[dict[str, Any], NDArray[np.intp]
 
 
 def _shared(fit: FitPlan, about: About) -> tuple[dict[str, Any], NDArray[np.intp]]:
-    """What devices that share their reports out are told beside, and the order of columns inside."""
+    """What the plan of devices that share their reports out has beside, and the order of columns inside."""
     if len(about.collectors) != len(LETTERS):
         raise OptionError("a study with trust: two_collectors names its two collectors, see `collectors:`.")
     if fit.rows is None:
