@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from privreg.cli.spelling import in_shell
 from privreg.errors import OptionError, PrivregError
+from privreg.options.spelling import in_shell
 from privreg.version import __version__
 
 FAILED: Final = 2

@@ -212,7 +212,8 @@ def _got(s: _Session, path: str, what: str, until: float) -> bytes:
             return got.body
         wait = client.waits(attempt, got.wait)
         if got.status not in client.RETRIED or s.clock() + wait > until:
-            raise RefusedError(f"{what} can't be had from the study's server: {client.meaning(got.status)}; try again later.")
+            why = client.meaning(got.status)
+            raise RefusedError(f"{what} can't be had from the study's server: {why}; try again later.")
         s.sleep(wait)
         attempt += 1
 
@@ -378,7 +379,8 @@ def _send(s: _Session, plan: PublicPlan, plan_hash: bytes, stored: Stored) -> Ou
         if len(arrived) == len(bodies):
             return _ended(s, plan, stored.body, [arrived[k] for k in range(len(bodies))])
         if wait and s.clock() + wait > until:
-            return Outcome(False, f"Not sent yet: {client.meaning(failed.status)}. It is stored, and sent by the next call.", plan)
+            why = client.meaning(failed.status)
+            return Outcome(False, f"Not sent yet: {why}. It is stored, and sent by the next call.", plan)
         if wait:
             s.sleep(wait)
             attempt += 1

@@ -71,7 +71,7 @@ def Huber(c: float | str = "auto", scale: float | str = "auto") -> Family:
     if not isinstance(corner, str) and corner > LARGEST_C:
         raise OptionError(
             f"c={corner:g} is in units of the residual scale and usually lies between 0.5 and 2; for a residual "
-            f"scale of {corner:g} write Huber(scale={corner:g})."
+            f"scale of {corner:g} write family=Huber(scale={corner:g})."
         )
     return Family("Huber", codes.HUBER, "identity", c=corner, scale=size)
 

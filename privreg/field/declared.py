@@ -80,6 +80,9 @@ def read(path: str | Path) -> Declared:
             raise SchemaError(f"a study needs the key {key!r}.")
     if isinstance(doc["mu"], bool) or not isinstance(doc["mu"], int | float):
         raise SchemaError(f"mu of a study is a number, such as 1, got {shown(doc['mu'])}.")
+    if not isinstance(doc["formula"], str):
+        raise SchemaError(f"'formula' of a study must be a text such as y ~ x, got {shown(doc['formula'])}.")
+    choose("trust", doc.get("trust") or "local", ("local", "two_collectors"))
     schema = Schema.from_document({k: doc[k] for k in _SCHEMA if doc.get(k) is not None})
     asked = {k: doc[k] for k in (*_MODEL, *_PLAN) if doc.get(k) is not None}
     said = {"schema": schema.to_json(), "asked": asked}

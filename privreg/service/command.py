@@ -195,7 +195,7 @@ def _bound(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as e:
-        why = "another program has it" if e.errno == errno.EADDRINUSE else "this machine has no such address, or doesn't let you have it"
+        why = "another program has it" if e.errno == errno.EADDRINUSE else "this machine doesn't have it, or let you"
         raise OptionError(f"port {port} of {host} can't be had: {why}; give another --port, or --host.") from None
 
 

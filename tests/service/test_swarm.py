@@ -94,7 +94,8 @@ def test_a_swarm_at_the_shell(world, capsys, tmp_path):
         url = f"{base}/v1/studies/sleep"
         given = [str(tmp_path / "people.csv"), "--tokens", str(tmp_path / "links.csv")]
         assert swarm_command([url, *given]) == 0
-        assert "50 devices: 0 never answered, 0 late; answers: 50 × the report has arrived (status 201)" in capsys.readouterr().out
+        said = "50 devices: 0 never answered, 0 late; answers: 50 × the report has arrived (status 201)"
+        assert said in capsys.readouterr().out
         assert swarm_command([url, *given, "--devices", "51"]) == 2
         assert "there are 50" in capsys.readouterr().err
         assert swarm_command([url, *given]) == 0  # other noise for a used token
