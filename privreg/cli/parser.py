@@ -37,7 +37,8 @@ studies, whose records stay on people's own devices:
   respond    answer a study from this device
   swarm      let simulated devices answer a study on this machine
 
-exit status: 0 done, 2 an error that the message explains, 130 interrupted.
+exit status: 0 done, 2 an error that the message explains, 3 results are there
+but most records seem to have sent noise only, 130 interrupted.
 Results that should not be relied on are a warning on standard error.
 """
 
