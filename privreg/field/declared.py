@@ -1,6 +1,6 @@
 """A study as its analyst declares it: a small YAML or JSON file, and the model in it.
 
-The file holds what respondents are told (title, purpose, contact, questions), when (opens, closes), the model (formula,
+The file holds what respondents read (title, purpose, contact, questions), when (opens, closes), the model (formula,
 family, mu and the options of a plan) and its public declarations (bounds, levels, moments, correlations); with
 ``trust: two_collectors`` the two who add up shares. The signed plan carries the model's part as text, from which the
 collector makes the very same plan of a fit.

@@ -128,7 +128,7 @@ def swarm(
     progress : bool, optional
         Whether to show a bar; by default at a terminal.
     seen : callable, optional
-        Is told every state.
+        Called with every state.
 
     Raises
     ------

@@ -220,7 +220,7 @@ TABLE: Final = (
     Option("width", "", "fit study", "number", group="model", metavar="W", families="smoothed_hinge",
            help="smoothed_hinge: where the hinge is rounded (default 1)"),
     Option("c", "", "fit plan study", "auto", group="model", metavar="C", families="huber expectile",
-           help="huber, expectile: corner in residual scales, or auto (default)"),
+           help="huber, expectile: threshold in residual scales, or auto (default)"),
     Option("scale", "", "fit study", "auto", group="model", metavar="S", families="huber expectile",
            help="huber, expectile: public guess of the residual scale, or auto (default)"),
     Option("offset", "local", "fit study", group="model", metavar="COLUMN", help="column added to the linear predictor",

@@ -99,14 +99,14 @@ class PrivateResults(EstimatedResults):
         -------
         Series
             Shaped and labelled like :attr:`params`: θ with Σ w_k n_kg E ω(z) z ψ_k(z'(θ + δ_kg), y) = 0, where ψ_k has
-            the corner of round k, z are covariates by the row map that this run learned, δ_kg is the offset of group g,
-            and w_k n_kg is what its reports weigh in the estimate.
+            the threshold of round k, z are covariates by the row map that this run learned, δ_kg is the offset of group
+            g, and w_k n_kg is what its reports weigh in the estimate.
 
         Notes
         -----
         Where the model is right and errors are symmetric, this is the truth up to the rows' own sampling error. Where
-        it is wrong or errors are skewed, intervals cover these numbers, and another run, with another corner and other
-        weights, targets others.
+        it is wrong or errors are skewed, intervals cover these numbers, and another run, with another threshold and
+        other weights, targets others.
 
         Raises
         ------
