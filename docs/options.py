@@ -98,7 +98,7 @@ WORDS: Final = {
     "epochs": "Passes over the records.",
     "step": "The size of the steps.",
     "radius": "The ball that iterates are kept in.",
-    "curator lanes": "Disjoint random parts of the records, each fitted by itself. How far the fits lie apart gives "
+    "curator lanes": "Disjoint random parts of the records, each fitted by itself. How far the fits differ gives "
     "the intervals.",
     "average": "The last iterates, which are averaged.",
     "curator missing": "What becomes of a record that can't be used: it counts for nothing ('noise'), or raises an "

@@ -41,10 +41,14 @@ def _nearest(name: str, known: Iterable[str], otherwise: str) -> str:
     return otherwise if near is None else f"did you mean {near!r}?"
 
 
-def unavailable(name: str, have: Collection[str], *, measures: bool = True) -> AttributeError:
+MEASURES: Final = "fit(measures=0.05)"  # How measures of fit are asked for
+
+
+def unavailable(name: str, have: Collection[str], *, measures: str = MEASURES) -> AttributeError:
     """Error for an attribute that results don't have: what it is called here, or why it can't be had.
 
-    Nothing is suggested that is not among the names they `have`, nor measures of fit unless fits take ``measures=``.
+    Nothing is suggested that is not among the names they `have`, nor measures of fit unless `measures` says how to ask
+    for them.
     """
     right = called(name)
     if right is not None and re.split(r"\W", right)[0] in have:
@@ -52,7 +56,8 @@ def unavailable(name: str, have: Collection[str], *, measures: bool = True) -> A
     if name in _ELSEWHERE:
         return AttributeError(f"results have no {name!r}: {_ELSEWHERE[name]}.")
     if needs_rows(name):
-        return NotPrivateError(f"{name!r} is not private: {_needed(name, _had(have, measures))}.")
+        needed = _needed(name, _had(have, measures != "")).replace(MEASURES, measures)
+        return NotPrivateError(f"{name!r} is not private: {needed}.")
     return AttributeError(f"results have no attribute {name!r}; {_nearest(name, have, 'see dir(res).')}")
 
 

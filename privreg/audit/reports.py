@@ -220,7 +220,7 @@ def _rows(m: Mapping[str, Any]) -> Iterator[tuple[str, Row]]:
 
 
 def _responses(plan: ScorePlan | Plan, eta: float, c: float) -> list[tuple[str, float]]:
-    """Responses as far out as they can be, and just within the corner c of the predictor."""
+    """Responses as far out as they can be, and just within the threshold c of the predictor."""
     shape = plan.shape
     if shape.family in {codes.LOGISTIC, codes.BALANCED, codes.HINGE, codes.SMOOTHED_HINGE}:
         return [("y = 0", 0.0), ("y = 1", 1.0)]
@@ -230,7 +230,7 @@ def _responses(plan: ScorePlan | Plan, eta: float, c: float) -> list[tuple[str, 
         return [("no count", 0.0), ("largest count", shape.a)]
     if shape.family == codes.SQUARED:
         return [("y low", shape.a), ("y high", shape.b)]
-    near = [("y at the lower corner", eta - INSIDE * c), ("y at the upper corner", eta + INSIDE * c)]
+    near = [("y at the lower threshold", eta - INSIDE * c), ("y at the upper threshold", eta + INSIDE * c)]
     return [("y low", -FAR), ("y high", FAR), ("y in the middle", 0.0), *near]
 
 

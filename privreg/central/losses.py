@@ -157,7 +157,7 @@ class Loss(NamedTuple):
     """A loss in internal units, numbers only."""
 
     code: int  # Kernel code
-    a: float  # Power q, level τ, corner c or width, as the loss has it
+    a: float  # Power q, level τ, threshold c or width, as the loss has it
     alpha: float  # Hölder exponent of φ'
     holder: float  # Hölder constant h of φ' in its first argument
     slope: float  # sup |φ'|; ``inf`` where it grows with the predictor

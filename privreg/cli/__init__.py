@@ -3,6 +3,5 @@
 Every verb is a file: `fit`, `means`, `show`, `plan`, `schema`, `data`, `experiment`. `field` has those of studies in
 the field, which live where their work is done.
 
-`parser` is made from the table of options, `values` reads what is typed, `output` writes results, and `spelling` says
-messages as a shell would.
+`parser` is made from the table of options, `values` reads what is typed, and `output` writes results.
 """

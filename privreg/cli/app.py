@@ -85,8 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit status: 0 done, 2 an error that was explained on standard error, 70 an unexpected one, 130
-        interrupted, 141 if the reader of standard output has gone.
+        Exit status: 0 done, 2 an error that was explained on standard error, 3 a fit was done but most records seem
+        to have sent noise only, 70 an unexpected error, 130 interrupted, 141 if the reader of standard output has gone.
 
     Examples
     --------

@@ -10,8 +10,8 @@ import re
 from pathlib import Path
 from typing import Final
 
-from privreg.cli.spelling import quoted
 from privreg.errors import OptionError, choose
+from privreg.options.spelling import quoted
 
 ABOUT: Final = "write a synthetic data set"
 USAGE: Final = None

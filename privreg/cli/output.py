@@ -13,11 +13,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from privreg.cli.spelling import in_shell
 from privreg.errors import OptionError, PrivregError
+from privreg.options.spelling import in_shell
 from privreg.version import __version__
 
 FAILED: Final = 2
+NOTHING: Final = 3  # Results are there, but most records seem to have sent noise only
 _KINDS: Final = (".html", ".txt", ".md", ".docx", ".tex", ".csv", ".json", ".privreg")
 _STYLE: Final = "body{font-family:sans-serif;margin:2em auto;max-width:64em;padding:0 1em}td,th{padding:.1em .6em}"
 
@@ -71,7 +72,7 @@ def targets(a: argparse.Namespace) -> list[Path]:
 
 
 def deliver(shown: Shown, files: Sequence[Path], a: argparse.Namespace) -> int:
-    """Write results and print them; the exit status.
+    """Write results and print them; the exit status, which says, as R and statsmodels would, that no record was usable.
 
     The budget is spent: one file that can't be written must not cost the others, or the summary.
     """
@@ -91,9 +92,10 @@ def deliver(shown: Shown, files: Sequence[Path], a: argparse.Namespace) -> int:
         print(str(shown.summary.as_text()).rstrip("\n"), flush=True)
     for problem in problems:
         complain(problem, a.verb)
-    if a.quiet and any(note.code == "nonresponse" for note in shown.res.privacy.doubts):  # nothing was learned
+    silent = any(note.code == "nonresponse" for note in shown.res.privacy.doubts)  # learned from reports, and printed
+    if a.quiet and silent:
         print("privreg: warning: most records seem to have sent noise only; the files say more.", file=sys.stderr)
-    return FAILED if problems else 0
+    return FAILED if problems else NOTHING if silent and a.verb != "show" else 0
 
 
 def _whole(files: Sequence[Path]) -> str:

@@ -32,12 +32,13 @@ examples:
 studies, whose records stay on people's own devices:
   study      make keys, sign a plan, verify one; `privreg study demo` plays all
   serve      collect reports over HTTP; tokens makes invitations
-  results    print what a study has told by now
+  results    print the results of a study so far
   collector  check, replay, close, rotate-keys or export what was collected
   respond    answer a study from this device
   swarm      let simulated devices answer a study on this machine
 
-exit status: 0 done, 2 an error that the message explains, 130 interrupted.
+exit status: 0 done, 2 an error that the message explains, 3 results are there
+but most records seem to have sent noise only, 130 interrupted.
 Results that should not be relied on are a warning on standard error.
 """
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from privreg.cli import output
-from privreg.cli.spelling import in_shell
 from privreg.cli.values import budget, check_order, family, floats, given
 from privreg.errors import OptionError
+from privreg.options.spelling import in_shell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,16 +52,17 @@ def run(a: argparse.Namespace) -> int:
 
     from privreg.families.builtin import FAMILIES
     from privreg.planning.power import plan
-    from privreg.tables.text import as_text
+    from privreg.tables import as_text, respelt
 
     if "covariates" in options:
         options["covariates"] = _public(options["covariates"])
     found = plan(a.formula, family=FAMILIES[name](**own), alpha=output.alpha(a), **spent, **options)
-    print(as_text([_spelt(part) for part in found._layout()]))
+    spell = partial(in_shell, verb="plan")
+    print(as_text(respelt(found._layout(), spell)))
     if a.at_n is not None or a.at_mu is not None:
         print(f"\n{_grid(found, a)}")
     if a.compare_trust:
-        print(f"\n{as_text([_spelt(part) for part in found.compare_trust(a.coef)._layout()])}", flush=True)
+        print(f"\n{as_text(respelt(found.compare_trust(a.coef)._layout(), spell))}", flush=True)
     if a.check is not None:
         print(f"\n{found.check(a.check, seed=a.seed).round(4).to_string()}", flush=True)
     if a.plot is not None:
@@ -77,13 +78,6 @@ def _public(path: str) -> pd.DataFrame:
     if Path(path).suffix.lower() not in kinds or not Path(path).is_file():
         raise OptionError(f"--covariates {path!r}: give a file that exists, named {' or '.join(kinds)}.")
     return kinds[Path(path).suffix.lower()](path)
-
-
-def _spelt(part: Any) -> Any:
-    """A part of what is printed, with options as the command line spells them."""
-    from privreg.tables import Notes
-
-    return replace(part, notes=[in_shell(note, "plan") for note in part.notes]) if isinstance(part, Notes) else part
 
 
 def _list(option: str, text: str | None) -> list[float] | None:

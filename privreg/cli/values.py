@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from privreg.cli.spelling import quoted
 from privreg.errors import BudgetError, OptionError, SchemaError, choose
+from privreg.options.spelling import quoted
 from privreg.options.table import BUDGET, accepted, of_verb
 
 if TYPE_CHECKING:

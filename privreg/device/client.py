@@ -18,6 +18,28 @@ LONGEST: Final = 2 << 20  # Bytes of an answer, at most
 RETRIED: Final = frozenset({0, 408, 425, 429, 500, 502, 503, 504})
 """What may pass: no connection (0), or a server that is busy or broken."""
 
+SAID: Final = {
+    0: "there is no connection",
+    200: "the report had arrived before",
+    201: "the report has arrived",
+    400: "it can't read what was sent",
+    401: "it wants its own analyst's token",
+    404: "there is no such study at this address",
+    408: "the message came too slowly",
+    409: "the token has been used",
+    410: "the study has closed, or the round that was answered",
+    412: "it has no such round yet",
+    413: "the message is too long",
+    422: "it is no report of this study",
+    425: "the study isn't open yet",
+    429: "it was asked too often",
+    500: "it has failed",
+    502: "the server behind this address doesn't answer",
+    503: "it is busy",
+    504: "the server behind this address doesn't answer",
+}
+"""What a server means by a status; the same in JavaScript, see ``client.js``."""
+
 FIRST_WAIT, LAST_WAIT = 1.0, 3600.0
 HERE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -106,6 +128,19 @@ def _answer(status: int, answer: Any, headers: Message) -> Answer:
     said = headers.get("Retry-After", "")
     wait = float(said) if said.isascii() and said.isdigit() and len(said) < 6 else 0.0
     return Answer(status, body, wait) if len(body) <= LONGEST else Answer(413, b"", wait)
+
+
+def meaning(status: int) -> str:
+    """What a server's answer means, in words, with its status.
+
+    Examples
+    --------
+    >>> meaning(425), meaning(418)
+    ("the study isn't open yet (status 425)", 'it answers with status 418')
+    """
+    if status not in SAID:
+        return f"it answers with status {status}"
+    return f"{SAID[status]} (status {status})" if status else SAID[status]
 
 
 def waits(attempt: int, asked: float) -> float:

@@ -15,6 +15,7 @@ from .session import Limits, RefusedError, respond
 
 DONE, REFUSED, USAGE, WAITING = 0, 1, 2, 3
 LONGEST: Final = 1 << 20
+TERMINAL: Final = "/dev/tty"
 
 _ABOUT: Final = """\
 Answer a study once. Your answers stay on this device: what is sent is one
@@ -91,11 +92,13 @@ def _answers(name: str) -> dict[str, Any]:
 def _asked(words: str) -> bool:
     print(words, end="\n\n")
     try:
-        with Path("/dev/tty").open(encoding="utf-8") as terminal:  # standard input may be the answers
+        with Path(TERMINAL).open(encoding="utf-8") as terminal:  # standard input may be the answers
             print("Send one report? [y/N] ", end="", flush=True)
             said = terminal.readline()
     except OSError:
-        said = input("Send one report? [y/N] ") if sys.stdin.isatty() else ""
+        if not sys.stdin.isatty():
+            raise RefusedError("there is no terminal to ask you at; if you agree to the above, add --yes.") from None
+        said = input("Send one report? [y/N] ")
     return said.strip().lower() in {"y", "yes"}
 
 

@@ -49,7 +49,7 @@ def words(plan: PublicPlan, unread: Sequence[str], year: Sequence[Fraction] = ()
     ----------
     plan : PublicPlan
     unread : sequence of str
-        Columns whose answers are missing or can't be read.
+        Columns whose answers are missing.
     year : sequence of Fraction
         Budgets μ of all reports of this year, with this one; this one alone by default.
     """
@@ -61,7 +61,7 @@ def words(plan: PublicPlan, unread: Sequence[str], year: Sequence[Fraction] = ()
     lines += ["", "This device says:"]
     blank = "zeros" if plan.collectors else "noise"
     if unread and plan.missing == "noise":
-        lines += ["", f"Missing, or not to be read: {', '.join(map(repr, unread))}. Your whole report will be {blank}."]
+        lines += ["", f"Missing: {', '.join(map(repr, unread))}. Your whole report will be {blank}."]
     if plan.missing == "refuse":
         lines += [
             "",

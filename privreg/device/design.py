@@ -89,6 +89,19 @@ def unread(plan: PublicPlan, answers: Mapping[str, object]) -> list[str]:
     return [c.name for c in used(plan) if read(c, answers.get(c.name)) is None]
 
 
+def wrong(plan: PublicPlan, answers: Mapping[str, object]) -> list[str]:
+    """What each answer must be that is given and isn't that, by column; public words, for the respondent's own eyes."""
+    out = []
+    for column in used(plan):
+        answer = answers.get(column.name)
+        blank = answer is None or (isinstance(answer, str) and not answer.strip())
+        missing = blank or (isinstance(answer, float) and math.isnan(answer))
+        if not missing and read(column, answer) is None:
+            labels = ", ".join(repr(label_text(label)) for label in column.levels)
+            out.append(f"{column.name!r} must be {f'one of {labels}' if labels else 'a number'}")
+    return out
+
+
 def row_of(plan: PublicPlan, answers: Mapping[str, object]) -> Row:
     """A respondent's row of the design.
 

@@ -172,11 +172,12 @@ def _respond(
                     f"together, more than the {float(s.limits.total):g} that this device allows; wait until a year has "
                     "passed, or allow more: --yearly-total, Limits(total=)."
                 )
+        if wrong := design.wrong(plan, row):
+            raise RefusedError(f"{'; '.join(wrong)}. Correct the answers, or leave out what you don't answer.")
         unread = design.unread(plan, row)
         if unread and plan.missing == "refuse":
             raise RefusedError(
-                f"answers are missing or can't be read: {', '.join(map(repr, unread))}. The study asks only who can "
-                "answer everything."
+                f"answers are missing: {', '.join(map(repr, unread))}. The study asks only who can answer everything."
             )
         if told is None:  # of a later state the same is asked, at no further cost
             told = words(plan, unread, year)
@@ -211,13 +212,10 @@ def _got(s: _Session, path: str, what: str, until: float) -> bytes:
             return got.body
         wait = client.waits(attempt, got.wait)
         if got.status not in client.RETRIED or s.clock() + wait > until:
-            raise RefusedError(f"{what} can't be had from the study's server ({_said(got)}); try again later.")
+            why = client.meaning(got.status)
+            raise RefusedError(f"{what} can't be had from the study's server: {why}; try again later.")
         s.sleep(wait)
         attempt += 1
-
-
-def _said(got: Answer) -> str:
-    return f"status {got.status}" if got.status else "no connection"
 
 
 def _until(s: _Session, end: float) -> float:
@@ -373,13 +371,16 @@ def _send(s: _Session, plan: PublicPlan, plan_hash: bytes, stored: Stored) -> Ou
                     f"you, tell {plan.contact!r}."
                 )
             elif got.status not in client.RETRIED:
-                raise RefusedError(f"the study's server doesn't take the report ({_said(got)}); tell {plan.contact!r}.")
+                raise RefusedError(
+                    f"the study's server doesn't take the report: {client.meaning(got.status)}; tell {plan.contact!r}."
+                )
             else:
                 wait, failed = max(wait, client.waits(attempt, got.wait)), got
         if len(arrived) == len(bodies):
             return _ended(s, plan, stored.body, [arrived[k] for k in range(len(bodies))])
         if wait and s.clock() + wait > until:
-            return Outcome(False, f"Not sent yet ({_said(failed)}). It is stored, and sent by the next call.", plan)
+            why = client.meaning(failed.status)
+            return Outcome(False, f"Not sent yet: {why}. It is stored, and sent by the next call.", plan)
         if wait:
             s.sleep(wait)
             attempt += 1

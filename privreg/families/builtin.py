@@ -39,7 +39,7 @@ def Huber(c: float | str = "auto", scale: float | str = "auto") -> Family:
     Parameters
     ----------
     c : float or "auto"
-        Corner of the loss in units of the residual scale. "auto" is half the residual scale while
+        Huber threshold, in units of the residual scale. "auto" is half the residual scale while
         privacy noise dominates and rises to the classical 1.345 as the budget grows. The residual scale is
         where a share P(abs z ≤ c) of the residuals, z standard normal, lies within c of it: 38.3% at half.
         With symmetric errors every c gives the conditional mean; with skewed ones a small c gives nearly the
@@ -71,7 +71,7 @@ def Huber(c: float | str = "auto", scale: float | str = "auto") -> Family:
     if not isinstance(corner, str) and corner > LARGEST_C:
         raise OptionError(
             f"c={corner:g} is in units of the residual scale and usually lies between 0.5 and 2; for a residual "
-            f"scale of {corner:g} write Huber(scale={corner:g})."
+            f"scale of {corner:g} write family=Huber(scale={corner:g})."
         )
     return Family("Huber", codes.HUBER, "identity", c=corner, scale=size)
 
@@ -112,7 +112,7 @@ def Expectile(tau: float = 0.5, c: float | str = "auto", scale: float | str = "a
     tau : float
         Level, in (0, 1); 0.5 is :func:`Huber`.
     c, scale : float or "auto"
-        As for :func:`Huber`. The smaller c, the nearer the estimand lies to the conditional tau-quantile.
+        As for :func:`Huber`. The smaller c, the nearer the estimand is to the conditional tau-quantile.
 
     Returns
     -------
@@ -157,7 +157,7 @@ def Quantile(tau: float = 0.5) -> Family:
     Notes
     -----
     Needs a response with a density at the quantile: ties there break the normal limit. The density is learned from
-    joint reports, each saying also whether a residual lies near the line.
+    joint reports, each saying also whether a residual is near the line.
 
     References
     ----------

@@ -24,11 +24,11 @@ class ScoreRules:
     """What the collector is told about the family. Public."""
 
     shape: Shape  # The unit score
-    ratio: float  # Corner in residual sd
-    track: bool  # Whether the corner c (or the half-width of the window that stands for it) is learned
+    ratio: float  # Huber threshold in residual sd
+    track: bool  # Whether the threshold c (or the half-width of the window that stands for it) is learned
     curvature: float  # Curvature of the loss, per unit of score bound and c
     varying: bool  # Whether curvature depends on the coefficients, so that these are to be searched for
-    centre: float = 0.0  # Where the estimand lies for normal residuals, in their sd above the mean
+    centre: float = 0.0  # The estimand for normal residuals, in their sd above the mean
 
     @property
     def from_predictor(self) -> bool:

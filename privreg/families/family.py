@@ -36,7 +36,7 @@ class Family:
     response : str
         "number", "binary", "levels" or "count".
     c, scale : float or "auto"
-        Corner in units of the residual scale, and that scale in the response's own units.
+        Huber threshold in units of the residual scale, and that scale in the response's own units.
     tau : float
         Level of quantiles and expectiles.
     y_max : float
@@ -118,7 +118,7 @@ class Family:
 
     @property
     def cornered(self) -> bool:
-        """Whether the loss has a corner c in units of a residual scale."""
+        """Whether the loss has a threshold c in units of a residual scale."""
         return self.code in {codes.HUBER, codes.EXPECTILE}
 
     @property

@@ -22,7 +22,7 @@ class Score:
     """Scalar score ψ(η, y), so that a person's score is ψ·ω(x)·x, in internal units."""
 
     shape: Shape  # The score over its bound
-    c: float  # Corner in internal response units, where the family has one
+    c: float  # Huber threshold in internal response units, where the family has one
     bound: float  # sup abs ψ
     curvature_bound: float  # sup ∂ψ/∂η; inf where curvature can't be reported
     # Range of ψ over all responses, where it is narrower than ± bound
@@ -44,7 +44,7 @@ def unit(
     ----------
     shape : Shape
     c : float or ndarray
-        Corner of Huber and Expectile, of a shape that goes with the others.
+        Threshold of Huber and Expectile, of a shape that goes with the others.
     eta, y : ndarray, shape (n,)
         Linear predictor and response, internal units; of any shape but for a family of one's own.
     function : callable, optional
@@ -147,7 +147,7 @@ def _curvature(score: Score, eta: Array, y: Array) -> Array:
     raise ValueError("no curvature of one record")
 
 
-def told(
+def near(
     shape: Shape, c: float, eta: Array, y: Array, function: Callable[[float, float], float] | None = None
 ) -> Array:
     """Number in [0, 1] that a joint report carries, shape (n,).

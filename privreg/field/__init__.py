@@ -2,7 +2,7 @@
 but for made-up people's in `devices`.
 
 `declared` reads a study's file and the model in it. `plan` makes the plan of a study, of the public plan of a fit and
-of what respondents are told. `keys` makes signing keys, signs plans and states, and writes invitations. `command` is
+of what respondents read. `keys` makes signing keys, signs plans and states, and writes invitations. `command` is
 their command line, and `running` how all commands of studies run.
 
 `collected` makes results of a plan and of sums of reports, `summed` of two collectors' sums; `connect` is

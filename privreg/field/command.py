@@ -6,18 +6,19 @@ import argparse
 import getpass
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from privreg.device import ed25519
 from privreg.device.consent import plain, words
 from privreg.device.session import Limits
-from privreg.errors import InferenceError, OptionError, SchemaError, StudyError, meant
+from privreg.errors import OptionError, PrivregError, SchemaError, StudyError, meant
 from privreg.field import keys
 from privreg.field.running import done, parser_of
 from privreg.files.archive import write_bytes
+from privreg.options.spelling import in_study
 from privreg.protocol.lattice import unit_of_sums
 from privreg.protocol.study import PublicPlan, plan_payload, read_plan
 from privreg.protocol.sums import LETTERS
@@ -25,6 +26,8 @@ from privreg.protocol.wire import MessageError, base, hash_of, key_id, open_enve
 
 if TYPE_CHECKING:
     from privreg.fits.fit_plan import FitPlan
+
+T = TypeVar("T")
 
 _EXAMPLES: Final = """\
 examples:
@@ -134,32 +137,48 @@ def _sign(a: argparse.Namespace) -> str:
     from privreg.field import declared  # which a key, or a look at a plan, can do without
     from privreg.field.plan import study_plan
 
-    about, fit = declared.read(a.file)
+    about, fit = _in_file(lambda: declared.read(a.file))
     two = [c.key for c in about.collectors]
     if bool(two) == bool(a.states) and (two or fit.spec.trust == "local"):
         why = "both collectors that the study names sign states; leave it out" if two else "name the key of the server"
         raise OptionError(f"--states says who signs states: {why}.")
     states = two or [keys.given(k, "--states") for k in a.states]
-    plan = study_plan(fit, fit.spec.design.trees(), about, states)
+    plan = _in_file(lambda: study_plan(fit, fit.spec.design.trees(), about, states))
     out = Path(a.out) if a.out else Path(a.file).with_suffix(".plan")
     _possible(plan, about.questions)
     root = keys.load(a.key, _password(a))
+    mine = keys.public(root)
+    for letter, one in zip(LETTERS, about.collectors, strict=False):
+        if mine in (one.key, one.seal):
+            raise OptionError(
+                f"--key {a.key!r} is the key of collector {letter}, {one.name!r}, and nobody but you may have the key "
+                "that signs plans: make one by privreg study key root.key, and give --key root.key."
+            )
     data = keys.signed("plan", plan_payload(plan), root)
-    said = shown(data, keys.public(root))  # which refuses what devices would
+    said = shown(data, mine)  # which refuses what devices would
     write_bytes(out, data, new=True)  # a plan is never overwritten
-    return f"{said}\n\n{_precision(fit)}Wrote {str(out)!r}. Invitations pin the key {base(keys.public(root))}"
+    return f"{said}\n\n{_precision(fit)}Wrote {str(out)!r}. Invitations pin the key {base(mine)}"
+
+
+def _in_file(make: Callable[[], T]) -> T:
+    """What is made of a study's file; errors name its keys."""
+    try:
+        return make()
+    except PrivregError as e:
+        raise type(e)(in_study(str(e))) from None
 
 
 def _precision(fit: FitPlan) -> str:
     """What `pr.plan` says of the study's fit: how wide intervals will be, and which of them not to rely on."""
     from privreg.planning.power import plan_of_fit
+    from privreg.tables import as_text, respelt
 
     if fit.rows is None:
         return ""
     try:
-        return f"{plan_of_fit(fit, fit.rows)}\n\n"
-    except (OptionError, InferenceError) as e:
-        return f"How wide intervals will be is not known: {e}\n\n"
+        return f"{as_text(respelt(plan_of_fit(fit, fit.rows)._layout(), in_study))}\n\n"
+    except PrivregError as e:
+        return f"How wide intervals will be is not known: {in_study(str(e))}\n\n"
 
 
 def _possible(plan: PublicPlan, questions: Iterable[str]) -> None:
@@ -173,7 +192,7 @@ def _possible(plan: PublicPlan, questions: Iterable[str]) -> None:
             )
     most = Limits().mu
     if Fraction(plan.mu.p, plan.mu.q) > most:
-        raise OptionError(f"mu={plan.title_of_mu} is more than devices allow by themselves; write mu: {most} or less.")
+        raise OptionError(f"mu: {plan.title_of_mu} is more than devices allow by themselves; write mu: {most} or less.")
     if plan.closes < time.time():
         raise OptionError("the study closes in the past, so that no device would answer it; write a later day.")
 

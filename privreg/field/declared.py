@@ -1,6 +1,6 @@
 """A study as its analyst declares it: a small YAML or JSON file, and the model in it.
 
-The file holds what respondents are told (title, purpose, contact, questions), when (opens, closes), the model (formula,
+The file holds what respondents read (title, purpose, contact, questions), when (opens, closes), the model (formula,
 family, mu and the options of a plan) and its public declarations (bounds, levels, moments, correlations); with
 ``trust: two_collectors`` the two who add up shares. The signed plan carries the model's part as text, from which the
 collector makes the very same plan of a fit.
@@ -80,6 +80,9 @@ def read(path: str | Path) -> Declared:
             raise SchemaError(f"a study needs the key {key!r}.")
     if isinstance(doc["mu"], bool) or not isinstance(doc["mu"], int | float):
         raise SchemaError(f"mu of a study is a number, such as 1, got {shown(doc['mu'])}.")
+    if not isinstance(doc["formula"], str):
+        raise SchemaError(f"'formula' of a study must be a text such as y ~ x, got {shown(doc['formula'])}.")
+    choose("trust", doc.get("trust") or "local", ("local", "two_collectors"))
     schema = Schema.from_document({k: doc[k] for k in _SCHEMA if doc.get(k) is not None})
     asked = {k: doc[k] for k in (*_MODEL, *_PLAN) if doc.get(k) is not None}
     said = {"schema": schema.to_json(), "asked": asked}

@@ -123,7 +123,7 @@ def _begun(at: Path, devices: int, mu: int, more: str = "") -> None:
     text = STUDY.format(devices=devices, mu=mu, more=more)
     write_bytes(at / "study.yaml", text.encode())
     print(f"study.yaml, which an analyst writes:\n\n{text}")
-    _run(at, "data", "us-insurance", "--rows", str(devices), "people.csv")
+    _run(at, "data", "us-insurance", "--rows", str(devices), "people.csv", out=subprocess.DEVNULL)  # says how to fit it
     _run(at, "study", "key", "root.key")
 
 
@@ -202,8 +202,8 @@ def _said(arguments: Sequence[str]) -> list[str]:
     return [sys.executable, "-m", "privreg", *arguments]
 
 
-def _run(at: Path, *arguments: str) -> None:
-    if subprocess.run(_said(arguments), cwd=at, check=False).returncode:
+def _run(at: Path, *arguments: str, out: int | None = None) -> None:
+    if subprocess.run(_said(arguments), cwd=at, stdout=out, check=False).returncode:
         raise StudyError("this command failed; the lines above say why.")
     print(flush=True)
 

@@ -15,7 +15,10 @@ from privreg.collector import field
 from privreg.collector.aggregate import report
 from privreg.collector.aggregate.lattice import steps
 from privreg.collector.aggregate.plan import State
-from privreg.device import answer
+from privreg.data.cells import as_series
+from privreg.data.columns import column_of
+from privreg.device import answer, design
+from privreg.errors import OptionError
 from privreg.field import summed
 from privreg.field.collected import engine_of, fit_plan_of
 from privreg.files.optional import need
@@ -44,6 +47,11 @@ class Crowd:
     plan_hash : bytes
     rows : DataFrame, file or mapping of arrays
         One person each.
+
+    Raises
+    ------
+    OptionError
+        If an answer is given that is none of a column's levels, or no number.
     """
 
     def __init__(self, plan: PublicPlan, plan_hash: bytes, rows: Any) -> None:
@@ -54,7 +62,10 @@ class Crowd:
         self._columns = encoder.columns
         asked = "clamping" in plan.roles
         source = spec.open(rows)
-        parts = [encoder.encode(batch, clamped=asked) for batch in source.batches(0)]
+        parts = []
+        for batch in source.batches(0):
+            self._check(batch)
+            parts.append(encoder.encode(batch, clamped=asked))
         self._y = np.concatenate([p.endog for p in parts])
         x = np.concatenate([p.exog for p in parts])
         self._x = np.where(np.isnan(self._y)[:, None], np.nan, x)
@@ -70,6 +81,14 @@ class Crowd:
         """The order of columns inside, and whether factors of many levels are one column each."""
         self.engine = engine_of(self.plan)
         return order_of(spec, factors=self.engine.wide is None)[0], self.engine.wide is not None
+
+    def _check(self, batch: Any) -> None:
+        """Refuse rows whose devices would ask their people again: what no device sends, a swarm doesn't either."""
+        names = [column.name for column in design.used(self.plan)]
+        cells = [as_series(column_of(batch, name)).tolist() for name in names]
+        for answers in zip(*cells, strict=True):
+            if wrong := design.wrong(self.plan, dict(zip(names, answers, strict=True))):
+                raise OptionError(f"devices would not send what the rows hold: {'; '.join(wrong)}; correct the rows.")
 
     def __len__(self) -> int:
         return len(self._y)

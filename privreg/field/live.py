@@ -80,7 +80,7 @@ def _class() -> Any:
 
 
 def _follow(widget: Any, study: Followed, every: float) -> None:
-    """Ask until told to stop, or until no report counts any more."""
+    """Ask until it is stopped, or until no report counts any more."""
     before: Any = None
     wait = every
     while True:

@@ -1,4 +1,4 @@
-"""The plan of a study in the field, from the public plan of a fit and what respondents are told."""
+"""The plan of a study in the field, from the public plan of a fit and what respondents read."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class About:
     """What a study says of itself."""
 
     study: str  # Short name in addresses: a-z, 0-9, - and _
-    # What respondents are told
+    # What respondents read
     title: str
     purpose: str
     contact: str
@@ -72,7 +72,7 @@ class About:
 
 
 def study_plan(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[bytes]) -> PublicPlan:
-    """The plan that devices are told.
+    """The plan that devices get.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ def _ordered(made_of: Iterable[str], questions: Mapping[str, str]) -> list[str]:
 
 
 def _column(name: str, schema: Schema, questions: Mapping[str, str]) -> Column:
-    """A column as devices are told: its question, and levels or bounds."""
+    """A column as devices get it: its question, and levels or bounds."""
     if not questions.get(name):
         raise SchemaError(
             f"column {name!r} has no question; write what respondents are asked, questions: {{{name}: ...}}."

@@ -22,7 +22,7 @@ _VIEWS: Final = (".txt", ".html", ".md", ".docx", ".tex")  # Endings of files th
 
 def main(arguments: Sequence[str], prog: str = "privreg results") -> int:
     """Run the command; 0 done, 2 an error that the message explains."""
-    parser = parser_of(prog, "Print what a study has told by now.")
+    parser = parser_of(prog, "Print the results of a study so far.")
     parser.add_argument(
         "url", nargs="+", metavar="URL", help="address as in invitations, with #k=; of two collectors both"
     )

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from privreg.device import ed25519
-from privreg.device.client import HERE, NoRedirect
+from privreg.device.client import HERE, NoRedirect, meaning
 from privreg.errors import OptionError, StudyError
 from privreg.protocol import wire
 from privreg.protocol.wire import MessageError
@@ -126,8 +126,4 @@ def _why(status: int, base: str) -> str:
             f"the study isn't open yet at {base}: it opens on a later day, or its other collector has not signed "
             "the first state; are both running?"
         )
-    if status == 404:
-        return "there is no such study at this address."
-    if status == 429:
-        return "the study's server was asked too often; try again in some seconds."
-    return f"the study's server answers with status {status}."
+    return f"the study's server at {base} has nothing to give: {meaning(status)}."

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from privreg.device.client import HERE, invitation
+from privreg.device.client import HERE, invitation, meaning
 from privreg.errors import OptionError, StudyError
 from privreg.field.devices import Crowd, SharedCrowd
 from privreg.field.running import done, parser_of
@@ -128,7 +128,7 @@ def swarm(
     progress : bool, optional
         Whether to show a bar; by default at a terminal.
     seen : callable, optional
-        Is told every state.
+        Called with every state.
 
     Raises
     ------
@@ -245,7 +245,7 @@ def main(arguments: Sequence[str], prog: str = "privreg swarm") -> int:
 def _run(a: argparse.Namespace) -> str:
     options = {"devices": a.devices, "duplicates": a.duplicates, "late": a.late, "dropout": a.dropout}
     got = swarm(a.url, a.rows, read_links(a.tokens), anywhere=a.anywhere, **options)
-    words = ", ".join(f"{count:,} × {status}" for status, count in got.statuses.items())
+    words = ", ".join(f"{count:,} × {meaning(status)}" for status, count in got.statuses.items())
     return f"{got.devices:,} devices: {got.lost:,} never answered, {got.late:,} late; answers: {words}"
 
 

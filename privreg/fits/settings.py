@@ -69,7 +69,7 @@ class Efficient:
     rows: int | None  # Records expected, if known
     rules: ScoreRules
     reports: ScoreReports
-    corner: float  # Huber's c where it is declared, internal units
+    corner: float  # Huber threshold where it is declared, internal units
     whitened: bool  # Whether score weights are those of whitened covariates, or of scaled ones
     groups: int  # Random groups of a main round
     gauge: Gauge | None = None  # By what fit is measured

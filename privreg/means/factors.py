@@ -73,7 +73,7 @@ class FactorMechanism(Randomiser):
 
     @property
     def chances(self) -> tuple[float, float]:
-        """Probability that a level is told where it is the person's own, and where it is not: "grr" and "oue"."""
+        """Probability that a level is reported where it is the person's own, and where it is not: "grr" and "oue"."""
         e = math.exp(-self.epsilon)
         if self.name == "grr":
             whole = 1.0 + (self.levels - 1) * e

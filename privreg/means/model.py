@@ -67,7 +67,7 @@ class PrivateMeans:
         Ranges of numeric columns in subgroups, as in ``{"children": {"age": (0, 18)}}``: public, and inside the range
         of all. Noise follows them.
     id : str, optional
-        Column that tells people apart; `max_per_id` rows of each count. Further ones tell nothing.
+        Column that identifies people; `max_per_id` rows of each count. Further ones tell nothing.
     max_per_id : int
     missing : {"noise", "raise", "drop"}
         What becomes of a value that is missing, no number or not a declared level. "noise" (default): whether there is

@@ -39,7 +39,7 @@ class Option(NamedTuple):
     name: str
     # Products whose models take it; with .arrays or .formula one stage, with .run start() and fit(), with .fit fit()
     doors: str = ""
-    verbs: str = ""  # Verbs of the command line that take it
+    verbs: str = ""  # Verbs of the command line that take it, and "study" of a study's file
     kind: str = "text"  # What it is: choice, number, whole, count and flag are checked here
     default: Any = None  # Of Python; that of the command line is the same, or left to Python
     choices: tuple[str, ...] = ()
@@ -126,7 +126,7 @@ _METHODS: Final = (
 
 TABLE: Final = (
     # --- words of the command line ---------------------------------------------------------------------------
-    Option("formula", verbs="fit plan", kind="word", metavar="FORMULA",
+    Option("formula", verbs="fit plan study", kind="word", metavar="FORMULA",
            help='such as "charges ~ age + smoker", in quotes'),
     Option("formula", verbs="means", kind="word?", metavar="FORMULA", help='such as "age + C(smoker) ~ 1", in quotes'),
     Option("what", verbs="schema", kind="word", metavar="WHAT", help="check or template"),
@@ -168,7 +168,7 @@ TABLE: Final = (
            help="size of a coefficient that a test is to find"),
     Option("power", "plan", "plan", "number", high=1.0, what="a number in (0, 1)", group=GOAL, metavar="P",
            help="with what probability (default 0.8)"),
-    Option("mu", "local", "fit", "budget", group=BUDGET, metavar="MU",
+    Option("mu", "local", "fit study", "budget", group=BUDGET, metavar="MU",
            help="Gaussian differential privacy; 1 is usual. Or a column of public personal budgets, with --mu-max"),
     Option("mu", "curator means silos plan", "means plan", "number", group=BUDGET, metavar="MU",
            help="Gaussian differential privacy; 1 is usual"),
@@ -181,17 +181,17 @@ TABLE: Final = (
     Option("no_privacy", "", "fit means plan", "flag", group=BUDGET,
            help="no noise, for teaching, tests and comparison; the summary says so"),
     # --- public facts ----------------------------------------------------------------------------------------
-    Option("bounds", _ALL, "fit means plan", "pairs", group=FACTS, metavar="NAME=LOW:HIGH",
+    Option("bounds", _ALL, "fit means plan study", "pairs", group=FACTS, metavar="NAME=LOW:HIGH",
            help="range of a number, or two dates (day=2020-01-01:2020-12-31); values outside are clamped"),
-    Option("levels", "local curator silos plan", "fit plan", "levels", group=FACTS, metavar="NAME=A,B,...",
+    Option("levels", "local curator silos plan", "fit plan study", "levels", group=FACTS, metavar="NAME=A,B,...",
            help="levels of a factor; the first is the reference"),
     Option("levels", "means", "means", "levels", group=FACTS, metavar="NAME=A,B,...",
            help="levels of a factor, or of the --by column"),
-    Option("moments", "local curator silos plan", "fit plan", "pairs", group=FACTS, metavar="NAME=MEAN:SD",
+    Option("moments", "local curator silos plan", "fit plan study", "pairs", group=FACTS, metavar="NAME=MEAN:SD",
            help="mean and sd of a number that isn't clamped"),
     Option("schema", "local.formula curator.formula means silos.formula plan", "fit means plan", group=FACTS,
            metavar="FILE", help="these facts in a .yaml or .json file; options given beside it take precedence"),
-    Option("scaling", "local", "fit", "choice", "public", ("public", "private"), group=FACTS, metavar="S",
+    Option("scaling", "local", "fit study", "choice", "public", ("public", "private"), group=FACTS, metavar="S",
            help="public (default) or private: learn the scale of numbers not declared from privatised reports",
            curator="learns scales from reports, and a curator's columns are scaled by public bounds; give bounds="),
     Option("allow_leak", "local", "fit", "texts", (), ("levels", "scale"), group=FACTS, metavar="KIND",
@@ -210,30 +210,30 @@ TABLE: Final = (
            help="file of public rows, of a census or an earlier study, that look like people's covariates: curvature "
            "is computed from them before reports tell it"),
     # --- model -----------------------------------------------------------------------------------------------
-    Option("family", "local curator plan", "fit plan", "family", "huber", group="model",
+    Option("family", "local curator plan", "fit plan study", "family", "huber", group="model",
            help="huber (default), expectile, quantile, logistic, multinomial, poisson, hinge, smoothed_hinge, squared"),
     Option("family", "silos", default="logistic"),
-    Option("tau", "", "fit plan", "number", group="model", metavar="T", families="expectile quantile",
+    Option("tau", "", "fit plan study", "number", group="model", metavar="T", families="expectile quantile",
            help="level of a quantile or expectile, in (0, 1) (default 0.5)"),
-    Option("y_max", "", "fit plan", "number", group="model", metavar="Y", families="poisson",
+    Option("y_max", "", "fit plan study", "number", group="model", metavar="Y", families="poisson",
            help="poisson: public largest count; larger ones are clamped"),
-    Option("width", "", "fit", "number", group="model", metavar="W", families="smoothed_hinge",
+    Option("width", "", "fit study", "number", group="model", metavar="W", families="smoothed_hinge",
            help="smoothed_hinge: where the hinge is rounded (default 1)"),
-    Option("c", "", "fit plan", "auto", group="model", metavar="C", families="huber expectile",
-           help="huber, expectile: corner in residual scales, or auto (default)"),
-    Option("scale", "", "fit", "auto", group="model", metavar="S", families="huber expectile",
+    Option("c", "", "fit plan study", "auto", group="model", metavar="C", families="huber expectile",
+           help="huber, expectile: threshold in residual scales, or auto (default)"),
+    Option("scale", "", "fit study", "auto", group="model", metavar="S", families="huber expectile",
            help="huber, expectile: public guess of the residual scale, or auto (default)"),
-    Option("offset", "local", "fit", group="model", metavar="COLUMN", help="column added to the linear predictor",
+    Option("offset", "local", "fit study", group="model", metavar="COLUMN", help="column added to the linear predictor",
            curator=_APART),
-    Option("exposure", "local", "fit", group="model", metavar="COLUMN",
+    Option("exposure", "local", "fit study", group="model", metavar="COLUMN",
            help="column whose log is added; its --bounds must be above 0", curator=_APART),
     Option("score_weights", "local plan", "fit", "choice", None,
            ("unit", "whitened", "published", "published_slopes"), group="model", metavar="W",
            help="unit, whitened or published; the tuning chooses by default", curator=_DEVICES),
     Option("exog_names", "local.arrays curator.arrays silos.arrays"),
     Option("endog_name", "local.arrays curator.arrays silos.arrays"),
-    Option("trust", "local plan", "fit plan", "choice", "local", ("local", "two_collectors", "central"), group="model",
-           metavar="T", help="local (default): nobody is trusted; two_collectors, who don't "
+    Option("trust", "local plan", "fit plan study", "choice", "local", ("local", "two_collectors", "central"),
+           group="model", metavar="T", help="local (default): nobody is trusted; two_collectors, who don't "
            "collude, hold half of every report each: the noise falls on sums, so that some 2,000 people are enough; "
            "central: a curator holds the rows"),
     Option("trust", "curator", "", default="central"),
@@ -275,16 +275,16 @@ TABLE: Final = (
     # --- fit -------------------------------------------------------------------------------------------------
     Option("tuning", "local.run", "fit", "choice", "efficient", ("efficient", "published"), group="fit",
            help="efficient (default) or published", curator=_REPORTS),
-    Option("inference", "local.run", "fit", "names", "auto", _METHODS, group="fit", metavar="M[,M]", curator=_REPORTS,
-           help=f"{', '.join(_METHODS)} (with --tuning published), or none; the first gives the standard errors "
-           "(default: what suits the tuning)"),
+    Option("inference", "local.run", "fit study", "names", "auto", _METHODS, group="fit", metavar="M[,M]",
+           curator=_REPORTS, help=f"{', '.join(_METHODS)} (with --tuning published), or none; the first gives the "
+           "standard errors (default: what suits the tuning)"),
     Option("batch_size", "local.run", "fit", "whole", low=1, high=10**9, what=_COUNT.format(what="people"), group="fit",
            metavar="B", help="with --tuning published: records asked at the same iterate (default 1)"),
-    Option("lanes", "local.run", "fit", "whole", low=1, high=64, what="a power of two from 8 to {high}",
+    Option("lanes", "local.run", "fit study", "whole", low=1, high=64, what="a power of two from 8 to {high}",
            group="fit", metavar="K",
            help="random groups, which answer slightly different states: 8, 16 (default), 32 or 64"),
-    Option("rounds", "local.run", "fit", "whole", 20, low=10, high=100, group="fit", metavar="R", curator=_REPORTS,
-           what="a whole number of public states, {low:,} to {high:,}",
+    Option("rounds", "local.run", "fit study", "whole", 20, low=10, high=100, group="fit", metavar="R",
+           curator=_REPORTS, what="a whole number of public states, {low:,} to {high:,}",
            help="public states in all: for moments, the pilot and main rounds (default 20, to which a few may come)"),
     Option("threads", "local.run", "fit", "whole", low=1, high=256, what=_COUNT.format(what="threads"), group="fit",
            metavar="T", help="processor threads that play the devices", curator=_REPORTS),
@@ -297,10 +297,10 @@ TABLE: Final = (
            shell="step-exponent", help="with --tuning published: decay of the steps, in (0.5, 1) for intervals",
            curator=_REPORTS),
     Option("start_params", "local.run", curator=_REPORTS),
-    Option("rows", "local", "fit", "whole", low=1, high=10**15, what="a whole number of people, 1 or more", group="fit",
-           metavar="N", help="how many records will come; those of the file are counted by default",
+    Option("rows", "local", "fit study", "whole", low=1, high=10**15, what="a whole number of people, 1 or more",
+           group="fit", metavar="N", help="how many records will come; those of the file are counted by default",
            curator="is for streams, and a curator counts the rows; leave it out"),
-    Option("measures", "local.run", "fit", "number", high=0.5, what="a number in (0, 0.5)", group="fit",
+    Option("measures", "local.run", "fit study", "number", high=0.5, what="a number in (0, 0.5)", group="fit",
            metavar="SHARE", curator=_REPORTS,
            help="share of the records, the last ones, that report how well the fit predicts instead of a score; "
            "0.05 gives a private R², deviance explained, accuracy or the like"),

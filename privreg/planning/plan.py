@@ -253,11 +253,12 @@ class Planned(View):
                 "related ones need more records; give rows like theirs in covariates="
             )
         if guessed:
-            low_, high = self.spec.design.endog_limits
+            (low_, high), name = self.spec.design.endog_limits, self.spec.design.endog_name
+            whose = f"a quarter of the declared range of {name}, {low_:,.10g} to {high:,.10g}"
+            whose = whose if math.isfinite(high - low_) else f"the declared sd of {name}"
             out["scale_assumed"] = (
-                f"the residual sd was not given: {self.assumed.spread} is a quarter of the declared range of "
-                f"{self.spec.design.endog_name}, {low_:,.10g} to {high:,.10g}; widths go with it, so give scale= if it "
-                "is known"
+                f"the residual sd was not given: {self.assumed.spread} is {whose}; widths go with it. Give scale= if "
+                "it is known"
             )
         return tuple(Diagnostic(code, text) for code, text in out.items())
 

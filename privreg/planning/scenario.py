@@ -175,7 +175,7 @@ class Assumed:
         return float((ndtr((low - eta) / scale) + ndtr((eta - high) / scale)).mean())
 
     def truth(self, spec: ModelSpec, ratio: float) -> Array:
-        """Coefficients that a fit estimates, user's units; `ratio` is the corner in residual sd.
+        """Coefficients that a fit estimates, user's units; `ratio` is the Huber threshold in residual sd.
 
         NaN where residuals' sds differ and no line runs at the same distance in each.
         """

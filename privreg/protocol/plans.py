@@ -8,7 +8,7 @@ __all__ = ["Channel", "ScorePlan", "Shape"]
 
 
 class Shape(NamedTuple):
-    """A scalar score, numbers only: u(η, y) in [−1, 1], times a bound and a corner c where it has one."""
+    """A scalar score, numbers only: u(η, y) in [−1, 1], times a bound and a threshold c where it has one."""
 
     family: int  # Kernel code
     # τ and max(τ, 1 − τ) of expectile and quantile; y_max of Poisson; width of the smoothed hinge; lowest and highest

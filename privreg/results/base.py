@@ -20,7 +20,7 @@ from privreg.results.postestimation.known import Known
 from privreg.results.postestimation.prediction import note_outside
 from privreg.results.statement import PrivacyStatement
 from privreg.tables import View
-from privreg.unavailable import unavailable
+from privreg.unavailable import MEASURES, unavailable
 
 
 class Results(ABC):
@@ -153,7 +153,11 @@ class Results(ABC):
     # --- views -----------------------------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
-        raise unavailable(name, dir(type(self)))
+        raise unavailable(name, dir(type(self)), measures=self._measured_by())
+
+    def _measured_by(self) -> str:
+        """How measures of fit are asked for; "" if they can't be."""
+        return MEASURES
 
     def __dir__(self) -> list[str]:
         return sorted(object.__dir__(self))

@@ -18,7 +18,7 @@ from privreg.protocol.plans import Shape
 class Equation:
     """Σ_j a_j E ω(z) z ψ_j(z'(θ + δ_j), y) = e in θ, z = W x: covariates and response in internal units.
 
-    States of rounds and groups with the same corner and offset count together.
+    States of rounds and groups with the same threshold and offset count together.
     """
 
     shape: tuple[int, float, float]  # Of the score: family's code and constants, see `protocol.plans.Shape`

@@ -51,10 +51,16 @@ class PrivateResults(EstimatedResults):
         """
         if not self._fit.measures:
             later = next((n for n in self.privacy.notes if n.code == "later"), None)
-            raise InferenceError(
-                f"{later}." if later is not None else "this fit released no measures of fit; fit with measures=0.05."
-            )
+            asked = self._measured_by()
+            why = f"this fit released no measures of fit{f'; {asked} asks for them' if asked else ', and none can'}."
+            raise InferenceError(f"{later}." if later is not None else why)
         return Frame(measures_frame(self._fit.measures))
+
+    def _measured_by(self) -> str:
+        said = self.__dict__["_fit"].statement if "_fit" in self.__dict__ else None
+        if said is None or said.trust != "devices":
+            return super()._measured_by()
+        return "" if said.operators else "measures: 0.05 in the study's file"
 
     @property
     def rounds(self) -> pd.DataFrame:
@@ -93,14 +99,14 @@ class PrivateResults(EstimatedResults):
         -------
         Series
             Shaped and labelled like :attr:`params`: θ with Σ w_k n_kg E ω(z) z ψ_k(z'(θ + δ_kg), y) = 0, where ψ_k has
-            the corner of round k, z are covariates by the row map that this run learned, δ_kg is the offset of group g,
-            and w_k n_kg is what its reports weigh in the estimate.
+            the threshold of round k, z are covariates by the row map that this run learned, δ_kg is the offset of group
+            g, and w_k n_kg is what its reports weigh in the estimate.
 
         Notes
         -----
         Where the model is right and errors are symmetric, this is the truth up to the rows' own sampling error. Where
-        it is wrong or errors are skewed, intervals cover these numbers, and another run, with another corner and other
-        weights, targets others.
+        it is wrong or errors are skewed, intervals cover these numbers, and another run, with another threshold and
+        other weights, targets others.
 
         Raises
         ------

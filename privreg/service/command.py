@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import errno
 import hashlib
 import io
 import json
@@ -164,10 +165,6 @@ def _serve(a: argparse.Namespace) -> str:
         print("No tokens were handed out yet: privreg tokens makes them, also while this runs.")
     if VARIABLE not in os.environ and plan.tokens == "issued":
         print(f"The issuer's keys are kept as they are; set {VARIABLE} before they are made to have them encrypted.")
-    where = f"http://{a.host}:{a.port}"
-    print(f"Serving {plan.study!r} at {where}/v1/studies/{plan.study}; its page, by invitation:")
-    print(f"{where}/studies/{plan.study}/", flush=True)
-    _free(a.host, a.port)
     app = application(service)
 
     class Server(uvicorn.Server):
@@ -182,21 +179,24 @@ def _serve(a: argparse.Namespace) -> str:
         server_header=False, timeout_keep_alive=30, backlog=2048, limit_concurrency=CONNECTIONS,
         http=Proxied if a.proxy else Guarded, proxy_headers=a.proxy,
     )  # fmt: skip
-    with store.alone():
-        Server(config).run()
+    with store.alone(), _bound(a.host, a.port) as listening:
+        where = f"http://{a.host}:{listening.getsockname()[1]}"
+        print(f"Serving {plan.study!r} at {where}/v1/studies/{plan.study}; its page, by invitation:")
+        print(f"{where}/studies/{plan.study}/", flush=True)
+        Server(config).run([listening])
     store.leave()
     return "Stopped; everything that was acknowledged is kept."
 
 
-def _free(host: str, port: int) -> None:
-    """Refuse an address that can't be listened at, before the server begins."""
+def _bound(host: str, port: int) -> socket.socket:
+    """A socket that has the address, which nobody else can take any more."""
+    if not 0 <= port < 1 << 16:
+        raise OptionError(f"--port {port} must be 0 (any that is free) to 65535.")
     try:
-        with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
-            pass
-    except OSError:
-        raise OptionError(
-            f"port {port} of {host} can't be had; another program may have it: give another --port."
-        ) from None
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as e:
+        why = "another program has it" if e.errno == errno.EADDRINUSE else "this machine doesn't have it, or let you"
+        raise OptionError(f"port {port} of {host} can't be had: {why}; give another --port, or --host.") from None
 
 
 # --- tokens --------------------------------------------------------------------------------------------------

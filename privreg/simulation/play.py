@@ -160,7 +160,7 @@ def _scored(plan: Plan, state: State, y: Array, x: Array, offset: Array | None) 
         lost = np.flatnonzero(inverse == 0.0)
         if len(lost):  # the predictor of a row that can't be used, as far as it is a number
             eta[lost] = (raw[lost] * theta[lost // m]).sum(axis=1) + (0.0 if offset is None else offset[lost])
-        number = scores.told(shape, state.corner, eta, y, plan.function)
+        number = scores.near(shape, state.corner, eta, y, plan.function)
         number = np.where(np.isnan(eta) | np.isnan(y), 0.0, number).reshape(groups, m)
     return cube, factor.reshape(groups, m), number
 
@@ -272,7 +272,7 @@ def public_sums(
         score = np.clip(np.where(np.isnan(psi), 0.0, psi), low, high) - middle  # nothing to tell: no score
         report = [np.where(usable, score, 0.0)]
         if state.kappa > 0.0:
-            number = scores.told(shape, state.corner, eta, y, plan.function)
+            number = scores.near(shape, state.corner, eta, y, plan.function)
             number = np.where((norm2 < math.inf) & ~np.isnan(eta) & ~np.isnan(y), number, 0.0)
             report.append(state.kappa * (number - 0.5))
     radius = radius if weight is None else radius / root_of(weight)

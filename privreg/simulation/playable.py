@@ -64,7 +64,7 @@ class Playable(Described):
         -------
         FitPlan
             It can be printed, is plain JSON by ``to_dict()``, and is played by `privreg.simulate`. How many people a
-            study needs is told by `privreg.plan`.
+            study needs is found by `privreg.plan`.
 
         Raises
         ------
@@ -176,7 +176,7 @@ class Playable(Described):
         inference : str, tuple of str, or None
             The first is the default of bse, t and p. "auto" is "sandwich" (noise is known, curvature is learned from
             how random groups' reports differ, and its uncertainty is part of the standard error), or "random_scaling"
-            with published tuning. Others are "between_lanes" (how far random groups lie apart, with Student's t),
+            with published tuning. Others are "between_lanes" (how far random groups differ, with Student's t),
             "batch_means", "block_bootstrap", "block_bootstrap_t", "anytime", "random_scaling_full", "plug_in" and
             "path_curvature" (the sandwich, but for published tuning), and with ``tuning="published"``
             "plug_in_central"; `privreg.inference.describe` tells what each costs and assumes. None gives estimates

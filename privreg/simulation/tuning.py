@@ -122,8 +122,8 @@ def _efficient(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, 
         name = repr(family).partition("(")[0]
         raise OptionError(
             f"c={rules.ratio:g} residual scales: the scale is learned from how many residuals lie within c, which "
-            f"tells little outside {LEAST_RATIO:g} to {MOST_RATIO:g}; declare it, as in {name}(c={rules.ratio:g}, "
-            "scale=...)."
+            f"tells little outside {LEAST_RATIO:g} to {MOST_RATIO:g}; declare it, as in family={name}(c="
+            f"{rules.ratio:g}, scale=...)."
         )
     scalar = spec.scalar
     mechanism = spec.mechanism_for(1 if scalar else spec.blocks * p, scalar=scalar)

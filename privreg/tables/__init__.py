@@ -12,7 +12,7 @@ from privreg.options.elsewhere import WORDS, by_name
 from privreg.tables.html import as_html, as_page
 from privreg.tables.latex import as_latex, tex
 from privreg.tables.markdown import as_markdown
-from privreg.tables.parts import Header, Lines, Notes, Pairs, Paragraph, Part, Table, estimates_table, noted
+from privreg.tables.parts import Header, Lines, Notes, Pairs, Paragraph, Part, Table, estimates_table, noted, respelt
 from privreg.tables.text import as_text
 from privreg.tables.words import MARK, WIDTH, cells, fold, in_one_format, limits_header, marked, plain, shorten, span
 from privreg.tables.writing import save_parts
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MARK", "WIDTH", "Header", "Lines", "Notes", "Pairs", "Paragraph", "Part", "Table", "View", "as_html", "as_latex",
     "as_markdown", "as_page", "as_text", "cells", "estimates_table", "fold", "in_one_format", "limits_header", "marked",
-    "no_such_part", "noted", "plain", "shorten", "span", "tex",
+    "no_such_part", "noted", "plain", "respelt", "shorten", "span", "tex",
 ]  # fmt: skip
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from privreg.tables.words import WIDTH, cells, fold, marked, span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import pandas as pd
 
@@ -35,6 +35,11 @@ class Notes:
 
     notes: Sequence[str]
     title: str = ""  # of the text
+
+
+def respelt(parts: Iterable[Part], spell: Callable[[str], str]) -> list[Part]:
+    """Parts whose notes name options as `spell` does."""
+    return [replace(p, notes=[spell(note) for note in p.notes]) if isinstance(p, Notes) else p for p in parts]
 
 
 @dataclass(frozen=True)

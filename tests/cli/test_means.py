@@ -1,6 +1,7 @@
 """``privreg means``: what it prints, what it writes, and what it refuses."""
 
 import json
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -99,3 +100,29 @@ def test_what_is_wrong_is_said_in_one_line(run, more, words):
 def test_help_answers_without_the_packages(capsys):
     assert main(["means", "--help"]) == 0
     assert "--by-budget" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("verb", ["fit", "means"])
+@pytest.mark.parametrize("trust", ["local", "two_collectors"])
+def test_a_run_of_unusable_records_does_not_exit_as_done(tmp_path, monkeypatch, capsys, verb, trust):
+    """As R and statsmodels fail without a complete record; the note it goes by is learned from reports."""
+    monkeypatch.chdir(tmp_path)
+    Path("gone.csv").write_text("x,y\n" + 5_000 * ",0.5\n")
+    Path("there.csv").write_text("x,y\n" + "".join(f"{k % 100},{k % 7}\n" for k in range(5_000)))
+    formula = "y ~ x" if verb == "fit" else "x ~ 1"
+    public = [
+        "--bounds",
+        "x=0:100",
+        *(["y=0:7"] if verb == "fit" else []),
+        "--mu",
+        "4",
+        "--seed",
+        "1",
+        "--trust",
+        trust,
+    ]
+    assert main([verb, formula, "there.csv", *public]) == 0
+    assert main([verb, formula, "gone.csv", *public, "--out", "gone.privreg"]) == 3
+    _, err = capsys.readouterr()
+    assert "most records seem to have sent noise only" in err
+    assert main(["show", "gone.privreg"]) == 0

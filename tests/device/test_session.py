@@ -10,7 +10,7 @@ import urllib.request
 from contextlib import closing, contextmanager
 from email.message import Message
 from fractions import Fraction
-from io import BytesIO
+from io import BytesIO, StringIO
 
 import pytest
 
@@ -164,13 +164,34 @@ def test_the_invitation_holds_key_and_token(memory):
 
 @pytest.mark.parametrize(
     "row",
-    [{}, {"age": None}, {**GOOD, "shift": "never"}, {**GOOD, "age": math.nan}, {**GOOD, "hours": "seven"}, {"x": [1]}],
+    [{}, {"age": None}, {**GOOD, "shift": " "}, {**GOOD, "age": math.nan}, {**GOOD, "hours": ""}, {"x": [1]}],
 )
-def test_rows_that_cannot_be_used_send_reports_like_all_others(memory, row):
+def test_rows_without_an_answer_send_reports_like_all_others(memory, row):
     server = Server()
     assert answered(server, memory, row).sent
     assert len(server.report.values) == 5
     assert server.asked == ["plan", "state", "reports"]
+
+
+WRONG = [
+    ({"shift": "nigth"}, "'shift' must be one of 'day', 'night', 'both'."),
+    ({"shift": True}, "'shift' must be one of"),
+    ({"age": "old", "shift": "Day"}, "'age' must be a number; 'shift' must be one of"),
+    ({"age": math.inf}, "'age' must be a number."),
+    ({"hours": [7]}, "'hours' must be a number."),
+]
+
+
+@pytest.mark.parametrize("missing", ["noise", "refuse"])
+@pytest.mark.parametrize(("answers", "words"), WRONG, ids=[",".join(a) for a, _ in WRONG])
+def test_an_answer_that_is_none_of_the_choices_is_stopped_before_a_state_is_asked_for(memory, answers, words, missing):
+    server = Server(study_plan(missing=missing))
+    with pytest.raises(RefusedError) as e:
+        answered(server, memory, {**GOOD, **answers}, consent=True)
+    assert words in str(e.value)
+    assert "nigth" not in str(e.value)
+    assert server.asked == ["plan"]
+    assert answered(server, memory, GOOD).sent  # corrected, it is sent
 
 
 def test_bodies_are_equally_long_whatever_the_row_holds(tmp_path):
@@ -229,8 +250,8 @@ def test_without_consent_no_state_is_asked_for(memory):
 
 def test_what_is_missing_is_said_to_the_respondent_alone(memory):
     told = []
-    answered(Server(), memory, {**GOOD, "bmi": "?"}, consent=lambda words: bool(told.append(words)) or True)
-    assert "Missing, or not to be read: 'bmi'." in told[0]
+    answered(Server(), memory, {**GOOD, "bmi": " "}, consent=lambda words: bool(told.append(words)) or True)
+    assert "Missing: 'bmi'." in told[0]
 
 
 @pytest.mark.parametrize("which", HIDDEN)
@@ -367,7 +388,7 @@ def test_a_budget_beyond_the_devices_is_refused(memory):
 
 def test_missing_answers_are_refused_before_a_state_is_asked_for_where_the_plan_says_so(memory):
     server = Server(study_plan(missing="refuse"))
-    refused("can't be read: 'bmi'", server, memory, {**GOOD, "bmi": None})
+    refused("answers are missing: 'bmi'", server, memory, {**GOOD, "bmi": None})
     assert server.asked == ["plan"]
     told = []
     assert answered(server, memory, consent=lambda words: bool(told.append(words)) or True).sent
@@ -924,6 +945,24 @@ def test_the_command_answers_a_study(commanded, capsys):
     assert commanded(*WITH, "--yes") == 1
     assert "refused: this device has answered" in capsys.readouterr().err
     assert len(commanded.server.posted) == 1
+
+
+def test_the_command_without_a_terminal_says_what_to_do(commanded, capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(command, "TERMINAL", str(tmp_path / "none"))
+    monkeypatch.setattr("sys.stdin", StringIO("y"))
+    assert commanded(*WITH) == 1
+    said = capsys.readouterr()
+    assert "The guarantee is mu" in said.out
+    assert "no terminal to ask you at; if you agree to the above, add --yes" in said.err
+    assert commanded.server.asked == ["plan"]
+
+
+def test_the_command_stops_at_a_misspelt_answer_and_says_a_status_in_words(commanded, capsys):
+    assert commanded(*WITH, "--yes", row={**GOOD, "shift": "nigth"}) == 1
+    assert "'shift' must be one of 'day', 'night', 'both'" in capsys.readouterr().err
+    commanded.server.fails = [425]
+    assert commanded(*WITH, "--yes", "--patience", "0") == 1
+    assert "from the study's server: the study isn't open yet (status 425)" in capsys.readouterr().err
 
 
 def test_the_command_says_when_a_report_waits(commanded, capsys):

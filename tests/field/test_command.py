@@ -1,5 +1,6 @@
 """The analyst's command: keys, and what a signed plan says."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,8 +8,10 @@ import pytest
 from privreg.cli.app import main
 from privreg.device import design
 from privreg.field import declared, keys
+from privreg.options.table import TABLE
 from privreg.planning.power import plan_of_fit
 from privreg.protocol import study, wire
+from privreg.tables import Paragraph
 from tests.field.test_declared import ONE, TEXT, written, written_for_two
 from tests.studies import ROOT, public, signed, study_plan
 
@@ -85,7 +88,7 @@ def test_a_study_is_signed_and_what_is_signed_verifies(tmp_path, capsys):
     assert key in out
     _, fit = declared.read(file)
     planned = plan_of_fit(fit, 4000)
-    assert str(planned) in out  # widths and doubts are those of pr.plan, and of this fit's 14 rounds
+    assert str(planned).partition("Assumed")[0] in out  # widths are those of pr.plan, and of this fit's 14 rounds
     assert planned.reliable > 4000
     assert "don't rely on intervals with so few records" in out
     held = planned._precision.plan(4000).rounds
@@ -130,9 +133,68 @@ def test_a_study_that_devices_can_t_play_is_refused_by_name(tmp_path, capsys, te
     assert not (tmp_path / "study.plan").exists()
 
 
+WRONG = {
+    "no bounds": (("  age: [18, 90]\n", ""), "give bounds: {age: [low, high]}, or scaling: private"),
+    "no levels": (("levels:\n  shift: [day, night, both]\n", ""), "if a factor, levels: {shift: [A, B]}"),
+    "empty bounds": (("[18, 90]", "[90, 18]"), "bounds: {age: [90, 18]} is empty; write [low, high]"),
+    "one bound": (("[18, 90]", "[18]"), "bounds of 'age' is a list; it must be a pair of numbers [low, high]"),
+    "one level": (("[day, night, both]", "[day]"), "levels of 'shift' has 1 level(s)"),
+    "rows": (("rows: 4000", "rows: many"), "rows: many must be a whole number"),
+    "rounds": (("rounds: 14", "rounds: 3"), "rounds: 3 must be"),
+    "lanes": (("rounds: 14", "lanes: 7"), "lanes: 7 is the number"),
+    "inference": (("rounds: 14", "inference: nope"), "inference: nope is not known"),
+    "measures": (("rounds: 14", "measures: 0.9"), "measures: 0.9 must be a number in (0, 0.5)"),
+    "scaling": (("rounds: 14", "scaling: privte"), "scaling: privte is not known"),
+    "trust": (("rounds: 14", "trust: central"), "choose one of 'local', 'two_collectors'"),
+    "family": (("{huber: {c: 1.2}}", "gaussian"), "family: gaussian is not known"),
+    "tau": (("{huber: {c: 1.2}}", "{quantile: {tau: 3}}"), "tau: 3 must be"),
+    "c": (("{huber: {c: 1.2}}", "{huber: {c: 300}}"), "write family: {huber: {scale: 300}}"),
+    "no y_max": (("{huber: {c: 1.2}}", "poisson"), "family: {poisson: {y_max: Y}} must be"),
+    "binary": (("{huber: {c: 1.2}}", "logistic"), "levels: {hours: [A, B]}, or, of 0 and 1, bounds: {hours: [0, 1]}"),
+    "classes": (("{huber: {c: 1.2}}", "multinomial"), "give levels: {hours: [A, B]} in place"),
+    "offset": (("rounds: 14", "offset: nope"), "give bounds: {nope: [low, high]}"),
+    "exposure": (("rounds: 14", "exposure: age"), "goes with Poisson(), and the family is"),
+    "mu": (("mu: 1", "mu: 0"), "1e-12 to 1e12; 0.5"),
+    "moments": (("rounds: 14", "moments: {age: [40]}"), "a pair of numbers [mean, sd]"),
+    "a function": (("age:bmi", "center(age)"), "with all knots and both bounds."),
+    "a random effect": (("age:bmi", "(1|shift)"), "with levels: {shift: [A, B]}."),
+    "a formula": (("hours ~ C(shift) + age + age:bmi", "5"), "'formula' of a study must be a text"),
+    "a factor": (("age:bmi", "C(age)"), "Give levels: {age: [A, B]} in place of bounds."),
+    "no rows": (("rows: 4000\nrounds: 14", "trust: two_collectors"), "see `collectors:`"),
+}
+PYTHON = re.compile(rf"(?<![\w'\"(.])(?:{'|'.join(o.name for o in TABLE if o.doors)})=|\[\.\.\.|\bpr\.|from_formula")
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_study_is_explained_by_the_keys_of_its_file(tmp_path, capsys, wrong):
+    (old, new), words = WRONG[wrong]
+    assert old in TEXT
+    file = written(tmp_path, TEXT.replace(old, new))
+    assert main(["study", "sign", str(file), "--key", str(file), "--states", wire.base(public(ROOT))]) == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert not PYTHON.search(re.sub(r"[A-Z]\w+\([^()]*\)", "", said)), said  # families are shown as in summaries
+
+
+def test_a_study_is_not_signed_with_a_collectors_key(tmp_path, capsys):
+    file, _ = written_for_two(tmp_path)
+    path = next(tmp_path.glob("*.key"))
+    assert main(["study", "sign", str(file), "--key", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert f"--key {str(path)!r} is the key of collector" in said
+    assert "privreg study key root.key" in said
+
+
+class Widths:
+    """In place of a plan, which takes seconds."""
+
+    def _layout(self):
+        return [Paragraph("WIDTHS")]
+
+
 def test_a_study_with_two_collectors_is_signed_with_their_keys(tmp_path, capsys, monkeypatch):
     planned = []
-    monkeypatch.setattr("privreg.planning.power.plan_of_fit", lambda *given: planned.append(given) or "WIDTHS")
+    monkeypatch.setattr("privreg.planning.power.plan_of_fit", lambda *given: planned.append(given) or Widths())
     file, two = written_for_two(tmp_path)
     root, made = str(tmp_path / "root.key"), str(tmp_path / "study.plan")
     assert main(["study", "key", root]) == 0
@@ -164,12 +226,12 @@ def test_a_study_with_two_collectors_is_signed_with_their_keys(tmp_path, capsys,
 
 
 def test_an_analyst_who_plays_a_collector_is_refused(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("privreg.planning.power.plan_of_fit", lambda *given: "WIDTHS")
+    monkeypatch.setattr("privreg.planning.power.plan_of_fit", lambda *given: Widths())
     root = str(tmp_path / "root.key")
     assert main(["study", "key", root]) == 0
     file, _ = written_for_two(tmp_path, ONE, wire.base(keys.public(keys.load(root))))
     assert main(["study", "sign", str(file), "--key", root]) == 2
-    assert "has the analyst's key" in capsys.readouterr().err
+    assert f"--key {root!r} is the key of collector a" in capsys.readouterr().err
     assert not (tmp_path / "study.plan").exists()
 
 

@@ -63,6 +63,16 @@ def test_results_are_those_of_the_sums_of_both_in_any_order(over, turned):
     pd.testing.assert_frame_equal(study.rounds, frame)  # what is known is kept
 
 
+def test_advice_on_measures_is_none_that_two_collectors_lack(over):
+    res = connected().results()
+    with pytest.raises(AttributeError, match=r"res\.evaluate") as e:
+        _ = res.rsquared
+    assert "measures=" not in str(e.value)
+    assert "measures:" not in str(e.value)
+    with pytest.raises(InferenceError, match="no measures of fit, and none can"):
+        _ = res.fit_measures
+
+
 def test_results_name_both_collectors_and_what_each_can_do(over, tmp_path):
     res = connected().results()
     said = str(res.privacy)

@@ -17,7 +17,6 @@ import pytest
 import privreg as pr
 from privreg import errors
 from privreg.cli import app, experiment
-from privreg.cli.spelling import in_shell
 from privreg.data.sources.csv import _count_lines, open_csv
 from privreg.data.sources.source import Wanted
 from privreg.errors import (
@@ -30,9 +29,11 @@ from privreg.errors import (
     SchemaError,
     UnsupportedArgumentError,
 )
+from privreg.field import declared
 from privreg.options.elsewhere import OPTIONS
 from privreg.options.progress import COMPILING, progress_bar
-from privreg.options.table import DOORS, accepted
+from privreg.options.spelling import in_shell, in_study
+from privreg.options.table import DOORS, accepted, of_verb
 from privreg.privacy.ledger import UNSET
 from privreg.results.results import PrivateResults
 from tests.wrong import results
@@ -392,6 +393,66 @@ def test_slips_at_the_shell(run, slip):
 )
 def test_words_of_the_shell(message, shell):
     assert in_shell(message, "fit") == shell
+
+
+ONLY_IN_PYTHON = {"families/builtin.py", "privacy/budget.py", "results/statement.py"}
+"""Files with an error that no command line and no study's file meets: custom(), from_formula(), shuffled()."""
+
+
+def _raised():
+    """Texts of all errors that are raised, with something for what is filled in."""
+
+    def text(node):
+        if isinstance(node, ast.JoinedStr):
+            return "".join(v.value if isinstance(v, ast.Constant) else _filled(v) for v in node.values)
+        if isinstance(node, ast.BinOp):
+            return text(node.left) + text(node.right)
+        return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+    def _filled(value):
+        return "'x'" if value.conversion == ord("r") else "Huber" if "name" in ast.dump(value) else "1"
+
+    root = Path(pr.__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
+                yield path.relative_to(root).as_posix(), text(node.exc.args[0])
+
+
+@pytest.mark.parametrize("door", ["fit", "means", "plan", "schema", "show", "study"])
+def test_no_error_of_the_package_names_an_option_of_a_door_as_python_has_it(door):
+    found = set(_raised())
+    assert len(found) > 800
+    names = "|".join(o.name for o in of_verb(door) if not o.kind.startswith("word"))
+    python = re.compile(rf"(?<![\w'\"(.-])(?:{names})(?:=(?!=)|\[['\"])|\((?:low, high|mean, sd)\)")
+    said = {(path, in_study(text) if door == "study" else in_shell(text, door)) for path, text in found}
+    assert {(path, text) for path, text in said if python.search(text) and path not in ONLY_IN_PYTHON} == set()
+
+
+def test_keys_of_a_studys_file_are_options_of_the_table():
+    own = {o.name for o in of_verb("study") if not o.families} | {"correlations"}
+    assert own == {*declared._MODEL, *declared._PLAN, *declared._SCHEMA}
+
+
+@pytest.mark.parametrize(
+    ("message", "file"),
+    [
+        ("rows=0 must be 1 or more", "rows: 0 must be 1 or more"),
+        ("bounds['age'] = (70, 18) is empty; write (low, high)", "bounds: {age: [70, 18]} is empty; write [low, high]"),
+        ("levels['g'] has 1 level(s)", "levels of 'g' has 1 level(s)"),
+        ("levels={'g': [...]} or bounds={'x': (0, 1)}", "levels: {g: [A, B]} or bounds: {x: [0, 1]}"),
+        ('give x, or scaling="private" to learn it', "give x, or scaling: private to learn it"),
+        ('levels; to take it from the data, allow_leak=("levels",).', "levels."),
+        ("Use C(g). If 'g' is a person, give it as id=.", "Use C(g)."),
+        ("write family=Poisson(y_max=20)", "write family: {poisson: {y_max: 20}}"),
+        ("mu=0 must be positive (or None for no privacy)", "mu: 0 must be positive"),
+        ("widths go with it. Give scale= if it is known", "widths go with it"),
+        ("np.log, and functions marked with pr.rowwise(f).", "np.log."),
+        ("the term 'rows=5' is wrong", "the term 'rows=5' is wrong"),
+    ],
+)
+def test_words_of_a_studys_file(message, file):
+    assert in_study(message) == file
 
 
 def test_experiments_print_what_a_reader_needs(run, capsys):

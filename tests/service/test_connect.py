@@ -54,6 +54,14 @@ def study(base):
 # --- results -------------------------------------------------------------------------------------------------
 
 
+def test_advice_on_measures_names_the_studys_file(study):
+    res = study.results()
+    with pytest.raises(AttributeError, match=r"measures: 0\.05 in the study's file releases a private one"):
+        _ = res.rsquared
+    with pytest.raises(InferenceError, match=r"no measures of fit; measures: 0\.05 in the study's file asks"):
+        _ = res.fit_measures
+
+
 def test_results_are_those_of_a_fit_in_process_with_the_same_reports(world, study):
     res, fit = study.results(), in_process(world)
     assert_same(res, fit)

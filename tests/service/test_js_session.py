@@ -2,14 +2,20 @@
 
 import json
 import math
+import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
+from privreg.device import client
 from privreg.protocol import lattice, messages, study, wire
 from privreg.protocol.lattice import Mu
 from privreg.protocol.messages import WORDS
+from privreg.service.desk import TITLES
+from tests.device.test_session import WRONG
+from tests.service.node import node
 from tests.studies import (
     CLAMPING,
     DAY,
@@ -389,7 +395,7 @@ def test_another_plan_and_a_used_token_are_refused(device):
 def test_a_server_that_refuses_a_report_is_believed(device):
     one = Study()
     said = device(one, faults=[None, None, 422])
-    assert "doesn't take the report (status 422)" in said["refused"]
+    assert "doesn't take the report: it is no report of this study (status 422)" in said["refused"]
     assert '"body":"' in device.memory
 
 
@@ -403,10 +409,27 @@ def test_what_a_device_lacks_is_refused_before_anything(device):
 
 def test_missing_answers_make_noise_or_are_asked_for(device):
     plan = study_plan(missing="refuse")
-    said = device.refuses('answers are missing or can\'t be read: "age"', Study(plan), answers={**GOOD, "age": "old"})
+    said = device.refuses('answers are missing: "age"', Study(plan), answers={**GOOD, "age": None})
     assert said["log"] == ["get plan"]  # decided before any state is asked for
     device.path.unlink(missing_ok=True)
     assert device(Study(plan))["out"] is True
+
+
+@pytest.mark.parametrize(("answers", "words"), WRONG, ids=[",".join(a) for a, _ in WRONG])
+def test_an_answer_that_is_none_of_the_choices_is_stopped_before_a_state_is_asked_for(device, answers, words):
+    if answers.get("age") == math.inf:
+        answers = {"age": "1e999"}  # JSON has no infinity
+    assert device.refuses(words, Study(), answers={**GOOD, **answers})["log"] == ["get plan"]
+
+
+def test_both_devices_say_the_same_of_a_status():
+    text = "import(process.argv[1]).then(c => console.log(JSON.stringify([c.SAID, c.meaning(418), c.meaning(425)])))"
+    module = (Path(client.__file__).parents[1] / "service" / "web" / "device" / "client.js").as_uri()
+    out = subprocess.run([node(), "-e", text, module], capture_output=True, text=True, check=True).stdout
+    table, *two = json.loads(out)
+    assert {int(k): v for k, v in table.items()} == client.SAID
+    assert two == [client.meaning(418), client.meaning(425)]
+    assert set(TITLES) - set(client.SAID) == {403, 405, 415}  # that no device is ever answered
 
 
 @pytest.mark.some(2)

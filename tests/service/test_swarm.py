@@ -4,6 +4,7 @@ import contextlib
 import csv
 import json
 import shutil
+import socket
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -22,7 +23,7 @@ from privreg.field.command import main as study_command
 from privreg.field.swarm import _Poster, read_links, swarm
 from privreg.field.swarm import main as swarm_command
 from privreg.protocol import messages
-from privreg.service.command import collector
+from privreg.service.command import collector, serve
 from tests.service.served import links, served
 from tests.service.test_connect import KEY
 from tests.service.world import ANALYST, SERVER, Course, World, assert_same, in_process, people
@@ -93,17 +94,64 @@ def test_a_swarm_at_the_shell(world, capsys, tmp_path):
         url = f"{base}/v1/studies/sleep"
         given = [str(tmp_path / "people.csv"), "--tokens", str(tmp_path / "links.csv")]
         assert swarm_command([url, *given]) == 0
-        assert "50 devices: 0 never answered, 0 late; answers: 50 × 201" in capsys.readouterr().out
+        said = "50 devices: 0 never answered, 0 late; answers: 50 × the report has arrived (status 201)"
+        assert said in capsys.readouterr().out
         assert swarm_command([url, *given, "--devices", "51"]) == 2
         assert "there are 50" in capsys.readouterr().err
         assert swarm_command([url, *given]) == 0  # other noise for a used token
-        assert "50 × 409" in capsys.readouterr().out
+        assert "50 × the token has been used (status 409)" in capsys.readouterr().out
         world.course.close()
         assert swarm_command([url, *given]) == 2
         assert "has closed" in capsys.readouterr().err
     assert swarm_command([url, given[0], "--tokens", given[0]]) == 2
     assert "no file of invitations" in capsys.readouterr().err
     assert len(read_links(str(tmp_path / "links.csv"))) == 50
+
+
+def test_a_swarm_stops_at_an_answer_that_is_none_of_the_choices(world):
+    rows = people(60)
+    rows["age"] = rows["age"].astype(object)
+    rows.loc[7, "age"] = None  # which sends noise
+    with served(world.course) as base:
+        invited = links(world, base)
+        rows.loc[9, "age"] = "fourty"
+        with pytest.raises(OptionError, match="'age' must be a number") as e:
+            swarm(f"{base}/v1/studies/sleep", rows, invited, progress=False)
+        assert "fourty" not in str(e.value)
+        assert not list(world.store.reports())
+        got = swarm(f"{base}/v1/studies/sleep", rows.drop(9), invited, progress=False)
+        assert got.statuses == {201: 59}
+
+
+@pytest.fixture
+def ready(world, monkeypatch):
+    """A study's plan with its keys, and a server that remembers what it was to listen at."""
+    plan, listened = world.folder / "sleep.plan", []
+    plan.write_bytes(world.envelope)
+    monkeypatch.setattr("privreg.service.command.keys.load", lambda path: SERVER)
+    run = lambda self, sockets: listened.extend(one.getsockname()[1] for one in sockets)  # noqa: E731
+    monkeypatch.setattr("uvicorn.Server.run", run)
+    return [str(plan), "--db", world.url], listened
+
+
+def test_serve_says_its_address_once_it_has_it(ready, capsys):
+    given, listened = ready
+    assert serve([*given, "--port", "0"]) == 0
+    (port,) = listened
+    assert port > 0
+    assert f"at http://127.0.0.1:{port}/v1/studies/sleep;" in capsys.readouterr().out
+
+
+def test_serve_says_that_a_port_is_in_use_and_no_address(ready, capsys):
+    given, listened = ready
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        assert serve([*given, "--port", str(port)]) == 2
+    assert serve([*given, "--port", "70000"]) == 2
+    said = capsys.readouterr()
+    assert f"port {port} of 127.0.0.1 can't be had: another program has it; give another --port" in said.err
+    assert "Serving" not in said.out
+    assert not listened
 
 
 def test_a_swarm_stays_on_this_machine(world):

@@ -12,6 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from starlette.testclient import TestClient
 
+from privreg.field import keys
 from privreg.protocol import peers, wire
 from privreg.protocol.messages import token_text
 from privreg.service.command import collector, tokens
@@ -285,3 +286,11 @@ def test_a_collector_is_served_by_the_keys_of_its_role(pair, tmp_path):
     assert hashlib.sha256(course.envelope).digest() == hashlib.sha256(pair.envelope).digest()
     with pytest.raises(command.OptionError, match="--role a"):
         command.course_of(store, "b", str(path))
+    with pytest.raises(command.OptionError, match=r"those of collector a.*keys were swapped.*--key") as e:
+        command.course_of(store, "b", str(path))
+    assert "swap key and seal of the two in the study's file" in str(e.value)
+    mixed = keys.CollectorKeys(OWN[0].sign, OWN[1].seal)  # as if the plan's file had named b's seal under a
+    with pytest.raises(command.OptionError, match="key and seal are those of different"):
+        SumCourse(store, mixed)
+    with pytest.raises(command.OptionError, match="give the file of one"):
+        SumCourse(store, keys.CollectorKeys(OWN[0].sign, keys.make_collector(tmp_path / "c.key").seal))

@@ -76,8 +76,8 @@ def header(file: Any, name: str, sep: bytes = b",") -> list[str]:
         text = "\0"
     if "\0" in text:
         raise DataError(
-            f"{name}: its first line is no UTF-8, but Latin-1 or UTF-16, say; save the file as UTF-8, as by "
-            "pandas.read_csv(path, encoding='latin-1').to_csv(new, index=False), with 'utf-16' where it is that."
+            f"{name}: its first line is no UTF-8, but Latin-1 or UTF-16, say; save the file as UTF-8, or, of Latin-1, "
+            "read it with encoding='latin-1'."
         )
     if b"\r" in line:
         raise DataError(f"{name}: lines end in carriage returns alone; write it anew with line feeds.")

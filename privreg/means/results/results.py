@@ -21,7 +21,7 @@ from privreg.means.results.table_one import COLUMNS, TableOne
 from privreg.means.verification import trials
 from privreg.options.unknown import all_known_arguments
 from privreg.results.base import Results
-from privreg.results.data import Labelled
+from privreg.results.data import Frame, Labelled
 from privreg.results.statement import PrivacyStatement
 from privreg.results.summary import Summary, caution
 from privreg.tables import Paragraph, Table, cells, marked
@@ -134,7 +134,7 @@ class MeansResults(Results):
 
         term, estimate, std_error, conf_low, conf_high, reliable (whether no note takes the row back).
         """
-        return self._table(alpha).drop(columns=["statistic", "p_value"])
+        return Frame(self._table(alpha).drop(columns=["statistic", "p_value"]))
 
     def by_group(self, *, alpha: float = 0.05) -> pd.DataFrame:
         """Estimates of every public subgroup.
@@ -153,7 +153,7 @@ class MeansResults(Results):
         se = np.sqrt(f.group_variances).ravel()
         half, estimate = Normal().critical(interval_level(alpha)) * se, f.group_params.ravel()
         p = len(f.names)
-        return pd.DataFrame(
+        return Frame(
             {
                 "group": np.repeat(list(f.groups), p),
                 "people": np.repeat(list(f.group_people), p),

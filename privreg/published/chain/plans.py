@@ -16,7 +16,7 @@ class Plan(NamedTuple):
 
     shape: Shape
     blocks: int  # Linear predictors of a person: 1, or one less than the classes of a multinomial response
-    c: float  # Huber's corner, internal units
+    c: float  # Huber threshold, internal units
     top: float  # Bound of the scalar score
     weights: int  # Kernel code of the score weights ω(x)
     bound: float  # Declared bound of the weighted score's ℓ2 norm; the device clips to it

@@ -130,7 +130,7 @@ def mixing_note(how: Published, updates: int) -> Diagnostic | None:
 
 
 def _equation(how: Published, theta: Array) -> Equation:
-    """What the single chain solves: no row map, corner and offsets of its own."""
+    """What the single chain solves: no row map, threshold and offsets of its own."""
     p, score = len(theta) // how.blocks, how.device.score
     return Equation(
         shape=(score.shape.family, score.shape.a, score.shape.b),

@@ -76,7 +76,10 @@ class Book(Study, Keeper):
         if self._own is not None:
             both = [(c.key, c.seal) for c in self.plan.collectors]
             if self._own.public not in both:
-                raise OptionError("these keys are of neither collector that the plan names; give the file of one.")
+                mixed = self._own.public[1] in {c.seal for c in self.plan.collectors}
+                why = "their key and seal are those of different collectors in the plan: have the analyst swap them "
+                why = f"{why}back in the study's file, and sign it anew" if mixed else "give the file of one"
+                raise OptionError(f"these keys are of neither collector that the plan names; {why}.")
             self._place = both.index(self._own.public)
         self.letter, self._other = LETTERS[self._place], LETTERS[1 - self._place]
         self._met, self._until = False, -1  # Whether the other was asked, and what it knows that was fixed here

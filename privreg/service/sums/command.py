@@ -24,7 +24,12 @@ def course_of(store: Store, role: str, key: str) -> SumCourse:
     own = keys.load_collector(key)
     course = SumCourse(store, own)
     if course.letter != role:
-        raise OptionError(f"{key!r} has the keys of collector {course.letter!r}; write --role {course.letter}.")
+        raise OptionError(
+            f"{key!r} has the keys that the plan names as those of collector {course.letter}, and --role is {role}. If "
+            f"this is collector {course.letter}, write --role {course.letter}; if it is {role}, keys were swapped: "
+            "give the other file, --key FILE, or have the analyst swap key and seal of the two in the study's file, "
+            "and sign it anew."
+        )
     other = course.plan.collectors[1 - LETTERS.index(role)]
     course.post = peer.poster(other.url, course.plan.study, own.sign)
     return course

@@ -49,6 +49,13 @@ const given = (answers, name) => (Object.hasOwn(answers, name) ? answers[name] :
 /** Columns that the design uses and the answers lack. @param {Plan} plan @param {Answers} answers */
 export const unread = (plan, answers) => used(plan).filter((c) => read(c, given(answers, c.name)) === null);
 
+/** What each answer must be that is given and isn't that, by column; public words. @param {Plan} plan @param {Answers} answers */
+export function wrong(plan, answers) {
+  const missing = (/** @type {unknown} */ a) => a === undefined || a === null || Number.isNaN(a) || (typeof a === "string" && !a.trim());
+  const bad = used(plan).filter((c) => !missing(given(answers, c.name)) && read(c, given(answers, c.name)) === null);
+  return bad.map((c) => `'${c.name}' must be ${c.levels.length ? `one of ${c.levels.map((l) => `'${l}'`).join(", ")}` : "a number"}`);
+}
+
 /** A respondent's row of the design; no numbers if there is nothing to report. @param {Plan} plan @param {Answers} answers @returns {Row} */
 export function rowOf(plan, answers) {
   const nothing = { x: plan.design.map(() => NaN), y: NaN, offset: NaN, clamped: plan.clamping.map(() => 0) };

@@ -13,6 +13,34 @@ const HERE = new Set(["localhost", "127.0.0.1", "[::1]"]);
 /** What may pass: no connection (0), or a server that is busy or broken. */
 export const RETRIED = new Set([0, 408, 425, 429, 500, 502, 503, 504]);
 
+/** What a server means by a status; the same in Python, see `client.py`. @type {Record<number, string>} */
+export const SAID = {
+  0: "there is no connection",
+  200: "the report had arrived before",
+  201: "the report has arrived",
+  400: "it can't read what was sent",
+  401: "it wants its own analyst's token",
+  404: "there is no such study at this address",
+  408: "the message came too slowly",
+  409: "the token has been used",
+  410: "the study has closed, or the round that was answered",
+  412: "it has no such round yet",
+  413: "the message is too long",
+  422: "it is no report of this study",
+  425: "the study isn't open yet",
+  429: "it was asked too often",
+  500: "it has failed",
+  502: "the server behind this address doesn't answer",
+  503: "it is busy",
+  504: "the server behind this address doesn't answer",
+};
+
+/** What a server's answer means, in words, with its status. @param {number} status */
+export function meaning(status) {
+  if (!(status in SAID)) return `it answers with status ${status}`;
+  return status ? `${SAID[status]} (status ${status})` : SAID[status];
+}
+
 /** @typedef {{status: number, body: Uint8Array, wait: number}} Answer status 0: no connection; wait in seconds */
 /** @typedef {(url: string, body: string | null) => Promise<Answer>} Transport gets an address, or posts a text to it */
 /** @typedef {{base: string, slug: string, key: string, token: string}} Invitation */

@@ -6,8 +6,8 @@
  * @module
  */
 
-import { reported, unread } from "./answer.js";
-import { RETRIED, invitation, transport, waits } from "./client.js";
+import { reported, unread, wrong } from "./answer.js";
+import { RETRIED, invitation, meaning, transport, waits } from "./client.js";
 import { Memory, StoreError, within } from "./memory.js";
 import { askOf, isUnsummed, placeOf, readState, readToken, reportBody } from "./messages.js";
 import * as noise from "./noise.js";
@@ -186,9 +186,10 @@ export class Session {
       await this.look();
       if (this.receipt !== null) throw new RefusedError(ANSWERED);
       if (this.waiting) return this.waiting;
-      const lacking = unread(plan, answers).map((c) => c.name);
+      const bad = wrong(plan, answers), lacking = unread(plan, answers).map((c) => c.name);
+      if (bad.length) throw new RefusedError(`${bad.join("; ")}. Correct the answers, or leave out what you don't answer.`);
       if (lacking.length && plan.missing === "refuse") {
-        throw new RefusedError(`answers are missing or can't be read: ${lacking.map(quoted).join(", ")}.`);
+        throw new RefusedError(`answers are missing: ${lacking.map(quoted).join(", ")}.`);
       }
       const place = await placeOf(planHash, token), state = await this.turn(place.slot);
       const bodies = await this.bodies(state, place, answers), body = bodies.join("\n");
@@ -303,7 +304,7 @@ export class Session {
           arrived = new Map([...arrived].filter(([, there]) => !there)).set(k, false); // ask the other anew
           attempt = 0;
         } else if (got.status === 409) throw new RefusedError(`${USED} ${quoted(plan.contact)}.`);
-        else if (!taken && !RETRIED.has(got.status)) throw new RefusedError(`the study's server doesn't take the report (status ${got.status}).`);
+        else if (!taken && !RETRIED.has(got.status)) throw new RefusedError(`the study's server doesn't take the report: ${meaning(got.status)}; tell ${quoted(plan.contact)}.`);
         else [wait, code] = [Math.max(wait, waits(attempt, got.wait)), got.status];
       }
       if (!wait) continue;
@@ -395,8 +396,7 @@ async function got(given, url, what, until) {
     if (status === 200) return body;
     const wait = waits(attempt, asked);
     if (!RETRIED.has(status) || given.clock() + wait > until) {
-      const said = status ? `status ${status}` : "no connection";
-      throw new RefusedError(`${what} can't be had from the study's server (${said}); try again later.`);
+      throw new RefusedError(`${what} can't be had from the study's server: ${meaning(status)}; try again later.`);
     }
     await given.sleep(wait);
   }
