@@ -9,7 +9,13 @@ from privreg.privacy.ledger import refuse_fitted
 from privreg.results.base import Results
 from privreg.results.postestimation.effects import MarginalEffects, marginal_effects
 from privreg.results.postestimation.hypothesis import ContrastTest, WaldTest, contrast_test, wald_test
-from privreg.results.postestimation.levels import MarginalMeans, PairwiseTests, marginal_means, pairwise
+from privreg.results.postestimation.levels import (
+    MarginalMeans,
+    PairwiseTests,
+    marginal_means,
+    pairwise,
+    reference_grid,
+)
 from privreg.results.postestimation.selection import Selection, select
 from privreg.results.postestimation.smooth import Smooth, smooth
 from privreg.results.postestimation.terms import TermTests, term_tests
@@ -220,6 +226,21 @@ class TestedResults(Results):
         if at is not None:
             refuse_fitted(at, "means at them")
         return marginal_means(self._known(method, "marginal_means"), factor, at, which)
+
+    def reference_grid(self) -> pd.DataFrame:
+        """Covariates from what is declared: all combinations of factors' levels, numbers at the middle of their bounds.
+
+        Returns
+        -------
+        DataFrame
+            Public rows for :meth:`predict` and :meth:`design_matrix`, over which R's emmeans averages.
+
+        Raises
+        ------
+        OptionError
+            If a number's scale is private, or there are more than 10,000 combinations.
+        """
+        return reference_grid(self._fit.design)
 
     def select(self, *, method: str | None = None) -> Selection:
         """Choose terms by the adaptive lasso, from the released estimates and their covariance.
