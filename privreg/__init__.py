@@ -42,20 +42,24 @@ if TYPE_CHECKING:
     from privreg.loading import load
     from privreg.means.model import table_one
     from privreg.planning.power import plan
+    from privreg.planning.two_groups import plan_two_groups
     from privreg.privacy.ledger import Budget, Ledger, limit_spending
     from privreg.published import experiments
     from privreg.published.theory import rates
     from privreg.regression import PrivateOnlineRegression
-    from privreg.results.postestimation.comparison import anova, compare
+    from privreg.results.several.comparison import anova, compare
+    from privreg.results.several.meta import meta_analysis
+    from privreg.results.several.shrinkage import shrink
     from privreg.schema.declarations import Schema
     from privreg.simulation.simulate import simulate
 
 
 __all__ = [
     "Budget", "Expectile", "Hinge", "Huber", "Ledger", "Logistic", "Multinomial", "Poisson", "PrivacyLeakError",
-    "PrivacyLeakWarning", "PrivateOnlineRegression", "Quantile", "Schema", "SmoothedHinge", "Squared", "__version__",
-    "anova", "central", "compare", "connect", "csv", "datasets", "errors", "experiments", "families", "federated",
-    "limit_spending", "load", "means", "plan", "rates", "rowwise", "simulate", "sql", "table_one",
+    "PrivacyLeakWarning", "PrivateOnlineRegression", "Quantile", "Schema", "SmoothedHinge", "Squared",
+    "__version__", "anova", "central", "compare", "connect", "csv", "datasets", "errors", "experiments",
+    "families", "federated", "limit_spending", "load", "means", "meta_analysis", "plan", "plan_two_groups",
+    "rates", "rowwise", "shrink", "simulate", "sql", "table_one",
 ]  # fmt: skip
 
 _HOMES = {
@@ -70,9 +74,12 @@ _HOMES = {
         "loading": "load",
         "means.model": "table_one",
         "planning.power": "plan",
+        "planning.two_groups": "plan_two_groups",
         "privacy.ledger": "Budget Ledger limit_spending",
         "regression": "PrivateOnlineRegression",
-        "results.postestimation.comparison": "anova compare",
+        "results.several.comparison": "anova compare",
+        "results.several.meta": "meta_analysis",
+        "results.several.shrinkage": "shrink",
         "schema.declarations": "Schema",
         "simulation.simulate": "simulate",
         "published.theory": "rates",

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Sequence
 from typing import Any, Never, cast
 
 from privreg.data.sources.open import Source
 from privreg.errors import DataError, UnsupportedArgumentError
-from privreg.formula.describe import array_spec, formula_spec, scopes_of
+from privreg.formula.describe import array_spec, callers_scopes, formula_spec
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import accepted, check
 from privreg.options.unknown import refuse_local, refuse_positional, refuse_unknown
@@ -249,7 +248,7 @@ class PrivateOnlineRegression(Playable):
             usual = inspect.signature(cls.from_formula).parameters
             given = {k: v for k, v in {**asked, "trust": trust}.items() if v is not usual[k].default}
             return cast("PrivateOnlineRegression", data.model(formula, {**given, **unknown}))
-        scopes = scopes_of(sys._getframe(1))
+        scopes = callers_scopes()
         if check("local.formula", "trust", trust) == "central":
             from privreg.central.regression import Regression  # its model has the same methods
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +20,7 @@ from privreg.errors import DataError, OptionError, PrivregWarning, SchemaError, 
 from privreg.families.family import Family, check_response
 from privreg.formula.arrays import array_design, check_array_levels
 from privreg.formula.batches import read_arrays
-from privreg.formula.describe import read_design, scopes_of
+from privreg.formula.describe import callers_scopes, read_design
 from privreg.formula.spec import Described, ModelSpec
 from privreg.formula.units import public_units
 from privreg.options.progress import progress_bar
@@ -164,7 +163,7 @@ class Regression(Described):
         """
         asked = {name: value for name, value in locals().items() if name in accepted("curator.formula")}
         refuse_unknown("curator.formula", unknown)
-        return cls._described(formula, data, scopes_of(sys._getframe(1)), asked)
+        return cls._described(formula, data, callers_scopes(), asked)
 
     @classmethod
     def _described(cls, formula: str, data: Any, scopes: Any, asked: Mapping[str, Any]) -> Regression:

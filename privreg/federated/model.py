@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any, Never
 
@@ -17,7 +16,7 @@ from privreg.federated.results import FederatedResults, make_results
 from privreg.federated.statement import make_statement
 from privreg.formula.arrays import array_design, check_array_levels
 from privreg.formula.batches import read_arrays
-from privreg.formula.describe import read_design, scopes_of
+from privreg.formula.describe import callers_scopes, read_design
 from privreg.formula.spec import Described, ModelSpec
 from privreg.options.progress import progress_bar
 from privreg.options.table import accepted, check
@@ -211,7 +210,7 @@ class FederatedRegression(Described):
         budget = Budget.declare(mu, epsilon, delta, rho)
         fam = resolve_family(family)
         first = silos if isinstance(silos, list | tuple) else None  # all silos have the columns of the first
-        design = read_design(formula, silos, scopes_of(sys._getframe(1)), fam, asked, table=first)
+        design = read_design(formula, silos, callers_scopes(), fam, asked, table=first)
         self = cls.__new__(cls)
         if isinstance(silos, int) and not isinstance(silos, bool):
             self._build(design, fam, budget, missing, None, silos, asked)

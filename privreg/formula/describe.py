@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
 from privreg.data.carried import completed, with_truth_values
 from privreg.data.labels import check_columns, check_declared, refuse_bare
@@ -26,10 +29,18 @@ from privreg.options.values import refuse_arrays
 from privreg.privacy.ledger import Budget
 from privreg.schema.declarations import Schema, combined
 
+_INSIDE: Final = (str(Path(__file__).parents[1]), str(contextlib.__file__))  # Where lines aren't the caller's
 
-def scopes_of(frame: FrameType) -> list[Mapping[str, Any]]:
-    """Where the functions that a caller's formula names are looked for."""
-    return [frame.f_locals, frame.f_globals]
+
+def callers_scopes() -> list[Mapping[str, Any]]:
+    """Where the functions that a formula names are looked for: at the first line outside this package.
+
+    None where another language calls, such as R, which has no such functions.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_INSIDE):
+        frame = frame.f_back
+    return [] if frame is None else [frame.f_locals, frame.f_globals]
 
 
 def read_design(

@@ -132,6 +132,17 @@ def _raw(state: State, plan: Plan) -> tuple[Array, Array]:
     return theta, cov
 
 
+def _balanced(plan: Plan, theta: Array, cov: Array) -> tuple[Array, Array]:
+    """The same where shares of each factor's levels add up to 1, as they do among people; see `shares_of_error`."""
+    theta, cov = theta.copy(), cov.copy()
+    for here, m in _factors(plan) if plan.vector is None else ():
+        noise = np.full(m.levels, 1.0 / m.levels) if plan.sums is not None else m.shares_of_error(theta[here])
+        theta[here] -= noise * (theta[here].sum() - 1.0)
+        cov[here] -= np.outer(noise, cov[here].sum(axis=0))
+        cov[:, here] -= np.outer(cov[:, here].sum(axis=1), noise)
+    return theta, cov
+
+
 def _of_sums(state: State, plan: Plan, sums: Sums) -> tuple[Array, Array]:
     """The same of noised sums: sampling variances from the squares and shares, noise by its known variance.
 
@@ -373,7 +384,7 @@ def estimates(
     means, weights = [], np.array([s.people / total for _, _, s in some])
     cov = np.zeros((plans[0].size, plans[0].size))
     for weight, (mine, plan, state) in zip(weights, some, strict=True):
-        theta, v = _raw(state, plan)
+        theta, v = _balanced(plan, *_raw(state, plan))
         matrix, constant = _linear(terms, mine, plan)
         means.append(matrix @ theta + constant)
         cov += weight**2 * _moved(matrix, v)

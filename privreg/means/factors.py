@@ -160,10 +160,23 @@ class FactorMechanism(Randomiser):
         p, q = self.chances
         return p * (1.0 - p) / (p - q) ** 2, q * (1.0 - q) / (p - q) ** 2
 
-    def mean_variance(self) -> float:
-        """Variance of a report's number averaged over the levels, which is the same for every person."""
+    def shares_of_error(self, shares: Array) -> Array:
+        """How much of what their sum is off 1 each level's estimate gives back, in proportion to noise; 0 of "grr".
+
+        Shares of levels add up to 1, and independent bits do not: p̂ − k (Σ p̂ − 1) with k_l = v_l/Σ v has the least
+        variance, which is (1 − 1/L) of that of p̂ for L levels that are as noisy (v the variances of reports).
+        """
         own, other = self.variances()
-        return (own + (self.levels - 1) * other) / self.levels
+        noise = other + np.clip(shares, 0.0, 1.0) * (own - other)
+        total = float(noise.sum())
+        return np.zeros(len(noise)) if self.name == "grr" or total == 0.0 else np.asarray(noise / total)
+
+    def mean_variance(self) -> float:
+        """Variance of a level's estimate by one report, averaged over the levels: the same for every person."""
+        own, other = self.variances()
+        noise = np.array([own, *[other] * (self.levels - 1)])
+        k = self.shares_of_error(np.arange(self.levels) == 0)
+        return float(((1.0 - 2.0 * k) * noise + k**2 * noise.sum()).mean())
 
     def words(self) -> str:
         """What is done to a level, for the privacy block."""

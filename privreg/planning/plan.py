@@ -69,7 +69,9 @@ class Planned(View):
 
     # --- what it says ----------------------------------------------------------------------------------
 
-    def table(self, n: Any = None, mu: Any = None, coef: str | None = None, *, epsilon: Any = None) -> pd.DataFrame:
+    def table(
+        self, n: Any = None, mu: Any = None, coef: str | None = None, *, epsilon: Any = None, power: Any = None
+    ) -> pd.DataFrame:
         """Precision of every coefficient; or mean widths of one over numbers of people and budgets.
 
         Parameters
@@ -80,13 +82,15 @@ class Planned(View):
             Of the second form; by default the one with the most demanding goal.
         epsilon : sequence of numbers, optional
             Pure budgets per person, in place of `mu`.
+        power : float, optional
+            Show detectable effects, the least that tests tell from zero with this probability, in place of widths.
 
         Returns
         -------
         DataFrame
             Indexed by coefficient, with columns std_error, width (mean length of the interval) and, where effects were
-            asked for, effect and power. Or indexed by n, with a column for each budget; ``attrs["reliable"]`` has by
-            budget, for each n, whether a fit would let the interval be relied on.
+            asked for, effect and power; with `power` detectable. Or indexed by n, with a column for each budget;
+            ``attrs["reliable"]`` has by budget, for each n, whether a fit would let the interval be relied on.
 
         Raises
         ------
@@ -98,7 +102,9 @@ class Planned(View):
         if n is None and mu is None and epsilon is None:
             if coef is not None:
                 raise OptionError("coef= is for tables over n= or mu=; leave it out, or give one of them.")
-            return table_of(self, self.n, self._precision)
+            out = table_of(self, self.n, self._precision)
+            return out if power is None else out.assign(detectable=shift_for(self, power) * out["std_error"])
+        scale = 1.0 if power is None else shift_for(self, power) / (2.0 * float(norm.isf(self.alpha / 2.0)))
         people = [self.n] if n is None else [read_people(v) for v in _several(n)]
         budgets: dict[float | str, Budget]
         if mu is not None:
@@ -113,7 +119,7 @@ class Planned(View):
         for key, budget in budgets.items():
             own = budget == self.budget
             each = self._precision if own else precision_of(replace(self.spec, budget=budget), self.assumed)
-            out[key] = [_value(table_of(self, k, each), name, "width") for k in people]
+            out[key] = [scale * _value(table_of(self, k, each), name, "width") for k in people]
             trusted[key] = [each.reliable(k, {column}) for k in people]
         found = pd.DataFrame(out, index=pd.Index(people, name="n"))
         found.columns.name = label
@@ -283,12 +289,20 @@ def table_of(plan: Planned, n: int, each: Precision | FittedPrecision) -> pd.Dat
     if plan.goal.effects:
         effects = np.array([plan.goal.effects.get(name, math.nan) for name in names])
         out["effect"] = effects
-        out["power"] = _power(np.abs(effects) / se, crit)
+        out["power"] = power_of(np.abs(effects) / se, crit)
     return out
 
 
-def _power(shift: Any, crit: float) -> Any:
-    """Of the two-sided test of an effect of `shift` standard errors."""
+def shift_for(plan: Planned, power: Any) -> float:
+    """Effect in standard errors that a test finds with this probability, above the test's level."""
+    share, crit = check("plan.formula", "power", power), float(norm.isf(plan.alpha / 2.0))
+    if share <= plan.alpha:
+        raise OptionError(f"power={shown(power)} must be above alpha = {plan.alpha:g}, which no effect has.")
+    return float(brentq(lambda v: power_of(v, crit) - share, 0.0, 60.0))
+
+
+def power_of(shift: Any, crit: float) -> Any:
+    """Power of the two-sided test of an effect of `shift` standard errors."""
     return norm.sf(crit - shift) + norm.cdf(-crit - shift)
 
 
@@ -309,7 +323,7 @@ def targets(plan: Planned) -> dict[str, dict[float, str]]:
     out: dict[str, dict[float, str]] = {c: {w: f"target {w:,g}"} for c, w in plan.goal.widths.items()}
     if plan.goal.effects:
         crit = float(norm.isf(plan.alpha / 2.0))
-        shift = float(brentq(lambda v: _power(v, crit) - plan.goal.power, 0.0, 60.0))
+        shift = shift_for(plan, plan.goal.power)
         for c, e in plan.goal.effects.items():
             words = f"{100.0 * plan.goal.power:g}% power"
             out.setdefault(c, {})[2.0 * crit * abs(e) / shift] = words

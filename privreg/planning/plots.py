@@ -6,13 +6,16 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from scipy.stats import norm
 
-from privreg.errors import InferenceError
-from privreg.planning.plan import targets
-from privreg.results.plots.style import COLUMN, SMALL, inks_for, literal, panels
+from privreg.errors import InferenceError, OptionError
+from privreg.planning.plan import power_of, targets
+from privreg.results.plots.style import COLUMN, DASHES, SMALL, drawing, inks_for, literal, panels
 from privreg.tables import shorten
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
     from matplotlib.axes import Axes
 
@@ -49,6 +52,39 @@ def contours(plan: Planned, coef: str, *, ax: Any = None) -> Axes:
         return _draw(ax, plan, coef, table, reliable, at)
     with panels(1, 1, (COLUMN, 0.8 * COLUMN)) as (_, axes):
         return _draw(axes[0, 0], plan, coef, table, reliable, at)
+
+
+def powers(plan: Planned, coefs: Sequence[str], *, ax: Any = None) -> Axes:
+    """Power of each coefficient's test over people at the plan's budget; below the grey line fits say not to rely.
+
+    Raises
+    ------
+    OptionError
+        If a coefficient has no effect that is asked for.
+    """
+    missing = [c for c in coefs if c not in plan.goal.effects]
+    if missing or not coefs:
+        raise OptionError(
+            f"power is that of finding an effect, and this plan has none{f' of {missing[0]}' if missing else ''}: give "
+            "plan(..., effect=...)."
+        )
+    at = [list(plan.spec.coefficients).index(c) for c in coefs]
+    n = np.unique(np.geomspace(AROUND[0] * plan.n, AROUND[1] * plan.n, POINTS[1]).astype(int))
+    crit = float(norm.isf(plan.alpha / 2.0))
+    footer = f"{plan.budget} per person; tests at level {plan.alpha:g}"
+    with drawing(ax, (COLUMN, 0.8 * COLUMN), footer) as on:
+        inks = inks_for(on)
+        for i, (c, j) in enumerate(zip(coefs, at, strict=True)):
+            error = plan._precision.smooth_errors(n.astype(float), j)
+            label = literal(f"{shorten([c], 24)[0]} = {plan.goal.effects[c]:g}")
+            on.plot(n, power_of(abs(plan.goal.effects[c]) / error, crit), DASHES[i % 4], color=inks[i], label=label)
+        if plan.reliable > n[0]:
+            on.axvspan(n[0], min(plan.reliable, n[-1]), color=inks.grey, alpha=0.15, linewidth=0, zorder=0)
+        on.axhline(plan.goal.power, color=inks.grey, linewidth=0.7, linestyle=":")
+        on.axvline(plan.n, color=inks.grey, linewidth=0.7, linestyle=":")
+        on.set(xscale="log", xlim=(n[0], n[-1]), ylim=(0.0, 1.02), xlabel="records", ylabel="power")
+        on.legend(frameon=False, fontsize=SMALL)
+    return on  # type: ignore[no-any-return]
 
 
 def _draw(ax: Any, plan: Planned, coef: str, table: pd.DataFrame, reliable: Array, at: float) -> Axes:

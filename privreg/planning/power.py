@@ -8,7 +8,6 @@ simulates it.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Never
@@ -22,7 +21,7 @@ from privreg.errors import BudgetError, InferenceError, OptionError, Unsupported
 from privreg.families.builtin import resolve_family
 from privreg.fits.fit_plan import FitPlan
 from privreg.formula.covariates import check_covariates
-from privreg.formula.describe import read_design, scopes_of
+from privreg.formula.describe import callers_scopes, read_design
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import accepted, check
 from privreg.options.threads import one_thread
@@ -168,7 +167,7 @@ def plan(
     given = mu is not UNSET or epsilon is not None or delta is not None or rho is not None
     budget = Budget.declare(mu, epsilon, delta, rho) if given else Budget.declare(1.0)
     fam = resolve_family(family)
-    design = read_design(formula, covariates, scopes_of(sys._getframe(1)), fam, asked)
+    design = read_design(formula, covariates, callers_scopes(), fam, asked)
     how = (score_weights, mechanism, private, Participants.declare(), check("plan.formula", "trust", trust))
     spec = ModelSpec.declare(design, fam, budget, *how)
     names = spec.coefficients

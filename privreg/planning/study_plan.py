@@ -15,6 +15,7 @@ from privreg.errors import (
     OptionError,
     SchemaError,
     UnsupportedArgumentError,
+    flag,
     shown,
 )
 from privreg.formula.spec import ModelSpec
@@ -35,21 +36,31 @@ if TYPE_CHECKING:
 class StudyPlan(Planned):
     """What a regression with so many people at such a budget will show. Made by :func:`privreg.plan`."""
 
-    def plot(self, coef: str | None = None, *, ax: Axes | None = None) -> Axes:
-        """Contours of an interval's mean width over budget and people.
+    def plot(self, coef: str | None = None, *, power: bool = False, ax: Axes | None = None) -> Axes:
+        """Contours of an interval's mean width over budget and people; or the power of tests over people.
 
         Parameters
         ----------
         coef : str, optional
-            By default the one with the most demanding goal.
+            By default the one with the most demanding goal; of powers all that effects were given for.
+        power : bool
+            Draw the probability that tests tell the effects from zero.
         ax : Axes, optional
 
         Returns
         -------
         Axes
+
+        Raises
+        ------
+        OptionError
+            If powers are to be drawn, and the plan has no effect of the coefficient.
         """
         from privreg.planning import plots
 
+        if flag("power", power):
+            wanted = list(self.goal.effects) if coef is None else find(coef, self.spec.coefficients)
+            return plots.powers(self, wanted, ax=ax)
         name = self.critical if coef is None else find(coef, self.spec.coefficients)[0]
         return plots.contours(self, name, ax=ax)
 

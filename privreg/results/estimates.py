@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any, Self
 
@@ -10,7 +11,7 @@ import pandas as pd
 
 from privreg.errors import flag
 from privreg.families.family import Family, check_ratios
-from privreg.inference.methods import METHODS
+from privreg.inference.methods import METHODS, Normal
 from privreg.privacy.ledger import REPORTED_DELTA
 from privreg.results import views
 from privreg.results.data import Frame, ModelNames, ResultData
@@ -52,6 +53,12 @@ class EstimatedResults(TestedResults):
     def methods(self) -> tuple[str, ...]:
         """Inference methods at hand; the first is the default."""
         return tuple(e.method for e in self._fit.estimates)
+
+    @property
+    def df_resid_inference(self) -> float:
+        """Degrees of freedom of the default method's t-ratios: infinite of normal ones, NaN where the law is no t."""
+        pivot = self._estimate().pivot
+        return math.inf if isinstance(pivot, Normal) else float(getattr(pivot, "df", math.nan))
 
     @property
     def family(self) -> Family:
@@ -251,6 +258,28 @@ class EstimatedResults(TestedResults):
         which = check_which(which, self._fit.family)
         x, offset, index = self._exog(exog, "predict")
         return predicted(self._fit, x, offset, index, which)
+
+    def design_matrix(self, exog: Any = None) -> pd.DataFrame:
+        """Rows of the design at new public covariate values, as other libraries' tools need them.
+
+        Parameters
+        ----------
+        exog
+            As in :meth:`predict`; an offset or exposure is not part of it.
+
+        Returns
+        -------
+        DataFrame
+            One column for each coefficient, of a multinomial fit for each coefficient of one level; rows that can't be
+            used are NaN. Times :attr:`params` it is the linear predictor without its offset.
+
+        Raises
+        ------
+        NotPrivateError, DataError, SchemaError
+            As for :meth:`predict`.
+        """
+        x, _, index = self._exog(exog, "design_matrix")
+        return pd.DataFrame(x, index=index, columns=list(self._fit.design.names))
 
     def get_prediction(self, exog: Any = None, *, method: str | None = None) -> Prediction | ClassPrediction:
         """Predictions with standard errors and confidence intervals of the mean.

@@ -9,7 +9,7 @@ from docs import cells
 from privreg.federated.results import FederatedResults
 from privreg.means.results.results import MeansResults
 from privreg.planning.study_plan import StudyPlan
-from privreg.results.postestimation.comparison import Comparison
+from privreg.results.several.comparison import Comparison
 from privreg.results.results import PrivateResults
 
 ROOT = Path(__file__).parents[2]

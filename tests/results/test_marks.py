@@ -11,8 +11,8 @@ import privreg as pr
 from privreg.diagnostics import doubt
 from privreg.families.builtin import Huber, Logistic, Multinomial, Poisson
 from privreg.inference.methods import Normal
-from privreg.results.postestimation.comparison import Comparison
 from privreg.results.results import PrivateResults
+from privreg.results.several.comparison import Comparison
 from tests.helpers import array_model
 from tests.results.test_effects import made
 

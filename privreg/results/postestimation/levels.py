@@ -366,6 +366,11 @@ def _linear(fit: ResultData, rows: Rows) -> list[Effect]:
     return [Effect(etas[:, i], [[(ones if i == j else none, rows.x)] for j in range(k)]) for i in range(k)]
 
 
+def reference_grid(design: Any) -> pd.DataFrame:
+    """Covariates of what is declared; see `PrivateResults.reference_grid`."""
+    return _completed(design, "", None)[0]
+
+
 def _completed(design: Any, factor: str, at: pd.DataFrame | None) -> tuple[pd.DataFrame, list[str]]:
     """Public rows with a reference grid of what they lack, and in words what is averaged over.
 
@@ -383,7 +388,7 @@ def _completed(design: Any, factor: str, at: pd.DataFrame | None) -> tuple[pd.Da
     if private:
         raise OptionError(
             f"nothing public is known of {', '.join(private)}; give public covariate values, as in "
-            f"marginal_means({factor!r}, {{{private[0]!r}: [...]}})."
+            f"marginal_means({factor or 'factor'!r}, {{{private[0]!r}: [...]}})."
         )
     given = pd.DataFrame(index=[0]) if at is None or not own else at[own]
     n, others = len(given), [c for c in lacking if c in schema.levels]
@@ -411,7 +416,8 @@ def _completed(design: Any, factor: str, at: pd.DataFrame | None) -> tuple[pd.Da
     if others:
         words.append(f"equal weights of the levels of {', '.join(others)}")
     held = given.iloc[np.repeat(np.arange(n), m)]
-    return held.assign(**new, **{factor: schema.levels[factor][0]}), words or ["the only covariate"]
+    own_level = {factor: schema.levels[factor][0]} if factor else {}
+    return held.assign(**new, **own_level), words or ["the only covariate"]
 
 
 def _middle(schema: Any, name: str) -> str:

@@ -9,7 +9,15 @@ from privreg.privacy.ledger import refuse_fitted
 from privreg.results.base import Results
 from privreg.results.postestimation.effects import MarginalEffects, marginal_effects
 from privreg.results.postestimation.hypothesis import ContrastTest, WaldTest, contrast_test, wald_test
-from privreg.results.postestimation.levels import MarginalMeans, PairwiseTests, marginal_means, pairwise
+from privreg.results.postestimation.levels import (
+    MarginalMeans,
+    PairwiseTests,
+    marginal_means,
+    pairwise,
+    reference_grid,
+)
+from privreg.results.postestimation.selection import Selection, select
+from privreg.results.postestimation.smooth import Smooth, smooth
 from privreg.results.postestimation.terms import TermTests, term_tests
 
 if TYPE_CHECKING:
@@ -218,3 +226,77 @@ class TestedResults(Results):
         if at is not None:
             refuse_fitted(at, "means at them")
         return marginal_means(self._known(method, "marginal_means"), factor, at, which)
+
+    def reference_grid(self) -> pd.DataFrame:
+        """Covariates from what is declared: all combinations of factors' levels, numbers at the middle of their bounds.
+
+        Returns
+        -------
+        DataFrame
+            Public rows for :meth:`predict` and :meth:`design_matrix`, over which R's emmeans averages.
+
+        Raises
+        ------
+        OptionError
+            If a number's scale is private, or there are more than 10,000 combinations.
+        """
+        return reference_grid(self._fit.design)
+
+    def select(self, *, method: str | None = None) -> Selection:
+        """Choose terms by the adaptive lasso, from the released estimates and their covariance.
+
+        Parameters
+        ----------
+        method : str, optional
+
+        Returns
+        -------
+        Selection
+            ``kept`` and ``dropped`` terms, ``frame()`` with the smaller model's coefficients, ``plot()`` of the path. A
+            factor's columns are kept or dropped together, and the intercept is kept.
+
+        Raises
+        ------
+        InferenceError
+            If the method keeps no covariance, or there is nothing but an intercept.
+
+        Notes
+        -----
+        Minimises (b − θ̂)' V⁻¹ (b − θ̂)/2 + λ Σ_g √d_g ‖b_g‖/‖θ̂_g‖ over b, V the covariance and g a term with d_g
+        columns, each norm in the term's own standard errors; λ has the least (b − θ̂)' V⁻¹ (b − θ̂) + log(n) times the
+        number of coefficients. Intervals are those of the smaller model as if it had been chosen beforehand: they hold
+        where effects are 0 or large, and are too short otherwise.
+
+        References
+        ----------
+        Wang & Leng (2007), Unified lasso estimation by least squares approximation, JASA 102, 1039-1048; Wang & Leng
+        (2008), A note on adaptive group lasso, Computational Statistics & Data Analysis 52, 5277-5286.
+        """
+        return select(self._known(method, "select"))
+
+    def smooth(self, term: str | None = None, *, method: str | None = None) -> Smooth:
+        """Smooth the curve of a spline by a penalty on its roughness, from the released coefficients.
+
+        Parameters
+        ----------
+        term : str, optional
+            The term, or its covariate; needed where there are several.
+        method : str, optional
+
+        Returns
+        -------
+        Smooth
+            ``frame()`` and ``plot()`` of the curve over the declared bounds, with pointwise bands; ``edf``.
+
+        Raises
+        ------
+        OptionError
+            If there is no such term.
+
+        Notes
+        -----
+        The penalty is λ ∫ f″², with λ of the largest marginal likelihood of θ̂ ~ N(θ, V) under the prior of which it is
+        the logarithm (REML). Bands are of that posterior; they hold on average along the curve (Nychka 1988, JASA 83,
+        1134-1143).
+        """
+        return smooth(self._known(method, "smooth"), term)

@@ -76,7 +76,7 @@ def compare(
     elif more or not isinstance(results, Sequence) or not results:
         raise OptionError("compare() takes one or more results, such as compare([res1, res2]).")
     for i, r in enumerate(results, 1):
-        if not isinstance(r, PrivateResults) and not _is_public(r):
+        if not isinstance(r, PrivateResults) and not is_public(r):
             raise OptionError(
                 f"item {i} is of type {type(r).__name__}, not results; compare what fit() returns. Beside it may stand "
                 "what has params (one a name), bse, pvalues, nobs and conf_int(), as statsmodels' results have."
@@ -95,13 +95,28 @@ def compare(
     return Comparison(tuple(own.values()), tuple(own), interval_level(alpha), bool(exponentiate), public)
 
 
-def _is_public(r: Any) -> bool:
+def is_public(r: Any) -> bool:
     """Whether these are estimates of another library, one a name."""
     known = all(hasattr(r, name) for name in ("params", "bse", "pvalues", "nobs", "conf_int"))
     return known and not isinstance(r, Results) and np.ndim(r.params) == 1
 
 
-def _public_table(r: Any, alpha: float) -> pd.DataFrame:
+def targets(results: Sequence[Any]) -> list[str]:
+    """What keeps fits from estimating the same numbers where models are wrong, in words; of one fit nothing."""
+    families = [r._fit.family for r in results]
+    if len({repr(f) for f in families}) > 1:
+        named = ", ".join(dict.fromkeys(repr(f) for f in families))
+        return [f"These fits estimate different quantities unless the model is right: {named}."]
+    local = [r.privacy.setting == "reports" for r in results]
+    if len(results) > 1 and any(local) and "auto" in (families[0].c, families[0].scale):
+        return [
+            f"Each fit learned its threshold and residual scale: with skewed errors targets differ. "
+            f"{families[0].name}(c=…, scale=…) gives all fits the same."
+        ]
+    return []
+
+
+def public_table(r: Any, alpha: float) -> pd.DataFrame:
     """Estimates of another library by term, under the headings of `PrivateResults.tidy`."""
     names = r.params.index if isinstance(r.params, pd.Series) else r.model.exog_names
     estimate, error, p = (np.asarray(v, dtype=np.float64) for v in (r.params, r.bse, r.pvalues))
@@ -150,7 +165,7 @@ class Comparison(View):
         with np.errstate(over="ignore"):  # exp of an intercept in large units is infinite
             tidy = [(r._fit, r.tidy(self.exponentiate, alpha=self.alpha)) for r in self.results]
             tables = [fit.flat(table).set_index("term") for fit, table in tidy]
-            for table in (_public_table(r, self.alpha) for _, r in self.public):
+            for table in (public_table(r, self.alpha) for _, r in self.public):
                 shown = ["estimate", "conf_low", "conf_high"]
                 tables.append(table.assign(**{c: np.exp(table[c]) for c in shown}) if self.exponentiate else table)
         order = dict.fromkeys(t for table in tables for t in table.index)
@@ -172,7 +187,7 @@ class Comparison(View):
         ratios = self.exponentiate if exponentiate is None else exponentiate
         more: Any = {"intercept": intercept, "scaled": scaled, "exponentiate": ratios}
         labels = [*self.names, *(f"{name} (not private)" for name, _ in self.public)]
-        more["public"] = [_public_table(r, self.alpha) for _, r in self.public]
+        more["public"] = [public_table(r, self.alpha) for _, r in self.public]
         return coefficients.coefficients(self.results, labels=labels, alpha=self.alpha, ax=ax, **more)
 
     # --- what the views show -----------------------------------------------------------------------------
@@ -233,7 +248,7 @@ class Comparison(View):
             out.append("Standard errors of these results have different limit laws: compare intervals.")
         if len({r._fit.baseline[0] for r in self.results if r._fit.baseline}) > 1:
             out.append("Multinomial coefficients with different baselines say different things: don't compare them.")
-        out += self._references()
+        out += [*targets(self.results), *self._references()]
         doubts = [f"{name}: {note}." for name, r in zip(self.names, self.results, strict=True) for note in r._doubts()]
         out += [f"{MARK} Not to be relied on, as follows.", *doubts] if doubts else []
         if self.public:

@@ -1,0 +1,3 @@
+library(testthat)
+library(privreg)
+test_check("privreg")

@@ -1,0 +1,92 @@
+skip_if_not(reticulate::py_module_available("privreg"), "Python's privreg is not installed")
+
+made <- function(n = 4000) {
+  set.seed(1)
+  g <- sample(c("a", "b", "c"), n, TRUE)
+  x <- runif(n)
+  data.frame(y = 1 + 2 * x + (g == "b") + rnorm(n), x = x, g = g, yes = as.integer(runif(n) < plogis(x - 0.5)))
+}
+
+fitted_model <- function(formula = y ~ x + g, ...) {
+  privreg(formula, made(), ..., mu = 1, trust = "two_collectors", fit = list(seed = 1L),
+          bounds = list(y = c(-4, 8), x = c(0, 1)), levels = list(g = c("a", "b", "c")))
+}
+
+one <- suppressWarnings(fitted_model())
+
+test_that("estimates are those of Python, near the truth", {
+  expect_named(coef(one), c("Intercept", "g[T.b]", "g[T.c]", "x"))
+  z <- (coef(one) - c(1, 1, 0, 2)) / sqrt(diag(vcov(one)))
+  expect_true(all(abs(z) < 4.5))
+  expect_equal(unname(coef(one)), unlist(reticulate::py_to_r(one$results$params$tolist())))
+  expect_equal(dim(vcov(one)), c(4L, 4L))
+  expect_equal(nobs(one), 4000L)
+})
+
+test_that("intervals and tables agree with each other", {
+  limits <- confint(one, level = 0.9)
+  expect_equal(unname(limits[, 2] - limits[, 1]), unname(2 * qnorm(0.95) * sqrt(diag(vcov(one)))), tolerance = 1e-6)
+  expect_equal(rownames(confint(one, "x")), "x")
+  table <- summary(one)$coefficients
+  expect_equal(unname(table[, 1]), unname(coef(one)))
+  expect_output(print(one), "GDP")
+  expect_output(print(summary(one)), "Private Online Regression")
+})
+
+test_that("predictions are linear in the coefficients", {
+  new <- data.frame(x = c(0, 1), g = c("a", "b"))
+  expect_equal(unname(predict(one, new)), unname(c(coef(one)[1], sum(coef(one)[c(1, 2, 4)]))))
+  both <- predict(one, new, se.fit = TRUE, interval = "confidence")
+  expect_equal(dim(both$fit), c(2L, 3L))
+  expect_true(all(both$se.fit > 0))
+  expect_error(predict(one), "newdata")
+})
+
+test_that("what needs rows says so", {
+  expect_error(residuals(one), "nobody sees")
+  expect_error(fitted(one), "predict")
+  expect_error(logLik(one), "anova")
+})
+
+test_that("terms are tested", {
+  table <- anova(one)
+  expect_equal(rownames(table), c("g", "x"))
+  expect_equal(table$Df, c(2, 1))
+  expect_true(all(table[["Pr(>Chisq)"]] < 0.01))
+})
+
+test_that("errors of Python are R's, by their message alone", {
+  expect_error(privreg(y ~ x, made(), mu = -1, bounds = list(y = c(0, 1), x = c(0, 1))), "mu=-1")
+})
+
+test_that("broom's tables have broom's names", {
+  skip_if_not_installed("broom")
+  table <- broom::tidy(one, conf.int = TRUE)
+  expect_true(all(c("term", "estimate", "std.error", "statistic", "p.value", "conf.low", "conf.high") %in% names(table)))
+  expect_equal(broom::glance(one)$nobs, 4000)
+})
+
+test_that("emmeans averages over the declared grid", {
+  skip_if_not_installed("emmeans")
+  means <- summary(emmeans::emmeans(one, "g"))
+  wanted <- coef(one)["Intercept"] + 0.5 * coef(one)["x"] + c(0, coef(one)[c("g[T.b]", "g[T.c]")])
+  expect_equal(means$emmean, unname(wanted), tolerance = 1e-6)
+  pairs <- summary(pairs(emmeans::emmeans(one, "g")))
+  expect_equal(pairs$estimate[1], unname(-coef(one)["g[T.b]"]), tolerance = 1e-6)
+})
+
+test_that("a logistic fit has probabilities", {
+  yes <- suppressWarnings(fitted_model(yes ~ x + g, family = "logistic"))
+  expect_true(all(predict(yes, data.frame(x = 0.5, g = "a")) < 1))
+  expect_equal(unname(plogis(predict(yes, data.frame(x = 0.5, g = "a"), type = "link"))),
+               unname(predict(yes, data.frame(x = 0.5, g = "a"))))
+  expect_equal(family(yes)$link, "logit")
+})
+
+test_that("a plot is drawn", {
+  file <- tempfile(fileext = ".pdf")
+  grDevices::pdf(file)
+  plot(one)
+  grDevices::dev.off()
+  expect_gt(file.size(file), 1000)
+})

@@ -1,0 +1,315 @@
+"""How many people two groups need whose shares or means are compared."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import numpy as np
+import pandas as pd
+from scipy.stats import norm
+
+from privreg.errors import BudgetError, InferenceError, OptionError, choose, level, real, shown
+from privreg.means.factors import FactorMechanism
+from privreg.means.plan import Plan, make_plan
+from privreg.means.terms import Term
+from privreg.options.unknown import known_arguments
+from privreg.planning.plan import MOST_PEOPLE, TRUST, least, power_of, read_people
+from privreg.planning.study_plan import SEES
+from privreg.privacy.ledger import UNSET, Budget
+from privreg.results.plots import style
+from privreg.tables import Paragraph, Part, Table, View
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+POINTS: Final = 101
+
+
+@known_arguments
+def plan_two_groups(
+    *,
+    share: float | None = None,
+    mean: float | None = None,
+    sd: float | None = None,
+    bounds: tuple[float, float] | None = None,
+    difference: float | None = None,
+    power: float | None = None,
+    n: int | None = None,
+    mu: Any = UNSET,
+    epsilon: Any = None,
+    delta: Any = None,
+    rho: Any = None,
+    alpha: float = 0.05,
+    ratio: float = 1.0,
+    trust: str = "local",
+    missing: str = "noise",
+) -> TwoGroups:
+    """Plan the comparison of two public groups' shares or means by :func:`privreg.means.estimate`.
+
+    Parameters
+    ----------
+    share : float
+        Of shares: that of the first group, in (0, 1).
+    mean, sd, bounds : float, float, (float, float)
+        Of means, in the number's own units: that of the first group (the middle of the bounds by default), the standard
+        deviation within groups, and the declared bounds.
+    difference : float
+        Of the second group to the first, that a test is to find. Left out, it is what is found.
+    power : float
+        With what probability; 0.8 by default.
+    n : int, optional
+        Records of both groups together. Left out, it is what is found; with `difference` the power is.
+    mu, epsilon, delta, rho
+        Budget *per person*, in one form.
+    alpha : float
+        Level of the two-sided test.
+    ratio : float
+        Records of the second group over those of the first.
+    trust : {"local", "two_collectors", "central"}
+    missing : {"noise", "raise"}
+        As of :func:`privreg.means.estimate`: by default whether somebody answered is private, too.
+
+    Returns
+    -------
+    TwoGroups
+        ``n``, ``power``, ``difference``, ``compare_trust()`` and ``plot()``.
+
+    Raises
+    ------
+    OptionError, BudgetError
+        Each message says what was got, what is allowed, and the fix.
+    InferenceError
+        If no number of people is enough.
+
+    Notes
+    -----
+    The variance of an estimate from m people is v/m + c/m²: v is the variance within a group and, with local noise,
+    that of a person's report; c belongs to noise on sums. The test is normal. Everybody is taken to answer.
+
+    Examples
+    --------
+    >>> import privreg as pr
+    >>> pr.plan_two_groups(share=0.4, difference=0.05, power=0.8, mu=1, trust="two_collectors").n
+    3170
+    """
+    given = mu is not UNSET or epsilon is not None or delta is not None or rho is not None
+    if not given:
+        raise BudgetError("give mu= (or epsilon=, rho=), the budget per person.")
+    budget = Budget.declare(mu, epsilon, delta, rho)
+    choose("trust", trust, TRUST)
+    choose("missing", missing, ("noise", "raise"))
+    parts = _positive("ratio", ratio)
+    first = _group(share, mean, sd, bounds)
+    if n is None and difference is None:
+        raise OptionError("give difference= to find how many records, or n= to find the difference.")
+    if n is not None and difference is not None and power is not None:
+        raise OptionError("n=, difference= and power= say the same twice; leave one of them out.")
+    wanted = 0.8 if power is None else real(power)
+    if wanted is None or not level(alpha) < wanted < 1.0:
+        raise OptionError(f"power={shown(power)} must be a number between alpha and 1.")
+    plan = make_plan((first.term,), budget, nonresponse=missing == "noise", trust=trust)
+    out = TwoGroups(first, plan, 0.0, wanted, 0, alpha, parts, trust, missing, budget)
+    if difference is not None:
+        out = replace(out, difference=first.checked(difference))
+    if n is not None:
+        out = replace(out, n=read_people(n))
+        return out.answered() if difference is not None else replace(out, difference=out.detectable(out.n))
+    return out.needed()
+
+
+@dataclass(frozen=True)
+class Group:
+    """The first of two groups."""
+
+    term: Term
+    mean: float  # In the number's units; a share is the mean of 0 and 1
+    sd: float  # Of means, within groups
+
+    def checked(self, difference: object) -> float:
+        """The difference, if a group can have it."""
+        by = real(difference)
+        low, high = self.term.low - self.mean, self.term.high - self.mean
+        if by is None or by == 0.0 or not low < by < high:
+            raise OptionError(
+                f"difference={shown(difference)} must be a number other than 0 between {low:g} and {high:g}."
+            )
+        return by
+
+    def spread(self, by: float) -> float:
+        """Variance of one person's value, in a group whose mean differs by so much."""
+        p = self.mean + by
+        return p * (1.0 - p) if self.term.is_factor else self.sd**2
+
+
+def _positive(name: str, value: object) -> float:
+    number = real(value)
+    if number is None or not 0.0 < number < math.inf:
+        raise OptionError(f"{name}={shown(value)} must be a positive number.")
+    return number
+
+
+def _group(share: Any, mean: Any, sd: Any, bounds: Any) -> Group:
+    if share is not None:
+        if any(v is not None for v in (mean, sd, bounds)):
+            raise OptionError("share= compares shares; mean=, sd= and bounds= belong to means: give one or the other.")
+        p = real(share)
+        if p is None or not 0.0 < p < 1.0:
+            raise OptionError(f"share={shown(share)} must be a number in (0, 1).")
+        return Group(Term("answer", levels=("no", "yes")), p, 0.0)
+    if sd is None or bounds is None:
+        raise OptionError("give share= to compare shares, or sd= and bounds= to compare means.")
+    ends = [real(v) for v in bounds] if isinstance(bounds, tuple | list) else []
+    low, high = ends if len(ends) == 2 else (None, None)
+    if low is None or high is None or not -math.inf < low < high < math.inf:
+        raise OptionError(f"bounds={shown(bounds)} must be (low, high), two finite numbers.")
+    middle = 0.5 * (low + high) if mean is None else real(mean)
+    if middle is None or not low < middle < high:
+        raise OptionError(f"mean={shown(mean)} must be a number between the bounds, {low:g} and {high:g}.")
+    spread, most = _positive("sd", sd), math.sqrt((high - middle) * (middle - low))
+    if spread > most:
+        raise OptionError(
+            f"sd={spread:g} is more than numbers within these bounds can have with that mean, {most:.4g}."
+        )
+    return Group(Term("answer", low, high), middle, spread)
+
+
+@dataclass(frozen=True, repr=False)
+class TwoGroups(View):
+    """What a comparison of two groups will show. Made by :func:`plan_two_groups`."""
+
+    first: Group
+    plan: Plan  # Of each person's report
+    difference: float
+    power: float
+    n: int  # Records of both groups
+    alpha: float
+    ratio: float
+    trust: str
+    missing: str
+    budget: Budget
+
+    @property
+    def people(self) -> tuple[int, int]:
+        """Records of each group."""
+        one = round(self.n / (1.0 + self.ratio))
+        return one, self.n - one
+
+    def std_error(self, n: int | None = None) -> float:
+        """Standard error of the difference."""
+        total = self.n if n is None else n
+        one = total / (1.0 + self.ratio)
+        return math.sqrt(self._variance(0.0, one) + self._variance(self.difference, total - one))
+
+    def _variance(self, by: float, m: float) -> float:
+        """Variance of the estimate of a group of m people, in the number's units."""
+        plan, first = self.plan, self.first
+        mean = first.mean + by
+        asked = m * plan.asked / len(plan.items)
+        mechanisms = [item.mechanism for item in plan.items]
+        if first.term.is_factor:  # the share of those who answered, with all shares adding up to 1
+            oracle = cast("FactorMechanism", mechanisms[0])
+            shares = np.array([1.0 - mean, mean, 0.0])[: oracle.levels]
+            gradient = np.array([0.0, 1.0, mean])[: oracle.levels]
+            if plan.sums is None:
+                gradient = gradient - oracle.shares_of_error(shares) @ gradient
+                return float(gradient @ oracle.covariance(shares) @ gradient) / asked
+            gradient = gradient - gradient.mean()
+            return first.spread(by) / m + float(gradient**2 @ plan.sums.variances(1)[: oracle.levels]) / m**2
+        if plan.sums is not None:
+            noise, half = plan.sums.variances(1), first.term.half
+            inside = (mean - first.term.middle) / half
+            more = noise[1] * inside**2 if len(plan.items) > 1 else 0.0
+            return first.spread(by) / m + half**2 * float(noise[0] + more) / m**2
+        half, inside = first.term.half, (mean - first.term.middle) / first.term.half
+        spread = first.sd / half
+        # mechanisms' variances are quadratic in the value at most, but for steps: two values of this mean and sd do
+        low = max(inside - spread, -1.0)
+        high = min(inside + spread**2 / max(inside - low, 1e-12), 1.0)
+        weight = (inside - low) / max(high - low, 1e-12)
+        drawn = np.array([1.0 - weight, weight]) @ mechanisms[0].variance(np.array([low, high]))
+        more = inside**2 * mechanisms[1].variance(np.array([1.0]))[0] if len(mechanisms) > 1 else 0.0
+        return half**2 * float(drawn + spread**2 + more) / asked
+
+    def power_with(self, n: float) -> float:
+        """Probability that the test finds the difference with so many records."""
+        return float(power_of(abs(self.difference) / self.std_error(int(n)), float(norm.isf(self.alpha / 2.0))))
+
+    def answered(self) -> TwoGroups:
+        """The same with the power of its records."""
+        return replace(self, power=self.power_with(self.n))
+
+    def detectable(self, n: int) -> float:
+        """Least difference, upwards unless there is no room, that is found with the power."""
+        room = self.first.term.high - self.first.mean
+        sign = 1.0 if room >= self.first.mean - self.first.term.low else -1.0
+        most = max(room, self.first.mean - self.first.term.low) * (1.0 - 1e-9)
+        low, high = 0.0, most
+        if replace(self, difference=sign * most).power_with(n) < self.power:
+            raise InferenceError(f"with {n:,} records no difference within the bounds is found with that power.")
+        while high - low > 1e-4 * high:
+            middle = 0.5 * (low + high)
+            enough = replace(self, difference=sign * middle).power_with(n) >= self.power
+            low, high = (low, middle) if enough else (middle, high)
+        return sign * high
+
+    def needed(self) -> TwoGroups:
+        """The same with the records that its power needs."""
+        found = least(lambda n: self.power_with(n) >= self.power)
+        if found > MOST_PEOPLE:
+            raise InferenceError(f"even {MOST_PEOPLE:.0e} records would not do; raise the budget, or ask for less.")
+        return replace(self, n=found)
+
+    def compare_trust(self) -> pd.DataFrame:
+        """Records needed for the difference and the power under each trust model, and without privacy.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by trust model: sees_a_row, people (missing where the budget can't be kept), std_error.
+        """
+        rows = {}
+        for trust in (*TRUST, "no privacy"):
+            budget = Budget.declare(mu=None) if trust == "no privacy" else self.budget
+            try:
+                nonresponse = self.missing == "noise"
+                under = "local" if trust == "no privacy" else trust
+                plan = make_plan((self.first.term,), budget, nonresponse=nonresponse, trust=under)
+                one = replace(self, plan=plan, trust=trust).needed()
+                rows[trust] = (SEES[trust], one.n, one.std_error())
+            except (BudgetError, InferenceError):
+                rows[trust] = (SEES[trust], None, math.nan)
+        table = pd.DataFrame.from_dict(rows, orient="index", columns=["sees_a_row", "people", "std_error"])
+        return table.astype({"people": "Int64"})
+
+    def plot(self, *, title: str | None = None, ax: Any = None) -> Axes:
+        """Draw the power over numbers of records, under each trust model."""
+        footer = f"{self._what()}; {self.budget} per person, level {self.alpha:g}"
+        with style.drawing(ax, (style.COLUMN, 0.8 * style.COLUMN), footer, title) as on:
+            table, inks = self.compare_trust()["people"].dropna(), style.inks_for(on)
+            n = np.geomspace(max(0.1 * float(table.min()), 20.0), 3.0 * float(table.max()), POINTS)
+            for i, trust in enumerate(t for t in TRUST if t in table):
+                plan = make_plan((self.first.term,), self.budget, nonresponse=self.missing == "noise", trust=trust)
+                one = replace(self, plan=plan)
+                on.plot(
+                    n, [one.power_with(k) for k in n], style.DASHES[i], color=inks[i], label=trust.replace("_", " ")
+                )
+            on.axhline(self.power, color=inks.grey, linewidth=0.7, linestyle=":")
+            on.set(xscale="log", xlabel="records of both groups", ylabel="power", ylim=(0.0, 1.02))
+            on.legend(frameon=False, fontsize=style.SMALL)
+        return cast("Axes", on)
+
+    def _what(self) -> str:
+        kind = "shares" if self.first.term.is_factor else "means"
+        return f"{kind} {self.first.mean:.6g} and {self.first.mean + self.difference:.6g}"
+
+    def _layout(self) -> list[Part]:
+        a, b = self.people
+        whose = f"{self.budget} per person{TRUST[self.trust]}"
+        head = f"Two groups, {self._what()}: {self.n:,} records, {a:,} and {b:,} ({whose})."
+        said = f"A difference of {self.difference:.4g} is found at level {self.alpha:g} with power {self.power:.3f}."
+        table = self.compare_trust()
+        rows = [[r.sees_a_row, "-" if pd.isna(r.people) else f"{r.people:,}"] for r in table.itertuples()]
+        title = f"Records for a power of {self.power:.3g}"
+        return [Paragraph(f"{head}\n{said}"), Table(list(table.index), ["who sees a row", "records"], rows, title)]

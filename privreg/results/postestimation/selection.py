@@ -1,0 +1,168 @@
+"""Which terms a fit needs: the adaptive lasso, from released estimates and their covariance alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import numpy as np
+import pandas as pd
+
+from privreg.arrays import Array
+from privreg.errors import InferenceError, interval_level
+from privreg.results.data import Frame
+from privreg.results.plots import style
+from privreg.results.postestimation.known import Known
+from privreg.tables import Paragraph, Part, Table, View, cells, noted, shorten
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_STEPS: Final = 100  # Penalties of the path
+_SWEEPS: Final = 1000
+
+
+@dataclass(frozen=True, repr=False)
+class Selection(View):
+    """Terms that were kept, and the path of penalties; see `PrivateResults.select`."""
+
+    known: Known
+    groups: dict[str, list[int]]  # Positions of each penalised term's coefficients
+    penalties: Array  # Shape (m,), falling
+    path: Array  # Coefficients at each penalty, shape (m, p)
+    bic: Array  # Shape (m,)
+
+    @property
+    def best(self) -> int:
+        """Position of the penalty of least BIC."""
+        return int(self.bic.argmin())
+
+    @property
+    def kept(self) -> list[str]:
+        """Penalised terms with coefficients other than 0."""
+        return [t for t, at in self.groups.items() if self.path[self.best][at].any()]
+
+    @property
+    def dropped(self) -> list[str]:
+        """Terms whose coefficients are 0."""
+        return [t for t in self.groups if t not in self.kept]
+
+    def _given(self) -> tuple[Array, Array]:
+        """Estimates and their covariance where what is dropped is 0, shapes (p,) and (p, p)."""
+        out = [j for t in self.dropped for j in self.groups[t]]
+        params, cov = self.known.fit.params.copy(), self.known.cov.copy()
+        if out:
+            gain = np.linalg.solve(cov[np.ix_(out, out)], cov[out])
+            params, cov = params - params[out] @ gain, cov - cov[:, out] @ gain
+            params[out] = cov[out] = cov[:, out] = 0.0
+        return params, cov
+
+    def frame(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Coefficients of the smaller model.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the level of the intervals.
+
+        Returns
+        -------
+        DataFrame
+            Index: coefficients; estimate, std_error, conf_low, conf_high (0, NaN, NaN, NaN of what is dropped),
+            original (of the whole model), kept, reliable.
+        """
+        params, cov = self._given()
+        error = np.sqrt(np.maximum(np.diag(cov), 0.0))
+        kept = error > 0.0
+        error = np.where(kept, error, math.nan)
+        half = self.known.pivot.critical(interval_level(alpha)) * error
+        columns = {"estimate": np.where(kept, params, 0.0), "std_error": error}
+        columns |= {"conf_low": params - half, "conf_high": params + half}
+        columns |= {"original": self.known.fit.params, "kept": kept}
+        from privreg.diagnostics import reliable
+
+        columns["reliable"] = reliable(self.known.notes, len(params))
+        return Frame(columns, index=pd.Index(self.known.fit.names, name="term"))
+
+    def plot(self, *, title: str | None = None, ax: Any = None) -> Axes:
+        """Draw each term's size, √(b' cov⁻¹ b), along the path of penalties; a line marks the chosen one."""
+        with style.drawing(ax, (1.3 * style.COLUMN, style.COLUMN), "penalty of least BIC: dotted", title) as on:
+            inks = style.inks_for(on)
+            for i, (term, at) in enumerate(self.groups.items()):
+                inverse = np.linalg.inv(self.known.cov[np.ix_(at, at)])
+                size = np.sqrt(np.einsum("ij,jk,ik->i", self.path[:, at], inverse, self.path[:, at]))
+                label = style.literal(shorten([term], 24)[0])
+                on.plot(self.penalties, size, style.DASHES[i // 6 % 4], color=inks[i], label=label)
+            on.axvline(self.penalties[self.best], color=inks.grey, linestyle=":")
+            on.set_xscale("log")
+            on.set_xlabel("penalty")
+            on.set_ylabel("size in standard errors")
+            on.legend(frameon=False, fontsize=style.SMALL)
+        return cast("Axes", on)
+
+    def _layout(self) -> list[Part]:
+        frame = self.frame()
+        shown = frame[frame["kept"]]
+        table = Table(
+            list(map(str, shown.index)),
+            *cells(shown[["estimate", "std_error", "conf_low", "conf_high"]], 0.05),
+            "Adaptive Lasso by Least Squares Approximation",
+        )
+        said = f"Dropped: {', '.join(self.dropped)}." if self.dropped else "No term is dropped."
+        why = (
+            "Intervals are those of the smaller model as if it had been chosen beforehand. They hold where effects are "
+            "either 0 or large beside their standard errors, and are too short otherwise: the fit's own summary has "
+            "intervals that don't depend on the choice. Nothing was spent."
+        )
+        return [table, Paragraph(f"{said}\n{why}"), *noted(self.known.notes)]
+
+
+def select(known: Known) -> Selection:
+    """Choose terms by the adaptive group lasso; see `PrivateResults.select`."""
+    fit = known.fit
+    groups = {t.name: fit.of_terms[t.name] for t in fit.design.terms if t.name not in style.CONSTANTS}
+    if not groups:
+        raise InferenceError("the only coefficient is the intercept, which is never dropped.")
+    inverse = np.linalg.inv(known.cov)
+    size = {
+        t: float(fit.params[at] @ np.linalg.solve(known.cov[np.ix_(at, at)], fit.params[at]))
+        for t, at in groups.items()
+    }
+    # a term leaves the path at the latest at its own size over its weight, which is √columns/size
+    most = max(s / math.sqrt(len(groups[t])) for t, s in size.items())
+    most *= len(fit.params)
+    penalties = np.geomspace(max(most, 1e-12), max(most, 1e-12) * 1e-5, _STEPS)
+    path, beta = np.empty((_STEPS, len(fit.params))), fit.params.copy()
+    for i, penalty in enumerate(penalties):
+        weights = {t: penalty * math.sqrt(len(at)) / max(math.sqrt(size[t]), 1e-300) for t, at in groups.items()}
+        beta = _lasso(fit.params, inverse, groups, weights, beta)
+        path[i] = beta
+    off = path - fit.params
+    loss = np.einsum("ij,jk,ik->i", off, inverse, off)
+    used = (path != 0.0).sum(axis=1)
+    return Selection(known, groups, penalties, path, loss + math.log(fit.nobs) * used)
+
+
+def _lasso(
+    estimate: Array, inverse: Array, groups: dict[str, list[int]], weights: dict[str, float], beta: Array
+) -> Array:
+    """Minimise ½ (b − e)' A (b − e) + Σ_g w_g ‖b_g‖ over b by block coordinate descent from `beta`.
+
+    ‖b_g‖ is √(b_g' A_gg b_g), in which a term's columns are orthonormal: the choice then depends neither on units nor
+    on which level of a factor is the reference, and each block has its minimum in closed form.
+    """
+    beta, free = beta.copy(), [j for j in range(len(beta)) if all(j not in at for at in groups.values())]
+    blocks = [(np.array(at), np.linalg.inv(inverse[np.ix_(at, at)]), weights[t]) for t, at in groups.items()]
+    blocks += [(np.array(free), np.linalg.inv(inverse[np.ix_(free, free)]), 0.0)] if free else []
+    for _ in range(_SWEEPS):
+        before = beta.copy()
+        for at, own, w in blocks:
+            # minimum of the block alone: b_g − A_gg⁻¹ times the gradient
+            target = beta[at] - own @ (inverse[at] @ (beta - estimate))
+            length = math.sqrt(max(float(target @ np.linalg.solve(own, target)), 0.0))
+            beta[at] = target * max(0.0, 1.0 - w / length) if length > 0.0 else 0.0
+        moved = beta - before
+        if float(moved @ inverse @ moved) < 1e-18:
+            break
+    return beta

@@ -1,0 +1,5 @@
+"""Results of several fits together.
+
+`comparison` puts them side by side, `meta` pools estimates of fits to different people, `shrinkage` draws them towards
+each other.
+"""

@@ -1,0 +1,121 @@
+"""Estimates of fits to different people, term by term, as meta-analysis and shrinkage need them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from privreg.arrays import Array
+from privreg.errors import InferenceError, OptionError, choose, nearest
+from privreg.privacy.ledger import within
+from privreg.results.base import Results
+from privreg.results.several.comparison import is_public, public_table, targets
+from privreg.tables import plain
+
+_NORMAL: Final = 1.959964  # Critical value of 95% limits under a normal law
+
+
+class Gathered(NamedTuple):
+    """Estimates of k fits with their standard errors; NaN where a fit lacks a term."""
+
+    names: list[str]  # Of the fits
+    terms: list[str]
+    estimate: Array  # Shape (k, terms)
+    error: Array  # Shape (k, terms): half a 95% interval over 1.96, whatever the law of the fit's t-ratios
+    reliable: NDArray[np.bool_]  # Shape (k, terms)
+    notes: list[str]
+
+    def of(self, term: str) -> tuple[list[str], Array, Array]:
+        """Names, estimates and variances of the fits that have a term."""
+        j = self.terms.index(choose("term", term, self.terms))
+        there = np.flatnonzero(np.isfinite(self.error[:, j]))
+        return [self.names[i] for i in there], self.estimate[there, j], self.error[there, j] ** 2
+
+
+def gathered(results: Any, names: Sequence[str] | None, terms: Any, caller: str, least: int) -> Gathered:
+    """Read the results that are given to `caller`, which needs `least` fits.
+
+    Raises
+    ------
+    OptionError
+        If there are too few results, one of them is none, names or terms don't match, or responses or links differ.
+    InferenceError
+        If a result has no standard errors.
+    """
+    if isinstance(results, Mapping):
+        names, results = list(results) if names is None else names, list(results.values())
+    if isinstance(results, str | pd.DataFrame) or not isinstance(results, Sequence) or len(results) < least:
+        raise OptionError(
+            f"{caller}() takes at least {least} results of fits to different people, in a list or by name, such as "
+            f"{caller}({{'north': res1, 'south': res2, …}})."
+        )
+    labels = [f"({i})" for i in range(1, len(results) + 1)] if names is None else [plain(n) for n in names]
+    if len(labels) != len(results) or len({*labels}) != len(labels):
+        raise OptionError(f"names must be {len(results)} different names, one a result.")
+    tables = [_table(r, name, caller) for name, r in zip(labels, results, strict=True)]
+    known = list(dict.fromkeys(t for table in tables for t in table.index))
+    wanted = known if terms is None else [terms] if isinstance(terms, str) else list(terms)
+    for t in wanted:
+        if t not in known:
+            near = nearest(str(t), known)
+            raise OptionError(
+                f"no result has the coefficient {t!r}; " + (f"did you mean {near!r}?" if near else ", ".join(known))
+            )
+    private = [r for r in results if isinstance(r, Results)]
+    responses = {str(r._fit.design.endog_name): None for r in private}
+    links = {r._fit.family.link: None for r in private}
+    for what, found in (("responses", responses), ("links", links)):
+        if len(found) > 1:
+            raise OptionError(
+                f"{caller}() takes fits of one model to different people, and these have the {what} {', '.join(found)}."
+            )
+    table = pd.concat([t.reindex(wanted) for t in tables], keys=range(len(tables)))
+    shape = (len(tables), len(wanted))
+    columns = [table[c].to_numpy(dtype=float).reshape(shape) for c in ("estimate", "conf_low", "conf_high", "reliable")]
+    estimate, low, high, ok = columns
+    error = (high - low) / (2.0 * _NORMAL)
+    estimate = np.where(np.isfinite(error) & (error > 0.0), estimate, math.nan)
+    error = np.where(np.isfinite(estimate), error, math.nan)
+    return Gathered(
+        labels, wanted, estimate, error, (ok != 0.0) | np.isnan(error), [*targets(private), *_budget(private)]
+    )
+
+
+def _table(r: Any, name: str, caller: str) -> pd.DataFrame:
+    """Estimates and limits of a result by term."""
+    if is_public(r):
+        return public_table(r, 0.05)
+    if not isinstance(r, Results):
+        raise OptionError(
+            f"{name} is of type {type(r).__name__}, not results; {caller}() takes what fit() returns, or what has "
+            "params, bse, pvalues, nobs and conf_int(), as statsmodels' results to public data have."
+        )
+    table = r._fit.flat(r._table()).set_index("term")
+    if "conf_low" not in table:
+        raise InferenceError(
+            f"{name} has estimates without standard errors. Fit each silo's rows by themselves, with "
+            "PrivateOnlineRegression or privreg.central, and give these results."
+        )
+    return table
+
+
+def _budget(private: Sequence[Results]) -> list[str]:
+    """What a person pays who is in one of these fits."""
+    mus: dict[object, float] = {}
+    for r in private:
+        origin = getattr(r._fit, "origin", r)
+        mus[origin] = max(mus.get(origin, 0.0), r.privacy.total_mu)
+    most = max(mus.values(), default=0.0)
+    if not math.isfinite(most):
+        return ["NOT PRIVATE: at least one of these results was fitted with mu=None."]
+    if not mus:
+        return ["NOT PRIVATE: none of these results is."]
+    return [
+        f"Everything here is computed from released estimates and costs nothing. Each person is in one fit: "
+        f"{within(most, 4)}-GDP per person at most."
+    ]

@@ -1,0 +1,271 @@
+"""Meta-analysis: one estimate a term from fits to different people, with how much the fits differ."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import numpy as np
+import pandas as pd
+from scipy import optimize, stats
+
+from privreg.arrays import Array
+from privreg.errors import OptionError, choose, flag, interval_level
+from privreg.options.unknown import all_known_arguments, known_arguments
+from privreg.results.data import Frame
+from privreg.results.plots import style
+from privreg.results.several.gathered import Gathered, gathered
+from privreg.tables import Paragraph, Part, Table, View, cells, in_one_format, marked, plain, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+
+METHODS: Final = {"reml": "REML", "dl": "DerSimonian-Laird"}
+TESTS: Final = {"hartung_knapp": "Hartung-Knapp", "normal": "normal"}
+
+
+@known_arguments
+def meta_analysis(
+    results: Any,
+    *,
+    names: Sequence[str] | None = None,
+    terms: str | Sequence[str] | None = None,
+    random: bool = True,
+    method: str = "reml",
+    test: str = "hartung_knapp",
+) -> MetaAnalysis:
+    """Pool the estimates of fits to different people, such as silos, years or countries.
+
+    Parameters
+    ----------
+    results : sequence or mapping of str to results
+        Two or more, of the same model fitted to *different people*, with any trust model; results of other libraries
+        to public data may stand among them. Fits that lack a coefficient are left out of it.
+    names : sequence of str, optional
+        Names of the fits; "(1)", "(2)", … by default.
+    terms : str or sequence of str, optional
+        Coefficients to pool; all by default. Those of a multinomial fit are called "level:term".
+    random : bool
+        Whether true coefficients may differ between fits (random effects), with variance τ²; without, all fits have
+        one true coefficient (common effect).
+    method : {"reml", "dl"}
+        How τ² is estimated: by restricted maximum likelihood, or DerSimonian and Laird's moments.
+    test : {"hartung_knapp", "normal"}
+        Intervals of random effects: Hartung and Knapp's, with Student's t of k − 1 degrees of freedom and never
+        narrower than the normal variance allows (Knapp and Hartung's q is at least 1), or normal ones, which are too
+        short with few fits.
+
+    Returns
+    -------
+    MetaAnalysis
+
+    Raises
+    ------
+    OptionError
+        If there are fewer than two results, they are not of one model, or an option is unknown.
+    InferenceError
+        If a result has no standard errors.
+
+    Notes
+    -----
+    With estimates y_i, standard errors s_i and weights w_i = 1/(s_i² + τ²) the pooled estimate is Σ w_i y_i / Σ w_i,
+    of variance q / Σ w_i, where q = max(1, Σ w_i (y_i − ŷ)²/(k − 1)). s_i counts the privacy noise of a fit, so that
+    noisier fits weigh less. Each coefficient is pooled by itself.
+
+    References
+    ----------
+    DerSimonian & Laird (1986), Controlled Clinical Trials 7, 177-188; Viechtbauer (2005), J. Educ. Behav. Stat. 30,
+    261-293; Knapp & Hartung (2003), Statistics in Medicine 22, 2693-2710.
+    """
+    choose("method", method, METHODS)
+    choose("test", test, TESTS)
+    flag("random", random)
+    held = gathered(results, names, terms, "meta_analysis", 2)
+    few = [t for t in held.terms if len(held.of(t)[0]) < 2]
+    if len(few) == len(held.terms):
+        raise OptionError(f"no coefficient is in two of these fits: {', '.join(few)}.")
+    found = tuple(pooled(t, *held.of(t)[1:], random, method, test) for t in held.terms if t not in few)
+    return MetaAnalysis(held, found, random, method, test, tuple(few))
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """One coefficient of several fits."""
+
+    term: str
+    estimate: float
+    error: float
+    df: float  # Of Student's t; infinite for normal limits
+    tau2: float  # Variance of true coefficients between fits
+    q: float  # Cochran's statistic of no such variance, χ² with k − 1 degrees of freedom
+    weights: Array  # Shares of the fits, shape (k,)
+
+    @property
+    def k(self) -> int:
+        """Fits."""
+        return len(self.weights)
+
+    def critical(self, alpha: float) -> float:
+        """Half an interval in standard errors."""
+        return float(stats.t.ppf(1.0 - alpha / 2.0, self.df))
+
+
+def tau2_dl(y: Array, v: Array) -> float:
+    """DerSimonian and Laird's moment estimate of the variance between fits, of estimates y with variances v."""
+    w = 1.0 / v
+    q = float(w @ (y - w @ y / w.sum()) ** 2)
+    return max(0.0, (q - len(y) + 1.0) / (w.sum() - w @ w / w.sum()))
+
+
+def restricted(tau2: Array, y: Array, v: Array) -> Array:
+    """Restricted log-likelihood of variances between fits, each of shape (m,)."""
+    w = 1.0 / (v + tau2[:, None])
+    mean = (w @ y) / w.sum(axis=1)
+    spread = (w * (y - mean[:, None]) ** 2).sum(axis=1)
+    return np.asarray(0.5 * (np.log(w).sum(axis=1) - np.log(w.sum(axis=1)) - spread))
+
+
+def tau2_reml(y: Array, v: Array) -> float:
+    """Restricted maximum likelihood estimate of the variance between fits."""
+    grid = np.concatenate([[0.0], np.geomspace(1e-4 * v.min(), 10.0 * (np.var(y) * len(y) + v.max()), 200)])
+    best = int(restricted(grid, y, v).argmax())
+    if best == 0:
+        return 0.0
+    ends = (grid[best - 1], grid[min(best + 1, len(grid) - 1)])
+    found = optimize.minimize_scalar(lambda t: -restricted(np.array([t]), y, v)[0], bounds=ends, method="bounded")
+    return float(found.x)
+
+
+def pooled(term: str, y: Array, v: Array, random: bool, method: str, test: str) -> Pooled:
+    """Pool estimates y with variances v, shape (k,); options as of :func:`meta_analysis`."""
+    k, fixed = len(y), 1.0 / v
+    q = float(fixed @ (y - fixed @ y / fixed.sum()) ** 2)
+    tau2 = 0.0 if not random else tau2_reml(y, v) if method == "reml" else tau2_dl(y, v)
+    w = 1.0 / (v + tau2)
+    mean = float(w @ y / w.sum())
+    t = random and test == "hartung_knapp"
+    inflated = max(1.0, float(w @ (y - mean) ** 2) / (k - 1)) if t else 1.0
+    return Pooled(term, mean, math.sqrt(inflated / w.sum()), k - 1.0 if t else math.inf, tau2, q, w / w.sum())
+
+
+@all_known_arguments
+@dataclass(frozen=True, repr=False)
+class MetaAnalysis(View):
+    """Pooled coefficients. Made by :func:`meta_analysis`."""
+
+    held: Gathered
+    pooled: tuple[Pooled, ...]
+    random: bool
+    method: str
+    test: str
+    left_out: tuple[str, ...]  # Coefficients that one fit has
+
+    def frame(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Pooled estimates, one coefficient a row.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the level of the intervals.
+
+        Returns
+        -------
+        DataFrame
+            Index term; estimate, std_error, statistic, p_value, conf_low, conf_high; with random effects pred_low and
+            pred_high, between which the true coefficient of another such fit would be; k (fits), tau, i2 (share of the
+            variance of estimates that is between fits), q, q_p_value (of no differences between fits), reliable
+            (whether no fit's summary takes its estimate back).
+        """
+        alpha, rows = interval_level(alpha), []
+        for one in self.pooled:
+            _, _, v = self.held.of(one.term)
+            t, half = one.estimate / one.error, one.critical(alpha) * one.error
+            row = {"term": one.term, "estimate": one.estimate, "std_error": one.error, "statistic": t}
+            row |= {"p_value": float(2.0 * stats.t.sf(abs(t), one.df))}
+            row |= {"conf_low": one.estimate - half, "conf_high": one.estimate + half}
+            if self.random:
+                far = float(stats.t.ppf(1.0 - alpha / 2.0, one.k - 1)) * math.hypot(one.error, math.sqrt(one.tau2))
+                row |= {"pred_low": one.estimate - far, "pred_high": one.estimate + far}
+            w = 1.0 / v
+            typical = (one.k - 1) * w.sum() / (w.sum() ** 2 - w @ w)
+            row |= {"k": one.k, "tau": math.sqrt(one.tau2), "i2": one.tau2 / (one.tau2 + typical), "q": one.q}
+            row |= {"q_p_value": float(stats.chi2.sf(one.q, one.k - 1))}
+            rows.append(row | {"reliable": bool(self.held.reliable[:, self.held.terms.index(one.term)].all())})
+        return Frame(pd.DataFrame(rows).set_index("term"))
+
+    def weights(self) -> pd.DataFrame:
+        """Share of each fit in the pooled estimates: fits by terms; 0 where a fit lacks the term."""
+        columns = {one.term: dict(zip(self.held.of(one.term)[0], one.weights, strict=True)) for one in self.pooled}
+        return Frame(pd.DataFrame(columns).reindex(self.held.names).fillna(0.0))
+
+    def plot(self, term: str | None = None, *, alpha: float = 0.05, title: str | None = None, ax: Any = None) -> Axes:
+        """Draw a forest plot: each fit's estimate with its interval, and the pooled one as a diamond.
+
+        Parameters
+        ----------
+        term : str, optional
+            The coefficient; the first but the intercept by default.
+        alpha : float
+            One minus the level of the intervals.
+        title : str, optional
+        ax : Axes, optional
+
+        Returns
+        -------
+        Axes
+            Squares are as large as the fits' weights, hollow ones should not be relied on. A thin line behind the
+            diamond is the interval of another fit's true coefficient.
+        """
+        found = [p.term for p in self.pooled]
+        first = next((t for t in found if t not in style.CONSTANTS), found[0])
+        term = first if term is None else choose("term", term, found)
+        one = self.pooled[found.index(term)]
+        names, y, v = self.held.of(term)
+        half = float(stats.norm.ppf(1.0 - interval_level(alpha) / 2.0)) * np.sqrt(v)
+        row, words = self.frame(alpha).loc[term], "random effects" if self.random else "common effect"
+        ok = self.held.reliable[[self.held.names.index(n) for n in names], self.held.terms.index(term)]
+        footer = f"{100 * (1 - alpha):.6g}% intervals; {words}, τ = {math.sqrt(one.tau2):.3g}, I² = {100 * row.i2:.0f}%"
+        footer += "" if ok.all() else "\ndon't rely on hollow squares: see the summaries of their fits"
+        with style.drawing(ax, (1.2 * style.COLUMN, 0.9 + 0.22 * (len(names) + 1)), footer, title) as on:
+            inks = style.inks_for(on)
+            at = np.arange(len(names), 0, -1.0)
+            on.hlines(at, y - half, y + half, color=inks[0], linewidth=1.0)
+            face = [inks[0] if fine else tuple(style.ground(on)) for fine in ok]
+            on.scatter(y, at, s=20.0 + 120.0 * one.weights, marker="s", color=face, edgecolor=inks[0], zorder=3)
+            if self.random:
+                on.hlines(0.0, row.pred_low, row.pred_high, color=inks.grey, linewidth=1.0)
+            corners = [(row.conf_low, 0.0), (one.estimate, 0.3), (row.conf_high, 0.0), (one.estimate, -0.3)]
+            on.fill(*zip(*corners, strict=True), color=inks[1], zorder=3)
+            on.axvline(one.estimate, color=inks[1], linewidth=0.7, linestyle=":")
+            low, high = on.get_xlim()
+            if low < 0.0 < high:
+                on.axvline(0.0, color=inks.grey, linewidth=0.7)
+            on.set_yticks([*at, 0.0], [*map(style.literal, shorten(names, 24)), "pooled"])
+            on.set_ylim(-0.7, len(names) + 0.7)
+            on.set_xlabel(style.literal(plain(term)))
+        return cast("Axes", on)
+
+    def _layout(self) -> list[Part]:
+        frame = self.frame()
+        kind = (
+            f"random effects, {METHODS[self.method]}, {TESTS[self.test]} intervals" if self.random else "common effect"
+        )
+        names = marked(frame.index, frame["reliable"])
+        tidy = frame[["estimate", "std_error", "statistic", "p_value", "conf_low", "conf_high"]]
+        pooled = Table(names, *cells(tidy, 0.05), f"Meta-Analysis of {len(self.held.names)} Fits ({kind})")
+        tau, q = in_one_format(frame["tau"], 3), in_one_format(frame["q"], 3, least=1.0)
+        rows = [
+            [f"{r.k}", *([tau[i], f"{100 * r.i2:.0f}%"] * self.random), q[i], f"{r.q_p_value:.3f}"]
+            for i, r in enumerate(frame.itertuples())
+        ]
+        between = Table(names, ["fits", *(["τ", "I²"] * self.random), "Q", "P>Q"], rows, "Differences between Fits")
+        notes = list(self.held.notes)
+        if self.left_out:
+            notes.insert(0, f"In one fit only, and left out: {', '.join(self.left_out)}.")
+        if not frame["reliable"].all():
+            doubtful = [n for i, n in enumerate(self.held.names) if not self.held.reliable[i].all()]
+            notes.insert(0, f"Marked rows hold estimates that their fits' summaries take back: {', '.join(doubtful)}.")
+        return [pooled, between, Paragraph("\n".join(notes))]

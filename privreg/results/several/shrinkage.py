@@ -1,0 +1,182 @@
+"""Partial pooling: estimates of fits to different people, drawn towards each other by empirical Bayes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pandas as pd
+from scipy import optimize, stats
+
+from privreg.arrays import Array
+from privreg.errors import choose, interval_level
+from privreg.options.unknown import all_known_arguments, known_arguments
+from privreg.results.data import Frame
+from privreg.results.plots import style
+from privreg.results.several.gathered import Gathered, gathered
+from privreg.results.several.meta import restricted
+from privreg.tables import Paragraph, Part, Table, View, cells, marked, plain, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+
+
+@known_arguments
+def shrink(results: Any, *, names: Sequence[str] | None = None, terms: str | Sequence[str] | None = None) -> Shrunken:
+    """Draw the coefficients of fits to different people towards their common mean, the noisier the more.
+
+    Parameters
+    ----------
+    results : sequence or mapping of str to results
+        Three or more, of the same model fitted to *different people*, as for :func:`privreg.meta_analysis`.
+    names : sequence of str, optional
+        Names of the fits; "(1)", "(2)", … by default.
+    terms : str or sequence of str, optional
+        Coefficients; all that three fits have by default.
+
+    Returns
+    -------
+    Shrunken
+
+    Raises
+    ------
+    OptionError
+        If there are fewer than three results, or they are not of one model.
+    InferenceError
+        If a result has no standard errors.
+
+    Notes
+    -----
+    True coefficients are taken to be normal with mean m and sd τ. Given τ, a fit's estimate y with standard error s
+    becomes (1 − B) y + B m̂ with B = s²/(s² + τ²). τ is not plugged in but averaged over its posterior under a flat
+    prior, so that intervals count that it is hardly known from few fits; they hold on average over fits, not for a fit
+    that is unlike all others.
+
+    References
+    ----------
+    Efron & Morris (1975), JASA 70, 311-319; Gelman (2006), Bayesian Analysis 1, 515-534, on the flat prior of τ.
+    """
+    held = gathered(results, names, terms, "shrink", 3)
+    usable = [t for t in held.terms if len(held.of(t)[0]) >= 3]
+    for t in held.terms if not usable or terms is not None else ():
+        if t not in usable:
+            choose("terms", t, usable)
+    return Shrunken(held, tuple(Towards(t, *posterior(*held.of(t)[1:])) for t in usable))
+
+
+@dataclass(frozen=True)
+class Towards:
+    """One coefficient of k fits: posterior given each of m values of τ."""
+
+    term: str
+    share: Array  # Posterior of the values of τ, shape (m,)
+    tau: Array  # Shape (m,)
+    mean: Array  # Shape (m, k)
+    sd: Array  # Shape (m, k)
+
+    @property
+    def estimate(self) -> Array:
+        """Posterior means of the fits, shape (k,)."""
+        return self.share @ self.mean
+
+    @property
+    def error(self) -> Array:
+        """Posterior standard deviations of the fits, shape (k,)."""
+        return np.sqrt(self.share @ (self.sd**2 + (self.mean - self.estimate) ** 2))
+
+    def limit(self, p: float) -> Array:
+        """Posterior quantiles of the fits, shape (k,)."""
+        middle, spread = self.estimate, self.error
+        out = np.empty(len(middle))
+        for i in range(len(out)):
+            far = middle[i] + 60.0 * spread[i] * np.array([-1.0, 1.0])
+            out[i] = optimize.brentq(lambda x, i=i: self._below(x, i) - p, *far)
+        return out
+
+    def _below(self, x: float, i: int) -> float:
+        return float(self.share @ stats.norm.cdf(x, self.mean[:, i], self.sd[:, i]))
+
+
+def posterior(y: Array, v: Array) -> tuple[Array, Array, Array, Array]:
+    """Posterior shares of values of τ, these values, and means and sds of the true coefficients given each."""
+    widest = 20.0 * (np.std(y) + np.sqrt(v.max()))  # beyond it the likelihood is as good as nothing from 4 fits on
+    tau = np.linspace(0.0, 1.0, 400) ** 2 * widest
+    log = restricted(tau**2, y, v)
+    share = np.exp(log - log.max()) * np.gradient(tau)
+    w = 1.0 / (v + tau[:, None] ** 2)
+    centre = (w @ y / w.sum(axis=1))[:, None]
+    pull = v * w
+    mean = (1.0 - pull) * y + pull * centre
+    sd = np.sqrt((1.0 - pull) * v + pull**2 / w.sum(axis=1)[:, None])
+    return share / share.sum(), tau, mean, sd
+
+
+@all_known_arguments
+@dataclass(frozen=True, repr=False)
+class Shrunken(View):
+    """Coefficients of several fits, each drawn towards the others. Made by :func:`shrink`."""
+
+    held: Gathered
+    towards: tuple[Towards, ...]
+
+    def frame(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Coefficients of each fit.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the level of the intervals.
+
+        Returns
+        -------
+        DataFrame
+            Index (term, fit); estimate, std_error, conf_low, conf_high (posterior mean, sd and quantiles), original
+            (the fit's own estimate), original_error, pull (share of the way to the common mean, 0 to 1), reliable.
+        """
+        alpha, parts = interval_level(alpha), []
+        for one in self.towards:
+            names, y, v = self.held.of(one.term)
+            pull = one.share @ (v / (v + one.tau[:, None] ** 2))
+            at = [self.held.names.index(n) for n in names]
+            columns = {"estimate": one.estimate, "std_error": one.error}
+            columns |= {"conf_low": one.limit(alpha / 2.0), "conf_high": one.limit(1.0 - alpha / 2.0)}
+            columns |= {"original": y, "original_error": np.sqrt(v), "pull": pull}
+            columns["reliable"] = self.held.reliable[at, self.held.terms.index(one.term)]
+            index = pd.MultiIndex.from_product([[one.term], names], names=["term", "fit"])
+            parts.append(pd.DataFrame(columns, index=index))
+        return Frame(pd.concat(parts))
+
+    def plot(self, term: str | None = None, *, alpha: float = 0.05, title: str | None = None, ax: Any = None) -> Axes:
+        """Draw each fit's estimate and what it becomes, of one coefficient; the first but the intercept by default."""
+        found = [t.term for t in self.towards]
+        first = next((t for t in found if t not in style.CONSTANTS), found[0])
+        term = first if term is None else choose("term", term, found)
+        part = self.frame(alpha).loc[term]
+        footer = f"{100 * (1 - alpha):.6g}% intervals; open: each fit by itself, filled: drawn towards the others"
+        with style.drawing(ax, (1.2 * style.COLUMN, 0.9 + 0.26 * len(part)), footer, title) as on:
+            inks, at = style.inks_for(on), np.arange(len(part), 0, -1.0)
+            half = float(stats.norm.ppf(1.0 - alpha / 2.0)) * part["original_error"]
+            on.hlines(at + 0.12, part["original"] - half, part["original"] + half, color=inks.grey, linewidth=0.8)
+            on.plot(part["original"], at + 0.12, "o", color=inks.grey, markerfacecolor=style.ground(on), markersize=4)
+            on.hlines(at - 0.12, part["conf_low"], part["conf_high"], color=inks[0], linewidth=1.0)
+            on.plot(part["estimate"], at - 0.12, "o", color=inks[0], markersize=4)
+            on.set_yticks(at, [*map(style.literal, shorten(map(str, part.index), 24))])
+            on.set_ylim(0.4, len(part) + 0.6)
+            on.set_xlabel(style.literal(plain(term)))
+        return cast("Axes", on)
+
+    def _layout(self) -> list[Part]:
+        frame = self.frame()
+        tidy = frame[["estimate", "std_error", "conf_low", "conf_high"]]
+        head, rows = cells(tidy, 0.05)
+        original = [f"{v:.4g}" for v in frame["original"]]
+        rows = [[o, *row, f"{100 * p:.0f}%"] for o, row, p in zip(original, rows, frame["pull"], strict=True)]
+        names = marked((fit for _, fit in frame.index), frame["reliable"])
+        begins = np.cumsum([0, *(len(self.held.of(t.term)[0]) for t in self.towards)])
+        blocks = {int(b): t.term for b, t in zip(begins, self.towards, strict=False)}
+        title = f"Coefficients of {len(self.held.names)} Fits, Partially Pooled"
+        table = Table(names, ["by itself", *head, "pull"], rows, title, blocks)
+        return [table, Paragraph("\n".join(self.held.notes))]

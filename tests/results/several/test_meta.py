@@ -1,0 +1,162 @@
+"""Fits to different people, pooled and drawn towards each other."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from statsmodels.stats.meta_analysis import combine_effects
+
+import privreg as pr
+from privreg.errors import InferenceError, OptionError
+from privreg.results.several.meta import tau2_reml
+from tests.federated.test_fits import model as federated
+from tests.helpers import array_model
+
+# rows of a textbook's table would do as well: effects and variances without any pattern
+Y = np.array([0.12, 0.55, -0.10, 0.80, 0.41, 0.03])
+V = np.array([0.02, 0.05, 0.01, 0.09, 0.03, 0.02])
+
+
+def estimates(values: dict[str, float], error: float) -> SimpleNamespace:
+    """Estimates as another library's results have them."""
+    params = pd.Series(values)
+    bse = pd.Series(error, index=params.index)
+    half = 1.959964 * error
+    limits = pd.DataFrame({0: params - half, 1: params + half})
+    p = pd.Series(2 * stats.norm.sf(np.abs(params / bse)), index=params.index)
+    return SimpleNamespace(params=params, bse=bse, pvalues=p, nobs=100, conf_int=lambda alpha=0.05: limits)
+
+
+@pytest.fixture
+def fits() -> dict[str, SimpleNamespace]:
+    return {f"fit {i}": estimates({"x": y}, v**0.5) for i, (y, v) in enumerate(zip(Y, V, strict=True))}
+
+
+@pytest.fixture(scope="module")
+def private() -> list:
+    return [array_model(3000, seed=s, trust="two_collectors").fit(seed=s, progress=False) for s in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("test", ["hartung_knapp", "normal"])
+def test_moments_pool_as_statsmodels_does(fits, test) -> None:
+    ours = pr.meta_analysis(fits, method="dl", test=test).frame().loc["x"]
+    theirs = combine_effects(Y, V, method_re="dl", use_t=test == "hartung_knapp")
+    assert ours.estimate == pytest.approx(theirs.mean_effect_re, rel=1e-6)
+    assert ours.tau**2 == pytest.approx(theirs.tau2, rel=1e-6)
+    assert ours.q == pytest.approx(theirs.q, rel=1e-6)
+    error = theirs.sd_eff_w_re_hksj if test == "hartung_knapp" else theirs.sd_eff_w_re
+    assert ours.std_error == pytest.approx(max(error, theirs.sd_eff_w_re), rel=1e-6)
+    critical = stats.t.ppf(0.975, 5) if test == "hartung_knapp" else 1.959964
+    assert ours.conf_high - ours.conf_low == pytest.approx(2 * critical * ours.std_error, rel=1e-6)
+
+
+def test_the_common_effect_is_the_precision_weighted_mean(fits) -> None:
+    ours = pr.meta_analysis(fits, random=False).frame().loc["x"]
+    theirs = combine_effects(Y, V, method_re="dl")
+    assert ours.estimate == pytest.approx(theirs.mean_effect_fe, rel=1e-6)
+    assert ours.std_error == pytest.approx(theirs.sd_eff_w_fe, rel=1e-6)
+    assert "tau" in ours
+    assert "pred_low" not in ours
+
+
+def test_restricted_likelihood_solves_its_equation() -> None:
+    """Σ w² ((y − m)² − v) + Σ w² ... = the derivative of the restricted log-likelihood is 0 (Viechtbauer, 2005)."""
+    tau2 = tau2_reml(Y, V)
+    w = 1 / (V + tau2)
+    m = w @ Y / w.sum()
+    assert tau2 > 0
+    assert tau2 == pytest.approx(w**2 @ ((Y - m) ** 2 - V) / (w**2).sum() + 1 / w.sum(), rel=1e-3)
+    assert tau2_reml(np.array([1.0, 1.01, 0.99]), np.ones(3)) == 0.0
+
+
+def test_hartung_and_knapps_interval_is_never_shorter_than_the_variance_allows() -> None:
+    alike = [estimates({"x": v}, 1.0) for v in (1.0, 1.001, 0.999)]
+    row = pr.meta_analysis(alike).frame().loc["x"]
+    assert row.std_error == pytest.approx(3**-0.5, rel=1e-6)
+
+
+def test_fits_that_lack_a_coefficient_are_left_out_of_it() -> None:
+    some = [estimates({"x": 1.0, "z": 2.0}, 0.1), estimates({"x": 1.2}, 0.1), estimates({"x": 0.9, "w": 0.0}, 0.1)]
+    found = pr.meta_analysis(some)
+    assert found.frame().index.tolist() == ["x"]
+    assert "left out: z, w" in str(found)
+    assert found.weights().loc["(2)", "x"] == pytest.approx(1 / 3)
+
+
+def test_private_fits_are_pooled_at_no_cost(private) -> None:
+    found = pr.meta_analysis(private, names=["a", "b", "c"])
+    frame = found.frame()
+    each = np.array([r.bse for r in private])
+    assert (
+        frame["std_error"].to_numpy() < each.min(axis=0) * 1.01 * np.maximum(1, frame["std_error"] / each.min())
+    ).all()
+    assert "1-GDP per person at most" in " ".join(str(found).split())
+    assert "<table" in found.as_html()
+    axes = found.plot()
+    assert [t.get_text() for t in axes.get_yticklabels()] == ["a", "b", "c", "pooled"]
+    # the first coefficient but the constant
+    assert axes.get_xlabel() == next(t for t in frame.index if t != "const")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda p: pr.meta_analysis(p[0]), "at least 2 results"),
+        (lambda p: pr.meta_analysis(p[:1]), "at least 2 results"),
+        (lambda p: pr.shrink(p[:2]), "at least 3 results"),
+        (lambda p: pr.meta_analysis([*p, "x"]), "not results"),
+        (lambda p: pr.meta_analysis(p, names=["a", "a", "b"]), "different names"),
+        (lambda p: pr.meta_analysis(p, terms="aa"), "did you mean"),
+        (lambda p: pr.meta_analysis(p, method="ml"), "reml"),
+        (lambda p: pr.meta_analysis(p).plot("zz"), "term"),
+    ],
+)
+def test_what_cant_be_pooled_is_refused_by_name(private, call, message) -> None:
+    with pytest.raises(OptionError, match=message):
+        call(private)
+
+
+def test_estimates_without_errors_are_refused_with_what_to_do(private) -> None:
+    bare = array_model(2000).fit(seed=3, progress=False, inference=None)
+    with pytest.raises(InferenceError, match="inference=None"):
+        pr.meta_analysis([bare, *private])
+    silos = federated().fit(seed=1, progress=False)
+    with pytest.raises(InferenceError, match="Fit each silo's rows by themselves"):
+        pr.meta_analysis([silos, silos])
+
+
+def test_fits_are_drawn_towards_each_other_the_noisier_the_more() -> None:
+    fits = [estimates({"x": y}, e) for y, e in zip([0.0, 2.0, 4.0, 10.0], [1.0, 1.0, 1.0, 5.0], strict=True)]
+    frame = pr.shrink(fits).frame().loc["x"]
+    assert frame["pull"].iloc[3] > frame["pull"].iloc[0]
+    assert (frame["std_error"] < frame["original_error"] * 1.05).all()
+    middle = frame["estimate"].mean()
+    assert (np.abs(frame["estimate"] - middle) <= np.abs(frame["original"] - middle) + 0.5).all()
+    assert (frame["conf_low"] < frame["estimate"]).all()
+    assert (frame["estimate"] < frame["conf_high"]).all()
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("tau", [0.0, 1.0, 3.0])
+def test_shrunken_intervals_hold_on_average_over_fits(tau) -> None:
+    """95% on average, by exact limits at 1e-3 of 8 fits in 150 studies; errors within a study are near independent."""
+    rng, held = np.random.default_rng(5), []
+    for _ in range(150):
+        error = rng.choice([0.5, 1.0, 2.0], size=8)
+        true = 1.0 + tau * rng.standard_normal(8)
+        y = true + error * rng.standard_normal(8)
+        frame = pr.shrink([estimates({"x": a}, b) for a, b in zip(y, error, strict=True)]).frame()
+        held += [*((frame["conf_low"].to_numpy() < true) & (true < frame["conf_high"].to_numpy()))]
+    # flat prior of tau: never too short, and too long where there is nothing between fits
+    assert stats.binomtest(sum(held), len(held), 0.95, alternative="less").pvalue > 1e-3
+
+
+def test_targets_that_differ_are_said() -> None:
+    both = [array_model(2000, family=f).fit(seed=1, progress=False) for f in (pr.Huber(1.345, 1.0), pr.Huber(0.5, 1.0))]
+    assert "different quantities" in " ".join(str(pr.compare(both)).split())
+    assert "different quantities" in " ".join(str(pr.meta_analysis(both)).split())
+    learned = [array_model(2000, seed=s).fit(seed=s, progress=False) for s in (1, 2)]
+    assert "learned its threshold" in " ".join(str(pr.meta_analysis(learned)).split())
+    assert "learned its threshold" not in " ".join(str(pr.compare(both[:1])).split())
