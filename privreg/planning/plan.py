@@ -102,8 +102,8 @@ class Planned(View):
         if n is None and mu is None and epsilon is None:
             if coef is not None:
                 raise OptionError("coef= is for tables over n= or mu=; leave it out, or give one of them.")
-            out = table_of(self, self.n, self._precision)
-            return out if power is None else out.assign(detectable=shift_for(self, power) * out["std_error"])
+            all_ = table_of(self, self.n, self._precision)
+            return all_ if power is None else all_.assign(detectable=shift_for(self, power) * all_["std_error"])
         scale = 1.0 if power is None else shift_for(self, power) / (2.0 * float(norm.isf(self.alpha / 2.0)))
         people = [self.n] if n is None else [read_people(v) for v in _several(n)]
         budgets: dict[float | str, Budget]

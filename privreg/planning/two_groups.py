@@ -207,9 +207,9 @@ class TwoGroups(View):
         plan, first = self.plan, self.first
         mean = first.mean + by
         asked = m * plan.asked / len(plan.items)
-        mechanisms = [item.mechanism for item in plan.items]
+        mechanisms: list[Any] = [item.mechanism for item in plan.items]
         if first.term.is_factor:  # the share of those who answered, with all shares adding up to 1
-            oracle = cast("FactorMechanism", mechanisms[0])
+            oracle: FactorMechanism = mechanisms[0]
             shares = np.array([1.0 - mean, mean, 0.0])[: oracle.levels]
             gradient = np.array([0.0, 1.0, mean])[: oracle.levels]
             if plan.sums is None:
@@ -269,7 +269,7 @@ class TwoGroups(View):
         DataFrame
             Indexed by trust model: sees_a_row, people (missing where the budget can't be kept), std_error.
         """
-        rows = {}
+        rows: dict[str, tuple[str, int | None, float]] = {}
         for trust in (*TRUST, "no privacy"):
             budget = Budget.declare(mu=None) if trust == "no privacy" else self.budget
             try:
@@ -310,6 +310,7 @@ class TwoGroups(View):
         head = f"Two groups, {self._what()}: {self.n:,} records, {a:,} and {b:,} ({whose})."
         said = f"A difference of {self.difference:.4g} is found at level {self.alpha:g} with power {self.power:.3f}."
         table = self.compare_trust()
-        rows = [[r.sees_a_row, "-" if pd.isna(r.people) else f"{r.people:,}"] for r in table.itertuples()]
+        people = ["-" if n is pd.NA else f"{n:,}" for n in table["people"]]
+        rows = list(zip(table["sees_a_row"], people, strict=True))
         title = f"Records for a power of {self.power:.3g}"
         return [Paragraph(f"{head}\n{said}"), Table(list(table.index), ["who sees a row", "records"], rows, title)]

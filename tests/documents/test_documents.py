@@ -9,8 +9,8 @@ from docs import cells
 from privreg.federated.results import FederatedResults
 from privreg.means.results.results import MeansResults
 from privreg.planning.study_plan import StudyPlan
-from privreg.results.several.comparison import Comparison
 from privreg.results.results import PrivateResults
+from privreg.results.several.comparison import Comparison
 
 ROOT = Path(__file__).parents[2]
 PAGES = cells.pages()

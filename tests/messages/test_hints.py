@@ -13,8 +13,8 @@ from privreg.errors import FormulaError, OptionError, PrivregWarning, SchemaErro
 from privreg.federated.results import FederatedResults
 from privreg.means.results.results import MeansResults
 from privreg.results.postestimation import effects, hypothesis, prediction
-from privreg.results.several.comparison import Comparison
 from privreg.results.results import PrivateResults
+from privreg.results.several.comparison import Comparison
 from privreg.schema.declarations import Schema
 
 N = 6_000

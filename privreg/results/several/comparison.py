@@ -71,7 +71,7 @@ def compare(
     """
     if isinstance(results, Mapping) and not more:
         names, results = list(results) if names is None else names, list(results.values())
-    if isinstance(results, PrivateResults) or _is_public(results):  # of another library one may come first
+    if isinstance(results, PrivateResults) or is_public(results):  # of another library one may come first
         results = [results, *more]
     elif more or not isinstance(results, Sequence) or not results:
         raise OptionError("compare() takes one or more results, such as compare([res1, res2]).")

@@ -95,7 +95,7 @@ def _table(r: Any, name: str, caller: str) -> pd.DataFrame:
             f"{name} is of type {type(r).__name__}, not results; {caller}() takes what fit() returns, or what has "
             "params, bse, pvalues, nobs and conf_int(), as statsmodels' results to public data have."
         )
-    table = r._fit.flat(r._table()).set_index("term")
+    table: pd.DataFrame = r._fit.flat(r._table()).set_index("term")
     if "conf_low" not in table:
         raise InferenceError(
             f"{name} has estimates without standard errors. Fit each silo's rows by themselves, with "

@@ -117,7 +117,7 @@ def tau2_dl(y: Array, v: Array) -> float:
     """DerSimonian and Laird's moment estimate of the variance between fits, of estimates y with variances v."""
     w = 1.0 / v
     q = float(w @ (y - w @ y / w.sum()) ** 2)
-    return max(0.0, (q - len(y) + 1.0) / (w.sum() - w @ w / w.sum()))
+    return max(0.0, float((q - len(y) + 1.0) / (w.sum() - w @ w / w.sum())))
 
 
 def restricted(tau2: Array, y: Array, v: Array) -> Array:
@@ -258,8 +258,8 @@ class MetaAnalysis(View):
         pooled = Table(names, *cells(tidy, 0.05), f"Meta-Analysis of {len(self.held.names)} Fits ({kind})")
         tau, q = in_one_format(frame["tau"], 3), in_one_format(frame["q"], 3, least=1.0)
         rows = [
-            [f"{r.k}", *([tau[i], f"{100 * r.i2:.0f}%"] * self.random), q[i], f"{r.q_p_value:.3f}"]
-            for i, r in enumerate(frame.itertuples())
+            [f"{k:.0f}", *([tau[i], f"{100 * i2:.0f}%"] * self.random), q[i], f"{p:.3f}"]
+            for i, (k, i2, p) in enumerate(frame[["k", "i2", "q_p_value"]].to_numpy(dtype=float))
         ]
         between = Table(names, ["fits", *(["τ", "I²"] * self.random), "Q", "P>Q"], rows, "Differences between Fits")
         notes = list(self.held.notes)

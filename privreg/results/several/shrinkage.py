@@ -141,7 +141,7 @@ class Shrunken(View):
             names, y, v = self.held.of(one.term)
             pull = one.share @ (v / (v + one.tau[:, None] ** 2))
             at = [self.held.names.index(n) for n in names]
-            columns = {"estimate": one.estimate, "std_error": one.error}
+            columns: dict[str, Any] = {"estimate": one.estimate, "std_error": one.error}
             columns |= {"conf_low": one.limit(alpha / 2.0), "conf_high": one.limit(1.0 - alpha / 2.0)}
             columns |= {"original": y, "original_error": np.sqrt(v), "pull": pull}
             columns["reliable"] = self.held.reliable[at, self.held.terms.index(one.term)]
