@@ -39,6 +39,7 @@ MOST_ASKS: Final = 8
 ID: Final = 16
 MAC: Final = 16
 TOKEN: Final = 1 + ID + MAC
+NONCE: Final = 16
 
 
 # --- tokens --------------------------------------------------------------------------------------------------
@@ -134,6 +135,29 @@ class FieldState(NamedTuple):
     open: bool  # Whether it still asks anybody
     slots: tuple[int, int]  # Tokens whose third word lies at or above the second wait for a later state
     asks: tuple[Ask, ...] | tuple[SumAsk]
+    nonces: bytes = b""  # What two collectors have drawn, one after the other, so that no two states are alike
+
+
+def state_of(
+    ask: Ask | SumAsk, number: int, *, plan_hash: bytes, before: bytes, time: int, is_open: bool, nonces: bytes = b""
+) -> FieldState:
+    """A state that asks all tokens the same.
+
+    Parameters
+    ----------
+    ask : Ask or SumAsk
+    number : int
+    plan_hash : bytes
+    before : bytes
+        Hash of the state before; of the first, the plan's.
+    time : int
+        Seconds since 1970 UTC.
+    is_open : bool
+        Whether it still asks anybody.
+    nonces : bytes, optional
+        Of two collectors.
+    """
+    return FieldState(plan_hash, number, before, time, is_open, (0, WORDS), (ask,), nonces)
 
 
 def read_state(payload: bytes, plan: PublicPlan, plan_hash: bytes) -> FieldState:
@@ -144,21 +168,18 @@ def read_state(payload: bytes, plan: PublicPlan, plan_hash: bytes) -> FieldState
     MessageError
         If anything is unknown, of the wrong shape, not finite or beyond 2⁶⁰.
     """
-    record = Record(loads(payload, "the state"), "the state")
-    record.fixed("v", VERSION)
-    own = record.binary("plan", HASH)
-    if own != plan_hash:
-        raise MessageError("the state is one of another plan.")
+    record = of_plan(payload, "the state", plan_hash, LONGEST)
     low, high = record.integers("slots", 0, WORDS, 2)
     asks = _asks([Record(a, "an ask of the state") for a in record.items("asks", most=MOST_ASKS)], plan)
     state = FieldState(
-        own,
+        plan_hash,
         record.integer("number", 0, 1 << 31),
         record.binary("before", HASH),
         record.integer("time", 0, LATEST),
         record.flag("open"),
         (low, high),
         asks,
+        b"" if plan.sums is None else record.binary("nonces", 2 * NONCE),
     )
     record.done()
     ends = [0, *(a.below for a in asks)]
@@ -241,6 +262,7 @@ def state_payload(state: FieldState) -> bytes:
             "open": state.open,
             "slots": list(state.slots),
             "asks": asks,
+            **({"nonces": base(state.nonces)} if state.nonces else {}),
         }
     )
     if len(payload) > LONGEST:
@@ -309,48 +331,59 @@ class Report(NamedTuple):
     values: tuple[int, ...]
 
 
+def body_of(plan: bytes, state: int, role: str, token: Token, **rest: str) -> bytes:
+    """Write what a device sends: the bytes that are posted."""
+    said = {"v": VERSION, "plan": base(plan), "state": state, "role": role, "token": token_text(token)}
+    return dumps(said | rest)
+
+
 def report_body(report: Report) -> bytes:
     """Write a report: the bytes that are posted."""
-    return dumps(
-        {
-            "v": VERSION,
-            "plan": base(report.plan),
-            "state": report.state,
-            "role": report.role,
-            "token": token_text(report.token),
-            "values": pack(report.values),
-        }
-    )
+    return body_of(*report[:4], values=pack(report.values))
+
+
+def of_plan(data: bytes, what: str, plan_hash: bytes, longest: int) -> Record:
+    """Read a message of so many bytes at most, of this version and of a plan.
+
+    Raises
+    ------
+    MessageError
+    """
+    record = Record(loads(data, what, longest), what)
+    record.fixed("v", VERSION)
+    if record.binary("plan", HASH) != plan_hash:
+        raise MessageError(f"{what} is one of another plan.")
+    return record
+
+
+def read_head(record: Record, plan: PublicPlan) -> tuple[int, str, Token]:
+    """State, role and token of what a device sent; whether token and state count is the collector's to say.
+
+    Raises
+    ------
+    MessageError
+    """
+    state, role = record.integer("state", 0, 1 << 31), record.choice("role", tuple(plan.roles))
+    token = read_token(record.take("token"))
+    if (token.key == 0) != (plan.tokens == "open"):
+        raise MessageError(f"the token of {record.what} is not of the kind that the study takes.")
+    return state, role, token
 
 
 def read_report(data: bytes, plan: PublicPlan, plan_hash: bytes) -> Report:
-    """Read a report of a plan; whether its token and its state count is the collector's to say.
+    """Read a report of a plan.
 
     Raises
     ------
     MessageError
         Its text never holds a value.
     """
-    record = Record(loads(data, "the report", min(plan.limit, LIMIT)), "the report")
-    record.fixed("v", VERSION)
-    own = record.binary("plan", HASH)
-    if own != plan_hash:
-        raise MessageError("the report is one of another plan.")
-    role = record.choice("role", ROLES)
-    if role not in plan.roles:
-        raise MessageError("the report has a role that the plan doesn't describe.")
-    form = plan.roles[role]
-    report = Report(
-        own,
-        record.integer("state", 0, 1 << 31),
-        role,
-        read_token(record.take("token")),
-        unpack(record.take("values"), form.numbers, "'values' of the report"),
-    )
+    record = of_plan(data, "the report", plan_hash, min(plan.limit, LIMIT))
+    head = read_head(record, plan)
+    form = plan.roles[head[1]]
+    values = unpack(record.take("values"), form.numbers, "'values' of the report")
     record.done()
     most = lattice.most(form.radius, plan.bits)
-    if any(abs(v) > most for v in report.values):
+    if any(abs(v) > most for v in values):
         raise MessageError("the report has a number beyond its radius and six sd of the noise.")
-    if (report.token.key == 0) != (plan.tokens == "open"):
-        raise MessageError("the report's token is not of the kind that the study takes.")
-    return report
+    return Report(plan_hash, *head, values)

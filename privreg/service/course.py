@@ -190,10 +190,9 @@ class Course(Study):
 
     def _message(self, *, is_open: bool, number: int) -> bytes:
         when = self._when(is_open=is_open)
-        said = chains.state_of(
-            self.engine, self.chain, plan_hash=self.plan_hash, before=self._before, time=when, is_open=is_open
-        )
-        return messages.state_payload(said._replace(number=number))
+        ask = chains.present_ask(self.engine, self.chain)
+        said = messages.state_of(ask, number, plan_hash=self.plan_hash, before=self._before, time=when, is_open=is_open)
+        return messages.state_payload(said)
 
     def _publish(self, snapshot: bytes | None, *, is_open: bool = True) -> bool:
         """Sign and publish the chain's present state; False if another process has published one before."""
@@ -278,10 +277,11 @@ class Course(Study):
         snapshots = snapshots_of(self.store.snapshots(), self.plan)
         for held in self.store.states():
             published = messages.read_state(held.payload, self.plan, self.plan_hash)
-            said = chains.state_of(
-                self.engine, chain, plan_hash=self.plan_hash, before=before, time=held.time, is_open=published.open
+            ask, is_open = chains.present_ask(self.engine, chain), published.open
+            said = messages.state_of(
+                ask, held.k, plan_hash=self.plan_hash, before=before, time=held.time, is_open=is_open
             )
-            if not messages.agree(said._replace(number=held.k), published):
+            if not messages.agree(said, published):
                 raise OptionError(f"state {held.k} does not follow from the reports before it.")
             before = held.hash
             if held.k < len(snapshots):

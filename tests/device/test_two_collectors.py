@@ -52,13 +52,14 @@ class Study:
         self.plan_bytes = signed("plan", self.payload, root)
         self.asks, self.time = sum_ask(self.plan, role), float(NOON)
         self.held = [{}, {}]  # By token's id: number of the batch, body, status
-        self.over, self.log, self.posted, self.fails = set(), [], [], {}
+        self.over, self.log, self.posted, self.fails, self.named = set(), [], [], {}, {}
         self.publish(**state)
 
     def publish(self, keys=PAIR, number=0, before=None, **more):
         state = field_state(self.hash, self.asks, number=number, before=before, **more)
         self.number, self.state = number, messages.state_payload(state)
         self.state_bytes = signed("state", self.state, *keys)
+        self.named[number] = wire.hash_of(self.state)
 
     def close(self, listed=()):
         """End the open batch, of which both sum these tokens, and ask anew."""
@@ -111,7 +112,7 @@ class Study:
     def opened(self, place, body):
         """What a collector finds in a body."""
         share = peers.read_share(body, self.plan, self.hash)
-        info = peers.share_info(LETTERS[place], self.hash, share.state, share.token)
+        info = peers.share_info(LETTERS[place], self.named[share.state], share.token)
         return np.frombuffer(SUITE.decrypt(share.sealed, OPENERS[place], info=info), "<u8")
 
     def added(self, number=0):

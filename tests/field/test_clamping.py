@@ -45,7 +45,10 @@ def test_a_collector_learns_the_shares_of_what_devices_send(tmp_path):
     crowd, engine = Crowd(plan, plan_hash, data), engine_of(plan)
     chain, cells, at = chains.begin(engine), {}, 0
     while chain.progress.clamped is None:
-        made = chains.state_of(engine, chain, plan_hash=plan_hash, before=plan_hash, time=0, is_open=True)
+        made = messages.state_of(
+            chains.present_ask(engine, chain), len(chain.asked) - 1, plan_hash=plan_hash, before=plan_hash, time=0,
+            is_open=True,
+        )  # fmt: skip
         state = messages.read_state(messages.state_payload(made), plan, plan_hash)
         number, n = state.number, chains.ends(engine, chain)
         tokens = [Token(1, k.to_bytes(16, "big"), bytes(16)) for k in range(at, at + n)]

@@ -40,7 +40,10 @@ class Two:
 
     def publish(self, *, is_open=True):
         before = wire.hash_of(self.states[-1][0]) if self.states else self.hash
-        said = chain.state_of(self.chain, plan_hash=self.hash, before=before, time=NOON, is_open=is_open)
+        said = messages.state_of(
+            chain.present_ask(self.chain.progress), len(self.batches), plan_hash=self.hash, before=before, time=NOON,
+            is_open=is_open, nonces=bytes(32),
+        )  # fmt: skip
         payload = messages.state_payload(said)
         self.states.append((payload, signed("state", payload, *SIGNERS.values())))
         self.came = {"a": 0, "b": 0}

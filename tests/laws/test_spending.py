@@ -73,7 +73,9 @@ def swarm(data, path):
     rows = world.people(40)
     crowd = Crowd(plan, plan_hash, rows)
     engine = engine_of(plan)
-    opened = chains.state_of(engine, chains.begin(engine), plan_hash=plan_hash, before=plan_hash, time=0, is_open=True)
+    opened = messages.state_of(
+        chains.present_ask(engine, chains.begin(engine)), 0, plan_hash=plan_hash, before=plan_hash, time=0, is_open=True
+    )
     state = messages.read_state(messages.state_payload(opened), plan, plan_hash)
     tokens = [messages.Token(1, k.to_bytes(16, "big"), bytes(16)) for k in range(40)]
     return rows, lambda: crowd.bodies(state, range(40), tokens)

@@ -51,8 +51,8 @@ def test_two_servers_close_a_batch_of_devices(tmp_path):
     urls = [f"http://127.0.0.1:{port}" for port in ports]
     pair = Pair(tmp_path, n=DUE + 1, urls=urls)
     stores = [course.store for course in pair.courses]
-    running = [SumCourse(store, own, peer.poster(urls[1 - i], "sleep", own.sign)) for i, (store, own) in
-               enumerate(zip(stores, OWN, strict=True))]  # fmt: skip
+    posts = [peer.poster(urls[1 - i], "sleep", OWN[i].sign, pair.plan.keys[1 - i]) for i in (0, 1)]
+    running = [SumCourse(*given) for given in zip(stores, OWN, posts, strict=True)]
     with ExitStack() as stack:
         pair.courses = running
         for course, port in zip(running, ports, strict=True):
@@ -134,19 +134,19 @@ def test_nothing_of_a_share_is_in_answers_or_numbers(client, pair):
 def test_only_the_other_collector_is_read(client, pair):
     b = pair.courses[1]
     body = b._where()
-    good = {**JSON, peer.HEADER: peer.head(body, OWN[1].sign)}
+    good = {**JSON, peer.HEADER: peer.head(body, OWN[1].sign, bytes(16))}
     assert client.post(f"{OF}/peer", content=body, headers=JSON).status_code == 403
-    own = {**JSON, peer.HEADER: peer.head(body, OWN[0].sign)}
+    own = {**JSON, peer.HEADER: peer.head(body, OWN[0].sign, bytes(16))}
     assert client.post(f"{OF}/peer", content=body, headers=own).status_code == 403
     assert client.post(f"{OF}/peer", content=body + b" ", headers=good).status_code == 422
     answer = client.post(f"{OF}/peer", content=body, headers=good)
     assert answer.status_code == 200
     assert peer.opened(answer.content, pair.hash, "a", pair.plan.keys[0]).kind == "where"
     offer = b._signed("offer", 0, ids=bytes(16))
-    good = {**JSON, peer.HEADER: peer.head(offer, OWN[1].sign)}
+    good = {**JSON, peer.HEADER: peer.head(offer, OWN[1].sign, bytes(16))}
     assert client.post(f"{OF}/peer", content=offer, headers=good).status_code == 409
     late = b._signed("next", 7)
-    good = {**JSON, peer.HEADER: peer.head(late, OWN[1].sign)}
+    good = {**JSON, peer.HEADER: peer.head(late, OWN[1].sign, bytes(16))}
     assert client.post(f"{OF}/peer", content=late, headers=good).status_code == 503
 
 

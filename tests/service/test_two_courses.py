@@ -120,7 +120,7 @@ def test_who_comes_late_hears_so_of_both_and_begins_anew(pair):
     assert ids(pair)[0] == tokens(pair.people[:DUE])
     for place in (0, 1):
         assert pair.send(place, [late]) == ["unsummed"]
-        said = pair.courses[place].unsummed(0, late.token.id)
+        said = pair.courses[place].deleted("unsummed", 0, late.token.id)
         one = peer.opened(said, pair.hash, LETTERS[place], pair.plan.keys[place])
         assert (one.kind, one.state, one.ids) == ("unsummed", 0, late.token.id)
     assert late.may_begin_anew
@@ -545,7 +545,7 @@ def test_what_devices_seal_is_what_a_collector_opens(pair):
     token, numbers = pair.people[0].token, pair.plan.roles["clamping"].numbers
     parts = shares([5, -7, 0][:numbers])
     for place, part in enumerate(parts):
-        info = peers.share_info(LETTERS[place], pair.hash, 0, token)
+        info = peers.share_info(LETTERS[place], pair.courses[0].states[0].hash, token)
         sealed = seal(part, pair.plan.collectors[place].seal, info)
         assert adding.opened(sealed, OWN[place].seal, info, numbers) == part
     one, other = (np.frombuffer(part, dtype="<u8") for part in parts)

@@ -26,7 +26,7 @@ def course_of(store: Store, role: str, key: str) -> SumCourse:
     if course.letter != role:
         raise OptionError(f"{key!r} has the keys of collector {course.letter!r}; write --role {course.letter}.")
     other = course.plan.collectors[1 - LETTERS.index(role)]
-    course.post = peer.poster(other.url, course.plan.study, own.sign)
+    course.post = peer.poster(other.url, course.plan.study, own.sign, other.key)
     return course
 
 

@@ -82,11 +82,13 @@ const DO = {
     await noise.check();
     return true;
   },
-  async shares({ plan, state, row, words }) {
+  async shares({ plan, state, row, words, token }) {
     const payload = wire.unbase(plan, "plan"), read = await plans.readPlan(payload), hash = await wire.hashOf(payload);
     const [ask] = messages.readState(wire.unbase(state, "state"), read, hash).asks, role = read.roles.get(ask.role);
     const whole = shares.whole(role, shares.beforeShares(read, ask, answer.rowOf(read, row)));
-    return { whole, shares: shares.shares(whole, () => wire.unbase(words, "words")).map(wire.base) };
+    const bound = await wire.hashOf(wire.unbase(state, "state")), mine = messages.readToken(token);
+    const infos = ["a", "b"].map((letter) => wire.base(shares.shareInfo(letter, bound, mine)));
+    return { whole, infos, shares: shares.shares(whole, () => wire.unbase(words, "words")).map(wire.base) };
   },
   wholes: ({ cases }) => cases.map(([role, report]) => shares.whole(role, report.map(real))),
   bits: ({ mus }) => mus.map(lattice.bitsOfSums),
