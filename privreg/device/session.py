@@ -368,9 +368,9 @@ def _send(s: _Session, plan: PublicPlan, plan_hash: bytes, stored: Stored) -> Ou
                 with suppress(StoreError):
                     s.memory.arrived(s.root, plan.study, None)
                 raise RefusedError(
-                    f"your report is lost: {plan.collectors[k].name!r} has given up the batch that it was for, and adds "
-                    "up nothing of it. You can't answer again, as two reports could tell more of you than one. You "
-                    f"need do nothing; if you have questions, tell {plan.contact!r} that your batch was lost."
+                    f"your report is lost: {plan.collectors[k].name!r} has given up the batch that it was for, and "
+                    "adds up nothing of it. You can't answer again, as two reports could tell more of you than one. "
+                    f"You need do nothing; if you have questions, tell {plan.contact!r} that your batch was lost."
                 )
             elif got.status == 410 and _is_signed("unsummed", plan, plan_hash, k, stored, got.body):
                 arrived, attempt = {k: False, **{j: False for j, there in arrived.items() if not there}}, 0  # ask anew

@@ -12,7 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from starlette.testclient import TestClient
 
-from privreg.protocol import peers, wire
+from privreg.protocol import messages, wire
 from privreg.protocol.messages import token_text
 from privreg.service.command import collector, tokens
 from privreg.service.desk import Options
@@ -263,7 +263,7 @@ def test_tokens_of_one_collector_are_good_at_the_other(pair, plan, tmp_path, cap
     assert run(capsys, "issuer", plan, 1, pair.url(1), "--issuer-file", str(issuer))[0] == 0
     secrets = [{n: opened(s) for n, s in course.store.issuers().items()} for course in pair.courses]
     assert secrets[0] == secrets[1] != {}
-    token = peers.read_token(out.read_text().splitlines()[1].rpartition("t=")[2])
+    token = messages.read_token(out.read_text().splitlines()[1].rpartition("t=")[2])
     assert all(is_good(token, s, pair.hash) for s in secrets)
     led = json.loads(wire.open_envelope(plan.read_bytes(), "plan").payload)["collectors"][0]["url"]
     assert out.read_text().splitlines()[1].startswith(f"{led}/studies/")

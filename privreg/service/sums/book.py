@@ -153,7 +153,7 @@ class Book(Study, Keeper):
         self._ended = not said.open
 
     def _accept(self, envelope: bytes) -> None:
-        """Publish a state that both have signed; without a key made for it, shares may be in a sum, and aren't taken."""
+        """Publish a state that both have signed; without a key made for it, shares may be in a sum: none is taken."""
         found = wire.open_envelope(envelope, "state")
         message = wire.signed_bytes("state", found.payload)
         if not all(any(peer.verified(key, message, s) for _, s in found.signatures) for key in self.plan.keys):
