@@ -67,20 +67,12 @@ def made(make: Callable[[], T]) -> T:
 def begun(
     plan: PublicPlan, make: Callable[[FitPlan], tuple[T, NDArray[np.intp]]], asks: Callable[[FitPlan, T], bool]
 ) -> tuple[FitPlan, T, NDArray[np.intp]]:
-    """The fit of a signed plan, what its rounds know before the first report, and the order of columns inside.
-
-    Parameters
-    ----------
-    plan : PublicPlan
-    make : callable
-        Makes the latter two of the fit.
-    asks : callable
-        Whether the plan asks devices for what these rounds are made of.
+    """The fit of a signed plan, and what `make` makes of it: what its rounds know, and the order of columns inside.
 
     Raises
     ------
     StudyError
-        If there is no such fit, or the plan asks for something else.
+        If there is none, or `asks` says that the plan asks devices for other reports than these rounds are made of.
     """
     fit = fit_plan_of(plan)
     engine, order = made(lambda: make(fit))

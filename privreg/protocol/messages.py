@@ -24,6 +24,7 @@ from .wire import (
     loads,
     number_of,
     pack,
+    plain,
     text_of,
     unbase,
     unpack,
@@ -138,28 +139,6 @@ class FieldState(NamedTuple):
     nonces: bytes = b""  # What two collectors have drawn, one after the other, so that no two states are alike
 
 
-def state_of(
-    ask: Ask | SumAsk, number: int, *, plan_hash: bytes, before: bytes, time: int, is_open: bool, nonces: bytes = b""
-) -> FieldState:
-    """A state that asks all tokens the same.
-
-    Parameters
-    ----------
-    ask : Ask or SumAsk
-    number : int
-    plan_hash : bytes
-    before : bytes
-        Hash of the state before; of the first, the plan's.
-    time : int
-        Seconds since 1970 UTC.
-    is_open : bool
-        Whether it still asks anybody.
-    nonces : bytes, optional
-        Of two collectors.
-    """
-    return FieldState(plan_hash, number, before, time, is_open, (0, WORDS), (ask,), nonces)
-
-
 def read_state(payload: bytes, plan: PublicPlan, plan_hash: bytes) -> FieldState:
     """Read the payload of a state whose signature was verified.
 
@@ -251,7 +230,7 @@ def _by_group(record: Record, name: str, groups: int, size: int) -> tuple[tuple[
 
 def state_payload(state: FieldState) -> bytes:
     """Write the payload of a state."""
-    asks = [sums.ask_object(a) if isinstance(a, SumAsk) else _ask_object(a) for a in state.asks]
+    asks = [{**plain(ask), "rows": [text_of(v) for row in ask.rows for v in row]} for ask in state.asks]
     payload = dumps(
         {
             "v": VERSION,
@@ -278,6 +257,11 @@ def agree(one: FieldState, other: FieldState) -> bool:
     return _alike(one, other)
 
 
+def follows(said: FieldState, ask: Ask | SumAsk, number: int, before: bytes) -> bool:
+    """Whether a state asks all tokens this, see `agree`, and has this number, after the state of this hash."""
+    return agree(said, said._replace(number=number, before=before, slots=(0, WORDS), asks=(ask,)))
+
+
 def _alike(one: Any, other: Any) -> bool:
     if isinstance(one, float) and isinstance(other, float):
         return abs(one - other) <= ALIKE * max(abs(one), abs(other))
@@ -289,23 +273,6 @@ def _alike(one: Any, other: Any) -> bool:
         size = max(abs(v) for v in (*one, *other))
         return all(abs(a - b) <= ALIKE * size for a, b in zip(one, other, strict=True))
     return all(_alike(a, b) for a, b in zip(one, other, strict=True))
-
-
-def _ask_object(ask: Ask) -> dict[str, Any]:
-    return {
-        "role": ask.role,
-        "below": ask.below,
-        "rows": [text_of(v) for row in ask.rows for v in row],
-        "y_centre": text_of(ask.y_centre),
-        "y_scale": text_of(ask.y_scale),
-        "theta": [text_of(v) for v in ask.theta],
-        "corner": text_of(ask.corner),
-        "step": text_of(ask.step),
-        "signs": [base(s) for s in ask.signs],
-        "offsets": [[text_of(v) for v in row] for row in ask.offsets],
-        "thresholds": [[text_of(v) for v in row] for row in ask.thresholds],
-        "gauge": None if ask.gauge is None else {k: text_of(v) for k, v in ask.gauge._asdict().items()},
-    }
 
 
 def ask_of(state: FieldState, place: Place) -> Ask | SumAsk:

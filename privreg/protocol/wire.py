@@ -265,6 +265,15 @@ def text_of(value: float) -> str:
     return float(value).hex()
 
 
+def plain(value: Any) -> Any:
+    """A value as JSON has it: reals as hex floats, bytes as base64url, tuples as lists, named ones as objects."""
+    if isinstance(value, float | bytes):
+        return text_of(value) if isinstance(value, float) else base(value)
+    if hasattr(value, "_asdict"):
+        return {name: plain(member) for name, member in value._asdict().items()}
+    return [plain(member) for member in value] if isinstance(value, tuple) else value
+
+
 def number_of(value: object, what: str, *, infinite: bool = False) -> float:
     """Read a hex float.
 

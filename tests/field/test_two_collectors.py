@@ -21,7 +21,7 @@ from privreg.protocol import messages, peers, study, sums, wire
 from privreg.protocol.lattice import Mu
 from privreg.protocol.sums import LETTERS
 from privreg.protocol.wire import MessageError
-from tests.studies import NOON, key_of, public, token
+from tests.studies import NOON, field_state, key_of, public, token
 
 SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
 DECLARED = {
@@ -111,10 +111,7 @@ def test_states_are_read_as_they_were_written_and_results_follow_from_sums():
     held, before, batches = chain.begin(engine), named, []
     for _ in range(12):
         state = held.progress.state
-        said = messages.state_of(
-            chain.present_ask(held.progress), len(held.batches), plan_hash=named, before=before, time=NOON,
-            is_open=True, nonces=bytes(32),
-        )  # fmt: skip
+        said = state_of(held, named, before)
         written = messages.state_payload(said)
         assert messages.read_state(written, plan, named) == said
         before = wire.hash_of(written)
@@ -237,10 +234,8 @@ def sealed():
     return plan, secret, wire.hash_of(study.plan_payload(plan))
 
 
-def state_of(held, named):
-    ask = chain.present_ask(held.progress)
-    given = {"before": named, "time": NOON, "is_open": True, "nonces": bytes(32)}
-    return messages.state_of(ask, len(held.batches), plan_hash=named, **given)
+def state_of(held, named, before=None):
+    return field_state(named, chain.present_ask(held.progress), number=len(held.batches), before=before)
 
 
 def hash_of(state):

@@ -3,8 +3,10 @@
 import hashlib
 import json
 import socket
+import threading
 import time
 from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx2
 import jsonschema
@@ -20,6 +22,7 @@ from privreg.service.store import open_store
 from privreg.service.sums import command, peer
 from privreg.service.sums.app import make
 from privreg.service.sums.course import SumCourse
+from privreg.service.sums.peer import Away, Refused
 from privreg.service.tokens import is_good, opened
 from tests.service.pair import LETTERS, OWN, Pair
 from tests.service.served import served
@@ -148,6 +151,90 @@ def test_only_the_other_collector_is_read(client, pair):
     late = b._signed("next", 7)
     good = {**JSON, peer.HEADER: peer.head(late, OWN[1].sign, bytes(16))}
     assert client.post(f"{OF}/peer", content=late, headers=good).status_code == 503
+
+
+class Replies(BaseHTTPRequestHandler):
+    """Whatever `server.reply` makes of a message's head: status, head and body."""
+
+    def log_message(self, *_):
+        pass
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        status, head, body = self.server.reply(self.headers[peer.HEADER])
+        self.send_response(status)
+        self.send_header(peer.HEADER, head)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@pytest.fixture
+def other():
+    """A server in the place of the other collector, and what sends messages to it."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Replies) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        yield server, peer.poster(url, "sleep", OWN[1].sign, OWN[0].public[0])
+        server.shutdown()
+        thread.join(10)
+
+
+def reply(status=200, body=b"said", *, key=OWN[0].sign, what=None, nonce=None):
+    """An answer as a collector signs it, or not quite."""
+
+    def made(head):
+        asked = peer.announced(head, OWN[1].public[0])[:16] if nonce is None else nonce
+        return status, peer.head(body, key, asked, what or f"answer {status}"), body
+
+    return made
+
+
+def test_an_answer_counts_for_one_message_alone(other, client, pair):
+    server, post = other
+    server.reply = reply()
+    assert post(b"asked") == b"said"
+    server.reply = reply(409)
+    with pytest.raises(Refused):
+        post(b"asked")
+    heads = []
+    server.reply = lambda head: heads.append(head) or reply()(head)
+    post(b"asked")
+    post(b"asked")
+    assert heads[0] != heads[1]
+    old = reply()(heads[0])
+    body = pair.courses[1]._where()
+    real = client.post(f"{OF}/peer", content=body, headers={**JSON, peer.HEADER: heads_of(body)})
+    assert peer.announced(real.headers[peer.HEADER], OWN[0].public[0], "answer 200")[:16] == bytes(16)
+    for wrong in (
+        lambda head: old,  # an answer of before
+        lambda head: (200, real.headers[peer.HEADER], real.content),
+        reply(key=OWN[1].sign),
+        reply(what="peer"),
+        reply(409, what="answer 200"),
+        lambda head: (409, "", b"no"),  # by whoever is in between
+        lambda head: (*reply()(head)[:2], b"else"),
+    ):
+        server.reply = wrong
+        with pytest.raises(Away):
+            post(b"asked")
+
+
+def heads_of(body):
+    return peer.head(body, OWN[1].sign, bytes(16))
+
+
+def test_shares_of_a_batch_that_was_given_up_are_answered_as_lost(client, pair):
+    come(pair, pair.people[:2])
+    pair.courses[0]._lose(0)
+    late = pair.people[2]
+    late.make(0)
+    for person in (pair.people[0], late):  # what was there, and what wasn't
+        answer = post(client, person.bodies[0])
+        assert answer.status_code == 410
+        one = peer.opened(answer.content, pair.hash, "a", pair.plan.keys[0])
+        assert (one.kind, one.state, one.ids) == ("lost", 0, person.token.id)
 
 
 def test_sums_need_the_analysts_token_and_hold_no_open_batch(client, pair):

@@ -5,6 +5,7 @@ import tempfile
 
 import pytest
 
+from privreg.protocol import messages, wire
 from privreg.service.store.kept import OPEN, PUBLISHED
 from privreg.service.sums import peer
 from privreg.service.sums.peer import Away, Refused
@@ -52,14 +53,23 @@ def restored(pair, place):
     return old
 
 
-def test_a_collector_that_is_told_an_old_state_as_a_new_one_takes_no_shares_to_it(pair):
+@pytest.mark.parametrize("proposed", [False, True])
+def test_a_collector_that_is_told_an_old_state_as_a_new_one_takes_no_shares_to_it(pair, proposed):
+    """The other hands it out before A has proposed one of its own, or as the answer to that."""
     restored(pair, 0)
-    a = pair.courses[0]
+    a, lies = pair.courses[0], pair.between
+
+    def between(sender, body):
+        if proposed and sender == 1 and json.loads(body.split(b"\n")[0])["type"] == "next" and not a.keys.state(0):
+            return where(pair, 1)
+        return lies(sender, body)
+
+    pair.between = between
     for _ in range(4):
         pair.clock.now += 40
         pair.advance(0)
-    assert len(a.states) >= 1
-    assert not {"new", "same"} & set(pair.send(0, pair.people[:DUE]))
+    assert a.states
+    assert set(pair.send(0, pair.people[:DUE])) == {"other"}  # A has taken over what was published of the batch
     assert not a.shares.tokens(0)
 
 
@@ -79,6 +89,54 @@ def test_a_collector_that_is_asked_to_sign_a_state_again_opens_no_old_share(pair
         b.answered(again)
     assert not {"new", "same"} & set(pair.send(1, pair.people[:DUE]))
     assert not b.shares.tokens(0)
+    said = messages.read_state(old[0], pair.plan, pair.hash)
+    fresh = messages.state_payload(said._replace(nonces=a._nonce + b._nonce, time=int(pair.clock.now)))
+    b.answered(a._signed("next", -1, payload=signed("state", fresh, OWN[0].sign)))
+    assert len(b.states) == 1
+    assert set(pair.send(1, pair.people[:DUE])) == {"bad"}  # to the same question, asked once more
+
+
+def proposed(pair, *, cut):
+    """A proposes a state, and B's answer is lost, or the message is."""
+
+    def between(sender, body):
+        if cut[sender] and json.loads(body)["type"] == "next" and b'"payload":""' not in read(body):
+            raise Away("cut")
+        return body
+
+    def read(body):
+        return wire.open_envelope(body, "next").payload
+
+    pair.between = between
+    on(pair)
+    pair.between = lambda sender, body: body
+
+
+@pytest.mark.parametrize("again", [0, 1])
+def test_a_state_that_a_has_proposed_goes_on_after_a_restart(pair, again):
+    proposed(pair, cut=(False, True))
+    assert [len(c.states) for c in pair.courses] == [0, 1]
+    pair.open(again)
+    on(pair)
+    come(pair, pair.people[:5])
+    assert [c.shares.tokens(0) for c in pair.courses] == [sorted(p.token.id for p in pair.people[:5])] * 2
+
+
+@pytest.mark.parametrize("hours", [0, 2])
+def test_a_proposal_that_nobody_signed_is_made_anew(pair, hours):
+    """B has begun anew, or doesn't sign what is old."""
+    proposed(pair, cut=(True, False))
+    assert [len(c.states) for c in pair.courses] == [0, 0]
+    old = pair.courses[0].keys.state(0)
+    assert old
+    if not hours:
+        pair.open(1)
+    pair.clock.now += 3600 * hours
+    on(pair)
+    assert [len(c.states) for c in pair.courses] == [1, 1]
+    assert pair.courses[0].states[0].payload != old
+    come(pair, pair.people[:5])
+    assert all(len(c.shares.tokens(0)) == 5 for c in pair.courses)
 
 
 @pytest.mark.parametrize("place", [0, 1])

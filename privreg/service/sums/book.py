@@ -129,16 +129,10 @@ class Book(Study, Keeper):
             total = total + np.frombuffer(peers.read_signed("value", payload, self.plan_hash).words, dtype="<u8")
         return chains.Batch(len(ids_of(batch.ids)), total.view(np.int64))
 
-    def _next_state(self, when: int, *, is_open: bool, nonces: bytes) -> FieldState:
-        chain = self._after()
-        return messages.state_of(
-            chains.present_ask(chain.progress), len(chain.batches), plan_hash=self.plan_hash, before=self._before,
-            time=when, is_open=is_open, nonces=nonces,
-        )  # fmt: skip
-
     def _follows(self, said: FieldState) -> bool:
         """Whether a state is the next, but for rounding."""
-        return messages.agree(said, self._next_state(said.time, is_open=said.open, nonces=said.nonces))
+        ask = chains.present_ask(self._after().progress)
+        return messages.follows(said, ask, len(self.states), self._before)
 
     def _follow(self, held: Held, *, publish: bool = False) -> None:
         """Go on to a state, if it follows."""

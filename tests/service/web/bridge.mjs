@@ -208,6 +208,10 @@ const DO = {
       before.digest = crypto.subtle.digest;
       crypto.subtle.digest = (how, data) => digest(how, data.length < 30 ? new Uint8Array([...data, 0]) : data);
     }
+    if (broken?.includes("sealer")) {
+      before.encrypt = crypto.subtle.encrypt;
+      crypto.subtle.encrypt = async (...given) => new Uint8Array(await before.encrypt.apply(crypto.subtle, given)).map((v, i) => v ^ Number(i === 50)).buffer;
+    }
     try {
       let one = sessions.get(id), out = null;
       for (const step of steps) {
@@ -226,6 +230,7 @@ const DO = {
       crypto.getRandomValues = before.random;
       crypto.subtle.importKey = before.subtle;
       crypto.subtle.generateKey = before.generate;
+      if (before.encrypt) crypto.subtle.encrypt = before.encrypt;
       if (before.digest) crypto.subtle.digest = before.digest;
     }
   },
