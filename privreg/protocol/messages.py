@@ -135,7 +135,7 @@ class FieldState(NamedTuple):
     time: int  # Seconds since 1970 UTC
     open: bool  # Whether it still asks anybody
     slots: tuple[int, int]  # Tokens whose third word lies at or above the second wait for a later state
-    asks: tuple[Ask, ...] | tuple[SumAsk]
+    asks: tuple[Ask | SumAsk, ...]  # With two collectors one
     nonces: bytes = b""  # What two collectors have drawn, one after the other, so that no two states are alike
 
 
@@ -167,7 +167,7 @@ def read_state(payload: bytes, plan: PublicPlan, plan_hash: bytes) -> FieldState
     return state
 
 
-def _asks(records: Sequence[Record], plan: PublicPlan) -> tuple[Ask, ...] | tuple[SumAsk]:
+def _asks(records: Sequence[Record], plan: PublicPlan) -> tuple[Ask | SumAsk, ...]:
     if plan.sums is None:
         return tuple(_ask(a, plan) for a in records)
     if len(records) != 1:

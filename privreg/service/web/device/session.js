@@ -143,6 +143,7 @@ export class Session {
       this.waiting = before.body === null ? null : await shown(before.body);
       return;
     }
+    if (plan.collectors.length) await sealing.check();
     if (before && this.again !== null) {
       if (base(this.token.id) !== before.token) {
         if (this.invited.token) throw new RefusedError("the study was begun with another token on this device; open that link.");
@@ -168,7 +169,6 @@ export class Session {
       throw new RefusedError("the token has been used by this device.");
     }
     addresses(plan); // refuses what is neither https nor this machine
-    if (plan.collectors.length) await sealing.check();
     for (const one of plan.collectors) {
       if ([one.key, one.seal].some((key) => same(keyIn(this.invited.key), key))) throw new RefusedError("the analyst is one of the plan's two collectors, who must be others.");
       await sealing.seal(new Uint8Array(), one.seal, new Uint8Array()); // refuses a key that everybody could open shares of
