@@ -44,7 +44,7 @@ class BatchKeys:
     def make(self, k: int, state: bytes) -> None:
         """Write a new key, before a state is signed and anything sealed, in place of what may be there.
 
-        The state stands beside it, so that what comes from a backup without keys knows no state as its own.
+        The state stands beside it, so that what comes from a backup without keys takes no old state for a new one.
         """
         self.destroy(k)
         write_bytes(self.path(k), secrets.token_bytes(SIZE) + state, secret=True)
