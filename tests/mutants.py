@@ -59,6 +59,7 @@ APART = (f"{ANSWERS}::test_whatever_comes_two_reports_are_no_farther_apart_than_
 SUMS = "tests/means/test_sums.py"
 SHARED = "tests/field/test_two_collectors.py"
 PAIR, PAIR_PAGES = "tests/device/test_two_collectors.py", "tests/service/test_js_two_collectors.py"
+RESTORED = "tests/service/test_two_restored.py"
 COURSES, SHARES = "tests/service/test_two_courses.py", "privreg/service/store/sqlite_shares.py"
 TRUSTED = "tests/means/test_trusted.py"
 FARTHEST = ("tests/device/test_noise.py::test_the_farthest_reports_show_what_is_claimed_and_half_the_noise_is_caught",)
@@ -183,8 +184,8 @@ MUTANTS = (
     Mutant(
         "a plan of another budget than its model",
         "privreg/field/collected.py",
-        "    if (roles, [",
-        "    if False and (roles, [",
+        "if not made(lambda: asks(fit, engine)):",
+        "if False:",
         ("tests/field/test_hostile_plans.py::test_a_model_of_other_reports_than_devices_send_is_refused",),
     ),
     Mutant(
@@ -684,8 +685,8 @@ MUTANTS = (
     Mutant(
         "whoever says that a share was deleted is believed",
         SESSION,
-        'payload = _opened(body, "unsummed", (plan.collectors[place].key,))',
-        'payload = wire.open_envelope(body, "unsummed").payload',
+        "payload = _opened(body, kind, (plan.collectors[place].key,))",
+        "payload = wire.open_envelope(body, kind).payload",
         (f"{PAIR}::test_nothing_is_made_afresh_because_of_a_forged_word",),
     ),
     Mutant(
@@ -1440,16 +1441,65 @@ MUTANTS = (
     ),
     Mutant(
         "a collector of a backup takes shares to a state that it has signed before",
+        "privreg/service/sums/book.py",
+        "if not said.open or self.keys.state(held.k) != held.payload:",
+        "if not said.open:",
+        (f"{RESTORED}::test_a_collector_that_is_told_an_old_state_as_a_new_one_takes_no_shares_to_it",),
+    ),
+    Mutant(
+        "a share opens for whatever state of its number",
+        "privreg/protocol/peers.py",
+        "letter.encode() + state + bytes",
+        "letter.encode() + bytes(HASH) + bytes",
+        (f"{SHARED}::test_a_share_opens_for_its_collector_state_and_token_alone",),
+    ),
+    Mutant(
+        "a collector of a backup signs a state again",
         "privreg/service/sums/course.py",
-        "self._accept(one.payload, new=False)",
-        "self._accept(one.payload)",
-        (f"{COURSES}::test_a_backup_without_keys_draws_no_second_noise_even_if_the_other_says_nothing_was_fixed",),
+        "if said.nonces[NONCE:] == self._nonce:",
+        "if said.nonces:",
+        (f"{RESTORED}::test_a_collector_that_is_asked_to_sign_a_state_again_opens_no_old_share",),
+    ),
+    Mutant(
+        "a collector signs states of whatever time",
+        "privreg/service/sums/course.py",
+        "if not max(first, when - STANDS) <= said.time <= when + STANDS:",
+        "if False:",
+        (f"{RESTORED}::test_b_signs_no_state_whose_time_is_not_its_own",),
+    ),
+    Mutant(
+        "an old answer of the other collector is believed",
+        "privreg/service/sums/peer.py",
+        'f"answer {status}") != nonce + wire.hash_of(said):',
+        'f"answer {status}")[NONCE:] != wire.hash_of(said):',
+        ("tests/service/test_two_app.py::test_an_answer_counts_for_one_message_alone",),
+    ),
+    Mutant(
+        "whoever says that a batch to come was fixed is believed",
+        "privreg/service/sums/course.py",
+        "if self._met and one.state >= self.asked:",
+        "if False:",
+        (f"{RESTORED}::test_nobody_is_believed_who_says_that_a_batch_to_come_was_fixed",),
+    ),
+    Mutant(
+        "what comes to one collector alone ends a batch",
+        "privreg/service/sums/course.py",
+        "self._fix(k, offer, ids_of(one.ids), one.people)",
+        "self._fix(k, offer, ids_of(one.ids), 0)",
+        (f"{RESTORED}::test_shares_that_only_one_of_them_gets_end_no_batch",),
+    ),
+    Mutant(
+        "a browser seals without a trial",
+        f"{WEB}/session.js",
+        "if (plan.collectors.length) await sealing.check();",
+        "",
+        ("tests/service/test_js_two_collectors.py::test_what_a_device_lacks_is_refused_before_anything_is_stored",),
     ),
     Mutant(
         "a batch without its key is given a new one",
         "privreg/service/sums/book.py",
-        "self._until or self.keys.get(k) is None:",
-        "self._until or (self.keys.get(k) or self.keys.make(k)) is None:",
+        "until or self.keys.get(k) is None:",
+        "until or (self.keys.get(k) is None and self.keys.make(k, self.states[k].payload) is not None):",
         (f"{COURSES}::test_a_backup_without_keys_draws_no_second_noise_even_if_the_other_says_nothing_was_fixed",),
     ),
     Mutant(
@@ -1462,7 +1512,7 @@ MUTANTS = (
     Mutant(
         "a collector of a backup adds a second noise",
         "privreg/service/sums/book.py",
-        "elif k <= self._until or",
+        "elif k <= until or",
         "elif",
         (f"{COURSES}::test_a_batch_that_was_fixed_before_a_backup_came_back_is_lost",),
     ),
@@ -1497,7 +1547,7 @@ MUTANTS = (
     Mutant(
         "a batch of fewer people than the plan says",
         "privreg/service/sums/book.py",
-        "if len(chosen) < max(self._round(k).least, 1) or",
+        "if len(chosen) < max(self._round(k).least, people, 1) or",
         "if",
         (f"{COURSES}::test_too_few_close_nothing_and_a_goes_on",),
     ),
@@ -1546,7 +1596,7 @@ MUTANTS = (
     Mutant(
         "an analyst believes any state",
         "privreg/field/study.py",
-        "if not messages.agree(again._replace(number=k), state):",
+        "if not messages.follows(state, chains.present_ask(self._engine, self._chain), k, before):",
         "if not payload:",
         ("tests/service/test_connect.py::test_what_does_not_bear_out_is_refused",),
     ),

@@ -309,7 +309,8 @@ def sum_ask(plan, role, rng=None, **more):
 
 def field_state(plan_hash, *asks, number=0, before=None, time=NOON, **more):
     """A state that asks this."""
-    given = {"open": True, "slots": (0, WORDS)}
+    two = any(isinstance(one, SumAsk) for one in asks)
+    given = {"open": True, "slots": (0, WORDS), "nonces": bytes(range(32)) if two else b""}
     before = (plan_hash if number == 0 else hash_of(b"the state before")) if before is None else before
     return FieldState(plan_hash, number, before, time, asks=asks, **{**given, **more})
 

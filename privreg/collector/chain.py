@@ -13,13 +13,13 @@ import numpy as np
 
 from privreg.collector import rounds
 from privreg.collector.field import ask_of, products, reports_of
-from privreg.protocol.messages import WORDS, FieldState
 from privreg.protocol.rounds import Reports
 from privreg.protocol.schedule import ENDLESS
 
 if TYPE_CHECKING:
     from privreg.arrays import Ints
     from privreg.collector.plan import Plan, Progress
+    from privreg.protocol.messages import Ask
     from privreg.protocol.study import Role
 
 LOW: Final = 32  # Bits of a sum of products that are summed apart, so that 64 bits hold both parts
@@ -152,21 +152,9 @@ def closed(plan: Plan, chain: Chain, roles: Mapping[str, Role], cells: Cells) ->
     return Chain(progress, (*chain.asked, progress.state.number), known, chain.on_time + reports.people)
 
 
-def state_of(plan: Plan, chain: Chain, *, plan_hash: bytes, before: bytes, time: int, is_open: bool) -> FieldState:
-    """The present state as a message.
-
-    Parameters
-    ----------
-    plan_hash : bytes
-    before : bytes
-        Hash of the state before; of the first, the plan's.
-    time : int
-        Seconds since 1970 UTC.
-    is_open : bool
-        Whether it still asks anybody.
-    """
-    ask = ask_of(plan, chain.progress.state, chain.progress.gauge)
-    return FieldState(plan_hash, len(chain.asked) - 1, before, time, is_open, (0, WORDS), (ask,))
+def present_ask(plan: Plan, chain: Chain) -> Ask:
+    """What the next state of a study asks; see `protocol.messages.state_of`."""
+    return ask_of(plan, chain.progress.state, chain.progress.gauge)
 
 
 def plain(cells: Cells) -> list[dict[str, Any]]:

@@ -95,15 +95,16 @@ def _share(v: float, radius: int, nothing: int) -> int:
     return nothing if math.isnan(v) else int(score.clipped(v, 0.0, 1.0) * radius)
 
 
-def _ball(v: Sequence[float], radius: int) -> list[int]:
-    """Integers with Σ a² ≤ R²: overlong vectors are scaled, what is not finite becomes 0."""
+def inside(v: Sequence[float]) -> list[float]:
+    """Numbers with Σ v² ≤ 1 but for rounding: overlong vectors are scaled, those not finite become 0."""
     norm2 = score.dot(v, v)
-    if not norm2 < math.inf:
-        return [0] * len(v)
-    if norm2 > 1.0:
-        root = math.sqrt(norm2)
-        v = [x / root for x in v]
-    return shortened([int(radius * x) for x in v], radius)
+    root = math.sqrt(max(norm2, 1.0)) if norm2 < math.inf else math.inf
+    return [x / root if root < math.inf else 0.0 for x in v]
+
+
+def _ball(v: Sequence[float], radius: int) -> list[int]:
+    """Integers with Σ a² ≤ R²."""
+    return shortened([int(radius * x) for x in inside(v)], radius)
 
 
 def shortened(a: list[int], radius: int) -> list[int]:

@@ -185,8 +185,8 @@ def _respond(
                 return Outcome(False, f"{told}\n\nNothing was computed, stored or sent.", plan)
             if not (agreed if isinstance(agreed, bool) else agreed(told)):
                 raise RefusedError("without consent nothing is computed or sent.")
-        state = _turn(s, plan, plan_hash, -1 if before is None else before.state)
-        _store(s, plan, state, _bodies(s, plan, state, row), squares(year), before)
+        state, named = _turn(s, plan, plan_hash, -1 if before is None else before.state)
+        _store(s, plan, state, _bodies(s, plan, state, named, row), squares(year), before)
 
 
 # --- plan and states -----------------------------------------------------------------------------------------
@@ -261,8 +261,8 @@ def _addresses(s: _Session, plan: PublicPlan) -> list[str]:
     return [f"{client.invitation(link).base}/shares" for link in links]
 
 
-def _turn(s: _Session, plan: PublicPlan, plan_hash: bytes, after: int) -> FieldState:
-    """The state that this token answers, one after `after`: waits until it is its turn."""
+def _turn(s: _Session, plan: PublicPlan, plan_hash: bytes, after: int) -> tuple[FieldState, bytes]:
+    """The state that this token answers, one after `after`, and its hash: waits until it is its turn."""
     place, attempt = messages.place_of(plan_hash, s.token), 0
     until = _until(s, float(plan.closes))
     while True:
@@ -272,7 +272,7 @@ def _turn(s: _Session, plan: PublicPlan, plan_hash: bytes, after: int) -> FieldS
         if not plan.opens <= state.time <= plan.closes or not state.open:
             raise RefusedError("the study doesn't ask anybody now: it is not open yet, or it has closed.")
         if place.slot < state.slots[1] and state.number > after:
-            return state
+            return state, own
         wait = client.waits(attempt + 4, 0.0)
         if s.clock() + wait > until:
             raise RefusedError("it isn't this token's turn yet; try again later.")
@@ -299,7 +299,7 @@ def _check_chain(s: _Session, plan: PublicPlan, state: FieldState, own: bytes) -
 # --- the report ----------------------------------------------------------------------------------------------
 
 
-def _bodies(s: _Session, plan: PublicPlan, state: FieldState, row: Mapping[str, object]) -> bytes:
+def _bodies(s: _Session, plan: PublicPlan, state: FieldState, named: bytes, row: Mapping[str, object]) -> bytes:
     """Make the report: the bytes to post, of two collectors a line for each. Nothing here raises because of the row."""
     place = messages.place_of(state.plan, s.token)
     ask = messages.ask_of(state, place)
@@ -316,8 +316,7 @@ def _bodies(s: _Session, plan: PublicPlan, state: FieldState, row: Mapping[str, 
         return messages.report_body(Report(state.plan, state.number, ask.role, s.token, tuple(numbers)))
     bodies = []
     for letter, one, share in zip(LETTERS, plan.collectors, sums.shares(sums.whole(role, told)), strict=True):
-        info = peers.share_info(letter, state.plan, state.number, s.token)
-        sealed = seal.seal(share, one.seal, info)
+        sealed = seal.seal(share, one.seal, peers.share_info(letter, named, s.token))
         bodies.append(peers.share_body(Share(state.plan, state.number, ask.role, s.token, sealed)))
     return LINE.join(bodies)
 
@@ -363,7 +362,15 @@ def _send(s: _Session, plan: PublicPlan, plan_hash: bytes, stored: Stored) -> Ou
                 wait, failed = max(wait, client.waits(attempt, 0.0)), got
             elif got.status in {200, 201}:
                 arrived[k] = True
-            elif got.status == 410 and _is_unsummed(plan, plan_hash, k, stored, got.body):
+            elif got.status == 410 and _is_signed("lost", plan, plan_hash, k, stored, got.body):
+                with suppress(StoreError):
+                    s.memory.arrived(s.root, plan.study, None)
+                raise RefusedError(
+                    f"your report is lost: {plan.collectors[k].name!r} has given up the batch that it was for, and "
+                    "adds up nothing of it. You can't answer again, as two reports could tell more of you than one. "
+                    f"You need do nothing; if you have questions, tell {plan.contact!r} that your batch was lost."
+                )
+            elif got.status == 410 and _is_signed("unsummed", plan, plan_hash, k, stored, got.body):
                 arrived, attempt = {k: False, **{j: False for j, there in arrived.items() if not there}}, 0  # ask anew
             elif got.status == 409:
                 raise RefusedError(
@@ -386,13 +393,13 @@ def _send(s: _Session, plan: PublicPlan, plan_hash: bytes, stored: Stored) -> Ou
             attempt += 1
 
 
-def _is_unsummed(plan: PublicPlan, plan_hash: bytes, place: int, stored: Stored, body: bytes) -> bool:
-    """Whether a collector has signed that it deleted this token's share, and that no sum has it."""
+def _is_signed(kind: str, plan: PublicPlan, plan_hash: bytes, place: int, stored: Stored, body: bytes) -> bool:
+    """Whether a collector has signed that this token's share is "unsummed", deleted and in no sum, or "lost"."""
     if not plan.collectors:
         return False
     try:
-        payload = _opened(body, "unsummed", (plan.collectors[place].key,))
-        said = peers.read_signed("unsummed", payload, plan_hash)
+        payload = _opened(body, kind, (plan.collectors[place].key,))
+        said = peers.read_signed(kind, payload, plan_hash)
     except (MessageError, RefusedError):
         return False
     return (said.letter, said.state, said.ids) == (LETTERS[place], stored.state, stored.token)

@@ -16,7 +16,7 @@ from ..protocol import codes, lattice
 from ..protocol.study import FAMILIES, PublicPlan, Role
 from ..protocol.sums import MEDIAN, SCALE, SumAsk, Sums
 from . import noise, score
-from .answer import shortened
+from .answer import inside, shortened
 from .design import Row
 from .score import Floats
 
@@ -139,12 +139,9 @@ def whole(role: Role, report: Floats) -> list[int]:
     if role.form == lattice.SWITCHES:
         one = min(round(unit / math.sqrt(size)), math.isqrt(role.radius * role.radius // size))
         return [one if v == 1.0 else 0 for v in report] if len(report) == size else [0] * size
-    norm2 = score.dot(report, report)
-    if not norm2 < math.inf:
-        return [0] * size
-    root = math.sqrt(max(norm2, 1.0))
-    inside = [v / root for v in report]
-    entries = products(inside, 1.0) if role.form == lattice.PSD else inside
+    entries = inside(report)
+    if role.form == lattice.PSD:
+        entries = products(entries, 1.0)
     if len(entries) != size:
         return [0] * size
     return shortened([round(v * unit) for v in entries], role.radius)

@@ -64,25 +64,35 @@ def made(make: Callable[[], T]) -> T:
         raise StudyError(f"the plan carries a model that can't be fitted: {e}") from None
 
 
-def engine_of(plan: PublicPlan) -> Plan:
-    """What the collector's rounds know before the first report.
+def begun(
+    plan: PublicPlan, make: Callable[[FitPlan], tuple[T, NDArray[np.intp]]], asks: Callable[[FitPlan, T], bool]
+) -> tuple[FitPlan, T, NDArray[np.intp]]:
+    """The fit of a signed plan, and what `make` makes of it: what its rounds know, and the order of columns inside.
 
     Raises
     ------
     StudyError
-        If there is none, or devices are asked for other reports than it is made of.
+        If there is none, or `asks` says that the plan asks devices for other reports than these rounds are made of.
     """
+    fit = fit_plan_of(plan)
+    engine, order = made(lambda: make(fit))
+    if not made(lambda: asks(fit, engine)):
+        raise StudyError("the plan asks devices for other reports than its model is made of; sign it anew.")
+    return fit, engine, order
+
+
+def engine_of(plan: PublicPlan) -> Plan:
+    """What the collector's rounds know before the first report; raises as `begun` does."""
     return _begun(plan)[1]
 
 
 def _begun(plan: PublicPlan) -> tuple[FitPlan, Plan, NDArray[np.intp]]:
-    """The fit of a signed plan, what its rounds know, and the order of columns inside."""
-    fit = fit_plan_of(plan)
-    engine, order = made(lambda: plan_of(fit.spec, fit.settings, guess_of(fit.spec, fit.start_params)))
-    roles = made(lambda: roles_of(engine, mu_of(fit.spec.budget.mu)))
-    if (roles, [r.role for r in engine.rounds]) != (plan.roles, [r.role for r in plan.rounds]):
-        raise StudyError("the plan asks devices for other reports than its model is made of; sign it anew.")
-    return fit, engine, order
+    wanted = plan.roles, [r.role for r in plan.rounds]
+    return begun(
+        plan,
+        lambda fit: plan_of(fit.spec, fit.settings, guess_of(fit.spec, fit.start_params)),
+        lambda fit, own: (roles_of(own, mu_of(fit.spec.budget.mu)), [r.role for r in own.rounds]) == wanted,
+    )
 
 
 def read_cells(items: Any, plan: PublicPlan) -> dict[Place, Cell]:

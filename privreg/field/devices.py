@@ -25,7 +25,7 @@ from privreg.files.optional import need
 from privreg.fits.plan import order_of
 from privreg.formula.spec import ModelSpec
 from privreg.privacy.ledger import Charge
-from privreg.protocol import lattice, messages, peers
+from privreg.protocol import lattice, messages, peers, wire
 from privreg.protocol.messages import FieldState, Report, Token
 from privreg.protocol.study import PublicPlan
 from privreg.protocol.sums import LETTERS, SumAsk
@@ -170,7 +170,7 @@ class SharedCrowd(Crowd):
         (ask,) = state.asks
         assert isinstance(ask, SumAsk)
         inside = State(state.number, ask.role, np.array(ask.rows), np.array(ask.theta), *ask[4:])
-        at = np.asarray(who, dtype=np.int64)
+        at, named = np.asarray(who, dtype=np.int64), wire.hash_of(messages.state_payload(state))
         offset, clamped = (None if v is None else v[at] for v in (self._offset, self._clamped))
         made = report.vectors(self._sums, inside, self._y[at], self._x[at], offset, clamped)
         whole = steps(self._sums, ask.role).whole(made).view(np.uint64)
@@ -178,7 +178,7 @@ class SharedCrowd(Crowd):
         parts = (whole - shares).astype("<u8"), shares.astype("<u8")
 
         def body(place: int, row: int, token: Token) -> bytes:
-            info = peers.share_info(LETTERS[place], self._hash, state.number, token)
+            info = peers.share_info(LETTERS[place], named, token)
             sealed = self._suite.encrypt(parts[place][row].tobytes(), self._seals[place], info)
             return peers.share_body(peers.Share(self._hash, state.number, ask.role, token, sealed))
 

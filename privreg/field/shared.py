@@ -160,14 +160,10 @@ class SharedStudy(Study):
                 found = [opened(one.get(f"states/{k}"), "state", self.signed.keys, by_all=True) for one in servers]
             except NotThereError:
                 return
-            past = self._sums._replace(history=self._sums.history[: k + 1], batches=self._sums.batches[:k])
             before = self._states[-1] if k else self.plan_hash
             for name, payload in zip(self._names, found, strict=True):
                 state = messages.read_state(payload, self.signed, self.plan_hash)
-                again = chains.state_of(
-                    past, plan_hash=self.plan_hash, before=before, time=state.time, is_open=state.open
-                )
-                if not messages.agree(again, state):
+                if not messages.follows(state, chains.present_ask(self._sums.history[k]), k, before):
                     raise StudyError(
                         f"state {k} at {name} does not follow from the sums before it: something else was asked, or "
                         "sums were changed."

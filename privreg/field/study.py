@@ -122,10 +122,7 @@ class Study:
                 if len(snapshots) < k:
                     raise StudyError("the study's server leaves out sums that its states follow from.")
                 self._chain = chains.closed(self._engine, self._chain, self.signed.roles, snapshots[k - 1])
-            again = chains.state_of(
-                self._engine, self._chain, plan_hash=self.plan_hash, before=before, time=state.time, is_open=state.open
-            )
-            if not messages.agree(again._replace(number=k), state):
+            if not messages.follows(state, chains.present_ask(self._engine, self._chain), k, before):
                 raise StudyError(
                     f"state {k} does not follow from the sums before it: the collector asked something else, or its "
                     "sums were changed."

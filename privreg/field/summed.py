@@ -9,7 +9,7 @@ from privreg.collector.aggregate import chain as chains
 from privreg.device.consent import plain
 from privreg.diagnostics import Diagnostic
 from privreg.errors import StudyError
-from privreg.field.collected import fit_plan_of, made
+from privreg.field.collected import begun
 from privreg.fits import aggregate
 from privreg.fits import results as fits
 from privreg.fits.results import Senders
@@ -28,26 +28,18 @@ if TYPE_CHECKING:
 
 
 def engine_of(plan: PublicPlan) -> Plan:
-    """What the rounds of two collectors know before the first report.
-
-    Raises
-    ------
-    StudyError
-        If there is none, or devices are asked for other reports than it is made of.
-    """
+    """What the rounds of two collectors know before the first report; raises as `begun` does."""
     return _begun(plan)[1]
 
 
 def _begun(plan: PublicPlan) -> tuple[FitPlan, Plan, NDArray[np.intp]]:
-    """The fit of a signed plan, what its rounds know, and the order of columns inside."""
-    fit = fit_plan_of(plan)
-    if fit.rows is None or fit.spec.trust != "two_collectors":
-        raise StudyError("the plan names two collectors, and its model is of another kind; sign it anew.")
-    rows = fit.rows
-    engine, order = made(lambda: aggregate.plan_of(fit.spec, rows))
-    if (made(lambda: chains.roles_of(engine)), chains.sums_of(engine)) != (plan.roles, plan.sums):
-        raise StudyError("the plan asks devices for other reports than its model is made of; sign it anew.")
-    return fit, engine, order
+    def make(fit: FitPlan) -> tuple[Plan, NDArray[np.intp]]:
+        if fit.rows is None or fit.spec.trust != "two_collectors":
+            raise StudyError("its model is not one of two collectors; sign it anew.")
+        return aggregate.plan_of(fit.spec, fit.rows)
+
+    wanted = plan.roles, plan.sums
+    return begun(plan, make, lambda _, engine: (chains.roles_of(engine), chains.sums_of(engine)) == wanted)
 
 
 def follow(engine: Plan, batches: Sequence[Batch | None]) -> Chain:

@@ -24,6 +24,7 @@ from .wire import (
     loads,
     number_of,
     pack,
+    plain,
     text_of,
     unbase,
     unpack,
@@ -39,6 +40,7 @@ MOST_ASKS: Final = 8
 ID: Final = 16
 MAC: Final = 16
 TOKEN: Final = 1 + ID + MAC
+NONCE: Final = 16
 
 
 # --- tokens --------------------------------------------------------------------------------------------------
@@ -133,7 +135,8 @@ class FieldState(NamedTuple):
     time: int  # Seconds since 1970 UTC
     open: bool  # Whether it still asks anybody
     slots: tuple[int, int]  # Tokens whose third word lies at or above the second wait for a later state
-    asks: tuple[Ask, ...] | tuple[SumAsk]
+    asks: tuple[Ask | SumAsk, ...]  # With two collectors one
+    nonces: bytes = b""  # What two collectors have drawn, one after the other, so that no two states are alike
 
 
 def read_state(payload: bytes, plan: PublicPlan, plan_hash: bytes) -> FieldState:
@@ -144,21 +147,18 @@ def read_state(payload: bytes, plan: PublicPlan, plan_hash: bytes) -> FieldState
     MessageError
         If anything is unknown, of the wrong shape, not finite or beyond 2⁶⁰.
     """
-    record = Record(loads(payload, "the state"), "the state")
-    record.fixed("v", VERSION)
-    own = record.binary("plan", HASH)
-    if own != plan_hash:
-        raise MessageError("the state is one of another plan.")
+    record = of_plan(payload, "the state", plan_hash, LONGEST)
     low, high = record.integers("slots", 0, WORDS, 2)
     asks = _asks([Record(a, "an ask of the state") for a in record.items("asks", most=MOST_ASKS)], plan)
     state = FieldState(
-        own,
+        plan_hash,
         record.integer("number", 0, 1 << 31),
         record.binary("before", HASH),
         record.integer("time", 0, LATEST),
         record.flag("open"),
         (low, high),
         asks,
+        b"" if plan.sums is None else record.binary("nonces", 2 * NONCE),
     )
     record.done()
     ends = [0, *(a.below for a in asks)]
@@ -167,7 +167,7 @@ def read_state(payload: bytes, plan: PublicPlan, plan_hash: bytes) -> FieldState
     return state
 
 
-def _asks(records: Sequence[Record], plan: PublicPlan) -> tuple[Ask, ...] | tuple[SumAsk]:
+def _asks(records: Sequence[Record], plan: PublicPlan) -> tuple[Ask | SumAsk, ...]:
     if plan.sums is None:
         return tuple(_ask(a, plan) for a in records)
     if len(records) != 1:
@@ -230,7 +230,7 @@ def _by_group(record: Record, name: str, groups: int, size: int) -> tuple[tuple[
 
 def state_payload(state: FieldState) -> bytes:
     """Write the payload of a state."""
-    asks = [sums.ask_object(a) if isinstance(a, SumAsk) else _ask_object(a) for a in state.asks]
+    asks = [{**plain(ask), "rows": [text_of(v) for row in ask.rows for v in row]} for ask in state.asks]
     payload = dumps(
         {
             "v": VERSION,
@@ -241,6 +241,7 @@ def state_payload(state: FieldState) -> bytes:
             "open": state.open,
             "slots": list(state.slots),
             "asks": asks,
+            **({"nonces": base(state.nonces)} if state.nonces else {}),
         }
     )
     if len(payload) > LONGEST:
@@ -256,6 +257,11 @@ def agree(one: FieldState, other: FieldState) -> bool:
     return _alike(one, other)
 
 
+def follows(said: FieldState, ask: Ask | SumAsk, number: int, before: bytes) -> bool:
+    """Whether a state asks all tokens this, see `agree`, and has this number, after the state of this hash."""
+    return agree(said, said._replace(number=number, before=before, slots=(0, WORDS), asks=(ask,)))
+
+
 def _alike(one: Any, other: Any) -> bool:
     if isinstance(one, float) and isinstance(other, float):
         return abs(one - other) <= ALIKE * max(abs(one), abs(other))
@@ -267,23 +273,6 @@ def _alike(one: Any, other: Any) -> bool:
         size = max(abs(v) for v in (*one, *other))
         return all(abs(a - b) <= ALIKE * size for a, b in zip(one, other, strict=True))
     return all(_alike(a, b) for a, b in zip(one, other, strict=True))
-
-
-def _ask_object(ask: Ask) -> dict[str, Any]:
-    return {
-        "role": ask.role,
-        "below": ask.below,
-        "rows": [text_of(v) for row in ask.rows for v in row],
-        "y_centre": text_of(ask.y_centre),
-        "y_scale": text_of(ask.y_scale),
-        "theta": [text_of(v) for v in ask.theta],
-        "corner": text_of(ask.corner),
-        "step": text_of(ask.step),
-        "signs": [base(s) for s in ask.signs],
-        "offsets": [[text_of(v) for v in row] for row in ask.offsets],
-        "thresholds": [[text_of(v) for v in row] for row in ask.thresholds],
-        "gauge": None if ask.gauge is None else {k: text_of(v) for k, v in ask.gauge._asdict().items()},
-    }
 
 
 def ask_of(state: FieldState, place: Place) -> Ask | SumAsk:
@@ -309,48 +298,59 @@ class Report(NamedTuple):
     values: tuple[int, ...]
 
 
+def body_of(plan: bytes, state: int, role: str, token: Token, **rest: str) -> bytes:
+    """Write what a device sends: the bytes that are posted."""
+    said = {"v": VERSION, "plan": base(plan), "state": state, "role": role, "token": token_text(token)}
+    return dumps(said | rest)
+
+
 def report_body(report: Report) -> bytes:
     """Write a report: the bytes that are posted."""
-    return dumps(
-        {
-            "v": VERSION,
-            "plan": base(report.plan),
-            "state": report.state,
-            "role": report.role,
-            "token": token_text(report.token),
-            "values": pack(report.values),
-        }
-    )
+    return body_of(*report[:4], values=pack(report.values))
+
+
+def of_plan(data: bytes, what: str, plan_hash: bytes, longest: int) -> Record:
+    """Read a message of so many bytes at most, of this version and of a plan.
+
+    Raises
+    ------
+    MessageError
+    """
+    record = Record(loads(data, what, longest), what)
+    record.fixed("v", VERSION)
+    if record.binary("plan", HASH) != plan_hash:
+        raise MessageError(f"{what} is one of another plan.")
+    return record
+
+
+def read_head(record: Record, plan: PublicPlan) -> tuple[int, str, Token]:
+    """State, role and token of what a device sent; whether token and state count is the collector's to say.
+
+    Raises
+    ------
+    MessageError
+    """
+    state, role = record.integer("state", 0, 1 << 31), record.choice("role", tuple(plan.roles))
+    token = read_token(record.take("token"))
+    if (token.key == 0) != (plan.tokens == "open"):
+        raise MessageError(f"the token of {record.what} is not of the kind that the study takes.")
+    return state, role, token
 
 
 def read_report(data: bytes, plan: PublicPlan, plan_hash: bytes) -> Report:
-    """Read a report of a plan; whether its token and its state count is the collector's to say.
+    """Read a report of a plan.
 
     Raises
     ------
     MessageError
         Its text never holds a value.
     """
-    record = Record(loads(data, "the report", min(plan.limit, LIMIT)), "the report")
-    record.fixed("v", VERSION)
-    own = record.binary("plan", HASH)
-    if own != plan_hash:
-        raise MessageError("the report is one of another plan.")
-    role = record.choice("role", ROLES)
-    if role not in plan.roles:
-        raise MessageError("the report has a role that the plan doesn't describe.")
-    form = plan.roles[role]
-    report = Report(
-        own,
-        record.integer("state", 0, 1 << 31),
-        role,
-        read_token(record.take("token")),
-        unpack(record.take("values"), form.numbers, "'values' of the report"),
-    )
+    record = of_plan(data, "the report", plan_hash, min(plan.limit, LIMIT))
+    head = read_head(record, plan)
+    form = plan.roles[head[1]]
+    values = unpack(record.take("values"), form.numbers, "'values' of the report")
     record.done()
     most = lattice.most(form.radius, plan.bits)
-    if any(abs(v) > most for v in report.values):
+    if any(abs(v) > most for v in values):
         raise MessageError("the report has a number beyond its radius and six sd of the noise.")
-    if (report.token.key == 0) != (plan.tokens == "open"):
-        raise MessageError("the report's token is not of the kind that the study takes.")
-    return report
+    return Report(plan_hash, *head, values)

@@ -10,10 +10,10 @@ import hashlib
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from .messages import HASH, ID, Token, read_token, token_text
+from .messages import HASH, ID, NONCE, Token, body_of, of_plan, read_head
 from .study import PublicPlan
 from .sums import LETTERS
-from .wire import VERSION, MessageError, Record, base, dumps, loads, unbase
+from .wire import VERSION, MessageError, base, dumps, unbase
 
 TAG: Final = 16
 ENC: Final = 32
@@ -36,44 +36,28 @@ class Share(NamedTuple):
     sealed: bytes  # See `share_info`
 
 
-def share_info(letter: str, plan_hash: bytes, state: int, token: Token) -> bytes:
-    """What a sealed share is bound to: HPKE's info."""
-    own = bytes([token.key]) + token.id + token.mac
-    return b"privreg/share/v1\0" + letter.encode() + plan_hash + state.to_bytes(4, "big") + own
+def share_info(letter: str, state: bytes, token: Token) -> bytes:
+    """What a sealed share is bound to: HPKE's info; of the state that it answers the hash."""
+    return b"privreg/share/v1\0" + letter.encode() + state + bytes([token.key]) + token.id + token.mac
 
 
 def share_body(share: Share) -> bytes:
     """Write a share: the bytes that are posted."""
-    return dumps(
-        {
-            "v": VERSION,
-            "plan": base(share.plan),
-            "state": share.state,
-            "role": share.role,
-            "token": token_text(share.token),
-            "share": base(share.sealed),
-        }
-    )
+    return body_of(*share[:4], share=base(share.sealed))
 
 
 def read_share(data: bytes, plan: PublicPlan, plan_hash: bytes) -> Share:
-    """Read a share of a plan; whether its token and its state count, and what is sealed, is the collector's to say.
+    """Read a share of a plan; what is sealed, is the collector's to say.
 
     Raises
     ------
     MessageError
     """
-    record = Record(loads(data, "the share", plan.limit), "the share")
-    record.fixed("v", VERSION)
-    if record.binary("plan", HASH) != plan_hash:
-        raise MessageError("the share is one of another plan.")
-    state, role = record.integer("state", 0, MOST_STATES), record.choice("role", tuple(plan.roles))
-    token = read_token(record.take("token"))
-    sealed = record.binary("share", WORD * plan.roles[role].numbers + BESIDE)
+    record = of_plan(data, "the share", plan_hash, plan.limit)
+    head = read_head(record, plan)
+    sealed = record.binary("share", WORD * plan.roles[head[1]].numbers + BESIDE)
     record.done()
-    if (token.key == 0) != (plan.tokens == "open"):
-        raise MessageError("the share's token is not of the kind that the study takes.")
-    return Share(plan_hash, state, role, token, sealed)
+    return Share(plan_hash, *head, sealed)
 
 
 # --- signed by a collector -----------------------------------------------------------------------------------
@@ -89,19 +73,21 @@ class Signed(NamedTuple):
     ids: bytes = b""  # Of tokens, ascending, one after the other
     listed: bytes = b""  # Hash of the batch's list of ids: see `list_hash`
     value: bytes = b""  # Hash of the signed envelope with the collector's sum
-    people: int = 0
+    people: int = 0  # In the sum; of an offer, how many it is to have at least
     words: bytes = b""  # Sum of shares with this collector's noise: 64 bits a number, little-endian
-    payload: bytes = b""  # Of the next state
+    payload: bytes = b""  # Envelope of the next state; empty of who asks for it
+    nonce: bytes = b""  # Drawn by this collector's process, for states that it will sign
 
 
 MEMBERS: Final = {
     "unsummed": ("ids",),
-    "offer": ("ids",),
+    "lost": ("ids",),
+    "offer": ("ids", "people"),
     "fixed": ("status", "ids", "listed", "value"),
     "commit": ("listed", "value"),
     "value": ("people", "listed", "words"),
     "next": ("payload",),
-    "where": (),
+    "where": ("nonce",),
 }
 """What each kind has beside plan, collector and state. "where" says, or asks, which batch was fixed last: its state."""
 
@@ -125,10 +111,7 @@ def read_signed(kind: str, payload: bytes, plan_hash: bytes) -> Signed:
     ------
     MessageError
     """
-    record = Record(loads(payload, "the message", LONGEST), "the message")
-    record.fixed("v", VERSION)
-    if record.binary("plan", HASH) != plan_hash:
-        raise MessageError("the message is one of another plan.")
+    record = of_plan(payload, "the message", plan_hash, LONGEST)
     letter, state = record.choice("collector", LETTERS), record.integer("state", -1, MOST_STATES)
     found: dict[str, Any] = {}
     for name in MEMBERS[kind]:
@@ -145,6 +128,7 @@ def read_signed(kind: str, payload: bytes, plan_hash: bytes) -> Signed:
         ids != sorted(set(ids))
         or len(one.words) % WORD
         or any(len(h) not in {0, HASH} for h in (one.listed, one.value))
+        or len(one.nonce) != (NONCE if kind == "where" else 0)
         or (kind in {"commit", "fixed"} and bool(one.listed) != bool(one.value))  # a list without a sum commits to none
     ):
         raise MessageError("the message has a list, a sum or a hash that no collector writes.")

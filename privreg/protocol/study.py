@@ -15,7 +15,7 @@ from . import codes, lattice, sums, trees
 from .lattice import Mu
 from .sums import Collector, Sums
 from .trees import Column
-from .wire import KEY, LONGEST, VERSION, MessageError, Record, base, dumps, key_id, loads, must_show, text_of
+from .wire import KEY, LONGEST, VERSION, MessageError, Record, base, dumps, key_id, loads, must_show, plain, text_of
 
 FAMILIES: Final = {
     "huber": codes.HUBER,
@@ -434,10 +434,6 @@ def plan_payload(plan: PublicPlan) -> bytes:
     return payload
 
 
-def _cell_object(cell: Cell) -> dict[str, Any]:
-    return {"name": cell.name, "tree": cell.tree, "centre": text_of(cell.centre), "scale": text_of(cell.scale)}
-
-
 def _column_object(column: Column) -> dict[str, Any]:
     if column.levels:
         return {"name": column.name, "kind": "levels", "levels": list(column.levels), "ask": column.ask}
@@ -449,14 +445,11 @@ def _plan_object(plan: PublicPlan) -> dict[str, Any]:
     shared = plan.sums is not None
     named = [r for r in (sums.ROLES if shared else ROLES) if r != "clamping" or r in plan.roles]
     clamping = {"clamping": list(plan.clamping)} if "clamping" in plan.roles else {}
-    wide = {"columns": list(plan.wide), "edges": [text_of(e) for e in plan.edges]} if plan.is_wide else None
+    wide = {"columns": list(plan.wide), "edges": plain(plan.edges)} if plan.is_wide else None
     texts = {"x_texts": dict(plan.texts)} if plan.texts else {}
     beside: dict[str, Any] = {}
     if plan.sums is not None:
-        beside = {
-            "collectors": [sums.collector_object(c) for c in plan.collectors],
-            "sums": sums.sums_object(plan.sums),
-        }
+        beside = {"collectors": plain(plan.collectors), "sums": plain(plan.sums)}
     return {
         "v": VERSION,
         "study": plan.study,
@@ -469,10 +462,10 @@ def _plan_object(plan: PublicPlan) -> dict[str, Any]:
         "keys": [{"kid": key_id(k), "key": base(k)} for k in plan.keys],
         "columns": [_column_object(c) for c in plan.columns],
         "design": {
-            "response": _cell_object(plan.response),
+            "response": plain(plan.response),
             "offset": plan.offset,
-            "columns": [_cell_object(c) for c in plan.design],
-            "mix": None if plan.mix is None else [[text_of(v) for v in row] for row in plan.mix],
+            "columns": plain(plan.design),
+            "mix": plain(plan.mix),
         },
         "score": {"family": plan.family, "a": text_of(plan.a), "b": text_of(plan.b), "blocks": plan.blocks},
         "privacy": {

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from . import lattice
-from .wire import KEY, MessageError, Record, base, text_of
+from .wire import KEY, MessageError, Record
 
 ROLES: Final = ("clamping", "location", "moments", "approach", "closing", "main")  # Of rounds with two collectors
 
@@ -156,11 +156,6 @@ def read_collectors(record: Record, keys: tuple[bytes, ...]) -> tuple[Collector,
     return tuple(out)
 
 
-def collector_object(one: Collector) -> dict[str, Any]:
-    """A collector as a plan has it."""
-    return {**one._asdict(), "key": base(one.key), "seal": base(one.seal)}
-
-
 def read_sums(record: Record, d: int) -> Sums:
     """Read what reports to two collectors are made of."""
     sums = record.object("sums")
@@ -187,17 +182,6 @@ def read_sums(record: Record, d: int) -> Sums:
     return out
 
 
-def sums_object(sums: Sums) -> dict[str, Any]:
-    """What reports are made of, as a plan has it."""
-
-    def plain(value: object) -> object:
-        if isinstance(value, float):
-            return text_of(value)
-        return [plain(v) for v in value] if isinstance(value, tuple) else value
-
-    return {name: plain(value) for name, value in sums._asdict().items()}
-
-
 def read_ask(record: Record, roles: Mapping[str, Any], d: int, words: int) -> SumAsk:
     """Read what a state asks."""
     role = record.choice("role", ROLES)
@@ -218,17 +202,3 @@ def read_ask(record: Record, roles: Mapping[str, Any], d: int, words: int) -> Su
     if min(out.scale, out.window, out.ball) <= 0.0:
         raise MessageError("scale, window and ball of a state must be positive.")
     return out
-
-
-def ask_object(ask: SumAsk) -> dict[str, Any]:
-    """What a state asks, as it has it."""
-    return {
-        "role": ask.role,
-        "below": ask.below,
-        "rows": [text_of(v) for row in ask.rows for v in row],
-        "theta": [text_of(v) for v in ask.theta],
-        "y_centre": text_of(ask.y_centre),
-        "scale": text_of(ask.scale),
-        "window": text_of(ask.window),
-        "ball": text_of(ask.ball),
-    }

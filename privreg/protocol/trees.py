@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
-from .wire import MessageError, number_of
+from .wire import MessageError, is_whole, number_of
 
 Label = str | int | bool
 
@@ -106,7 +106,7 @@ def _checked(node: object, columns: Mapping[str, Column], what: str) -> list[Any
     if name == "bspline" and len(args) == 4:
         degree, knots, index = args[1:]
         size = _knots(knots, what)
-        if _is_int(degree, 0, HIGHEST) and size > 2 * degree + 1 and _is_int(index, 0, size - int(degree) - 2):
+        if is_whole(degree, 0, HIGHEST) and size > 2 * degree + 1 and is_whole(index, 0, size - int(degree) - 2):
             return args[:1]
     if name == "cr" and len(args) == 4:
         size = _knots(args[1], what, strict=True)
@@ -115,10 +115,6 @@ def _checked(node: object, columns: Mapping[str, Column], what: str) -> list[Any
                 number_of(value, what)
             return args[:1]
     raise wrong
-
-
-def _is_int(value: object, low: int, high: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
 
 
 def _declared(name: object, columns: Mapping[str, Column], what: str) -> Column:

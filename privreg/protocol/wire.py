@@ -27,7 +27,7 @@ DEEPEST: Final = 64  # Nested lists and objects of a message, at most
 
 SAFE: Final = 2**53  # Integers beyond it aren't the same in every language
 
-TYPES: Final = ("plan", "state", "unsummed", "offer", "fixed", "commit", "value", "next", "where")
+TYPES: Final = ("plan", "state", "unsummed", "lost", "offer", "fixed", "commit", "value", "next", "where")
 """Messages that are signed: the analyst's, the server's, and those of two collectors (see `peers`)."""
 
 SIGNATURE: Final = 64
@@ -165,9 +165,9 @@ class Record:
     def integer(self, name: str, low: int, high: int) -> int:
         """Take an integer within limits."""
         value = self.take(name)
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        if not is_whole(value, low, high):
             raise self._fail(name, f"an integer from {low} to {high}")
-        return value
+        return int(value)
 
     def flag(self, name: str) -> bool:
         """Take true or false."""
@@ -207,7 +207,7 @@ class Record:
     def integers(self, name: str, low: int, high: int, count: int | None = None) -> tuple[int, ...]:
         """Take a list of integers within limits."""
         value = self.items(name, count)
-        if any(isinstance(v, bool) or not isinstance(v, int) or not low <= v <= high for v in value):
+        if not all(is_whole(v, low, high) for v in value):
             raise self._fail(name, f"a list of integers from {low} to {high}")
         return tuple(value)
 
@@ -255,9 +255,23 @@ def must_show(texts: Iterable[object], what: str, *, lines: bool = False) -> Non
 # --- numbers, bytes ------------------------------------------------------------------------------------------
 
 
+def is_whole(value: object, low: int, high: int) -> bool:
+    """Whether something is an integer within limits; true and false are none."""
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+
+
 def text_of(value: float) -> str:
     """Write a real as a hex float; also the infinities of a column without bounds."""
     return float(value).hex()
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it: reals as hex floats, bytes as base64url, tuples as lists, named ones as objects."""
+    if isinstance(value, float | bytes):
+        return text_of(value) if isinstance(value, float) else base(value)
+    if hasattr(value, "_asdict"):
+        return {name: plain(member) for name, member in value._asdict().items()}
+    return [plain(member) for member in value] if isinstance(value, tuple) else value
 
 
 def number_of(value: object, what: str, *, infinite: bool = False) -> float:

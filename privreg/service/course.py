@@ -15,6 +15,7 @@ from privreg.errors import OptionError, StudyError
 from privreg.field import keys
 from privreg.field.collected import engine_of, read_cells, results
 from privreg.protocol import messages, wire
+from privreg.protocol.messages import FieldState
 from privreg.protocol.study import PublicPlan, read_plan
 from privreg.service.clock import Clock, steady
 from privreg.service.store import Held, Keeper, Store
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
     from privreg.collector.chain import Cells, Chain
     from privreg.collector.plan import Plan
+    from privreg.protocol.messages import Ask
+    from privreg.protocol.sums import SumAsk
     from privreg.results.results import PrivateResults
 
 CLOSED, SEALED = "closed", "sealed"
@@ -122,6 +125,11 @@ class Study:
         """What the next state follows."""
         return self.states[-1].hash if self.states else self.plan_hash
 
+    def _stated(self, ask: Ask | SumAsk, when: int, *, is_open: bool, nonces: bytes = b"") -> FieldState:
+        """The next state, which asks all tokens the same."""
+        given = self.plan_hash, len(self.states), self._before, when, is_open
+        return FieldState(*given, (0, messages.WORDS), (ask,), nonces)
+
     def _when(self, *, is_open: bool) -> int:
         """Time of the next state."""
         when = max(int(self.clock()), self.states[-1].time if self.states else self.plan.opens)
@@ -188,20 +196,13 @@ class Course(Study):
             return None
         return self.engine.role(self.chain.asked[k])
 
-    def _message(self, *, is_open: bool, number: int) -> bytes:
-        when = self._when(is_open=is_open)
-        said = chains.state_of(
-            self.engine, self.chain, plan_hash=self.plan_hash, before=self._before, time=when, is_open=is_open
-        )
-        return messages.state_payload(said._replace(number=number))
-
     def _publish(self, snapshot: bytes | None, *, is_open: bool = True) -> bool:
         """Sign and publish the chain's present state; False if another process has published one before."""
         assert self._key is not None
         number = len(self.states)
-        payload = self._message(is_open=is_open, number=number)
-        when = messages.read_state(payload, self.plan, self.plan_hash).time
-        held = Held(number, keys.signed("state", payload, self._key), payload, wire.hash_of(payload), when)
+        said = self._stated(chains.present_ask(self.engine, self.chain), self._when(is_open=is_open), is_open=is_open)
+        payload = messages.state_payload(said)
+        held = Held(number, keys.signed("state", payload, self._key), payload, wire.hash_of(payload), said.time)
         if not self.store.publish(held, self._before, snapshot):
             return False
         self.states.append(held)
@@ -278,10 +279,7 @@ class Course(Study):
         snapshots = snapshots_of(self.store.snapshots(), self.plan)
         for held in self.store.states():
             published = messages.read_state(held.payload, self.plan, self.plan_hash)
-            said = chains.state_of(
-                self.engine, chain, plan_hash=self.plan_hash, before=before, time=held.time, is_open=published.open
-            )
-            if not messages.agree(said._replace(number=held.k), published):
+            if not messages.follows(published, chains.present_ask(self.engine, chain), held.k, before):
                 raise OptionError(f"state {held.k} does not follow from the reports before it.")
             before = held.hash
             if held.k < len(snapshots):

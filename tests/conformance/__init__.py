@@ -8,7 +8,7 @@
   words, the body that is posted.
 * envelopes.json: envelopes, the key that must have signed, whether a device accepts signature and payload.
 * shares.json: plan and state of two collectors, and a row → whole numbers (as above where `exact` is false) and, of
-  these words, what the first collector gets; the second gets the words.
+  these words, what the first collector gets; the second gets the words. With the token, what both are bound to.
 * seals.json: a one-time secret key with its public one, a collector's public key, what the message is bound to, the
   message → the sealed message.
 """

@@ -9,9 +9,10 @@ from pathlib import Path
 from privreg.device import answer, ed25519, seal, sums
 from privreg.device.design import row_of
 from privreg.device.noise import Words, rounded_normal
-from privreg.protocol import messages, study, wire
+from privreg.protocol import messages, peers, study, wire
 from privreg.protocol.messages import Report
 from privreg.protocol.study import Cell
+from privreg.protocol.sums import LETTERS
 from privreg.protocol.wire import MessageError
 from tests.studies import (
     DAY,
@@ -397,10 +398,12 @@ def shares():
                 words = hashlib.shake_256(f"{family} {role} {k}".encode()).digest(8 * form.numbers)
                 a = sums.whole(form, sums.before_shares(plan, ask, row_of(plan, row)))
                 first, _ = sums.shares(a, lambda n, words=words: words[:n])
+                infos = [peers.share_info(letter, wire.hash_of(state), token(k)) for letter in LETTERS]
                 held["cases"].append(
                     {
                         "plan": family, "state": f"{family} {role}", "row": row, "words": wire.base(words), "whole": a,
-                        "first": wire.base(first),
+                        "first": wire.base(first), "token": messages.token_text(token(k)),
+                        "infos": [wire.base(info) for info in infos],
                         "exact": (family in POLYNOMIAL and not plan.sums.scaled) or role in EXACT,
                     }
                 )  # fmt: skip

@@ -7,7 +7,8 @@ import pytest
 from privreg.device import answer, seal, sums
 from privreg.device.design import row_of
 from privreg.device.noise import rounded_normal
-from privreg.protocol import messages, study, wire
+from privreg.protocol import messages, peers, study, wire
+from privreg.protocol.sums import LETTERS
 from tests.conformance import make
 
 FOUND = {name: json.loads((make.FOLDER / f"{name}.json").read_text()) for name in make.FILES}
@@ -73,7 +74,9 @@ def test_rows_give_shares_by_messages_alone():
         (ask,) = messages.read_state(wire.unbase(found["states"][case["state"]], "state"), plan, plan_hash).asks
         a = sums.whole(plan.roles[ask.role], sums.before_shares(plan, ask, row_of(plan, case["row"])))
         assert a == case["whole"]
-        words = wire.unbase(case["words"], "words")
+        words, token = wire.unbase(case["words"], "words"), messages.read_token(case["token"])
+        bound = wire.hash_of(wire.unbase(found["states"][case["state"]], "state"))
+        assert [wire.base(peers.share_info(letter, bound, token)) for letter in LETTERS] == case["infos"]
         assert sums.shares(a, lambda n, words=words: words[:n]) == (wire.unbase(case["first"], "first"), words)
         seen.add((plan.family, ask.role, any(a)))
     assert len(seen) == len(found["plans"]) * len(plan.roles) * 2  # some rows have something to tell, and some nothing

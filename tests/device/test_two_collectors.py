@@ -52,13 +52,14 @@ class Study:
         self.plan_bytes = signed("plan", self.payload, root)
         self.asks, self.time = sum_ask(self.plan, role), float(NOON)
         self.held = [{}, {}]  # By token's id: number of the batch, body, status
-        self.over, self.log, self.posted, self.fails = set(), [], [], {}
+        self.over, self.log, self.posted, self.fails, self.named = set(), [], [], {}, {}
         self.publish(**state)
 
     def publish(self, keys=PAIR, number=0, before=None, **more):
         state = field_state(self.hash, self.asks, number=number, before=before, **more)
         self.number, self.state = number, messages.state_payload(state)
         self.state_bytes = signed("state", self.state, *keys)
+        self.named[number] = wire.hash_of(self.state)
 
     def close(self, listed=()):
         """End the open batch, of which both sum these tokens, and ask anew."""
@@ -111,7 +112,7 @@ class Study:
     def opened(self, place, body):
         """What a collector finds in a body."""
         share = peers.read_share(body, self.plan, self.hash)
-        info = peers.share_info(LETTERS[place], self.hash, share.state, share.token)
+        info = peers.share_info(LETTERS[place], self.named[share.state], share.token)
         return np.frombuffer(SUITE.decrypt(share.sealed, OPENERS[place], info=info), "<u8")
 
     def added(self, number=0):
@@ -434,6 +435,33 @@ def test_if_only_one_deleted_its_share_the_person_is_done(memory, late):
         answered(one, memory)
     assert len(one.posted) == posted
     assert json.loads(one.posted[0][1])["share"].encode() not in memory.path.read_bytes()
+
+
+def losing(study, place, **more):
+    """A transport by which one of the two has given up the batch; `more` is what is wrong with its word."""
+    said = study.unsummed(**{"place": place, "number": 0, "one": token().id, "kind": "lost", **more})
+    url = f"{study.plan.collectors[place].url}/v1/studies/sleep/shares"
+    return lambda where, body: Answer(410, said) if where == url else study(where, body)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_whose_batch_was_given_up_hears_that_the_report_is_lost_and_what_to_do(memory, place):
+    one = Study()
+    with pytest.raises(RefusedError, match=f"report is lost: 'Office {'AB'[place]}' has given up.*You need do nothing"):
+        answered(one, memory, transport=losing(one, place))
+    kept = memory.report(public(ROOT), "sleep")
+    assert (kept.body, kept.receipt) == (None, None)
+    with pytest.raises(RefusedError, match="answers once"):
+        answered(one, memory)
+    assert len(one.posted) == place
+
+
+@pytest.mark.parametrize("what", [{"key": PAIR[0]}, {"letter": "a"}, {"plan": bytes(32)}, {"number": 1}, {"one": b""}])
+def test_no_report_is_given_up_because_of_a_forged_word(memory, what):
+    one = Study()
+    with pytest.raises(RefusedError, match="status 410"):
+        answered(one, memory, transport=losing(one, 1, **what))
+    assert memory.report(public(ROOT), "sleep").body
 
 
 def test_a_collector_that_still_closes_its_batch_is_asked_until_it_has(memory):

@@ -12,6 +12,7 @@ from privreg.protocol import messages, study
 from privreg.protocol.messages import Token
 from tests.field import test_plan
 from tests.service import world
+from tests.studies import field_state
 
 
 def test_a_short_study_has_no_word_of_it_and_a_long_one_names_its_columns():
@@ -45,7 +46,7 @@ def test_a_collector_learns_the_shares_of_what_devices_send(tmp_path):
     crowd, engine = Crowd(plan, plan_hash, data), engine_of(plan)
     chain, cells, at = chains.begin(engine), {}, 0
     while chain.progress.clamped is None:
-        made = chains.state_of(engine, chain, plan_hash=plan_hash, before=plan_hash, time=0, is_open=True)
+        made = field_state(plan_hash, chains.present_ask(engine, chain), number=len(chain.asked) - 1, before=plan_hash)
         state = messages.read_state(messages.state_payload(made), plan, plan_hash)
         number, n = state.number, chains.ends(engine, chain)
         tokens = [Token(1, k.to_bytes(16, "big"), bytes(16)) for k in range(at, at + n)]

@@ -21,7 +21,7 @@ from privreg.protocol import messages, peers, study, sums, wire
 from privreg.protocol.lattice import Mu
 from privreg.protocol.sums import LETTERS
 from privreg.protocol.wire import MessageError
-from tests.studies import NOON, key_of, public, token
+from tests.studies import NOON, field_state, key_of, public, token
 
 SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
 DECLARED = {
@@ -111,7 +111,7 @@ def test_states_are_read_as_they_were_written_and_results_follow_from_sums():
     held, before, batches = chain.begin(engine), named, []
     for _ in range(12):
         state = held.progress.state
-        said = chain.state_of(held, plan_hash=named, before=before, time=NOON, is_open=True)
+        said = state_of(held, named, before)
         written = messages.state_payload(said)
         assert messages.read_state(written, plan, named) == said
         before = wire.hash_of(written)
@@ -201,7 +201,7 @@ def test_shares_and_what_collectors_sign_are_read_as_they_were_written():
     body = peers.share_body(share)
     assert len(body) <= plan.limit
     assert peers.read_share(body, plan, named) == share
-    assert peers.share_info("a", named, 3, token(5)) != peers.share_info("b", named, 3, token(5))
+    assert peers.share_info("a", named, token(5)) != peers.share_info("b", named, token(5))
     with pytest.raises(MessageError, match="another plan"):
         peers.read_share(body, plan, bytes(32))
     with pytest.raises(MessageError, match="base64url of"):
@@ -212,7 +212,7 @@ def test_shares_and_what_collectors_sign_are_read_as_they_were_written():
             kind, "b", 3,
             **{n: v for n, v in {
                 "status": "fixed", "ids": ids, "listed": peers.list_hash(peers.ids_of(ids)), "value": bytes(32),
-                "people": 3, "words": bytes(80), "payload": b"{}",
+                "people": 3, "words": bytes(80), "payload": b"{}", "nonce": bytes(16),
             }.items() if n in peers.MEMBERS[kind]},
         )  # fmt: skip
         assert peers.read_signed(kind, peers.signed_payload(one, named), named) == one
@@ -234,6 +234,14 @@ def sealed():
     return plan, secret, wire.hash_of(study.plan_payload(plan))
 
 
+def state_of(held, named, before=None):
+    return field_state(named, chain.present_ask(held.progress), number=len(held.batches), before=before)
+
+
+def hash_of(state):
+    return wire.hash_of(messages.state_payload(state))
+
+
 def rows_of(n, seed=3):
     rng = np.random.default_rng(seed)
     rows = {"age": rng.uniform(10, 95, n), "hours": rng.uniform(-2, 26, n), "shift": rng.choice(["day", "both"], n)}
@@ -250,7 +258,7 @@ def test_a_crowds_shares_are_sealed_to_both_and_add_up_to_reports(sealed):
     while held.progress.state.role not in seen:
         inside = held.progress.state
         seen.add(inside.role)
-        state = chain.state_of(held, plan_hash=named, before=named, time=NOON, is_open=True)
+        state = state_of(held, named)
         twice = [crowd.posts(state, range(n), tokens) for _ in range(2)]
         opened = [_opened(plan, secret, named, state, posts, tokens) for posts in twice]
         numbers = plan.roles[inside.role].numbers
@@ -277,7 +285,7 @@ def _opened(plan, secret, named, state, posts, tokens):
         for place, body in enumerate(bodies):
             share = peers.read_share(body, plan, named)
             assert (share.state, share.token) == (state.number, tokens[i])
-            info = peers.share_info(LETTERS[place], named, state.number, tokens[i])
+            info = peers.share_info(LETTERS[place], hash_of(state), tokens[i])
             words = SUITE.decrypt(share.sealed, secret[place], info)
             out[place, i] = np.frombuffer(words, dtype="<u8")
     return out
@@ -286,12 +294,13 @@ def _opened(plan, secret, named, state, posts, tokens):
 def test_a_share_opens_for_its_collector_state_and_token_alone(sealed):
     plan, secret, named = sealed
     held = chain.begin(summed.engine_of(plan))
-    state = chain.state_of(held, plan_hash=named, before=named, time=NOON, is_open=True)
+    state = state_of(held, named)
     ((body, _),) = SharedCrowd(plan, named, rows_of(1)).posts(state, [0], [token(7)])
     sealed_share = peers.read_share(body, plan, named).sealed
-    right = ("a", named, 0, token(7))
+    right = ("a", hash_of(state), token(7))
     assert SUITE.decrypt(sealed_share, secret[0], peers.share_info(*right))
-    for place, other in ((1, right), (0, ("b", *right[1:])), (0, ("a", bytes(32), 0, token(7))),
-                         (0, ("a", named, 1, token(7))), (0, ("a", named, 0, token(8)))):  # fmt: skip
+    again = hash_of(state._replace(nonces=bytes([1] * 32)))  # the same question, asked once more
+    for place, other in ((1, right), (0, ("b", *right[1:])), (0, ("a", bytes(32), token(7))),
+                         (0, ("a", again, token(7))), (0, (*right[:2], token(8)))):  # fmt: skip
         with pytest.raises(InvalidTag):
             SUITE.decrypt(sealed_share, secret[place], peers.share_info(*other))

@@ -11,7 +11,7 @@ from privreg.field import servers, summed
 from privreg.protocol import messages, peers, study, wire
 from privreg.protocol.sums import LETTERS
 from tests.field.test_two_collectors import COLLECTORS, plan_of
-from tests.studies import NOON, ROOT, key_of, public, signed, token
+from tests.studies import ROOT, field_state, key_of, public, signed, token
 
 SIGNERS = dict(zip(LETTERS, (key_of(11), key_of(12)), strict=True))
 URLS = [f"{one.url}/v1/studies/sleep" for one in COLLECTORS]
@@ -40,7 +40,8 @@ class Two:
 
     def publish(self, *, is_open=True):
         before = wire.hash_of(self.states[-1][0]) if self.states else self.hash
-        said = chain.state_of(self.chain, plan_hash=self.hash, before=before, time=NOON, is_open=is_open)
+        ask, number = chain.present_ask(self.chain.progress), len(self.batches)
+        said = field_state(self.hash, ask, number=number, before=before, open=is_open)
         payload = messages.state_payload(said)
         self.states.append((payload, signed("state", payload, *SIGNERS.values())))
         self.came = {"a": 0, "b": 0}

@@ -24,6 +24,7 @@ from privreg.simulation.streaming.stream import Stream
 from privreg.simulation.workers.blocks import blocks_of, fit_blocks
 from privreg.simulation.workers.dask import files_of
 from tests.service import world
+from tests.studies import field_state
 
 N = 20_000
 BOUNDS = {"a": (-1, 1), "b": (-1, 1), "y": (-4, 4)}
@@ -73,7 +74,7 @@ def swarm(data, path):
     rows = world.people(40)
     crowd = Crowd(plan, plan_hash, rows)
     engine = engine_of(plan)
-    opened = chains.state_of(engine, chains.begin(engine), plan_hash=plan_hash, before=plan_hash, time=0, is_open=True)
+    opened = field_state(plan_hash, chains.present_ask(engine, chains.begin(engine)))
     state = messages.read_state(messages.state_payload(opened), plan, plan_hash)
     tokens = [messages.Token(1, k.to_bytes(16, "big"), bytes(16)) for k in range(40)]
     return rows, lambda: crowd.bodies(state, range(40), tokens)

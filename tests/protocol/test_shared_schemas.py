@@ -25,7 +25,7 @@ def shared_state(role):
     plan, _, named = shared()
     d = plan.d
     ask = sums.SumAsk(role, messages.WORDS, ((0.5,) * d,) * d, (-0.25,) * d, 0.5, 1.0, 0.5, 3.0)
-    return messages.FieldState(named, 3, bytes(32), 7, True, (0, messages.WORDS), (ask,))
+    return messages.FieldState(named, 3, bytes(32), 7, True, (0, messages.WORDS), (ask,), bytes(32))
 
 
 def shared_body(role):
@@ -115,6 +115,8 @@ WRONG_SHARED = {
         "part of the tokens": put(1 << 31, "asks", 0, "below"),
         "a local role": put("pilot", "asks", 0, "role"),
         "signs beside": put([], "asks", 0, "signs"),
+        "no nonces": gone("nonces"),
+        "one nonce": put("AAAAAAAAAAAAAAAAAAAAAA", "nonces"),
     },
     "share": {
         "no share": gone("share"),

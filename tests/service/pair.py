@@ -67,7 +67,8 @@ class Person:
         first = [(self.value - s) % MOD for s in second]
         bodies = []
         for letter, share, collector in zip(LETTERS, (first, second), plan.collectors, strict=True):
-            info = share_info(letter, self.pair.hash, state, self.token)
+            held = [course.states[state] for course in self.pair.courses if course and state < len(course.states)]
+            info = share_info(letter, held[0].hash, self.token)
             key = X25519PublicKey.from_public_bytes(collector.seal)
             sealed = SUITE.encrypt(struct.pack(f"<{numbers}Q", *share), key, info)
             bodies.append(share_body(Share(self.pair.hash, state, role, self.token, sealed)))

@@ -10,7 +10,7 @@ import pytest
 from privreg.device.client import Answer
 from privreg.protocol import messages, peers, study, wire
 from privreg.protocol.lattice import Mu
-from tests.device.test_two_collectors import FORGED, Study, closing_after
+from tests.device.test_two_collectors import FORGED, Study, closing_after, losing
 from tests.studies import COLLECTORS, NOON, PAIR, ROOT, field_state, key_of, public, signed, sum_ask, sum_plan, token
 
 GOOD = {"age": 41, "bmi": 24.5, "shift": "night", "hours": 7}
@@ -200,6 +200,8 @@ def test_radii_that_dont_keep_the_budget_and_forms_that_are_unknown_are_refused(
 def test_what_a_device_lacks_is_refused_before_anything_is_stored(device):
     said = device.refuses("X25519", device.study(), broken=["x25519"])
     assert said["missing"]
+    said = device.refuses("known-answer", device.study(), broken=["sealer"])
+    assert said["log"] == ["get plan"]
 
 
 # --- not summed ----------------------------------------------------------------------------------------------
@@ -236,6 +238,23 @@ def test_if_only_one_deleted_its_share_the_person_is_done(device, late):
     assert f'"Office {"AB"[1 - late]}" has the other part' in said["refused"]
     assert (device.entry["body"], device.entry["receipt"]) == (None, None)
     assert "answers once" in device(one, "begin")["refused"]
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_whose_batch_was_given_up_hears_that_the_report_is_lost_and_what_to_do(device, place):
+    one = device.study()
+    said = device(one, transport=losing(one, place))["refused"]
+    assert f'report is lost: "Office {"AB"[place]}" has given up' in said
+    assert "You need do nothing" in said
+    assert (device.entry["body"], device.entry["receipt"]) == (None, None)
+    assert "answers once" in device(one, "begin")["refused"]
+    assert len(one.posted) == place
+
+
+def test_no_report_is_given_up_because_of_a_forged_word(device):
+    one = device.study()
+    assert "status 410" in device(one, transport=losing(one, 1, key=PAIR[0]))["refused"]
+    assert device.entry["body"]
 
 
 @pytest.mark.parametrize("what", [*FORGED, "no envelope"])

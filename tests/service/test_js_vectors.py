@@ -57,8 +57,8 @@ def test_rows_give_the_same_shares_by_messages_alone(js):
     found, apart, exact = FOUND["shares"], 0, 0
     for case in found["cases"]:
         plan, state = found["plans"][case["plan"]], found["states"][case["state"]]
-        said = js("shares", plan=plan, state=state, row=case["row"], words=case["words"])
-        assert said["shares"][1] == case["words"]
+        said = js("shares", plan=plan, state=state, **{n: case[n] for n in ("row", "words", "token")})
+        assert (said["shares"][1], said["infos"]) == (case["words"], case["infos"])
         if case["exact"] or said["whole"] == case["whole"]:
             exact += 1
             assert (said["whole"], said["shares"][0]) == (case["whole"], case["first"]), case["state"]

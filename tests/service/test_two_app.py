@@ -3,8 +3,10 @@
 import hashlib
 import json
 import socket
+import threading
 import time
 from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx2
 import jsonschema
@@ -13,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from starlette.testclient import TestClient
 
 from privreg.field import keys
-from privreg.protocol import peers, wire
+from privreg.protocol import messages, wire
 from privreg.protocol.messages import token_text
 from privreg.service.command import collector, tokens
 from privreg.service.desk import Options
@@ -21,6 +23,7 @@ from privreg.service.store import open_store
 from privreg.service.sums import command, peer
 from privreg.service.sums.app import make
 from privreg.service.sums.course import SumCourse
+from privreg.service.sums.peer import Away, Refused
 from privreg.service.tokens import is_good, opened
 from tests.service.pair import LETTERS, OWN, Pair
 from tests.service.served import served
@@ -52,8 +55,8 @@ def test_two_servers_close_a_batch_of_devices(tmp_path):
     urls = [f"http://127.0.0.1:{port}" for port in ports]
     pair = Pair(tmp_path, n=DUE + 1, urls=urls)
     stores = [course.store for course in pair.courses]
-    running = [SumCourse(store, own, peer.poster(urls[1 - i], "sleep", own.sign)) for i, (store, own) in
-               enumerate(zip(stores, OWN, strict=True))]  # fmt: skip
+    posts = [peer.poster(urls[1 - i], "sleep", OWN[i].sign, pair.plan.keys[1 - i]) for i in (0, 1)]
+    running = [SumCourse(*given) for given in zip(stores, OWN, posts, strict=True)]
     with ExitStack() as stack:
         pair.courses = running
         for course, port in zip(running, ports, strict=True):
@@ -135,20 +138,104 @@ def test_nothing_of_a_share_is_in_answers_or_numbers(client, pair):
 def test_only_the_other_collector_is_read(client, pair):
     b = pair.courses[1]
     body = b._where()
-    good = {**JSON, peer.HEADER: peer.head(body, OWN[1].sign)}
+    good = {**JSON, peer.HEADER: peer.head(body, OWN[1].sign, bytes(16))}
     assert client.post(f"{OF}/peer", content=body, headers=JSON).status_code == 403
-    own = {**JSON, peer.HEADER: peer.head(body, OWN[0].sign)}
+    own = {**JSON, peer.HEADER: peer.head(body, OWN[0].sign, bytes(16))}
     assert client.post(f"{OF}/peer", content=body, headers=own).status_code == 403
     assert client.post(f"{OF}/peer", content=body + b" ", headers=good).status_code == 422
     answer = client.post(f"{OF}/peer", content=body, headers=good)
     assert answer.status_code == 200
     assert peer.opened(answer.content, pair.hash, "a", pair.plan.keys[0]).kind == "where"
     offer = b._signed("offer", 0, ids=bytes(16))
-    good = {**JSON, peer.HEADER: peer.head(offer, OWN[1].sign)}
+    good = {**JSON, peer.HEADER: peer.head(offer, OWN[1].sign, bytes(16))}
     assert client.post(f"{OF}/peer", content=offer, headers=good).status_code == 409
     late = b._signed("next", 7)
-    good = {**JSON, peer.HEADER: peer.head(late, OWN[1].sign)}
+    good = {**JSON, peer.HEADER: peer.head(late, OWN[1].sign, bytes(16))}
     assert client.post(f"{OF}/peer", content=late, headers=good).status_code == 503
+
+
+class Replies(BaseHTTPRequestHandler):
+    """Whatever `server.reply` makes of a message's head: status, head and body."""
+
+    def log_message(self, *_):
+        pass
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        status, head, body = self.server.reply(self.headers[peer.HEADER])
+        self.send_response(status)
+        self.send_header(peer.HEADER, head)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@pytest.fixture
+def other():
+    """A server in the place of the other collector, and what sends messages to it."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Replies) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        yield server, peer.poster(url, "sleep", OWN[1].sign, OWN[0].public[0])
+        server.shutdown()
+        thread.join(10)
+
+
+def reply(status=200, body=b"said", *, key=OWN[0].sign, what=None, nonce=None):
+    """An answer as a collector signs it, or not quite."""
+
+    def made(head):
+        asked = peer.announced(head, OWN[1].public[0])[:16] if nonce is None else nonce
+        return status, peer.head(body, key, asked, what or f"answer {status}"), body
+
+    return made
+
+
+def test_an_answer_counts_for_one_message_alone(other, client, pair):
+    server, post = other
+    server.reply = reply()
+    assert post(b"asked") == b"said"
+    server.reply = reply(409)
+    with pytest.raises(Refused):
+        post(b"asked")
+    heads = []
+    server.reply = lambda head: heads.append(head) or reply()(head)
+    post(b"asked")
+    post(b"asked")
+    assert heads[0] != heads[1]
+    old = reply()(heads[0])
+    body = pair.courses[1]._where()
+    real = client.post(f"{OF}/peer", content=body, headers={**JSON, peer.HEADER: heads_of(body)})
+    assert peer.announced(real.headers[peer.HEADER], OWN[0].public[0], "answer 200")[:16] == bytes(16)
+    for wrong in (
+        lambda head: old,  # an answer of before
+        lambda head: (200, real.headers[peer.HEADER], real.content),
+        reply(key=OWN[1].sign),
+        reply(what="peer"),
+        reply(409, what="answer 200"),
+        lambda head: (409, "", b"no"),  # by whoever is in between
+        lambda head: (*reply()(head)[:2], b"else"),
+    ):
+        server.reply = wrong
+        with pytest.raises(Away):
+            post(b"asked")
+
+
+def heads_of(body):
+    return peer.head(body, OWN[1].sign, bytes(16))
+
+
+def test_shares_of_a_batch_that_was_given_up_are_answered_as_lost(client, pair):
+    come(pair, pair.people[:2])
+    pair.courses[0]._lose(0)
+    late = pair.people[2]
+    late.make(0)
+    for person in (pair.people[0], late):  # what was there, and what wasn't
+        answer = post(client, person.bodies[0])
+        assert answer.status_code == 410
+        one = peer.opened(answer.content, pair.hash, "a", pair.plan.keys[0])
+        assert (one.kind, one.state, one.ids) == ("lost", 0, person.token.id)
 
 
 def test_sums_need_the_analysts_token_and_hold_no_open_batch(client, pair):
@@ -264,7 +351,7 @@ def test_tokens_of_one_collector_are_good_at_the_other(pair, plan, tmp_path, cap
     assert run(capsys, "issuer", plan, 1, pair.url(1), "--issuer-file", str(issuer))[0] == 0
     secrets = [{n: opened(s) for n, s in course.store.issuers().items()} for course in pair.courses]
     assert secrets[0] == secrets[1] != {}
-    token = peers.read_token(out.read_text().splitlines()[1].rpartition("t=")[2])
+    token = messages.read_token(out.read_text().splitlines()[1].rpartition("t=")[2])
     assert all(is_good(token, s, pair.hash) for s in secrets)
     led = json.loads(wire.open_envelope(plan.read_bytes(), "plan").payload)["collectors"][0]["url"]
     assert out.read_text().splitlines()[1].startswith(f"{led}/studies/")

@@ -1,6 +1,6 @@
 """The chain of states of a study with two collectors: each is a pure function of the plan and of published sums.
 
-`roles_of`, `sums_of` and `ask_of` are what devices are asked; `closed` makes the next state of a batch.
+`roles_of`, `sums_of` and `present_ask` are what devices are asked; `closed` makes the next state of a batch.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import numpy as np
 from privreg.collector.aggregate import measuring, rounds
 from privreg.collector.aggregate.lattice import sd, steps
 from privreg.errors import OptionError
-from privreg.protocol.messages import WORDS, FieldState
+from privreg.protocol.messages import WORDS
 from privreg.protocol.study import Role
 from privreg.protocol.sums import ROLES, SumAsk, Sums
 
 if TYPE_CHECKING:
     from privreg.arrays import Ints
-    from privreg.collector.aggregate.plan import Plan, Progress, State
+    from privreg.collector.aggregate.plan import Plan, Progress
 
 DOUBT: Final = 6.5  # Standard deviations of noise by which a mean report may be longer than any report is
 
@@ -77,23 +77,6 @@ def ends(plan: Plan, chain: Chain) -> int | None:
     )
 
 
-def state_of(chain: Chain, *, plan_hash: bytes, before: bytes, time: int, is_open: bool) -> FieldState:
-    """The present state as a message.
-
-    Parameters
-    ----------
-    plan_hash : bytes
-    before : bytes
-        Hash of the state before; of the first, the plan's.
-    time : int
-        Seconds since 1970 UTC.
-    is_open : bool
-        Whether it still asks anybody.
-    """
-    ask = ask_of(chain.progress.state)
-    return FieldState(plan_hash, len(chain.batches), before, time, is_open, (0, WORDS), (ask,))
-
-
 # --- what devices are asked ------------------------------------------------------------------------------------
 
 
@@ -138,8 +121,9 @@ def sums_of(plan: Plan) -> Sums:
     )
 
 
-def ask_of(state: State) -> SumAsk:
-    """A state of a fit as what a state of the study asks."""
+def present_ask(progress: Progress) -> SumAsk:
+    """What the next state of a study asks; see `protocol.messages.state_of`."""
+    state = progress.state
     return SumAsk(
         role=state.role,
         below=WORDS,

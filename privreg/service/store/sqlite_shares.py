@@ -160,9 +160,9 @@ class SQLiteShares(Shares):
 def _outcome(one: Posted, row: _Row | None, batch: str) -> str:
     """What becomes of a share, by what its token has sent before and by its batch's status."""
     if row is not None and row.status != UNSUMMED:
-        return o.SAME if row.body_hash == one.body_hash else o.OTHER
+        return o.OTHER if row.body_hash != one.body_hash else o.LOST if batch == o.LOST else o.SAME
     if batch == o.LOST and (row is None or row.k != one.state):  # of a backup: a sum may have left that has the token
-        return o.OTHER
+        return o.LOST
     if batch not in {o.OPEN, o.OFFERED} or (row is not None and one.state <= row.k):
         return UNSUMMED
     return o.NEW if batch == o.OPEN and one.sealed is not None else o.FROZEN

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from starlette.responses import JSONResponse, Response
 
 from privreg.protocol import peers, wire
+from privreg.protocol.messages import NONCE
 from privreg.service.desk import PATIENCE, Desk, Handler, Options, Problem, application, body_of
-from privreg.service.store.kept import FROZEN, UNSUMMED
+from privreg.service.store.kept import FROZEN, LOST, UNSUMMED
 from privreg.service.sums import peer
 from privreg.service.sums.book import BAD
 
@@ -29,14 +30,14 @@ class SumService(Desk):
     course: SumCourse
 
     async def shares(self, request: Request) -> Response:
-        """One share: 201, or 200 if the same bytes came before; 410 with a signed envelope if it was not summed."""
+        """One share: 201, or 200 if the same bytes came before; 410, signed, if it was not summed, or is lost."""
         outcome, share = await self._outcome(request)
         if outcome == BAD:
             raise Problem(422, "The share can't be opened: it is sealed for something else.")
         if outcome == FROZEN:
             raise Problem(503, "The batch is being closed; send the same bytes again later.", 5)
-        if outcome == UNSUMMED:
-            said = await asyncio.to_thread(self.course.unsummed, share.state, share.token.id)
+        if outcome in {UNSUMMED, LOST}:
+            said = await asyncio.to_thread(self.course.deleted, outcome, share.state, share.token.id)
             return Response(said, 410, media_type="application/json")
         return self._answer(outcome)
 
@@ -49,22 +50,23 @@ class SumService(Desk):
     async def peer(self, request: Request) -> Response:
         """A message of the other collector, whose signature on it comes first: nobody else's are read."""
         course = self.course
-        hashed = peer.announced(request.headers.get(peer.HEADER, ""), course.peer_key)
-        if hashed is None:
+        announced = peer.announced(request.headers.get(peer.HEADER, ""), course.peer_key)
+        if announced is None:
             raise Problem(403, "Only the other collector's messages are read here.")
         body = await body_of(request, peers.LONGEST, PATIENCE * 10.0)
         try:
-            if wire.hash_of(body) != hashed:
+            if wire.hash_of(body) != announced[NONCE:]:
                 raise wire.MessageError("another body")
-            answer = await asyncio.to_thread(course.answered, body)
+            answer = Response(await asyncio.to_thread(course.answered, body), media_type="application/json")
+            self._due.set()
         except wire.MessageError:
             raise Problem(422, "This is no message of this study's other collector.") from None
         except peer.Refused as e:
-            raise Problem(409, f"Refused: {e}.") from None
+            answer = Problem(409, f"Refused: {e}.").response()
         except peer.Away as e:
-            raise Problem(503, f"Later: {e}.", 1) from None
-        self._due.set()
-        return Response(answer, media_type="application/json")
+            answer = Problem(503, f"Later: {e}.", 1).response()
+        answer.headers[peer.HEADER] = course.head(bytes(answer.body), announced[:NONCE], answer.status_code)
+        return answer
 
     async def sums(self, request: Request) -> Response:
         """Signed sums of batches that both have published, and what has become of others."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -16,7 +17,7 @@ from privreg.errors import OptionError, SavedFileError
 from privreg.field.keys import CollectorKeys
 from privreg.field.summed import engine_of
 from privreg.protocol import messages, peers, wire
-from privreg.protocol.messages import FieldState
+from privreg.protocol.messages import NONCE, FieldState
 from privreg.protocol.peers import Share, Signed, ids_of, list_hash, share_info
 from privreg.protocol.study import Held as Round
 from privreg.protocol.sums import LETTERS
@@ -82,7 +83,8 @@ class Book(Study, Keeper):
                 raise OptionError(f"these keys are of neither collector that the plan names; {why}.")
             self._place = both.index(self._own.public)
         self.letter, self._other = LETTERS[self._place], LETTERS[1 - self._place]
-        self._met, self._until = False, -1  # Whether the other was asked, and what it knows that was fixed here
+        self._met = False  # Whether the other was asked what it knows that was fixed here
+        self._nonce = secrets.token_bytes(NONCE)  # In all states that this process signs, and in no other
         self._rest, self._pause = -np.inf, 1.0
         self._sealing: tuple[int, bytes] | None = None  # Batch and its key
         self._came: int | None = None  # Shares of the present batch; None: to be counted
@@ -130,12 +132,10 @@ class Book(Study, Keeper):
             total = total + np.frombuffer(peers.read_signed("value", payload, self.plan_hash).words, dtype="<u8")
         return chains.Batch(len(ids_of(batch.ids)), total.view(np.int64))
 
-    def _next_state(self, when: int, *, is_open: bool) -> FieldState:
-        return chains.state_of(self._after(), plan_hash=self.plan_hash, before=self._before, time=when, is_open=is_open)
-
     def _follows(self, said: FieldState) -> bool:
         """Whether a state is the next, but for rounding."""
-        return messages.agree(said, self._next_state(said.time, is_open=said.open))
+        ask = chains.present_ask(self._after().progress)
+        return messages.follows(said, ask, len(self.states), self._before)
 
     def _follow(self, held: Held, *, publish: bool = False) -> None:
         """Go on to a state, if it follows."""
@@ -149,16 +149,16 @@ class Book(Study, Keeper):
         self._came = None
         self._ended = not said.open
 
-    def _accept(self, envelope: bytes, *, new: bool = True) -> None:
-        """Publish a state that both have signed; of one that isn't new no shares are taken: they may be in a sum."""
+    def _accept(self, envelope: bytes) -> None:
+        """Publish a state that both have signed; without a key made for it, shares may be in a sum: none is taken."""
         found = wire.open_envelope(envelope, "state")
         message = wire.signed_bytes("state", found.payload)
         if not all(any(peer.verified(key, message, s) for _, s in found.signatures) for key in self.plan.keys):
             raise MessageError("a state must have both collectors' signatures.")
         said = messages.read_state(found.payload, self.plan, self.plan_hash)
         held = Held(len(self.states), envelope, found.payload, hash_of(found.payload), said.time)
-        if new and said.open:
-            self.keys.make(held.k)
+        if not said.open or self.keys.state(held.k) != held.payload:
+            self.keys.destroy(held.k)
         self._follow(held, publish=True)
         self._burn()
 
@@ -185,7 +185,9 @@ class Book(Study, Keeper):
     def _sealed(self, share: Share) -> bytes | None:
         """A share as it is kept; None if it can't be kept now, empty if it can't be opened."""
         assert self._own is not None
-        info = share_info(self.letter, self.plan_hash, share.state, share.token)
+        if share.state >= len(self.states):
+            return b""
+        info = share_info(self.letter, self.states[share.state].hash, share.token)
         plain = adding.opened(share.sealed, self._own.seal, info, self.plan.roles[share.role].numbers)
         if plain is None:
             return b""
@@ -213,9 +215,9 @@ class Book(Study, Keeper):
         """Shares that are held or summed, by state."""
         return self.shares.people()
 
-    def unsummed(self, k: int, token_id: bytes) -> bytes:
-        """What a device is handed whose share was deleted unsummed."""
-        return self._signed("unsummed", k, ids=token_id)
+    def deleted(self, kind: str, k: int, token_id: bytes) -> bytes:
+        """What a device is handed whose share is "unsummed", or "lost" with its batch."""
+        return self._signed(kind, k, ids=token_id)
 
     def published(self) -> list[dict[str, Any]]:
         """What has become of every batch: of those that both have published, the sum that this collector has signed."""
@@ -241,16 +243,19 @@ class Book(Study, Keeper):
         """The plan's round of a state: "least" and "after" are its own."""
         return next(r for r in self.plan.rounds if r.role == self.chain.history[k].state.role)
 
-    def _fix(self, k: int, offer: bytes, ids: Sequence[bytes], listed: bytes = b"", peer_hash: bytes = b"") -> str:
+    def _fix(
+        self, k: int, offer: bytes, ids: Sequence[bytes], people: int, listed: bytes = b"", peer_hash: bytes = b""
+    ) -> str:
         """Fix a batch by what both have, with this collector's noise, once; its status then, open if there are too few.
 
-        It keeps the hash of A's `offer`; `listed` and `peer_hash` are those of the other's list and sum, if it is A.
+        It keeps the hash of A's `offer`, which says how many `people` there must be; `listed` and `peer_hash` are those
+        of the other's list and sum, if it is A.
         """
         key = self.keys.get(k)
 
         def make(chosen: list[bytes], rows: Iterable[tuple[bytes, bytes]]) -> Batch | None:
             found = list_hash(chosen)
-            if len(chosen) < max(self._round(k).least, 1) or (listed and listed != found):
+            if len(chosen) < max(self._round(k).least, people, 1) or (listed and listed != found):
                 return None
             if key is None:
                 raise InvalidTag
@@ -277,13 +282,13 @@ class Book(Study, Keeper):
         self._forget(k)
         return LOST
 
-    def _burn(self) -> None:
+    def _burn(self, until: int = -1) -> None:
         """Give up the open batch if it was fixed here before, says the other, or its key is gone; destroy old keys."""
         for k in range(self.asked):
             status = self.shares.batch(k).status
             if status not in {OPEN, OFFERED}:
                 self._forget(k)
-            elif k <= self._until or self.keys.get(k) is None:
+            elif k <= until or self.keys.get(k) is None:
                 self._lose(k)
 
     def fits(self, value: Signed, batch: Batch) -> bool:
@@ -291,6 +296,11 @@ class Book(Study, Keeper):
         ids = ids_of(batch.ids)
         wanted = batch.k, len(ids), list_hash(ids), self._numbers(batch.k) * peers.WORD
         return (value.state, value.people, value.listed, len(value.words)) == wanted
+
+    def head(self, answer: bytes, nonce: bytes, status: int) -> str:
+        """What the head of an answer to the other collector says of it: see `peer.head`."""
+        assert self._own is not None
+        return peer.head(answer, self._own.sign, nonce, f"answer {status}")
 
     def _signed(self, kind: str, k: int, **members: Any) -> bytes:
         assert self._own is not None

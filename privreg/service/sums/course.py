@@ -12,6 +12,7 @@ from typing import Final
 from privreg.collector.aggregate import chain as chains
 from privreg.field import keys
 from privreg.protocol import messages, wire
+from privreg.protocol.messages import NONCE
 from privreg.protocol.peers import Signed, ids_of, list_hash
 from privreg.protocol.sums import LETTERS
 from privreg.protocol.wire import MessageError, hash_of
@@ -50,12 +51,13 @@ class SumCourse(Book):
     def _where(self) -> bytes:
         """Say which batch was the last that the other has fixed, as far as is known here."""
         known = (k for k in range(self.asked - 1, -1, -1) if self.shares.batch(k).peer_hash)
-        return self._signed("where", next(known, -1))
+        return self._signed("where", next(known, -1), nonce=self._nonce)
 
     def _heard(self, one: Signed) -> bytes:
         """The other says what was fixed here: what isn't, as the database is of a backup, must not be once more."""
-        self._until = max(self._until, one.state)
-        self._burn()
+        if self._met and one.state >= self.asked:
+            raise Refused("a batch that nobody can have fixed")
+        self._burn(one.state)
         return self._where()
 
     # --- its turn --------------------------------------------------------------------------------------
@@ -95,7 +97,7 @@ class SumCourse(Book):
         one, _ = self._send(self._signed("next", k), "next")
         with self._lock:
             if len(self.states) == k + 1:  # signed here before the backup that this database is of
-                self._accept(one.payload, new=False)
+                self._accept(one.payload)
         return True
 
     def _lead(self) -> bool:
@@ -105,7 +107,10 @@ class SumCourse(Book):
         k = self.present.k
         batch, closing = self.shares.batch(k), self._closing()
         if batch.status == OPEN:
-            if not self._due(k, closing=closing):
+            if self._came is None:
+                self._came = self.people().get(k, 0)
+            due = self._due(k, closing=closing)
+            if due is None or self._came < due:
                 return False
             self.shares.freeze(k)
         elif batch.status == OFFERED:
@@ -122,21 +127,17 @@ class SumCourse(Book):
         by_hand = self.store.about().status == CLOSED
         return by_hand or (self.clock.sure and self.clock() > self.plan.closes + self.plan.grace)
 
-    def _due(self, k: int, *, closing: bool) -> bool:
-        """Whether the open batch is to be fixed."""
+    def _due(self, k: int, *, closing: bool) -> int | None:
+        """People with whom the open batch may be fixed now; None if it stays open however many there are."""
+        held, end = self._round(k), chains.ends(self.engine, self.chain)
         if closing:
-            return True
-        end = chains.ends(self.engine, self.chain)
-        if end is None:
-            return False
-        if self._came is None:
-            self._came = self.people().get(k, 0)
-        held = self._round(k)
-        return self._came >= end or (self._is_old(k, held.after) and self._came >= max(held.least, 1))
+            return 0
+        return max(held.least, 1) if end is not None and self._is_old(k, held.after) else end
 
     def _offer(self, k: int, batch: Batch, *, closing: bool) -> bool:
+        people = self._due(k, closing=closing) or 0  # that both have: what comes here alone closes nothing
         try:
-            one, _ = self._send(self._signed("offer", k, ids=batch.ids), "fixed")
+            one, _ = self._send(self._signed("offer", k, ids=batch.ids, people=people), "fixed")
         except Refused:
             self._lose(k)
             return True
@@ -148,7 +149,7 @@ class SumCourse(Book):
                 self._rest = self.clock.even() + REST
             return closing
         with self._lock:
-            if self._fix(k, batch.offer, ids_of(one.ids), one.listed, one.value) == OPEN:  # another list
+            if self._fix(k, batch.offer, ids_of(one.ids), 0, one.listed, one.value) == OPEN:  # another list
                 self._lose(k)
         return True
 
@@ -186,20 +187,28 @@ class SumCourse(Book):
         self.shares.adopt(batch)
 
     def _propose(self, *, is_open: bool) -> bool:
-        """Sign the next state, and publish it once the other has signed it, too."""
+        """Make the next state, keep it, sign it, and publish it once the other has signed it, too."""
         assert self._own is not None
-        k = len(self.states) - 1
-        said = messages.state_payload(self._next_state(self._when(is_open=is_open), is_open=is_open))
-        payload = keys.signed("state", said, self._own.sign)
+        k, when = len(self.states) - 1, self._when(is_open=is_open)
+        payload, kept = b"", self.keys.state(k + 1)
+        if kept:
+            said = messages.read_state(kept, self.plan, self.plan_hash)
+            if said.open == is_open and abs(said.time - when) <= 0.5 * STANDS:  # the other would refuse an older one
+                payload = keys.signed("state", kept, self._own.sign)
         try:
-            one, _ = self._send(self._signed("next", k, payload=payload), "next")
+            one, _ = self._send(self._signed("next", k, payload=payload), "next", "where")
         except Away:
             if k >= 0 and (batch := self.shares.batch(k)).status == PUBLISHED:  # which the other may have forgotten
                 self._exchange(k, batch)
             raise
         with self._lock:
-            self._accept(one.payload)
-        return True
+            if one.kind == "next":
+                self._accept(one.payload)
+                return True
+            ask, nonces = chains.present_ask(self._after().progress), self._nonce + one.nonce
+            said = self._stated(ask, when, is_open=is_open, nonces=nonces)
+            self.keys.make(k + 1, messages.state_payload(said))
+        return not payload  # else the other has begun anew; it is asked again at the next turn
 
     # --- what the other says ---------------------------------------------------------------------------
 
@@ -249,7 +258,7 @@ class SumCourse(Book):
     def _offered(self, one: Signed, batch: Batch) -> bytes:
         k, offer = batch.k, hash_of(one.ids)
         if batch.status == OPEN:
-            if self._fix(k, offer, ids_of(one.ids)) == OPEN:
+            if self._fix(k, offer, ids_of(one.ids), one.people) == OPEN:
                 return self._signed("fixed", k, status="few")
             batch = self.shares.batch(k)
         if batch.status not in {FIXED, PUBLISHED} or batch.offer != offer:
@@ -278,19 +287,25 @@ class SumCourse(Book):
         return self._where()
 
     def _next(self, one: Signed) -> bytes:
-        """Sign a state that A has made, if it follows; hand out one that both have signed."""
+        """Sign A's state, if it follows and has this process's nonce; hand out one that both have signed."""
         assert self._own is not None
         number = one.state + 1
-        if number == len(self.states) and one.payload and self._place == 1 and self._met:
+        asked = number == len(self.states) and self._place == 1 and self._met
+        if asked and one.payload:
             found = wire.open_envelope(one.payload, "state")
             message = wire.signed_bytes("state", found.payload)
             said = messages.read_state(found.payload, self.plan, self.plan_hash)
             if not self._follows(said):
                 raise Refused("a state that doesn't follow")
-            if not (self.present.time if self.states else 0) <= said.time <= self.clock() + STANDS:
+            first, when = self.present.time if self.states else 0, self._when(is_open=said.open)
+            if not max(first, when - STANDS) <= said.time <= when + STANDS:
                 raise Away("another time")
-            own = wire.key_id(self._own.public[0]), self._own.sign.sign(message)
-            self._accept(wire.seal(found._replace(signatures=(*found.signatures[:1], own))))
+            if said.nonces[NONCE:] == self._nonce:
+                own = wire.key_id(self._own.public[0]), self._own.sign.sign(message)
+                self.keys.make(number, found.payload)
+                self._accept(wire.seal(found._replace(signatures=(*found.signatures[:1], own))))
+        if asked and number == len(self.states):
+            return self._where()
         if not 0 <= number < len(self.states):
             raise Away("not as far")
         return self._signed("next", one.state, payload=self.states[number].envelope)

@@ -29,21 +29,26 @@ class BatchKeys:
         """File of a batch's key."""
         return self._beside(f"batch{k}.key")
 
-    def get(self, k: int) -> bytes | None:
-        """Key of a batch; None if there is none, or none that was written whole."""
-        try:
-            key = self.path(k).read_bytes()
-        except FileNotFoundError:
-            return None
-        return key if len(key) == SIZE else None
+    def _read(self, k: int) -> bytes:
+        path = self.path(k)
+        return path.read_bytes() if path.exists() else b""
 
-    def make(self, k: int) -> bytes:
-        """A new key, on the disk before anything is sealed by it; in place of what may be there."""
+    def get(self, k: int) -> bytes | None:
+        """Key of a batch; None if there is none."""
+        return self._read(k)[:SIZE] or None
+
+    def state(self, k: int) -> bytes:
+        """Payload of the state whose shares the key is for; empty if there is no key."""
+        return self._read(k)[SIZE:]
+
+    def make(self, k: int, state: bytes) -> None:
+        """Write a new key, before a state is signed and anything sealed, in place of what may be there.
+
+        The state stands beside it, so that what comes from a backup without keys takes no old state for a new one.
+        """
         self.destroy(k)
-        key = secrets.token_bytes(SIZE)
-        write_bytes(self.path(k), key, secret=True)
+        write_bytes(self.path(k), secrets.token_bytes(SIZE) + state, secret=True)
         self._sync()
-        return key
 
     def destroy(self, k: int) -> None:
         """Overwrite and remove a key, if there is one."""

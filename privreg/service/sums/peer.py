@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from privreg.device.client import NoRedirect
 from privreg.field.keys import signed
 from privreg.protocol import peers, wire
+from privreg.protocol.messages import NONCE
 from privreg.protocol.peers import KINDS, Signed
 from privreg.protocol.wire import MessageError, base
 
@@ -50,37 +52,45 @@ def verified(key: bytes, message: bytes, signature: bytes) -> bool:
     return True
 
 
-def head(body: bytes, key: Ed25519PrivateKey) -> str:
-    """What the head of a request says of its body."""
-    return base(key.sign(b"privreg/peer/v1\0" + wire.hash_of(body))) + "." + base(wire.hash_of(body))
+def head(body: bytes, key: Ed25519PrivateKey, nonce: bytes, what: str = "peer") -> str:
+    """What the head of a request says of its body; or of an answer, "answer" and its status, to the request's nonce."""
+    said = nonce + wire.hash_of(body)
+    return base(key.sign(f"privreg/{what}/v1\0".encode() + said)) + "." + base(said)
 
 
-def announced(text: str, key: bytes) -> bytes | None:
-    """Hash of the body that the other collector sends; None if it hasn't signed it."""
-    sig, _, hashed = text.partition(".")
+def announced(text: str, key: bytes, what: str = "peer") -> bytes | None:
+    """Nonce, and hash of the body, that the other collector sends; None if it hasn't signed them."""
+    sig, _, said = text.partition(".")
     try:
-        found, given = wire.unbase(hashed, "a hash"), wire.unbase(sig, "a signature")
+        found, given = wire.unbase(said, "a hash"), wire.unbase(sig, "a signature")
     except MessageError:
         return None
-    return found if verified(key, b"privreg/peer/v1\0" + found, given) else None
+    return found if verified(key, f"privreg/{what}/v1\0".encode() + found, given) else None
 
 
-def poster(url: str, study: str, key: Ed25519PrivateKey) -> Post:
-    """Messages to the server at an address."""
+def poster(url: str, study: str, key: Ed25519PrivateKey, other: bytes) -> Post:
+    """Messages to the server at an address, whose answers are signed by the key `other` for this message alone."""
     local = [urllib.request.ProxyHandler({})] if url.startswith("http:") else []
     opener = urllib.request.build_opener(NoRedirect, *local)
 
     def post(body: bytes) -> bytes:
-        headers = {"Content-Type": "application/json", HEADER: head(body, key)}
+        nonce = secrets.token_bytes(NONCE)
+        headers = {"Content-Type": "application/json", HEADER: head(body, key, nonce)}
         request = urllib.request.Request(f"{url.rstrip('/')}/v1/studies/{study}/peer", data=body, headers=headers)
         try:
-            with opener.open(request, timeout=TIMEOUT) as answer:
-                return bytes(answer.read(peers.LONGEST))
-        except urllib.error.HTTPError as e:
-            with e:
-                raise (Refused if e.code == 409 else Away)(f"status {e.code}") from None
+            try:
+                answer = opener.open(request, timeout=TIMEOUT)
+            except urllib.error.HTTPError as e:
+                answer = e
+            with answer:
+                said, status = bytes(answer.read(peers.LONGEST)), answer.status
         except (OSError, HTTPException, ValueError):
             raise Away("no connection") from None
+        if announced(answer.headers.get(HEADER, ""), other, f"answer {status}") != nonce + wire.hash_of(said):
+            raise Away("no answer of the other collector to this message")
+        if status != 200:
+            raise (Refused if status == 409 else Away)(f"status {status}")
+        return said
 
     return post
 

@@ -118,13 +118,14 @@ export function beforeNoise(plan, ask, group, row) {
 /** A number in [0, 1] as an integer in [0, R]. @param {number} v @param {number} radius @param {number} nothing */
 const share = (v, radius, nothing) => (Number.isNaN(v) ? nothing : Math.trunc(score.clipped(v, 0, 1) * radius));
 
-/** Integers with Σ a² ≤ R²: overlong vectors are scaled, what is not finite becomes 0. @param {number[]} v @param {number} radius */
-function ball(v, radius) {
-  const norm2 = score.dot(v, v);
-  if (!(norm2 < Infinity)) return v.map(() => 0);
-  const root = norm2 > 1 ? Math.sqrt(norm2) : 1;
-  return shortened(v.map((x) => Math.trunc(radius * (x / root)) + 0), radius);
+/** Numbers with Σ v² ≤ 1 but for rounding: overlong vectors are scaled, those not finite become 0. @param {number[]} v */
+export function inside(v) {
+  const norm2 = score.dot(v, v), root = Math.sqrt(Math.max(norm2, 1));
+  return v.map((x) => (norm2 < Infinity ? x / root : 0));
 }
+
+/** Integers with Σ a² ≤ R². @param {number[]} v @param {number} radius */
+const ball = (v, radius) => shortened(inside(v).map((x) => Math.trunc(radius * x) + 0), radius);
 
 /** Integers with Σ a² ≤ R²: the largest lose 1 until it is so, which rounding may ask for. @param {number[]} a @param {number} radius */
 export function shortened(a, radius) {

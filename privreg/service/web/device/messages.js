@@ -34,6 +34,7 @@ import { Record, VERSION, base, hashOf, joined, loads, need, numberOf, pack, sam
  * @property {boolean} open
  * @property {number[]} slots
  * @property {Ask[] | import("./sums.js").SumAsk[]} asks
+ * @property {Uint8Array | null} nonces of two collectors: what they have drawn, so that no two states are alike
  */
 
 const WORDS = 2 ** 32;
@@ -74,6 +75,7 @@ export function readState(payload, plan, planHash) {
     before: record.binary("before", 32),
     time: record.integer("time", 0, LATEST),
     open: record.flag("open"),
+    nonces: plan.sums ? record.binary("nonces", 32) : null,
   };
   record.done();
   const ends = [0, ...asks.map((a) => a.below)];
@@ -129,11 +131,11 @@ export const groupOf = (plan, role, place) =>
   Math.floor((place.group * /** @type {any} */ (plan.roles.get(role)).groups) / WORDS);
 
 /**
- * Whether a collector says that it deleted a token's share to a state, and that no sum has it.
+ * Whether what a collector has signed is of a token's share to a state.
  * @param {Uint8Array} payload verified @param {string} letter of the collector
  * @param {Uint8Array} planHash @param {number} state @param {Uint8Array} id
  */
-export function isUnsummed(payload, letter, planHash, state, id) {
+export function isOf(payload, letter, planHash, state, id) {
   const record = new Record(loads(payload, "the message"), "the message");
   record.fixed("v", VERSION);
   const named = same(record.binary("plan", 32), planHash), own = record.take("collector") === letter;
@@ -152,9 +154,11 @@ export function thetaOf(ask, group) {
 /**
  * The text that is posted; ASCII alone, so that its bytes are certain.
  * @param {Uint8Array} planHash @param {number} state @param {string} role @param {Token} token
- * @param {readonly number[]} values
+ * @param {{values: string} | {share: string}} rest
  */
-export function reportBody(planHash, state, role, token, values) {
-  const plan = base(planHash);
-  return JSON.stringify({ v: VERSION, plan, state, role, token: tokenText(token), values: pack(values) });
+export function bodyOf(planHash, state, role, token, rest) {
+  return JSON.stringify({ v: VERSION, plan: base(planHash), state, role, token: tokenText(token), ...rest });
 }
+
+/** @param {Uint8Array} planHash @param {number} state @param {string} role @param {Token} token @param {readonly number[]} values */
+export const reportBody = (planHash, state, role, token, values) => bodyOf(planHash, state, role, token, { values: pack(values) });

@@ -6,11 +6,14 @@
  */
 
 import { MissingError } from "./verify.js";
-import { bytes, joined, need } from "./wire.js";
+import { NoiseError } from "./noise.js";
+import { bytes, hashOf, hexOf, joined, need, unbase } from "./wire.js";
 
 const X25519 = { name: "X25519" };
 const KEM = Uint8Array.of(...bytes("KEM"), 0, 32), SUITE = Uint8Array.of(...bytes("HPKE"), 0, 32, 0, 1, 0, 1);
 const NOTHING = new Uint8Array();
+/** SHA-256 of what `check` seals: the one of the device in Python. */
+const KNOWN = "0862d177fc98acd90145970a82118c297537a6542fb195abe308c2fd022d0569";
 const NO_KEY = "a key that shares are sealed to is no key: everybody could open them.";
 
 /** HKDF's first step, and its second for 32 bytes at most. @param {Uint8Array} key @param {...Uint8Array} parts */
@@ -27,13 +30,30 @@ const extract = (suite, salt, label, key) => hmac(salt, bytes("HPKE-v1"), suite,
 const expand = async (suite, key, label, info, count) =>
   (await hmac(key, Uint8Array.of(0, count), bytes("HPKE-v1"), suite, bytes(label), info, Uint8Array.of(1))).slice(0, count);
 
-/** A pair of one-time keys. @returns {Promise<CryptoKeyPair>} */
-async function pair() {
+/** What a browser's X25519 gives, if it has it. @template T @param {() => Promise<T>} work @returns {Promise<T>} */
+async function having(work) {
   try {
-    return /** @type {any} */ (await crypto.subtle.generateKey(X25519, false, ["deriveBits"]));
+    return await work();
   } catch {
     throw new MissingError("this browser can't seal shares (X25519); Chrome and Edge can from version 133, Firefox from 130, Safari from 17.");
   }
+}
+
+/** A pair of one-time keys. @returns {Promise<CryptoKeyPair>} */
+const pair = () => having(async () => /** @type {any} */ (await crypto.subtle.generateKey(X25519, false, ["deriveBits"])));
+
+/** A known pair, for `check`. @returns {Promise<CryptoKeyPair>} */
+const knownPair = () => having(async () => {
+  const jwk = { kty: "OKP", crv: "X25519", ext: true, x: "j0DFrbaPJWJK5bIU6nZ6bslNgp09e14a0bpvPiE4KF8" }, d = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8";
+  const privateKey = await crypto.subtle.importKey("jwk", { ...jwk, d }, X25519, false, ["deriveBits"]);
+  return { privateKey, publicKey: await crypto.subtle.importKey("jwk", jwk, X25519, true, []) };
+});
+
+/** Seal a known message with a known key; throws if it is not what it must be. */
+export async function check() {
+  const plain = Uint8Array.from({ length: 100 }, (_, i) => i), key = unbase("h5aMHBZCvQYA9q2Gm4j5LJYj0N_ETwHe_-Icmt09yl8", "a key");
+  const sealed = await seal(plain, key, bytes("privreg known answer"), knownPair);
+  if (hexOf(await hashOf(sealed)) !== KNOWN) throw new NoiseError("the sealing of shares fails its known-answer test.");
 }
 
 /**

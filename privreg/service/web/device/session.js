@@ -9,10 +9,10 @@
 import { reported, unread, wrong } from "./answer.js";
 import { RETRIED, invitation, meaning, transport, waits } from "./client.js";
 import { Memory, StoreError, within } from "./memory.js";
-import { askOf, isUnsummed, placeOf, readState, readToken, reportBody } from "./messages.js";
+import { askOf, isOf, placeOf, readState, readToken, reportBody } from "./messages.js";
 import * as noise from "./noise.js";
 import { readPlan } from "./plan.js";
-import { seal } from "./seal.js";
+import * as sealing from "./seal.js";
 import { shareBodies } from "./shares.js";
 import { LETTERS, addresses } from "./sums.js";
 import * as verifying from "./verify.js";
@@ -143,6 +143,7 @@ export class Session {
       this.waiting = before.body === null ? null : await shown(before.body);
       return;
     }
+    if (plan.collectors.length) await sealing.check();
     if (before && this.again !== null) {
       if (base(this.token.id) !== before.token) {
         if (this.invited.token) throw new RefusedError("the study was begun with another token on this device; open that link.");
@@ -170,7 +171,7 @@ export class Session {
     addresses(plan); // refuses what is neither https nor this machine
     for (const one of plan.collectors) {
       if ([one.key, one.seal].some((key) => same(keyIn(this.invited.key), key))) throw new RefusedError("the analyst is one of the plan's two collectors, who must be others.");
-      await seal(new Uint8Array(), one.seal, new Uint8Array()); // refuses a key that everybody could open shares of
+      await sealing.seal(new Uint8Array(), one.seal, new Uint8Array()); // refuses a key that everybody could open shares of
     }
   }
 
@@ -191,8 +192,8 @@ export class Session {
       if (lacking.length && plan.missing === "refuse") {
         throw new RefusedError(`answers are missing: ${lacking.map(quoted).join(", ")}.`);
       }
-      const place = await placeOf(planHash, token), state = await this.turn(place.slot);
-      const bodies = await this.bodies(state, place, answers), body = bodies.join("\n");
+      const place = await placeOf(planHash, token), [state, stateHash] = await this.turn(place.slot);
+      const bodies = await this.bodies(state, stateHash, place, answers), body = bodies.join("\n");
       // as long for every answer
       if (bodies.some((b) => b.length > plan.limit)) throw new RefusedError("the plan's own reports are too long for it; tell its contact.");
       this.answers = plan.collectors.length ? answers : null;
@@ -211,10 +212,10 @@ export class Session {
     });
   }
 
-  /** What is posted: one text, or one for each of two collectors. @param {State} state @param {import("./messages.js").Place} place @param {import("./answer.js").Answers} answers */
-  async bodies(state, place, answers) {
+  /** What is posted: one text, or one for each of two collectors. @param {State} state @param {Uint8Array} stateHash @param {import("./messages.js").Place} place @param {import("./answer.js").Answers} answers */
+  async bodies(state, stateHash, place, answers) {
     const { plan, planHash, token, given } = this, ask = askOf(state, place);
-    if ("ball" in ask) return shareBodies(plan, planHash, state.number, ask, token, answers);
+    if ("ball" in ask) return shareBodies(plan, planHash, state.number, stateHash, ask, token, answers);
     const made = reported(plan, state, place, answers, given.words());
     return [reportBody(planHash, state.number, made.role, token, made.values)];
   }
@@ -236,14 +237,14 @@ export class Session {
     if (!(this.plan.opens <= time && time <= this.plan.closes && open)) throw new RefusedError(CLOSED);
   }
 
-  /** The state that this token answers: waits until it is its turn. @param {number} slot @returns {Promise<State>} */
+  /** The state that this token answers, and its hash: waits until it is its turn. @param {number} slot @returns {Promise<[State, Uint8Array]>} */
   async turn(slot) {
     const { plan, given } = this, until = Math.min(this.until(plan.closes), given.clock() + PATIENCE);
     for (let attempt = 0; ; attempt += 1) {
-      const { payload, state } = await this.present(until);
-      await this.checkChain(state, base(await hashOf(payload)));
+      const { payload, state } = await this.present(until), own = await hashOf(payload);
+      await this.checkChain(state, base(own));
       this.mustAsk(state);
-      if (slot < state.slots[1] && state.number > (this.again ?? -1)) return state;
+      if (slot < state.slots[1] && state.number > (this.again ?? -1)) return [state, own];
       const wait = waits(attempt + 4, 0);
       if (given.clock() + wait > until) throw new RefusedError("it isn't this token's turn yet; try again later.");
       await given.sleep(wait);
@@ -300,7 +301,8 @@ export class Session {
         if (arrived.has(k)) continue;
         const got = await given.transport(urls[k], body), taken = got.status === 200 || got.status === 201;
         if (taken && !([...arrived.values()].includes(false) && attempt < CLOSING)) arrived.set(k, true);
-        else if (got.status === 410 && (await this.deleted(k, report.state, body, got.body))) {
+        else if (got.status === 410 && (await this.isSigned("lost", k, report.state, body, got.body))) await this.lost(k);
+        else if (got.status === 410 && (await this.isSigned("unsummed", k, report.state, body, got.body))) {
           arrived = new Map([...arrived].filter(([, there]) => !there)).set(k, false); // ask the other anew
           attempt = 0;
         } else if (got.status === 409) throw new RefusedError(`${USED} ${quoted(plan.contact)}.`);
@@ -316,17 +318,27 @@ export class Session {
     return this.ended(report, bodies.map((_, k) => /** @type {boolean} */ (arrived.get(k))));
   }
 
-  /** Whether a collector has signed that it deleted this token's share, and that no sum has it. @param {number} place @param {number} state @param {string} sent @param {Uint8Array} said */
-  async deleted(place, state, sent, said) {
+  /** Whether a collector has signed that this token's share is "unsummed", deleted and in no sum, or "lost". @param {"unsummed" | "lost"} kind @param {number} place @param {number} state @param {string} sent @param {Uint8Array} said */
+  async isSigned(kind, place, state, sent, said) {
     const one = this.plan.collectors[place];
     try {
       const { id } = readToken(loads(bytes(sent), "the report").get("token"));
       return one !== undefined
-        && isUnsummed(await opened(said, "unsummed", [one.key]), LETTERS[place], this.planHash, state, id);
+        && isOf(await opened(said, kind, [one.key]), LETTERS[place], this.planHash, state, id);
     } catch (e) {
       if (e instanceof MessageError || e instanceof RefusedError) return false;
       throw e;
     }
+  }
+
+  /** A collector has given up the batch of a report: it is never answered for again. @param {number} place @returns {Promise<never>} */
+  async lost(place) {
+    const { plan, invited, given: { memory } } = this;
+    this.waiting = this.answers = null;
+    await memory.arrived(invited.key, plan.study, null).catch(() => {});
+    throw new RefusedError(`your report is lost: ${quoted(plan.collectors[place].name)} has given up the batch that it was for, and adds up `
+      + "nothing of it. You can't answer again, as two reports could tell more of you than one. You need do nothing; if you "
+      + `have questions, tell ${quoted(plan.contact)} that your batch was lost.`);
   }
 
   /** Remember what was said of a report, and delete its bytes. @param {Report} report @param {boolean[]} arrived @returns {Promise<boolean | null>} */
@@ -378,7 +390,7 @@ async function shown(body) {
   return { role: said.get("role"), state: said.get("state"), numbers, body, receipt: hashes.join(" ") };
 }
 
-/** Payload of an envelope that so many of the keys have signed. @param {Uint8Array} data @param {"plan" | "state" | "unsummed"} kind @param {Uint8Array[]} keys @param {number} [needed] */
+/** Payload of an envelope that so many of the keys have signed. @param {Uint8Array} data @param {"plan" | "state" | "unsummed" | "lost"} kind @param {Uint8Array[]} keys @param {number} [needed] */
 async function opened(data, kind, keys, needed = 1) {
   const { payload, signatures } = openEnvelope(data, kind), message = signedBytes(kind, payload), named = new Map(), good = new Set();
   for (const key of keys) named.set(await keyId(key), key);

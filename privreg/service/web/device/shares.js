@@ -6,15 +6,15 @@
  * @module
  */
 
-import { rowOf, shortened } from "./answer.js";
+import { inside, rowOf, shortened } from "./answer.js";
 import * as lattice from "./lattice.js";
-import { tokenText } from "./messages.js";
+import { bodyOf } from "./messages.js";
 import { secret } from "./noise.js";
 import { clipped, dot, unit } from "./score.js";
 import { seal } from "./seal.js";
 import { LETTERS } from "./sums.js";
 import { round } from "./trees.js";
-import { VERSION, base, bytes, joined } from "./wire.js";
+import { base, bytes, joined } from "./wire.js";
 
 /** @typedef {import("./plan.js").Plan} Plan */
 /** @typedef {import("./plan.js").Role} Role */
@@ -23,19 +23,15 @@ import { VERSION, base, bytes, joined } from "./wire.js";
 
 // --- shares -------------------------------------------------------------------------------------------------
 
-/** What a sealed share is bound to. @param {string} letter @param {Uint8Array} planHash @param {number} state @param {import("./messages.js").Token} token */
-function shareInfo(letter, planHash, state, { key, id, mac }) {
-  const number = new DataView(new ArrayBuffer(4));
-  number.setUint32(0, state);
-  return joined(bytes(`privreg/share/v1\0${letter}`), planHash, new Uint8Array(number.buffer), Uint8Array.of(key), id, mac);
-}
+/** What a sealed share is bound to. @param {string} letter @param {Uint8Array} stateHash @param {import("./messages.js").Token} token */
+export const shareInfo = (letter, stateHash, { key, id, mac }) => joined(bytes(`privreg/share/v1\0${letter}`), stateHash, Uint8Array.of(key), id, mac);
 
 /**
  * The texts that are posted to a state, one for each collector. Nothing here throws because of what the row holds.
- * @param {Plan} plan @param {Uint8Array} planHash @param {number} state @param {SumAsk} ask
+ * @param {Plan} plan @param {Uint8Array} planHash @param {number} state @param {Uint8Array} stateHash @param {SumAsk} ask
  * @param {import("./messages.js").Token} token @param {import("./answer.js").Answers} answers
  */
-export async function shareBodies(plan, planHash, state, ask, token, answers) {
+export async function shareBodies(plan, planHash, state, stateHash, ask, token, answers) {
   /** @type {number[]} */
   let told = [];
   try {
@@ -45,9 +41,8 @@ export async function shareBodies(plan, planHash, state, ask, token, answers) {
   }
   const role = /** @type {Role} */ (plan.roles.get(ask.role));
   return Promise.all(shares(whole(role, told)).map(async (share, k) => {
-    const sealed = await seal(share, plan.collectors[k].seal, shareInfo(LETTERS[k], planHash, state, token));
-    const said = { v: VERSION, plan: base(planHash), state, role: ask.role, token: tokenText(token), share: base(sealed) };
-    return JSON.stringify(said);
+    const sealed = await seal(share, plan.collectors[k].seal, shareInfo(LETTERS[k], stateHash, token));
+    return bodyOf(planHash, state, ask.role, token, { share: base(sealed) });
   }));
 }
 
@@ -132,7 +127,7 @@ function slope(family, a, b, c, eta, y, top) {
 
 /** A report in whole numbers, in the set of its role's form. @param {Role} role @param {number[]} report anything @returns {number[]} */
 export function whole({ form, numbers, radius }, report) {
-  const nothing = new Array(numbers).fill(0), norm2 = dot(report, report);
+  const nothing = new Array(numbers).fill(0);
   const size = Math.max(lattice.unitOfSums(form, numbers, radius), 0);
   if (form === "switches") {
     // whatever floating point makes of it, R/√D at most
@@ -140,8 +135,7 @@ export function whole({ form, numbers, radius }, report) {
     while (BigInt(numbers) * BigInt(one) ** 2n > BigInt(radius) ** 2n) one -= 1;
     return report.length === numbers ? report.map((v) => (v === 1 ? one : 0)) : nothing;
   }
-  if (!(norm2 < Infinity)) return nothing;
-  const root = Math.sqrt(Math.max(norm2, 1)), told = report.map((v) => v / root);
+  const told = inside(report);
   const entries = form === "psd" ? products(told, 1) : told;
   return entries.length === numbers ? shortened(entries.map((v) => round(v * size) + 0), radius) : nothing;
 }

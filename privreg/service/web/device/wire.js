@@ -325,6 +325,9 @@ export async function hashOf(payload) {
   return new Uint8Array(await crypto.subtle.digest("SHA-256", /** @type {any} */ (payload)));
 }
 
+/** Bytes as hexadecimal digits. @param {Uint8Array} data */
+export const hexOf = (data) => [...data].map((v) => v.toString(16).padStart(2, "0")).join("");
+
 /** Name of a public key. @param {Uint8Array} key */
 export const keyId = async (key) => base((await hashOf(key)).slice(0, 8));
 
@@ -336,7 +339,7 @@ export const signedBytes = (kind, payload) => joined(bytes(`privreg/${kind}/v${V
 /**
  * Read an envelope of a kind; whoever reads its payload verifies a signature first.
  * @param {Uint8Array} data
- * @param {"plan" | "state" | "unsummed"} kind
+ * @param {"plan" | "state" | "unsummed" | "lost"} kind
  * @returns {{payload: Uint8Array, signatures: {kid: string, sig: Uint8Array}[]}}
  */
 export function openEnvelope(data, kind) {
