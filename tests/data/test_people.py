@@ -110,6 +110,7 @@ def test_texts_are_taken_as_written():
     assert not counter.excess([2**53 + 1, 2**53 + 2, -7, 2**64 - 1, 10**30]).any()
 
 
+@pytest.mark.thorough
 @settings(max_examples=60, deadline=None)
 @given(
     ids=st.lists(st.integers(0, 12), max_size=80),

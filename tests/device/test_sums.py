@@ -42,6 +42,7 @@ def rows_of(plan, count, seed):
     return y, x, rng.normal(0.0, 0.1, count), rng.integers(0, 2, (count, len(plan.clamping))).astype(float)
 
 
+@pytest.mark.some(18)
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("family", SUMS)
 def test_a_row_is_reported_as_the_engine_has_it(family, role, monkeypatch):
@@ -99,6 +100,7 @@ def test_whatever_is_told_is_in_the_roles_set(form, radius, told):
         assert in_its_set(role, sums.whole(role, other))
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("family", ["huber", "logistic", "poisson"])
 @settings(max_examples=25, deadline=None)

@@ -33,6 +33,7 @@ def _figures_are_closed():
     plt.close("all")
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("shared_rehearsals")
 def test_calls_of_the_page_for_newcomers_run():
     """All of the page, whose last cells run its tables."""

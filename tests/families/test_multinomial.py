@@ -103,6 +103,7 @@ def test_labels_are_those_of_mnlogit(fitted, mnlogit):
     assert fitted.cov_params().index.names == mnlogit.cov_params().index.names
 
 
+@pytest.mark.thorough
 def test_estimates_agree_with_mnlogit(free, mnlogit):
     gap = free.params.to_numpy() - mnlogit.params.to_numpy()
     assert np.all(np.abs(gap) < 4 * free.bse.to_numpy())
@@ -366,6 +367,7 @@ def check_equal(a, b):
     assert a._fit.design == b._fit.design
 
 
+@pytest.mark.thorough
 def test_results_come_back_from_files_and_pickles(fitted, tmp_path):
     told = (Measure("share right", 0.5, 0.01, "of people"), Measure("log loss", np.nan, np.inf, "per person"))
     for res in (fitted, PrivateResults(dataclasses.replace(fitted._fit, measures=told[:1]))):
@@ -400,6 +402,7 @@ def test_a_file_that_contradicts_itself_is_refused(fitted, tmp_path, change):
 # --- side by side ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_comparisons_use_flat_names_and_state_baselines(fitted):
     other = model(people(6000, 4)).fit(seed=2, progress=False)
     logistic = pr.PrivateOnlineRegression.from_formula(

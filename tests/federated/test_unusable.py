@@ -57,7 +57,7 @@ def test_whatever_a_silo_holds_what_is_randomised_lies_in_the_ball_that_the_nois
     assert {-m.plan.kappa / 2, m.plan.kappa / 2} <= {r[-1] for r in raw}
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("mechanism", ["gaussian", "privunit", "laplace", "piecewise", None])
 @pytest.mark.parametrize("gone", [0.0, 0.6])
 def test_the_share_is_learned_from_reports(mechanism, gone):

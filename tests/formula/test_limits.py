@@ -55,6 +55,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize("what", CASES)
 def test_each_number_is_read_at_its_limit_and_refused_one_beyond(what):
     write, most, why = CASES[what]
@@ -263,6 +264,7 @@ def test_a_response_of_many_levels_is_no_deep_tree():
 PARTS = ["a", "b", "a:b", "b*c", "0", "1", "(a+b)", "(a - 1)", "(0 + c)"]
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("signs", ["+++", "++-", "+-+", "-++", "--+"])
 def test_sums_are_read_as_patsy_reads_them(signs):
     for parts in itertools.product(PARTS, PARTS[::2], PARTS[1::2], ["c", "1"]):

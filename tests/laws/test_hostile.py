@@ -242,6 +242,7 @@ def test_no_id_changes_whether_a_fit_fails(door, who):
     assert said(door, "", rows)[0] == public
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("record", RECORDS)
 def test_no_record_changes_whether_means_fail(record):
     public, _ = said(means, "", table().assign(who=np.arange(N)))
@@ -559,6 +560,7 @@ def test_a_row_of_a_list_of_rows_spoils_itself_alone(row, form):
     np.testing.assert_array_equal(rows(ODD_ROWS[row]), rows([1.0, None]))
 
 
+@pytest.mark.some(20)
 @pytest.mark.parametrize("odd", [None, [1.0, 2.0], [], 1j, "x", np.ma.masked, np.ma.array(1.0, mask=True), {1: 2}])
 @pytest.mark.parametrize("form", [float, lambda v: [v], lambda v: (v,), lambda v: np.array([v]), np.float32])
 def test_a_response_of_a_list_spoils_itself_alone(form, odd):

@@ -56,6 +56,7 @@ def test_a_sum_drawn_at_once_has_the_mean_and_covariance_of_single_reports(name)
         assert name != "grr" or np.allclose(bits.sum(axis=1), PEOPLE.sum())
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("name", ["gaussian", "oue", "grr", "histogram"])
 def test_the_covariance_of_levels_is_that_of_reports(name):
     m, rng, n = mechanism(name), np.random.default_rng(2), 200_000

@@ -72,6 +72,7 @@ def test_it_says_what_the_results_say(trust):
         assert (z.abs() < 0.15).all()
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("trust", TRUSTS)
 def test_each_person_pays_once_and_it_is_kept_and_shown(trust, tmp_path):
     data = people()

@@ -46,7 +46,7 @@ def unusable(data, seed=1, **more):
     return pr.means.collector.estimates(spec.terms, spec.own, spec.plans, states).unusable
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("way", WAYS)
 def test_levels_that_are_spelt_otherwise_are_noticed(way, tmp_path):
     data = rows()

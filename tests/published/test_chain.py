@@ -88,6 +88,7 @@ def test_fused_stream_equals_devices_and_collector(family, weights, batch, mode,
     assert bool(state.outer.any()) == (outer > 0 and n > BLOCK * batch)
 
 
+@pytest.mark.thorough
 @settings(max_examples=25, deadline=None)
 @given(
     cuts=st.lists(st.integers(0, 3000), max_size=8), batch=st.sampled_from([1, 4]), share=st.sampled_from([0.0, 0.1])

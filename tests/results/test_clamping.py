@@ -52,6 +52,7 @@ FITS = {
 }
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", FITS)
 def test_every_summary_says_that_clamping_was_not_looked_at(kind):
     res = FITS[kind]()

@@ -175,7 +175,7 @@ PAIRS = {(FORMULAS[1], family) for family in FAMILIES} | set(zip(FORMULAS, itert
 """Every formula, every family, and one formula with every family."""
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("right", "family"), sorted(PAIRS, key=str), ids=str)
 def test_effects_are_changes_of_predictions(base, public, right, family):
     res = made(base, right, family, response=RESPONSES[family.name])
@@ -208,6 +208,7 @@ def test_effects_are_changes_of_predictions(base, public, right, family):
         assert se == pytest.approx(error, rel=1e-3, abs=1e-7), label
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.name)
 def test_rows_one_by_one_average_to_the_average(base, public, family):
     res = made(base, "x * z + g", family, response=RESPONSES[family.name])
@@ -339,6 +340,7 @@ def test_doubts_are_shown_with_the_effects(base, public):
     assert "Note: don&#x27;t rely" in found._repr_html_()
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("family", [Huber(), Poisson(50), Multinomial()], ids=lambda f: f.name)
 def test_each_effect_has_its_own_bootstrap_law(base, public, family):
     response = RESPONSES[family.name]
@@ -366,6 +368,7 @@ def test_effects_that_are_always_zero_are_not_significant(base):
     assert np.isnan(found.pvalue[0])
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:predict:privreg.errors.PrivregWarning")  # some of the public rows lie outside
 def test_effects_of_fits_with_and_without_noise(public, tmp_path):
     rng = np.random.default_rng(0)
@@ -445,6 +448,7 @@ def test_the_users_rows_are_left_as_they_are(base, public):
     assert given == {"x": [1.0], "g": ["a"], "z": [2.0]}
 
 
+@pytest.mark.thorough
 def test_rows_of_other_types_are_taken(base):
     res = made(base, "x + g", Logistic(), response="won")
     plain = pd.DataFrame({"x": [1, 2], "g": ["a", "b"]})

@@ -52,6 +52,7 @@ def test_without_noise_the_measures_are_those_of_the_people_who_told():
     assert value(logistic.fit_measures, "log-loss") == pytest.approx(np.minimum(loss, measures.CAP).mean(), abs=1e-9)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("kind", "family", "names"),
     [

@@ -90,6 +90,7 @@ def test_enough_people_are_not_warned_and_have_no_marks():
         assert "RELY" not in text
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("share", "levels", "concerned"),
     [
@@ -115,6 +116,7 @@ def test_bounds_far_too_wide_take_their_column_and_the_constant_back():
     assert list(table.index[~table]) == ["Intercept", "x"]
 
 
+@pytest.mark.thorough
 def test_what_crosses_a_factor_and_a_number_is_told_by_the_level_and_not_by_its_own_spread():
     crossed = {"share": 0.3, "formula": "y ~ C(g) * x"}
     stream = rare(**crossed).start()
@@ -135,6 +137,7 @@ def test_what_crosses_a_factor_and_a_number_is_told_by_the_level_and_not_by_its_
         assert "nan" not in str(res.summary())
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("right", "share", "marked"),
     [
@@ -463,6 +466,7 @@ def valley(n=100_000, deep=True):
     return pd.DataFrame({"x": x, "g": np.where(g, "y", "n"), "y": x + apart + rng.standard_normal(n)})
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("deep", [True, False])
 def test_a_group_whose_curvature_nothing_tells_is_taken_back(deep):
     model = pr.PrivateOnlineRegression.from_formula(
@@ -475,6 +479,7 @@ def test_a_group_whose_curvature_nothing_tells_is_taken_back(deep):
     assert table.loc["x", "reliable"]
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("low", "high", "reliable"),
     [(-5, 5, True), (-5, 0, False), (4, 9, False), (0, 5, True), (-500, 500, True)],
@@ -509,6 +514,7 @@ def by_person(mu, seed, rows=20_000, each=5, *, shuffled=False, **given):
         return model.fit(seed=seed, progress=False)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("mu", "each", "code"), [(1, 5, "repeated"), (3, 5, "alike"), (3, 1, None), (0.2, 5, None)])
 def test_several_rows_of_a_person_are_noted_by_what_they_can_do_to_standard_errors(mu, each, code):
     res = by_person(mu, 1, 60_000, id="id", max_per_id=each)

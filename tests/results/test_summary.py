@@ -218,6 +218,7 @@ def test_a_summary_is_written_by_the_ending_of_its_name(fitted, tmp_path):
             summary.save(tmp_path / f"a{ending}")
 
 
+@pytest.mark.some(1)
 def test_a_word_document_has_every_cell(fitted, tmp_path):
     docx = pytest.importorskip("docx")
     summary = fitted.summary()
@@ -254,6 +255,7 @@ def test_a_narrow_page_shows_all_numbers_below_their_names(fitted):
     assert "@media (max-width: 36em)" in page
 
 
+@pytest.mark.some(2)
 def test_a_fit_in_one_line(fitted, bare):
     line = fitted.glance()
     assert len(line) == 1
@@ -265,6 +267,7 @@ def test_a_fit_in_one_line(fitted, bare):
     assert bare.glance()["inference"][0] == "none"
 
 
+@pytest.mark.some(1)
 def test_levels_by_their_name_in_r(fitted):
     assert fitted.tidy(conf_level=0.9).equals(fitted.tidy(alpha=0.1))
     for wrong in (0, 1, 90, "x", float("nan")):

@@ -244,6 +244,7 @@ def test_kinds_that_contradict_each_other(given, match, tmp_path):
         declared(file(tmp_path, TEXT), **given)
 
 
+@pytest.mark.thorough
 def test_a_fit_by_a_file_is_the_fit_by_arguments(tmp_path):
     data, public = datasets.us_insurance(3000), datasets.us_insurance_schema()
     pr.Schema.declare(**public).to_file(tmp_path / "schema.yaml")
@@ -400,6 +401,7 @@ def test_wrong_words(words, capsys):
     assert err.startswith("privreg: error: ")
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("name", ["people.parquet", "people.pq", "people.csv"])
 def test_data_writes_by_the_suffix_with_its_schema(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

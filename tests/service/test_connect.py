@@ -64,6 +64,7 @@ def test_results_are_those_of_a_fit_in_process_with_the_same_reports(world, stud
     assert said == also
 
 
+@pytest.mark.thorough
 def test_results_say_whose_devices_reported(study, tmp_path):
     res = study.results()
     said = res.summary().as_text()
@@ -111,6 +112,7 @@ def test_nobody_yet_is_too_few(tmp_path):
 # --- the model -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_a_formula_asks_for_what_was_signed(study):
     model = pr.PrivateOnlineRegression.from_formula("hours~age", study)
     np.testing.assert_array_equal(model.fit().params, study.results().params)
@@ -201,6 +203,7 @@ def one_more(cell, by=1):
     cell["sums"] = [str(int(total) + by) for total in cell["sums"]]
 
 
+@pytest.mark.thorough
 def test_an_honest_server_between_changes_nothing(base, study):
     with between(base, lambda _, body: body) as url:
         np.testing.assert_array_equal(pr.connect(url).results().params, study.results().params)

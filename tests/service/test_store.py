@@ -185,6 +185,7 @@ KILLED = """
 """
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_process_that_is_killed_about_a_commit_counts_nothing_twice(world, when):
     arrived = world.arrived(world.bodies(1)[0])

@@ -132,6 +132,7 @@ def test_a_persons_own_device_answers_once(world, tmp_path, capsys):
     assert sum(c.people for c in world.store.cells().values()) == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("n", [1500, pytest.param(20_000, marks=pytest.mark.statistical)])
 def test_devices_over_http_give_the_estimate_of_the_rounds_in_process(tmp_path, n):
     world = World(tmp_path, n=n, rows=n)

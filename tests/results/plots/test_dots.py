@@ -43,6 +43,7 @@ def dots(ax):
     return ax.lines[0].get_xdata(), np.array(whiskers)
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("name", VIEWS)
 @pytest.mark.parametrize(("family", "response"), [(Huber(), "y"), (Logistic(), "won")])
 def test_dots_and_whiskers_are_the_numbers_of_the_table(base, family, response, name):

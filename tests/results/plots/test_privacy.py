@@ -89,6 +89,7 @@ def test_several_are_overlaid_and_told_apart():
     assert words(roc.figure)[1].startswith(r"a\$b: ")
 
 
+@pytest.mark.thorough
 def test_nothing_overlaps_or_is_cut_off():
     axes = privacy_curve([statement(), pure(), declare(epsilon=1, delta=1e-6), declare(mu=3), declare(mu=None)])
     figure = axes[0].figure
