@@ -175,7 +175,7 @@ def test_wrong_json(text, match, tmp_path):
         "levels: {a: [!!python/object/apply:os.system ['touch ran'], b]}",
         "bounds: &a {b: *a}",
         "a: &a [x, x]\nb: &b [*a, *a]\nlevels: {c: [*b, *b]}",
-        "[" * 50_000,
+        "[" * 2_000,
     ],
 )
 def test_nothing_is_executed_or_expanded(text, tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ import pytest
 from privreg.protocol import lattice, messages, study, wire
 from privreg.protocol.lattice import Mu
 from privreg.protocol.messages import WORDS
+from tests.service.node import Bridge
 from tests.studies import (
     CLAMPING,
     DAY,
@@ -393,11 +394,14 @@ def test_a_server_that_refuses_a_report_is_believed(device):
     assert '"body":"' in device.memory
 
 
-def test_what_a_device_lacks_is_refused_before_anything(device):
+def test_what_a_device_lacks_is_refused_before_anything(device, server, tmp_path):
     assert device.refuses("Ed25519", Study(), broken=["ed25519"])["missing"]
-    for broken, words in (("random", "no secure randomness"), ("sampler", "known-answer test")):
-        said = device.refuses(words, Study(), broken=[broken])
-        assert said["log"] == []
+    page = Bridge()  # the sampler is tried once on a page
+    for on, broken, words in ((device.js, "random", "no secure randomness"), (page, "sampler", "known-answer test")):
+        for _ in range(2):
+            said = Device(on, server, tmp_path).refuses(words, Study(), broken=[broken])
+            assert said["log"] == []
+    page.close()
     device.refuses("memory can't be used", Study(), broken=["memory"])
 
 

@@ -118,7 +118,7 @@ def _disk_full(*_):
 for _kind in DATABASES:
     _case = type(f"Storage_{_kind}", (Storage,), {"database": _kind}).TestCase
     _case.settings = settings(
-        max_examples=12, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
+        max_examples=6, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
     )
     globals()[f"TestStorage_{_kind}"] = _case
 del _case
