@@ -544,16 +544,15 @@ def test_help_imports_nothing_heavy():
     assert [m for m in ("numpy", "pandas", "numba", "patsy", "scipy") if f"'{m}'" in loaded] == []
 
 
-def test_python_dash_m_and_a_reader_that_has_gone(people):
+def test_python_dash_m_and_a_reader_that_has_gone():
     start = [sys.executable, "-m", "privreg"]
     done = subprocess.run([*start, "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"privreg {pr.__version__}\n"
     read, write = os.pipe()
     os.close(read)
-    command = [*start, "fit", FORMULA, str(people), "--mu", "1", *PUBLIC]
-    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run([*start, "data"], stdout=write, stderr=subprocess.PIPE, text=True, check=False)
     os.close(write)
-    assert (done.returncode, beside_few(done.stderr)) == (141, "")
+    assert (done.returncode, done.stderr) == (141, "")
 
 
 # --- what the README says ---------------------------------------------------------------------------------

@@ -19,6 +19,13 @@ pytestmark = pytest.mark.usefixtures("shared_rehearsals")
 STUDY = {"bounds": {"x": (0, 1), "y": (0, 5)}, "scale": 1.0}
 
 
+@pytest.fixture(autouse=True)
+def few_fits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Precision is that of one fit, or two; further cases, run by themselves, have as many as users get."""
+    if request.node.get_closest_marker("thorough") is None:
+        monkeypatch.setattr("privreg.planning.fits.FITS", {"two_collectors": 2, "central": 1})
+
+
 @pytest.fixture
 def two() -> pr.planning.StudyPlan:
     return pr.plan("y ~ x", mu=1, width=0.5, coef="x", trust="two_collectors", **STUDY)
