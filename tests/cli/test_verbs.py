@@ -544,13 +544,14 @@ def test_help_imports_nothing_heavy():
     assert [m for m in ("numpy", "pandas", "numba", "patsy", "scipy") if f"'{m}'" in loaded] == []
 
 
-def test_python_dash_m_and_a_reader_that_has_gone():
+def test_python_dash_m_and_a_reader_that_has_gone(tmp_path):
     start = [sys.executable, "-m", "privreg"]
     done = subprocess.run([*start, "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"privreg {pr.__version__}\n"
     read, write = os.pipe()
     os.close(read)
-    done = subprocess.run([*start, "data"], stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+    command = [*start, "data", "us-insurance", "--rows", "50", str(tmp_path / "people.csv")]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
     os.close(write)
     assert (done.returncode, done.stderr) == (141, "")
 
