@@ -184,6 +184,7 @@ def test_full_steps_compose_to_their_mu():
 # --- kernels, orders -------------------------------------------------------------------------------------
 
 
+@pytest.mark.some(6)
 @EVERY
 def test_kernels_are_their_twins(name):
     loss = resolve_loss(FAMILIES[name])

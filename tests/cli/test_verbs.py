@@ -191,6 +191,7 @@ def test_private_scaling_and_whitened_weights(people, capsys):
     assert "bounds" not in out
 
 
+@pytest.mark.thorough
 def test_rows_set_the_rounds_and_are_counted_by_default(people, tmp_path, capsys):
     """Told of more people than come, the fit ends before its main rounds or even its estimates begin, and says so."""
     for more in ([], ["--rows", "3000"]):
@@ -602,6 +603,7 @@ def test_a_level_that_leaves_nothing_is_refused_before_anybody_reports(verb, tmp
     assert not out.exists()
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("files", "where"),
     [
@@ -616,6 +618,7 @@ def test_the_shell_is_told_where_the_privacy_statement_is(fit, tmp_path, files, 
     assert "res.privacy" not in "".join((tmp_path / f).read_text() for f in files if f.endswith(".txt"))
 
 
+@pytest.mark.thorough
 def test_a_file_with_other_marks_is_read_as_it_says(people, tmp_path, capsys):
     """The same rows with commas, with semicolons and decimal commas, and with tabs."""
     frame = pd.read_csv(people)

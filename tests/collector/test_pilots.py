@@ -162,6 +162,7 @@ def sampling_error(d, people):
     return sigma * (2 * math.sqrt(d) + 5 * math.sqrt(2.0))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("constant", [True, False])
 @pytest.mark.parametrize("d", [3, 5, 8])
 def test_correlated_covariates_of_any_scale_become_white(d, constant):

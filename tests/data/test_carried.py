@@ -339,6 +339,7 @@ def test_silos_must_agree():
         pr.federated.FederatedRegression.from_formula("z ~ a + g", silos, **options)
 
 
+@pytest.mark.thorough
 def test_a_plan_uses_those_of_its_covariates():
     public = rows(500)
     found = pr.plan(FORMULA, n=100_000, mu=1, scale=0.3, covariates=public)
@@ -413,6 +414,7 @@ def model_of(data, formula="y ~ a + b", **more):
     return pr.PrivateOnlineRegression.from_formula(formula, data, mu=2, **DECLARED, **more)
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("form", ARROWS)
 def test_undeclared_truth_values_of_arrow_have_the_levels_false_and_true(form, missing, tmp_path):

@@ -208,6 +208,7 @@ def test_a_header_is_found_behind_a_byte_order_mark_and_blank_lines(before, tmp_
     assert _count_lines(path) == 2
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_records_are_counted_across_the_blocks_in_which_a_file_is_read(end, tmp_path):
     path = tmp_path / "people.csv"

@@ -136,6 +136,7 @@ def test_whatever_cannot_be_used_is_like_a_missing_value(name):
         check_both(lambda how, batch=batch: d.encode(batch, missing=how), d.encode(rows()))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("wrong", [1j, np.complex64(2 + 1j), np.timedelta64(1, "s"), np.datetime64("2020-01-01"), b"x"])
 def test_one_cell_that_is_no_number_does_not_spoil_the_others(wrong):
     """Libraries make one type of a list: here one that no number has."""

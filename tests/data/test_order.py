@@ -176,6 +176,7 @@ def places(source, skip=0, key=KEY):
     return np.concatenate([b["at"] for b in source.dealt(key)(skip)] or [np.zeros(0)])
 
 
+@pytest.mark.thorough
 def test_rows_of_pieces_that_can_be_held_are_dealt_as_those_of_a_table(table, tmp_path):
     source = pieces_of(table, tmp_path)
     assert sum(source.blocks) == N

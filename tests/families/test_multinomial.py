@@ -114,6 +114,7 @@ def test_estimates_agree_with_mnlogit(free, mnlogit):
     np.testing.assert_allclose(free.predict(data), mnlogit.predict(dmatrix("age + s", data)), atol=0.03)
 
 
+@pytest.mark.thorough
 def test_tables_hold_the_flat_numbers_level_by_level(fitted):
     fit = fitted._fit
     assert list(fit.names) == FLAT
@@ -161,6 +162,7 @@ def test_levels_that_are_no_strings_stay_what_they_are(fitted):
     assert whole.wald_test("1:x1 = 2:x1").df_num == 1
 
 
+@pytest.mark.thorough
 def test_a_fit_without_inference_has_estimates_only():
     bare = model(people(3000)).fit(seed=1, progress=False, inference=None)
     assert list(bare.tidy().columns) == ["level", "term", "estimate", "reliable"]
@@ -431,6 +433,7 @@ def test_another_law_is_passed_on(fitted):
     np.testing.assert_allclose(wide / narrow, RandomScaling().critical(0.05) / 1.959964, rtol=1e-6)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("tuning", ["efficient", "published"])
 def test_two_levels_are_a_logistic_fit(tuning):
     rng = np.random.default_rng(2)

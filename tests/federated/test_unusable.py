@@ -83,6 +83,7 @@ def test_weights_weigh_shares_too():
     assert share_of(model(data, mu=None, weights=[1, 2, 5])).share == pytest.approx(5 / 8, abs=1e-12)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("mu", [8, None])
 def test_a_fit_of_hardly_any_records_is_taken_back(mu):
     with pytest.warns(ReliabilityWarning, match="most records"):

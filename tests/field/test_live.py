@@ -92,6 +92,7 @@ def test_what_is_no_answer_of_a_collector_is_said(world, study, told):
         live._progress(followed)
 
 
+@pytest.mark.thorough
 def test_it_ends_when_the_study_has_closed(world, followed):
     until(lambda: followed.progress)
     world.answer(300)

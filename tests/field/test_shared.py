@@ -64,6 +64,7 @@ def test_results_are_those_of_the_sums_of_both_in_any_order(over, turned):
     pd.testing.assert_frame_equal(study.rounds, frame)  # what is known is kept
 
 
+@pytest.mark.thorough
 def test_results_name_both_collectors_and_what_each_can_do(over, tmp_path):
     res = connected().results()
     said = str(res.privacy)

@@ -196,6 +196,7 @@ def values(knots):
     ).clip(0, 10)
 
 
+@pytest.mark.some(18)
 @pytest.mark.parametrize("degree", range(devices.HIGHEST + 1))
 @pytest.mark.parametrize("inner", INNER)
 def test_b_splines_are_patsy_s_to_the_last_bit(inner, degree):
@@ -221,6 +222,7 @@ def test_cubic_splines_are_patsy_s_to_the_last_bit(what, inner):
     assert np.isnan(found[-3:]).all()
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("degree", range(devices.HIGHEST + 1))
 def test_devices_compute_the_same_splines(degree):
     from privreg.device.design import value_of

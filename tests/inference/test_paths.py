@@ -206,6 +206,7 @@ def test_a_note_takes_back_what_the_path_is_unsure_of(weakest, enough):
     assert [n.startswith("don't rely on the path-curvature intervals: 1 eigenvalue(s)") for n in low.notes] == [True]
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("n", [6, 64, 65, 70, 130, 511, 512, 600, 1025, 3000, 5000])
 def test_of_the_path_a_sixteenth_to_an_eighth_is_left_out_and_of_a_short_one_nothing(n):
     stream = array_model(5000).start(tuning="published", inference="path_curvature", seed=1)
@@ -285,6 +286,7 @@ def assert_same_results(one, two):
     pd.testing.assert_frame_equal(one.trajectory(), two.trajectory(), check_exact=True)
 
 
+@pytest.mark.some(2)
 @pytest.mark.usefixtures("anytime_from_300")
 @EVERY_WAY
 def test_fits_have_all_the_methods_that_were_asked_for(way):
@@ -732,6 +734,7 @@ def test_every_family_has_the_methods_of_the_chain_that_are_offered(name):
         np.testing.assert_allclose(res.cov_params(method), res.cov_params(method).T)
 
 
+@pytest.mark.thorough
 def test_a_probability_s_limits_are_those_of_the_blocks_of_its_own_logit():
     res = fit_kind("multinomial", "efficient", EVERY)
     new = pd.DataFrame({"a": [0.3], "b": [-0.4]})

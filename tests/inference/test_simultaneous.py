@@ -132,7 +132,7 @@ def test_estimated_correlations_cost_half_a_point_of_coverage(pivot):
     assert -4 * se < np.mean(more) < 0.006 + 4 * se
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("pivot", PIVOTS, ids=lambda p: p.label)
 @pytest.mark.usefixtures("few_draws")
 def test_values_lie_between_one_by_one_and_bonferroni(pivot):
@@ -211,6 +211,7 @@ def test_bounds_that_hold_at_all_times_get_bonferronis_value():
     assert joint_critical(Anytime(100_000), np.eye(5), 0.05) == Anytime(100_000).critical(0.01)
 
 
+@pytest.mark.thorough
 def test_a_coefficient_without_variance_takes_no_part():
     cov = np.zeros((3, 3))
     cov[:2, :2] = [[4.0, 2.4], [2.4, 9.0]]
@@ -253,6 +254,7 @@ def test_intervals_of_all_coefficients(known):
     np.testing.assert_allclose(expo["conf_low"], np.exp(want[:, 0]))
 
 
+@pytest.mark.thorough
 def test_intervals_of_chosen_coefficients_hold_together(known):
     res, _ = known
     found = res.conf_int(cols=["c", "a"], simultaneous=True)
@@ -272,6 +274,7 @@ def test_methods_have_their_own_laws(known):
     np.testing.assert_allclose(half, StudentT(7).critical(0.0125) * np.array([1, 2, 3, 4]))  # only variances are known
 
 
+@pytest.mark.thorough
 def test_restrictions_tested_together(known):
     res, cov = known
     matrix = np.array([[0, 1, -1, 0], [0, 0, 1, -1.0]])
@@ -292,6 +295,7 @@ def test_restrictions_tested_together(known):
     np.testing.assert_allclose(single.conf_int(simultaneous=True), single.conf_int())
 
 
+@pytest.mark.thorough
 def test_intervals_of_a_fit(fitted):
     for method in fitted.methods:
         wide = fitted.conf_int(method=method, simultaneous=True).diff(axis=1)[1]

@@ -187,6 +187,7 @@ def test_further_rows_of_a_person_tell_nothing():
     assert both.privacy.total.epsilon == 12.0
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("mu", "column", "times"), [(None, "x", 2.0), (6, "x", 1.67), (6, "c", 2.0), (1, "x", 1.06)])
 def test_rows_of_a_person_that_may_be_alike_are_noted_by_what_they_do_to_errors(mu, column, times):
     """√(1 + 3 v/(v + s²)) times, v the variance of values and s² that of noise: 2/μ², as a bit is sent, too."""
@@ -272,6 +273,7 @@ def test_the_plan_asks_as_many_as_give_the_least_noise():
     assert make_plan(terms, pr.Budget.declare(epsilon=1, delta=1e-6)).budget.pure
 
 
+@pytest.mark.thorough
 def test_every_set_of_items_is_as_likely():
     from scipy.stats import chisquare
 

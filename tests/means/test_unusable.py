@@ -89,6 +89,7 @@ def test_a_subgroup_without_values_is_marked_by_itself():
     assert res.tidy()["reliable"].all()
 
 
+@pytest.mark.thorough
 def test_whoever_has_all_values_is_hardly_ever_said_to_lack_some():
     """Two shares of 3 standard errors each; exact binomial limit at 10⁻⁶."""
     data, times = rows(0.0, 0.0, n=1_000), 30

@@ -203,6 +203,7 @@ def test_a_number_as_text_is_that_number(missing):
     assert got.params.tolist() == want.params.tolist()
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", [ValueError, OSError, pd.errors.ParserError, UnicodeError, MemoryError, KeyError])
 def test_what_a_library_says_about_a_file_is_not_passed_on(kind, tmp_path, monkeypatch):
     def quoting(*_args, **_more):

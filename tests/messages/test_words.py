@@ -84,6 +84,7 @@ def fitted():
 # --- levels, formulas, budgets ----------------------------------------------------------------------------
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("make", [regression, means, curator])
 @pytest.mark.parametrize("found", [" yes", "SECRET-LEVEL"])
 def test_spaces_in_levels_are_hinted_at_whatever_the_data_hold(make, found):
@@ -300,6 +301,7 @@ def test_no_results_suggest_what_they_lack():
 SUFFIXES = ("pdf", "csv", "html", "tex", "png", "svg", "xlsx", "txt", "parquet", "json", "pkl", "docx")
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_results_are_not_saved_under_another_programs_suffix(suffix, tmp_path):
     with pytest.raises(UnsupportedArgumentError, match=rf"not \.{suffix}; name it .privreg; "):
@@ -362,7 +364,7 @@ def test_a_gap_is_no_slip_at_the_shell(run):
     assert (status, [line for line in err.splitlines() if "warning: don't rely on" not in line]) == (0, [])
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("slip", SLIPS)
 def test_slips_at_the_shell(run, slip):
     arguments, said = SLIPS[slip]

@@ -118,6 +118,7 @@ def test_the_budget_that_is_found_reaches_the_goal_and_a_little_less_does_not():
     assert "budget of" in str(found)
 
 
+@pytest.mark.thorough
 def test_effects_are_found_with_the_power_that_was_asked_for():
     found = insured(effect=40, coef="age", power=0.9)
     assert found.table().loc["age", "power"] >= 0.9
@@ -136,6 +137,7 @@ def test_so_few_that_intervals_could_not_be_relied_on_are_raised_and_said():
     assert not any(note.startswith("don't rely") for note in insured(n=2 * found.reliable).notes)
 
 
+@pytest.mark.thorough
 def test_the_number_from_which_a_plan_relies_on_intervals_is_the_fits_own():
     found = insured(n=50_000)
     people = pr.datasets.us_insurance(found.reliable + 2_000, seed=1)

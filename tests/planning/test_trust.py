@@ -139,6 +139,7 @@ def test_contours_have_lines_only_where_there_are_standard_errors(trust: str, mu
     assert trust == "central" or table.loc[3_000, mu] < table.loc[3_000, 0.3 * mu]  # it was once as good
 
 
+@pytest.mark.thorough
 def test_each_line_of_the_comparison_that_has_no_numbers_or_misleads_has_a_note() -> None:
     found = pr.plan("y ~ x", mu=1, n=1_000, **STUDY).compare_trust("Intercept")
     assert found.title.endswith("precision of Intercept")

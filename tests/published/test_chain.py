@@ -122,6 +122,7 @@ def test_random_scaling_matrix_is_its_definition():
     np.testing.assert_allclose(found.scaling, partial.T @ partial / n**2, rtol=1e-8)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("batch", [1, 3])
 def test_products_of_reports_and_iterates_are_those_of_the_path(batch):
     n, p = 1500, 4

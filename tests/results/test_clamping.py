@@ -108,6 +108,7 @@ def fitted():
     return FITS["local"]()
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("again", AGAIN)
 @pytest.mark.parametrize("method", ["predict", "get_prediction"])
 def test_predictions_name_columns_outside_their_bounds_once_a_call(fitted, again, method, tmp_path):

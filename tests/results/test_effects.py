@@ -116,6 +116,7 @@ def as_arrays(base, fitted, family, response):
     return PrivateResults(dataclasses.replace(base, **fields, estimates=(estimate,)))
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", CASES)
 def test_arrays_agree_with_statsmodels(base, simulated, name):
     x, fits, _ = simulated
@@ -308,6 +309,7 @@ def test_the_result_is_frozen_and_has_its_columns(base, public):
         found.conf_int(2)
 
 
+@pytest.mark.thorough
 def test_views(base, public):
     res = made(base, "x + g", Logistic(), response="won")
     text = str(res.marginal_effects(public))

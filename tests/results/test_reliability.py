@@ -211,6 +211,7 @@ def test_states_that_creep_one_way_take_their_coefficient_back():
     assert not findings._creeping(SimpleNamespace(main=main), frame, learned, np.eye(2)).any()
 
 
+@pytest.mark.thorough
 def test_what_depends_on_a_coefficient_that_is_taken_back_is_marked_too():
     x, y = people(4000)
     rows = pd.DataFrame({"x": x[:, 1], "g": np.resize(["a", "b", "c"], len(y)), "y": y})
@@ -234,6 +235,7 @@ def test_what_depends_on_a_coefficient_that_is_taken_back_is_marked_too():
     assert "†" not in str(plain.marginal_means("g")) + str(plain.get_prediction(new))
 
 
+@pytest.mark.thorough
 def test_columns_are_found_in_the_users_order_and_at_every_level():
     res = said(lambda: model(voters(3000)).fit(seed=1, progress=False))[1]
     one = with_notes(res, doubt("rare", "this", [1, 4]))

@@ -149,6 +149,7 @@ def test_f_has_both_degrees_of_freedom(base, rows):
     assert test.citation.startswith(f"Wald(2) = {test.statistic:.4g}, p ")
 
 
+@pytest.mark.thorough
 def test_anova_has_a_line_a_term_without_the_intercept(base, rows):
     ours, _ = twin(base, rows, RIGHT)
     table = ours.anova()
@@ -157,6 +158,7 @@ def test_anova_has_a_line_a_term_without_the_intercept(base, rows):
     assert len(array_model().fit(seed=1, progress=False).anova()) == 3  # arrays: a column is a term
 
 
+@pytest.mark.thorough
 def test_tables_of_tests_have_pandas_names_and_files(base, rows, tmp_path):
     ours, _ = twin(base, rows, "x + C(g)")
     views = (ours.wald_test_terms(), ours.t_test("x"), ours.t_test_pairwise(), ours.marginal_means(at={"x": 1.0}))

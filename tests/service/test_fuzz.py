@@ -23,6 +23,7 @@ def two(folder):
     return sums.make(pair.courses[0], OPEN)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("of", "addresses"), [(one, 13), (two, 9)])
 def test_the_fuzzed_document_holds(of, addresses, tmp_path):
     """Events don't end, and aren't fuzzed; the document's own address isn't in it."""

@@ -302,6 +302,7 @@ def test_few_tell_that_a_third_of_the_responses_are_clamped():
     assert "slopes are drawn towards 0" in note
 
 
+@pytest.mark.thorough
 def test_a_note_names_columns_their_shares_and_what_clamping_does():
     data = rows(200_000)
     res, note = noted(data, bounds={**BOX, "y": (-3, 6)})

@@ -139,6 +139,7 @@ def test_only_used_rows_of_the_design_are_kept_and_clamped():
     assert repr(held) == "<public rows (5,000); 2,048 of them are used>"
 
 
+@pytest.mark.thorough
 def test_summary_plan_and_statement_say_so():
     res = model(people()).fit(covariates=PUBLIC.head(1_000), seed=1, progress=False)
     assert ("covariates", "public rows (1,000)") in res.privacy.declared

@@ -99,6 +99,7 @@ def test_workers_one_or_two_or_none_give_the_same_bits(folder, client, here):
     assert (np.abs(two.params - [0.5, 1.0, -1.0]) < 5 * two.bse).all()
 
 
+@pytest.mark.thorough
 def test_a_dask_frame_stands_for_its_files(folder, client, here):
     """Which all that is fitted follows from; a fit of a folder's frame is made above."""
     files, built = sorted(map(str, folder.glob("*.parquet"))), model(folder)

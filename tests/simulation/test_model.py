@@ -134,6 +134,7 @@ def test_factors_with_and_without_reference(tuning):
     np.testing.assert_allclose(cells.params[["g[u]", "g[v]", "g[w]"]], [0, 1, -1], atol=0.05)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("lanes", [None, 8])
 def test_p_values_and_intervals_between_lanes_are_students(lanes):
     res = array_model().fit(seed=2, inference="between_lanes", lanes=lanes)
@@ -197,6 +198,7 @@ def test_last_iterate_and_estimates_only(tuning):
     assert array_model().fit(alpha=0.4, inference=None, tuning="published").params.notna().all()
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("tuning", "methods"),
     [
@@ -457,6 +459,7 @@ def test_estimates_that_overflow_are_refused():
         array_model().fit(step=1e308, tuning="published")
 
 
+@pytest.mark.thorough
 def test_losses_are_printed_rounded_up():
     for mu in np.linspace(0.1, 3.0, 30):
         told = array_model(mu=float(mu)).fit(tuning="published", inference=None).privacy.guarantee

@@ -140,6 +140,7 @@ def test_without_a_seed_the_order_is_fresh_and_without_privacy_it_is_fixed(monke
     assert keys[2] is None
 
 
+@pytest.mark.thorough
 def test_position_takes_rows_as_they_lie(tmp_path):
     data = people(20_000, 1)
     data.to_csv(tmp_path / "rows.csv", index=False)

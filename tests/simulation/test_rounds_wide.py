@@ -91,6 +91,7 @@ def test_maps_of_the_box_undo_each_other():
     assert box.distance2(box.near(small, box.forth(small, moves[:1])[0], 1e-6, 1.0)) < 1e-6
 
 
+@pytest.mark.thorough
 @pytest.mark.some(1)
 @pytest.mark.parametrize(
     "options", [{"mu": 100}, {"epsilon": 2000, "mechanism": "laplace"}, {"mu": 100, "family": pr.Quantile(0.7)}]

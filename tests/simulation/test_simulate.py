@@ -133,6 +133,7 @@ def test_a_saved_stream_keeps_its_rounds(tmp_path):
 # --- as a fit --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.some(1)
 @pytest.mark.parametrize("more", [{}, {"private": "response"}, {"epsilon": 4.0}])
 def test_where_all_reports_arrive_in_order_it_is_the_fit(more):

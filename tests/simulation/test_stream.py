@@ -235,6 +235,7 @@ def test_the_key_is_readable_by_its_owner_only_and_spent_by_the_first_load(tmp_p
     assert (a != b).all()  # other noise for the same people after the load
 
 
+@pytest.mark.some(1)
 @BOTH
 def test_noise_differs_between_fits_unless_seeded(tuning):
     m = model(table())
@@ -243,6 +244,7 @@ def test_noise_differs_between_fits_unless_seeded(tuning):
     assert (m.fit(tuning=tuning, seed=1).params != m.fit(tuning=tuning, seed=2).params).all()
 
 
+@pytest.mark.some(1)
 @BOTH
 def test_a_refused_batch_leaves_the_stream_as_it_was(tuning):
     data, strict = table(), {"missing": "raise"}
@@ -385,6 +387,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
         res.save(tmp_path / "nowhere" / "r.privreg")
 
 
+@pytest.mark.thorough
 def test_opting_out_reads_a_file_too_and_counts_it_by_its_path(tmp_path):
     data, path = table(), tmp_path / "rows.csv"
     data.to_csv(path, index=False)

@@ -81,6 +81,7 @@ def test_results_answer_as_those_of_local_fits(fitted, tmp_path: Path) -> None:
     pd.testing.assert_series_equal(loaded.estimand(rows(8)), fitted.estimand(rows(8)))
 
 
+@pytest.mark.thorough
 def test_the_estimand_is_statsmodels_own_on_the_same_public_rows(fitted) -> None:
     """Weights bind for fewer than 1% of the records, so that the root is RLM's to a small part of its error."""
     public = rows(9, 40_000)

@@ -30,6 +30,7 @@ def drawn(ax):
 REGION = ["region[T.northwest]", "region[T.southeast]", "region[T.southwest]"]
 
 
+@pytest.mark.thorough
 def test_coefficients_are_chosen_by_their_names_or_terms(res):
     assert drawn(res.plot_coef(["age", "region"])) == [*REGION, "age"]
     assert drawn(res.plot_coef("C(smoker)")) == ["smoker[T.yes]"]

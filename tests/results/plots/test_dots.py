@@ -72,6 +72,7 @@ def test_levels_of_the_response_are_headings(base):
     assert ax.figure._suptitle.get_text() == "by level"
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("family", "response", "levels"), [(Logistic(), "won", [""]), (Multinomial(), "w", "lo mid hi")]
 )

@@ -203,6 +203,7 @@ def test_a_fit_without_privacy_says_so():
     assert "NOT PRIVATE" in words(trajectory.trajectory(free, "a"))
 
 
+@pytest.mark.some(1)
 def test_given_axes_are_drawn_on(fitted):
     _, ax = plt.subplots()
     assert coefficients.coefficients([fitted], ax=ax) is ax
@@ -352,6 +353,7 @@ def test_plots_are_read_on_light_and_on_dark_grounds(fitted, style, plot):
         assert abs(light - ground) > 0.25, what
 
 
+@pytest.mark.some(1)
 def test_given_axes_say_what_ground_there_is(fitted):
     _, ax = plt.subplots()
     ax.set_facecolor("#202020")

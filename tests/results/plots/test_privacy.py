@@ -36,6 +36,7 @@ def words(figure):
     return [t.get_text() for t in key.get_texts()]
 
 
+@pytest.mark.thorough
 def test_gaussian_curves():
     tradeoff, roc = privacy_curve(statement())
     one, two = curve(tradeoff, "1-GDP")
