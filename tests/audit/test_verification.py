@@ -198,7 +198,7 @@ SHAPES = {
 }
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     ("family", "shape"),
     [(k, s) for k in FAMILIES for s in SHAPES if "alone" not in s or k in {"huber", "quantile", "logistic", "poisson"}],

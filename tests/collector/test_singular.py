@@ -35,6 +35,7 @@ def test_a_search_among_few_people_keeps_its_scale_a_number():
         assert np.isfinite(search.thresholds).all()
 
 
+@pytest.mark.thorough
 @pytest.mark.some(1)
 @pytest.mark.parametrize("seed", range(4))
 def test_levels_that_nobody_has_do_not_end_a_fit_without_noise(seed):

@@ -327,6 +327,7 @@ def test_people_one_by_one_change_no_bit():
     assert_same(stream, whole(way))
 
 
+@pytest.mark.thorough
 @pytest.mark.some(1)
 @pytest.mark.usefixtures("anytime_from_300")
 @pytest.mark.parametrize("batch", [1, 4])

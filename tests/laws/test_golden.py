@@ -16,7 +16,7 @@ MORE = {
     *("epsilon, delta", "rho"),
     *("plan", "lanes", "source parquet", "inference batch_means", "inference path_curvature", "start", "exposure"),
     *("family huber fixed", "family squared", "response, logistic", "published batch means", "inference anytime"),
-    *("two collectors, logistic",),
+    *("two collectors, logistic", "unit weights", "inference random_scaling", "inference plug_in"),
 }
 """Fits of the same numbers as the default's, or as those of "source csv"; or of which a budget is all that differs.
 

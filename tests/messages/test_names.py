@@ -46,6 +46,7 @@ def test_a_score_that_is_not_what_it_should_be_warns(score, bound, said):
     assert [w.filename for w in caught] == [__file__]
 
 
+@pytest.mark.thorough
 def test_a_right_score_does_not_warn():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -474,6 +474,7 @@ def test_precision_of_many_coefficients_comes_to_an_end():
     assert np.isfinite(table.to_numpy()).all()
 
 
+@pytest.mark.thorough
 @pytest.mark.some(1)
 @pytest.mark.parametrize("share", [0.03, 0.25])
 def test_rare_levels_are_told_as_the_fit_tells_them(share):

@@ -79,6 +79,7 @@ def test_a_counts_largest_value_clamps_too():
     assert (LABEL, SAID) in model.fit(seed=1, progress=False).privacy.rows()
 
 
+@pytest.mark.thorough
 def test_nothing_is_said_where_nothing_is_clamped():
     free = {"a": (0, 0.6), "y": (0, 5)}
     for model in (

@@ -176,7 +176,7 @@ PAIRS = {(FORMULAS[1], family) for family in FAMILIES} | set(zip(FORMULAS, itert
 """Every formula, every family, and one formula with every family."""
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("right", "family"), sorted(PAIRS, key=str), ids=str)
 def test_effects_are_changes_of_predictions(base, public, right, family):
     res = made(base, right, family, response=RESPONSES[family.name])

@@ -115,6 +115,7 @@ def test_a_joint_test_is_marked_by_what_it_tests_alone(base, asked):
         assert ("†" in str(test)) is tested
 
 
+@pytest.mark.thorough
 @pytest.mark.some(1)
 @pytest.mark.parametrize(("family", "response"), [(Logistic(), "won"), (Poisson(50), "y")])
 def test_differences_of_means_at_a_limit_of_what_is_possible_are_marked(base, family, response):

@@ -138,6 +138,7 @@ def test_a_test_set_is_judged_as_by_hand():
         hinge.calibration((y.copy(), x.copy()))
 
 
+@pytest.mark.thorough
 def test_a_test_set_may_be_a_file(tmp_path, monkeypatch):
     monkeypatch.setattr("privreg.data.sources.frames.CHUNK", 1000)
     y, x, _ = made("binary")

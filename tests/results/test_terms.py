@@ -240,7 +240,7 @@ def test_fits_that_are_not_nested_are_refused(base, rows):
 # --- levels ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("method", ["holm", "hs", "bonferroni", "fdr_bh"])
 def test_pairs_of_levels_are_tested_as_in_statsmodels(base, rows, method):
     ours, theirs = twin(base, rows, "x + C(g) + s")
@@ -269,7 +269,7 @@ def test_adjustments_are_those_of_multipletests(base, rows):
         np.testing.assert_allclose(dataclasses.replace(tests, method=name).pvalue_adjusted, expected)
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("right", "where", "at"),
     [

@@ -95,6 +95,7 @@ def test_a_study_shows_what_is_known_of_it(world, study):
     assert pr.simulate(study.plan, people(1200)).nobs == 1200
 
 
+@pytest.mark.thorough
 def test_nobody_yet_is_too_few(tmp_path):
     early = World(tmp_path)
     with served(early.course) as url:

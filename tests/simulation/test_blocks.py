@@ -168,6 +168,7 @@ def test_without_a_seed_the_noise_and_the_order_are_fresh(folder):
     assert orders[0] != orders[1]
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("usual_rounds")
 def test_everybody_is_counted_once_and_the_estimate_is_that_of_one_stream(folder):
     names = ("sandwich", "random_scaling", "batch_means")

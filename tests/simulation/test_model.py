@@ -35,7 +35,7 @@ def fit(formula, data, bounds=BOX, seed=1, **more):
 BOTH = pytest.mark.parametrize("tuning", ["efficient", "published"])
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @BOTH
 @pytest.mark.parametrize("scale", [0.3, "auto"])
 def test_estimates_come_back_in_the_users_units(tuning, scale):
@@ -84,7 +84,7 @@ WAYS = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @WAYS
 @pytest.mark.usefixtures("usual_rounds")
 def test_the_trajectory_ends_with_the_intervals(tuning, inference, lanes):

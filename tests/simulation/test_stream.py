@@ -58,6 +58,7 @@ def assert_same(one, two):
         np.testing.assert_array_equal(a.cov, b.cov)
 
 
+@pytest.mark.thorough
 @pytest.mark.some(1)
 @BOTH
 def test_every_source_of_the_same_rows_gives_the_same_bits(tmp_path, tuning):
@@ -271,7 +272,7 @@ def test_rows_that_cannot_be_used_are_taken_as_noise(tuning):
     assert (seen[0].params != fitted(model(data), seed=4, tuning=tuning).params).all()
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @EVERY_WAY
 def test_results_can_be_taken_at_any_time(way):
     data, begun = table(), []

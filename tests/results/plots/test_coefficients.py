@@ -110,6 +110,7 @@ def test_a_small_effect_never_stands_right_of_a_large_one(res):
     nothing_is_clipped(ax)
 
 
+@pytest.mark.thorough
 def test_a_figure_says_what_its_steps_are(res):
     said = " ".join(words(res.plot_coef(scaled=True)).split())
     assert "step: half of the declared range or two declared sds; 95% intervals" in said

@@ -140,6 +140,7 @@ def test_trajectory_without_bands_claims_none(other):
     assert "2-GDP" in words(ax)
 
 
+@pytest.mark.thorough
 def test_results_taken_before_main_rounds_are_drawn_without_bands():
     x, y = people(3000)
     early = array_model(rows=3000).start().update((y[:600], x[:600])).results()
@@ -263,6 +264,7 @@ def test_a_privacy_plot_says_what_is_told_apart(fitted, per_id, what):
     assert f"telling {what} apart" in " ".join(said.split())
 
 
+@pytest.mark.thorough
 @pytest.mark.some(1)
 @pytest.mark.parametrize("binary", [False, True])
 def test_calibration_is_drawn_in_the_house_style(binary):
