@@ -2,8 +2,9 @@
 
 Runs the linter, the formatter's check, the type checker, the import contracts and then pytest. All of them
 run even if one fails; the exit status is the first that wasn't zero. The type checker runs beside the others, and what
-it says comes last. Left out are Monte Carlo (``-m statistical`` runs it), further cases of what other cases test (``-m
-thorough``) and tests in a browser (``-m browser``); ``--fast`` leaves out the slow tests too.
+it says comes last. Left out are Monte Carlo (``-m statistical`` runs it), further cases of what other cases test and
+what takes long beside a quicker test of the same (``-m thorough``), and tests in a browser (``-m browser``); ``--fast``
+leaves out the slow tests too.
 """
 
 from __future__ import annotations

@@ -14,12 +14,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pytest
 
 from tests import compiled
 
 pytest.register_assert_rewrite("tests.wrong")
+hypothesis.settings.register_profile("few", max_examples=40)
+hypothesis.settings.load_profile("few")
 
 _SECRET = pytest.StashKey[str]()
 SLOW = Path(__file__).with_name("slow.txt")

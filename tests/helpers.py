@@ -27,7 +27,8 @@ def make_device(score, weights="published", mu=1.0, reach=3.0):
     return Device(score, w, Gaussian(Budget.declare(mu=mu)), w.reach, score.curvature_bound * reach2)
 
 
-def make_test_plan(device, p, batch=1, mode=FULL, outer=True, share=0.0, central=False):
+def make_test_plan(device, p, batch=1, mode=FULL, outer=1, share=0.0, central=False):
+    """A plan of the types that fits have: of others numba would compile all its loops anew."""
     return make_plan(device, p, batch=batch, scaling_mode=mode, outer=outer, curvature_share=share, central=central)
 
 

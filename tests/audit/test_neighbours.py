@@ -75,6 +75,7 @@ def test_no_row_exceeds_the_declared_bound(family, weights):
     assert np.linalg.norm(kernel, axis=1).max() <= device.bound * (1 + 1e-12)
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("family", SCORES)
 @pytest.mark.parametrize("weights", BOUNDED_WEIGHTS)
 @pytest.mark.parametrize("p", [2, 30])
@@ -181,6 +182,7 @@ def audit(plan, family, weights, n, key):
     return np.linalg.norm(gap), mu_lower_bound(first, second, gap, threshold, ALPHA)
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("family", SCORES)
 @pytest.mark.parametrize("weights", BOUNDED_WEIGHTS)
 @pytest.mark.parametrize("mu", [0.5, 1.0, 3.0])
@@ -255,6 +257,7 @@ def test_gaussian_noise_never_shows_more_than_its_mu(d):
     assert min(found) > 0.5
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("d", [1, 4])
 @pytest.mark.parametrize("pair", [laplace_pair, response_pair])
 def test_pure_mechanisms_never_show_more_than_their_epsilon(pair, d):

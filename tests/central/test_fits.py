@@ -78,6 +78,7 @@ def test_a_sensitivity_that_is_too_small_is_seen():
     assert max(adversarial_pair(loss, False, rng) for _ in range(200)) > 0.99
 
 
+@pytest.mark.some(6)
 @EVERY
 def test_constants_bound_slopes_and_their_hoelder_quotients(name):
     family = FAMILIES[name]
@@ -164,6 +165,7 @@ def _two_dimensional(q, z, epsilon, angle):
     return float(gap.sum() * (axis[1] - axis[0]) ** 2)
 
 
+@pytest.mark.thorough
 def test_a_full_poisson_sample_is_the_gaussian_mechanism():
     z = calibration.gradient_multiplier(1.0, 1, 1.0, 1e-5)
     exact = 2 / gdp_mu(1.0, 1e-5)
@@ -182,6 +184,7 @@ def test_full_steps_compose_to_their_mu():
 # --- kernels, orders -------------------------------------------------------------------------------------
 
 
+@pytest.mark.some(6)
 @EVERY
 def test_kernels_are_their_twins(name):
     loss = resolve_loss(FAMILIES[name])
@@ -378,6 +381,7 @@ def test_an_audit_never_shows_more_than_is_claimed(way):
     assert audit(**AUDITS[way], runs=6000, seed=5).passed
 
 
+@pytest.mark.thorough
 @pytest.mark.some(1)
 @pytest.mark.parametrize("way", AUDITS)
 def test_an_audit_catches_half_the_noise(way):

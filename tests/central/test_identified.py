@@ -31,6 +31,7 @@ CASES = {"no reference": LEVELS, "collinear": {"x", "z"}, "a level with 0.05%": 
 # --- what is marked --------------------------------------------------------------------------------------
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("family", ["huber", "logistic"])
 @pytest.mark.parametrize("name", CASES)
 def test_coefficients_that_no_record_tells_are_marked_and_come_out_imprecise(name, family):
@@ -119,6 +120,7 @@ def test_sums_of_curvature_of_neighbours_are_as_far_apart_as_claimed_and_never_f
     assert max(ratios) > 1.0 - 1e-9
 
 
+@pytest.mark.some(6)
 @EVERY
 def test_curvature_of_neighbours_keeps_to_its_sensitivity_and_is_that_of_the_loss(name):
     family, rng, p = FAMILIES[name], np.random.default_rng(5), 3
@@ -157,6 +159,7 @@ def test_the_matrix_carries_the_noise_of_its_budget():
     assert np.abs(np.corrcoef(flat.T)[np.triu_indices(6, 1)]).max() < 5 / math.sqrt(1500)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("p", [1, 3, 12])
 def test_noise_alone_seldom_passes_its_edge(p):
     rng, size = np.random.default_rng(p), p * (p + 1) // 2
@@ -206,6 +209,7 @@ def test_the_statement_prints_the_share_and_the_ledger_counts_the_whole():
     assert LEDGER.spent(data) == pytest.approx(0.7)
 
 
+@pytest.mark.thorough
 @pytest.mark.some(1)
 @pytest.mark.parametrize("family", ["huber", "logistic", "hinge", "q_norm"])
 def test_an_audit_tries_the_matrix(family):

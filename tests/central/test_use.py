@@ -77,7 +77,7 @@ def test_arrays_and_batches_give_what_a_frame_gives():
     np.testing.assert_allclose(arrays.params, frame.params, rtol=1e-12)
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("family", [*LOSSES, QHinge(2.0), QNorm(2.0), QNorm(1.0)], ids=str)
 @pytest.mark.parametrize("perturbation", ["gradient", "output"])
 def test_every_loss_finds_its_line_without_noise(family, perturbation):
@@ -384,6 +384,7 @@ def test_a_missing_extra_is_named(monkeypatch):
 # --- leaks -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("options", [{}, {"perturbation": "output"}, {"order": "poisson"}, {"lanes": 8}], ids=str)
 def test_nothing_raw_leaves_but_the_release(options, tmp_path):
     data = rows()

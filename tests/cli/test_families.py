@@ -128,7 +128,7 @@ def said(err: str) -> list[str]:
     return [line for line in err.splitlines() if "warning: don't rely on" not in line]
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(1)
 @pytest.mark.some(5)
 @pytest.mark.parametrize("case", SAME)
 def test_the_command_gives_the_numbers_of_the_python_call(fit, model, tmp_path, case):
@@ -151,6 +151,7 @@ def test_the_command_gives_the_numbers_of_the_python_call(fit, model, tmp_path, 
     assert re.sub(r"Releases:.*?\n\S", "", out, flags=re.S)[:300] == str(want.summary().as_text())[:300]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("budget", "options", "printed"),
     [
@@ -167,6 +168,7 @@ def test_budgets(fit, model, tmp_path, budget, options, printed):
     np.testing.assert_allclose(pd.read_csv(tmp_path / "t.csv")["estimate"], want["estimate"], rtol=1e-12)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("formula", "more"),
     [
@@ -198,6 +200,7 @@ def test_measures_of_fit_are_printed_with_what_they_cost(fit):
     refused(fit("income ~ age", "--measures", 0.9), "--measures 0.9 must be a number in (0, 0.5)")
 
 
+@pytest.mark.thorough
 def test_a_multinomial_table_has_a_column_of_levels(fit, tmp_path):
     status, out, _ = fit("travel ~ age", "--family", "multinomial", "--exponentiate", "--out", tmp_path / "t.csv",
                          "--out", tmp_path / "t.html")  # fmt: skip
@@ -210,6 +213,7 @@ def test_a_multinomial_table_has_a_column_of_levels(fit, tmp_path):
     assert "exp(estimate)" in (tmp_path / "t.html").read_text("utf-8")
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("formula", "more"),
     [

@@ -36,6 +36,7 @@ def test_it_prints_what_python_prints(run, people):
     assert out.split("Guarantee:")[0] == res.summary().as_text().split("Guarantee:")[0]
 
 
+@pytest.mark.thorough
 def test_it_writes_every_kind_of_file(run, tmp_path):
     files = [
         tmp_path / f"means{kind}" for kind in (".txt", ".md", ".docx", ".html", ".tex", ".csv", ".json", ".privreg")

@@ -41,6 +41,7 @@ def test_it_prints_the_summary(kept, show):
     assert "All of the privacy statement: privreg.load('fit.privreg').privacy\n" in below
 
 
+@pytest.mark.thorough
 def test_it_writes_other_forms(kept, show, tmp_path):
     files = [tmp_path / f"again{kind}" for kind in (".html", ".txt", ".md", ".tex", ".csv", ".json", ".privreg")]
     status, out, _ = show(kept, "--simultaneous", "--quiet", *(f"--out={f}" for f in files))

@@ -21,6 +21,7 @@ def learned(mean, seed):
     return wide, rows, rows[0, 1:] * mean + rows[1, 1:]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("mean", [0.5, -0.6])
 def test_errors_of_means_are_as_large_together_as_is_said(mean):
     said, found = [], []

@@ -99,6 +99,7 @@ def a_model(right, family="logistic", **more):
     )
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     ("right", "products"),
     [
@@ -275,6 +276,7 @@ def few_have_it(n, mu, seed, share=0.05):
     )
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("share", "short"), [(0.05, True), (1.0, False)])
 def test_groups_answer_less_far_apart_along_a_number_that_most_records_have_at_a_bound(share, short):
     run = few_have_it(40_000, 3, 1, share).start(seed=1).update(far_for_few(40_000, 1, share))._run
@@ -311,6 +313,7 @@ def test_intervals_hold_where_few_records_lie_far_out():
     assert np.mean(np.square(z)) < chi2.isf(0.05, 12) / 12
 
 
+@pytest.mark.thorough
 def test_answers_vary_where_the_law_s_mean_lies_outside_the_range_of_scores():
     rows = pd.DataFrame({"w": np.ones(2000), "y": 0.5 * np.linspace(-1, 1, 2000)})
     public = {"bounds": {"w": (1, 2), "y": (-1, 1)}, "epsilon": 1.0, "private": "response", "offset": "w"}

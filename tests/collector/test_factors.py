@@ -86,6 +86,7 @@ def test_columns_of_factors_are_grouped_and_lead(right, sizes):
         assert {tuple(row) for row in seen.round(9)} <= {tuple(row) for row in g.values.round(9)}
 
 
+@pytest.mark.some(4)
 @FORMULAS
 def test_what_is_taken_out_is_noise_alone(right, sizes):
     """Whoever the people are, the mean of their reports stays as it is; numbers that can't vary are gone."""
@@ -105,7 +106,7 @@ def test_what_is_taken_out_is_noise_alone(right, sizes):
         assert space.basis.shape == (55, 1 + 5 + 4 + 5 * 4)
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(3)
 @pytest.mark.parametrize(("silent", "lead"), [(0.0, 1.0), (0.3, 1.0), (0.0, 8.0), (0.3, 8.0)])
 @pytest.mark.parametrize("right", ["g", "x + g + f", "f * g", "0 + g + x", "C(g, Poly) + x", "f"])
 def test_shares_are_learned_from_reports(right, silent, lead):
@@ -127,6 +128,7 @@ def test_shares_are_learned_from_reports(right, silent, lead):
     np.testing.assert_allclose(np.cov(z[:, 1:lead].T), np.eye(lead - 1), atol=0.06)
 
 
+@pytest.mark.thorough
 def test_noise_alone_leaves_shares_equal():
     _, some = inner("h", people(100))
     rng, sd, n = np.random.default_rng(5), 1.0, 500
@@ -164,7 +166,7 @@ def test_stand_ins_are_white_and_in_the_levels():
     assert 0.08 < rare.mean() < 0.12
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("right", ["x + g + h", "h + g + x", "0 + h + x + g", "f * g + x", "0 + g:f + x"])
 def test_every_coefficient_is_its_own(right):
     """Columns have an order of their own inside; names must find their numbers again."""
@@ -245,6 +247,7 @@ def test_intervals_hold_where_factors_are_dependent(agree):
     assert np.sum(held) >= binom.ppf(0.001, np.size(held), 0.95)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("levels", "agree"), [(2, 0.98), (2, 1.0), (3, 0.95)])
 def test_factors_that_nearly_repeat_each_other_are_doubted(levels, agree):
     res, run = fitted(agreeing(60_000, agree, 1, levels), 1, "C(a) + C(b)", levels)
@@ -256,6 +259,7 @@ def test_factors_that_nearly_repeat_each_other_are_doubted(levels, agree):
     assert run.progress.tied.tolist() == [False] * levels + [True] * (levels - 1)
 
 
+@pytest.mark.thorough
 def test_what_ties_factors_is_saved(tmp_path):
     frame = agreeing(60_000, 1.0, 2)
     given = {"bounds": {"y": BOUNDS["y"]}, "levels": {"a": [0, 1], "b": [0, 1]}}

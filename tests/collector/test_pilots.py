@@ -162,6 +162,7 @@ def sampling_error(d, people):
     return sigma * (2 * math.sqrt(d) + 5 * math.sqrt(2.0))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("constant", [True, False])
 @pytest.mark.parametrize("d", [3, 5, 8])
 def test_correlated_covariates_of_any_scale_become_white(d, constant):
@@ -336,6 +337,7 @@ def test_columns_of_any_scale_are_found_through_noise():
     assert np.mean(found) > 0.8
 
 
+@pytest.mark.thorough
 def test_a_scale_is_never_so_small_beside_the_centre_that_the_map_with_it_has_no_inverse():
     search = thresholds.begin(1)
     for _ in range(2 * LOCATIONS):  # a column that is always the same, and reports without noise
@@ -356,6 +358,7 @@ def reference_rows(d, constant, rng):
     return z
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(("constant", "lead"), [(True, 1.0), (True, 10.0), (False, 1.0)])
 @pytest.mark.parametrize("d", [1, 2, 5])
 def test_reference_moments_equal_monte_carlo(d, constant, lead):

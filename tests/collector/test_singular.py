@@ -23,6 +23,7 @@ def test_a_spread_that_is_lost_beside_a_centre_far_away():
     assert (np.diag(found) > 0.99).all()
 
 
+@pytest.mark.thorough
 def test_a_search_among_few_people_keeps_its_scale_a_number():
     rng, search = np.random.default_rng(1), thresholds.begin(1)
     for _ in range(60):
@@ -34,6 +35,7 @@ def test_a_search_among_few_people_keeps_its_scale_a_number():
         assert np.isfinite(search.thresholds).all()
 
 
+@pytest.mark.thorough
 @pytest.mark.some(1)
 @pytest.mark.parametrize("seed", range(4))
 def test_levels_that_nobody_has_do_not_end_a_fit_without_noise(seed):
@@ -51,6 +53,7 @@ def test_levels_that_nobody_has_do_not_end_a_fit_without_noise(seed):
     assert np.isfinite(res.params).all()
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("mu", [None, 1])
 def test_a_covariate_that_is_0_for_all_does_not_end_a_fit(mu):
     rows = pd.DataFrame({"x": np.zeros(50), "y": np.random.default_rng(0).standard_normal(50)})
@@ -59,6 +62,7 @@ def test_a_covariate_that_is_0_for_all_does_not_end_a_fit(mu):
     assert np.isfinite(model.fit(seed=1, progress=False).params).all()
 
 
+@pytest.mark.thorough
 @pytest.mark.some(1)
 @pytest.mark.parametrize("mu", [1, None])
 @pytest.mark.parametrize("high", [5.0, 5.4])

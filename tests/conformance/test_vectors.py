@@ -14,6 +14,7 @@ from tests.conformance import make
 FOUND = {name: json.loads((make.FOLDER / f"{name}.json").read_text()) for name in make.FILES}
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("name", make.FILES)
 def test_vectors_are_those_of_the_command(name):
     assert (make.FOLDER / f"{name}.json").read_text() == make.text_of(name)

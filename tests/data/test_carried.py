@@ -111,6 +111,7 @@ def test_everything_declared_looks_at_no_attrs():
     assert model.schema.carried == ()
 
 
+@pytest.mark.thorough
 def test_options_that_say_where_scales_come_from_go_before():
     bare, carrying = rows(carried=None), rows()
     levels = {"levels": GIVEN["levels"]}
@@ -208,7 +209,7 @@ SLICES = {
 }
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("how", SLICES)
 def test_pandas_keeps_them(how):
     assert sourced(fit(SLICES[how](rows()))) == [SOURCE]
@@ -248,7 +249,7 @@ SOURCES = {
 }
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", SOURCES)
 def test_every_source_that_keeps_attrs_is_read(kind, tmp_path):
     res = fit(SOURCES[kind](tmp_path), rows=N)
@@ -338,6 +339,7 @@ def test_silos_must_agree():
         pr.federated.FederatedRegression.from_formula("z ~ a + g", silos, **options)
 
 
+@pytest.mark.thorough
 def test_a_plan_uses_those_of_its_covariates():
     public = rows(500)
     found = pr.plan(FORMULA, n=100_000, mu=1, scale=0.3, covariates=public)
@@ -348,6 +350,7 @@ def test_a_plan_uses_those_of_its_covariates():
 # --- saved and resumed -------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_the_source_is_kept_by_files_and_streams(tmp_path):
     res = fit(rows())
     res.save(tmp_path / "res.privreg")
@@ -363,6 +366,7 @@ def test_the_source_is_kept_by_files_and_streams(tmp_path):
 # --- the command line --------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_the_command_fits_its_own_parquet_file_without_declarations(tmp_path, capsys):
     path = str(tmp_path / "people.parquet")
     assert main(["data", "us-insurance", path, "--rows", "6000"]) == 0
@@ -410,6 +414,7 @@ def model_of(data, formula="y ~ a + b", **more):
     return pr.PrivateOnlineRegression.from_formula(formula, data, mu=2, **DECLARED, **more)
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("form", ARROWS)
 def test_undeclared_truth_values_of_arrow_have_the_levels_false_and_true(form, missing, tmp_path):

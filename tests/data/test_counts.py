@@ -40,6 +40,7 @@ def read(path):
     return sum(map(rows_of, open_table(path, ("a", "b"), schema).batches(0)))
 
 
+@pytest.mark.some(10)
 @pytest.mark.parametrize("name", FILES)
 def test_as_many_records_are_counted_as_are_read(name, tmp_path):
     path = tmp_path / "people.csv"

@@ -97,6 +97,7 @@ def test_a_file_that_changes_under_a_model(file):
         built.fit(progress=False)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("n", [1, 3])
 def test_a_file_of_a_set_that_differs(tmp_path, n):
     data = people(900)
@@ -116,6 +117,7 @@ def test_a_file_of_a_set_that_differs(tmp_path, n):
     refused(paths, r"column 'x' is (text|number) here and (text|number) in [123]\.parquet", missing="drop")
 
 
+@pytest.mark.some(10)
 @pytest.mark.parametrize("name", NAMES)
 def test_missing_columns_are_told_with_the_nearest(name, whole):
     with pytest.raises(DataError, match=r"column 'X' is missing from the data, which have 8 columns. Did you mean 'x'"):

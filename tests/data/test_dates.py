@@ -123,6 +123,7 @@ def test_frames_mappings_and_streams():
     assert fitted(parts, rows=N) == want
 
 
+@pytest.mark.thorough
 def test_files_and_queries(tmp_path):
     numbers, times, texts = rows()
     quoted = texts.assign(day='"' + texts["day"].fillna("") + '"')
@@ -287,6 +288,7 @@ def test_the_command_line_reads_dates():
         pairs("--moments", ["day=2020-01-01:2020-12-31"], "NAME=MEAN:SD")
 
 
+@pytest.mark.thorough
 def test_plans_means_and_simulated_rows():
     bounds = {"day": DATES, "y": (-5, 12)}
     plan = pr.plan("y ~ day", bounds=bounds, family="huber", mu=1, n=20_000, scale=1)

@@ -104,6 +104,7 @@ FORMS = {
 }
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("form", FORMS)
 def test_whatever_stands_for_a_missing_value(form):
     d, data = design(), FORMS[form](with_gaps())
@@ -122,6 +123,7 @@ UNUSABLE = {
 }
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("name", UNUSABLE)
 def test_whatever_cannot_be_used_is_like_a_missing_value(name):
     d, data = design(), with_gaps().astype(object)
@@ -134,6 +136,7 @@ def test_whatever_cannot_be_used_is_like_a_missing_value(name):
         check_both(lambda how, batch=batch: d.encode(batch, missing=how), d.encode(rows()))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("wrong", [1j, np.complex64(2 + 1j), np.timedelta64(1, "s"), np.datetime64("2020-01-01"), b"x"])
 def test_one_cell_that_is_no_number_does_not_spoil_the_others(wrong):
     """Libraries make one type of a list: here one that no number has."""
@@ -225,6 +228,7 @@ def test_rows_that_all_have_gaps_and_no_rows():
         assert (empty.exog.shape, empty.kept) == ((0, 3), None)
 
 
+@pytest.mark.thorough
 @settings(max_examples=25, deadline=None)
 @given(cut=st.integers(0, N), how=st.sampled_from(["drop", "noise"]))
 def test_batches_do_not_matter(cut, how):

@@ -30,7 +30,7 @@ def model(data, name, key, formula="y ~ {} + I({}**2)", **more):
     return pr.PrivateOnlineRegression.from_formula(formula.format(name, name), data, **given)
 
 
-@pytest.mark.some(16)
+@pytest.mark.some(6)
 @pytest.mark.parametrize(("name", "column", "key"), SPELLINGS)
 def test_formula_data_and_declarations_may_spell_a_name_differently(name, column, key, tmp_path):
     data = rows(column)
@@ -50,6 +50,7 @@ def test_formula_data_and_declarations_may_spell_a_name_differently(name, column
     assert means.schema.bounds == {column: (-1, 1)}
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("name", "column"), PAIRS.values())
 def test_predictions_find_it_under_any_spelling(name, column):
     res = model(rows(column), name, name).fit(progress=False)

@@ -30,6 +30,7 @@ def order(rows, key=KEY, skip=0, columns=1, end=None):
     return np.concatenate([np.zeros(0, dtype=np.int64), *dealt_rows(rows, key, skip, columns, end)])
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("rows", [0, 1, 2, 255, 256, 257, 1_000, 16_383, 16_385, 40_000, 300_001])
 def test_every_row_comes_once_in_an_order_that_does_not_depend_on_how_it_is_cut(rows):
     whole = order(rows)
@@ -108,6 +109,7 @@ def opened(kind, table, folder):
     return open_table(made[kind](), COLUMNS, SCHEMA)
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     "kind", ["arrays", "frame", "frame of codes", "mapping", "arrow", "arrow in chunks", "arrow batch", "polars"]
 )
@@ -174,6 +176,7 @@ def places(source, skip=0, key=KEY):
     return np.concatenate([b["at"] for b in source.dealt(key)(skip)] or [np.zeros(0)])
 
 
+@pytest.mark.thorough
 def test_rows_of_pieces_that_can_be_held_are_dealt_as_those_of_a_table(table, tmp_path):
     source = pieces_of(table, tmp_path)
     assert sum(source.blocks) == N

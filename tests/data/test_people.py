@@ -110,6 +110,7 @@ def test_texts_are_taken_as_written():
     assert not counter.excess([2**53 + 1, 2**53 + 2, -7, 2**64 - 1, 10**30]).any()
 
 
+@pytest.mark.thorough
 @settings(max_examples=60, deadline=None)
 @given(
     ids=st.lists(st.integers(0, 12), max_size=80),
@@ -123,6 +124,7 @@ def test_how_rows_are_cut_into_batches_makes_no_difference(ids, cuts, most):
     np.testing.assert_array_equal(np.concatenate(parts), wanted(ids, most))
 
 
+@pytest.mark.thorough
 def test_many_people_one_by_one_and_in_bulk():
     ids = np.random.default_rng(2).integers(0, 60_000, 100_000)
     counter = Counter("who", 2)

@@ -63,6 +63,7 @@ def unpacked(folder):
     return folder / "there"
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_wheel_is_built_from_the_source_distribution_too(wheel, tmp_path):
     built("sdist", REPO / "packages" / "device", tmp_path)

@@ -78,7 +78,7 @@ VALUES = st.one_of(st.floats(allow_nan=True, allow_infinity=True), st.sampled_fr
 
 @pytest.mark.some(2)
 @FORMS
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(data=st.data())
 def test_whatever_comes_two_reports_are_no_farther_apart_than_the_noise_is_for(form, data):
     mu = data.draw(st.sampled_from(BUDGETS))

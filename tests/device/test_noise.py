@@ -154,6 +154,7 @@ def test_the_farthest_reports_show_what_is_claimed_and_half_the_noise_is_caught(
     assert found(form, *FARTHEST[form], lattice.BITS - 1).lower > 1.0
 
 
+@pytest.mark.thorough
 def test_reports_of_moments_show_what_is_claimed_and_half_the_noise_is_caught():
     role = Role(lattice.MOMENTS, 3, lattice.radius(lattice.MOMENTS, 3, Mu(1, 1)), 1)
     a, b = (np.array(answer.values(role, u), dtype=float) for u in ([1.0, 0.0], [0.0, 1.0]))

@@ -42,6 +42,7 @@ def rows_of(plan, count, seed):
     return y, x, rng.normal(0.0, 0.1, count), rng.integers(0, 2, (count, len(plan.clamping))).astype(float)
 
 
+@pytest.mark.some(18)
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("family", SUMS)
 def test_a_row_is_reported_as_the_engine_has_it(family, role, monkeypatch):
@@ -85,7 +86,7 @@ def in_its_set(role, a):
 REALS = st.one_of(st.floats(), st.sampled_from([0.0, 1.0, -1.0, 2.0**60, -(2.0**60), 2.0**-1060, math.nan, math.inf]))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(form=st.sampled_from(lattice.SUM_FORMS), radius=st.integers(1, 2**30 - 1), told=st.lists(REALS, max_size=7))
 @example(form="switches", radius=1, told=[1.0, 1.0])
 @example(form="switches", radius=5, told=[1.0] * 6)
@@ -99,6 +100,7 @@ def test_whatever_is_told_is_in_the_roles_set(form, radius, told):
         assert in_its_set(role, sums.whole(role, other))
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("family", ["huber", "logistic", "poisson"])
 @settings(max_examples=25, deadline=None)

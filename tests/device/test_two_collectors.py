@@ -147,6 +147,7 @@ def refused(match, one, memory, **more):
 # --- what is sent --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("role", sum_plan().roles)
 def test_each_collector_gets_a_share_and_both_add_up(memory, role):
     one = Study(role=role)
@@ -172,6 +173,7 @@ def test_shares_are_drawn_anew_for_every_device(tmp_path):
     assert abs(words.mean() - 0.5) < 5.0 / math.sqrt(12.0 * len(words))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("row", [{}, {"age": None}, {**GOOD, "shift": "never"}, {**GOOD, "age": math.nan}])
 def test_rows_that_cannot_be_used_send_shares_of_zeros_like_all_others(memory, tmp_path, row):
     one, other = Study(), Study()
@@ -313,6 +315,7 @@ def changed(change):
     return one
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("role", sum_plan().roles)
 def test_radii_that_dont_keep_the_budget_and_forms_that_are_unknown_are_refused(memory, role):
     radius = sum_plan().roles[role].radius
@@ -364,6 +367,7 @@ def test_a_report_waits_for_the_collector_that_lacks_it(memory):
     assert len(set(one.posted)) == 2
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("status", [400, 403, 410, 412, 413, 422])
 def test_a_collector_that_refuses_is_believed_and_the_bytes_are_kept(memory, status):
     one = Study()

@@ -33,6 +33,7 @@ def _figures_are_closed():
     plt.close("all")
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("shared_rehearsals")
 def test_calls_of_the_page_for_newcomers_run():
     """All of the page, whose last cells run its tables."""
@@ -41,6 +42,7 @@ def test_calls_of_the_page_for_newcomers_run():
     assert list(names["res"].params.index) == ["Intercept", "g[T.b]", "g[T.c]", "x"]
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("coarse_contours")
 def test_calls_of_the_cheat_sheet_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

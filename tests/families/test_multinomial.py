@@ -103,6 +103,7 @@ def test_labels_are_those_of_mnlogit(fitted, mnlogit):
     assert fitted.cov_params().index.names == mnlogit.cov_params().index.names
 
 
+@pytest.mark.thorough
 def test_estimates_agree_with_mnlogit(free, mnlogit):
     gap = free.params.to_numpy() - mnlogit.params.to_numpy()
     assert np.all(np.abs(gap) < 4 * free.bse.to_numpy())
@@ -113,6 +114,7 @@ def test_estimates_agree_with_mnlogit(free, mnlogit):
     np.testing.assert_allclose(free.predict(data), mnlogit.predict(dmatrix("age + s", data)), atol=0.03)
 
 
+@pytest.mark.thorough
 def test_tables_hold_the_flat_numbers_level_by_level(fitted):
     fit = fitted._fit
     assert list(fit.names) == FLAT
@@ -160,6 +162,7 @@ def test_levels_that_are_no_strings_stay_what_they_are(fitted):
     assert whole.wald_test("1:x1 = 2:x1").df_num == 1
 
 
+@pytest.mark.thorough
 def test_a_fit_without_inference_has_estimates_only():
     bare = model(people(3000)).fit(seed=1, progress=False, inference=None)
     assert list(bare.tidy().columns) == ["level", "term", "estimate", "reliable"]
@@ -366,6 +369,7 @@ def check_equal(a, b):
     assert a._fit.design == b._fit.design
 
 
+@pytest.mark.thorough
 def test_results_come_back_from_files_and_pickles(fitted, tmp_path):
     told = (Measure("share right", 0.5, 0.01, "of people"), Measure("log loss", np.nan, np.inf, "per person"))
     for res in (fitted, PrivateResults(dataclasses.replace(fitted._fit, measures=told[:1]))):
@@ -400,6 +404,7 @@ def test_a_file_that_contradicts_itself_is_refused(fitted, tmp_path, change):
 # --- side by side ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_comparisons_use_flat_names_and_state_baselines(fitted):
     other = model(people(6000, 4)).fit(seed=2, progress=False)
     logistic = pr.PrivateOnlineRegression.from_formula(
@@ -428,6 +433,7 @@ def test_another_law_is_passed_on(fitted):
     np.testing.assert_allclose(wide / narrow, RandomScaling().critical(0.05) / 1.959964, rtol=1e-6)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("tuning", ["efficient", "published"])
 def test_two_levels_are_a_logistic_fit(tuning):
     rng = np.random.default_rng(2)

@@ -77,6 +77,7 @@ def test_fit_without_noise_is_federated_averaging():
     assert len(res.trajectory()) == 8 * 3
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_family_finds_its_coefficients_without_noise(name):
     options = {"mu": None, "rounds": 400, "local_steps": 2, "clip": 1.0, **FAMILIES[name]}
@@ -164,6 +165,7 @@ def test_paths_are_silos(tmp_path):
 # --- what it costs ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("mechanism", ["gaussian", "privunit", "laplace", "piecewise", "geodp", "ldpvec"])
 def test_rounds_compose_to_the_budget(mechanism):
     m = model(mu=3, rounds=9, mechanism=mechanism, debias=False)
@@ -208,6 +210,7 @@ def test_every_report_has_the_noise_of_its_round():
     assert np.abs(noise).max() < sd * norm.isf(1e-9)
 
 
+@pytest.mark.thorough
 @pytest.mark.some(1)
 @pytest.mark.parametrize("mechanism", ["gaussian", "privunit"])
 def test_whole_silos_replaced_are_told_apart_no_better_than_claimed(mechanism):
@@ -390,6 +393,7 @@ def test_models_and_silos_are_not_pickled_with_records():
 SECRET = 31.41592
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
@@ -500,6 +504,7 @@ def test_server_refuses_what_is_no_report():
 # --- results ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_results_read_as_the_cores_do(name):
     res = model(**FAMILIES[name]).fit(seed=1, progress=False)
@@ -528,6 +533,7 @@ def test_results_read_as_the_cores_do(name):
         _ = res.bse
 
 
+@pytest.mark.thorough
 def test_a_model_that_is_still_moving_is_told():
     far = model(mu=None, rounds=10, clip=0.05, step=1.0).fit(progress=False)
     there = model(mu=None, rounds=200, clip=0.5, step=1.0).fit(progress=False)
@@ -538,6 +544,7 @@ def test_a_model_that_is_still_moving_is_told():
     assert np.isfinite(noisy.params).all()
 
 
+@pytest.mark.thorough
 def test_plot_takes_axes_and_terms():
     res = model().fit(seed=1, progress=False)
     figure, ax = plt.subplots()

@@ -65,7 +65,7 @@ def boxed(x, beta):
     return AngleBox(x.shape[-1], beta).clip(to_angles(x)[1])
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("beta", [0.05, 0.4, 1.0])
 def test_realised_angle_distance_never_exceeds_the_sensitivity(size, beta):

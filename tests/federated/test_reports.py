@@ -33,7 +33,7 @@ def test_gaussian_noise_is_twice_the_clip_over_mu():
     assert low < np.mean(noise**2) / (2 * 0.7 / 2) ** 2 < high
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("name", UPDATE_MECHANISMS)
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_audit_is_within_the_claim(name, rounds):
@@ -41,6 +41,7 @@ def test_audit_is_within_the_claim(name, rounds):
     assert verdict.passed, str(verdict)
 
 
+@pytest.mark.thorough
 @pytest.mark.some(1)
 @pytest.mark.parametrize("name", ["privunit", "laplace", "piecewise"])
 def test_audit_of_pure_epsilon_is_within_the_claim(name):
@@ -49,6 +50,7 @@ def test_audit_of_pure_epsilon_is_within_the_claim(name):
     assert verdict.passed, str(verdict)
 
 
+@pytest.mark.thorough
 @pytest.mark.some(1)
 @pytest.mark.parametrize(("name", "least"), [("gaussian", 1.7), ("geodp", 1.7), ("ldpvec", 1.7), ("privunit", 1.2)])
 def test_audit_is_near_the_claim(name, least):

@@ -57,7 +57,7 @@ def test_whatever_a_silo_holds_what_is_randomised_lies_in_the_ball_that_the_nois
     assert {-m.plan.kappa / 2, m.plan.kappa / 2} <= {r[-1] for r in raw}
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("mechanism", ["gaussian", "privunit", "laplace", "piecewise", None])
 @pytest.mark.parametrize("gone", [0.0, 0.6])
 def test_the_share_is_learned_from_reports(mechanism, gone):
@@ -83,6 +83,7 @@ def test_weights_weigh_shares_too():
     assert share_of(model(data, mu=None, weights=[1, 2, 5])).share == pytest.approx(5 / 8, abs=1e-12)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("mu", [8, None])
 def test_a_fit_of_hardly_any_records_is_taken_back(mu):
     with pytest.warns(ReliabilityWarning, match="most records"):

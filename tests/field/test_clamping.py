@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from privreg.collector import chain as chains
 from privreg.collector.clamping import people_for, shares_of
@@ -37,6 +38,7 @@ def test_devices_tell_what_the_simulation_does_of_the_same_answers():
     assert (flags.sum(axis=0) > 0).all()
 
 
+@pytest.mark.thorough
 def test_a_collector_learns_the_shares_of_what_devices_send(tmp_path):
     plan, plan_hash, _ = world.plan_of(tmp_path, rows=16_000, mu=10)
     assert plan.clamping == ("hours", "age")

@@ -81,6 +81,7 @@ def test_it_says_that_the_server_is_gone_and_goes_on(world, followed):
     assert followed.said == ""
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     "told", [b"{", b"[]", b"{}", b'{"v": 2}', b'{"v": 1, "study": "wake"}', b'{"v": 1, "study": "sleep", "people": -1}']
 )
@@ -91,6 +92,7 @@ def test_what_is_no_answer_of_a_collector_is_said(world, study, told):
         live._progress(followed)
 
 
+@pytest.mark.thorough
 def test_it_ends_when_the_study_has_closed(world, followed):
     until(lambda: followed.progress)
     world.answer(300)
@@ -113,7 +115,7 @@ def test_its_sources_are_the_pages(followed):
     assert live._source("view.css") in followed._css
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("every", [0.0, -1, float("nan"), float("inf"), True, "2", 1e9, None])
 def test_every_is_a_number_of_seconds(study, every):
     with pytest.raises(OptionError, match="every="):

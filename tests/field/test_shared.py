@@ -48,6 +48,7 @@ def connected(urls=URLS, token=TOKENS, key=KEY):
 # --- results -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("turned", [False, True])
 def test_results_are_those_of_the_sums_of_both_in_any_order(over, turned):
     study = connected(*([URLS[::-1], TOKENS[::-1]] if turned else [URLS, TOKENS]))
@@ -73,6 +74,7 @@ def test_advice_on_measures_is_none_that_two_collectors_lack(over):
         _ = res.fit_measures
 
 
+@pytest.mark.thorough
 def test_results_name_both_collectors_and_what_each_can_do(over, tmp_path):
     res = connected().results()
     said = str(res.privacy)
@@ -118,6 +120,7 @@ def test_a_batch_that_was_lost_or_is_impossible_is_said(fresh):
     assert res.nobs == sum(b.people for b in fresh.chain.batches)
 
 
+@pytest.mark.thorough
 def test_a_study_is_followed_as_it_goes_on(fresh):
     study = connected()
     assert "0 of 2,500 invited, in 0 sums" in repr(study)
@@ -186,6 +189,7 @@ def test_a_state_that_one_has_not_published_yet_is_waited_for(fresh):
 # --- the model -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_a_formula_asks_for_what_was_signed(over):
     study = connected()
     same = {"mu": 1, "bounds": {"age": (18, 90)}, "family": "huber", "trust": "two_collectors"}

@@ -113,7 +113,7 @@ def by_patsy(right, data):
     return np.asarray(patsy.dmatrix(right, for_patsy(data)))
 
 
-@pytest.mark.some(22)
+@pytest.mark.some(10)
 @pytest.mark.parametrize("right", [*RIGHT_SIDES, *MORE, *OTHERS])
 def test_trees_compute_what_patsy_does_to_the_last_bit(right):
     data = frame()
@@ -124,6 +124,7 @@ def test_trees_compute_what_patsy_does_to_the_last_bit(right):
     np.testing.assert_array_equal(design.encode(data).exog, want)
 
 
+@pytest.mark.some(21)
 @pytest.mark.parametrize("right", DEVICES)
 def test_a_device_s_operations_are_a_closed_list_and_agree(right):
     data = frame()
@@ -132,6 +133,7 @@ def test_a_device_s_operations_are_a_closed_list_and_agree(right):
     np.testing.assert_allclose(computed(trees.exog, prepared(data)), by_patsy(right, data), rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.thorough
 def test_every_operation_is_met():
     met = set()
     for right in DEVICES:
@@ -142,6 +144,7 @@ def test_every_operation_is_met():
 WITHOUT = {"sin", "cos", "tan", "arcsin", "arccos", "arctan", "arctan2"}
 
 
+@pytest.mark.some(24)
 @pytest.mark.parametrize("name", sorted(NUMPY_FUNCTIONS))
 def test_each_function_of_the_allow_list_is_written_or_named(name):
     data = frame()
@@ -300,7 +303,7 @@ WIDE = [
 ]
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(4)
 @pytest.mark.parametrize("right", WIDE)
 @pytest.mark.parametrize("spoil", [False, True])
 def test_looked_up_columns_are_patsy_s_and_come_scaled_to_the_last_bit(right, spoil):

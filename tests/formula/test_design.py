@@ -23,6 +23,7 @@ from privreg.schema.declarations import Schema
 from tests.designs import FUNCTIONS, RIGHT_SIDES, SCHEMA, SENTINEL, fails, for_patsy, frame, shown
 
 
+@pytest.mark.some(18)
 @pytest.mark.parametrize("right", RIGHT_SIDES)
 def test_agrees_with_patsy(right):
     data = frame()

@@ -55,6 +55,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize("what", CASES)
 def test_each_number_is_read_at_its_limit_and_refused_one_beyond(what):
     write, most, why = CASES[what]
@@ -195,6 +196,7 @@ def values(knots):
     ).clip(0, 10)
 
 
+@pytest.mark.some(18)
 @pytest.mark.parametrize("degree", range(devices.HIGHEST + 1))
 @pytest.mark.parametrize("inner", INNER)
 def test_b_splines_are_patsy_s_to_the_last_bit(inner, degree):
@@ -220,6 +222,7 @@ def test_cubic_splines_are_patsy_s_to_the_last_bit(what, inner):
     assert np.isnan(found[-3:]).all()
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("degree", range(devices.HIGHEST + 1))
 def test_devices_compute_the_same_splines(degree):
     from privreg.device.design import value_of
@@ -263,6 +266,7 @@ def test_a_response_of_many_levels_is_no_deep_tree():
 PARTS = ["a", "b", "a:b", "b*c", "0", "1", "(a+b)", "(a - 1)", "(0 + c)"]
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("signs", ["+++", "++-", "+-+", "-++", "--+"])
 def test_sums_are_read_as_patsy_reads_them(signs):
     for parts in itertools.product(PARTS, PARTS[::2], PARTS[1::2], ["c", "1"]):

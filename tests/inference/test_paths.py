@@ -50,6 +50,7 @@ def found_in(sums, weights=WEIGHTS):
     return batches(sums, weights, sums.sum(axis=0) / weights.sum(), float(weights.sum()))
 
 
+@pytest.mark.thorough
 def test_batches_of_unequal_weight_are_unbiased():
     rng, runs, df = np.random.default_rng(8), 3000, len(WEIGHTS) - 1
     found = [found_in(drawn(rng)) for _ in range(runs)]
@@ -205,6 +206,7 @@ def test_a_note_takes_back_what_the_path_is_unsure_of(weakest, enough):
     assert [n.startswith("don't rely on the path-curvature intervals: 1 eigenvalue(s)") for n in low.notes] == [True]
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("n", [6, 64, 65, 70, 130, 511, 512, 600, 1025, 3000, 5000])
 def test_of_the_path_a_sixteenth_to_an_eighth_is_left_out_and_of_a_short_one_nothing(n):
     stream = array_model(5000).start(tuning="published", inference="path_curvature", seed=1)
@@ -284,6 +286,7 @@ def assert_same_results(one, two):
     pd.testing.assert_frame_equal(one.trajectory(), two.trajectory(), check_exact=True)
 
 
+@pytest.mark.some(2)
 @pytest.mark.usefixtures("anytime_from_300")
 @EVERY_WAY
 def test_fits_have_all_the_methods_that_were_asked_for(way):
@@ -314,6 +317,7 @@ def test_chunks_and_a_save_in_the_middle_change_no_bit(tmp_path_factory, way, cu
     assert_same(stream, whole(way))
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("anytime_from_300")
 def test_people_one_by_one_change_no_bit():
     way = "published, edges"
@@ -323,6 +327,8 @@ def test_people_one_by_one_change_no_bit():
     assert_same(stream, whole(way))
 
 
+@pytest.mark.thorough
+@pytest.mark.some(1)
 @pytest.mark.usefixtures("anytime_from_300")
 @pytest.mark.parametrize("batch", [1, 4])
 def test_sums_of_the_chain_are_those_of_its_path(batch):
@@ -393,6 +399,7 @@ def fitted(tuning):
     return one_pass(tuning, names[tuning])
 
 
+@pytest.mark.some(6)
 @EVERY_CASE
 def test_intervals_of_all_methods_are_about_as_long(tuning, method):
     res = fitted(tuning)
@@ -411,7 +418,7 @@ def test_intervals_of_all_methods_are_about_as_long(tuning, method):
     assert ((found[0] < truth) & (truth < found[1])).all()
 
 
-@pytest.mark.some(7)
+@pytest.mark.some(3)
 @EVERY_CASE
 def test_a_method_alone_says_what_it_says_among_others(tuning, method):
     among = fitted(tuning)
@@ -433,7 +440,7 @@ def test_bootstraps_count_what_is_not_known_of_the_curvature_as_batch_means_do()
         np.testing.assert_array_equal(res.cov_params(method), res.cov_params("batch_means"))
 
 
-@pytest.mark.some(7)
+@pytest.mark.some(3)
 @pytest.mark.filterwarnings("ignore:alpha=.* gives:privreg.errors.PrivregWarning")  # of levels above 0.5
 @EVERY_CASE
 def test_p_values_of_fits_agree_with_their_intervals_at_any_level(tuning, method):
@@ -446,6 +453,7 @@ def test_p_values_of_fits_agree_with_their_intervals_at_any_level(tuning, method
         np.testing.assert_allclose(test.conf_int(alpha), res.conf_int(alpha, method=method), rtol=1e-9)
 
 
+@pytest.mark.some(6)
 @EVERY_CASE
 def test_every_test_and_prediction_works_with_every_method(tuning, method):
     res = fitted(tuning)
@@ -468,6 +476,7 @@ def test_every_test_and_prediction_works_with_every_method(tuning, method):
     assert METHODS[method].title.partition(" (")[0] in str(res.summary(method=method))
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("tuning", ["efficient", "published", "central"])
 def test_saved_results_keep_every_interval(tuning, tmp_path):
     res = fitted(tuning)
@@ -568,6 +577,7 @@ def test_a_published_fit_too_short_for_anytime_is_refused():
         stream.results()
 
 
+@pytest.mark.thorough
 def test_results_may_be_asked_for_as_soon_as_main_rounds_begin():
     x, y = rows_of()
     stream, seen, refused = array_model(N, rows=N).start(inference=EVERY, seed=1), [], 0
@@ -677,7 +687,7 @@ def assert_predicts(res, method):
     return frame["mean_ci_upper"] - frame["mean_ci_lower"]
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.usefixtures("usual_rounds")
 def test_every_family_has_every_method(name):
@@ -707,6 +717,7 @@ def test_every_family_has_every_method(name):
     assert set(bands["n"]) == {k for k, s in zip(res._fit.trail_n, res._fit.trail_senders, strict=True) if s >= 30_000}
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("name", [k for k in KINDS if not KINDS[k].options])
 def test_every_family_has_the_methods_of_the_chain_that_are_offered(name):
     offered = [m for m in OF_CHAIN if m != "plug_in"]
@@ -724,6 +735,7 @@ def test_every_family_has_the_methods_of_the_chain_that_are_offered(name):
         np.testing.assert_allclose(res.cov_params(method), res.cov_params(method).T)
 
 
+@pytest.mark.thorough
 def test_a_probability_s_limits_are_those_of_the_blocks_of_its_own_logit():
     res = fit_kind("multinomial", "efficient", EVERY)
     new = pd.DataFrame({"a": [0.3], "b": [-0.4]})

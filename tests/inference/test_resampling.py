@@ -115,6 +115,7 @@ def test_a_joint_test_does_not_depend_on_how_restrictions_are_written(studentise
         assert law.joint_sf(statistic, 3) == law.along(turned).joint_sf(statistic, 3)
 
 
+@pytest.mark.some(1)
 @BOTH_FORMS
 def test_joint_tests_with_many_blocks_are_those_of_the_normal_law(studentised):
     laws = [Bootstrap(moves(150, 3, seed), studentised) for seed in range(30)]
@@ -211,6 +212,7 @@ LAWS = {
 EVERY_LAW = pytest.mark.parametrize("law", LAWS)
 
 
+@pytest.mark.some(3)
 @EVERY_LAW
 @settings(max_examples=60, deadline=None)
 @given(alpha=st.floats(1e-4, 0.999), t=st.floats(-8, 8))
@@ -223,6 +225,7 @@ def test_p_values_agree_with_intervals_at_any_level(law, alpha, t):
     assert (p < alpha) == outside
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("law", [k for k, v in LAWS.items() if isinstance(v, Bootstrap)])
 @settings(max_examples=60, deadline=None)
 @given(alpha=st.one_of(st.floats(1e-4, 0.999), st.integers(1, 500).map(lambda k: k / 501)))
@@ -235,6 +238,7 @@ def test_p_values_agree_with_intervals_at_the_very_limit_of_a_bootstrap(law, alp
         assert pivot.two_sided(np.nextafter(limit, math.inf))[0] < alpha
 
 
+@pytest.mark.some(3)
 @EVERY_LAW
 @settings(max_examples=30, deadline=None)
 @given(a=st.floats(1e-4, 0.999), b=st.floats(1e-4, 0.999))
@@ -243,6 +247,7 @@ def test_higher_levels_are_wider(law, a, b):
     assert np.all(LAWS[law].critical(low) >= LAWS[law].critical(high))
 
 
+@pytest.mark.some(3)
 @EVERY_LAW
 @settings(max_examples=40, deadline=None)
 @given(t=st.floats(0.0, 8.0))

@@ -51,6 +51,7 @@ def few_draws(monkeypatch):
 # --- critical values -------------------------------------------------------------------------------------
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("pivot", PIVOTS, ids=lambda p: p.label)
 @pytest.mark.parametrize("alpha", [0.01, 0.05, 0.2])
 @pytest.mark.usefixtures("few_draws")
@@ -60,7 +61,7 @@ def test_one_ratio_and_ratios_that_are_the_same_need_no_correction(pivot, alpha)
         assert max_critical(pivot, same, alpha) == pytest.approx(pivot.critical(alpha), rel=1e-4)
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("p", [2, 5, 10, 30])
 @pytest.mark.parametrize("alpha", [0.01, 0.05, 0.2])
 def test_independent_normals_match_the_closed_form(p, alpha):
@@ -70,6 +71,7 @@ def test_independent_normals_match_the_closed_form(p, alpha):
     assert c == pytest.approx(norm.isf((1 - (1 - alpha) ** (1 / p)) / 2), rel=2e-3)
 
 
+@pytest.mark.thorough
 def test_two_correlated_normals_match_the_bivariate_law():
     from scipy.stats import multivariate_normal
 
@@ -130,7 +132,7 @@ def test_estimated_correlations_cost_half_a_point_of_coverage(pivot):
     assert -4 * se < np.mean(more) < 0.006 + 4 * se
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("pivot", PIVOTS, ids=lambda p: p.label)
 @pytest.mark.usefixtures("few_draws")
 def test_values_lie_between_one_by_one_and_bonferroni(pivot):
@@ -160,6 +162,7 @@ def test_the_monte_carlo_error_of_the_level_is_below_a_thousandth(monkeypatch):
         assert np.std(found) * slope[0] < 1e-3 / 2
 
 
+@pytest.mark.thorough
 def test_ten_coefficients_take_less_than_a_second_of_the_processor():
     for pivot in (StudentT(15), RandomScaling(), RandomScaling(32)):
         joint._simulated.cache_clear()
@@ -175,6 +178,7 @@ def test_other_laws_and_bare_variances_get_bonferronis_value():
     assert joint_critical(Normal(), np.full((3, 3), np.nan), 0.06) == Normal().critical(0.02)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("studentised", [False, True])
 def test_a_bootstrap_takes_the_largest_ratio_of_each_draw(fitted, studentised):
     rng = np.random.default_rng(2)
@@ -207,6 +211,7 @@ def test_bounds_that_hold_at_all_times_get_bonferronis_value():
     assert joint_critical(Anytime(100_000), np.eye(5), 0.05) == Anytime(100_000).critical(0.01)
 
 
+@pytest.mark.thorough
 def test_a_coefficient_without_variance_takes_no_part():
     cov = np.zeros((3, 3))
     cov[:2, :2] = [[4.0, 2.4], [2.4, 9.0]]
@@ -249,6 +254,7 @@ def test_intervals_of_all_coefficients(known):
     np.testing.assert_allclose(expo["conf_low"], np.exp(want[:, 0]))
 
 
+@pytest.mark.thorough
 def test_intervals_of_chosen_coefficients_hold_together(known):
     res, _ = known
     found = res.conf_int(cols=["c", "a"], simultaneous=True)
@@ -268,6 +274,7 @@ def test_methods_have_their_own_laws(known):
     np.testing.assert_allclose(half, StudentT(7).critical(0.0125) * np.array([1, 2, 3, 4]))  # only variances are known
 
 
+@pytest.mark.thorough
 def test_restrictions_tested_together(known):
     res, cov = known
     matrix = np.array([[0, 1, -1, 0], [0, 0, 1, -1.0]])
@@ -288,6 +295,7 @@ def test_restrictions_tested_together(known):
     np.testing.assert_allclose(single.conf_int(simultaneous=True), single.conf_int())
 
 
+@pytest.mark.thorough
 def test_intervals_of_a_fit(fitted):
     for method in fitted.methods:
         wide = fitted.conf_int(method=method, simultaneous=True).diff(axis=1)[1]
@@ -297,6 +305,7 @@ def test_intervals_of_a_fit(fitted):
         assert 1.05 < ratio.iloc[0] < 2.0
 
 
+@pytest.mark.thorough
 def test_the_summary_says_so(fitted):
     text = " ".join(fitted.summary(0.1, simultaneous=True).as_text().split())
     c = joint_critical(fitted._estimate(None).pivot, fitted._estimate(None).cov, 0.1)
@@ -327,6 +336,7 @@ def test_simultaneous_is_true_or_false(known, value):
             call(simultaneous=value)
 
 
+@pytest.mark.thorough
 def test_the_command_line_takes_it(tmp_path, capsys):
     import json
 

@@ -277,6 +277,7 @@ def federated(data):
     return model.fit(seed=5, progress=False).params.tolist()
 
 
+@pytest.mark.some(3)
 @pytest.mark.filterwarnings("ignore::privreg.errors.ReliabilityWarning")
 @pytest.mark.parametrize("door", [local, two_collectors, central, means, federated])
 def test_every_front_door_reads_the_same_cells(door, tmp_path):

@@ -14,8 +14,14 @@ MORE = {
     *("source mapping", "source arrow", "source polars", "threads"),
     *("source feather", "source duckdb", "source sql"),
     *("epsilon, delta", "rho"),
+    *("plan", "lanes", "source parquet", "inference batch_means", "inference path_curvature", "start", "exposure"),
+    *("family huber fixed", "family squared", "response, logistic", "published batch means", "inference anytime"),
+    *("two collectors, logistic", "unit weights", "inference random_scaling", "inference plug_in"),
 }
-"""Fits of the same numbers as the default's, or as those of "source csv"; or of which a budget is all that differs."""
+"""Fits of the same numbers as the default's, or as those of "source csv"; or of which a budget is all that differs.
+
+Also a plan, which rehearses for long, and fits that take the way of another with one step changed.
+"""
 
 
 @pytest.fixture(scope="module")

@@ -140,6 +140,7 @@ def test_no_bytes_of_a_raw_number_and_no_sentinel_in_anything_kept(form, tmp_pat
     assert sentinels(*kept) == []
 
 
+@pytest.mark.some(2)
 @EVERY_WAY
 def test_texts_of_models_streams_and_results_hold_no_sentinel(way):
     data = rows()
@@ -384,7 +385,7 @@ def drawn(ax):
     return [np.asarray(v, dtype=float) for part in found for v in (part if isinstance(part, list) else [part])], said
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @EVERY_WAY
 @pytest.mark.parametrize("plot", ["plot_trajectory", "plot_coef"])
 def test_plots_draw_no_number_of_the_rows(plot, way):

@@ -93,7 +93,7 @@ def test_every_option_of_a_fit_is_tried():
     assert doors == set(MODEL) | set(FIT) | ON_THE_WAY | ELSEWHERE
 
 
-@pytest.mark.some(20)
+@pytest.mark.some(4)
 @pytest.mark.filterwarnings("ignore::privreg.errors.PrivregWarning", "ignore::privreg.errors.PrivacyLeakWarning")
 @pytest.mark.parametrize(("where", "given"), CASES)
 def test_what_a_plan_says_is_what_the_fit_does(where, given):

@@ -106,7 +106,7 @@ def single_rows(rng, n, p):
     return x
 
 
-@pytest.mark.some(72)
+@pytest.mark.some(36)
 @pytest.mark.parametrize("p", [1, 4])
 @pytest.mark.parametrize("weights", BOUNDED_WEIGHTS)
 @EVERY_MECHANISM
@@ -200,7 +200,7 @@ def person_radius(plan, eta):
     return math.hypot(0.5 * abs(ends[0] - ends[1]), 0.5 * plan.kappa)
 
 
-@pytest.mark.some(16)
+@pytest.mark.some(8)
 @pytest.mark.parametrize("joint", [False, True])
 @EVERY_MECHANISM
 @EVERY_KIND

@@ -78,6 +78,7 @@ def grouped(reports, groups):
 # --- sums are those of devices -------------------------------------------------------------------------------
 
 
+@pytest.mark.some(20)
 @pytest.mark.parametrize("given_more", [False, True])
 @ROLES
 @EVERY_KIND
@@ -292,7 +293,7 @@ def change(sums, x, y, place, neighbour, response):
     return float(np.linalg.norm(after - before))
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(4)
 @pytest.mark.parametrize("role", ["pilot", "main"])
 @EVERY_KIND
 @settings(max_examples=25, deadline=None)

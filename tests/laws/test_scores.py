@@ -42,7 +42,7 @@ def twin_unit(kind, c, eta, y):
 # --- kernels are the readable twins ------------------------------------------------------------------------
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(2)
 @EVERY
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from([1.0, 0.7, 1e-9, 1e9]), NUMBERS, NUMBERS)
@@ -57,7 +57,7 @@ def test_kernel_scores_are_the_twins(name, c, eta, y):
         assert 0.0 <= scores.near(kind.shape, c, one(eta), one(y), kind.function)[0] <= 1.0
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("name", PUBLISHED)
 @settings(max_examples=60, deadline=None)
 @given(NUMBERS, NUMBERS)

@@ -51,13 +51,14 @@ def test_every_source_is_tested(whole):
     assert tuple(whole) == NAMES
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_fits_agree_to_the_bit(name, whole, holes, expected):
     assert bits(whole[name]()) == expected["published"]
     assert bits(holes[name](), "efficient", missing="noise", id="id", max_per_id=2) == expected["noise"]
 
 
+@pytest.mark.thorough
 @pytest.mark.some(1)
 @pytest.mark.parametrize("name", ["parquet folder", "polars", "sqlite", "duckdb query"])
 def test_other_fits_agree_too(name, whole, holes, expected):
@@ -81,7 +82,7 @@ def joined(batches):
     return {c: np.concatenate([k[c] for k in kept]) if kept else np.zeros(0) for c in WANTED[:-1]}
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_from_any_one_on(name, holes):
     want = joined(open_table(gappy(), WANTED, SCHEMA).batches(0))
@@ -95,6 +96,7 @@ def test_rows_from_any_one_on(name, holes):
             np.testing.assert_array_equal(found[column], want[column][skip:], err_msg=f"{column} from {skip} on")
 
 
+@pytest.mark.thorough
 def test_batches_hold_the_columns_asked_for_and_few_rows(tmp_path):
     big = pd.concat([people()] * 12, ignore_index=True)  # more than two batches
     for name, make in sources(big, tmp_path).items():
@@ -132,6 +134,7 @@ def test_what_a_formula_does_not_name_is_not_read(tmp_path):
     assert bits(path) == want
 
 
+@pytest.mark.thorough
 def test_a_row_group_is_not_held_whole(tmp_path):
     n = 1_200_000
     data = pd.DataFrame(np.random.default_rng(1).uniform(-1, 1, (n, 3)), columns=["x", "f", "y"])
@@ -216,6 +219,7 @@ NO_NUMBERS = {
 }
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("what", NO_NUMBERS)
 def test_a_type_that_holds_no_numbers_is_refused_and_a_cell_is_not(what):
     table = pa.table({"x": [NO_NUMBERS[what]] * 100, "y": [1.0] * 100})
@@ -236,6 +240,7 @@ def test_a_type_that_holds_no_numbers_is_refused_and_a_cell_is_not(what):
     assert seen[0] == seen[1]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("form", ["texts", "views", "bytes"])
 def test_a_number_as_text_is_that_number_from_every_table(form):
     data, (want, rough) = people(), (bits(people()), bits(gappy()))
@@ -395,6 +400,7 @@ def sorted_sources(data, tmp):
     }
 
 
+@pytest.mark.thorough
 def test_pieces_that_can_be_held_are_dealt_as_one_table_is(tmp_path):
     """For equal rows, keys and order rule equal bits, from every kind of pieces."""
     data = people()[["x", "g", "y"]]

@@ -65,6 +65,7 @@ def sizes(arrays):
     return {k: (v.shape[1:] if k in several else v.shape, v.dtype) for k, v in arrays.items()}
 
 
+@pytest.mark.some(2)
 @EVERY_WAY
 def test_all_but_the_randomised_numbers_is_equal_for_different_rows(tmp_path, way):
     one, two = (without_learned_words(r) for r in (fitted(way=way), fitted(2, False, way=way)))
@@ -165,6 +166,7 @@ def test_under_huge_noise_every_saved_number_is_that_of_any_other_rows(tmp_path,
             check(*({k: v for k, v in leaves(s).items() if "noise._" not in k} for s in streams))
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("way", ["default", "published"])
 def test_values_outside_the_bounds_are_clamped_and_counted_nowhere_where_nobody_is_asked(tmp_path, way, monkeypatch):
     monkeypatch.setattr("privreg.collector.clamping.people_for", lambda *_: 0)
@@ -182,7 +184,7 @@ def test_values_outside_the_bounds_are_clamped_and_counted_nowhere_where_nobody_
         assert contents(save(states[0], tmp_path)) == contents(save(states[1], tmp_path))
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @EVERY_WAY
 @pytest.mark.parametrize("wild", [True, False])
 def test_rows_that_can_be_used_cause_no_warning_and_no_log(wild, way, caplog, capfd):

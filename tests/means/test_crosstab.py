@@ -31,6 +31,7 @@ def estimate(data, formula=FORMULA, **options):
     return pr.means.estimate(data, formula, levels=LEVELS, progress=False, **{**budget, **options})
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("trust", TRUSTS)
 def test_cells_are_where_their_errors_say(trust):
     data = people(20_000, tied=0.3, gaps=0.1)
@@ -50,6 +51,7 @@ def test_cells_are_where_their_errors_say(trust):
     np.testing.assert_array_equal(table.shares.to_numpy()[:-1, :-1].ravel(), res.params)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("trust", TRUSTS)
 def test_without_noise_it_is_the_table_and_near_pearsons_test(trust):
     """Pearson's statistic takes variances at independence, Wald's as they are found: that is of third order."""
@@ -104,6 +106,7 @@ def test_dependence_is_found_where_noise_is_small_enough():
     assert hidden.pvalue > 1e-3  # a test that took shares for exact would reject: the noise sd is 0.1
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("trust", TRUSTS)
 def test_tables_are_shown_and_kept(trust, tmp_path):
     res = estimate(people(), "C(g):C(k) + C(g) ~ 1", trust=trust, missing="raise")

@@ -71,6 +71,7 @@ WAYS = {
 }
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("way", WAYS)
 def test_estimates_are_where_their_errors_say(way):
     data = people()
@@ -97,6 +98,7 @@ def test_the_class_the_formula_and_the_function_are_one():
     assert estimate(data).params["age"] != estimate(data).params["age"]  # secret noise is fresh
 
 
+@pytest.mark.thorough
 def test_rows_give_the_same_results_from_every_source(tmp_path):
     data = people(40_000)
     data.to_csv(tmp_path / "people.csv", index=False)
@@ -134,6 +136,7 @@ def test_intervals_hold_their_level(options, runs):
     assert ((low <= hits) & (hits <= high)).all()
 
 
+@pytest.mark.thorough
 def test_sampling_of_items_adds_its_term():
     """Without noise, the variance over draws is (1 − m/d) Var(t)/r about the people's own mean; the source omits it."""
     plan = make_plan([Term("x", -1, 1), Term("y", -1, 1)], pr.Budget.declare(mu=None), m=1)
@@ -184,6 +187,7 @@ def test_further_rows_of_a_person_tell_nothing():
     assert both.privacy.total.epsilon == 12.0
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("mu", "column", "times"), [(None, "x", 2.0), (6, "x", 1.67), (6, "c", 2.0), (1, "x", 1.06)])
 def test_rows_of_a_person_that_may_be_alike_are_noted_by_what_they_do_to_errors(mu, column, times):
     """√(1 + 3 v/(v + s²)) times, v the variance of values and s² that of noise: 2/μ², as a bit is sent, too."""
@@ -269,6 +273,7 @@ def test_the_plan_asks_as_many_as_give_the_least_noise():
     assert make_plan(terms, pr.Budget.declare(epsilon=1, delta=1e-6)).budget.pure
 
 
+@pytest.mark.thorough
 def test_every_set_of_items_is_as_likely():
     from scipy.stats import chisquare
 
@@ -303,6 +308,7 @@ def test_releases_are_counted_with_those_of_regressions():
     assert estimate(data, mu=1).privacy.release.number == 4  # the refused one cost nothing
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("way", ["auto", "by", "privunit", "open"])
 def test_results_keep_through_files_and_pickles(way, tmp_path):
     res = estimate(people(3000), seed=1, **WAYS[way])
@@ -341,7 +347,7 @@ def test_summaries_say_what_matters():
         _ = res.nonsense
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("way", [w for w in WAYS if w != "open"])
 def test_a_statement_audits_what_was_used(way, tmp_path):
     res = estimate(people(2000), **WAYS[way])
@@ -464,6 +470,7 @@ def test_errors_quote_no_value():
         assert caught.value.__context__ is None or "SECRET" not in str(caught.value.__context__)
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("epsilon", [1.0, 8.0])
 @pytest.mark.parametrize("way", ["grr", "oue", "histogram"])
 def test_answers_that_are_all_alike_have_an_error_still(epsilon, way):

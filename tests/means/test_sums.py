@@ -56,6 +56,7 @@ def test_a_sum_drawn_at_once_has_the_mean_and_covariance_of_single_reports(name)
         assert name != "grr" or np.allclose(bits.sum(axis=1), PEOPLE.sum())
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("name", ["gaussian", "oue", "grr", "histogram"])
 def test_the_covariance_of_levels_is_that_of_reports(name):
     m, rng, n = mechanism(name), np.random.default_rng(2), 200_000
@@ -103,6 +104,7 @@ def test_a_sum_is_drawn_once_and_nothing_without_noise_is_kept_then():
     assert (np.abs(told[:4] - [counts[k] for k in LEVELS]) < 5 * sd).all()  # of those who came since, once
 
 
+@pytest.mark.thorough
 def test_sums_beside_other_reports_have_the_moments_of_single_ones():
     """Of a level's sum, also of those asked a number, and of its products with that number: exact for these rows."""
     budget = pr.Budget.declare(mu=2)
@@ -154,6 +156,7 @@ def test_a_thousand_levels_beside_a_number_take_no_report_of_a_thousand_numbers(
     assert plan.width < 10
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("budget", [{"epsilon": 1}, {"mu": 1}, {"epsilon": 6}])
 def test_batches_give_what_the_whole_gives(budget):
     data, parts = rows(), stream(3, **budget)

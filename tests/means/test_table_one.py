@@ -38,6 +38,7 @@ def table(data, **options):
     return pr.table_one(data, FORMULA, **{**PUBLIC, "by": "arm", **budget, **options})
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("trust", ["two_collectors", "central"])
 def test_without_privacy_it_is_the_arithmetic(trust):
     data = people(gaps=0.2, shift=1.0)
@@ -57,6 +58,7 @@ def test_without_privacy_it_is_the_arithmetic(trust):
     assert found.loc[("All", "age"), "p_value"].item() == pytest.approx(chi2.sf(q, 2), rel=1e-2)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("trust", TRUSTS)
 def test_it_says_what_the_results_say(trust):
     data = people(gaps=0.1)
@@ -72,6 +74,7 @@ def test_it_says_what_the_results_say(trust):
         assert (z.abs() < 0.15).all()
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("trust", TRUSTS)
 def test_each_person_pays_once_and_it_is_kept_and_shown(trust, tmp_path):
     data = people()

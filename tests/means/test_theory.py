@@ -33,6 +33,7 @@ def oracle(name, bit, size, levels):
     return factor_mechanism(name, budget, levels, bit or "duchi")
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize(("name", "bit"), ORACLES)
 @pytest.mark.parametrize(("size", "levels"), [(0.5, 2), (2.0, 5)])
 def test_reports_of_levels_are_unbiased_with_the_stated_variance(name, bit, size, levels):
@@ -144,6 +145,7 @@ def test_the_benchmark_is_the_moments_put_together():
     assert set(pr.means.benchmark(LAW, n=10, bounds=(0, 1), mu=1)["mechanism"]) == set(NUMBER_MECHANISMS)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("name", ["laplace", "duchi", "piecewise", "square_wave_biased"])
 def test_the_distribution_is_off_by_no_more_than_the_berry_esseen_bound(name):
     """Everybody asked, few people: the simulated law against the normal one, with Massart's limit at 1e-6."""
@@ -180,6 +182,7 @@ def test_at_the_break_even_both_have_the_same_error(d, m):
     assert pr.means.break_even("laplace", "duchi", LAW, bounds=(0, 1), epsilon=1) == math.inf  # both unbiased
 
 
+@pytest.mark.thorough
 def test_break_even_by_simulation():
     """The errors at the predicted 904 people, ratio within five standard errors of 1."""
     n, reps = 900, 2000

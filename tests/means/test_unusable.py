@@ -46,7 +46,7 @@ def unusable(data, seed=1, **more):
     return pr.means.collector.estimates(spec.terms, spec.own, spec.plans, states).unusable
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("way", WAYS)
 def test_levels_that_are_spelt_otherwise_are_noticed(way, tmp_path):
     data = rows()
@@ -89,6 +89,7 @@ def test_a_subgroup_without_values_is_marked_by_itself():
     assert res.tidy()["reliable"].all()
 
 
+@pytest.mark.thorough
 def test_whoever_has_all_values_is_hardly_ever_said_to_lack_some():
     """Two shares of 3 standard errors each; exact binomial limit at 10⁻⁶."""
     data, times = rows(0.0, 0.0, n=1_000), 30

@@ -72,6 +72,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.some(13)
 @pytest.mark.parametrize("case", REFUSED, ids=[str(k) for k in range(len(REFUSED))])
 def test_rows_are_refused_without_a_word_of_what_they_hold(case, tmp_path):
     call, error, *pieces = case

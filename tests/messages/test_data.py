@@ -136,7 +136,7 @@ UNUSABLE = {
 """Records that can't be used: errors for who asks for them by missing='raise'."""
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(4)
 @pytest.mark.parametrize(("make", "error", "pieces"), UNUSABLE.values(), ids=UNUSABLE)
 def test_records_that_cant_be_used_are_refused_if_asked_and_else_send_noise(make, error, pieces, tmp_path):
     check_refusal(lambda tmp: make(tmp, missing="raise").fit(progress=False), error, pieces, tmp_path)
@@ -167,7 +167,7 @@ def without(column):
     return fit_with(column, None)
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("place", ["response", "number", "factor"])
 @pytest.mark.parametrize("value", WRONG_CELLS, ids=range(len(WRONG_CELLS)))
 def test_any_wrong_cell_is_refused_if_asked_and_else_like_one_that_is_missing(place, value):
@@ -182,7 +182,7 @@ def test_any_wrong_cell_is_refused_if_asked_and_else_like_one_that_is_missing(pl
 STRANGE = ["\ud800", 10**5000, np.datetime64("NaT"), [1], np.zeros(1, [("f", float)])[0]]
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(4)
 @pytest.mark.parametrize("column", ["y", "a", "g", "who"])
 @pytest.mark.parametrize("value", STRANGE, ids=range(len(STRANGE)))
 def test_columns_that_numpy_and_pandas_hold_in_other_ways_fail_no_fit(column, value):
@@ -194,6 +194,7 @@ def test_columns_that_numpy_and_pandas_hold_in_other_ways_fail_no_fit(column, va
             check_silence(lambda m=made: m.fit(tuning="published", progress=False, seed=1))
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("missing", ["noise", "raise", "drop"])
 def test_a_number_as_text_is_that_number(missing):
     got, want = (
@@ -202,6 +203,7 @@ def test_a_number_as_text_is_that_number(missing):
     assert got.params.tolist() == want.params.tolist()
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", [ValueError, OSError, pd.errors.ParserError, UnicodeError, MemoryError, KeyError])
 def test_what_a_library_says_about_a_file_is_not_passed_on(kind, tmp_path, monkeypatch):
     def quoting(*_args, **_more):

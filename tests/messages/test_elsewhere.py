@@ -101,6 +101,7 @@ def test_a_plan_without_a_formula_or_a_goal_says_what_is_lacking():
         pr.plan("y ~ x", mu=1, bounds={"y": (0, 1), "x": (0, 1)})
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("n", [3, 9])
 @pytest.mark.parametrize("tuning", ["efficient", "published"])
 def test_a_handful_of_records_is_marked(n, tuning):

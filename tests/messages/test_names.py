@@ -32,6 +32,7 @@ def tanh(eta, y):
     return math.tanh(eta - y)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("score", "bound", "said"),
     [
@@ -45,6 +46,7 @@ def test_a_score_that_is_not_what_it_should_be_warns(score, bound, said):
     assert [w.filename for w in caught] == [__file__]
 
 
+@pytest.mark.thorough
 def test_a_right_score_does_not_warn():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -52,6 +54,7 @@ def test_a_right_score_does_not_warn():
         assert pr.families.custom("mine", tanh, 1.0, slope=1.0).slope == 1.0
 
 
+@pytest.mark.thorough
 def test_a_score_that_rises_faster_than_its_slope_warns():
     with pytest.warns(PrivregWarning, match="declared slope 0.5 on a public grid"):
         pr.families.custom("mine", tanh, 1.0, slope=0.5)
@@ -120,6 +123,7 @@ def test_a_hint_names_options_that_there_are():
             assert name in known | {"link"}, o.hint
 
 
+@pytest.mark.some(50)
 @pytest.mark.parametrize("name", [*ELSEWHERE, "a_typo"])
 def test_every_unknown_option_is_refused_in_one_line_that_names_it(name):
     for door in DOORS:

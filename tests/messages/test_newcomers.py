@@ -72,6 +72,7 @@ def test_a_coefficient_that_a_plan_doesn_t_have_is_told_by_the_option_that_named
     assert "Did you mean 'x'?" in said
 
 
+@pytest.mark.thorough
 def test_a_plan_s_summary_prints_as_the_plan_does():
     plan = pr.plan("y ~ x", n=20_000, **PLAN)
     assert repr(plan.summary()) == str(plan)

@@ -64,7 +64,7 @@ CALLS = {
 }
 
 
-@pytest.mark.some(12)
+@pytest.mark.some(6)
 @pytest.mark.parametrize("option", CALLS)
 def test_a_column_given_for_an_option_is_not_printed(option):
     for kind, make in COLUMNS.items():
@@ -79,7 +79,7 @@ def test_a_column_given_for_an_option_is_not_printed(option):
 NUMBERS = [np.nan, np.inf, -np.inf, 10**400, -(10**400), True, None, 1j, "", b"", (), [], {}, object(), pd.NA]
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(4)
 @pytest.mark.parametrize("option", CALLS)
 def test_no_foreign_exception_for_absurd_values(option):
     for value in NUMBERS:

@@ -601,7 +601,7 @@ EVERYWHERE = [
 CASES = [*EVERYWHERE, *((call, error, *names) for error, calls in REFUSED.items() for call, *names in calls)]
 
 
-@pytest.mark.some(125)
+@pytest.mark.some(60)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[1].__name__}: {case[2]}")
 def test_wrong_calls_are_refused_by_name_and_nothing_is_told(case, tmp_path):
     call, error, *names = case

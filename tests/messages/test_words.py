@@ -85,6 +85,7 @@ def fitted():
 # --- levels, formulas, budgets ----------------------------------------------------------------------------
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("make", [regression, means, curator])
 @pytest.mark.parametrize("found", [" yes", "SECRET-LEVEL"])
 def test_spaces_in_levels_are_hinted_at_whatever_the_data_hold(make, found):
@@ -100,6 +101,7 @@ def test_spaces_in_levels_are_hinted_at_whatever_the_data_hold(make, found):
     assert said == str(other.value)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("make", [regression, curator])
 @pytest.mark.parametrize("found", [" yes", "SECRET-LEVEL"])
 def test_of_undeclared_levels_nothing_is_told_but_what_reports_tell(make, found):
@@ -300,6 +302,7 @@ def test_no_results_suggest_what_they_lack():
 SUFFIXES = ("pdf", "csv", "html", "tex", "png", "svg", "xlsx", "txt", "parquet", "json", "pkl", "docx")
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_results_are_not_saved_under_another_programs_suffix(suffix, tmp_path):
     with pytest.raises(UnsupportedArgumentError, match=rf"not \.{suffix}; name it .privreg; "):
@@ -362,7 +365,7 @@ def test_a_gap_is_no_slip_at_the_shell(run):
     assert (status, [line for line in err.splitlines() if "warning: don't rely on" not in line]) == (0, [])
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("slip", SLIPS)
 def test_slips_at_the_shell(run, slip):
     arguments, said = SLIPS[slip]
@@ -455,6 +458,7 @@ def test_words_of_a_studys_file(message, file):
     assert in_study(message) == file
 
 
+@pytest.mark.thorough
 def test_experiments_print_what_a_reader_needs(run, capsys):
     pytest.importorskip("matplotlib")
     assert app.main(["experiment", "xsjkh-table3", "--quick"]) == 0
@@ -484,6 +488,7 @@ def _tables():
     return {**out, "codes": coded, "polars": polars.from_arrow(table)}
 
 
+@pytest.mark.thorough
 def test_streams_take_tables_as_fits_do():
     def streamed(batch):
         stream = regression(data=None, rows=N).start(seed=1)
@@ -618,6 +623,7 @@ def _notes(n, mu, covariates, seed=1, **options):
     return model.fit(seed=seed, progress=False).privacy.notes
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("n", "mu", "covariates"), [(5000, 0.5, 10), (20_000, 0.5, 3), (50_000, 1, 10)])
 def test_notes_of_a_logistic_fit_say_a_thing_once(n, mu, covariates):
     notes = _notes(n, mu, covariates)
@@ -641,6 +647,7 @@ def test_wide_bounds_of_several_columns_are_one_note():
     assert "scaling=" not in wide[0]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("family", "response"), [("huber", "y"), ("squared", "y"), ("logistic", "sick")])
 def test_rows_that_are_mostly_silent_are_noted(family, response):
     rng = np.random.default_rng(1)
@@ -733,7 +740,7 @@ def _column(path, skip=0):
     return np.concatenate([np.empty(0), *parts])
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @pytest.mark.parametrize("quoted", [False, True])
 def test_blank_lines_of_a_single_column_are_missing_values(tmp_path, newline, quoted):
@@ -760,6 +767,7 @@ def test_blank_lines_between_rows_of_several_columns_are_none(tmp_path):
     assert _count_lines(path) == 2
 
 
+@pytest.mark.thorough
 def test_missing_people_of_a_single_column_are_counted(tmp_path):
     path = tmp_path / "one.csv"
     values = people()["y"].map(str).tolist()

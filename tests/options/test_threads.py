@@ -89,6 +89,7 @@ def test_all_of_this_in_a_process_whose_linear_algebra_takes_two():
         pytest.skip("one processor")
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     env |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "2")
+    env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "not all_of_this", __file__]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stdout

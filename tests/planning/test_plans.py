@@ -76,12 +76,14 @@ def normals(p, rho=0.0, **more):
 # --- against what is known ---------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_a_label_that_nobody_declared_is_0_or_1():
     asked = {"mu": 1, "n": 10**5, "family": "logistic", "bounds": {"x0": (-2, 2)}}
     declared = pr.plan("y ~ x0", levels={"y": [0, 1]}, **asked).table()
     pd.testing.assert_frame_equal(pr.plan("y ~ x0", **asked).table(), declared)
 
 
+@pytest.mark.thorough
 def test_power_of_large_and_small_effects():
     table = insured(n=10**6, effect={"age": 1e4, "bmi": 1e-9}).table()
     assert table.loc["age", "power"] == pytest.approx(1.0)
@@ -116,6 +118,7 @@ def test_the_budget_that_is_found_reaches_the_goal_and_a_little_less_does_not():
     assert "budget of" in str(found)
 
 
+@pytest.mark.thorough
 def test_effects_are_found_with_the_power_that_was_asked_for():
     found = insured(effect=40, coef="age", power=0.9)
     assert found.table().loc["age", "power"] >= 0.9
@@ -124,6 +127,7 @@ def test_effects_are_found_with_the_power_that_was_asked_for():
         assert insured(n=int(0.97 * found.n), effect={"age": 40}).table().loc["age", "power"] < 0.9
 
 
+@pytest.mark.thorough
 def test_so_few_that_intervals_could_not_be_relied_on_are_raised_and_said():
     found = insured(width={"age": 1e6})
     assert found.n == found.reliable > found.needed
@@ -133,6 +137,7 @@ def test_so_few_that_intervals_could_not_be_relied_on_are_raised_and_said():
     assert not any(note.startswith("don't rely") for note in insured(n=2 * found.reliable).notes)
 
 
+@pytest.mark.thorough
 def test_the_number_from_which_a_plan_relies_on_intervals_is_the_fits_own():
     found = insured(n=50_000)
     people = pr.datasets.us_insurance(found.reliable + 2_000, seed=1)
@@ -172,6 +177,7 @@ def test_a_scale_that_nobody_gave_is_a_quarter_of_the_range_and_said():
     assert not any("quarter" in note for note in declared.notes)
 
 
+@pytest.mark.thorough
 def test_responses_beyond_their_range_are_said():
     inside = {"bounds": {"x0": (-1, 1), "y": (0, 10)}, "mu": 2, "n": 60_000, "scale": 2}
     beyond = pr.plan("y ~ x0", params={"Intercept": 1, "x0": 3}, **inside)
@@ -190,6 +196,7 @@ def test_the_same_question_has_the_same_answer_and_no_global_random_numbers():
     assert (np.random.get_state()[1] == before[1]).all()  # noqa: NPY002
 
 
+@pytest.mark.thorough
 def test_public_rows_shares_and_strong_effects_change_precision():
     rows = pr.datasets.us_insurance(4000)
     plain = insured(n=10**5)
@@ -209,6 +216,7 @@ def test_public_rows_shares_and_strong_effects_change_precision():
     assert logit(x0=3.0).table().loc["x0", "width"] > 2 * logit().table().loc["x0", "width"]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("n", [20_000, 300_000])
 def test_records_in_main_rounds_are_those_that_a_fit_would_have(n):
     found = insured(n=n)
@@ -265,6 +273,7 @@ def test_contours_are_drawn_on_axes_of_ones_own():
     plt.close("all")
 
 
+@pytest.mark.thorough
 def test_contours_are_near_the_table_and_show_from_where_on_intervals_can_be_relied_on():
     plt = pytest.importorskip("matplotlib.pyplot")
     found = insured(width={"age": 20})
@@ -281,6 +290,7 @@ def test_contours_are_near_the_table_and_show_from_where_on_intervals_can_be_rel
     plt.close("all")
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("goal", "coef", "words"),
     [({"width": {"age": 20}}, "age", "target 20"), ({"effect": {"smoker[T.yes]": 3000}}, "smoker[T.yes]", "80% power")],
@@ -321,6 +331,7 @@ def test_labels_of_contours_never_run_into_each_other():
         plt.close("all")
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("coarse_contours")
 def test_a_long_coefficient_has_a_line_of_the_title():
     plt = pytest.importorskip("matplotlib.pyplot")
@@ -330,6 +341,7 @@ def test_a_long_coefficient_has_a_line_of_the_title():
     plt.close("all")
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("coarse_contours")
 def test_the_command_says_what_the_function_says(capsys, tmp_path):
     public = ["--bounds", "age=18:65", "bmi=18:50", "charges=0:35000", "--levels", "smoker=no,yes", "--scale", "2500"]
@@ -462,6 +474,8 @@ def test_precision_of_many_coefficients_comes_to_an_end():
     assert np.isfinite(table.to_numpy()).all()
 
 
+@pytest.mark.thorough
+@pytest.mark.some(1)
 @pytest.mark.parametrize("share", [0.03, 0.25])
 def test_rare_levels_are_told_as_the_fit_tells_them(share):
     declared = {"bounds": {"y": (-2, 2)}, "levels": {"g": ["a", "b"]}, "mu": 2}
@@ -505,6 +519,7 @@ def test_a_rare_level_does_not_keep_other_coefficients_from_being_planned_for():
     assert not [note for note in even.notes if "don't rely" in note]
 
 
+@pytest.mark.thorough
 def test_what_so_many_records_do_not_reach_is_said():
     given = {"n": 10**5, "bounds": {"x": (-1, 1), "y": (-4, 4)}, "mu": 1, "scale": 1}
     (told,) = [note for note in pr.plan("y ~ x", width={"x": 0.01}, **given).notes if note.code == "missed"]
@@ -515,12 +530,14 @@ def test_what_so_many_records_do_not_reach_is_said():
         assert not [note for note in pr.plan("y ~ x", **reached, **given).notes if note.code == "missed"]
 
 
+@pytest.mark.thorough
 def test_a_guessed_scale_is_no_reason_for_a_wider_range():
     for high in (100, 10_000):
         found = pr.plan("y ~ x", mu=1, n=10**5, bounds={"x": (-1, 1), "y": (0, high)})
         assert {"clamped", "scale_assumed"} & {note.code for note in found.notes} == {"scale_assumed"}
 
 
+@pytest.mark.thorough
 def test_the_command_takes_public_rows(capsys, tmp_path):
     rows = pd.DataFrame({"x": np.random.default_rng(0).lognormal(size=3000).clip(0, 20)})
     rows.to_csv(tmp_path / "rows.csv", index=False)
@@ -534,6 +551,7 @@ def test_the_command_takes_public_rows(capsys, tmp_path):
     assert re.search(r"1000 .* †\n1000000 [^†]*\n† a fit would say", capsys.readouterr().out)
 
 
+@pytest.mark.thorough
 def test_levels_of_several_types_are_planned_for():
     found = pr.plan("y ~ g", n=100_000, mu=1, bounds={"y": (0, 1)}, levels={"g": [1, "b"]})
     assert found.table().shape == (2, 2)
@@ -559,6 +577,7 @@ def test_lanes_are_told_to_be_an_option_of_fits():
 SPREAD = pd.DataFrame({"x0": np.linspace(-2, 2, 801)}).assign(sd=lambda rows: 0.2 * np.exp(rows["x0"]))
 
 
+@pytest.mark.thorough
 def test_spread_of_residuals_by_row():
     given = {"n": 200_000, "mu": 2, "bounds": {"x0": (-2, 2), "y": (-9, 9)}, "covariates": SPREAD}
     named, listed = (pr.plan("y ~ x0", scale=s, **given) for s in ("sd", SPREAD["sd"].tolist()))
@@ -576,6 +595,7 @@ def test_fits_are_as_precise_as_planned_where_spread_varies():
     assert (abs(found["ratio"] - 1.0) < 0.1 + 4.0 * found["ratio_se"]).all(), found
 
 
+@pytest.mark.thorough
 def test_covariates_that_were_made_up_are_said():
     assert any("Skewed or related ones need more records; give rows" in note for note in insured(n=10**5).notes)
     assert not any("Skewed or related" in note for note in normals(2).notes)

@@ -19,6 +19,13 @@ pytestmark = pytest.mark.usefixtures("shared_rehearsals")
 STUDY = {"bounds": {"x": (0, 1), "y": (0, 5)}, "scale": 1.0}
 
 
+@pytest.fixture(autouse=True)
+def few_fits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Precision is that of one fit, or two; further cases, run by themselves, have as many as users get."""
+    if request.node.get_closest_marker("thorough") is None:
+        monkeypatch.setattr("privreg.planning.fits.FITS", {"two_collectors": 2, "central": 1})
+
+
 @pytest.fixture
 def two() -> pr.planning.StudyPlan:
     return pr.plan("y ~ x", mu=1, width=0.5, coef="x", trust="two_collectors", **STUDY)
@@ -31,6 +38,7 @@ def test_two_collectors_need_a_hundredth_of_the_people_of_local_reports(two) -> 
     assert "two collectors" not in str(local)
 
 
+@pytest.mark.thorough
 def test_the_planned_width_is_that_of_fits(two) -> None:
     """Widths of ten fits scatter by some 12% at this size, their mean by 4%, and the plan's own median as much."""
     found = two.check(10, seed=3, progress=False)
@@ -71,6 +79,7 @@ def test_a_curator_has_a_plan_of_its_own() -> None:
     assert any(note.code == "unreliable" for note in few.notes)
 
 
+@pytest.mark.thorough
 def test_no_privacy_is_statsmodels_own_fit() -> None:
     plan = pr.plan("b ~ x", mu=1, n=4_000, trust="two_collectors", family="logistic", bounds={"x": (0, 1)})
     x = sm.add_constant(np.random.default_rng(0).uniform(0, 1, 40_000))
@@ -84,6 +93,7 @@ def test_what_two_collectors_cannot_do_is_refused_by_name() -> None:
         pr.plan("b ~ x", mu=1, n=1_000, trust="two_collectors", family="hinge", bounds={"x": (0, 1)})
 
 
+@pytest.mark.thorough
 def test_several_levels_are_planned_beside_statsmodels() -> None:
     levels = {"g": ["a", "b", "c"]}
     given = {"mu": 1, "n": 1_000, "family": "multinomial", "bounds": {"x": (0, 1)}, "levels": levels}
@@ -99,6 +109,7 @@ def test_several_levels_are_planned_beside_statsmodels() -> None:
     assert ratios.max() < 3.0
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("trust", ["two_collectors", "central"])
 def test_fewer_people_are_never_planned_to_be_more_precise_or_reliable_than_more(trust: str) -> None:
     """Below what fits were tried of, errors were once taken to fall like those of sampling alone."""
@@ -118,6 +129,7 @@ def test_precision_of_very_many_people_is_finite_and_positive() -> None:
     assert (np.diff(errors, axis=0) < 0.0).all()
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("trust", "mu"), [("central", 1), ("two_collectors", 0.1)])
 def test_contours_have_lines_only_where_there_are_standard_errors(trust: str, mu: float) -> None:
     plan = pr.plan("y ~ x", mu=mu, n=3_000, trust=trust, **STUDY)
@@ -127,6 +139,7 @@ def test_contours_have_lines_only_where_there_are_standard_errors(trust: str, mu
     assert trust == "central" or table.loc[3_000, mu] < table.loc[3_000, 0.3 * mu]  # it was once as good
 
 
+@pytest.mark.thorough
 def test_each_line_of_the_comparison_that_has_no_numbers_or_misleads_has_a_note() -> None:
     found = pr.plan("y ~ x", mu=1, n=1_000, **STUDY).compare_trust("Intercept")
     assert found.title.endswith("precision of Intercept")
@@ -141,6 +154,7 @@ def test_the_comparison_shows_a_coefficient_that_exists(two) -> None:
         two.compare_trust("w")
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("usual_rounds")
 def test_the_table_of_the_readme_is_what_a_plan_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("privreg.planning.precision.PAIRS", 4)  # as users have it
@@ -154,6 +168,7 @@ def test_the_table_of_the_readme_is_what_a_plan_says(monkeypatch: pytest.MonkeyP
         assert line.endswith(f"| {n:,} |")
 
 
+@pytest.mark.thorough
 def test_a_plan_whose_fits_are_always_marked_names_no_number_of_people() -> None:
     """A level of one person in 500: all fits that are tried mark it."""
     study = {"mu": 0.05, "scale": 1.0, "bounds": {"y": (0, 5)}, "levels": {"g": ["a", "b"]}, "trust": "two_collectors"}

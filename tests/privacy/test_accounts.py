@@ -209,6 +209,7 @@ def limited():
     pr.limit_spending(None)
 
 
+@pytest.mark.some(10)
 @pytest.mark.parametrize("pair", SAME, ids=lambda f: f.__name__)
 def test_the_same_people_are_counted_again_and_refused_under_a_limit(pair, tmp_path, limited):
     one, other = pair(tmp_path)
@@ -299,6 +300,7 @@ OTHERS = [
 ]
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("pair", OTHERS, ids=lambda f: f.__name__)
 def test_other_people_have_accounts_of_their_own(pair, tmp_path, limited):
     one, other = pair(tmp_path)

@@ -39,7 +39,7 @@ def expected(m, x, f):
     return sum(quad(lambda y: float(f(y) * m.density(x, [y])[0]), a, b, limit=200)[0] for a, b in pieces)
 
 
-@pytest.mark.some(36)
+@pytest.mark.some(12)
 @pytest.mark.parametrize(
     ("m", "x"), cases(), ids=lambda v: f"{v:g}" if isinstance(v, float) else f"{v.name}-{v.budget}"
 )
@@ -54,6 +54,7 @@ def test_closed_forms_are_what_quadrature_gives(m, x):
         assert m.bias(x)[0] == 0.0
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("name", NUMBER_MECHANISMS)
 @pytest.mark.parametrize("size", [0.5, 4.0])
 def test_reports_have_the_stated_mean_and_variance(name, size):

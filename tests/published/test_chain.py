@@ -88,6 +88,7 @@ def test_fused_stream_equals_devices_and_collector(family, weights, batch, mode,
     assert bool(state.outer.any()) == (outer > 0 and n > BLOCK * batch)
 
 
+@pytest.mark.thorough
 @settings(max_examples=25, deadline=None)
 @given(
     cuts=st.lists(st.integers(0, 3000), max_size=8), batch=st.sampled_from([1, 4]), share=st.sampled_from([0.0, 0.1])
@@ -121,6 +122,7 @@ def test_random_scaling_matrix_is_its_definition():
     np.testing.assert_allclose(found.scaling, partial.T @ partial / n**2, rtol=1e-8)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("batch", [1, 3])
 def test_products_of_reports_and_iterates_are_those_of_the_path(batch):
     n, p = 1500, 4

@@ -48,6 +48,7 @@ def test_integer_coding_reproduces_the_published_ols():
     assert abs(mse_gap) < 4 * mse_se + 0.00005
 
 
+@pytest.mark.thorough
 @pytest.mark.reference
 def test_a_million_rows_are_as_close_to_the_published_ols_as_claimed():
     table = datasets.published("xsjkh_table3")
@@ -214,6 +215,7 @@ def test_published_tables_are_complete():
     assert "2505.08227" in three["source"]
 
 
+@pytest.mark.thorough
 @pytest.mark.some(1)
 @pytest.mark.parametrize("name", SAMPLE)
 def test_csv_and_dataframe_agree_row_by_row(name, tmp_path):

@@ -49,6 +49,7 @@ def test_mean_length_of_the_balanced_logistic_noise_is_the_known_one(p, expected
     assert found == pytest.approx(expected, rel=0.003)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("p", "rho"), [(1, 0.0), (2, 0.5), (10, 0.5), (20, 0.9)])
 def test_lengths_of_the_noise_alone_are_those_of_one_dimensional_integrals(p, rho):
     top = p + 60 * math.sqrt(p)
@@ -86,6 +87,7 @@ def test_a_large_corner_takes_the_mean_for_the_middle_of_skewed_errors():
     assert centre(law, 1e-3) == pytest.approx(law.sd * (math.log(2.0) - 1.0), abs=1e-5)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("law", ["skewed", "heteroscedastic"])
 def test_the_limit_agrees_with_moments_of_a_sample(law):
     p, rho, mu = 3, 0.5, 2.0
@@ -103,6 +105,7 @@ def test_the_limit_agrees_with_moments_of_a_sample(law):
     np.testing.assert_allclose(np.diag(found), np.diag(limit(p, rho, mu, law)), rtol=12 * 5 / math.sqrt(N))
 
 
+@pytest.mark.thorough
 def test_moments_agree_with_a_sample_in_any_direction():
     z, _ = sample(3, 0.0, "normal")
     direction = np.array([2.0, -1.0, 2.0]) / 3.0

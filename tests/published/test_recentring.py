@@ -15,6 +15,8 @@ from tests.published.twin import score_report, update
 N, P = 4300, 3
 
 
+@pytest.mark.thorough
+@pytest.mark.some(1)
 @pytest.mark.parametrize("mode", [FULL, DIAGONAL])
 def test_stream_and_collector_turn_at_the_same_place_to_the_same_bits(mode):
     device = make_device(SCORES["huber"])

@@ -56,6 +56,7 @@ def check_agreement(gap, gap_sd, ratio, error, other_error):
     assert (error < 1.06 * other_error).all()  # little is lost by the bounded length of scores
 
 
+@pytest.mark.thorough
 def test_efficient_fit_without_privacy_agrees_with_rlm():
     x, y, rlm = heavy_tailed()
     n, c = len(x), 1.345 * 0.4
@@ -100,6 +101,7 @@ def test_published_tuning_without_privacy_agrees_with_logit():
 RANDHIE = "lncoins + idp + lpi + fmde + physlm + disea + hlthg + hlthf + hlthp"
 
 
+@pytest.mark.thorough
 @pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("response", "family", "people"),

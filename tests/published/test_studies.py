@@ -109,6 +109,7 @@ def test_methods_that_the_package_does_not_have_are_left_out():
     assert at_hand(("between_lanes", "plug_in_central"), "efficient") == ("between_lanes",)
 
 
+@pytest.mark.thorough
 def test_table_beside_the_printed_numbers():
     cells = [small("s", sizes=(40_000,), passes=(("random_scaling",), ("plug_in",))),
              small("e", "efficient", sizes=(40_000,), passes=(("between_lanes", "random_scaling"),))]  # fmt: skip
@@ -177,6 +178,7 @@ def test_measures_of_classes_by_hand():
     assert np.isnan(right[0])
 
 
+@pytest.mark.thorough
 @pytest.mark.some(1)
 @pytest.mark.parametrize("name", ["xsjkh-fig2", "xsjkh-expectile", "dg-table2"])
 def test_a_quick_look(name, tmp_path):

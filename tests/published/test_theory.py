@@ -86,6 +86,7 @@ def test_alpha_1_is_refused_with_the_reason(name):
             call(1)
 
 
+@pytest.mark.some(12)
 @pytest.mark.parametrize("name", BOUNDS)
 @pytest.mark.parametrize("alpha", [0.2, 0.4, 0.55, 0.6, 0.8, 0.9])
 def test_bounds_fall_at_the_rates_of_the_table(name, alpha):

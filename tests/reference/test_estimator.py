@@ -114,6 +114,7 @@ def off(kind):
     return out
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", MODELS)
 def test_the_default_fit_is_the_references(kind):
     differences = off(kind)
@@ -142,7 +143,7 @@ def more(value):
     return value + 1 if isinstance(value, int) else 1.1 * value
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     "name", sorted(n for n in constants() if n.startswith("privreg.collector.") and n not in NOT_HERE)
 )

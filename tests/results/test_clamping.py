@@ -52,6 +52,7 @@ FITS = {
 }
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", FITS)
 def test_every_summary_says_that_clamping_was_not_looked_at(kind):
     res = FITS[kind]()
@@ -78,6 +79,7 @@ def test_a_counts_largest_value_clamps_too():
     assert (LABEL, SAID) in model.fit(seed=1, progress=False).privacy.rows()
 
 
+@pytest.mark.thorough
 def test_nothing_is_said_where_nothing_is_clamped():
     free = {"a": (0, 0.6), "y": (0, 5)}
     for model in (
@@ -107,6 +109,7 @@ def fitted():
     return FITS["local"]()
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("again", AGAIN)
 @pytest.mark.parametrize("method", ["predict", "get_prediction"])
 def test_predictions_name_columns_outside_their_bounds_once_a_call(fitted, again, method, tmp_path):

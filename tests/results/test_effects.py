@@ -116,6 +116,7 @@ def as_arrays(base, fitted, family, response):
     return PrivateResults(dataclasses.replace(base, **fields, estimates=(estimate,)))
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", CASES)
 def test_arrays_agree_with_statsmodels(base, simulated, name):
     x, fits, _ = simulated
@@ -175,7 +176,7 @@ PAIRS = {(FORMULAS[1], family) for family in FAMILIES} | set(zip(FORMULAS, itert
 """Every formula, every family, and one formula with every family."""
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("right", "family"), sorted(PAIRS, key=str), ids=str)
 def test_effects_are_changes_of_predictions(base, public, right, family):
     res = made(base, right, family, response=RESPONSES[family.name])
@@ -208,6 +209,7 @@ def test_effects_are_changes_of_predictions(base, public, right, family):
         assert se == pytest.approx(error, rel=1e-3, abs=1e-7), label
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.name)
 def test_rows_one_by_one_average_to_the_average(base, public, family):
     res = made(base, "x * z + g", family, response=RESPONSES[family.name])
@@ -307,6 +309,7 @@ def test_the_result_is_frozen_and_has_its_columns(base, public):
         found.conf_int(2)
 
 
+@pytest.mark.thorough
 def test_views(base, public):
     res = made(base, "x + g", Logistic(), response="won")
     text = str(res.marginal_effects(public))
@@ -339,6 +342,7 @@ def test_doubts_are_shown_with_the_effects(base, public):
     assert "Note: don&#x27;t rely" in found._repr_html_()
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("family", [Huber(), Poisson(50), Multinomial()], ids=lambda f: f.name)
 def test_each_effect_has_its_own_bootstrap_law(base, public, family):
     response = RESPONSES[family.name]
@@ -366,6 +370,7 @@ def test_effects_that_are_always_zero_are_not_significant(base):
     assert np.isnan(found.pvalue[0])
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:predict:privreg.errors.PrivregWarning")  # some of the public rows lie outside
 def test_effects_of_fits_with_and_without_noise(public, tmp_path):
     rng = np.random.default_rng(0)
@@ -445,6 +450,7 @@ def test_the_users_rows_are_left_as_they_are(base, public):
     assert given == {"x": [1.0], "g": ["a"], "z": [2.0]}
 
 
+@pytest.mark.thorough
 def test_rows_of_other_types_are_taken(base):
     res = made(base, "x + g", Logistic(), response="won")
     plain = pd.DataFrame({"x": [1, 2], "g": ["a", "b"]})

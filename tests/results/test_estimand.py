@@ -63,7 +63,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("name", CASES)
 def test_without_noise_estimates_solve_their_own_equation(name):
     """On the fitted rows: what is left is that rounds and groups have different records."""
@@ -74,6 +74,7 @@ def test_without_noise_estimates_solve_their_own_equation(name):
     assert np.abs(apart).max() < 3.5
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("name", ["huber", "logistic", "poisson", "multinomial", "squared"])
 def test_the_published_chain_has_its_own(name):
     """Begun there, as its first steps are not forgotten soon."""
@@ -142,6 +143,7 @@ def test_the_balanced_score_is_that_of_the_devices():
         assert np.allclose(here, scores.multinomial(np.eye(3), eta[:, :, j].T, y), atol=1e-12)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("usual_rounds")
 def test_it_is_found_where_noise_has_put_a_rare_level_far_out():
     """There the scores of all who have it are at their bounds, and the equation is flat."""

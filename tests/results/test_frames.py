@@ -27,6 +27,7 @@ def res():
     return array_model(20_000).fit(seed=1, progress=False)
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("name", FRAMES)
 def test_all_columns_are_printed_in_a_terminal_of_80_columns(res, name):
     frame = FRAMES[name](res)

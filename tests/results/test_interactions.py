@@ -16,6 +16,7 @@ def res():
     return model.fit(seed=1, progress=False)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("name", ["region:age", "age:region", "C(region):age", "region : age"])
 def test_an_interaction_is_known_in_either_order(res, name):
     test = res.wald_test(name)

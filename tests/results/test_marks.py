@@ -79,7 +79,7 @@ def moved(view, res, j):
     return out.groupby(level=0).transform("any") if "level" in before and value == "mean" else out
 
 
-@pytest.mark.some(14)
+@pytest.mark.some(5)
 @pytest.mark.parametrize("name", VIEWS)
 @pytest.mark.parametrize("kind", FITS)
 def test_lines_are_marked_if_and_only_if_they_change_with_the_coefficient(base, kind, name):
@@ -115,6 +115,8 @@ def test_a_joint_test_is_marked_by_what_it_tests_alone(base, asked):
         assert ("†" in str(test)) is tested
 
 
+@pytest.mark.thorough
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("family", "response"), [(Logistic(), "won"), (Poisson(50), "y")])
 def test_differences_of_means_at_a_limit_of_what_is_possible_are_marked(base, family, response):
     """The delta method gives t = -42 where the log odds differ by two of their errors."""

@@ -52,6 +52,7 @@ def test_without_noise_the_measures_are_those_of_the_people_who_told():
     assert value(logistic.fit_measures, "log-loss") == pytest.approx(np.minimum(loss, measures.CAP).mean(), abs=1e-9)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("kind", "family", "names"),
     [
@@ -137,6 +138,7 @@ def test_a_test_set_is_judged_as_by_hand():
         hinge.calibration((y.copy(), x.copy()))
 
 
+@pytest.mark.thorough
 def test_a_test_set_may_be_a_file(tmp_path, monkeypatch):
     monkeypatch.setattr("privreg.data.sources.frames.CHUNK", 1000)
     y, x, _ = made("binary")

@@ -66,6 +66,7 @@ def made(base, family, response="y", levels=None, pivot=None, **design):
 # --- the mean --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("family", IDENTITY, ids=lambda f: f.name)
 def test_lines_are_predicted_as_they_are(base, family):
     res = made(base, family)
@@ -166,6 +167,7 @@ FAMILIES = {
 }
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("link", FAMILIES)
 @pytest.mark.parametrize("pivot", [RandomScaling(), StudentT(7)])
 def test_limits_go_through_the_inverse_link(base, link, pivot):
@@ -185,6 +187,7 @@ def test_limits_go_through_the_inverse_link(base, link, pivot):
     assert list(frame.index) == list("abcd")
 
 
+@pytest.mark.thorough
 def test_predictions_of_fits():
     rng = np.random.default_rng(0)
     n = 6000

@@ -79,6 +79,7 @@ def flat(text):
 # --- text -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.some(1)
 def test_text_shows_the_numbers_of_tidy_and_no_others(fitted):
     rows = table_lines(fitted.summary(0.1).as_text())
     table = fitted.tidy(alpha=0.1)
@@ -91,6 +92,7 @@ def test_text_shows_the_numbers_of_tidy_and_no_others(fitted):
         np.testing.assert_allclose(shown[1:3] + shown[4:], t[columns].astype(float), atol=5.001e-4)
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("scale", [1, 3, 40])
 def test_forty_long_names_stay_within_eighty_columns_and_apart(fitted, scale):
     results = wide(fitted, scale=scale)
@@ -218,6 +220,7 @@ def test_a_summary_is_written_by_the_ending_of_its_name(fitted, tmp_path):
             summary.save(tmp_path / f"a{ending}")
 
 
+@pytest.mark.some(1)
 def test_a_word_document_has_every_cell(fitted, tmp_path):
     docx = pytest.importorskip("docx")
     summary = fitted.summary()
@@ -254,6 +257,7 @@ def test_a_narrow_page_shows_all_numbers_below_their_names(fitted):
     assert "@media (max-width: 36em)" in page
 
 
+@pytest.mark.some(2)
 def test_a_fit_in_one_line(fitted, bare):
     line = fitted.glance()
     assert len(line) == 1
@@ -265,6 +269,7 @@ def test_a_fit_in_one_line(fitted, bare):
     assert bare.glance()["inference"][0] == "none"
 
 
+@pytest.mark.some(1)
 def test_levels_by_their_name_in_r(fitted):
     assert fitted.tidy(conf_level=0.9).equals(fitted.tidy(alpha=0.1))
     for wrong in (0, 1, 90, "x", float("nan")):
@@ -274,6 +279,7 @@ def test_levels_by_their_name_in_r(fitted):
         fitted.tidy(alpha=0.1, conf_level=0.9)
 
 
+@pytest.mark.some(1)
 def test_the_law_behind_t_and_p_is_named(fitted):
     method = fitted.methods[1]
     assert "t and P>|t| refer to the random-scaling limit" in flat(str(fitted.summary()))
@@ -289,6 +295,7 @@ def test_the_law_behind_t_and_p_is_named(fitted):
     assert "random-scaling limit of 4 lanes" in str(lanes.summary())
 
 
+@pytest.mark.some(1)
 def test_without_inference_only_estimates_are_shown(bare):
     text = bare.summary().as_text()
     assert "std err" not in text
@@ -314,6 +321,7 @@ def test_results_taken_before_main_rounds_show_estimates_and_why():
     check_latex(summary.as_latex())
 
 
+@pytest.mark.some(1)
 def test_a_fit_without_privacy_is_loud_in_every_form(free):
     s = free.summary()
     for text in (s.as_text(), s.as_html(), s.as_latex(), free.privacy.as_text(), free.privacy.as_html()):

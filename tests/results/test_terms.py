@@ -125,6 +125,7 @@ def test_a_terms_name_stands_for_its_coefficients(base, rows):
         ours.wald_test("q")
 
 
+@pytest.mark.thorough
 def test_f_has_both_degrees_of_freedom(base, rows):
     normal, _ = twin(base, rows, RIGHT)
     test = normal.wald_test("C(g)")
@@ -148,6 +149,7 @@ def test_f_has_both_degrees_of_freedom(base, rows):
     assert test.citation.startswith(f"Wald(2) = {test.statistic:.4g}, p ")
 
 
+@pytest.mark.thorough
 def test_anova_has_a_line_a_term_without_the_intercept(base, rows):
     ours, _ = twin(base, rows, RIGHT)
     table = ours.anova()
@@ -156,6 +158,7 @@ def test_anova_has_a_line_a_term_without_the_intercept(base, rows):
     assert len(array_model().fit(seed=1, progress=False).anova()) == 3  # arrays: a column is a term
 
 
+@pytest.mark.thorough
 def test_tables_of_tests_have_pandas_names_and_files(base, rows, tmp_path):
     ours, _ = twin(base, rows, "x + C(g)")
     views = (ours.wald_test_terms(), ours.t_test("x"), ours.t_test_pairwise(), ours.marginal_means(at={"x": 1.0}))
@@ -237,6 +240,7 @@ def test_fits_that_are_not_nested_are_refused(base, rows):
 # --- levels ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("method", ["holm", "hs", "bonferroni", "fdr_bh"])
 def test_pairs_of_levels_are_tested_as_in_statsmodels(base, rows, method):
     ours, theirs = twin(base, rows, "x + C(g) + s")
@@ -249,6 +253,7 @@ def test_pairs_of_levels_are_tested_as_in_statsmodels(base, rows, method):
     assert list(got)[6:] == [f"pvalue-{tests.method}", f"reject-{tests.method}", "reliable"]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("right", ["0 + C(g) + x", "C(g, Sum) + x", "C(g, Treatment('c')) + x"])
 def test_pairs_do_not_depend_on_the_coding(base, rows, right):
     plain = twin(base, rows, "C(g) + x")[0].t_test_pairwise("g").result_frame
@@ -256,6 +261,7 @@ def test_pairs_do_not_depend_on_the_coding(base, rows, right):
     np.testing.assert_allclose(coded.iloc[:, :6].astype(float), plain.iloc[:, :6].astype(float), rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.thorough
 def test_adjustments_are_those_of_multipletests(base, rows):
     tests = twin(base, rows, "x + C(g)")[0].t_test_pairwise("g")
     for name, short in ADJUSTMENTS.items():
@@ -263,6 +269,7 @@ def test_adjustments_are_those_of_multipletests(base, rows):
         np.testing.assert_allclose(dataclasses.replace(tests, method=name).pvalue_adjusted, expected)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("right", "where", "at"),
     [
@@ -320,6 +327,7 @@ LINKS = {
 # --- marginal means ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("family", "response"), [("logistic", "s"), ("poisson", "y"), ("squared", "y")])
 def test_marginal_means_average_predictions(base, rows, family, response):
     made_with = FAMILIES[family](50) if family == "poisson" else FAMILIES[family]()
@@ -343,6 +351,7 @@ def test_marginal_means_average_predictions(base, rows, family, response):
         np.testing.assert_allclose(moved, sign * 1.6448536 * means.se, rtol=1e-6)
 
 
+@pytest.mark.thorough
 def test_differences_of_marginal_means_without_interactions_are_those_of_coefficients(base, rows):
     ours = twin(base, rows, "x + C(g) + s")[0]
     by_coefficients = ours.t_test_pairwise("g").result_frame

@@ -85,7 +85,7 @@ def check(text):
         assert columns(line) <= 80, line
 
 
-@pytest.mark.some(7)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("name", MODELS)
 def test_summaries_fit_a_terminal_and_are_sound_latex(name):
     res = fitted(name)
@@ -103,6 +103,7 @@ def test_summaries_fit_a_terminal_and_are_sound_latex(name):
     assert ("longtable" in latex) == (name in {"forty", "six levels"})
 
 
+@pytest.mark.thorough
 def test_tests_effects_and_audits_fit_a_terminal():
     long, won = fitted("interactions"), fitted("logistic")
     check(long.t_test(np.eye(len(long.params))))
@@ -111,6 +112,7 @@ def test_tests_effects_and_audits_fit_a_terminal():
     check(won.privacy.verify(n=2000))
 
 
+@pytest.mark.thorough
 def test_means_plans_streams_and_silos_fit_a_terminal():
     names = ("x", LONG, "h")
     bounds, levels = {"x": (-1, 1)}, {k: LEVELS[k] for k in names[1:]}
@@ -132,6 +134,7 @@ def test_means_plans_streams_and_silos_fit_a_terminal():
     check_latex(summary.as_latex())
 
 
+@pytest.mark.thorough
 def test_several_notes_are_named_as_a_list():
     data = DATA.assign(**{LONG: np.where(np.arange(len(DATA)) % 30, *LEVELS[LONG])})
     model = pr.PrivateOnlineRegression.from_formula(

@@ -175,7 +175,7 @@ def test_wrong_json(text, match, tmp_path):
         "levels: {a: [!!python/object/apply:os.system ['touch ran'], b]}",
         "bounds: &a {b: *a}",
         "a: &a [x, x]\nb: &b [*a, *a]\nlevels: {c: [*b, *b]}",
-        "[" * 50_000,
+        "[" * 2_000,
     ],
 )
 def test_nothing_is_executed_or_expanded(text, tmp_path, monkeypatch):
@@ -244,6 +244,7 @@ def test_kinds_that_contradict_each_other(given, match, tmp_path):
         declared(file(tmp_path, TEXT), **given)
 
 
+@pytest.mark.thorough
 def test_a_fit_by_a_file_is_the_fit_by_arguments(tmp_path):
     data, public = datasets.us_insurance(3000), datasets.us_insurance_schema()
     pr.Schema.declare(**public).to_file(tmp_path / "schema.yaml")
@@ -400,6 +401,7 @@ def test_wrong_words(words, capsys):
     assert err.startswith("privreg: error: ")
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("name", ["people.parquet", "people.pq", "people.csv"])
 def test_data_writes_by_the_suffix_with_its_schema(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

@@ -140,6 +140,7 @@ def test_rounds_are_planned_open_and_closed(world):
     assert Feed(world.course).progress()["status"] == "closed"
 
 
+@pytest.mark.thorough
 @given(
     st.lists(st.tuples(st.integers(1, 400), st.sampled_from(["new", "same", "422", "fetched.3"]), st.integers(1, 9)),
              max_size=60),
@@ -165,6 +166,7 @@ def test_minutes_add_up_however_often_they_are_read(steps, size):
         assert bins["first"] <= first < bins["first"] + bins["width"]
 
 
+@pytest.mark.thorough
 def test_a_long_study_takes_no_more_room():
     minutes = Minutes()
     minutes.add((k, "new", 1) for k in range(1000, 1000 + 40_000))

@@ -1,5 +1,6 @@
 """The JavaScript device computes what the Python device does: vectors, numbers, refusals of messages."""
 
+import itertools
 import json
 import math
 import random
@@ -206,7 +207,7 @@ def as_text(v):
     return "nan" if math.isnan(v) else v.hex() if math.isfinite(v) else str(v)
 
 
-@settings(max_examples=150, deadline=None, database=None)
+@settings(max_examples=60, deadline=None, database=None)
 @given(
     form=st.sampled_from(lattice.FORMS),
     radius=st.integers(1, 2**30 - 1),
@@ -225,7 +226,7 @@ def test_whatever_is_reported_is_clipped_alike(js, form, radius, report):
         assert square <= radius * radius
 
 
-@settings(max_examples=150, deadline=None, database=None)
+@settings(max_examples=60, deadline=None, database=None)
 @given(
     form=st.sampled_from(lattice.SUM_FORMS),
     radius=st.integers(1, 2**30 - 1),
@@ -278,9 +279,9 @@ def test_answers_are_read_alike(js):
 
 @pytest.mark.parametrize("made", [study_plan, sum_plan])
 def test_plans_that_python_refuses_are_refused(js, made):
-    """Every member is left out, doubled in type, and put out of range."""
+    """Every member is left out, and takes values of other types or out of range: of twelve the next three."""
     good = json.loads(study.plan_payload(made()))
-    wrong = (None, -1, 10**12, "", "?", [], {}, True, [1], 0, "0x1p+100", "nan")
+    wrong = itertools.cycle((None, -1, 10**12, "", "?", [], {}, True, [1], 0, "0x1p+100", "nan"))
     changed, agreed, refused = [], 0, 0
 
     def walk(value, put):
@@ -295,7 +296,7 @@ def test_plans_that_python_refuses_are_refused(js, made):
         elif isinstance(value, list) and value:
             walk(value[0], lambda v: put([v, *value[1:]]))
             changed.append(put(value[:-1]))
-        changed.extend(put(w) for w in wrong)
+        changed.extend(put(w) for w in itertools.islice(wrong, 3))
 
     walk(good, lambda v: v)
     for one in changed:
@@ -308,8 +309,8 @@ def test_plans_that_python_refuses_are_refused(js, made):
         assert js("plan", payload=wire.base(data)) == accepted, one
         agreed += accepted
         refused += not accepted
-    assert refused > 900
-    assert agreed >= 20
+    assert refused > 300
+    assert agreed >= 10
 
 
 def test_texts_that_python_refuses_are_refused(js):
@@ -324,7 +325,7 @@ def test_texts_that_python_refuses_are_refused(js):
 
 def test_states_that_python_refuses_are_refused(js):
     found = FOUND["reports"]
-    refused = 0
+    refused, others = 0, itertools.cycle((None, -1, 2**40, "", "?", [], {}, True, [1], "0x1p+61"))
     for name in ("huber main", "huber location", "huber moments", "huber measures", "wide main", "shares"):
         vectors, which = (FOUND["shares"], "huber main") if name == "shares" else (found, name)
         plan = wire.unbase(vectors["plans"][which.split()[0]], "plan")
@@ -335,7 +336,7 @@ def test_states_that_python_refuses_are_refused(js):
             part = good if place is None else good["asks"][0]
             for member in part:
                 longer = part[member] * 2 if isinstance(part[member], list) else 1.5
-                for other in (None, -1, 2**40, "", "?", [], {}, True, [1], "0x1p+61", longer):
+                for other in (*itertools.islice(others, 2), longer):
                     new = {**part, member: other}
                     changed.append(new if place is None else {**good, "asks": [new]})
                 changed.append(
@@ -352,7 +353,7 @@ def test_states_that_python_refuses_are_refused(js):
             envelope = signed("state", data, key).decode()
             said = js("envelope", envelope=envelope, type="state", key=wire.base(public(key)), plan=wire.base(plan))
             assert said == accepted, one
-    assert refused > 500
+    assert refused > 180
 
 
 def test_the_device_tests_itself_and_its_noise_is_normal(js):

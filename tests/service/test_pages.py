@@ -139,6 +139,7 @@ def test_the_device_stays_small():
     assert len(gzip.compress(code.encode())) < 26_000
 
 
+@pytest.mark.thorough
 def test_npm_packs_the_modules_and_nothing_else():
     npm = shutil.which("npm")
     if npm is None:

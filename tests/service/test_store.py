@@ -118,7 +118,7 @@ def _disk_full(*_):
 for _kind in DATABASES:
     _case = type(f"Storage_{_kind}", (Storage,), {"database": _kind}).TestCase
     _case.settings = settings(
-        max_examples=12, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
+        max_examples=6, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
     )
     globals()[f"TestStorage_{_kind}"] = _case
 del _case
@@ -185,6 +185,7 @@ KILLED = """
 """
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_process_that_is_killed_about_a_commit_counts_nothing_twice(world, when):
     arrived = world.arrived(world.bodies(1)[0])

@@ -180,6 +180,7 @@ def test_a_persons_own_device_answers_once(world, tmp_path, capsys):
     assert sum(c.people for c in world.store.cells().values()) == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("n", [1500, pytest.param(20_000, marks=pytest.mark.statistical)])
 def test_devices_over_http_give_the_estimate_of_the_rounds_in_process(tmp_path, n):
     world = World(tmp_path, n=n, rows=n)
@@ -256,14 +257,15 @@ def test_the_demonstration_with_two_collectors_plays_a_whole_study(tmp_path, cap
     pytest.importorskip("privreg.service.sums", reason="there is no server for one of two collectors")
     monkeypatch.setattr(demo, "_run", here)
     monkeypatch.setattr("privreg.planning.power.plan_of_fit", lambda *given: "WIDTHS")
+    monkeypatch.setattr(demo, "FEWEST", 300)
     folder = tmp_path / "trial"
-    assert study_command(["demo", "--two", "--devices", "1000", "--folder", str(folder)]) == 0
+    assert study_command(["demo", "--two", "--devices", "300", "--folder", str(folder)]) == 0
     said = capfd.readouterr().out
     for command in ("study key a.key --collector", "study sign", "serve study.plan --role b", "collector issuer",
                     "respond", "swarm", "collector close", "results"):  # fmt: skip
         assert f"$ privreg {command}" in said
     assert said.count("a device in JavaScript answers") == (2 if shutil.which("node") else 0)
-    assert "1,000 of 1,000 invited, in" in said
+    assert "300 of 300 invited, in" in said
     assert "smoker[T.yes]" in said
     assert "University of Here and Office of Statistics" in " ".join(said.split())
     assert "computed from noised sums alone" in said

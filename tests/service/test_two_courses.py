@@ -169,7 +169,7 @@ def ready(tmp_path_factory):
     shutil.rmtree(f"{folder.name}.kept")
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("at", range(40))
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_close_goes_on_wherever_one_is_killed(ready, at, place, monkeypatch):
@@ -340,6 +340,7 @@ def test_a_study_closes_by_hand_with_its_last_batch(pair):
     assert len(a.states) == len(b.states) == 2
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("people", [0, 1, 5])
 def test_a_study_ends_when_its_time_has_come(pair, people):
     come(pair, pair.people[:people])
@@ -383,6 +384,7 @@ def on(pair, times=4):
         pair.turn()
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("keys", [True, False])
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_collector_of_a_backup_takes_over_what_was_published_and_adds_no_other_noise(pair, place, keys):
@@ -402,6 +404,7 @@ def test_a_collector_of_a_backup_takes_over_what_was_published_and_adds_no_other
     assert pair.send(place, [person]) == ["other"]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("place", [0, 1])
 def test_an_open_batch_without_its_key_is_lost(pair, place):
     come(pair, pair.people[:20])

@@ -146,6 +146,7 @@ def elsewhere(function, given):
 METHODS = {"how": {"inference": ("sandwich", "random_scaling", "batch_means")}}
 
 
+@pytest.mark.thorough
 @pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("each", "more"),
@@ -167,6 +168,7 @@ def test_without_a_seed_the_noise_and_the_order_are_fresh(folder):
     assert orders[0] != orders[1]
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("usual_rounds")
 def test_everybody_is_counted_once_and_the_estimate_is_that_of_one_stream(folder):
     names = ("sandwich", "random_scaling", "batch_means")
@@ -188,6 +190,7 @@ def test_everybody_is_counted_once_and_the_estimate_is_that_of_one_stream(folder
     assert (np.abs(without.params - alone.params) < 3 * np.sqrt(2 * (1 - f)) * alone.bse).all()
 
 
+@pytest.mark.thorough
 def test_rows_that_are_sorted_over_all_files_give_the_truth(tmp_path):
     data = table(N).sort_values("y")  # row groups read from their first row to their last: 5 standard errors off
     data.to_parquet(tmp_path / "x.parquet", row_group_size=750)
@@ -219,6 +222,7 @@ def test_unusable_records_and_budgets_of_their_own_are_played_as_in_one_place(tm
     assert bits(res) == bits(fitted(whole(tmp_path), elsewhere, mu="own", mu_max=1.0))
 
 
+@pytest.mark.thorough
 def test_no_noise_without_privacy_and_the_sum_of_pieces_is_that_of_the_rows(folder):
     seen, sums = [], []
 
@@ -315,6 +319,7 @@ def test_small_pieces_are_one_task_and_large_ones_are_apart():
     assert blocks._together([]) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("usual_rounds")
 def test_large_pieces_are_cut_and_spread_over_tasks(folder, monkeypatch):
     monkeypatch.setattr(rounds, "PIECE", 1_000)
@@ -361,6 +366,7 @@ def test_what_blocks_cannot_do(folder, more, error, message):
         fit_blocks(model(**more)._spec, FitOptions(**how), None, 1, whole(folder), in_turn)
 
 
+@pytest.mark.thorough
 def test_pieces_of_many_levels_know_how_rows_come(tmp_path):
     # one column holds the codes of all levels: a worker that took it for a number would find no line
     rng, names = np.random.default_rng(1), [f"l{k:03d}" for k in range(110)]

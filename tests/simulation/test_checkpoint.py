@@ -192,7 +192,7 @@ def test_rows_that_have_changed_are_refused(begun_anew):
     assert kept.read_bytes() == saved
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("more", "how", "word"),
     [
@@ -259,12 +259,14 @@ def test_of_two_processes_that_begin_at_once_one_is_refused(people, tmp_path, mo
     assert [p.name for p in tmp_path.iterdir()] == ["run"]
 
 
+@pytest.mark.thorough
 def test_threads_may_change(begun):
     copy, kept = begun
     assert model(copy).fit(checkpoint=kept, threads=2, progress=False).nobs == N
     assert not kept.exists()
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("damage", ["cut", "another file", "empty", "saved results"])
 def test_other_files_are_refused_and_left_alone(begun, damage):
     copy, kept = begun
@@ -431,6 +433,7 @@ def test_a_fit_that_goes_on_from_a_clean_stop_is_not_clean_while_it_runs(people,
     assert not archive.read(kept)[0]["clean"]
 
 
+@pytest.mark.thorough
 def test_an_update_that_is_cut_off_is_not_kept(people, tmp_path, monkeypatch):
     kept, original = tmp_path / "run", RoundsRun.advance
 

@@ -302,6 +302,7 @@ def test_few_tell_that_a_third_of_the_responses_are_clamped():
     assert "slopes are drawn towards 0" in note
 
 
+@pytest.mark.thorough
 def test_a_note_names_columns_their_shares_and_what_clamping_does():
     data = rows(200_000)
     res, note = noted(data, bounds={**BOX, "y": (-3, 6)})
@@ -330,6 +331,7 @@ def related(rho, n=60_000, seed=0):
 FREE = {"a": (-5, 5), "b": (-5, 5), "y": (-9, 9)}
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("rho", "bounds", "kept"),
     [
@@ -394,6 +396,7 @@ def test_clamped_responses_draw_slopes_towards_0_and_clamped_covariates_make_the
     assert covariate.params["b"] > 1.2
 
 
+@pytest.mark.thorough
 def test_results_on_the_way_say_that_nobody_was_asked_yet():
     data, said = rows(), []
     stream = model(rows=N).start(seed=1)
@@ -407,6 +410,7 @@ def test_results_on_the_way_say_that_nobody_was_asked_yet():
     assert stream.results().nobs == N
 
 
+@pytest.mark.thorough
 def test_a_stream_of_unknown_length_is_looked_at_once_it_is_long():
     n, box = 60_000, {**BOX, "b": (0.0, 5.0)}
     data = rows(n)
@@ -513,6 +517,7 @@ def test_what_is_no_table_is_refused_by_its_own_error(batch):
         model(rows=N).start(seed=1).update(batch)
 
 
+@pytest.mark.thorough
 @pytest.mark.some(1)
 @pytest.mark.parametrize("chunk", [777, 4_096, N])
 def test_neither_chunks_nor_a_stop_change_a_bit(tmp_path, chunk):
@@ -540,6 +545,7 @@ def test_neither_chunks_nor_a_stop_change_a_bit(tmp_path, chunk):
     assert ends[0] == ends[1]
 
 
+@pytest.mark.thorough
 def test_blocks_tell_what_the_rows_hold(tmp_path):
     data = rows(24_000, missing=0.1)
     data.to_parquet(tmp_path / "rows.parquet", index=False, row_group_size=1_000)

@@ -66,6 +66,7 @@ def test_the_law_is_that_of_the_people():
     assert apart["none"] > 2 * apart["public"]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("options", [{"scaling": "private", "bounds": {"y": BOX["y"]}}, {"score_weights": "unit"}])
 def test_the_law_is_in_the_coordinates_of_the_scores(options):
     data = people()
@@ -76,6 +77,7 @@ def test_the_law_is_in_the_coordinates_of_the_scores(options):
     np.testing.assert_allclose(np.quantile(progress.points, 0.9, axis=0), np.quantile(z, 0.9, axis=0), atol=0.2)
 
 
+@pytest.mark.thorough
 def test_several_predictors_and_many_coefficients_have_it_too():
     rng = np.random.default_rng(3)
     names = [f"x{j}" for j in range(34)]
@@ -137,6 +139,7 @@ def test_only_used_rows_of_the_design_are_kept_and_clamped():
     assert repr(held) == "<public rows (5,000); 2,048 of them are used>"
 
 
+@pytest.mark.thorough
 def test_summary_plan_and_statement_say_so():
     res = model(people()).fit(covariates=PUBLIC.head(1_000), seed=1, progress=False)
     assert ("covariates", "public rows (1,000)") in res.privacy.declared
@@ -168,6 +171,7 @@ def test_a_saved_stream_goes_on_to_the_same_bits(tmp_path):
             pr.load(path)
 
 
+@pytest.mark.thorough
 def test_a_saved_stream_with_a_first_guess_goes_on_to_the_same_bits(tmp_path):
     data, path = people(), tmp_path / "stream.privreg"
     stream = model().start(seed=1, start_params=[1, 0, 0, 1, 1]).update(data.iloc[:7_000])
@@ -175,6 +179,7 @@ def test_a_saved_stream_with_a_first_guess_goes_on_to_the_same_bits(tmp_path):
     assert bits(pr.load(path).update(data.iloc[7_000:]).results()) == bits(stream.update(data.iloc[7_000:]).results())
 
 
+@pytest.mark.thorough
 def test_a_checkpoint_goes_on_with_the_same_rows_only(tmp_path, monkeypatch):
     class Killed(BaseException):
         pass

@@ -86,6 +86,7 @@ def here(folder):
     return bits(fit_blocks(built._spec, FitOptions(rounds=10), None, 3, blocks, in_turn)._results(Release(0, 1.0)))
 
 
+@pytest.mark.thorough
 def test_workers_one_or_two_or_none_give_the_same_bits(folder, client, here):
     two = model(folder).fit(client=client, seed=3, **ROUNDS)
     with (
@@ -98,6 +99,7 @@ def test_workers_one_or_two_or_none_give_the_same_bits(folder, client, here):
     assert (np.abs(two.params - [0.5, 1.0, -1.0]) < 5 * two.bse).all()
 
 
+@pytest.mark.thorough
 def test_a_dask_frame_stands_for_its_files(folder, client, here):
     """Which all that is fitted follows from; a fit of a folder's frame is made above."""
     files, built = sorted(map(str, folder.glob("*.parquet"))), model(folder)
@@ -122,6 +124,7 @@ def places(client):
     return set(client.scheduler_info(n_workers=-1)["workers"])
 
 
+@pytest.mark.thorough
 def test_a_worker_that_is_killed_changes_no_bit(folder, client, here, monkeypatch):
     before, there = set(client.run(os.getpid).values()), places(client)
     submit, tasks = client.submit, []
@@ -175,6 +178,7 @@ def test_what_is_refused(folder, client):
         model(pd.read_parquet(folder)).fit(client=client, **ROUNDS)
 
 
+@pytest.mark.thorough
 def test_releases_are_entered_and_a_limit_is_kept(folder, client, monkeypatch):
     fitted = model(folder)
     people = fitted._source.identity

@@ -31,6 +31,7 @@ def rows(apart, sum_=True, n=N):
     return pd.DataFrame({"x": x, "u": u, "w": w, "y": x + 0.5 * w + 0.5 * rng.standard_normal(n)})
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("sum_", "others", "marked"), [(True, "x and u", "xuw"), (False, "x", "xw")])
 def test_collinear_columns_are_called_so_and_not_blamed_on_bounds(sum_, others, marked):
     res = fitted(rows(0.01, sum_), "y ~ x + u + w")
@@ -61,6 +62,7 @@ def test_what_is_collinear_follows_from_the_map():
     assert whitening.collinear(rows_, [3, 4], True) == {3: [1, 2]}
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("bounds", [{"x": (-1, 1)}, {"x": (-1, 1), "y": (0, 1)}])
 @pytest.mark.parametrize("arrays", [False, True])
 def test_a_response_of_1_and_2_is_no_yes_or_no(bounds, arrays):
@@ -119,6 +121,7 @@ def ages(low, high, n=N):
     return pd.DataFrame({"age": age, "x": x, "g": rng.choice(["a", "b"], n), "y": y})
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("ends", "said"), [((16, 95), "the upper bound of age"), ((0, 69), "the lower bound of age"), ((16, 69), None)]
 )
@@ -159,6 +162,7 @@ def test_a_heap_is_more_than_the_fit_expects_and_more_than_noise(share, people, 
     assert not pilot.heaped(said, last._replace(number=None), 1.0)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("zeros", "noted"), [(0.65, True), (0.0, False)])
 def test_responses_that_are_mostly_one_value_are_noted_and_what_to_use_is_said(zeros, noted):
     rng = np.random.default_rng(5)

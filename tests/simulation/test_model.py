@@ -35,6 +35,7 @@ def fit(formula, data, bounds=BOX, seed=1, **more):
 BOTH = pytest.mark.parametrize("tuning", ["efficient", "published"])
 
 
+@pytest.mark.some(1)
 @BOTH
 @pytest.mark.parametrize("scale", [0.3, "auto"])
 def test_estimates_come_back_in_the_users_units(tuning, scale):
@@ -83,6 +84,7 @@ WAYS = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.some(1)
 @WAYS
 @pytest.mark.usefixtures("usual_rounds")
 def test_the_trajectory_ends_with_the_intervals(tuning, inference, lanes):
@@ -103,6 +105,7 @@ def test_the_trajectory_ends_with_the_intervals(tuning, inference, lanes):
     assert some["n"].nunique() > 4
 
 
+@pytest.mark.some(1)
 @BOTH
 def test_no_intercept_polynomials_and_offset(tuning):
     data = frame(6000)
@@ -118,6 +121,7 @@ def test_no_intercept_polynomials_and_offset(tuning):
     np.testing.assert_allclose(moved.predict(shifted.head(3)) - base, shifted["o"].head(3))
 
 
+@pytest.mark.some(1)
 @BOTH
 def test_factors_with_and_without_reference(tuning):
     data = frame(8000)
@@ -130,6 +134,7 @@ def test_factors_with_and_without_reference(tuning):
     np.testing.assert_allclose(cells.params[["g[u]", "g[v]", "g[w]"]], [0, 1, -1], atol=0.05)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("lanes", [None, 8])
 def test_p_values_and_intervals_between_lanes_are_students(lanes):
     res = array_model().fit(seed=2, inference="between_lanes", lanes=lanes)
@@ -193,6 +198,7 @@ def test_last_iterate_and_estimates_only(tuning):
     assert array_model().fit(alpha=0.4, inference=None, tuning="published").params.notna().all()
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("tuning", "methods"),
     [
@@ -229,6 +235,7 @@ def test_results_taken_early_say_why_they_have_no_intervals():
     assert stream.update((y[at:], x[at:])).results().bse.notna().all()
 
 
+@pytest.mark.some(1)
 @BOTH
 def test_the_guarantee_line_is_true_by_itself(tuning):
     plain = array_model().fit(tuning=tuning)
@@ -288,6 +295,7 @@ def test_releases_from_the_same_data_compose():
         assert res.privacy.release.number == number
 
 
+@pytest.mark.some(1)
 @BOTH
 def test_logistic_accepts_numbers_booleans_and_two_level_factors(tuning):
     x, y = people(3000, 4, binary=True)
@@ -312,6 +320,7 @@ def test_logistic_accepts_numbers_booleans_and_two_level_factors(tuning):
     assert (table["mean"] < table["mean_ci_upper"]).all()
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     "family", [pr.Huber(), pr.Quantile(0.9), pr.Expectile(0.8), pr.Squared(), pr.Hinge(), pr.SmoothedHinge()], ids=repr
 )
@@ -365,6 +374,7 @@ def test_statsmodels_attributes_name_their_private_alternative():
         array_model().fit(tunning="published")
 
 
+@pytest.mark.some(1)
 @BOTH
 def test_start_params_are_in_the_users_units(tuning):
     data = frame(3000)
@@ -449,6 +459,7 @@ def test_estimates_that_overflow_are_refused():
         array_model().fit(step=1e308, tuning="published")
 
 
+@pytest.mark.thorough
 def test_losses_are_printed_rounded_up():
     for mu in np.linspace(0.1, 3.0, 30):
         told = array_model(mu=float(mu)).fit(tuning="published", inference=None).privacy.guarantee

@@ -62,7 +62,7 @@ ORDERS = {
 }
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("kind", "way"), [*zip(ORDERS, ["stream", "fit", "fit", "stream"], strict=True)])
 @pytest.mark.usefixtures("usual_rounds")
 def test_effects_that_change_as_records_come_are_noted_if_records_come_in_order(kind, way):
@@ -96,6 +96,7 @@ def test_so_they_are_where_reports_of_a_round_are_one_sum():
         assert findings._changing(run._run.plan, here, estimate(run._run.plan, here), shuffled=False)
 
 
+@pytest.mark.thorough
 def test_chunks_and_threads_change_no_bit(monkeypatch):
     data = people(60_000, 1).sort_values("y")
     right = bits(fitted(data, threads=1))
@@ -106,6 +107,7 @@ def test_chunks_and_threads_change_no_bit(monkeypatch):
     assert bits(fitted(data, threads=1)) == right
 
 
+@pytest.mark.thorough
 def test_arrays_and_tables_of_any_library_are_read_in_the_same_order():
     import polars as pl
     import pyarrow as pa
@@ -138,6 +140,7 @@ def test_without_a_seed_the_order_is_fresh_and_without_privacy_it_is_fixed(monke
     assert keys[2] is None
 
 
+@pytest.mark.thorough
 def test_position_takes_rows_as_they_lie(tmp_path):
     data = people(20_000, 1)
     data.to_csv(tmp_path / "rows.csv", index=False)
@@ -199,6 +202,7 @@ def stopped(monkeypatch, rows, error=Killed):
     monkeypatch.setattr(Stream, "_take", take)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("seed", [3, None])
 def test_a_fit_that_is_killed_goes_on_in_the_same_order(files, tmp_path, monkeypatch, seed):
     kept, read = tmp_path / "run", []
@@ -227,6 +231,7 @@ def test_a_fit_that_is_killed_goes_on_in_the_same_order(files, tmp_path, monkeyp
     assert len(np.unique(np.concatenate([at[e] for e in ends]))) == 60_000
 
 
+@pytest.mark.thorough
 def test_what_was_mended_keeps_its_order_and_must_keep_its_row_groups(files, tmp_path, monkeypatch):
     kept = tmp_path / "run"
     for mended in (False, True):

@@ -27,6 +27,7 @@ def model(data=None, **more):
     return pr.PrivateOnlineRegression.from_formula("y ~ a + b", data, **{**PUBLIC, **more})
 
 
+@pytest.mark.thorough
 def test_results_between_batches_of_any_size_count_everybody_once(people):
     stream = model(rows=N).start(seed=1)
     for a in range(0, N, 777):
@@ -37,6 +38,7 @@ def test_results_between_batches_of_any_size_count_everybody_once(people):
     assert (np.abs(res.params - [0.5, 1.0, -1.0]) < 5 * res.bse).all()
 
 
+@pytest.mark.thorough
 def test_a_stream_saved_in_the_middle_of_a_round_goes_on(people, tmp_path):
     stream, found = model(rows=N).start(seed=1), []
     stream.update(people.iloc[:21_003])

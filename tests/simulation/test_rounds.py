@@ -310,6 +310,7 @@ def test_chunks_change_no_bit(name, label, cuts):
     assert state_bits(cut) == state_bits(whole)
 
 
+@pytest.mark.some(2)
 @NOISE
 @pytest.mark.parametrize("personal", [False, True])
 def test_threads_change_no_bit(name, label, personal):
@@ -326,6 +327,7 @@ def test_threads_change_no_bit(name, label, personal):
     assert state_bits(one) == state_bits(many)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("p", [2, 11, 40])
 @pytest.mark.parametrize("personal", [False, True])
 def test_blocks_that_are_played_in_one_go_add_up_to_the_bits_of_each_by_itself(monkeypatch, p, personal):
@@ -485,6 +487,7 @@ def test_budgets_of_one_s_own_are_counted_as_people():
     assert run.weight.sum() == pytest.approx(0.25 * run.at)
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("rows", [True, False])
 @pytest.mark.parametrize("n", [4, 17, 50, 300, 1000])
 def test_few_people_give_wide_intervals_and_a_doubt(n, rows):
@@ -513,6 +516,7 @@ def test_nobody_has_a_response():
     assert res._doubts()
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("more", [{}, {"private": "response"}, {"family": "logistic"}, {"family": "poisson"}])
 def test_everybody_has_the_same_response(more):
     x, y = people(20_000)
@@ -522,7 +526,7 @@ def test_everybody_has_the_same_response(more):
     assert np.isfinite(res.params).all()
 
 
-@pytest.mark.some(7)
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     ("family", "private"),
     [

@@ -26,6 +26,7 @@ def model(kind="line", **options):
     return pr.PrivateOnlineRegression(y, x, **public, **options), y, x
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("kind", "family"), FAMILIES[1:])
 def test_without_noise_the_measures_are_those_of_the_records_that_told(kind, family):
     res, y, x = fitted(kind, family, order="position")
@@ -49,7 +50,7 @@ def test_shares_of_variance_are_those_of_the_other_engine_without_noise():
         assert abs(value(res.fit_measures, name) - value(old.fit_measures, name)) < 3 * both
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("kind", "family"), FAMILIES)
 @pytest.mark.parametrize("mu", [1, 4])
 def test_private_measures_lie_within_their_standard_errors(kind, family, mu):

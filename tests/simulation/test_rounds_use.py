@@ -49,6 +49,7 @@ def test_rows_with_gaps_are_dropped_or_refused():
         fitted(gaps, missing="raise")
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("guess", [[0.5, 1.0, -1.0], [3.0, -2.0, 2.0]])
 def test_a_public_guess_is_where_the_pilot_begins(guess):
     assert_right(fitted(frame(), {"start_params": guess}))
@@ -121,6 +122,7 @@ def test_groups_answer_farther_apart_where_there_is_little_curvature():
     assert farthest[1] > 1.6
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("y_max", "noted"), [(5, False), (60, True)])
 def test_counts_far_below_their_bound_are_too_noisy_to_tell_their_own_precision(y_max, noted):
     rng, n = np.random.default_rng(4), 40_000

@@ -91,6 +91,7 @@ def test_maps_of_the_box_undo_each_other():
     assert box.distance2(box.near(small, box.forth(small, moves[:1])[0], 1e-6, 1.0)) < 1e-6
 
 
+@pytest.mark.thorough
 @pytest.mark.some(1)
 @pytest.mark.parametrize(
     "options", [{"mu": 100}, {"epsilon": 2000, "mechanism": "laplace"}, {"mu": 100, "family": pr.Quantile(0.7)}]
@@ -106,6 +107,7 @@ def test_101_coefficients_of_numbers_are_fitted_by_every_mechanism(options):
     assert abs((z**2).mean() - 1) < 5 * math.sqrt(2 / 101)
 
 
+@pytest.mark.thorough
 def test_a_stream_of_many_columns_goes_on_where_it_was_saved(tmp_path):
     y, x, _, given = numbers(20_000)
     stream = (
@@ -117,6 +119,7 @@ def test_a_stream_of_many_columns_goes_on_where_it_was_saved(tmp_path):
     pd.testing.assert_series_equal(whole.params, again.params)
 
 
+@pytest.mark.thorough
 def test_many_coefficients_of_a_response_of_many_levels():
     rng = np.random.default_rng(3)
     n, classes, k = 60_000, 10, 11

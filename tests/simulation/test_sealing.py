@@ -136,6 +136,7 @@ CHANGES = [
 ]
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("change", CHANGES, ids=lambda f: f.__name__)
 def test_a_changed_stream_or_checkpoint_is_refused(change, saved, kept):
     path, data = kept
@@ -213,6 +214,7 @@ def test_a_stream_moves_to_another_machine_with_its_secret(saved, secret, tmp_pa
         pr.load(twin, trust=other)
 
 
+@pytest.mark.thorough
 def test_a_checkpoint_moves_with_its_secret(kept, secret, tmp_path, monkeypatch, capsys):
     path, data = kept
     keyfile = shutil.copy(secret, tmp_path / "copy")
@@ -336,6 +338,7 @@ def test_the_texts_say_that_only_one_s_own_are_continued(capsys):
     assert "--checkpoint-trust KEYFILE" in text
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     "kind", ["Stream", "stream ", "xyz", "", None, ["stream"], "results", "means", "central results"]
 )

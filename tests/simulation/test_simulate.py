@@ -109,7 +109,7 @@ def test_rounds_are_of_fits_whose_length_is_known():
         model(people()).fit(rounds=12, tuning="published")
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("rounds", [10, 12, 20, 100])
 def test_a_fit_holds_as_many_rounds_as_asked(rounds):
     res = model(people()).fit(rounds=rounds, seed=1, progress=False)
@@ -118,6 +118,7 @@ def test_a_fit_holds_as_many_rounds_as_asked(rounds):
     assert np.abs((res.params - 1) / res.bse).max() < 5
 
 
+@pytest.mark.thorough
 def test_a_saved_stream_keeps_its_rounds(tmp_path):
     made = model(None, rows=N)
     stream = made.start(rounds=12, seed=3).update(people().iloc[:20_000])
@@ -132,6 +133,7 @@ def test_a_saved_stream_keeps_its_rounds(tmp_path):
 # --- as a fit --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.some(1)
 @pytest.mark.parametrize("more", [{}, {"private": "response"}, {"epsilon": 4.0}])
 def test_where_all_reports_arrive_in_order_it_is_the_fit(more):
@@ -143,6 +145,7 @@ def test_where_all_reports_arrive_in_order_it_is_the_fit(more):
     pd.testing.assert_frame_equal(res.rounds, fit.rounds)
 
 
+@pytest.mark.thorough
 def test_neither_chunks_nor_threads_change_what_becomes_of_a_report():
     made, rows = model(people()), people()
     whole, _ = field(made, rows, late=3, dropout=0.2)
@@ -175,6 +178,7 @@ def test_lost_and_late_reports_leave_estimates_that_intervals_hold(more, how):
     assert res.rounds["reports"].sum() == res.nobs
 
 
+@pytest.mark.thorough
 def test_many_coefficients_can_be_played():
     rng = np.random.default_rng(3)
     rows = pd.DataFrame({"g": rng.integers(0, 110, 40_000).astype(str), "y": rng.standard_normal(40_000)})
@@ -194,6 +198,7 @@ def test_lost_reports_are_counted_by_round_and_independent_of_what_they_hold():
     assert "0.3 of the reports lost" in str(res.summary())
 
 
+@pytest.mark.thorough
 def test_measures_of_fit_know_how_many_have_told_them():
     rows = people(60_000)
     plan = model(rows).plan(measures=0.2)
@@ -315,6 +320,7 @@ def test_random_slots_do_not_depend_on_where_records_lie():
     assert np.abs((lying.params - 1) / lying.bse).max() > 4.5
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", ["frame", "mapping", "parquet", "csv"])
 def test_rows_of_any_kind_can_be_played(kind, tmp_path):
     rows, path = people(), tmp_path / f"rows.{kind}"

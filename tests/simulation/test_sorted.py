@@ -7,6 +7,7 @@ import pytest
 from tests.tables import model
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::privreg.errors.ReliabilityWarning")
 @pytest.mark.usefixtures("usual_rounds")
 def test_a_sorted_stream_is_noted_as_its_order_and_not_as_rare_levels():

@@ -58,6 +58,8 @@ def assert_same(one, two):
         np.testing.assert_array_equal(a.cov, b.cov)
 
 
+@pytest.mark.thorough
+@pytest.mark.some(1)
 @BOTH
 def test_every_source_of_the_same_rows_gives_the_same_bits(tmp_path, tuning):
     data = table()
@@ -80,6 +82,7 @@ def test_every_source_of_the_same_rows_gives_the_same_bits(tmp_path, tuning):
     assert_same(model(data).start(seed=5, tuning=tuning).update(data).results(), whole)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("coarse_search")
 def test_threads_change_no_bit(tmp_path):
     data = table()
@@ -91,6 +94,7 @@ def test_threads_change_no_bit(tmp_path):
             assert_same(fitted(model(source, **scaling), seed=5, threads=threads), whole)
 
 
+@pytest.mark.some(2)
 @pytest.mark.usefixtures("coarse_search")
 @pytest.mark.parametrize("way", [*WAYS, "private"])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.thorough) for k in range(1, 6))])
@@ -232,6 +236,7 @@ def test_the_key_is_readable_by_its_owner_only_and_spent_by_the_first_load(tmp_p
     assert (a != b).all()  # other noise for the same people after the load
 
 
+@pytest.mark.some(1)
 @BOTH
 def test_noise_differs_between_fits_unless_seeded(tuning):
     m = model(table())
@@ -240,6 +245,7 @@ def test_noise_differs_between_fits_unless_seeded(tuning):
     assert (m.fit(tuning=tuning, seed=1).params != m.fit(tuning=tuning, seed=2).params).all()
 
 
+@pytest.mark.some(1)
 @BOTH
 def test_a_refused_batch_leaves_the_stream_as_it_was(tuning):
     data, strict = table(), {"missing": "raise"}
@@ -253,6 +259,7 @@ def test_a_refused_batch_leaves_the_stream_as_it_was(tuning):
     assert_same(stream.update(data.iloc[1500:]).results(), fitted(model(data, **strict), seed=4, tuning=tuning))
 
 
+@pytest.mark.some(1)
 @BOTH
 def test_rows_that_cannot_be_used_are_taken_as_noise(tuning):
     data, seen = table(), []
@@ -265,6 +272,7 @@ def test_rows_that_cannot_be_used_are_taken_as_noise(tuning):
     assert (seen[0].params != fitted(model(data), seed=4, tuning=tuning).params).all()
 
 
+@pytest.mark.some(1)
 @EVERY_WAY
 def test_results_can_be_taken_at_any_time(way):
     data, begun = table(), []
@@ -311,6 +319,7 @@ def test_streams_refuse_pickling_the_central_plug_in_and_too_few_people(tmp_path
     assert "key" not in repr(stream)
 
 
+@pytest.mark.some(1)
 @BOTH
 def test_array_models_stream_too(tmp_path, tuning):
     x, y = people(2000, 0)
@@ -379,6 +388,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
         res.save(tmp_path / "nowhere" / "r.privreg")
 
 
+@pytest.mark.thorough
 def test_opting_out_reads_a_file_too_and_counts_it_by_its_path(tmp_path):
     data, path = table(), tmp_path / "rows.csv"
     data.to_csv(path, index=False)

@@ -81,6 +81,7 @@ def test_results_answer_as_those_of_local_fits(fitted, tmp_path: Path) -> None:
     pd.testing.assert_series_equal(loaded.estimand(rows(8)), fitted.estimand(rows(8)))
 
 
+@pytest.mark.thorough
 def test_the_estimand_is_statsmodels_own_on_the_same_public_rows(fitted) -> None:
     """Weights bind for fewer than 1% of the records, so that the root is RLM's to a small part of its error."""
     public = rows(9, 40_000)
@@ -256,6 +257,7 @@ def test_other_intervals_streams_of_unknown_length_and_clusters_are_refused() ->
 FAMILIES = ["huber", pr.Huber(1.345, scale=1.0), "squared", pr.Quantile(0.5), pr.Expectile(0.7), STEEP, "logistic"]
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("family", FAMILIES, ids=str)
 def test_every_family_of_one_predictor_is_fitted(family: object) -> None:
     binary = family == "logistic"
@@ -429,6 +431,7 @@ def test_several_levels_are_fitted_as_statsmodels_fits_them(levels) -> None:
     assert np.abs(apart).max() < 0.3
 
 
+@pytest.mark.thorough
 def test_results_of_several_levels_are_those_of_local_fits(levels, tmp_path: Path) -> None:
     local = model(chosen(4), "w ~ x + g", **{**CHOICE, "trust": "local"}).fit(seed=2)
     assert levels.params.index.equals(local.params.index)
@@ -476,6 +479,7 @@ MEASURED = {
 }
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("family", MEASURED)
 def test_measures_are_those_of_the_last_records_and_have_their_standard_errors(family: str) -> None:
     people = chosen(6)
@@ -519,6 +523,7 @@ def test_who_measures_a_fit_sends_no_score_and_who_has_nothing_to_tell_changes_n
     assert a["std_error"].to_numpy() == pytest.approx(b["std_error"].to_numpy(), rel=1e-3)
 
 
+@pytest.mark.thorough
 def test_a_stream_with_measures_goes_on_and_resumes(tmp_path: Path) -> None:
     data = rows(8)
     stream = model(rows=N).start(seed=3, measures=0.2)

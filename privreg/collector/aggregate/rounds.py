@@ -6,7 +6,6 @@ import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from privreg.collector.aggregate import classes
@@ -386,4 +385,6 @@ def scale_inside(window: float) -> float:
 
 def scale_of(mean: float, window: float) -> float:
     """Logarithm of residual scale over the state's at which the mean scale number is `mean`, errors being normal."""
+    from scipy.optimize import brentq  # it takes long to load
+
     return float(brentq(lambda shift: scale_mean(shift, window) - mean, -8.0, 8.0))

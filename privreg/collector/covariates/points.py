@@ -80,14 +80,16 @@ def moment_diagonal(d: int, constant: bool, constant2: float = 1.0) -> Array:
     return out
 
 
+@lru_cache(maxsize=8)
 def even_points(axes: int) -> Array:
-    """Points spread evenly over the unit cube, shape (2048, `axes`)."""
+    """Points spread evenly over the unit cube, shape (2048, `axes`); to be read only."""
     # Kronecker's sequence by powers of the generalised golden ratio: even in every dimension
     ratio = 2.0
     for _ in range(60):
         ratio = (1.0 + ratio) ** (1.0 / (axes + 1.0))
-    steps = ratio ** -np.arange(1.0, axes + 1.0)
-    return np.asarray((0.5 + np.arange(1, _LATTICE + 1)[:, None] * steps) % 1.0)
+    out = np.asarray((0.5 + np.arange(1, _LATTICE + 1)[:, None] * ratio ** -np.arange(1.0, axes + 1.0)) % 1.0)
+    out.setflags(write=False)
+    return out
 
 
 def made_white(z: Array, *, centred: bool = True) -> Array:
@@ -108,10 +110,7 @@ def made_white(z: Array, *, centred: bool = True) -> Array:
 
 @lru_cache(maxsize=8)
 def lattice(slopes: int) -> Array:
-    """Points that stand for a standard normal vector, with exact mean and covariance, shape (2048, `slopes`).
-
-    To be read only.
-    """
+    """Points that stand for a standard normal vector, of exact moments, shape (2048, `slopes`); to be read only."""
     out = made_white(np.asarray(ndtri(even_points(slopes))))
     out.setflags(write=False)
     return out

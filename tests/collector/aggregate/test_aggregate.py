@@ -189,6 +189,7 @@ def test_sums_are_modulo_two_to_the_64_and_shares_add_up() -> None:
     assert (both.astype(np.int64) == exact).all()
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_no_noise_makes_a_fit_fail(name: str) -> None:
     """States and estimates are functions of noised sums: whatever these are, there are numbers and no warnings."""
@@ -240,6 +241,7 @@ def _rows(name: str, n: int = 40_000) -> tuple[np.ndarray, np.ndarray]:
     return np.clip(eta + 0.3 * (rng.standard_exponential(n) - 1.0), -3, 4), x
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("name", [name for name in FAMILIES if name not in {"squared", "smoothed hinge"}])
 def test_without_noise_the_estimate_is_the_root_of_its_equation(name: str) -> None:
     y, x = _rows(name)
@@ -378,6 +380,7 @@ def test_early_rounds_are_as_large_as_their_noise_asks() -> None:
     assert plan_for("huber", rows=5_000).sizes["closing"] == 0
 
 
+@pytest.mark.thorough
 def test_a_fit_whose_curvature_was_found_at_another_threshold_is_marked() -> None:
     """Such rounds aren't combined: a main round that is far off by its threshold is not to be relied on either."""
     plan = plan_for("huber", rows=10**10, mu=1e6)
@@ -395,6 +398,7 @@ def test_a_fit_whose_curvature_was_found_at_another_threshold_is_marked() -> Non
     assert reaches[0] < reaches[1] < REACH < reaches[2]
 
 
+@pytest.mark.thorough
 def test_a_scale_found_off_the_estimate_is_that_at_the_estimate() -> None:
     """Skewed residuals about a line that is off have another median size: Equation (11)."""
     rng = np.random.default_rng(4)

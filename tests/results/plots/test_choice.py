@@ -30,6 +30,7 @@ def drawn(ax):
 REGION = ["region[T.northwest]", "region[T.southeast]", "region[T.southwest]"]
 
 
+@pytest.mark.thorough
 def test_coefficients_are_chosen_by_their_names_or_terms(res):
     assert drawn(res.plot_coef(["age", "region"])) == [*REGION, "age"]
     assert drawn(res.plot_coef("C(smoker)")) == ["smoker[T.yes]"]
@@ -43,6 +44,7 @@ def test_so_are_trajectories(res):
     assert len(res.plot_trajectory(["age", "age", "region"])) == 4
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("plot", ["plot_coef", "plot_trajectory"])
 def test_a_title_stands_above(res, plot):
     axes = getattr(res, plot)(title="Charges in $")
@@ -60,6 +62,7 @@ def test_several_axes_have_titles_of_their_own(res):
         res.plot_trajectory(["age", "bmi"], title="mine", ax=plt.figure().subplots(2))
 
 
+@pytest.mark.some(30)
 @pytest.mark.parametrize("ratio", [1.2, 1.5, 2, 3, 4, 6, 10, 30, 100, 1000])
 @pytest.mark.parametrize("most", [700, 60_000, 150_000, 999_999, 3_000_000])
 @pytest.mark.parametrize("inches", [1.1, 2.5, 5.0])

@@ -92,6 +92,7 @@ def inside(ax):
 # --- steps -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_a_small_effect_never_stands_right_of_a_large_one(res):
     """One axis for all rows: as numbers are ordered, so are dots."""
     ax = res.plot_coef(scaled=True)
@@ -109,6 +110,7 @@ def test_a_small_effect_never_stands_right_of_a_large_one(res):
     nothing_is_clipped(ax)
 
 
+@pytest.mark.thorough
 def test_a_figure_says_what_its_steps_are(res):
     said = " ".join(words(res.plot_coef(scaled=True)).split())
     assert "step: half of the declared range or two declared sds; 95% intervals" in said
@@ -152,6 +154,7 @@ def test_all_columns_of_a_spline_have_a_step():
     assert (steps[1:] <= 0.5).all()
 
 
+@pytest.mark.thorough
 def test_steps_learned_from_reports_where_nobody_declared_any(tmp_path):
     res = fit("y ~ age + C(g)", n=20_000, bounds={}, moments={}, scaling="private")
     steps = dict(zip(res.params.index, public_steps(res._fit.design, res._fit.spreads), strict=True))
@@ -186,6 +189,7 @@ def test_compared_models_share_the_step_of_the_first(res):
 # --- ratios ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("formula", "family", "word"),
     [
@@ -208,6 +212,7 @@ def test_ratios_stand_on_a_logarithmic_axis(formula, family, word):
     nothing_is_clipped(ax)
 
 
+@pytest.mark.thorough
 def test_axes_of_ratios_have_three_labels_or_more_one_of_them_at_no_effect():
     _, ax = plt.subplots()
     ax.set_xscale("log")
@@ -228,6 +233,7 @@ def test_ratios_of_differences_are_refused(res):
         res.plot_coef(exponentiate="yes")
 
 
+@pytest.mark.thorough
 def test_a_compared_table_of_ratios_is_drawn_as_ratios(odds):
     assert pr.compare([odds], exponentiate=True).plot().get_xscale() == "log"
     assert pr.compare([odds]).plot().get_xscale() == "linear"
@@ -244,6 +250,7 @@ def test_wild_limits_stay_on_a_finite_axis(odds):
 # --- units -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_results_in_several_units_have_an_axis_each(res, odds):
     axes = pr.compare([res, odds], names=["y", "s"]).plot(scaled=True)
     assert [ax.get_xlabel() for ax in axes] == ["change in y per step", "change in log-odds per step"]
@@ -285,7 +292,7 @@ SIZES = [
 ]
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("size", "k", "layout"), SIZES)
 def test_names_are_inside_a_figure_of_the_users(res, size, k, layout):
     _, ax = plt.subplots(figsize=size, layout=layout)
@@ -300,6 +307,7 @@ def test_names_are_inside_a_figure_of_the_users(res, size, k, layout):
     assert len(set(labels(ax))) == k
 
 
+@pytest.mark.thorough
 def test_names_stay_clear_of_the_axes_beside(res):
     _, axes = plt.subplots(1, 3, figsize=(9, 3))
     many(res, 5).plot_coef(ax=axes[1])

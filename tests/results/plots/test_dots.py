@@ -43,6 +43,7 @@ def dots(ax):
     return ax.lines[0].get_xdata(), np.array(whiskers)
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("name", VIEWS)
 @pytest.mark.parametrize(("family", "response"), [(Huber(), "y"), (Logistic(), "won")])
 def test_dots_and_whiskers_are_the_numbers_of_the_table(base, family, response, name):
@@ -71,6 +72,7 @@ def test_levels_of_the_response_are_headings(base):
     assert ax.figure._suptitle.get_text() == "by level"
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("family", "response", "levels"), [(Logistic(), "won", [""]), (Multinomial(), "w", "lo mid hi")]
 )

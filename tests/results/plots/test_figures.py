@@ -69,6 +69,7 @@ def check_curve(line, band, path):
     assert set(edge[:, 0]) == set(drawn["n"])
 
 
+@pytest.mark.some(1)
 def test_trajectory_draws_trajectory(fitted):
     ax = trajectory.trajectory(fitted, "a", alpha=0.1)
     path = fitted.trajectory(0.1)
@@ -80,6 +81,7 @@ def test_trajectory_draws_trajectory(fitted):
     nothing_is_clipped(ax)
 
 
+@pytest.mark.thorough
 @pytest.mark.some(1)
 def test_several_terms_get_a_panel_each_on_one_people_axis(fitted):
     axes = fitted.plot_trajectory()
@@ -93,6 +95,7 @@ def test_several_terms_get_a_panel_each_on_one_people_axis(fitted):
     assert len(trajectory.trajectory(wide(fitted, 4), None)[0].figure.axes) == 4
 
 
+@pytest.mark.some(1)
 def test_a_long_title_is_folded(fitted):
     name = "medical_history[T.High blood pressure, as a doctor said]"
     res = type(fitted)(dataclasses.replace(fitted._fit, names=(name, *fitted._fit.names[1:])))
@@ -101,6 +104,7 @@ def test_a_long_title_is_folded(fitted):
     assert title.replace("\n", "").removesuffix(" †") == name
 
 
+@pytest.mark.some(1)
 def test_trajectory_draws_on_given_axes(fitted):
     _, ax = plt.subplots()
     assert trajectory.trajectory(fitted, ["a", "b"], ax=ax) is ax
@@ -129,12 +133,14 @@ def test_the_end_of_a_trajectory_is_seen(fitted):
     assert ax.get_ylim() == pytest.approx((4.45, 5.55))
 
 
+@pytest.mark.thorough
 def test_trajectory_without_bands_claims_none(other):
     ax = trajectory.trajectory(other, "a")
     assert "band" not in words(ax)
     assert "2-GDP" in words(ax)
 
 
+@pytest.mark.thorough
 def test_results_taken_before_main_rounds_are_drawn_without_bands():
     x, y = people(3000)
     early = array_model(rows=3000).start().update((y[:600], x[:600])).results()
@@ -150,6 +156,7 @@ def test_unknown_terms_are_refused(fitted, terms):
         trajectory.trajectory(fitted, terms)
 
 
+@pytest.mark.some(1)
 def test_coefficients_draws_tidy(fitted):
     ax = coefficients.coefficients([fitted], alpha=0.1, intercept=True)
     table = fitted.tidy(alpha=0.1)
@@ -163,6 +170,7 @@ def test_coefficients_draws_tidy(fitted):
     assert [name for name, _, _ in steps] == ["a", "b", "c"]
 
 
+@pytest.mark.some(1)
 def test_several_results_stand_apart(fitted, other):
     ax = coefficients.coefficients([fitted, other, fitted], labels=["one $x", "a second, rather long label", "three"])
     lines = ax.lines[:3]
@@ -182,18 +190,21 @@ def test_a_term_one_result_lacks_is_left_out_there(fitted):
     np.testing.assert_array_equal(ax.lines[1].get_xdata(), fewer.params)
 
 
+@pytest.mark.some(1)
 def test_dollar_signs_in_names_are_letters(fitted):
     ax = coefficients.coefficients([wide(fitted, 2, names=("$a^$", "b$"))])
     nothing_is_clipped(ax)  # would fail to parse as a formula
     trajectory.trajectory(fitted, "a").figure.canvas.draw()
 
 
+@pytest.mark.thorough
 def test_a_fit_without_privacy_says_so():
     free = array_model(mu=None).fit(progress=False)
     assert "NOT PRIVATE" in words(coefficients.coefficients([free]))
     assert "NOT PRIVATE" in words(trajectory.trajectory(free, "a"))
 
 
+@pytest.mark.some(1)
 def test_given_axes_are_drawn_on(fitted):
     _, ax = plt.subplots()
     assert coefficients.coefficients([fitted], ax=ax) is ax
@@ -245,6 +256,7 @@ def test_the_privacy_plot_of_results_is_that_of_their_statement(fitted):
         fitted.plot_privacy(ax=[roc])
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("per_id", "what"), [(1, "two records of one person"), (3, "two sets of a person's rows")])
 def test_a_privacy_plot_says_what_is_told_apart(fitted, per_id, what):
     axes = privacy_curve(dataclasses.replace(fitted.privacy, per_id=per_id))
@@ -252,6 +264,8 @@ def test_a_privacy_plot_says_what_is_told_apart(fitted, per_id, what):
     assert f"telling {what} apart" in " ".join(said.split())
 
 
+@pytest.mark.thorough
+@pytest.mark.some(1)
 @pytest.mark.parametrize("binary", [False, True])
 def test_calibration_is_drawn_in_the_house_style(binary):
     x, y = people(3000, binary=binary)
@@ -281,6 +295,7 @@ def test_calibration_is_drawn_in_the_house_style(binary):
     res.plot_calibration((y[:1], x[:1])).figure.canvas.draw()  # one person: no whisker
 
 
+@pytest.mark.thorough
 def test_drawing_leaves_a_notebooks_interactive_mode_on(tmp_path):
     """A notebook's backend turns it on where it is loaded; off, only the first figure would be seen."""
     backend = "import matplotlib\nfrom matplotlib.backends.backend_agg import *\nmatplotlib.interactive(True)\n"
@@ -325,7 +340,7 @@ PLOTS = {
 }
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(2)
 @pytest.mark.usefixtures("coarse_contours")
 @pytest.mark.parametrize("plot", PLOTS)
 @pytest.mark.parametrize("style", ["default", "dark_background"])
@@ -340,6 +355,7 @@ def test_plots_are_read_on_light_and_on_dark_grounds(fitted, style, plot):
         assert abs(light - ground) > 0.25, what
 
 
+@pytest.mark.some(1)
 def test_given_axes_say_what_ground_there_is(fitted):
     _, ax = plt.subplots()
     ax.set_facecolor("#202020")
@@ -348,6 +364,7 @@ def test_given_axes_say_what_ground_there_is(fitted):
     assert min(lightness(line.get_color()) for line in ax.lines) > 0.5
 
 
+@pytest.mark.thorough
 def test_labels_of_contours_stand_apart_and_on_the_axes():
     ax = pr.plan("y ~ x", mu=1, n=20_000, width={"x": 0.2}, scale=1, bounds={"x": (0, 1), "y": (0, 1)}).plot("x")
     ax.figure.canvas.draw()

@@ -23,6 +23,7 @@ def plt():
     pyplot.close("all")
 
 
+@pytest.mark.thorough
 def test_coefficients_are_drawn_below_their_levels(fitted, plt):
     ax = fitted.plot_coef(intercept=True)
     assert [t.get_text() for t in ax.get_yticklabels()] == ["g = mid", *TERMS, "g = hi", *TERMS]
@@ -55,6 +56,7 @@ def check_panels(axes, fit, titles):
         np.testing.assert_array_equal(ax.lines[0].get_ydata(), curve["estimate"])
 
 
+@pytest.mark.thorough
 def test_two_levels_of_a_trajectory_stand_side_by_side(fitted, plt):
     axes = fitted.plot_trajectory()
     check_panels(axes, fitted, [n.replace(":", ": ") for n in FLAT])
@@ -75,6 +77,7 @@ def test_two_levels_of_a_trajectory_stand_side_by_side(fitted, plt):
             fitted.plot_trajectory(bad)
 
 
+@pytest.mark.thorough
 def test_many_levels_of_a_trajectory_have_a_row_each(fitted, plt):
     results = made(fitted, list("abcdef"), terms=2)
     axes = results.plot_trajectory()

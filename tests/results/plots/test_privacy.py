@@ -36,6 +36,7 @@ def words(figure):
     return [t.get_text() for t in key.get_texts()]
 
 
+@pytest.mark.thorough
 def test_gaussian_curves():
     tradeoff, roc = privacy_curve(statement())
     one, two = curve(tradeoff, "1-GDP")
@@ -89,6 +90,7 @@ def test_several_are_overlaid_and_told_apart():
     assert words(roc.figure)[1].startswith(r"a\$b: ")
 
 
+@pytest.mark.thorough
 def test_nothing_overlaps_or_is_cut_off():
     axes = privacy_curve([statement(), pure(), declare(epsilon=1, delta=1e-6), declare(mu=3), declare(mu=None)])
     figure = axes[0].figure

@@ -31,6 +31,7 @@ def bare():
     return array_model(2000).fit(seed=3, progress=False, inference=None)
 
 
+@pytest.mark.some(1)
 def test_frame_holds_the_numbers_of_tidy(one, two):
     fewer = wide(two, 2, names=("a", "new"))
     fewer = changed(fewer, statement=dataclasses.replace(fewer.privacy, notes=()))  # which are about four rows
@@ -63,6 +64,7 @@ def test_the_curators_release_is_counted():
     assert pr.compare([central, central]).total_mu == pytest.approx(math.sqrt(2))
 
 
+@pytest.mark.some(1)
 def test_one_result_without_privacy_leaves_none(one):
     c = pr.compare([one, array_model(mu=None).fit(progress=False)])
     assert math.isinf(c.total_mu)
@@ -70,6 +72,7 @@ def test_one_result_without_privacy_leaves_none(one):
         assert "NOT PRIVATE in all" in text
 
 
+@pytest.mark.some(1)
 def test_every_view_shows_each_estimate_and_error(one, two, bare):
     c = pr.compare([one, two, bare], names=["small", "<large>", "bare"])
     text, page, latex = c.as_text(), read(c.as_html()), c.as_latex()
@@ -94,6 +97,7 @@ def test_every_view_shows_each_estimate_and_error(one, two, bare):
     assert c._repr_html_() == c.as_html()
 
 
+@pytest.mark.some(1)
 def test_exponentiated_tables_show_limits_in_place_of_errors(one):
     logistic = array_model(2000, binary=True).fit(seed=1, progress=False)
     c = pr.compare([logistic], exponentiate=True, alpha=0.1)
@@ -108,6 +112,7 @@ def test_exponentiated_tables_show_limits_in_place_of_errors(one):
     assert "inf" in str(pr.compare([large], exponentiate=True))
 
 
+@pytest.mark.some(1)
 def test_text_stays_within_eighty_columns(one, two):
     c = pr.compare([one, wide(two), *[two] * 9], names=[f"result number {i} {'x' * 30}" for i in range(11)])
     lines = c.as_text().split("\n")
@@ -116,6 +121,7 @@ def test_text_stays_within_eighty_columns(one, two):
     check_latex(c.as_latex())
 
 
+@pytest.mark.thorough
 def test_different_limit_laws_are_pointed_out(two):
     plug = array_model(3000).fit(seed=1, progress=False, tuning="published", inference="plug_in")
     path = array_model(3000).fit(seed=1, progress=False, inference="random_scaling")
@@ -126,6 +132,7 @@ def test_different_limit_laws_are_pointed_out(two):
         assert "different limit laws" not in flat(str(pr.compare(same)))
 
 
+@pytest.mark.some(1)
 def test_plot_draws_the_estimates_under_their_names(one, two):
     plt = pytest.importorskip("matplotlib.pyplot")
     c = pr.compare([one, two], names=["x", "y"])
@@ -155,6 +162,7 @@ def test_bad_input_is_refused(one, two):
             pr.compare([one, two], alpha=alpha)
 
 
+@pytest.mark.some(2)
 def test_tables_under_pandas_names_and_in_files(one, two, tmp_path):
     c = pr.compare([one, two])
     assert (c.to_markdown(), c.to_latex(), c.to_html()) == (c.as_markdown(), c.as_latex(), c.as_html())
@@ -180,6 +188,7 @@ def test_summary_col_of_statsmodels_takes_our_results(one, two):
     assert f"({two.bse['a']:.4f})" in table["two"].tolist()
 
 
+@pytest.mark.thorough
 def test_summary_col_takes_no_multinomial_fits_in_statsmodels_neither():
     from statsmodels.discrete.discrete_model import MNLogit
     from statsmodels.iolib.summary2 import summary_col
@@ -204,6 +213,7 @@ def of_public(n=500, response="y", **how):
     return smf.ols("y ~ a + d", rows).fit(**how), rows
 
 
+@pytest.mark.some(1)
 def test_public_results_stand_beside_private_ones_with_a_label(one):
     public, _ = of_public(cov_type="HC1")
     both = pr.compare({"ours": one, "theirs": public}, alpha=0.1)
@@ -232,6 +242,7 @@ def test_limits_of_public_results_are_exponentiated_with_those_of_private_ones()
     np.testing.assert_allclose(frame[["conf_low", "conf_high"]].to_numpy(float), np.exp(odds.conf_int()))
 
 
+@pytest.mark.some(1)
 def test_public_results_are_drawn_with_their_label(one):
     import matplotlib as mpl
 
@@ -278,6 +289,7 @@ def test_what_is_no_column_is_refused(one, results, words):
         pr.compare(results(one))
 
 
+@pytest.mark.thorough
 def test_factors_with_other_reference_levels_are_not_compared_without_a_word(people_by_region):
     fits = [people_by_region(levels) for levels in (["a", "b", "c"], ["b", "a", "c"])]
     text = flat(pr.compare(fits).as_text())
