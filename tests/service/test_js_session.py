@@ -15,8 +15,7 @@ from privreg.protocol.lattice import Mu
 from privreg.protocol.messages import WORDS
 from privreg.service.desk import TITLES
 from tests.device.test_session import WRONG
-from tests.service.node import node
-from tests.service.node import Bridge
+from tests.service.node import Bridge, node
 from tests.studies import (
     CLAMPING,
     DAY,
