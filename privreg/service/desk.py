@@ -235,7 +235,7 @@ class Desk:
             raise Problem(409, "This token has sent another report before.")
         if outcome == FAILED:
             raise Problem(503, "The report could not be kept; send the same bytes again later.", 5)
-        return JSONResponse({"status": outcome}, 201 if outcome == NEW else 200)
+        return Response(f'{{"status": "{outcome}"}}', 201 if outcome == NEW else 200, media_type="application/json")
 
     def _read(self, body: bytes) -> Any:
         """What was posted; raises MessageError."""
