@@ -81,6 +81,7 @@ class Book(Study, Keeper):
         self.letter, self._other = LETTERS[self._place], LETTERS[1 - self._place]
         self._met, self._until = False, -1  # Whether the other was asked, and what it knows that was fixed here
         self._rest, self._pause = -np.inf, 1.0
+        self._since: float | None = None  # From when on the other has been waited for, by the even clock
         self._sealing: tuple[int, bytes] | None = None  # Batch and its key
         self._came: int | None = None  # Shares of the present batch; None: to be counted
         self._ended = False

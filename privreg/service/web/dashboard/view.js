@@ -119,6 +119,10 @@ export class View {
         r?.guarantee?.replace(/^[^,]*, /, "") ?? "devices randomise",
       ],
     ];
+    for (const c of p.collectors) {
+      const came = c.batches === null ? "" : `${whole(c.batches)} batches over, ${whole(c.reports)} reports`;
+      items.push([c.name, c.lags ? "lags" : "goes on", came]);
+    }
     const made = items.map(([name, value, more]) =>
       el("div", {}, el("dt", {}, name), el("dd", {}, value, el("small", {}, more))),
     );
