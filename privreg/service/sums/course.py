@@ -7,6 +7,7 @@ noise, and commits, too; each sends its sum. A batch in which the two don't agre
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 from privreg.collector.aggregate import chain as chains
@@ -62,7 +63,7 @@ class SumCourse(Book):
 
     def _heard(self, one: Signed) -> bytes:
         """The other says what was fixed here: what isn't, as the database is of a backup, must not be once more."""
-        self._until = max(self._until, one.state)
+        self._until, self._rest = max(self._until, one.state), -math.inf  # it is there: speak with it at once
         self._burn()
         return self._where()
 
