@@ -52,33 +52,20 @@ class Known(NamedTuple):
     """How a study goes on: numbers of reports, and nothing of what they hold."""
 
     rounds: tuple[Round, ...]  # That have asked somebody
-    ahead: tuple[Held, ...]  # Planned after them
     state: int  # Number of the present state
     is_open: bool
-    closing: bool  # Whether it asks nobody, and reports on their way still count
     closes: int  # Seconds since 1970 UTC
-    late: int  # Reports that came after their state had closed, and count
     issued: int  # Invitations
     planned: int | None  # Reports
-    made_of: tuple[int, ...]  # Estimates change only with it
+    ahead: tuple[Held, ...] = ()  # Rounds that are planned after these
+    closing: bool = False  # Whether it asks nobody, and reports on their way still count
+    late: int = 0  # Reports that came after their state had closed, and count
+    made_of: tuple[int, ...] = ()  # Estimates change only with it
     collectors: tuple[Side, ...] = ()  # Two, or none where there is one alone
 
 
 def progress(plan: PublicPlan, known: Known, minutes: Mapping[str, Any]) -> dict[str, Any]:
-    """What has come by now, as a dashboard shows it.
-
-    Parameters
-    ----------
-    plan : PublicPlan
-    known : Known
-    minutes : mapping
-        Numbers of posts by outcome: "totals", "recent" and "whole", see `service.feed.Minutes`.
-
-    Returns
-    -------
-    dict
-        What JSON holds.
-    """
+    """What has come by now, as a dashboard shows it; `minutes` has "totals", "recent", "whole" by `service.feed`."""
     return {
         "v": VERSION,
         "study": plan.study,

@@ -208,26 +208,17 @@ class SharedStudy(Study):
         both, plan = self._both(), self.signed
         held, last = self._held(both), len(self._sums.batches) if self._is_open else -1
         told = wire.Record(json.loads(self._servers[0].get("progress")), "the counts")
-        known = Known(
-            rounds=tuple(Round(k, role, n, end if k == last else None, k == last) for k, role, n, end in held),
-            ahead=(),
-            state=max(len(self._states) - 1, 0),
-            is_open=self._is_open,
-            closing=False,
-            closes=plan.closes,
-            late=0,
-            issued=max(one.issued for one in both),
-            planned=self._plan.rows,
-            made_of=(),
-            collectors=tuple(self._sides(both)),
-        )
+        rounds = tuple(Round(k, role, n, end if k == last else None, k == last) for k, role, n, end in held)
+        state, issued = max(len(self._states) - 1, 0), max(one.issued for one in both)
+        known = Known(rounds, state, self._is_open, plan.closes, issued, self._plan.rows, collectors=self._sides(both))
         minutes = {name: told.mapping(name) for name in ("totals", "recent", "whole")}
         return json.dumps(progress(plan, known, minutes)).encode()
 
-    def _sides(self, both: tuple[Said, Said]) -> list[Side]:
+    def _sides(self, both: tuple[Said, Said]) -> tuple[Side, ...]:
         """What each collector has done, and whether it lags."""
         most = max(one.over for one in both)
-        return [Side(name, one.over, one.people, one.over < most) for name, one in zip(self._names, both, strict=True)]
+        named = zip(self._names, both, strict=True)
+        return tuple(Side(name, one.over, one.people, one.over < most) for name, one in named)
 
     @property
     def rounds(self) -> pd.DataFrame:
@@ -241,9 +232,8 @@ class SharedStudy(Study):
         both = self._both()
         done, issued = self._sums.batches, max(one.issued for one in both)
         people, of = sum(batch.people for batch in done), f" of {issued:,} invited" if issued else ""
-        at = [
-            f"{s.name}: {s.batches} batches over, {s.reports:,} reports{', lags' * s.lags}" for s in self._sides(both)
-        ]
+        words = "{}: {} batches over, {:,} reports"
+        at = [words.format(*one) + ", lags" * one.lags for one in self._sides(both)]
         names = " and ".join(f"{one.name} ({one.url})" for one in self.signed.collectors)
         return [
             ("Collectors", plain(names)),

@@ -118,13 +118,7 @@ class Study:
         raise NotImplementedError
 
     def results(self) -> PrivateResults:
-        """Results of what has come by now.
-
-        Raises
-        ------
-        InferenceError
-            Before there are any.
-        """
+        """Results of what has come by now; raises InferenceError before there are any."""
         raise NotImplementedError
 
     @property
@@ -284,17 +278,12 @@ class Course(Study):
             for k in range(last + 1)
         )
         return Known(
-            rounds=rounds,
+            rounds, self.present.k, is_open, self.closes, about.issued, self.engine.rows,
             ahead=self.plan.rounds[chain.asked[-1] + 1 :],
-            state=self.present.k,
-            is_open=is_open,
             closing=self.takes(),
-            closes=self.closes,
             late=max(sum(people.values()) - people.get(last, 0) - chain.on_time, 0),
-            issued=about.issued,
-            planned=self.engine.rows,
             made_of=(about.seq, len(self.states), is_open),
-        )
+        )  # fmt: skip
 
     def results(self) -> PrivateResults:
         """Results of what has come by now."""

@@ -103,7 +103,7 @@ class Two:
             return json.dumps({**head, "issued": self.issued, "batches": batches}).encode()
         if path == "progress":
             outcomes = ("new", "same", "other", "refused")
-            bins = {"width": 1, "first": 29_000_000, **dict.fromkeys(outcomes, [0])}
+            bins = {"width": 1, "first": 29_000_000, **{name: [0] for name in outcomes}}
             return json.dumps({"totals": dict.fromkeys(outcomes, 0), "recent": bins, "whole": bins}).encode()
         k = int(path.removeprefix("states/"))
         if k >= len(self.states):

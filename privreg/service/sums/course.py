@@ -108,18 +108,9 @@ class SumCourse(Book):
         while is_open and planned and planned.pop(0).role != rounds[-1].role:
             pass
         return Known(
-            rounds=rounds,
-            ahead=tuple(planned),
-            state=k,
-            is_open=is_open,
-            closing=False,
-            closes=self.closes,
-            late=0,
-            issued=self.store.about().issued,
-            planned=self.engine.rows,
-            made_of=(len(self.states),),
-            collectors=tuple(sides),
-        )
+            rounds, k, is_open, self.closes, self.store.about().issued, self.engine.rows,
+            ahead=tuple(planned), made_of=(len(self.states),), collectors=tuple(sides),
+        )  # fmt: skip
 
     def results(self) -> PrivateResults:
         """Results of the sums that both have published."""
