@@ -28,7 +28,7 @@ from privreg.protocol.wire import base, open_envelope
 
 LOCAL: Final = "127.0.0.1"
 
-STARTING: Final = 60.0  # Seconds within which a collector must answer
+STARTING: Final = 180.0  # Seconds within which a collector must answer
 
 ASKED: Final = ("age", "bmi", "smoker", "charges")
 FEWEST: Final = 1000  # Devices that a table of the demonstration's model needs

@@ -116,7 +116,7 @@ export class View {
       [
         "Guarantee, each person",
         `${(p.mu[0] / p.mu[1]).toLocaleString("en")}-GDP`,
-        r?.guarantee?.replace(/^[^,]*, /, "") ?? "devices randomise",
+        r?.guarantee?.replace(/^[^,]*, /, "") ?? (p.collectors.length ? "noise on sums" : "devices randomise"),
       ],
     ];
     for (const c of p.collectors) {
