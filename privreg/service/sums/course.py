@@ -57,8 +57,8 @@ class SumCourse(Book):
         return one, answer
 
     def _where(self) -> bytes:
-        """Say which batch was the last that the other has fixed, as far as is known here."""
-        known = (k for k in range(self.asked - 1, -1, -1) if self.shares.batch(k).peer_hash)
+        """Say which batch was the last that the other has fixed, as far as is known here, or that is lost."""
+        known = (k for k in range(self.asked - 1, -1, -1) if (b := self.shares.batch(k)).peer_hash or b.status == LOST)
         return self._signed("where", next(known, -1))
 
     def _heard(self, one: Signed) -> bytes:
