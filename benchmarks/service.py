@@ -1,14 +1,18 @@
 """A collector under load: reports and states a second, latencies, memory, and results.
 
-``python -m benchmarks.service [--reports N] [--connections C] [--out FOLDER]``
+``python -m benchmarks.service [--two] [--reports N] [--connections C] [--out FOLDER]``
 
 A study (``charges ~ age + bmi + smoker``, μ = 2) is signed, served by ``privreg serve`` on SQLite, and answered over
 HTTP on this machine: first by `privreg.field.swarm` until the main rounds begin, then by C connections in one process
 that post what it has made beforehand, one report after another. 5% are posted twice. Server and generator share the
-machine. Stored, one line a measure:
+machine. With ``--two`` there are two collectors, each posted its shares. Stored, one line a measure:
 
 reports
-    New ones a second, from the first post to the last answer; median and 99th percentile of latency in milliseconds.
+    New ones a second, from the first post to the last answer; median and 99th percentile of latency in milliseconds. Of
+    two collectors a report is new when both have kept its share.
+processor
+    Milliseconds that a server's processes computed for a post; of two collectors the mean of both. It hardly depends on
+    what else the machine does.
 states
     Requests a second of the present state by its ETag, which is answered by 304.
 results
@@ -29,7 +33,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -41,16 +45,20 @@ import privreg as pr
 from benchmarks.store import save_table
 from privreg.device.client import invitation
 from privreg.field import command, demo, keys, swarm
-from privreg.field.devices import Crowd
+from privreg.field.devices import Crowd, SharedCrowd
 from privreg.field.servers import fetched
 from privreg.field.study import Study
 from privreg.protocol import messages, wire
-from privreg.service.command import write_tokens
+from privreg.protocol.sums import LETTERS
+from privreg.service.command import collector, write_tokens
 
 RESULTS = Path(__file__).with_name("results")
 SLUG = "charges"
 FIRST = 3000
 """Reports by which the main rounds have begun."""
+
+PLANNED = 1000
+"""Reports that a study with two collectors plans with, so that its main round, which takes any number, begins soon."""
 
 TWICE = 0.05
 """Share of the reports that is posted twice."""
@@ -86,15 +94,16 @@ async def _one(host: str, port: int, requests: Iterator[bytes], out: list[tuple[
     await writer.wait_closed()
 
 
-def play(url: str, requests: Sequence[bytes], connections: int) -> Posted:
-    """Send all requests over so many connections."""
-    parts = urlsplit(url)
+def play(requests: Mapping[str, Sequence[bytes]], connections: int) -> Posted:
+    """Send all requests, by server, over so many connections to each."""
     out: list[tuple[int, float]] = []
-    shared = iter(requests)
 
     async def every() -> None:
-        host, port = str(parts.hostname), int(parts.port or 80)
-        await asyncio.gather(*(_one(host, port, shared, out) for _ in range(connections)))
+        lines = []
+        for url, some in requests.items():
+            parts, shared = urlsplit(url), iter(some)
+            lines += [_one(str(parts.hostname), int(parts.port or 80), shared, out) for _ in range(connections)]
+        await asyncio.gather(*lines)
 
     began = time.perf_counter()
     asyncio.run(every())
@@ -115,105 +124,150 @@ def request(verb: str, path: str, body: bytes = b"", more: str = "") -> bytes:
 class Served(NamedTuple):
     """A study that is served."""
 
-    base: str
+    bases: list[str]  # Addresses of its servers, the leading one first
     root: bytes
     plan: Path
-    db: str
-    process: subprocess.Popen[bytes]
+    processes: list[subprocess.Popen[bytes]]
 
-    @property
-    def token(self) -> str:
+    def urls(self) -> list[str]:
+        """Addresses of the study."""
+        return [f"{base}/v1/studies/{SLUG}" for base in self.bases]
+
+    def tokens(self) -> list[str]:
         """The analyst's."""
-        return self.plan.with_suffix(".analyst").read_text().strip()
+        of = [".analyst"] if len(self.bases) == 1 else [f".{letter}.analyst" for letter in LETTERS]
+        return [self.plan.with_suffix(one).read_text().strip() for one in of]
 
     def study(self) -> Study:
         """As its analyst sees it."""
-        return pr.connect(f"{self.base}/v1/studies/{SLUG}#k={wire.base(self.root)}", self.token)
+        urls = [f"{url}#k={wire.base(self.root)}" for url in self.urls()]
+        return pr.connect(urls, self.tokens())
+
+
+def _made(*arguments: str) -> None:
+    if command.main(arguments):
+        raise SystemExit("the study could not be signed")
 
 
 @contextlib.contextmanager
-def served(at: Path, devices: int) -> Iterator[Served]:
-    """Sign a study, and serve it."""
-    (at / "study.yaml").write_text(demo.STUDY.format(devices=devices))
-    for given in (["key", "root.key"], ["key", "server.key"], ["sign", "study.yaml", "--key", "root.key"]):
-        more = ["--states", "server.key"] if given[0] == "sign" else []
-        if command.main([*given, *more]):
-            raise SystemExit("the study could not be signed")
-    root, port = keys.public(keys.load(at / "root.key")), str(demo.free())
-    serve = [sys.executable, "-m", "privreg", "serve", "study.plan", "--port", port, "--rate", "0"]
-    base = f"http://127.0.0.1:{port}"
-    with subprocess.Popen(serve, cwd=at, env={**os.environ, "PYTHONUNBUFFERED": "1"}) as process:
-        try:
+def served(at: Path, devices: int, *, two: bool) -> Iterator[Served]:
+    """Sign a study, and serve it by one collector, or by two."""
+    ports = [str(demo.free()) for _ in range(1 + two)]
+    bases = [f"http://127.0.0.1:{port}" for port in ports]
+    more = demo.MORE.format(a=bases[0], b=bases[-1]) if two else ""
+    (at / "study.yaml").write_text(demo.STUDY.format(devices=devices, mu=1 if two else 2, more=more))
+    for name in ("root", *(LETTERS if two else ["server"])):
+        _made("key", f"{name}.key", *(["--collector"] if name in LETTERS else []))
+    _made("sign", "study.yaml", "--key", "root.key", *([] if two else ["--states", "server.key"]))
+    root, quiet = keys.public(keys.load(at / "root.key")), {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with contextlib.ExitStack() as stack:
+        running = []
+        for letter, port in zip(LETTERS if two else [""], ports, strict=True):
+            serve = [sys.executable, "-m", "privreg", "serve", "study.plan", "--port", port, "--rate", "0"]
+            serve += ["--role", letter] if two else []
+            running.append(stack.enter_context(subprocess.Popen(serve, cwd=at, env=quiet)))
+            stack.callback(running[-1].terminate)
+        for process, base in zip(running, bases, strict=True):
             demo.wait(process, base)
-            yield Served(base, root, at / "study.plan", f"sqlite:///{at / 'study.db'}", process)
-        finally:
-            process.terminate()
+        yield Served(bases, root, at / "study.plan", running)
 
 
-def held(process: subprocess.Popen[bytes]) -> float:
-    """MiB that a process held at most."""
-    text = Path(f"/proc/{process.pid}/status").read_text()
-    (line,) = [x for x in text.splitlines() if x.startswith("VmHWM")]
-    return int(line.split()[1]) / 1024
+def invited(it: Served, at: Path, count: int) -> list[str]:
+    """Invitations, whose tokens are good at every server."""
+    links, two = at / "links.csv", len(it.bases) > 1
+    db = f"sqlite:///{at}/study.{'a.' * two}db"
+    role, issuer = ("a", str(at / "issuer.json")) if two else (None, None)
+    write_tokens(str(it.plan), db, it.root, count, str(links), it.bases[0], role=role, issuer=issuer)
+    if issuer and collector(["issuer", str(it.plan), "--role", "b", "--issuer-file", issuer]):
+        raise SystemExit("the other collector does not take the tokens")
+    time.sleep(2.0)  # servers look once a second for tokens that were taken back, and new keys
+    return swarm.read_links(str(links))
 
 
-def state_of(one: Study, base: str) -> messages.FieldState:
+def held(processes: Sequence[subprocess.Popen[bytes]]) -> float:
+    """MiB that the largest of some processes held at most."""
+    texts = [Path(f"/proc/{one.pid}/status").read_text() for one in processes]
+    return max(int(x.split()[1]) / 1024 for text in texts for x in text.splitlines() if x.startswith("VmHWM"))
+
+
+def computed(processes: Sequence[subprocess.Popen[bytes]]) -> float:
+    """Seconds of a processor that some processes have taken."""
+    texts = [Path(f"/proc/{one.pid}/stat").read_text().rpartition(")")[2].split() for one in processes]
+    return sum(int(text[11]) + int(text[12]) for text in texts) / os.sysconf("SC_CLK_TCK")
+
+
+def state_of(one: Study, it: Served) -> messages.FieldState:
     """The present state."""
-    payload = wire.open_envelope(fetched(f"{base}/v1/studies/{SLUG}", "state"), "state").payload
+    payload = wire.open_envelope(fetched(it.urls()[0], "state"), "state").payload
     return messages.read_state(payload, one.signed, one.plan_hash)
 
 
 # --- measures ------------------------------------------------------------------------------------------------
 
 
-def measured(at: Path, reports: int, connections: int) -> list[dict[str, Any]]:
-    """Put a collector under load; a row a measure."""
-    rows = pr.datasets.us_insurance(reports + FIRST)
+def measured(at: Path, reports: int, connections: int, *, two: bool) -> list[dict[str, Any]]:
+    """Put a collector under load, or two; a row a measure."""
+    before = PLANNED if two else FIRST
+    rows = pr.datasets.us_insurance(reports + before)
     out: list[dict[str, Any]] = []
 
     def say(measure: str, value: float, unit: str) -> None:
-        out.append({"reports": reports, "connections": connections, "measure": measure, "value": value, "unit": unit})
-        print(f"{measure:<32}{value:>12,.1f} {unit}", flush=True)
+        out.append({"collectors": 1 + two, "reports": reports, "connections": connections, "measure": measure,
+                    "value": value, "unit": unit})  # fmt: skip
+        print(f"{measure:<32}{value:>12,.3f} {unit}", flush=True)
 
-    with served(at, reports + FIRST) as it:
-        links = at / "links.csv"
-        write_tokens(str(it.plan), it.db, it.root, reports + FIRST, str(links), it.base)
-        time.sleep(2.0)  # the server looks once a second for tokens that were taken back, and new keys
-        invited = swarm.read_links(str(links))
-        address = f"{it.base}/v1/studies/{SLUG}"
-        swarm.swarm(address, rows.iloc[:FIRST], invited[:FIRST], progress=False)
+    with served(at, PLANNED if two else reports + FIRST, two=two) as it:
+        links, (url, *_), path = invited(it, at, reports + before), it.urls(), f"/v1/studies/{SLUG}"
         one = it.study()
-        crowd = Crowd(one.signed, one.plan_hash, rows)
-        state = state_of(one, it.base)
-        path = f"/v1/studies/{SLUG}"
-        rng, made = np.random.default_rng(), list[bytes]()
-        for a in range(FIRST, FIRST + reports, 10_000):
-            who = range(a, min(a + 10_000, FIRST + reports))
-            tokens = [messages.read_token(invitation(invited[i]).token) for i in who]
-            made += [request("POST", f"{path}/reports", body) for body in crowd.bodies(state, who, tokens)]
-        sent = [one for body in made for one in ([body] if rng.random() >= TWICE else [body, body])]
-        posted = play(it.base, sent, connections)
-        if set(posted.statuses) != {200, 201} or posted.statuses[201] != reports:
+        began = 0
+        while began < before and not (two and state_of(one, it).asks[0].role == "main"):
+            some = slice(began, began + (50 if two else before))
+            swarm.swarm(url, rows.iloc[some], links[some], progress=False)
+            began = some.stop
+        crowd = (SharedCrowd if two else Crowd)(one.signed, one.plan_hash, rows)
+        state = state_of(one, it)
+        rng, made = np.random.default_rng(), list[tuple[bytes, ...]]()
+        for a in range(began, began + reports, 10_000):
+            who = range(a, min(a + 10_000, began + reports))
+            made += crowd.posts(state, who, [messages.read_token(invitation(links[i]).token) for i in who])
+        sent = [bodies for bodies in made for _ in range(1 + (rng.random() < TWICE))]
+        where = f"{path}/{'shares' if two else 'reports'}"
+        posts = {base: [request("POST", where, bodies[k]) for bodies in sent] for k, base in enumerate(it.bases)}
+        cpu = computed(it.processes)
+        posted = play(posts, connections)
+        cpu = computed(it.processes) - cpu
+        if set(posted.statuses) != {200, 201} or posted.statuses[201] != reports * len(posts):
             raise SystemExit(f"not every report was taken once: {posted.statuses}")
         say("reports", reports / posted.seconds, "a second")
-        say("posts", len(sent) / posted.seconds, "a second")
+        say("posts", len(posts) * len(sent) / posted.seconds, "a second")
+        say("processor", 1e3 * cpu / (len(posts) * len(sent)), "ms a post")
         say("latency, median", 1e3 * float(np.median(posted.latencies)), "ms")
         say("latency, 99th percentile", 1e3 * float(np.quantile(posted.latencies, 0.99)), "ms")
-        tag = f'If-None-Match: "{state_of(one, it.base).number}"\r\n'
-        states = play(it.base, [request("GET", f"{path}/state", more=tag)] * STATES, connections)
+        tag = f'If-None-Match: "{state_of(one, it).number}"\r\n'
+        states = play({it.bases[0]: [request("GET", f"{path}/state", more=tag)] * STATES}, connections)
         if set(states.statuses) != {304}:
             raise SystemExit(f"the state was not answered by its tag: {states.statuses}")
         say("states", STATES / states.seconds, "a second")
-        known = f"Authorization: Bearer {it.token}\r\n"
-        results = play(it.base, [request("GET", f"{path}/results", more=known)] * 9, 1)
+        known = f"Authorization: Bearer {it.tokens()[0]}\r\n"
+        results = play({it.bases[0]: [request("GET", f"{path}/results", more=known)] * 9}, 1)
         say("results", 1e3 * float(np.median(results.latencies)), "ms")
-        began = time.perf_counter()
+        if two:
+            closed(it)
+        started = time.perf_counter()
         res = it.study().results()
-        say("analyst, every state verified", time.perf_counter() - began, "s")
-        if res.nobs != reports + FIRST:
-            raise SystemExit(f"{res.nobs} reports count, of {reports + FIRST}")
-        say("server's memory", held(it.process), "MiB")
+        say("analyst, every state verified", time.perf_counter() - started, "s")
+        if res.nobs != reports + began:
+            raise SystemExit(f"{res.nobs} reports count, of {reports + began}")
+        say("server's memory", held(it.processes), "MiB")
     return out
+
+
+def closed(it: Served) -> None:
+    """Close a study with two collectors, whose last round is a single sum."""
+    if collector(["close", str(it.plan), "--role", "a"]):
+        raise SystemExit("the study could not be closed")
+    for url in it.urls():
+        demo._closed(url)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -223,15 +277,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m benchmarks.service", description=summary, epilog=usage,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
+    parser.add_argument("--two", action="store_true", help="two collectors")
     parser.add_argument("--reports", type=int, default=60_000, help="60,000 by default")
     parser.add_argument("--connections", type=int, default=64, help="64 by default")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of service.csv")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of service.csv, of two service_two.csv")
     a = parser.parse_args(arguments)
     where = a.out.resolve()
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        table = pd.DataFrame(measured(Path(folder), a.reports, a.connections))
-    given = f"--reports {a.reports} --connections {a.connections}"
-    save_table(table.round(2), where / "service.csv", f"python -m benchmarks.service {given}")
+        table = pd.DataFrame(measured(Path(folder), a.reports, a.connections, two=a.two))
+    given = f"{'--two ' * a.two}--reports {a.reports} --connections {a.connections}"
+    name = "service_two.csv" if a.two else "service.csv"
+    save_table(table.round(3), where / name, f"python -m benchmarks.service {given}")
     return 0
 
 

@@ -1384,6 +1384,13 @@ MUTANTS = (
         ("tests/service/test_app.py::test_a_first_state_of_a_wrong_clock_is_one_that_devices_take",),
     ),
     Mutant(
+        "anybody reads a study's results",
+        "privreg/service/desk.py",
+        "        self._allowed(request)\n        if not self.course.states:",
+        "        if not self.course.states:",
+        ("tests/service/test_two_app.py::test_the_dashboard_shows_what_came_here_and_what_both_have_published",),
+    ),
+    Mutant(
         "tokens of a new key are refused",
         "privreg/service/desk.py",
         "if token.key and token.key not in self.secrets:",

@@ -1,4 +1,4 @@
-"""What a study's dashboard shows of its estimates: plain numbers, made of results. A server and a notebook share it.
+"""What a study's dashboard shows: what came, and estimates, as plain numbers. Servers and notebooks share it.
 
 While a study is open its analyst looks again and again, and may stop because of what is seen. An interval that holds at
 one look does not hold then; the band of `inference="anytime"` does. It goes by the sandwich's standard errors, which
@@ -8,8 +8,8 @@ fits by rounds keep along the way, and begins at `FIRST` people whose reports en
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from privreg.arrays import Array
 from privreg.errors import InferenceError
 from privreg.inference.methods import METHODS, Anytime, Normal
 from privreg.inference.resampling import FIRST
+from privreg.protocol.study import Held, PublicPlan
+from privreg.protocol.wire import VERSION
 from privreg.results import views
 from privreg.results.results import PrivateResults
 
@@ -24,6 +26,66 @@ ALPHA: Final = 0.05  # One minus the level of intervals
 
 TIMES: Final = tuple(float(v) for v in np.round(np.geomspace(1.0, 1e6, 121), 4))
 """Multiples of the present number of people at which the critical value of the band is said."""
+
+
+class Round(NamedTuple):
+    """A state, and how many reports answered it."""
+
+    state: int
+    role: str
+    reports: int
+    ends: int | None  # Reports that close it, while it is open; None: it stays open, or is closed
+    open: bool
+    fetched: int = 0  # How often the server handed it out
+
+
+class Side(NamedTuple):
+    """One of two collectors."""
+
+    name: str
+    batches: int | None  # That are published or lost; None of the other, as nobody but the other says it
+    reports: int | None  # That it holds or has summed
+    lags: bool  # Whether it is waited for
+
+
+class Known(NamedTuple):
+    """How a study goes on: numbers of reports, and nothing of what they hold."""
+
+    rounds: tuple[Round, ...]  # That have asked somebody
+    state: int  # Number of the present state
+    is_open: bool
+    closes: int  # Seconds since 1970 UTC
+    issued: int  # Invitations
+    planned: int | None  # Reports
+    ahead: tuple[Held, ...] = ()  # Rounds that are planned after these
+    closing: bool = False  # Whether it asks nobody, and reports on their way still count
+    late: int = 0  # Reports that came after their state had closed, and count
+    made_of: tuple[int, ...] = ()  # Estimates change only with it
+    collectors: tuple[Side, ...] = ()  # Two, or none where there is one alone
+
+
+def progress(plan: PublicPlan, known: Known, minutes: Mapping[str, Any]) -> dict[str, Any]:
+    """What has come by now, as a dashboard shows it; `minutes` has "totals", "recent", "whole" by `service.feed`."""
+    return {
+        "v": VERSION,
+        "study": plan.study,
+        "title": plan.title,
+        "mu": list(plan.mu),
+        "opens": plan.opens,
+        "closes": known.closes,
+        "grace": plan.grace,
+        "status": "open" if known.is_open else "closing" if known.closing else "closed",
+        "state": known.state,
+        "open": known.is_open,
+        "people": sum(r.reports for r in known.rounds),
+        "late": known.late,
+        "issued": known.issued,
+        "planned": known.planned,
+        "rounds": [r._asdict() for r in known.rounds],
+        "ahead": [{"role": r.role, "reports": r.total, "optional": r.optional} for r in known.ahead],
+        "collectors": [one._asdict() for one in known.collectors],
+        **minutes,
+    }
 
 
 def picture(made: Callable[[], PrivateResults]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -13,6 +12,7 @@ from privreg.collector.aggregate import chain as chains
 from privreg.collector.aggregate.chain import Batch
 from privreg.device.consent import plain
 from privreg.errors import InferenceError, StudyError
+from privreg.field.picture import Known, Round, Side, progress
 from privreg.field.servers import NotThereError, Server, opened
 from privreg.field.study import Study
 from privreg.field.summed import engine_of, protocol_of, results, senders_of
@@ -200,29 +200,21 @@ class SharedStudy(Study):
         return out
 
     def _counts(self) -> bytes:
-        """Counts as a dashboard shows them; collectors don't tell what came by minute."""
-        both, plan, now = self._both(), self.signed, int(time.time()) // 60
-        held, told = self._held(both), {"new": [0], "same": [0], "other": [0], "refused": [0]}
-        bins, last = {"width": 1, "first": now, **told}, len(held) - 1 if self._is_open else -1
-        rounds = [
-            {
-                "state": k,
-                "role": role,
-                "reports": n,
-                "fetched": 0,
-                "ends": end if k == last else None,
-                "open": k == last,
-            }
-            for k, role, n, end in held
-        ]
-        said = {
-            "v": wire.VERSION, "study": plan.study, "title": plan.title, "mu": list(plan.mu), "opens": plan.opens,
-            "closes": plan.closes, "grace": plan.grace, "status": "open" if self._is_open else "closed",
-            "state": max(len(self._states) - 1, 0), "open": self._is_open, "people": sum(one[2] for one in held),
-            "late": 0, "issued": max(one.issued for one in both), "planned": self._plan.rows,
-            "totals": dict.fromkeys(told, 0), "rounds": rounds, "ahead": [], "recent": bins, "whole": bins,
-        }  # fmt: skip
-        return json.dumps(said).encode()
+        """Counts as a dashboard shows them: by state, of what both say; by minute, as the first server tells them."""
+        both, plan = self._both(), self.signed
+        held, last = self._held(both), len(self._sums.batches) if self._is_open else -1
+        told = wire.Record(json.loads(self._servers[0].get("progress")), "the counts")
+        rounds = tuple(Round(k, role, n, end if k == last else None, k == last) for k, role, n, end in held)
+        state, issued = max(len(self._states) - 1, 0), max(one.issued for one in both)
+        known = Known(rounds, state, self._is_open, plan.closes, issued, self._plan.rows, collectors=self._sides(both))
+        minutes = {name: told.mapping(name) for name in ("totals", "recent", "whole")}
+        return json.dumps(progress(plan, known, minutes)).encode()
+
+    def _sides(self, both: tuple[Said, Said]) -> tuple[Side, ...]:
+        """What each collector has done, and whether it lags."""
+        most = max(one.over for one in both)
+        named = zip(self._names, both, strict=True)
+        return tuple(Side(name, one.over, one.people, one.over < most) for name, one in named)
 
     @property
     def rounds(self) -> pd.DataFrame:
@@ -236,11 +228,8 @@ class SharedStudy(Study):
         both = self._both()
         done, issued = self._sums.batches, max(one.issued for one in both)
         people, of = sum(batch.people for batch in done), f" of {issued:,} invited" if issued else ""
-        at = [
-            f"{name}: {one.over} batches over, {one.people:,} reports"
-            + ", lags" * (one.over < max(x.over for x in both))
-            for name, one in zip(self._names, both, strict=True)
-        ]
+        words = "{}: {} batches over, {:,} reports"
+        at = [words.format(*one) + ", lags" * one.lags for one in self._sides(both)]
         names = " and ".join(f"{one.name} ({one.url})" for one in self.signed.collectors)
         return [
             ("Collectors", plain(names)),

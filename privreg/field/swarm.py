@@ -11,6 +11,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -18,7 +19,7 @@ from privreg.device.client import HERE, invitation, meaning
 from privreg.errors import OptionError, StudyError
 from privreg.field.devices import Crowd, SharedCrowd
 from privreg.field.running import done, parser_of
-from privreg.field.servers import verified
+from privreg.field.servers import fetched, opened, verified
 from privreg.options.progress import progress_bar
 from privreg.protocol import messages, wire
 from privreg.protocol.messages import FieldState, Token
@@ -152,8 +153,12 @@ def swarm(
     if devices > most:
         raise OptionError(f"{devices:,} devices need as many rows and invitations; there are {most:,}.")
 
+    @lru_cache(1)
+    def read(data: bytes) -> FieldState:
+        return messages.read_state(opened(data, "state", plan.keys, by_all=bool(bases)), plan, plan_hash)
+
     def state() -> FieldState:
-        said = messages.read_state(verified(where.base, "state", plan.keys, by_all=bool(bases)), plan, plan_hash)
+        said = read(fetched(where.base, "state"))
         if seen is not None:
             seen(said)
         return said

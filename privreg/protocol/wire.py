@@ -76,7 +76,8 @@ def loads(data: bytes, what: str, longest: int = LONGEST) -> Any:
         found = json.loads(
             text, object_pairs_hook=_object, parse_int=_integer, parse_float=_no_float, parse_constant=_no_float
         )
-        deep = _depth(found)
+        flat = data.count(b"{") + data.count(b"[") < DEEPEST and b"\\" not in data  # as most messages are
+        deep = 0 if flat else _depth(found)
     except (MessageError, UnicodeError, ValueError, RecursionError):
         deep = DEEPEST + 1
     if deep > DEEPEST:

@@ -6,20 +6,16 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from privreg.collector import chain as chains
-from privreg.field.picture import picture
 from privreg.protocol import messages, wire
-from privreg.service import dashboard
-from privreg.service.desk import BASE, Desk, Handler, Options, application
-from privreg.service.feed import Feed
+from privreg.service.desk import Desk, Handler, Options, application
 from privreg.service.store import Arrived
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
-    from starlette.routing import Route
 
     from privreg.service.course import Course
 
@@ -28,14 +24,6 @@ class Service(Desk):
     """Handlers of a study whose devices add the noise."""
 
     course: Course
-
-    def __init__(self, course: Course, options: Options) -> None:
-        super().__init__(course, options)
-        self.feed = Feed(course)
-
-    def let_go(self) -> None:
-        """Let dashboards go."""
-        self.feed.stop()
 
     async def reports(self, request: Request) -> Response:
         """One report: 201, or 200 if the same bytes came before."""
@@ -73,28 +61,9 @@ class Service(Desk):
             cells = json.dumps(chains.plain(course.store.cells())).encode()
         return json.dumps(head).encode()[:-1] + b',"snapshots":[' + kept + b'],"cells":' + cells + b"}"
 
-    async def results(self, request: Request) -> Response:
-        """Coefficients with their precision, and what is promised."""
-        self._allowed(request)
-        return JSONResponse(await asyncio.to_thread(self.told))
-
-    def told(self) -> dict[str, Any]:
-        """What `results` answers; "ready" is false while reports still set the scales."""
-        course = self.course
-        people = sum(course.store.people().values())
-        head = {
-            "study": course.plan.study, "people": people, "issued": course.store.about().issued,
-            "state": course.present.k, "open": course.is_open, "mu": list(course.plan.mu),
-        }  # fmt: skip
-        return {**head, **picture(course.results)}
-
     def of_study(self) -> list[tuple[str, str, Handler]]:
         """Addresses of this kind of study."""
-        return [("POST", "/reports", self.reports), ("GET", "/cells", self.cells), ("GET", "/results", self.results)]
-
-    def routes(self) -> list[Route]:
-        """Every address, those of the dashboard, too."""
-        return super().routes() + dashboard.routes(self.feed, BASE, self._of_study, self._allowed)
+        return [("POST", "/reports", self.reports), ("GET", "/cells", self.cells)]
 
 
 def make(course: Course, options: Options = Options()) -> Starlette:  # noqa: B008

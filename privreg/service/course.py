@@ -14,6 +14,7 @@ from privreg.device import ed25519
 from privreg.errors import OptionError, StudyError
 from privreg.field import keys
 from privreg.field.collected import engine_of, read_cells, results
+from privreg.field.picture import Known, Round
 from privreg.protocol import messages, wire
 from privreg.protocol.messages import FieldState
 from privreg.protocol.study import PublicPlan, read_plan
@@ -113,6 +114,14 @@ class Study:
 
     def advance(self) -> bool:
         """Do what is due, as closing the present state if its time has come; whether anything was."""
+        raise NotImplementedError
+
+    def known(self) -> Known:
+        """How it goes on, as its analyst may know; once there is a state."""
+        raise NotImplementedError
+
+    def results(self) -> PrivateResults:
+        """Results of what has come by now; raises InferenceError before there are any."""
         raise NotImplementedError
 
     @property
@@ -260,6 +269,22 @@ class Course(Study):
             self.store.mark(CLOSED)
 
     # --- what is known ---------------------------------------------------------------------------------
+
+    def known(self) -> Known:
+        """How it goes on, as its analyst may know."""
+        about, people, chain, is_open = self.store.about(), self.store.people(), self.chain, self.is_open
+        last, end = len(chain.asked) - 1, chains.ends(self.engine, chain)
+        rounds = tuple(
+            Round(k, str(self.role_of(k)), people.get(k, 0), end if k == last else None, is_open and k == last)
+            for k in range(last + 1)
+        )
+        return Known(
+            rounds, self.present.k, is_open, self.closes, about.issued, self.engine.rows,
+            ahead=self.plan.rounds[chain.asked[-1] + 1 :],
+            closing=self.takes(),
+            late=max(sum(people.values()) - people.get(last, 0) - chain.on_time, 0),
+            made_of=(about.seq, len(self.states), is_open),
+        )  # fmt: skip
 
     def results(self) -> PrivateResults:
         """Results of what has come by now."""

@@ -27,8 +27,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from privreg.errors import OptionError
+from privreg.field.picture import picture
 from privreg.protocol import wire
-from privreg.service import pages
+from privreg.service import dashboard, pages
+from privreg.service.feed import Feed
 from privreg.service.quota import Quota
 from privreg.service.store import FAILED, NEW, OTHER, SAME, Full, Writer
 from privreg.service.tokens import is_good, opened
@@ -109,7 +111,7 @@ class Desk:
     def __init__(self, course: Study, options: Options) -> None:
         self.course, self.options = course, options
         self.metrics, self.quota = Metrics(), Quota(options.rate)
-        self.writer = Writer(course.keeper, self._after)
+        self.writer, self.feed = Writer(course.keeper, self._after), Feed(course)
         self._kept: dict[int, bytes] = {}  # The issuers' secrets as they are in the database
         self.secrets: dict[int, bytes | None] = {}  # None: sealed by a passphrase that this process doesn't have
         self._looked, self._looking = -math.inf, threading.Lock()
@@ -136,7 +138,8 @@ class Desk:
         await asyncio.to_thread(self._clerk.join)
 
     def let_go(self) -> None:
-        """Let those go who listen on, before the server ends."""
+        """Let dashboards go, before the server ends."""
+        self.feed.stop()
 
     def _after(self) -> None:
         self._due.set()
@@ -235,7 +238,7 @@ class Desk:
             raise Problem(409, "This token has sent another report before.")
         if outcome == FAILED:
             raise Problem(503, "The report could not be kept; send the same bytes again later.", 5)
-        return JSONResponse({"status": outcome}, 201 if outcome == NEW else 200)
+        return Response(f'{{"status": "{outcome}"}}', 201 if outcome == NEW else 200, media_type="application/json")
 
     def _read(self, body: bytes) -> Any:
         """What was posted; raises MessageError."""
@@ -315,6 +318,26 @@ class Desk:
         if kind.lower() != "bearer" or not hmac.compare_digest(digest, self.analyst):
             raise Problem(401, "Results of this study need its analyst's token.")
 
+    def _shows(self, request: Request) -> None:
+        """Refuse whoever may not read results, and all before there is a state."""
+        self._allowed(request)
+        if not self.course.states:
+            raise Problem(425, "The other collector has not signed the first state yet.", 10)
+
+    async def results(self, request: Request) -> Response:
+        """Coefficients with their precision, and what is promised."""
+        self._shows(request)
+        return JSONResponse(await asyncio.to_thread(self.told))
+
+    def told(self) -> dict[str, Any]:
+        """What `results` answers; "ready" is false while reports still set the scales."""
+        plan, known = self.course.plan, self.course.known()
+        head = {
+            "study": plan.study, "people": sum(r.reports for r in known.rounds), "issued": known.issued,
+            "state": known.state, "open": known.is_open, "mu": list(plan.mu),
+        }  # fmt: skip
+        return {**head, **picture(self.course.results)}
+
     # --- for operators ---------------------------------------------------------------------------------
 
     async def healthz(self, _: Request) -> Response:
@@ -363,6 +386,7 @@ class Desk:
             ("GET", "/plan", self.plan),
             ("GET", "/state", self.state),
             ("GET", "/states/{k}", self.past),
+            ("GET", "/results", self.results),
             *self.of_study(),
         ]
         whole = [
@@ -372,7 +396,8 @@ class Desk:
             ("/openapi.json", self.openapi),
         ]
         out = [Route(BASE + path, self._of_study(handler), methods=[verb]) for verb, path, handler in of_study]
-        return out + [Route(path, handler, methods=["GET"]) for path, handler in whole]
+        out += [Route(path, handler, methods=["GET"]) for path, handler in whole]
+        return out + dashboard.routes(self.feed, BASE, self._of_study, self._shows)
 
     def _of_study(self, handler: Handler) -> Handler:
         async def handle(request: Request) -> Response:

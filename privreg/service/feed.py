@@ -1,7 +1,7 @@
 """What a dashboard is told, as server-sent events: made once for each change, for all, at most once a second.
 
 All of it is a function of reports: how many came in each minute and what became of them, how many answered each state,
-and the estimates. A report's own time is kept nowhere.
+and the estimates. A report's own time is kept nowhere. At one of two collectors estimates are of published sums alone.
 """
 
 from __future__ import annotations
@@ -17,14 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from privreg.collector import chain as chains
-from privreg.field.picture import picture
-from privreg.protocol.wire import VERSION
+from privreg.field.picture import picture, progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from privreg.service.course import Course
+    from privreg.service.course import Study
 
 SECONDS: Final = 1.0  # Between two looks, at least
 
@@ -110,7 +108,7 @@ def _shown(counts: Mapping[str, int]) -> Counter[str]:
 class Progress:
     """Counts of a study."""
 
-    def __init__(self, course: Course) -> None:
+    def __init__(self, course: Study) -> None:
         self._course, self._minutes, self._lock = course, Minutes(), threading.Lock()
 
     def __call__(self) -> dict[str, Any]:
@@ -119,47 +117,16 @@ class Progress:
             self._minutes.add(self._course.store.counts(self._minutes.since))
             counts = self._minutes.all()
             bins = {"recent": self._minutes.binned(1, RECENT), "whole": self._minutes.whole()}
-        course, plan = self._course, self._course.plan
-        about, people, chain, is_open = course.store.about(), course.store.people(), course.chain, course.is_open
-        last, came = len(chain.asked) - 1, sum(people.values())
-        rounds = [
-            {
-                "state": k,
-                "role": course.role_of(k),
-                "reports": people.get(k, 0),
-                "fetched": counts[f"fetched.{k}"],
-                "ends": chains.ends(course.engine, chain) if k == last else None,
-                "open": is_open and k == last,
-            }
-            for k in range(last + 1)
-        ]
-        held = course.engine.rounds[chain.asked[-1] + 1 :]
-        return {
-            "v": VERSION,
-            "study": plan.study,
-            "title": plan.title,
-            "mu": list(plan.mu),
-            "opens": plan.opens,
-            "closes": course.closes,
-            "grace": plan.grace,
-            "status": "open" if is_open else "closing" if course.takes() else "closed",
-            "state": course.present.k,
-            "open": is_open,
-            "people": came,
-            "late": max(came - people.get(last, 0) - chain.on_time, 0),
-            "issued": about.issued,
-            "planned": course.engine.rows,
-            "totals": {name: _shown(counts)[name] for name in OUTCOMES},
-            "rounds": rounds,
-            "ahead": [{"role": r.role, "reports": max(r.people, 0), "optional": r.optional} for r in held],
-            **bins,
-        }
+        known = self._course.known()
+        rounds = tuple(r._replace(fetched=counts[f"fetched.{r.state}"]) for r in known.rounds)
+        totals = {name: _shown(counts)[name] for name in OUTCOMES}
+        return progress(self._course.plan, known._replace(rounds=rounds), {"totals": totals, **bins})
 
 
 class Feed:
     """Events of a study, for all listeners."""
 
-    def __init__(self, course: Course) -> None:
+    def __init__(self, course: Study) -> None:
         self._course, self.progress = course, Progress(course)
         self._said: dict[str, tuple[int, str]] = {}  # Number and text of each kind's last event
         self._listeners, self._stopped = 0, False
@@ -212,7 +179,7 @@ class Feed:
     def _look(self) -> dict[str, str]:
         """Events' texts; estimates only if they can have changed."""
         said = {"progress": json.dumps(self.progress(), separators=(",", ":"))}
-        at = self._course.store.about().seq, len(self._course.states), self._course.is_open
+        at = self._course.known().made_of
         if at != self._at:
             said["results"] = json.dumps(self.results(), separators=(",", ":"))
             self._at = at

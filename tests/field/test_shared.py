@@ -166,6 +166,7 @@ def test_a_collector_that_lags_is_named_and_waited_for(fresh):
     assert f"0 batches over, {before['people']} reports, lags" in said.partition("Office b: ")[2]
     assert "in 0 sums" in said
     assert "lags" not in said.partition("Office b: ")[0].partition("Office a: ")[2]
+    assert [one["lags"] for one in json.loads(study._counts())["collectors"]] == [False, True]
     fresh.batches[0]["b"] = before
     assert "in 1 sums" in repr(study)
     assert "lags" not in repr(study)

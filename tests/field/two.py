@@ -102,6 +102,10 @@ class Two:
             head = {"v": 1, "study": "sleep", "plan_hash": wire.base(self.hash), "collector": letter}
             batches = [one[letter] for one in self.batches] + [here] * is_open
             return json.dumps({**head, "issued": self.issued, "batches": batches}).encode()
+        if path == "progress":
+            outcomes = ("new", "same", "other", "refused")
+            bins = {"width": 1, "first": 29_000_000, **{name: [0] for name in outcomes}}
+            return json.dumps({"totals": dict.fromkeys(outcomes, 0), "recent": bins, "whole": bins}).encode()
         k = int(path.removeprefix("states/"))
         if k >= len(self.states):
             raise servers.NotThereError("no such state")

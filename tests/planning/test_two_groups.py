@@ -103,7 +103,7 @@ def test_plans_draw_powers_and_list_detectable_effects() -> None:
     curve = axes.get_lines()[0]
     at = np.interp(np.log(plan.n), np.log(curve.get_xdata()), curve.get_ydata())
     assert at == pytest.approx(plan.table().loc["x", "power"], abs=0.02)
-    with pytest.raises(OptionError, match="effect="):
+    with pytest.raises(OptionError, match="give it an effect"):
         plan.plot("z", power=True)
     table = plan.table(power=0.8)
     assert table.loc["x", "detectable"] == pytest.approx(2.8016 * table.loc["x", "std_error"], rel=1e-3)

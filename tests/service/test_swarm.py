@@ -1,6 +1,5 @@
 """Many devices over HTTP: everything that is sent counts once, whatever is repeated, late or lost."""
 
-import contextlib
 import csv
 import json
 import shutil
@@ -14,7 +13,6 @@ import pytest
 from scipy.stats import chi2, norm
 
 import privreg as pr
-from privreg.cli.app import main as privreg_command
 from privreg.collector import chain as chains
 from privreg.device.command import main as respond
 from privreg.errors import OptionError, StudyError
@@ -228,17 +226,8 @@ def test_a_swarms_reports_have_the_noise_that_the_plan_promises(world):
 # --- all of it -----------------------------------------------------------------------------------------------
 
 
-def here(at, *arguments):
-    """Run a step of the demonstration in this process: all but the server, whose start costs as much as the rest."""
-    demo._said(arguments)
-    with contextlib.chdir(at):
-        if privreg_command(arguments):
-            raise StudyError("this command failed")
-
-
 @pytest.mark.thorough
-def test_the_demonstration_plays_a_whole_study(tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr(demo, "_run", here)
+def test_the_demonstration_plays_a_whole_study(tmp_path, capfd):
     folder = tmp_path / "trial"
     assert study_command(["demo", "--devices", "1000", "--folder", str(folder)]) == 0
     said = capfd.readouterr().out
@@ -255,7 +244,6 @@ def test_the_demonstration_plays_a_whole_study(tmp_path, capfd, monkeypatch):
 
 def test_the_demonstration_with_two_collectors_plays_a_whole_study(tmp_path, capfd, monkeypatch):
     pytest.importorskip("privreg.service.sums", reason="there is no server for one of two collectors")
-    monkeypatch.setattr(demo, "_run", here)
     monkeypatch.setattr("privreg.planning.power.plan_of_fit", lambda *given: "WIDTHS")
     monkeypatch.setattr(demo, "FEWEST", 300)
     folder = tmp_path / "trial"
@@ -278,7 +266,7 @@ def test_a_step_that_fails_ends_the_demonstration(tmp_path, monkeypatch):
 
     def failing(words):
         begun.append(words[0])
-        return [sys.executable, "-c", f"raise SystemExit({int(len(begun) == 3)})"]
+        return [sys.executable, "-m", "privreg", *(words if len(begun) < 3 else ("study", "key"))]
 
     monkeypatch.setattr(demo, "_said", failing)
     with pytest.raises(StudyError, match="this command failed"):

@@ -19,10 +19,11 @@ from privreg.protocol import messages, wire
 from privreg.protocol.messages import token_text
 from privreg.service.command import collector, tokens
 from privreg.service.desk import Options
+from privreg.service.feed import Feed
 from privreg.service.store import open_store
 from privreg.service.sums import command, peer
 from privreg.service.sums.app import make
-from privreg.service.sums.course import SumCourse
+from privreg.service.sums.course import LAG, SumCourse
 from privreg.service.sums.peer import Away, Refused
 from privreg.service.tokens import is_good, opened
 from tests.service.pair import LETTERS, OWN, Pair
@@ -284,6 +285,94 @@ def test_a_page_of_one_collector_may_send_shares_to_the_other(client, pair):
         assert answer.headers.get("access-control-allow-origin") == allowed
         answer = client.get(f"{OF}/plan", headers={"Origin": origin})
         assert answer.headers.get("access-control-allow-origin") == allowed
+
+
+# --- the dashboard -------------------------------------------------------------------------------------------
+
+
+def shown(client, path):
+    return client.get(f"{OF}/{path}", headers=KNOWN).json()
+
+
+def test_the_dashboard_shows_what_came_here_and_what_both_have_published(client, pair):
+    for path in ("progress", "results", "events"):
+        assert client.get(f"{OF}/{path}").status_code == 401
+    assert client.get("/studies/sleep/dashboard").status_code == 200
+    for person in pair.people[:3]:
+        person.make(0)
+        assert post(client, person.bodies[0]).status_code == 201
+    come(pair, pair.people[3:5])
+    said, document = shown(client, "progress"), client.get("/openapi.json").json()
+    form = {**document["components"]["schemas"]["Progress"], "components": document["components"]}
+    jsonschema.validate(said, form)
+    (round_,) = said["rounds"]
+    assert (round_["role"], round_["reports"], round_["ends"], round_["open"]) == ("clamping", 5, DUE, True)
+    assert (said["people"], said["status"], said["planned"], said["ahead"][0]["role"]) == (5, "open", 1200, "location")
+    assert said["totals"]["new"] == sum(said["recent"]["new"]) == 3 + 2
+    assert said["collectors"] == [
+        {"name": "Office a", "batches": 0, "reports": 5, "lags": False},
+        {"name": "Office b", "batches": None, "reports": None, "lags": False},
+    ]
+    results = shown(client, "results")
+    assert (results["people"], results["ready"]) == (5, False)
+    assert "estimates begin after them" in results["why"]
+    come(pair, pair.people[5:DUE])
+    on(pair)
+    said = shown(client, "progress")
+    jsonschema.validate(said, form)
+    assert [r["open"] for r in said["rounds"]] == [False, True]
+    assert (said["collectors"][0]["batches"], said["people"]) == (1, DUE - 3)  # three never came to b
+
+
+def test_nothing_is_shown_before_there_is_a_state(pair):
+    pair.away[1] = True
+    with TestClient(make(pair.courses[0], Options(rate=0.0))) as client:
+        for path in ("progress", "results", "events"):
+            answer = client.get(f"{OF}/{path}", headers=KNOWN)
+            assert (answer.status_code, "other collector" in answer.json()["detail"]) == (425, True)
+            assert client.get(f"{OF}/{path}").status_code == 401
+
+
+def test_what_is_shown_does_not_depend_on_what_shares_hold(tmp_path):
+    shown = []
+    for name, value in (("one", 0), ("other", 1 << 40)):
+        (tmp_path / name).mkdir()
+        pair = Pair(tmp_path / name, n=20)
+        pair.turn()
+        for person in pair.people:
+            person.value = value
+        come(pair, pair.people)
+        shown.append([[Feed(c).progress(), Feed(c).results()] for c in pair.courses])
+        for place in (0, 1):
+            pair.leave(place)
+    assert shown[0] == shown[1]
+    assert shown[0][0][0]["people"] == 20
+
+
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("why", ["away", "few"])
+def test_the_other_collector_lags_once_it_has_been_waited_for(pair, place, why):
+    other = 1 - place
+    pair.turn()
+    come(pair, pair.people[:DUE], (place,))
+    pair.send(other, pair.people[: DUE if why == "away" else 1])
+    if why == "away":
+        pair.leave(other)
+
+    def lags():
+        pair.advance(place)
+        return [side.lags for side in pair.courses[place].known().collectors]
+
+    assert lags() == [False, False]
+    pair.clock.now += LAG
+    assert lags() == [k == other for k in (0, 1)]
+    if why == "away":
+        pair.open(other)
+    else:
+        pair.send(other, pair.people[1:DUE])
+    on(pair)
+    assert [c.present.k for c in pair.courses] == [1, 1]
+    assert lags() == [False, False]
 
 
 # --- commands ------------------------------------------------------------------------------------------------

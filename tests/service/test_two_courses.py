@@ -417,6 +417,20 @@ def test_an_open_batch_without_its_key_is_lost(pair, place):
     assert pair.courses[0].present.k == 1
 
 
+def test_a_collector_of_a_backup_goes_on_if_its_open_batch_was_lost_since(pair):
+    come(pair, pair.people[:5])
+    backup(pair, 1)
+    pair.leave(0)
+    next((pair.folder / "a").glob("*batch0.key")).unlink()
+    pair.open(0)
+    on(pair)
+    assert status(pair) == [LOST, LOST]
+    restore(pair, 1, keys=True)
+    on(pair)
+    assert status(pair) == status(pair, 1) == [LOST, LOST]  # that of a state which b signed before is lost, too
+    assert [c.present.k for c in pair.courses] == [2, 2]
+
+
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_batch_that_was_fixed_before_a_backup_came_back_is_lost(pair, place):
     """It has committed to a sum; another noise on the same people would be a second one."""

@@ -249,8 +249,9 @@ def _reach(d: int, noise: float) -> float:
 
     `noise` is the variance of a score's noise over that of its sampling, at L = 1.
     """
-    square = 1.0 + 2.0 * gammaincinv(max(d - 1, 1) / 2.0, (np.arange(2_000) + 0.5) / 2_000)  # quantiles of χ²
-    ends = 1.0 + 2.0 * gammaincinv(max(d - 1, 1) / 2.0, np.arange(1, 100) / 100.0)
+    half = max(d - 1, 1) / 2  # points of χ² are twice those of a gamma; `scipy.stats` takes a second to import
+    square = 1.0 + 2.0 * gammaincinv(half, (np.arange(2_000) + 0.5) / 2_000)
+    ends = 1.0 + 2.0 * gammaincinv(half, np.arange(1, 100) / 100.0)
     weight = np.minimum(1.0, ends[:, None] / square)
     curvature = (weight * square).mean(axis=1) / d
     variance = ((weight**2 * square).mean(axis=1) / d + noise * ends) / curvature**2

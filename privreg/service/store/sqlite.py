@@ -181,7 +181,7 @@ class SQLite(Store):
             known = self._known(c, list(first))  # exact, as nobody else writes until this transaction ends
             new = [arrived[i] for token, i in first.items() if token not in known]
             if new:
-                c.execute(t.report.insert(), [_row(self.slug, one) for one in new])
+                c.exec_driver_sql(_KEEP, [(self.slug, *one) for one in new])
                 self._fold(c, new)
             fresh = {one.token_id: one.body_hash for one in new}
             for i, one in enumerate(arrived):
@@ -200,9 +200,8 @@ class SQLite(Store):
 
     def _known(self, c: sa.Connection, tokens: list[bytes]) -> dict[bytes, bytes]:
         """Hashes of what these tokens have sent before."""
-        r = t.report.c
-        found = c.execute(sa.select(r.token_id, r.body_hash).where(r.study == self.slug, r.token_id.in_(tokens)))
-        return {bytes(token): bytes(own) for token, own in found}
+        found = c.exec_driver_sql(_KNOWN.format(", ".join("?" * len(tokens))), (self.slug, *tokens))
+        return {token: own for token, own in found}
 
     def _fold(self, c: sa.Connection, some: Sequence[Arrived]) -> None:
         """Add new reports to their cells."""
@@ -233,14 +232,9 @@ class SQLite(Store):
         if trial:
             c.execute(t.meta.insert().values(name="trial", value="0" * LIMIT))
             c.execute(t.meta.delete().where(t.meta.c.name == "trial"))
-        minute = int(self.clock()) // 60
-        for name, count in counts.items():
-            one = insert(t.counter).values(study=self.slug, minute=minute, name=name, count=count)
-            c.execute(
-                one.on_conflict_do_update(
-                    index_elements=["study", "minute", "name"], set_={"count": t.counter.c.count + count}
-                )
-            )
+        rows = [(self.slug, int(self.clock()) // 60, name, count) for name, count in counts.items()]
+        if rows:
+            c.exec_driver_sql(_COUNT, rows)
 
     def cells(self) -> dict[Place, Cell]:
         with self._reading() as c:
@@ -271,19 +265,19 @@ class SQLite(Store):
                 yield Place(row.k, row.role, row.grp), row.vals
 
 
+_KNOWN: Final = "SELECT token_id, body_hash FROM report WHERE study = ? AND token_id IN ({})"
+_KEEP: Final = "INSERT INTO report (study, token_id, k, role, grp, body_hash, vals) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_COUNT: Final = """\
+INSERT INTO counter (study, minute, name, count) VALUES (?, ?, ?, ?)
+ON CONFLICT (study, minute, name) DO UPDATE SET count = count + excluded.count"""
+"""What is asked for every few reports, as text: to build a statement takes longer than to run it."""
+
 _KEY: Final = ("study", "k", "role", "grp")
 _UPDATE: Final = (
     t.cell.update()
     .where(*(t.cell.c[name] == sa.bindparam(f"{name}_") for name in _KEY))
     .values({name: sa.bindparam(name) for name in ("people", "sums", "squares", "upto")})
 )
-
-
-def _row(slug: str, one: Arrived) -> dict[str, Any]:
-    return {
-        "study": slug, "token_id": one.token_id, "k": one.state, "role": one.role, "grp": one.group,
-        "body_hash": one.body_hash, "vals": one.values,
-    }  # fmt: skip
 
 
 def _packed(values: NDArray[np.int64]) -> bytes:

@@ -16,6 +16,14 @@ from privreg.service.store import tables as t
 from privreg.service.store.kept import HELD, SUMMED, UNSUMMED, Batch, Make, Posted, Shares
 
 _S, _B = t.share.c, t.batch.c
+
+_KNOWN: Final = "SELECT token_id, k, status, body_hash FROM share WHERE study = ? AND token_id IN ({})"
+_STATUS: Final = "SELECT status FROM batch WHERE study = ? AND k = ?"
+_KEEP: Final = """\
+INSERT INTO share (study, token_id, k, status, body_hash, sealed) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (study, token_id) DO UPDATE SET
+k = excluded.k, status = excluded.status, body_hash = excluded.body_hash, sealed = excluded.sealed"""
+"""What is asked for every few shares, as text: to build a statement takes longer than to run it."""
 _FIELDS: Final = tuple(_B[name] for name in Batch._fields)
 
 
@@ -49,21 +57,14 @@ class SQLiteShares(Shares):
                 if out[-1] == o.NEW:
                     known[one.token_id] = _Row(one.state, HELD, one.body_hash)
                     fresh[one.token_id] = one
-            rows = [
-                {"study": self._slug, "token_id": id_, "k": p.state, "status": HELD, "body_hash": p.body_hash,
-                 "sealed": p.sealed}
-                for id_, p in fresh.items()
-            ]  # fmt: skip
-            if rows:
-                made = insert(t.share)
-                again = {name: made.excluded[name] for name in ("k", "status", "body_hash", "sealed")}
-                c.execute(made.on_conflict_do_update(index_elements=["study", "token_id"], set_=again), rows)
+            if fresh:
+                rows = [(self._slug, id_, p.state, HELD, p.body_hash, p.sealed) for id_, p in fresh.items()]
+                c.exec_driver_sql(_KEEP, rows)
             self._note(c, Counter(out) + Counter(counts), trial)
         return out
 
     def _known(self, c: sa.Connection, tokens: list[bytes]) -> dict[bytes, _Row]:
-        chosen = sa.select(_S.token_id, _S.k, _S.status, _S.body_hash)
-        found = c.execute(chosen.where(_S.study == self._slug, _S.token_id.in_(tokens)))
+        found = c.exec_driver_sql(_KNOWN.format(", ".join("?" * len(tokens))), (self._slug, *tokens))
         return {id_: _Row(k, status, own) for id_, k, status, own in found}
 
     def has(self, token: bytes, body_hash: bytes) -> bool:
@@ -92,7 +93,7 @@ class SQLiteShares(Shares):
         return Batch(k) if row is None else Batch(*row)
 
     def _status(self, c: sa.Connection, k: int) -> str:
-        return c.execute(sa.select(_B.status).where(_B.study == self._slug, _B.k == k)).scalar() or o.OPEN
+        return c.exec_driver_sql(_STATUS, (self._slug, k)).scalar() or o.OPEN
 
     def _put(self, c: sa.Connection, batch: Batch) -> None:
         given = batch._asdict()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
@@ -13,6 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from privreg.service.store.kept import FAILED, KEPT, NEW, Keeper
 
 MOST: Final = 512
+TICK: Final = 0.02  # Seconds between two transactions, at least: each takes as long as many a report
 WAITING: Final = 4096  # Reports that may wait for the writer; beyond them devices are asked to come later
 
 
@@ -62,12 +64,14 @@ class Writer(threading.Thread):
 
     def run(self) -> None:
         """Write until told to stop."""
-        going = True
+        going, next_ = True, 0.0
         while going:
             try:
                 some = [self._queue.get(timeout=1.0)]
             except queue.Empty:
                 some = []
+            time.sleep(max(next_ - time.monotonic(), 0.0))
+            next_ = time.monotonic() + TICK
             while len(some) < MOST and not self._queue.empty():
                 some.append(self._queue.get_nowait())
             going = None not in some

@@ -86,6 +86,7 @@ class Book(Study, Keeper):
         self._met = False  # Whether the other was asked what it knows that was fixed here
         self._nonce = secrets.token_bytes(NONCE)  # In all states that this process signs, and in no other
         self._rest, self._pause = -np.inf, 1.0
+        self._since: float | None = None  # From when on the other has been waited for, by the even clock
         self._sealing: tuple[int, bytes] | None = None  # Batch and its key
         self._came: int | None = None  # Shares of the present batch; None: to be counted
         self._ended = False

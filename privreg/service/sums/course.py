@@ -7,10 +7,14 @@ noise, and commits, too; each sends its sum. A batch in which the two don't agre
 
 from __future__ import annotations
 
-from typing import Final
+import math
+from typing import TYPE_CHECKING, Final
 
 from privreg.collector.aggregate import chain as chains
-from privreg.field import keys
+from privreg.device.consent import plain
+from privreg.field import keys, summed
+from privreg.field.picture import Known, Round, Side
+from privreg.field.summed import protocol_of, senders_of
 from privreg.protocol import messages, wire
 from privreg.protocol.messages import NONCE
 from privreg.protocol.peers import Signed, ids_of, list_hash
@@ -22,6 +26,11 @@ from privreg.service.store.kept import FIXED, LOST, OFFERED, OPEN, PUBLISHED, Ba
 from privreg.service.sums import peer
 from privreg.service.sums.book import Book
 from privreg.service.sums.peer import Away, Refused
+
+if TYPE_CHECKING:
+    from privreg.results.results import PrivateResults
+
+LAG: Final = 10.0  # Seconds for which the other collector may be waited for, and isn't said to lag
 
 REST: Final = 30.0
 """Seconds between two offers if the other collector has too few, and between two messages if it is away, at most."""
@@ -49,14 +58,15 @@ class SumCourse(Book):
         return one, answer
 
     def _where(self) -> bytes:
-        """Say which batch was the last that the other has fixed, as far as is known here."""
-        known = (k for k in range(self.asked - 1, -1, -1) if self.shares.batch(k).peer_hash)
+        """Say which batch was the last that the other has fixed, as far as is known here, or that is lost."""
+        known = (k for k in range(self.asked - 1, -1, -1) if (b := self.shares.batch(k)).peer_hash or b.status == LOST)
         return self._signed("where", next(known, -1), nonce=self._nonce)
 
     def _heard(self, one: Signed) -> bytes:
         """The other says what was fixed here: what isn't, as the database is of a backup, must not be once more."""
         if self._met and one.state >= self.asked:
             raise Refused("a batch that nobody can have fixed")
+        self._rest = -math.inf  # it is there: speak with it at once
         self._burn(one.state)
         return self._where()
 
@@ -67,6 +77,7 @@ class SumCourse(Book):
         if self._ended and not self.sealed:
             self.store.mark(SEALED)
             self.sealed = True
+        self._since = None if not self._waits() else self.clock.even() if self._since is None else self._since
         if self.sealed or self.clock.even() < self._rest:
             return False
         try:
@@ -76,6 +87,40 @@ class SumCourse(Book):
             return False
         self._pause = 1.0
         return done
+
+    def _waits(self) -> bool:
+        """Whether a step is due that takes both: all but an open batch that isn't due."""
+        if self.sealed or not (self._met and self.states):
+            return not self.sealed
+        k = self.present.k
+        return self._due(k, closing=self._closing()) or self.shares.batch(k).status != OPEN
+
+    def known(self) -> Known:
+        """How it goes on: numbers of shares that came here, and whether the other collector is waited for."""
+        people, k, is_open, chain = self.people(), self.present.k, self.is_open, self.chain
+        end = chains.ends(self.engine, chain)
+        rounds = tuple(
+            Round(i, str(self.role_of(i)), people.get(i, 0), end if i == k else None, is_open and i == k)
+            for i in range(self.asked)
+        )
+        over = len(rounds) - int(is_open and self.shares.batch(k).status in {OPEN, OFFERED, FIXED})
+        lags = self._since is not None and self.clock.even() - self._since >= LAG
+        sides = [Side(plain(one.name), None, None, lags) for one in self.plan.collectors]
+        sides[self._place] = Side(sides[self._place].name, over, sum(people.values()), False)
+        planned = list(self.plan.rounds)
+        while is_open and planned and planned.pop(0).role != rounds[-1].role:
+            pass
+        return Known(
+            rounds, k, is_open, self.closes, self.store.about().issued, self.engine.rows,
+            ahead=tuple(planned), made_of=(len(self.states),), collectors=tuple(sides),
+        )  # fmt: skip
+
+    def results(self) -> PrivateResults:
+        """Results of the sums that both have published."""
+        chain, issued = self.chain, self.store.about().issued
+        return summed.results(
+            self.plan, chain, senders_of(self.plan, chain), [("Protocol", protocol_of(chain, issued))]
+        )
 
     def _meet(self) -> bool:
         """Ask the other, at the start of a process, what was fixed here."""

@@ -116,9 +116,13 @@ export class View {
       [
         "Guarantee, each person",
         `${(p.mu[0] / p.mu[1]).toLocaleString("en")}-GDP`,
-        r?.guarantee?.replace(/^[^,]*, /, "") ?? "devices randomise",
+        r?.guarantee?.replace(/^[^,]*, /, "") ?? (p.collectors.length ? "noise on sums" : "devices randomise"),
       ],
     ];
+    for (const c of p.collectors) {
+      const came = c.batches === null ? "" : `${whole(c.batches)} batches over, ${whole(c.reports)} reports`;
+      items.push([c.name, c.lags ? "lags" : "goes on", came]);
+    }
     const made = items.map(([name, value, more]) =>
       el("div", {}, el("dt", {}, name), el("dd", {}, value, el("small", {}, more))),
     );

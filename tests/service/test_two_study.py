@@ -1,0 +1,92 @@
+"""A whole study at two collectors: the fit in process, bit for bit, if both draw the same noise."""
+
+import numpy as np
+import pytest
+
+from privreg.collector.aggregate import chain as chains
+from privreg.field.collected import fit_plan_of
+from privreg.field.devices import SharedCrowd
+from privreg.privacy.ledger import Release
+from privreg.protocol import messages
+from privreg.service.sums import adding
+from privreg.service.tokens import Issuer
+from privreg.simulation import aggregate as played
+from privreg.simulation.streaming.begin import begin
+from tests.service.pair import Pair
+from tests.service.test_two_courses import on
+from tests.service.world import SECRET, assert_same, people
+
+pytestmark = pytest.mark.filterwarnings("ignore::privreg.errors.ReliabilityWarning")
+
+MOD = 1 << 64
+AT_ONCE = 500  # Devices whose shares are kept together
+
+
+class Noise:
+    """What both collectors have drawn, number by number."""
+
+    def __init__(self, draw):
+        self.draw, self.drawn = draw, []
+
+    def __call__(self, bits, words):
+        self.drawn.append(self.draw(bits, words))
+        return self.drawn[-1]
+
+
+def answered(pair, rows, tokens):
+    """Let devices answer, each the state that is open, until all have; reports of each batch."""
+    crowd, a, done, sizes = SharedCrowd(pair.plan, pair.hash, rows), pair.courses[0], 0, []
+    while done < len(rows):
+        ends = chains.ends(a.engine, a.chain)
+        who = range(done, len(rows) if ends is None else done + ends)
+        for first in who[::AT_ONCE]:
+            some = range(first, min(first + AT_ONCE, who.stop))
+            state = messages.read_state(a.present.payload, pair.plan, pair.hash)
+            posts = crowd.posts(state, some, [tokens[i] for i in some])
+            for place, course in enumerate(pair.courses):
+                arrived = [pair.arrived(bodies[place]) for bodies in posts]
+                assert set(course.take(arrived, {})) == {"new"}
+        done = who.stop
+        sizes.append(len(who))
+        if ends is None:
+            a.store.mark("closed")
+        on(pair)
+    assert not any(course.is_open for course in pair.courses)
+    return sizes
+
+
+def same_as_in_process(pair, rows, monkeypatch):
+    """Play a study and the fit, with the noise of the study; compare to the last bit."""
+    pair.turn()
+    noise = Noise(adding.rounded_normal)
+    monkeypatch.setattr(adding, "rounded_normal", noise)
+    sizes = answered(pair, rows, list(Issuer(1, SECRET, pair.hash).tokens(len(rows))))
+    drawn = iter(noise.drawn)
+
+    def noised(plan, role, exact, normals):
+        """The exact sum with the noise that the study had there, of both."""
+        parts = [np.array([next(drawn) % MOD for _ in exact], dtype=np.uint64) for _ in "ab"]
+        return (exact.view(np.uint64) + parts[0] + parts[1]).view(np.int64)
+
+    monkeypatch.setattr(played, "noised", noised)
+    fit = fit_plan_of(pair.plan)
+    stream = begin(fit.spec, fit.asked, fit.start_params, None, fit.rows)
+    stream.update(rows)
+    stream._run.close()
+    batches = pair.courses[0].chain.batches
+    assert [b.people for b in stream._run.batches] == [b.people for b in batches] == sizes
+    for one, other in zip(stream._run.batches, batches, strict=True):
+        np.testing.assert_array_equal(one.total, other.total)
+    assert next(drawn, None) is None
+    results = [course.results() for course in pair.courses]
+    assert_same(results[0], results[1])
+    assert_same(results[0], stream._results(Release(0, 1.0)))
+
+
+def test_a_study_is_the_fit_in_process(tmp_path, monkeypatch):
+    same_as_in_process(Pair(tmp_path, n=0, rows=1000), people(1000), monkeypatch)
+
+
+@pytest.mark.thorough
+def test_a_study_of_twenty_thousand_is_the_fit_in_process(tmp_path, monkeypatch):
+    same_as_in_process(Pair(tmp_path, n=0, rows=20_000), people(20_000), monkeypatch)
