@@ -655,7 +655,7 @@ MUTANTS = (
     Mutant(
         "consent is not asked for",
         SESSION,
-        "if not (agreed if isinstance(agreed, bool) else agreed(told)):",
+        'if not (agreed if isinstance(agreed, bool) else agreed(f"{told}\\n\\n{QUESTION}")):',
         "if agreed is False:",
         (f"{VISITS}::test_without_consent_no_state_is_asked_for",),
     ),

@@ -76,7 +76,7 @@ function columnsOf(record) {
     const name = each.text("name", 256), kind = each.choice("kind", ["number", "levels"]);
     let low = -Infinity, high = Infinity;
     /** @type {any[]} */
-    let levels = [];
+    let levels = [], labels = [];
     if (kind === "number") {
       low = each.real("low", true);
       high = each.real("high", true);
@@ -84,11 +84,15 @@ function columnsOf(record) {
     } else {
       levels = each.items("levels", undefined, 200);
       right(levels.every((v) => isLabel(v) && isSeen(v)) && levels.length > 1 && new Set(levels.map(String)).size === levels.length, "levels");
+      if (each.left.has("labels")) {
+        labels = each.items("labels", levels.length).map((label) => new Record(new Map([["label", label]]), "a column").text("label", 200));
+        right(new Set(labels).size === labels.length, "labels");
+      }
     }
     const ask = each.text("ask", 2000);
     each.done();
     right(!out.has(name), "columns");
-    out.set(name, { name, levels, low, high, ask });
+    out.set(name, { name, levels, labels, low, high, ask });
   }
   return out;
 }
