@@ -660,6 +660,13 @@ MUTANTS = (
         (f"{VISITS}::test_without_consent_no_state_is_asked_for",),
     ),
     Mutant(
+        "a device that nobody watches is silent because of what an answer is",
+        SESSION,
+        'if doubted and callable(agreed) and not agreed("\\n".join([*doubted, GO_ON])):',
+        "if doubted:",
+        (f"{VISITS}::test_whoever_agrees_beforehand_is_not_stopped_and_told_afterwards",),
+    ),
+    Mutant(
         "a radius is not checked",
         "privreg/protocol/study.py",
         "if not lattice.is_private(role.form, role.numbers, role.radius, plan.mu, plan.bits):",
