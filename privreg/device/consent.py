@@ -56,19 +56,7 @@ def allowed(column: Column) -> str:
 
 
 def doubts(plan: PublicPlan, answers: Mapping[str, object]) -> list[str]:
-    """What the respondent should know of the answers before a report is made of them; for their eyes alone.
-
-    Parameters
-    ----------
-    plan : PublicPlan
-    answers : mapping of str to object
-        By column.
-
-    Returns
-    -------
-    list of str
-        A sentence for each answer out of bounds, with what it counts as, and one for all that are missing.
-    """
+    """For the respondent alone: a sentence for each answer out of bounds, and one for all that are missing."""
     out = [
         f"Your answer to {column.name!r} is not {allowed(column)}: it counts as {kept:.15g}, the nearest that is."
         for column in design.used(plan)

@@ -245,12 +245,11 @@ def _labels(name: str, codes: Sequence[str], said: Mapping[str, str]) -> tuple[s
             f"choices[{name!r}]: the column has no levels to choose from; declare them, such as levels: {{{name}: "
             f"[{', '.join(said)}]}}, or take the choices out."
         )
-    for code in said:
-        if code not in codes:
-            raise SchemaError(
-                f"choices[{name!r}] has {shown(code)}, which is no level of the column; they are {', '.join(codes)}."
-                f"{meant(code, codes)}"
-            )
+    for code in (c for c in said if c not in codes):
+        raise SchemaError(
+            f"choices[{name!r}] has {shown(code)}, which is no level of the column; they are {', '.join(codes)}."
+            f"{meant(code, codes)}"
+        )
     lacking = [code for code in codes if code not in said]
     if lacking:
         raise SchemaError(f"choices[{name!r}] has no text for {', '.join(lacking)}; write one for each level.")

@@ -105,8 +105,7 @@ def _check_mapping(yaml: Any, node: Any, what: str, depth: int) -> None:
             codes = [code for code, _ in value.value]
             for code in codes:
                 _check_level(yaml, f"choices[{key.value!r}]", code)
-            texts = [code.value for code in codes if isinstance(code, yaml.ScalarNode)]
-            if len(set(texts)) < len(texts):
+            if len({str(code.value) for code in codes}) < len(codes):
                 raise SchemaError(f"{line}: choices[{key.value!r}] has a level twice; keep one.")
 
 

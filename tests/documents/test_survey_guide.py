@@ -126,6 +126,6 @@ def test_every_block_of_the_page_is_of_a_kind_that_is_played():
     played = {"yaml", "bash", "{code-cell} ipython3", "{code-block} python"}
     assert set(kinds) - played == {
         "text",
-        "{image} ../static/survey/answers-1280-light.png",
+        "{image} ../static/survey/two-1280-light.png",
     }  # shown, and nothing to run
     assert kinds.count("bash") >= 7

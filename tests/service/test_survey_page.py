@@ -664,7 +664,11 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_the_screen(browser, survey,
 
 def write_pictures():
     """Pictures of the documentation."""
+    from tests.service import test_survey_two as two  # which uses what is above
+
     PICTURES.mkdir(parents=True, exist_ok=True)
+    with opened() as browser:
+        two.write_pictures(browser, PICTURES)
     with opened() as browser, tempfile.TemporaryDirectory() as folder, served((survey := Survey(folder)).course) as url:
         invited = iter(links(survey, url))
         for scheme in ("light", "dark"):

@@ -61,7 +61,8 @@ def visiting(browser, look=None, **more):
         for sock in socks:
             sock.bind(("127.0.0.1", 0))
         urls = [f"http://127.0.0.1:{sock.getsockname()[1]}" for sock in socks]
-        pair = tuple(c._replace(url=url) for c, url in zip(COLLECTORS, urls, strict=True))
+        named = more.pop("named", [c.name for c in COLLECTORS])
+        pair = tuple(c._replace(url=url, name=n) for c, url, n in zip(COLLECTORS, urls, named, strict=True))
         one = Study(sum_plan(collectors=pair, opens=0, closes=1 << 35, **more))
         for url, sock in zip(urls, socks, strict=True):
             stack.enter_context(serving(app_of(one, url), sock))
@@ -188,3 +189,17 @@ def test_axe_finds_nothing_on_a_page_of_two_collectors(browser, width):
         visitor.receipt()
         fine()
         assert len(one.posted) == 2
+
+
+def write_pictures(browser, folder):
+    """Pictures of the documentation, of a page with two collectors; of `tests.service.test_survey_page`."""
+    about = {"columns": LABELLED, "named": ("University of Here", "Office of Statistics")}
+    for scheme in ("light", "dark"):
+        for width in (1280, 400):
+            look = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
+            with visiting(browser, look, **about) as (_, visitor, link):
+                page = visitor.open(link).page
+                filled(page, shift="At night", make=False)
+                page.go_back()
+                page.get_by_label("How old are you?").wait_for()
+                page.screenshot(path=folder / f"two-{width}-{scheme}.png", full_page=True)
