@@ -656,9 +656,16 @@ MUTANTS = (
     Mutant(
         "consent is not asked for",
         SESSION,
-        "if not (agreed if isinstance(agreed, bool) else agreed(told)):",
+        'if not (agreed if isinstance(agreed, bool) else agreed(f"{told}\\n\\n{QUESTION}")):',
         "if agreed is False:",
         (f"{VISITS}::test_without_consent_no_state_is_asked_for",),
+    ),
+    Mutant(
+        "a device that nobody watches is silent because of what an answer is",
+        SESSION,
+        'if doubted and callable(agreed) and not agreed("\\n".join([*doubted, GO_ON])):',
+        "if doubted:",
+        (f"{VISITS}::test_whoever_agrees_beforehand_is_not_stopped_and_told_afterwards",),
     ),
     Mutant(
         "a radius is not checked",

@@ -90,6 +90,7 @@ PLACES = {
     "question": lambda p, text: p["columns"][5].update(ask=text),
     "name of a column": lambda p, text: p["columns"][5].update(name=text),
     "level": lambda p, text: p["columns"][4].update(levels=[text, *p["columns"][4]["levels"]]),
+    "label": lambda p, text: p["columns"][4].update(labels=[text, "Yes"]),
     "name in the design": lambda p, text: p["design"]["columns"][0].update(name=text),
     "release group": lambda p, text: p["privacy"].update(release_group=text),
     "text of the page": lambda p, text: p.update(x_texts={"guess": text}),

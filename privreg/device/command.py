@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
+from .consent import wrapped
 from .memory import Memory, StoreError
 from .session import Limits, RefusedError, respond
 
@@ -24,7 +25,10 @@ that add noise to sums. You are told the purpose and the guarantee, and asked,
 first.
 """
 _STATUS: Final = """\
-me.json holds your answers by column: {"age": 41, "shift": "night"}
+me.json holds your answers by column, of a choice its code: {"age": 41,
+"shift": "night"}. --dry-run says what is asked and which answers are allowed.
+You are asked about an answer out of bounds first; if you go on, it counts as
+the nearest number that is allowed.
 
 exit status: 0 sent, 1 refused (nothing was sent), 2 wrong arguments, 3 stored
 and not sent yet: call again.
@@ -90,15 +94,15 @@ def _answers(name: str) -> dict[str, Any]:
 
 
 def _asked(words: str) -> bool:
-    print(words, end="\n\n")
+    print(words, end=" [y/N] ", flush=True)
     try:
         with Path(TERMINAL).open(encoding="utf-8") as terminal:  # standard input may be the answers
-            print("Send one report? [y/N] ", end="", flush=True)
             said = terminal.readline()
     except OSError:
         if not sys.stdin.isatty():
             raise RefusedError("there is no terminal to ask you at; if you agree to the above, add --yes.") from None
-        said = input("Send one report? [y/N] ")
+        said = input()
+    print()
     return said.strip().lower() in {"y", "yes"}
 
 
@@ -134,7 +138,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "privreg-device") -
             dry_run=a.dry_run,
         )
     except (RefusedError, StoreError) as e:
-        print(f"{prog}: refused: {e}", file=sys.stderr)
+        print(wrapped(f"{prog}: refused: {e}"), file=sys.stderr)
         return REFUSED
     except KeyboardInterrupt:
         print(f"{prog}: interrupted; what is stored is sent by the next call.", file=sys.stderr)

@@ -7,23 +7,24 @@ import shutil
 import textwrap
 import time
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Final
 
 from ..protocol.study import PublicPlan
+from ..protocol.trees import Column, label_text
 from ..protocol.wire import HIDDEN
 from . import design
 from .memory import squares
 
-LIMITS: Final = (
-    "The study learns that you took part, and your internet address when the report is sent. If this device's memory "
-    "is lost, or you answer again elsewhere, two reports tell more about you than one: together they cost √2 times mu."
-)
+WIDEST: Final = 80  # Columns of a terminal that texts fill, at most
 
-STAYS: Final = (
-    "Your answers stay on this device. It sends one report, once: a few numbers made of them, with random noise added. "
-    "The noise hides your answers in part; how well is said next."
+GO_ON: Final = "Go on with the answers as they are?"
+QUESTION: Final = "Send one report?"
+
+_TWICE: Final = (
+    "If this device's memory is lost, or you answer again elsewhere, two reports tell more about you than one: "
+    "together they cost √2 times mu."
 )
 
 
@@ -42,68 +43,113 @@ def _day(seconds: int) -> str:
     return time.strftime("%Y-%m-%d", time.gmtime(seconds))
 
 
-def words(plan: PublicPlan, unread: Sequence[str], year: Sequence[Fraction] = ()) -> str:
+def allowed(column: Column) -> str:
+    """What may be answered: a range, or levels by their codes, with what respondents read for them."""
+    if column.levels:
+        codes = [label_text(v) for v in column.levels]
+        shown = column.labels and [f"{code} ({text})" for code, text in zip(codes, column.labels, strict=True)]
+        return f"one of {', '.join(shown or codes)}"
+    low, high = (f"{v:.15g}" for v in (column.low, column.high))
+    if math.isfinite(column.low):
+        return f"a number from {low} to {high}" if math.isfinite(column.high) else f"a number, {low} or more"
+    return f"a number, {high} or less" if math.isfinite(column.high) else "a number"
+
+
+def doubts(plan: PublicPlan, answers: Mapping[str, object]) -> list[str]:
+    """For the respondent alone: a sentence for each answer out of bounds, and one for all that are missing."""
+    out = [
+        f"Your answer to {column.name!r} is not {allowed(column)}: it counts as {kept:.15g}, the nearest that is."
+        for column in design.used(plan)
+        if design.beyond(column, given := answers.get(column.name)) and (kept := design.read(column, given)) is not None
+    ]
+    unread = design.unread(plan, answers)
+    if unread and plan.missing == "noise":
+        blank = "zeros" if plan.collectors else "noise"
+        out.append(f"Missing, or not to be read: {', '.join(map(repr, unread))}. Your whole report will be {blank}.")
+    return out
+
+
+def words(plan: PublicPlan, answers: Mapping[str, object] | None = None, year: Sequence[Fraction] = ()) -> str:
     """Who asks what, quoted; and in the device's words what it costs, at the end, right above the question.
 
     Parameters
     ----------
     plan : PublicPlan
-    unread : sequence of str
-        Columns whose answers are missing.
+    answers : mapping of str to object, optional
+        By column; none says nothing of them.
     year : sequence of Fraction
         Budgets μ of all reports of this year, with this one; this one alone by default.
     """
     year = year or [Fraction(*plan.mu)]
     mu, together = plan.mu.p / plan.mu.q, math.sqrt(squares(year))
-    asks = [f"  {column.name}: {column.ask}" for column in design.used(plan)]
     about = [plan.title, "", plan.purpose, f"Contact: {plan.contact}. Open until {_day(plan.closes)}."]
-    lines = ["The study says:", "", *quoted([*about, "", "Your report is made of your answers to:", *asks])]
-    lines += ["", "This device says:"]
-    blank = "zeros" if plan.collectors else "noise"
-    if unread and plan.missing == "noise":
-        lines += ["", f"Missing: {', '.join(map(repr, unread))}. Your whole report will be {blank}."]
+    asks = [line for c in design.used(plan) for line in (f"  {c.name}: {c.ask}", f"    {allowed(c)}")]
+    theirs = quoted([*about, "", "Your report is made of your answers to:", *asks])
+    told = [] if answers is None else doubts(plan, answers)
     if plan.missing == "refuse":
-        lines += [
-            "",
-            "The study asks only who can answer everything: that you don't answer shows, and why can be guessed.",
-        ]
-    either, seen = "", "From your report"
+        told.append(
+            "The study asks only who can answer everything: that you don't answer shows, and why can be guessed."
+        )
+    seen, either, each = "your report", "", ""
     if plan.collectors:
-        either, seen = ", one of these two included,", "From all that they see"
-    lines += [
-        "",
-        LIMITS,
-        "",
-        STAYS if not plan.collectors else _parted(plan),
+        seen, either = "all that they see", ", one of the operators included,"
+        each = ", one operator of each included,"
+    told += _told(plan)
+    told.append(
         f"The guarantee is mu = {plan.title_of_mu}. Suppose somebody{either} knows that your answers are one of two "
-        f"possibilities. {seen} they guess the right one at most {100.0 * guess(mu):.0f} times of 100. A coin guesses "
-        "it 50 times.",
-        f"This would be study {len(year)} this year. Who sees the reports to all of them guesses right at most "
-        f"{100.0 * guess(together):.0f} times of 100.",
-    ]
-    return plain("\n".join(lines))
-
-
-def _parted(plan: PublicPlan) -> str:
-    """What becomes of answers where there are two collectors."""
-    one, other = (f"{c.name!r} ({c.url})" for c in plan.collectors)
-    return (
-        "Your answers stay on this device. It makes a few numbers of them, and splits each into two parts, which are "
-        f"random and add up to it. One part is sent to {one}, the other to {other}, sealed so that nobody else can "
-        "read it. Neither of them sees an answer of yours, or a number made of one. Both together could, if they "
-        "broke their word. Each adds up its parts of everybody's numbers, and adds random noise: these sums alone are "
-        "made public. The noise hides your answers in part; how well is said next."
+        f"possibilities. From {seen} they guess the right one at most {100.0 * guess(mu):.0f} times of 100. A coin "
+        "guesses it 50 times."
     )
+    told.append(
+        f"This would be study {len(year)} this year. From all of them together somebody{each} guesses right at most "
+        f"{100.0 * guess(together):.0f} times of 100."
+    )
+    return "\n".join(
+        ["The study says:", "", *theirs, "", "This device says:", *(f"\n{wrapped(text)}" for text in told)]
+    )
+
+
+def _told(plan: PublicPlan) -> list[str]:
+    """Who learns what, and what becomes of the answers."""
+    if not plan.collectors:
+        return [
+            f"The study learns that you took part, and your internet address when the report is sent. {_TWICE}",
+            "Your answers stay on this device. It sends one report, once: a few numbers made of them, with random "
+            "noise added. The noise hides your answers in part; how well is said next.",
+        ]
+    one, other = (f"{c.name!r} ({c.url}, {c.contact})" for c in plan.collectors)
+    return [
+        f"Two operators collect, who are not to put together what they hold. One is {one}. The other is {other}.",
+        "Both operators learn that you took part, and your internet address when the report is sent. " + _TWICE,
+        "Your answers stay on this device. It makes a few numbers of them, and splits each into two parts, which are "
+        "random and add up to it. One part is sent to each operator, sealed so that nobody else can read it. Neither "
+        "of them sees an answer of yours, or a number made of one. Both together could, if they broke their word. Each "
+        "adds up its parts of everybody's numbers, and adds random noise: these sums alone are made public. The noise "
+        "hides your answers in part; how well is said next.",
+    ]
+
+
+def _width() -> int:
+    return max(16, min(shutil.get_terminal_size().columns, WIDEST))
+
+
+def _broken(text: str, width: int, indent: str = "") -> list[str]:
+    """A line in lines of a width in columns, of which some characters take two."""
+    wide = any(unicodedata.east_asian_width(c) in "WF" for c in text)
+    return textwrap.wrap(text, width // (1 + wide), subsequent_indent=indent)
 
 
 def quoted(texts: Sequence[str]) -> list[str]:
     """Lines that are seen to be somebody else's: each has a mark, also where it was too long for one."""
-    width = max(10, min(shutil.get_terminal_size().columns, 100) - 6)
     out = []
     for line in plain("\n".join(texts)).split("\n"):
-        wide = any(unicodedata.east_asian_width(c) in "WF" for c in line)
-        out += textwrap.wrap(line, width // (1 + wide)) or [""]
+        out += _broken(line, _width() - 6) or [""]
     return [f"  | {line}".rstrip() for line in out]
+
+
+def wrapped(text: str) -> str:
+    """A paragraph of the device's, whose further lines are indented: none that quotes a study begins as one of its."""
+    return "\n".join(_broken(plain(text), _width(), "  "))
 
 
 def plain(text: str) -> str:

@@ -78,7 +78,7 @@ def _plain(column: Column, answer: object) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _beyond(column: Column, answer: object) -> float:
+def beyond(column: Column, answer: object) -> float:
     """1 if an answer's number lies outside its bounds, else 0."""
     value = _plain(column, answer)
     return 0.0 if value is None else float(not column.low <= value <= column.high)
@@ -124,7 +124,7 @@ def row_of(plan: PublicPlan, answers: Mapping[str, object]) -> Row:
     offset = 0.0 if plan.offset is None else value_of(plan.offset, columns, values)
     if plan.mix is not None:
         x = [_mixed(row, x) for row in plan.mix]
-    clamped = tuple(_beyond(columns[name], answers.get(name)) for name in plan.clamping)
+    clamped = tuple(beyond(columns[name], answers.get(name)) for name in plan.clamping)
     return Row(x, y, offset, clamped) if all(map(math.isfinite, (*x, y, offset))) else nothing
 
 

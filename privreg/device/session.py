@@ -21,7 +21,7 @@ from ..protocol.sums import LETTERS, SumAsk
 from ..protocol.wire import MessageError
 from . import answer, client, design, ed25519, noise, seal, sums
 from .client import Answer, Invitation, Transport
-from .consent import plain, words
+from .consent import GO_ON, QUESTION, doubts, plain, words, wrapped
 from .memory import Memory, Seen, Stored, StoreError, squares
 
 LINE: Final = b"\n"  # Between the bodies of two collectors, in memory; no body has a line's end
@@ -97,7 +97,8 @@ def respond(
     row : mapping of str to object
         Answers by column: numbers, strings, true or false. They stay here.
     consent : bool or callable
-        True, or a function of what the respondent is told, in words, that returns whether they agree.
+        True, or a function of what the respondent is told and asked, in words, that returns whether they agree. If an
+        answer is out of bounds or missing it is called twice: first with what is allowed and what the answer counts as.
     key : str, optional
         Public key of the analyst, where the invitation has none.
     memory : Memory, optional
@@ -148,6 +149,7 @@ def _respond(
 ) -> Outcome:
     plan, plan_hash = _plan(s)
     told: str | None = None
+    doubted: list[str] = []
     while True:
         before = s.memory.report(s.root, s.invitation.slug)
         if before is not None and not dry_run:
@@ -156,7 +158,7 @@ def _respond(
             if before.body:
                 outcome = _send(s, plan, plan_hash, before)
                 if outcome is not None:
-                    return outcome
+                    return outcome._replace(words="\n".join([outcome.words, *doubted]))
                 continue  # it was summed nowhere: the present state is answered instead
         if before is not None and before.token != s.token.id and not dry_run:
             if issued:
@@ -172,18 +174,22 @@ def _respond(
                     f"together, more than the {float(s.limits.total):g} that this device allows; wait until a year has "
                     "passed, or allow more: --yearly-total, Limits(total=)."
                 )
-        if wrong := design.wrong(plan, row):
+        wrong = design.wrong(plan, row)
+        if wrong and callable(agreed):  # of a device that nobody watches silence would tell of an answer
             raise RefusedError(f"{'; '.join(wrong)}. Correct the answers, or leave out what you don't answer.")
         unread = design.unread(plan, row)
         if unread and plan.missing == "refuse":
             raise RefusedError(
-                f"answers are missing: {', '.join(map(repr, unread))}. The study asks only who can answer everything."
+                f"answers are missing or can't be read: {', '.join(map(repr, unread))}. The study asks only who can "
+                "answer everything."
             )
         if told is None:  # of a later state the same is asked, at no further cost
-            told = words(plan, unread, year)
+            told, doubted = words(plan, row, year), [wrapped(one) for one in doubts(plan, row)]
             if dry_run:
                 return Outcome(False, f"{told}\n\nNothing was computed, stored or sent.", plan)
-            if not (agreed if isinstance(agreed, bool) else agreed(told)):
+            if doubted and callable(agreed) and not agreed("\n".join([*doubted, GO_ON])):
+                raise RefusedError("nothing is computed or sent; mend your answers, and call again.")
+            if not (agreed if isinstance(agreed, bool) else agreed(f"{told}\n\n{QUESTION}")):
                 raise RefusedError("without consent nothing is computed or sent.")
         state, named = _turn(s, plan, plan_hash, -1 if before is None else before.state)
         _store(s, plan, state, _bodies(s, plan, state, named, row), squares(year), before)
@@ -378,8 +384,9 @@ def _send(s: _Session, plan: PublicPlan, plan_hash: bytes, stored: Stored) -> Ou
                     f"you, tell {plan.contact!r}."
                 )
             elif got.status not in client.RETRIED:
+                who = repr(plan.collectors[k].name) if plan.collectors else "the study's server"
                 raise RefusedError(
-                    f"the study's server doesn't take the report: {client.meaning(got.status)}; tell {plan.contact!r}."
+                    f"{who} doesn't take the report: {client.meaning(got.status)}; tell {plan.contact!r}."
                 )
             else:
                 wait, failed = max(wait, client.waits(attempt, got.wait)), got

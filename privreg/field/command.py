@@ -6,13 +6,13 @@ import argparse
 import getpass
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from privreg.device import ed25519
-from privreg.device.consent import plain, words
+from privreg.device.consent import QUESTION, plain, words
 from privreg.device.session import Limits
 from privreg.errors import OptionError, PrivregError, SchemaError, StudyError, meant
 from privreg.field import keys
@@ -72,7 +72,7 @@ def shown(data: bytes, root: bytes | None) -> str:
         raise StudyError(f"devices would refuse this plan: {e}") from None
     by = "not looked at: give --key" if root is None else f"by {key_id(root)}, verified"
     name = base(hash_of(envelope.payload))
-    return f"Plan {name}, signature {by}\n\n{_lines(plan)}\n\nRespondents are told:\n\n{words(plan, [])}"
+    return f"Plan {name}, signature {by}\n\n{_lines(plan)}\n\nRespondents are told:\n\n{words(plan)}\n\n{QUESTION}"
 
 
 def _lines(plan: PublicPlan) -> str:
@@ -145,7 +145,7 @@ def _sign(a: argparse.Namespace) -> str:
     states = two or [keys.given(k, "--states") for k in a.states]
     plan = _in_file(lambda: study_plan(fit, fit.spec.design.trees(), about, states))
     out = Path(a.out) if a.out else Path(a.file).with_suffix(".plan")
-    _possible(plan, about.questions)
+    _possible(plan, {"question": about.questions, "choices": about.choices})
     root = keys.load(a.key, _password(a))
     mine = keys.public(root)
     for letter, one in zip(LETTERS, about.collectors, strict=False):
@@ -181,14 +181,13 @@ def _precision(fit: FitPlan) -> str:
         return f"How wide intervals will be is not known: {in_study(str(e))}\n\n"
 
 
-def _possible(plan: PublicPlan, questions: Iterable[str]) -> None:
-    """Refuse what every device would refuse, and questions that nobody would be asked."""
+def _possible(plan: PublicPlan, said: Mapping[str, Iterable[str]]) -> None:
+    """Refuse what every device would refuse, and what is said of columns that nobody would be asked about."""
     asked = [column.name for column in plan.columns]
-    for name in questions:
+    for kind, name in ((kind, name) for kind, names in said.items() for name in names):
         if name not in asked:
             raise SchemaError(
-                f"question {name!r}: the formula has no such column, and only its columns are asked."
-                f"{meant(name, asked)}"
+                f"{kind} {name!r}: the formula has no such column, and only its columns are asked.{meant(name, asked)}"
             )
     most = Limits().mu
     if Fraction(plan.mu.p, plan.mu.q) > most:

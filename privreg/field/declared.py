@@ -25,6 +25,7 @@ from privreg.families.builtin import FAMILIES
 from privreg.field.plan import DAY, About
 from privreg.fits.fit_plan import FitPlan
 from privreg.protocol.sums import LETTERS, Collector
+from privreg.protocol.trees import label_text
 from privreg.protocol.wire import KEY, MessageError, Record, must_show, unbase
 from privreg.regression import PrivateOnlineRegression
 from privreg.schema import files
@@ -32,7 +33,8 @@ from privreg.schema.declarations import Schema
 
 _ABOUT: Final = ("study", "title", "purpose", "contact", "opens", "closes")
 _OPTIONAL: Final = (
-    "grace_days", "questions", "texts", "release_group", "tokens", "missing", "round_hours", "least", "collectors",
+    "grace_days", "questions", "choices", "texts", "release_group", "tokens", "missing", "round_hours", "least",
+    "collectors",
 )  # fmt: skip
 _MODEL: Final = ("formula", "family", "mu", "rows", "offset", "exposure", "scaling", "trust")
 _PLAN: Final = ("rounds", "lanes", "inference", "measures")
@@ -83,13 +85,16 @@ def read(path: str | Path) -> Declared:
     if not isinstance(doc["formula"], str):
         raise SchemaError(f"'formula' of a study must be a text such as y ~ x, got {shown(doc['formula'])}.")
     choose("trust", doc.get("trust") or "local", ("local", "two_collectors"))
+    choices = _choices(doc)
     schema = Schema.from_document({k: doc[k] for k in _SCHEMA if doc.get(k) is not None})
     asked = {k: doc[k] for k in (*_MODEL, *_PLAN) if doc.get(k) is not None}
     said = {"schema": schema.to_json(), "asked": asked}
     wrong = SchemaError("a study holds Unicode text and finite numbers; mend what is neither.")
     quietly(lambda: json.dumps(doc, ensure_ascii=False, default=str).encode(), wrong)
     text = quietly(lambda: json.dumps(said, ensure_ascii=False, allow_nan=False), wrong)
-    return Declared(replace(_about(doc, text), collectors=_collectors(doc, Path(path).parent)), fit_of(text))
+    return Declared(
+        replace(_about(doc, text), choices=choices, collectors=_collectors(doc, Path(path).parent)), fit_of(text)
+    )
 
 
 def _words_of_the_page() -> tuple[str, ...]:
@@ -119,11 +124,7 @@ def _about(doc: Mapping[str, Any], text: str) -> About:
         if not isinstance(value, str):
             raise SchemaError(f"{key!r} of a study must be a text, got {type(value).__name__}; put it in quotes.")
     said = {**texts, **more, **{f"questions[{k}]": v for k, v in questions.items()}, **words}
-    try:
-        for key, value in said.items():
-            must_show([str(value).strip()], f"{key!r} of a study", lines=key == "purpose")
-    except MessageError as e:
-        raise SchemaError(f"{e} Take it out.") from None
+    _must_show(said)
     if "least" in more and not 0.0 <= _number(doc, "least", 0.0) <= 1.0:
         raise SchemaError("'least' of a study is a share of a round's reports, from 0 to 1.")
     return About(
@@ -137,6 +138,36 @@ def _about(doc: Mapping[str, Any], text: str) -> About:
         model={"declared": text},
         **more,
     )
+
+
+def _choices(doc: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """What respondents read for each level, by column and the level's code as text."""
+    levels = doc.get("levels")
+    if isinstance(levels, dict) and any(isinstance(v, dict) for v in levels.values()):
+        raise SchemaError(
+            "levels are lists of codes, such as {shift: [day, night]}; what respondents read for each is in choices: "
+            "{shift: {day: By day, night: At night}}."
+        )
+    out: dict[str, dict[str, str]] = {}
+    given = doc.get("choices") or {}
+    for name, labels in given.items() if isinstance(given, dict) else [("", None)]:
+        if not isinstance(labels, dict) or not all(isinstance(v, str) and v.strip() for v in labels.values()):
+            raise SchemaError(
+                "choices must be texts by level, of each column that has some, such as {shift: {day: By day, night: At "
+                'night}}; quote a text that YAML takes for something else, such as "yes".'
+            )
+        out[str(name)] = {label_text(code): text.strip() for code, text in labels.items()}
+    _must_show({f"choices[{k}][{code}]": text for k, labels in out.items() for code, text in labels.items()})
+    return out
+
+
+def _must_show(said: Mapping[str, object]) -> None:
+    """Refuse texts that aren't seen as they are; only the purpose may have several lines."""
+    try:
+        for key, value in said.items():
+            must_show([str(value).strip()], f"{key!r} of a study", lines=key == "purpose")
+    except MessageError as e:
+        raise SchemaError(f"{e} Take it out.") from None
 
 
 def _collectors(doc: Mapping[str, Any], folder: Path) -> tuple[Collector, ...]:

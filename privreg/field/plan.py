@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from privreg.collector.aggregate import chain
 from privreg.collector.field import check_field, family_of, roles_of
-from privreg.errors import OptionError, SchemaError
+from privreg.errors import OptionError, SchemaError, meant, shown
 from privreg.fits import aggregate
 from privreg.fits.fit_plan import FitPlan
 from privreg.fits.plan import plan_of
@@ -20,7 +20,7 @@ from privreg.protocol.lattice import mu_of
 from privreg.protocol.study import FAMILIES, LIMIT, Cell, Held, PublicPlan, plan_payload, read_plan
 from privreg.protocol.sums import FAMILIES as SUMMED
 from privreg.protocol.sums import LETTERS, Collector
-from privreg.protocol.trees import Column
+from privreg.protocol.trees import Column, label_text
 from privreg.protocol.wire import MessageError
 from privreg.schema.declarations import Schema
 
@@ -59,6 +59,8 @@ class About:
     closes: int
     grace: int = 2 * DAY  # Seconds after closing in which reports still count
     questions: Mapping[str, str] = field(default_factory=dict)  # Text of the question behind each column
+    # What respondents read for each level of a column, by its code as text; a column left out shows its codes
+    choices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     release_group: str = ""  # Studies of one group share a yearly budget on a device; the contact by default
     tokens: str = "issued"  # "issued", or "open" to anybody
     missing: str = "noise"  # "noise", or "refuse": whoever lacks an answer isn't asked, which shows
@@ -120,7 +122,7 @@ def study_plan(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[b
         closes=about.closes,
         grace=about.grace,
         keys=tuple(keys),
-        columns=tuple(_column(name, spec.design.schema, about.questions) for name in made_of),
+        columns=tuple(_column(name, spec.design.schema, about) for name in made_of),
         response=response,
         offset=offset,
         design=cells,
@@ -217,9 +219,9 @@ def _ordered(made_of: Iterable[str], questions: Mapping[str, str]) -> list[str]:
     return sorted(made_of, key=lambda name: places.get(name, len(places)))
 
 
-def _column(name: str, schema: Schema, questions: Mapping[str, str]) -> Column:
-    """A column as devices get it: its question, and levels or bounds."""
-    if not questions.get(name):
+def _column(name: str, schema: Schema, about: About) -> Column:
+    """A column as devices get it: its question, and levels with their labels, or bounds."""
+    if not about.questions.get(name):
         raise SchemaError(
             f"column {name!r} has no question; write what respondents are asked, questions: {{{name}: ...}}."
         )
@@ -232,4 +234,26 @@ def _column(name: str, schema: Schema, questions: Mapping[str, str]) -> Column:
     levels = tuple(schema.levels.get(name, ()))
     if any(isinstance(v, float) for v in levels):
         raise SchemaError(f"levels of {name!r} in the field are strings, whole numbers, true or false; rename them.")
-    return Column(name, levels, float(low), float(high), questions[name])
+    labels = _labels(name, [label_text(v) for v in levels], about.choices[name]) if name in about.choices else ()
+    return Column(name, levels, float(low), float(high), about.questions[name], labels)
+
+
+def _labels(name: str, codes: Sequence[str], said: Mapping[str, str]) -> tuple[str, ...]:
+    """What respondents read for each level of a column."""
+    if not codes:
+        raise SchemaError(
+            f"choices[{name!r}]: the column has no levels to choose from; declare them, such as levels: {{{name}: "
+            f"[{', '.join(said)}]}}, or take the choices out."
+        )
+    for code in (c for c in said if c not in codes):
+        raise SchemaError(
+            f"choices[{name!r}] has {shown(code)}, which is no level of the column; they are {', '.join(codes)}."
+            f"{meant(code, codes)}"
+        )
+    lacking = [code for code in codes if code not in said]
+    if lacking:
+        raise SchemaError(f"choices[{name!r}] has no text for {', '.join(lacking)}; write one for each level.")
+    labels = tuple(said[code] for code in codes)
+    if len(set(labels)) < len(labels):
+        raise SchemaError(f"choices[{name!r}] has the same text for two levels; respondents couldn't tell them apart.")
+    return labels

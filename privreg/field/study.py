@@ -7,6 +7,7 @@ again from the sums that it follows from. The estimates are computed here.
 from __future__ import annotations
 
 import json
+import textwrap
 import threading
 from html import escape
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from privreg.collector import chain as chains
-from privreg.device.consent import plain
+from privreg.device.consent import WIDEST, plain
 from privreg.errors import StudyError, shown
 from privreg.field.collected import engine_of, fit_plan_of, read_cells
 from privreg.field.collected import results as results_of
@@ -271,7 +272,9 @@ class Study:
     def __repr__(self) -> str:
         lines = self._lines()
         wide = max(len(name) for name, _ in lines) + 2
-        return "\n".join(f"{name + ':':<{wide}}{words}" for name, words in lines)
+        return "\n".join(
+            textwrap.fill(f"{name + ':':<{wide}}{words}", WIDEST, subsequent_indent=wide * " ") for name, words in lines
+        )
 
     def _repr_html_(self) -> str:
         rows = "".join(f"<tr><th>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in self._lines())

@@ -34,16 +34,9 @@ FAMILIES: Final = {
 ROLES: Final = ("location", "moments", "pilot", "clamping", "main", "measures")
 
 MEASURES: Final = {
-    "huber": 3,
-    "squared": 3,
-    "logistic": 3,
-    "balanced": 3,
-    "poisson": 3,
-    "expectile": 1,
-    "quantile": 1,
-    "hinge": 2,
-    "smoothed_hinge": 2,
-}
+    "huber": 3, "squared": 3, "logistic": 3, "balanced": 3, "poisson": 3,
+    "expectile": 1, "quantile": 1, "hinge": 2, "smoothed_hinge": 2,
+}  # fmt: skip
 """Numbers that tell how well a fit predicts; of a multinomial response its classes and one."""
 
 MECHANISM: Final = "rounded_gaussian"
@@ -53,6 +46,7 @@ MOST_NUMBERS: Final = 12_000  # Numbers of a report, at most: 64 KB hold them
 
 MOST_COLUMNS: Final = 2000
 MOST_LEVELS: Final = 200
+LONGEST_LABEL: Final = 200  # Characters of what respondents read for a level, at most
 MOST_ROUNDS: Final = 1000
 MOST_GROUPS: Final = 64
 MOST_BLOCKS: Final = 49
@@ -174,7 +168,7 @@ def _columns(record: Record) -> dict[str, Column]:
     for one in record.items("columns", most=MOST_COLUMNS):
         each = Record(one, "a column")
         name, kind = each.text("name", 256), each.choice("kind", ("number", "levels"))
-        low, high, levels = -math.inf, math.inf, tuple[trees.Label, ...]()
+        low, high, levels, labels = -math.inf, math.inf, tuple[trees.Label, ...](), tuple[str, ...]()
         if kind == "number":
             low, high = each.real("low", infinite=True), each.real("high", infinite=True)
             if low > high or low == math.inf or high == -math.inf:
@@ -187,11 +181,16 @@ def _columns(record: Record) -> dict[str, Column]:
             levels = tuple(found)
             if len({trees.label_text(v) for v in levels}) != len(levels) or len(levels) < 2:
                 raise MessageError("a column must have two levels or more, no two of the same text.")
+            if each.has("labels"):  # of which columns whose levels are shown as they are say nothing
+                held = (Record({"label": v}, f"the column {name!r}") for v in each.items("labels", len(levels)))
+                labels = tuple(one.text("label", LONGEST_LABEL) for one in held)
+                if len(set(labels)) != len(labels):
+                    raise MessageError("a column has two labels that are alike.")
         ask = each.text("ask", 2000)
         each.done()
         if name in out:
             raise MessageError("a column is declared twice.")
-        out[name] = Column(name, levels, low, high, ask)
+        out[name] = Column(name, levels, low, high, ask, labels)
     return out
 
 
@@ -436,7 +435,8 @@ def plan_payload(plan: PublicPlan) -> bytes:
 
 def _column_object(column: Column) -> dict[str, Any]:
     if column.levels:
-        return {"name": column.name, "kind": "levels", "levels": list(column.levels), "ask": column.ask}
+        labels = {"labels": list(column.labels)} if column.labels else {}
+        return {"name": column.name, "kind": "levels", "levels": list(column.levels), **labels, "ask": column.ask}
     bounds = {"low": text_of(column.low), "high": text_of(column.high)}
     return {"name": column.name, "kind": "number", **bounds, "ask": column.ask}
 

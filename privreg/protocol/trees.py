@@ -38,6 +38,7 @@ class Column(NamedTuple):
     low: float  # A number is clamped to [low, high]
     high: float
     ask: str  # The question's text
+    labels: tuple[str, ...] = ()  # What respondents read for each level; none: its code. No report depends on them
 
 
 def label_text(label: Label) -> str:

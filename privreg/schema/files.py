@@ -100,7 +100,13 @@ def _check_mapping(yaml: Any, node: Any, what: str, depth: int) -> None:
             _check_mapping(yaml, value, key.value, 2)
         elif what == "levels" and isinstance(value, yaml.SequenceNode):
             for level in value.value:
-                _check_level(yaml, key.value, level)
+                _check_level(yaml, f"levels[{key.value!r}]", level)
+        elif what == "choices" and isinstance(value, yaml.MappingNode):
+            codes = [code for code, _ in value.value]
+            for code in codes:
+                _check_level(yaml, f"choices[{key.value!r}]", code)
+            if len({str(code.value) for code in codes}) < len(codes):
+                raise SchemaError(f"{line}: choices[{key.value!r}] has a level twice; keep one.")
 
 
 def _check_level(yaml: Any, name: str, level: Any) -> None:
@@ -110,7 +116,7 @@ def _check_level(yaml: Any, name: str, level: Any) -> None:
     if plain or (level.tag == _STRING and not _LOOKS_TYPED.fullmatch(level.value)):
         return
     raise SchemaError(
-        f"line {level.start_mark.line + 1}: levels[{name!r}] has the unquoted level {shown(level.value)}, which YAML "
+        f"line {level.start_mark.line + 1}: {name} has the unquoted level {shown(level.value)}, which YAML "
         f'takes for something else than this text; quote it, "{level.value}", or write true, false, or a plain number.'
     )
 

@@ -162,7 +162,8 @@ def _serve(a: argparse.Namespace) -> str:
         store = prepared(a.plan, _database(a))
         service = Service(Course(store, key), options)
     if plan.tokens == "issued" and not store.issuers():
-        print("No tokens were handed out yet: privreg tokens makes them, also while this runs.")
+        there = ", or privreg collector issuer takes the other collector's" if plan.collectors else ""
+        print(f"No tokens are known here yet: privreg tokens makes them{there}, also while this runs.")
     if VARIABLE not in os.environ and plan.tokens == "issued":
         print(f"The issuer's keys are kept as they are; set {VARIABLE} before they are made to have them encrypted.")
     app = application(service)

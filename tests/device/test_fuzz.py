@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from privreg.device import answer, consent, sums
-from privreg.device.design import Row, row_of, unread
+from privreg.device.design import Row, row_of
 from privreg.protocol import messages, peers, study, wire
 from privreg.protocol.wire import MessageError
 from tests.device.test_answer import allowed, far
@@ -109,7 +109,7 @@ def test_a_dishonest_study_is_refused_or_learns_no_more(family, data):
         state = messages.read_state(mutated(asked, data), plan, plan_hash)
     except MessageError:
         return
-    consent.words(plan, unread(plan, ROWS[0]))
+    consent.words(plan, ROWS[1])
     place = messages.place_of(plan_hash, token(data.draw(st.integers(0, 99))))
     one = messages.ask_of(state, place)
     form, group = plan.roles[one.role], messages.group_of(plan, one.role, place)
@@ -140,7 +140,7 @@ def test_a_dishonest_study_of_two_collectors_is_refused_or_adds_up_no_more(famil
         state = messages.read_state(mutated(asked, data), plan, plan_hash)
     except MessageError:
         return
-    consent.words(plan, unread(plan, ROWS[0]))
+    consent.words(plan, ROWS[1])
     (one,) = state.asks
     form, made = plan.roles[one.role], [row_of(plan, row) for row in ROWS]
     made.append(Row([1e200] * plan.d, 1e300, -1e300, (1.0,) * len(plan.clamping)))

@@ -37,6 +37,7 @@ from tests.studies import (
     public,
     signed,
     study_plan,
+    sum_plan,
     token,
 )
 
@@ -44,7 +45,7 @@ URL = "https://study.example.org/v1/studies/sleep"
 KEY = wire.base(public(ROOT))
 GOOD = {"age": 41, "bmi": 24.5, "shift": "night", "hours": 7}
 
-YEAR = "This would be study 1 this year. Who sees the reports to all of them"
+YEAR = "This would be study 1 this year. From all of them together somebody"
 
 
 class Server:
@@ -187,11 +188,22 @@ WRONG = [
 def test_an_answer_that_is_none_of_the_choices_is_stopped_before_a_state_is_asked_for(memory, answers, words, missing):
     server = Server(study_plan(missing=missing))
     with pytest.raises(RefusedError) as e:
-        answered(server, memory, {**GOOD, **answers}, consent=True)
+        answered(server, memory, {**GOOD, **answers}, consent=lambda words: True)
     assert words in str(e.value)
     assert "nigth" not in str(e.value)
     assert server.asked == ["plan"]
     assert answered(server, memory, GOOD).sent  # corrected, it is sent
+
+
+@pytest.mark.parametrize(("answers", "words"), WRONG, ids=[",".join(a) for a, _ in WRONG])
+def test_a_device_that_nobody_watches_is_not_silent_about_such_an_answer(memory, answers, words):
+    """Whether a report comes must not depend on an answer: levels may be declared so that some have none to give."""
+    server = Server()
+    out = answered(server, memory, {**GOOD, **answers}, consent=True)
+    assert out.sent
+    assert server.asked == ["plan", "state", "reports"]
+    assert "Your whole report will be noise" in " ".join(out.words.split())
+    assert all(repr(name) in out.words for name in answers)
 
 
 def test_bodies_are_equally_long_whatever_the_row_holds(tmp_path):
@@ -214,8 +226,11 @@ def test_no_answer_is_in_what_is_sent_kept_or_said(memory, capsys, caplog):
     seen += [body.decode() for body in server.posted]
     seen.append(memory.path.read_bytes().decode("latin-1"))
     for text in seen:
-        for trace in ("41.98", "23.45", "6.543", "night", "secret"):
+        for trace in ("41.98", "23.45", "6.543", "secret", *(["night"] if text not in told else [])):
             assert trace not in text
+    assert told == [
+        f"{consent.words(server.plan, {**row, 'shift': 'day'})}\n\n{consent.QUESTION}"
+    ]  # which name all levels
     assert sorted(json.loads(server.posted[0])) == ["plan", "role", "state", "token", "v", "values"]
 
 
@@ -250,15 +265,71 @@ def test_without_consent_no_state_is_asked_for(memory):
 
 def test_what_is_missing_is_said_to_the_respondent_alone(memory):
     told = []
-    answered(Server(), memory, {**GOOD, "bmi": " "}, consent=lambda words: bool(told.append(words)) or True)
-    assert "Missing: 'bmi'." in told[0]
+    answered(Server(), memory, {**GOOD, "bmi": "?"}, consent=lambda words: bool(told.append(words)) or True)
+    assert "Missing, or not to be read: 'bmi'." in told[0]
+    assert "Missing, or not to be read: 'bmi'." in told[1]
+
+
+AGE = "Your answer to 'age' is not a number from 18 to 90: it counts as {}, the nearest that is."
+
+
+@pytest.mark.parametrize(("age", "kept"), [(17, 18), (91.5, 90), ("-3", 18), (10**300, 90)])
+def test_an_answer_out_of_bounds_stops_once_with_what_is_allowed(memory, age, kept):
+    row, said, server, told = {**GOOD, "age": age}, AGE.format(kept), Server(), []
+    refused("mend your answers", server, memory, row, consent=lambda words: told.append(words))
+    assert server.asked == ["plan"]  # no state: whoever mends an answer has told nobody
+    assert len(told) == 1
+    assert " ".join(told[0].split()) == f"{said} {consent.GO_ON}"
+    told.clear()
+    out = answered(server, memory, row, consent=lambda words: bool(told.append(words)) or True)
+    assert [text.rpartition("\n")[2] for text in told] == [consent.GO_ON, consent.QUESTION]
+    assert said in " ".join(told[1].split())
+    assert " ".join(out.words.split()) == f"The report has arrived. Thank you. {said}"
+    assert not consent.doubts(server.plan, {**GOOD, "age": kept})
+
+
+def test_whoever_agrees_beforehand_is_not_stopped_and_told_afterwards(memory):
+    """A device that nobody watches must not be silent because of what an answer is: that would tell."""
+    out = answered(Server(), memory, {**GOOD, "age": 120, "hours": -1})
+    assert out.sent
+    assert "it counts as 90" in out.words
+    assert "it counts as 0" in out.words
+
+
+def test_what_may_be_answered_is_said(memory):
+    shift = study_plan().columns[2]
+    labels = ("By day", "At night", "Both")
+    assert consent.allowed(shift) == "one of day, night, both"
+    assert consent.allowed(shift._replace(labels=labels)) == "one of day (By day), night (At night), both (Both)"
+    assert [consent.allowed(shift._replace(levels=(), low=low, high=high)) for low, high in (
+        (18.0, 90.0), (0.5, math.inf), (-math.inf, 1e6), (-math.inf, math.inf),
+    )] == ["a number from 18 to 90", "a number, 0.5 or more", "a number, 1000000 or less", "a number"]  # fmt: skip
+    plan = study_plan(columns=tuple(c._replace(labels=labels) if c == shift else c for c in study_plan().columns))
+    assert "one of day (By day), night (At night), both (Both)" in consent.words(plan)
+    server = Server(plan)
+    refused("can't be read: 'shift'", Server(plan._replace(missing="refuse")), memory, {**GOOD, "shift": "At night"})
+    fresh = Memory(memory.path.with_name("fresh"))
+    assert answered(server, fresh).sent  # by its code, which alone is an answer
+    assert "At night" not in server.posted[0].decode() + fresh.path.read_bytes().decode("latin-1")
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 200])
+def test_nothing_is_wider_than_80_columns_or_the_terminal(monkeypatch, capsys, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for plan in (study_plan(), study_plan(missing="refuse"), sum_plan()):
+        for text in (consent.words(plan, {"age": 7}), *map(consent.wrapped, consent.doubts(plan, {"age": 7}))):
+            assert max(map(len, text.split("\n"))) <= min(columns, 80)
+    monkeypatch.setattr(command, "respond", lambda *given, **more: (_ for _ in ()).throw(RefusedError("because " * 40)))
+    monkeypatch.setattr(command, "_answers", lambda name: {})
+    assert command.main([URL, "--row", "-"]) == 1
+    assert max(map(len, capsys.readouterr().err.split("\n"))) <= min(columns, 80)
 
 
 @pytest.mark.parametrize("which", HIDDEN)
 def test_what_is_not_seen_is_refused_and_shown_as_a_code_if_it_comes_anyway(memory, which):
     text = HIDDEN[which]
     refused("visible characters", wrong_plan(lambda p: p.update(title=text)), memory)
-    told = consent.words(study_plan(title=text, purpose=text, contact=text), [])
+    told = consent.words(study_plan(title=text, purpose=text, contact=text))
     assert not wire.HIDDEN.search(told.replace("\n", ""))
     assert not wire.HIDDEN.search(str(RefusedError(text)).replace("\n", ""))
     assert which == "newline" or "\\" in told
@@ -286,9 +357,11 @@ def test_the_studys_text_is_seen_to_be_its_own_and_the_guarantee_comes_last(memo
     assert all(line.startswith("  |") for line in lines[2:])
     assert max(sum(1 + (c > "\u2fff") for c in line) for line in lines[2:]) <= 60  # none goes on in another line
     assert not any(part in ours for part in ("mu = 0.", "Thanks", "nobody learns", "xxx", "\u7d05"))
-    guarantee, count = ours.split("\n")[-2:]
+    *_, guarantee, count, question = ours.split("\n\n")
     assert guarantee.startswith("The guarantee is mu = 1. ")
-    assert count == f"{YEAR} guesses right at most 69 times of 100."
+    assert " ".join(count.split()) == f"{YEAR} guesses right at most 69 times of 100."
+    assert question == consent.QUESTION
+    assert all(line[:2] == "  " for part in ours.split("\n\n") for line in part.strip("\n").split("\n")[1:])
 
 
 def test_the_studys_text_is_quoted_among_the_devices_words(memory):
@@ -392,7 +465,7 @@ def test_missing_answers_are_refused_before_a_state_is_asked_for_where_the_plan_
     assert server.asked == ["plan"]
     told = []
     assert answered(server, memory, consent=lambda words: bool(told.append(words)) or True).sent
-    assert "that you don't answer shows" in told[0]
+    assert "that you don't answer shows" in " ".join(told[0].split())
 
 
 def test_an_oversized_plan_is_refused(memory):
@@ -674,7 +747,7 @@ def asked(memory, k, limits=None, clock=NOON, **more):
     server.time, told = float(clock), []
     agree = {"consent": lambda words: bool(told.append(words)) or True, "limits": limits or Limits()}
     assert at(server.plan.study, server, memory, **own, **agree).sent
-    return told[0].split("\n")[-1]
+    return " ".join(told[0].split("\n\n")[-2].split())
 
 
 def test_all_studies_share_a_budget_whatever_their_keys_and_groups(memory):

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hpke
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
-from privreg.device import Limits, RefusedError, client, respond, seal, session, sums
+from privreg.device import Limits, RefusedError, client, consent, respond, seal, session, sums
 from privreg.device.client import Answer
 from privreg.device.consent import guess
 from privreg.device.design import row_of
@@ -206,8 +206,12 @@ def test_no_answer_and_no_share_is_in_what_is_kept_or_said(memory, capsys):
     assert not out.sent
     assert "Not sent yet (status 503)" in out.words
     for text in (*told, out.words, *capsys.readouterr(), memory.path.read_bytes().decode("latin-1")):
-        for trace in ("41.98", "23.45", "6.543", "night"):
+        for trace in ("41.98", "23.45", "6.543"):
             assert trace not in text
+    assert told == [
+        f"{consent.words(one.plan, {**row, 'shift': 'day'})}\n\n{consent.QUESTION}"
+    ]  # which name all levels
+    assert "night" not in out.words + memory.path.read_bytes().decode("latin-1")
     assert answered(one, memory, {}, consent=False).sent
     assert one.added() == one.bare(row)
     kept = memory.report(public(ROOT), "sleep")
@@ -233,13 +237,16 @@ def test_consent_names_both_and_says_what_they_see(memory):
     assert one.log == ["plan"]
     (words,) = told
     for said in (
-        "'Office A' (https://a.example.org)", "'Office B' (https://b.example.org)", "Neither of them sees an answer",
-        "Both together could", "mu = 1", "69 times of 100", "one of these two included",
+        "'Office A' (https://a.example.org, A@example.org)", "'Office B' (https://b.example.org, B@example.org)",
+        "Neither of them sees an answer", "Both together could", "mu = 1", "69 times of 100",
+        "one of the operators included", "Both operators learn that you took part", "one operator of each included",
     ):  # fmt: skip
-        assert said in words
-    assert "with random noise added" not in words
+        assert said in " ".join(words.split())
+    for local in ("with random noise added", "From your report", "The study learns", "noise."):
+        assert local not in words.replace("random noise: these", "")
     answered(one, memory, {}, consent=lambda words: bool(told.append(words)) or True)
-    assert "Your whole report will be zeros." in told[1]
+    assert "Your whole report will be zeros." in " ".join(told[1].split())
+    assert "Your whole report will be zeros." in " ".join(told[2].split())
 
 
 # --- refusals ------------------------------------------------------------------------------------------------

@@ -119,6 +119,7 @@ def test_a_study_is_signed_and_what_is_signed_verifies(tmp_path, capsys):
         (TEXT.replace("mu: 1", "mu: many"), "mu of a study is a number"),
         (TEXT.replace("mu: 1", "mu: 3"), "more than devices allow by themselves; write mu: 2 or less"),
         (TEXT.replace("  age: How", "  agee: What?\n  age: How"), "question 'agee': the formula has no such column"),
+        (TEXT + "choices: {shfit: {day: D}}\n", "choices 'shfit': the formula has no such column"),
         (TEXT.replace("opens: 2047", "opens: 2017").replace("closes: 2047", "closes: 2017"), "closes in the past"),
         (TEXT.replace("bounds:", "bound:"), "bound"),
     ],

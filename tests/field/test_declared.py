@@ -230,3 +230,67 @@ def test_mistakes_in_collectors_are_named(tmp_path, old, new, match):
     path, _ = written_for_two(tmp_path, old, new)
     with pytest.raises(SchemaError, match=match):
         declared.read(path)
+
+
+CHOICES = """
+choices:
+  shift:
+    day: By day
+    both: Both
+    night: At night
+"""
+
+
+def planned(tmp_path, text):
+    about, fit = declared.read(written(tmp_path, text))
+    return study_plan(fit, fit.spec.design.trees(), about, [public(SERVER)])
+
+
+def test_what_respondents_choose_from_may_have_labels(tmp_path):
+    plan, bare = planned(tmp_path, TEXT + CHOICES), planned(tmp_path, TEXT)
+    (shift,) = (c for c in plan.columns if c.name == "shift")
+    assert shift.levels == ("day", "night", "both")
+    assert shift.labels == ("By day", "At night", "Both")  # in the levels' order
+    assert plan._replace(columns=bare.columns) == bare  # whose model, design and reports know nothing of them
+    assert study.read_plan(study.plan_payload(plan)) == plan
+
+
+@pytest.mark.parametrize("levels", ["[0, 1]", "[false, true]", '["0", "1"]', '["no", "yes"]'])
+def test_levels_of_any_kind_have_labels(tmp_path, levels):
+    codes = [json.dumps(v) for v in yaml.safe_load(levels)]
+    choices = f"choices: {{ill: {{{codes[0]}: Not ill, {codes[1]}: Ill}}}}\n"
+    text = TEXT.replace("formula: hours ~", "formula: ill ~").replace("family: {huber: {c: 1.2}}", "family: logistic")
+    text = text.replace("  shift: [day", f"  ill: {levels}\n  shift: [day").replace("  hours: How", "  ill: How")
+    (ill,) = (c for c in planned(tmp_path, text.replace("  hours: [0, 24]\n", "") + choices).columns if c.name == "ill")
+    assert ill.labels == ("Not ill", "Ill")
+
+
+@pytest.mark.parametrize(
+    ("choices", "match"),
+    [
+        ("[day]", "choices must be texts by level"),
+        ("{shift: By day}", "choices must be texts by level"),
+        ("{shift: {day: 1, night: N, both: B}}", "in quotes|quote a text"),
+        ("{shift: {day: yes, night: N, both: B}}", "quote a text"),
+        ("{shift: {day: '', night: N, both: B}}", "choices must be texts by level"),
+        ("{shift: {day: D, night: N}}", r"choices\['shift'\] has no text for both; write one for each level"),
+        ("{shift: {day: D, nigth: N, both: B}}", r"'nigth', which is no level .* day, night, both.*'night'"),
+        ("{shift: {day: D, night: D, both: B}}", "the same text for two levels"),
+        ("{shift: {day: D, day: E, night: N, both: B}}", r"line \d+: choices\['shift'\] has a level twice"),
+        ("{shift: {day: D, no: N, both: B}}", r"choices\['shift'\] has the unquoted level 'no'"),
+        ('{shift: {day: "a\\u202eb", night: N, both: B}}', r"'choices\[shift\]\[day\]' of a study must be one line"),
+        ("{age: {18: Young}}", r"choices\['age'\]: the column has no levels to choose from; declare them"),
+        (
+            "{shift: {day: " + "x" * 201 + ", night: N, both: B}}",
+            "'label' of the column 'shift' must be a string of 1 to",
+        ),
+    ],
+)
+def test_labels_that_cannot_be_are_named(tmp_path, choices, match):
+    with pytest.raises(PrivregError, match=match):
+        planned(tmp_path, f"{TEXT}choices: {choices}\n")
+
+
+def test_levels_with_their_labels_are_shown_where_these_go(tmp_path):
+    with pytest.raises(SchemaError, match=r"levels are lists of codes.*in choices: "):
+        planned(tmp_path, TEXT.replace("[day, night, both]", "{day: By day, night: At night, both: Both}"))

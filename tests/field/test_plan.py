@@ -62,7 +62,7 @@ def test_a_plan_says_what_the_fit_does():
     assert [c.name for c in plan.design] == [NAMES[j] for j in order]
     assert [c.name for c in plan.columns] == [n for n in QUESTIONS if n in {"shift", "age", "bmi", "hours"}]  # as asked
     columns = {c.name: c for c in plan.columns}
-    assert columns["age"][2:] == (18.0, 90.0, "What about age?")
+    assert columns["age"][2:] == (18.0, 90.0, "What about age?", ())
     assert columns["shift"].levels == ("day", "night", "both")
     assert [(r.role, r.total) for r in plan.rounds] == [(r.role, max(r.people, 0)) for r in engine.rounds]
     assert (plan.family, plan.blocks, plan.mu) == ("huber", 1, (1, 1))

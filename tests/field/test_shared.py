@@ -129,11 +129,12 @@ def test_a_study_is_followed_as_it_goes_on(fresh):
         study.results()
     fresh.batch()
     fresh.came.update(a=30, b=28)
-    said = repr(study)
+    said = " ".join(repr(study).split())
     people = fresh.chain.batches[0].people
     assert "Office a (https://a.example.org) and Office b (https://b.example.org)" in said
     assert f"Office a: 1 batches over, {people + 30} reports; Office b: 1 batches over, {people + 28} reports" in said
     assert "against either collector" in said
+    assert max(map(len, repr(study).split("\n"))) <= 80
     frame = study.rounds
     assert frame["reports"].tolist() == [people, 28]
     assert frame["closes_at"].iloc[1] == chain.ends(fresh.engine, fresh.chain)
@@ -161,7 +162,7 @@ def test_a_collector_that_lags_is_named_and_waited_for(fresh):
     fresh.batch()
     before = dict(fresh.batches[0]["b"])
     fresh.batches[0]["b"] = {"k": 0, "people": before["people"], "status": "fixed"}
-    said = repr(study)
+    said = " ".join(repr(study).split())
     assert "Office b: " in said
     assert f"0 batches over, {before['people']} reports, lags" in said.partition("Office b: ")[2]
     assert "in 0 sums" in said

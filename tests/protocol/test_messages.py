@@ -245,6 +245,13 @@ WRONG_PLANS = {
     "bounds": lambda p: p["columns"][0].update(low="0x1p+60"),
     "one level": lambda p: p["columns"][2].update(levels=["day"]),
     "levels that read alike": lambda p: p["columns"][2].update(levels=[1, "1"]),
+    "fewer labels than levels": lambda p: p["columns"][2].update(labels=["By day", "At night"]),
+    "no labels": lambda p: p["columns"][2].update(labels=[]),
+    "labels that are alike": lambda p: p["columns"][2].update(labels=["By day", "At night", "By day"]),
+    "a label that is empty": lambda p: p["columns"][2].update(labels=["By day", "At night", ""]),
+    "a label that is no text": lambda p: p["columns"][2].update(labels=["By day", "At night", 3]),
+    "a label that is too long": lambda p: p["columns"][2].update(labels=["By day", "At night", "x" * 201]),
+    "labels of a number": lambda p: p["columns"][0].update(labels=["young", "old"]),
     "key": lambda p: p["keys"][0].update(kid="another"),
     "times": lambda p: p.update(closes=p["opens"]),
     "slug": lambda p: p.update(study="../x"),
@@ -288,6 +295,14 @@ def test_texts_are_of_one_line_and_show_all_that_they_have(where):
         with pytest.raises(MessageError, match=r"visible characters, without U\+[0-9A-F]{4}") as e:
             put(text)
         assert not wire.HIDDEN.search(str(e.value))
+
+
+def test_labels_are_part_of_the_plan_that_is_signed():
+    labels = ("By day", "At night", "Both")
+    there = study.read_plan(changed(PAYLOAD, lambda p: p["columns"][2].update(labels=labels)))
+    assert there.columns[2] == PLAN.columns[2]._replace(labels=labels)
+    assert study.read_plan(study.plan_payload(there)) == there
+    assert b"labels" not in PAYLOAD  # of a plan without any: its bytes are what they were
 
 
 def test_members_for_others_are_let_be():

@@ -23,6 +23,7 @@ BEYOND = {
         "factor as number", "a factor that is clamped", "an unknown column that is clamped",
         "fewer columns than are clamped", "clamping without its role", "a role on clamping without its columns",
         "two columns of a name", "bounds", "levels that read alike", "times",
+        "fewer labels than levels",
     },
     "state": {
         "plan", "beyond 2^60", "rows", "theta", "signs", "bits of signs", "offsets beside signs", "groups of offsets",

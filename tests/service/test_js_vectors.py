@@ -5,6 +5,7 @@ import json
 import math
 import random
 import struct
+from contextlib import nullcontext
 
 import pytest
 from cryptography.hazmat.primitives import hpke
@@ -321,6 +322,21 @@ def test_texts_that_python_refuses_are_refused(js):
             put(one, text)
             accepted = what in SEEN or (what, where) == ("newline", "purpose")
             assert js("plan", payload=wire.base(json.dumps(one).encode())) == accepted, (where, what)
+
+
+def test_labels_that_python_refuses_are_refused(js):
+    good = json.loads(study.plan_payload(study_plan()))
+    for labels, fine in (
+        (["By day", "At night", "Both"], True), (["At night", "day", "x" * 200], True), ([], False),
+        (["By day", "At night"], False), (["a", "b", "a"], False), (["a", "b", ""], False), (["a", "b", 3], False),
+        (["a", "b", "x" * 201], False), ("abc", False), (None, False),
+    ):  # fmt: skip
+        one = json.loads(json.dumps(good))
+        one["columns"][2]["labels"] = labels
+        data = json.dumps(one).encode()
+        assert js("plan", payload=wire.base(data)) == fine, labels
+        with nullcontext() if fine else pytest.raises(wire.MessageError):
+            study.read_plan(data)
 
 
 def test_states_that_python_refuses_are_refused(js):

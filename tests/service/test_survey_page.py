@@ -107,10 +107,15 @@ class Visitor:
             page.get_by_role("radio", name=name, exact=True).check()
         return self
 
-    def make(self):
+    def check(self):
         self.page.get_by_role("checkbox").check()
-        self.page.get_by_role("button", name="Make my report").click()
-        self.page.locator("#numbers").wait_for()
+        self.page.get_by_role("button", name="Check my answers").click()
+        self.page.get_by_role("heading", name="Are these your answers?").wait_for()
+        return self
+
+    def make(self):
+        self.check().page.get_by_role("button", name="Make my report").click()
+        self.page.locator("#sent").wait_for()
         return self
 
     def send(self):
@@ -254,11 +259,16 @@ def test_two_pages_make_one_report(browser, survey):
         assert first.locator("#bytes").text_content() == made
 
 
+def nothing_made(one):
+    """Whether no report is stored or shown."""
+    return one.page.locator("#sent").count() == 0 and ("report" not in one.stored() or '"report":null' in one.stored())
+
+
 def test_wrong_answers_are_named_and_nothing_is_made(browser, survey):
     with visiting(browser, survey) as (one, invited):
-        one.open(invited[0]).fill(age="old", hours="25")
-        one.page.get_by_text("It counts as 24.").wait_for()
-        one.page.get_by_role("button", name="Make my report").click()
+        one.open(invited[0]).fill(age="old")
+        on = one.page.get_by_role("button", name="Check my answers")
+        on.click()
         assert "Write a number" in one.page.locator("#q0-flaw").inner_text()
         assert one.page.locator("#q0").get_attribute("aria-invalid") == "true"
         assert one.page.evaluate("document.activeElement.id") == "q0"
@@ -266,12 +276,97 @@ def test_wrong_answers_are_named_and_nothing_is_made(browser, survey):
         one.page.get_by_label("How old are you?").fill("34,5")
         one.page.get_by_label("How many hours did you sleep last night?").fill("")
         one.page.get_by_role("checkbox").check()
-        one.page.get_by_role("button", name="Make my report").click()
+        on.click()
         one.page.get_by_text("You left a question open").wait_for()
-        assert one.page.locator("#numbers").count() == 0
-        assert "report" not in one.stored() or '"report":null' in one.stored()
+        assert one.page.locator("#q1-flaw").inner_text() == "No answer yet."
+        assert one.page.evaluate("document.activeElement.id") == "q1"
+        assert nothing_made(one)
+        on.click()  # as it is meant
+        assert "No answer" in one.page.locator("table").inner_text()
+        assert nothing_made(one)
         one.page.get_by_role("button", name="Make my report").click()
         one.page.locator("#numbers").wait_for()
+
+
+def test_an_answer_out_of_bounds_stops_once_with_what_is_allowed(browser, survey):
+    with visiting(browser, survey) as (one, invited):
+        page = one.open(invited[0]).fill(age="17", hours="25").page
+        on, flaws = page.get_by_role("button", name="Check my answers"), page.locator("#q0-flaw, #q1-flaw")
+        page.get_by_role("checkbox").check()
+        on.click()
+        assert flaws.all_inner_texts() == [
+            f"Not allowed. A number from {low} to {high}. If you press the button again, your answer counts as {kept}."
+            for low, high, kept in ((18, 90, 18), (0, 24, 24))
+        ]
+        assert page.evaluate("document.activeElement.id") == "q0"
+        assert [page.locator(f"#q{k}").get_attribute("aria-invalid") for k in (0, 1)] == ["true"] * 2
+        page.locator("#q0").fill("16")  # another answer, which was not doubted yet
+        page.locator("#q1").fill("7")
+        on.click()
+        assert "counts as 18" in flaws.first.inner_text()
+        assert flaws.last.inner_text() == ""
+        on.click()
+        told = page.locator("td").all_inner_texts()
+        assert told[1] == "16 (not allowed, so it counts as 18)"
+        assert told[3] == "7"
+        page.get_by_role("button", name="Make my report").click()
+        page.locator("#numbers").wait_for()
+        assert page.locator("td").all_inner_texts() == told
+
+
+WAYS = {
+    "its button": lambda page: page.get_by_role("button", name="Back to the questions").click(),
+    "the browser's": lambda page: page.go_back(),
+    "a key": lambda page: (page.keyboard.press("Tab"), page.keyboard.press("Tab"), page.keyboard.press("Enter")),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_there_is_a_way_back_that_keeps_the_answers(browser, survey, way):
+    with visiting(browser, survey) as (one, invited):
+        page = one.open(invited[0]).fill(age="43", hours="7,5", shift="both", ill="yes").check().page
+        assert focused(page)[0] == "H1"  # which a screen reader reads
+        asked = len(one.asked)
+        WAYS[way](page)
+        page.get_by_label("How old are you?").wait_for()
+        assert page.evaluate("document.activeElement.textContent") == "Your answers"
+        page.wait_for_timeout(100)  # in which a browser would put back how far the page was scrolled
+        top = page.evaluate("document.activeElement.getBoundingClientRect().top")
+        assert 0 <= top < page.viewport_size["height"]
+        assert [page.locator(f"#q{k}").input_value() for k in (0, 1)] == ["43", "7,5"]
+        assert page.get_by_role("radio", checked=True).evaluate_all("all => all.map((e) => e.value)") == ["2", "1"]
+        assert page.get_by_role("checkbox").is_checked()
+        assert nothing_made(one)
+        page.get_by_label("How old are you?").fill("44")
+        one.check()
+        assert page.locator("td").all_inner_texts()[1::2] == ["44", "7,5", "both", "yes"]
+        WAYS[way](page)  # as often as they like
+        one.check()
+        assert len(one.asked) == asked  # and nobody is asked, or told, anything
+        page.get_by_role("button", name="Make my report").click()
+        page.locator("#numbers").wait_for()
+        page.go_back()  # what is made is made
+        page.wait_for_timeout(200)
+        assert page.locator("#numbers").count() == 1
+        one.send().receipt()
+        assert people_of(survey) == 1
+
+
+def test_choices_have_labels_and_codes_are_reported(browser, tmp_path):
+    labels = {
+        "shift": {"day": "By day", "both": "Both, by turns", "night": "At night"},
+        "ill": {"true": "I was", "false": "No"},
+    }
+    with visiting(browser, Survey(tmp_path, choices=labels)) as (one, invited):
+        page = one.open(invited[0]).fill(shift="At night", ill="I was").page
+        rows = page.locator(".choice:has([type=radio])").all_inner_texts()
+        assert rows == ["By day", "At night", "Both, by turns", "No answer", "No", "I was", "No answer"]
+        one.check()
+        assert page.locator("td").all_inner_texts()[1::2] == ["34", "7.5", "At night", "I was"]
+        page.get_by_role("button", name="Make my report").click()
+        page.locator("#numbers").wait_for()
+        assert "At night" not in one.stored()
+        one.send().receipt()
 
 
 @pytest.mark.parametrize(
@@ -329,6 +424,10 @@ def test_it_is_answered_by_the_keyboard_alone(browser, survey):
         keys.press("Space")
         tab_to("BUTTON")
         keys.press("Enter")
+        one.page.get_by_role("heading", name="Are these your answers?").wait_for()
+        assert focused(one.page) == ["H1", "solid"]
+        tab_to("BUTTON")
+        keys.press("Enter")
         one.page.locator("#numbers").wait_for()
         assert focused(one.page) == ["H1", "solid"]  # which a screen reader reads, and which they went to by a key
         tab_to("BUTTON")
@@ -338,10 +437,10 @@ def test_it_is_answered_by_the_keyboard_alone(browser, survey):
 
 
 def test_other_words_of_a_plan_are_shown(browser, tmp_path):
-    words = {"language": "de", "make": "Bericht erstellen", "range": "Eine Zahl von {low} bis {high}."}
+    words = {"language": "de", "check": "Antworten prüfen", "range": "Eine Zahl von {low} bis {high}."}
     with visiting(browser, Survey(tmp_path, texts=words)) as (one, invited):
         text = one.open(invited[0]).page.locator("main").inner_text()
-        assert all(w in text for w in ("Bericht erstellen", "Eine Zahl von 18 bis 90.", "1. Januar 2040"))
+        assert all(w in text for w in ("Antworten prüfen", "Eine Zahl von 18 bis 90.", "1. Januar 2040"))
         assert one.page.evaluate("document.documentElement.lang") == "de"
         unchanged = one.page.locator("#unchanged").inner_text()
         assert all(w in unchanged for w in ("written words of this page anew", "69 times of 100", "study 1 that"))
@@ -411,7 +510,7 @@ def test_the_years_studies_are_counted(browser, survey, earlier):
         one.page.evaluate(EARLIER, earlier)
         said = one.open(invited[0]).page.locator("[aria-labelledby=privacy]").inner_text()
         together = math.sqrt(earlier + 1)  # each of μ = 1, as this one
-        assert f"study {earlier + 1} that this browser answers this year. Who sees the reports to all of them" in said
+        assert f"study {earlier + 1} that this browser answers this year. From all of them together somebody" in said
         assert f"guesses right at most {100 * guess(together):.0f} times of 100" in said
         assert f"at most {100 * guess(1):.0f} times of 100" in said
 
@@ -425,7 +524,21 @@ HOSTILE = {
     "levels": {"shift": ["day", WORD, "كل من النهار والليل"], "ill": [False, True]},
     "questions": {"age": WORD, "hours": ASKED, "shift": f"«{WORD}»", "ill": WORD},
     "texts": dict.fromkeys(
-        ("heading", "said", "coin", "report", "answers", "consent", "make", "none", "question", "send"), WORD
+        (
+            "heading",
+            "said",
+            "coin",
+            "report",
+            "answers",
+            "consent",
+            "check",
+            "make",
+            "back",
+            "none",
+            "question",
+            "send",
+        ),
+        WORD,
     ),
 }
 OUTSIDE = """() => {
@@ -474,6 +587,9 @@ def test_long_words_of_any_direction_stay_in_their_boxes(browser, tmp_path, widt
         page.locator("input[name=q3]").first.check()
         page.locator("#consent").check()
         page.locator("button").click()
+        page.locator("table").wait_for()
+        fine()
+        page.locator("button").first.click()
         page.locator("#numbers").wait_for()
         page.locator("summary").click()
         fine()
@@ -525,9 +641,17 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_the_screen(browser, survey,
         one.open(invited[0])
         one.page.locator("summary").click()
         fine()
-        one.page.get_by_role("button", name="Make my report").click()
+        one.page.get_by_role("button", name="Check my answers").click()
         fine()  # with its complaints
-        one.fill().make()
+        one.fill(age="17")
+        one.page.get_by_role("checkbox").check()
+        one.page.get_by_role("button", name="Check my answers").click()
+        fine()
+        one.check()
+        fine()
+        one.page.get_by_role("button", name="Back to the questions").click()
+        fine()
+        one.make()
         one.page.locator("summary").click()
         fine()
         one.send().receipt()
@@ -540,7 +664,11 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_the_screen(browser, survey,
 
 def write_pictures():
     """Pictures of the documentation."""
+    from tests.service import test_survey_two as two  # which uses what is above
+
     PICTURES.mkdir(parents=True, exist_ok=True)
+    with opened() as browser:
+        two.write_pictures(browser, PICTURES)
     with opened() as browser, tempfile.TemporaryDirectory() as folder, served((survey := Survey(folder)).course) as url:
         invited = iter(links(survey, url))
         for scheme in ("light", "dark"):
@@ -548,6 +676,8 @@ def write_pictures():
                 one = Visitor(browser, url, viewport={"width": width, "height": 800}, color_scheme=scheme)
                 one.open(next(invited)).fill()
                 one.page.screenshot(path=PICTURES / f"answers-{width}-{scheme}.png", full_page=True)
+                one.check().page.screenshot(path=PICTURES / f"review-{width}-{scheme}.png", full_page=True)
+                one.page.go_back()
                 one.make().page.screenshot(path=PICTURES / f"sent-{width}-{scheme}.png", full_page=True)
                 one.send().receipt()
                 one.page.screenshot(path=PICTURES / f"receipt-{width}-{scheme}.png", full_page=True)

@@ -4,7 +4,6 @@
  */
 
 import { LATEST, ROLES, momentSize, sizeOf } from "./plan.js";
-import { readSumAsk } from "./sums.js";
 import { Record, VERSION, base, hashOf, joined, loads, need, numberOf, pack, same, unbase } from "./wire.js";
 
 /** @typedef {import("./plan.js").Plan} Plan */
@@ -68,7 +67,7 @@ export function readState(payload, plan, planHash) {
   need(same(record.binary("plan", 32), planHash), "the state is one of another plan.");
   const slots = record.integers("slots", 0, WORDS, 2);
   const found = record.items("asks", plan.sums ? 1 : undefined, 8).map((a) => new Record(a, "an ask of the state"));
-  const asks = plan.sums ? found.map((a) => readSumAsk(a, plan)) : found.map((a) => readAsk(a, plan));
+  const { summing } = plan, asks = summing ? found.map((a) => summing.readSumAsk(a, plan)) : found.map((a) => readAsk(a, plan));
   const state = {
     asks, slots,
     number: record.integer("number", 0, 2 ** 31),

@@ -5,12 +5,12 @@
  */
 
 import * as lattice from "./lattice.js";
-import * as sums from "./sums.js";
 import { MOST, check, isLabel, names } from "./trees.js";
 import { Record, VERSION, isSeen, keyId, loads, need } from "./wire.js";
 
 /** @typedef {import("./trees.js").Column} Column */
-/** @typedef {"location" | "moments" | "pilot" | "clamping" | "main" | "measures" | sums.RoleName} RoleName */
+/** @typedef {typeof import("./sums.js")} Summing */
+/** @typedef {"location" | "moments" | "pilot" | "clamping" | "main" | "measures" | import("./sums.js").RoleName} RoleName */
 /** @typedef {{form: lattice.Form, numbers: number, radius: number, groups: number}} Role */
 /** @typedef {{name: string, tree: any, centre: number, scale: number}} Cell */
 /**
@@ -23,8 +23,9 @@ import { Record, VERSION, isSeen, keyId, loads, need } from "./wire.js";
  * @property {number} closes
  * @property {number} grace
  * @property {Uint8Array[]} keys one of which signs every state; both, of two collectors
- * @property {sums.Collector[]} collectors two, if noise is added to sums of shares; none if devices add it
- * @property {sums.Sums | null} sums what reports to two collectors are made of
+ * @property {import("./sums.js").Collector[]} collectors two, if noise is added to sums of shares; none if devices add it
+ * @property {import("./sums.js").Sums | null} sums what reports to two collectors are made of
+ * @property {Summing | null} summing what reads the plan, states and addresses of two collectors; other studies don't load it
  * @property {Map<string, Column>} columns
  * @property {Cell} response
  * @property {any} offset tree, or null
@@ -77,6 +78,8 @@ function columnsOf(record) {
     let low = -Infinity, high = Infinity;
     /** @type {any[]} */
     let levels = [];
+    /** @type {string[]} */
+    let labels = [];
     if (kind === "number") {
       low = each.real("low", true);
       high = each.real("high", true);
@@ -84,11 +87,15 @@ function columnsOf(record) {
     } else {
       levels = each.items("levels", undefined, 200);
       right(levels.every((v) => isLabel(v) && isSeen(v)) && levels.length > 1 && new Set(levels.map(String)).size === levels.length, "levels");
+      if (each.left.has("labels")) {
+        labels = each.items("labels", levels.length).map((label) => new Record(new Map([["label", label]]), "a column").text("label", 200));
+        right(new Set(labels).size === labels.length, "labels");
+      }
     }
     const ask = each.text("ask", 2000);
     each.done();
     right(!out.has(name), "columns");
-    out.set(name, { name, levels, low, high, ask });
+    out.set(name, { name, levels, labels, low, high, ask });
   }
   return out;
 }
@@ -103,16 +110,16 @@ function cellOf(record, columns) {
   return { name, tree, centre, scale };
 }
 
-/** @param {Record} record @param {boolean} shared whether there are two collectors @returns {Map<string, Role>} */
-function rolesOf(record, shared) {
+/** @param {Record} record @param {Summing | null} summing of two collectors @returns {Map<string, Role>} */
+function rolesOf(record, summing) {
   const out = new Map();
-  for (const name of shared ? sums.ROLES : ROLES) {
+  for (const name of summing ? summing.ROLES : ROLES) {
     if (name === "clamping" && !record.left.has(name)) continue; // of which plans without it say nothing
     const one = record.optional(name);
     if (one === null) continue;
     out.set(name, {
-      form: one.choice("form", shared ? lattice.SUM_FORMS : lattice.FORMS),
-      numbers: one.integer("numbers", 1, shared ? sums.MOST_NUMBERS : 12_000),
+      form: one.choice("form", summing ? lattice.SUM_FORMS : lattice.FORMS),
+      numbers: one.integer("numbers", 1, summing ? summing.MOST_NUMBERS : 12_000),
       radius: one.integer("radius", 1, 2 ** 30 - 1),
       groups: one.integer("groups", 1, 64),
     });
@@ -166,7 +173,8 @@ export async function readPlan(payload) {
     right(kid === (await keyId(key)), "keys");
     keys.push(key);
   }
-  const collectors = sums.readCollectors(record, keys), shared = collectors.length > 0;
+  const summing = record.left.has("collectors") ? await import("./sums.js") : null;
+  const collectors = summing ? summing.readCollectors(record, keys) : [];
   const columns = columnsOf(record), inner = record.object("design");
   const response = cellOf(inner.object("response"), columns), offset = inner.take("offset");
   if (offset !== null) check(offset, columns, "the offset");
@@ -183,13 +191,13 @@ export async function readPlan(payload) {
   const a = score.real("a"), b = score.real("b"), blocks = score.integer("blocks", 1, 49);
   score.done();
   const privacy = record.object("privacy"), mu = privacy.integers("mu", 1, MOST_MU, 2);
-  privacy.fixed("mechanism", shared ? "sums" : "rounded_gaussian");
-  const bits = shared ? lattice.bitsOfSums(mu) : lattice.BITS;
+  privacy.fixed("mechanism", summing ? "sums" : "rounded_gaussian");
+  const bits = summing ? lattice.bitsOfSums(mu) : lattice.BITS;
   privacy.fixed("bits", bits);
-  if (!shared) privacy.fixed("clamp", lattice.CLAMP);
+  if (!summing) privacy.fixed("clamp", lattice.CLAMP);
   const releaseGroup = privacy.text("release_group", 256);
   privacy.done();
-  const roles = rolesOf(record.object("roles"), shared), extra = record.object("moments");
+  const roles = rolesOf(record.object("roles"), summing), extra = record.object("moments");
   const constant = extra.flag("constant"), momentResponse = extra.flag("response"), of = extra.optional("wide");
   const wide = of ? of.integers("columns", 0, d - 1) : [], edges = of ? of.reals("edges", wide.length) : [];
   of?.done();
@@ -200,8 +208,8 @@ export async function readPlan(payload) {
   /** @type {Plan} */
   const plan = {
     study, opens, closes, keys, columns, response, offset, design, mix, family, a, b, blocks, mu, bits, releaseGroup, roles,
-    constant, momentResponse, wide, edges, isWide: of !== null, yMax, silent, collectors,
-    sums: shared ? sums.readSums(record, d) : null,
+    constant, momentResponse, wide, edges, isWide: of !== null, yMax, silent, collectors, summing,
+    sums: summing && summing.readSums(record, d),
     title: record.text("title", 200),
     purpose: record.text("purpose", 4096, true),
     contact: record.text("contact", 1000),
@@ -275,11 +283,12 @@ function formsOf(role, wide) {
 function checkReports(plan) {
   const size = plan.design.reduce((n, c) => n + check(c.tree, plan.columns, "the design"), 0);
   right(size <= MOST, "design");
-  if (plan.sums) right(sums.FAMILIES.includes(plan.family) && !plan.isWide && !plan.unscaled.length, "sums");
+  const { summing } = plan;
+  if (summing) right(summing.FAMILIES.includes(plan.family) && !plan.isWide && !plan.unscaled.length, "sums");
   for (const [name, { form, numbers, radius, groups }] of plan.roles) {
-    const [told, own] = plan.sums ? sums.shape(plan, name) : [numbersOf(plan, name, form), form];
-    right((plan.sums ? own === form : formsOf(name, plan.isWide).includes(form)) && numbers === told, name);
-    right(groups === 1 || (!plan.sums && (name === "location" || name === "main")), "groups");
+    const [told, own] = summing ? summing.shape(plan, name) : [numbersOf(plan, name, form), form];
+    right((summing ? own === form : formsOf(name, plan.isWide).includes(form)) && numbers === told, name);
+    right(groups === 1 || (!summing && (name === "location" || name === "main")), "groups");
     const kept = lattice.isPrivate(form, numbers, radius, plan.mu, plan.bits);
     need(kept, `the radius of '${name}' doesn't keep the budget mu: the noise would be too small.`);
   }

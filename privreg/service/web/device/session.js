@@ -12,9 +12,6 @@ import { Memory, StoreError, within } from "./memory.js";
 import { askOf, isOf, placeOf, readState, readToken, reportBody } from "./messages.js";
 import * as noise from "./noise.js";
 import { readPlan } from "./plan.js";
-import * as sealing from "./seal.js";
-import { shareBodies } from "./shares.js";
-import { LETTERS, addresses } from "./sums.js";
 import * as verifying from "./verify.js";
 import { MessageError, base, bytes, escaped, hashOf, keyId, loads, openEnvelope, same, signedBytes, unbase, unpack } from "./wire.js";
 
@@ -92,6 +89,8 @@ export class Session {
     this.answers = null;
     /** @type {number[][] | null} budgets of a year's reports, this one's last: what the respondent agrees to */
     this.year = null;
+    /** @type {typeof import("./shares.js") | null} what makes shares for two collectors; other studies don't load it */
+    this.sharing = null;
   }
 
   /**
@@ -118,6 +117,7 @@ export class Session {
       const plan = await readPlan(payload), planHash = await hashOf(payload);
       if (plan.study !== invited.slug) throw new RefusedError("the plan is one of another study.");
       const session = new Session(invited, plan, planHash, token, given);
+      session.sharing = plan.summing && await import("./shares.js");
       await session.look();
       return session;
     });
@@ -143,7 +143,7 @@ export class Session {
       this.waiting = before.body === null ? null : await shown(before.body);
       return;
     }
-    if (plan.collectors.length) await sealing.check();
+    if (plan.collectors.length) await /** @type {any} */ (this.sharing).check();
     if (before && this.again !== null) {
       if (base(this.token.id) !== before.token) {
         if (this.invited.token) throw new RefusedError("the study was begun with another token on this device; open that link.");
@@ -168,10 +168,10 @@ export class Session {
     if (await memory.used(base(this.token.id))) {
       throw new RefusedError("the token has been used by this device.");
     }
-    addresses(plan); // refuses what is neither https nor this machine
+    this.addresses(); // refuses what is neither https nor this machine
     for (const one of plan.collectors) {
       if ([one.key, one.seal].some((key) => same(keyIn(this.invited.key), key))) throw new RefusedError("the analyst is one of the plan's two collectors, who must be others.");
-      await sealing.seal(new Uint8Array(), one.seal, new Uint8Array()); // refuses a key that everybody could open shares of
+      await /** @type {any} */ (this.sharing).seal(new Uint8Array(), one.seal, new Uint8Array()); // refuses a key that everybody could open shares of
     }
   }
 
@@ -215,7 +215,7 @@ export class Session {
   /** What is posted: one text, or one for each of two collectors. @param {State} state @param {Uint8Array} stateHash @param {import("./messages.js").Place} place @param {import("./answer.js").Answers} answers */
   async bodies(state, stateHash, place, answers) {
     const { plan, planHash, token, given } = this, ask = askOf(state, place);
-    if ("ball" in ask) return shareBodies(plan, planHash, state.number, stateHash, ask, token, answers);
+    if ("ball" in ask && this.sharing) return this.sharing.shareBodies(plan, planHash, state.number, stateHash, ask, token, answers);
     const made = reported(plan, state, place, answers, given.words());
     return [reportBody(planHash, state.number, made.role, token, made.values)];
   }
@@ -289,10 +289,16 @@ export class Session {
     });
   }
 
+  /** Where a report is posted: at the study's server, or its shares at each collector's. */
+  addresses() {
+    const { plan, invited } = this;
+    return plan.summing ? plan.summing.addresses(plan) : [`${invited.base}/reports`];
+  }
+
   /** @param {Report} report @param {(status: number, wait: number) => void} failed @returns {Promise<boolean | null>} null if two collectors deleted it */
   async post(report, failed) {
-    const { plan, invited, given } = this, bodies = report.body.split("\n"), until = this.until(plan.closes + plan.grace);
-    const urls = plan.collectors.length ? addresses(plan) : [`${invited.base}/reports`];
+    const { plan, given } = this, bodies = report.body.split("\n"), until = this.until(plan.closes + plan.grace);
+    const urls = this.addresses();
     /** @type {Map<number, boolean>} by place: whether it is kept or summed there, or was deleted unsummed */
     let arrived = new Map();
     for (let attempt = 0; arrived.size < bodies.length; ) {
@@ -306,7 +312,7 @@ export class Session {
           arrived = new Map([...arrived].filter(([, there]) => !there)).set(k, false); // ask the other anew
           attempt = 0;
         } else if (got.status === 409) throw new RefusedError(`${USED} ${quoted(plan.contact)}.`);
-        else if (!taken && !RETRIED.has(got.status)) throw new RefusedError(`the study's server doesn't take the report: ${meaning(got.status)}; tell ${quoted(plan.contact)}.`);
+        else if (!taken && !RETRIED.has(got.status)) throw new RefusedError(`${plan.collectors[k] ? quoted(plan.collectors[k].name) : "the study's server"} doesn't take the report: ${meaning(got.status)}; tell ${quoted(plan.contact)}.`);
         else [wait, code] = [Math.max(wait, waits(attempt, got.wait)), got.status];
       }
       if (!wait) continue;
@@ -324,7 +330,7 @@ export class Session {
     try {
       const { id } = readToken(loads(bytes(sent), "the report").get("token"));
       return one !== undefined
-        && isOf(await opened(said, kind, [one.key]), LETTERS[place], this.planHash, state, id);
+        && isOf(await opened(said, kind, [one.key]), "ab"[place], this.planHash, state, id);
     } catch (e) {
       if (e instanceof MessageError || e instanceof RefusedError) return false;
       throw e;

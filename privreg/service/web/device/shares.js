@@ -16,6 +16,8 @@ import { LETTERS } from "./sums.js";
 import { round } from "./trees.js";
 import { base, bytes, joined } from "./wire.js";
 
+export { check, seal } from "./seal.js";
+
 /** @typedef {import("./plan.js").Plan} Plan */
 /** @typedef {import("./plan.js").Role} Role */
 /** @typedef {import("./sums.js").Sums} Sums */

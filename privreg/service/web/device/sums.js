@@ -44,9 +44,8 @@ export const MOST_NUMBERS = 5900;
 export const FAMILIES = ["huber", "expectile", "quantile", "squared", "logistic", "poisson"];
 const WRONG = "what the plan says of its two collectors can't be right.";
 
-/** Collectors of a plan, two or none. @param {Record} record @param {Uint8Array[]} keys @returns {Collector[]} */
+/** The two collectors of a plan. @param {Record} record @param {Uint8Array[]} keys @returns {Collector[]} */
 export function readCollectors(record, keys) {
-  if (!record.left.has("collectors")) return [];
   const out = record.items("collectors", 2).map((one) => {
     const each = new Record(one, "a collector");
     const name = each.text("name", 200), url = each.text("url", 500), contact = each.text("contact", 1000);

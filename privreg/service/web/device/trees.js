@@ -8,7 +8,7 @@ import { MessageError, isInt, need, numberOf } from "./wire.js";
 /** @typedef {string | number | boolean} Label */
 /**
  * A column of a respondent's row, as the plan declares it.
- * @typedef {{name: string, levels: Label[], low: number, high: number, ask: string}} Column
+ * @typedef {{name: string, levels: Label[], labels: string[], low: number, high: number, ask: string}} Column
  */
 
 const DEEPEST = 48;

@@ -1,5 +1,5 @@
 /**
- * The page of a survey, made from the signed plan alone: purpose, questions, consent, what is sent, receipt.
+ * The page of a survey, made from the signed plan alone: purpose, questions, consent, answers once more, what is sent, receipt.
  *
  * Answers live in the form and in this page's memory until they were sent; only the numbers with noise are ever stored.
  * @module
@@ -15,15 +15,18 @@ import { ENGLISH } from "./texts.js";
 const MOST_CHOICES = 7;
 /** What is said in these very words too, if a plan has others: they are the study's. */
 const UNCHANGED = ["translated", "limits", "stays", "guess", "year"];
-const UNCHANGED_SUMS = ["translated", "limits", "parts", "guessSums", "year"];
 const page = /** @type {HTMLElement} */ (document.getElementById("page"));
 /** @type {Map<string, string>} */
 let given = new Map();
 
+/** With two collectors, who they are, by the names of places in texts. @type {Record<string, string> | null} */
+let pair = null;
+
+/** A text's name in this study: where it has two collectors some texts are others. @param {string} name */
+const named = (name) => (pair && Object.hasOwn(ENGLISH, `${name}Sums`) ? `${name}Sums` : name);
+
 /** Words of the plan, or English ones, with values in their places. @param {string} name @param {Record<string, any>} [values] */
-function say(name, values = {}) {
-  return filled(given.get(name) ?? ENGLISH[name], values);
-}
+const say = (name, values) => filled(given.get(named(name)) ?? ENGLISH[named(name)], { ...pair, ...values });
 
 /** @param {string} text @param {Record<string, any>} values */
 const filled = (text, values) => text.replace(/\{(\w+)\}/g, (whole, key) => (Object.hasOwn(values, key) ? String(values[key]) : whole));
@@ -45,10 +48,14 @@ const said = (...parts) => h("blockquote", { class: "said" }, h("p", { class: "s
 /** @param {string} name @param {Record<string, any>} [values] */
 const p = (name, values) => h("p", {}, say(name, values));
 
-/** Both collectors by name and address, where there are two. @param {Session["plan"]} plan */
-function both({ collectors }) {
-  const [one, other] = collectors.map(({ name, url }) => `“${name}” (${url})`);
-  return { one, other };
+/** Both collectors by name, address and contact; null where there are none. @param {Session["plan"]} plan */
+function both({ collectors: [a, b] }) {
+  if (!a) return null;
+  const [nameA, nameB] = [a, b].map(({ name }) => `“${name}”`);
+  return {
+    nameA, nameB, one: `${nameA} (${a.url})`, other: `${nameB} (${b.url})`, contactA: a.contact, contactB: b.contact,
+    host: location.host,
+  };
 }
 
 /** A number in the page's language. @param {number} value */
@@ -90,15 +97,10 @@ function question(column, i, needed) {
     const input = /** @type {HTMLInputElement} */ (
       h("input", { id: name, type: "text", inputmode: "decimal", autocomplete: "off", "aria-required": needed, ...described }));
     const hint = h("span", { class: "hint", id: `${name}-hint` }, range(column));
-    const counted = h("span", { class: "hint", role: "status" });
-    input.addEventListener("input", () => {
-      const value = Number(typed(input.value)), kept = read(column, typed(input.value));
-      counted.textContent = kept !== null && kept !== value ? say("outside", { counted: digits(kept) }) : "";
-    });
-    const box = h("div", { class: "question" }, h("label", { for: name }, column.ask), hint, input, counted, flaw);
+    const box = h("div", { class: "question" }, h("label", { for: name }, column.ask), hint, input, flaw);
     return { box, field: { column, input, flaw, text: () => input.value.trim(), value: () => typed(input.value) } };
   }
-  const labels = column.levels.map(labelled);
+  const labels = column.labels.length ? column.labels : column.levels.map(labelled);
   if (labels.length > MOST_CHOICES) {
     const options = [h("option", { value: "" }, say("none")), ...labels.map((l, j) => h("option", { value: j }, l))];
     const input = /** @type {HTMLSelectElement} */ (
@@ -127,33 +129,53 @@ function choices({ family, response: { tree: [what, , kept] } }, column) {
   return two ? { ...column, levels: ["0", "1"] } : column;
 }
 
+/** What an answer out of bounds counts as, in digits; else nothing. @param {Field} field */
+function counted({ column, value }) {
+  const kept = column.levels.length ? null : read(column, value());
+  return kept === null || kept === Number(value()) ? "" : digits(kept);
+}
+
 /** An answer as it was given, and what it counts as. @param {Field} field */
-function counting({ column, text, value }) {
-  const counted = column.levels.length ? null : read(column, value());
-  return counted === null || counted === Number(value()) ? text() : say("countsAs", { typed: text(), counted: digits(counted) });
+function answered(field) {
+  if (field.text() === "") return say("none");
+  return counted(field) ? say("countsAs", { typed: field.text(), counted: counted(field) }) : field.text();
+}
+
+/** Questions and answers, in the study's box. @param {string[][]} told */
+function answers(told) {
+  const rows = told.map(([question_, answer]) => h("tr", {}, h("td", {}, question_), h("td", {}, answer)));
+  const head = h("tr", {}, h("th", { scope: "col" }, say("question")), h("th", { scope: "col" }, say("answer")));
+  return said(h("table", {}, h("thead", {}, head), h("tbody", {}, ...rows)));
 }
 
 /** @param {Session} session @param {...Node} before what is said above the questions */
 function ask(session, ...before) {
-  const { plan } = session, summed = plan.collectors.length > 0, unchanged = summed ? UNCHANGED_SUMS : UNCHANGED, mu = plan.mu[0] / plan.mu[1], needed = plan.missing === "refuse";
+  const { plan } = session, mu = plan.mu[0] / plan.mu[1], needed = plan.missing === "refuse";
   const guess = {
     guess: Math.round(guesses(mu)), mu: Number(mu.toPrecision(4)), studies: session.year?.length ?? 1,
-    all: Math.round(guesses(session.together)), ...both(plan),
+    all: Math.round(guesses(session.together)),
   };
   const asked = used(plan).map((column, i) => question(choices(plan, column), i, needed)), fields = asked.map((one) => one.field);
   const consent = /** @type {HTMLInputElement} */ (h("input", { type: "checkbox", id: "consent", autocomplete: "off", "aria-describedby": "consent-flaw" }));
   const flaw = h("span", { class: "flaw", id: "consent-flaw" }), alert = h("div", { class: "alert", role: "alert" });
-  const status = h("p", { role: "status", class: "soft" }, say("nothingYet"));
-  const button = h("button", { type: "submit" }, say("make"));
-  let warned = false;
+  const heading = h("h2", { tabindex: -1 }, say("questions"));
+  /** Answers that were doubted, and may be meant. @type {(string | undefined)[]} */
+  const doubted = [];
+
+  /** What can't be, and what stops once: an answer out of bounds, and an open question. @param {Field} field @param {number} i */
+  function flawOf(field, i) {
+    const { column, text, value } = field, open = text() === "";
+    if (open && needed) return say("wrongMissing", { ask: column.ask });
+    if (!open && read(column, value()) === null) return say("wrongNumber", { ask: column.ask });
+    if (doubted[i] === text() || !(open || counted(field))) return "";
+    doubted[i] = text();
+    return open ? say("open") : say("outside", { range: range(column), counted: counted(field) });
+  }
 
   /** @param {Event} event */
-  async function submit(event) {
+  function submit(event) {
     event.preventDefault();
-    const flaws = fields.map(({ column, text, value }) => {
-      if (text() === "") return needed ? say("wrongMissing", { ask: column.ask }) : "";
-      return read(column, value()) === null ? say("wrongNumber", { ask: column.ask }) : "";
-    });
+    const flaws = fields.map(flawOf);
     fields.forEach((field, i) => {
       field.flaw.textContent = flaws[i];
       field.input.setAttribute("aria-invalid", String(flaws[i] !== ""));
@@ -163,46 +185,65 @@ function ask(session, ...before) {
     const first = flaws.findIndex((f) => f !== "");
     alert.replaceChildren();
     if (first >= 0 || !consent.checked) {
-      alert.append(h("p", {}, say("wrongTitle")));
+      alert.append(p("wrongTitle"), ...(!needed && fields.some((f, i) => flaws[i] && f.text() === "") ? [p("blank")] : []));
       (first >= 0 ? fields[first].input : consent).focus();
       return;
     }
-    if (!warned && fields.some((field) => field.text() === "")) {
-      warned = true;
-      alert.append(p("blank"));
-      return;
-    }
-    button.setAttribute("disabled", "");
+    history.pushState(null, ""); // so that the browser's own way back leads to the questions too
+    addEventListener("popstate", back, { once: true });
+    const made = Object.fromEntries(fields.filter((f) => f.text() !== "").map((f) => [f.column.name, f.value()]));
+    review(session, made, fields.map((f) => [f.column.ask, answered(f)]), back);
+  }
+
+  function back() {
+    show(say("heading"), ...parts);
+    heading.focus();
+  }
+
+  const own = Object.keys(ENGLISH).some((name) => given.has(name) && !["language", "direction"].includes(name));
+  const parts = [
+    ...before,
+    said(h("h2", {}, plan.title), ...plan.purpose.split("\n").map((line) => h("p", {}, line)),
+      h("p", { class: "soft" }, say("contact", { contact: plan.contact, closes: day(plan.closes) }))),
+    h("form", { novalidate: true, autocomplete: "off", onsubmit: submit },
+      heading, said(...asked.map((one) => one.box)),
+      h("section", { class: "panel", "aria-labelledby": "privacy" },
+        h("h2", { id: "privacy" }, say("privacy")),
+        h("details", { open: true }, h("summary", {}, say("limitsTitle")), p("limits"), ...(needed ? [p("refuseNote")] : [])),
+        p("stays"), p("guess", guess), picture(mu, (name) => say(name, guess)), p("year", guess),
+        h("p", { class: "soft" }, say("guarantee", guess)), ...(pair ? [h("p", { class: "soft" }, say("contacts"))] : []),
+        ...(own ? [h("p", { lang: "en", dir: "ltr", id: "unchanged" },
+          filled(UNCHANGED.map((name) => ENGLISH[named(name)]).join(" "), { ...pair, ...guess }))] : [])),
+      h("div", { class: "question" }, h("label", { class: "choice", for: "consent" }, consent, h("span", {}, say("consent"))), flaw),
+      alert, h("p", {}, h("button", { type: "submit" }, say("check"))), h("p", { class: "soft" }, say("next"))),
+  ];
+  show(say("heading"), ...parts);
+}
+
+/** The answers once more, before a report is made of them. @param {Session} session @param {import("../device/answer.js").Answers} made @param {string[][]} told @param {() => void} back */
+function review(session, made, told, back) {
+  const status = h("p", { role: "status", class: "soft" }, say("nothingYet")), alert = h("div", { class: "alert", role: "alert" });
+  const again = h("button", { type: "button", class: "other", onclick: () => history.back() }, say("back"));
+  const button = h("button", { type: "button", onclick: make }, say("make"));
+
+  async function make() {
+    for (const one of [button, again]) one.setAttribute("disabled", "");
+    removeEventListener("popstate", back);
+    alert.replaceChildren();
     status.textContent = say("making");
-    const answers = Object.fromEntries(fields.filter((f) => f.text() !== "").map((f) => [f.column.name, f.value()]));
-    const told = fields.map((f) => [f.column.ask, f.text() === "" ? say("none") : counting(f)]);
     try {
-      await session.prepare(answers);
+      await session.prepare(made);
       preview(session, told);
     } catch (e) {
-      button.removeAttribute("disabled");
+      for (const one of [button, again]) one.removeAttribute("disabled");
+      addEventListener("popstate", back, { once: true });
       status.textContent = say("nothingYet");
       alert.append(p("refused", { reason: reason(e) }));
       alert.scrollIntoView();
     }
   }
 
-  const own = Object.keys(ENGLISH).some((name) => given.has(name) && !["language", "direction"].includes(name));
-  show(
-    say("heading"), ...before,
-    said(h("h2", {}, plan.title), ...plan.purpose.split("\n").map((line) => h("p", {}, line)),
-      h("p", { class: "soft" }, say("contact", { contact: plan.contact, closes: day(plan.closes) }))),
-    h("form", { novalidate: true, autocomplete: "off", onsubmit: submit },
-      h("h2", {}, say("questions")), said(...asked.map((one) => one.box)),
-      h("section", { class: "panel", "aria-labelledby": "privacy" },
-        h("h2", { id: "privacy" }, say("privacy")),
-        h("details", { open: true }, h("summary", {}, say("limitsTitle")), p("limits"), ...(needed ? [p("refuseNote")] : [])),
-        p(summed ? "parts" : "stays", guess), p(summed ? "guessSums" : "guess", guess), picture(mu, (name) => say(name, guess)), p("year", guess),
-        h("p", { class: "soft" }, say("guarantee", guess)),
-        ...(own ? [h("p", { lang: "en", dir: "ltr", id: "unchanged" }, filled(unchanged.map((name) => ENGLISH[name]).join(" "), guess))] : [])),
-      h("div", { class: "question" }, h("label", { class: "choice", for: "consent" }, consent, h("span", {}, say("consent"))), flaw),
-      alert, h("p", {}, button), status),
-  );
+  show(say("reviewTitle"), answers(told), alert, h("p", { class: "acts" }, button, again), status);
 }
 
 // --- what is sent -------------------------------------------------------------------------------------------
@@ -223,7 +264,7 @@ function preview(session, told) {
   const report = /** @type {NonNullable<typeof session.waiting>} */ (session.waiting);
   const role = /** @type {any} */ (session.plan.roles.get(/** @type {any} */ (report.role)));
   const status = h("p", { role: "status" }), alert = h("div", { class: "alert", role: "alert" });
-  const summed = session.plan.collectors.length > 0, button = h("button", { type: "button", onclick: send }, say(summed ? "sendSealed" : "send"));
+  const button = h("button", { type: "button", onclick: send }, say("send"));
 
   async function send() {
     button.setAttribute("disabled", "");
@@ -241,17 +282,13 @@ function preview(session, told) {
     }
   }
 
-  const rows = (told ?? []).map(([question_, answer]) => h("tr", {}, h("td", {}, question_), h("td", {}, answer)));
-  const head = h("tr", {}, h("th", { scope: "col" }, say("question")), h("th", { scope: "col" }, say("answer")));
-  const table = said(h("table", {}, h("thead", {}, head), h("tbody", {}, ...rows)));
   show(
     say("previewTitle"),
-    ...(told ? [h("h2", {}, say("yours")), table] : [p("waitingNote")]),
+    ...(told ? [h("h2", {}, say("yours")), answers(told)] : [p("waitingNote")]),
     h("section", { class: "panel", "aria-labelledby": "sent" },
-      h("h2", { id: "sent" }, say(summed ? "sealed" : "sent")),
-      ...(summed ? [p("sealedNote", both(session.plan))] : [
-        h("ul", { class: "numbers", id: "numbers" }, ...report.numbers.map((v) => h("li", {}, digits(v)))),
-        h("p", { class: "soft" }, say("sentNote", { radius: digits(role.radius), noise: digits(2 ** session.plan.bits) }))]),
+      h("h2", { id: "sent" }, say("sent")),
+      ...(pair ? [] : [h("ul", { class: "numbers", id: "numbers" }, ...report.numbers.map((v) => h("li", {}, digits(v))))]),
+      h("p", { class: "soft" }, say("sentNote", { radius: digits(role.radius), noise: digits(2 ** session.plan.bits) })),
       h("details", {}, h("summary", {}, say("bytes")), h("pre", { id: "bytes" }, report.body))),
     alert, h("p", {}, button), h("p", { class: "soft" }, say("orNot")), status,
   );
@@ -268,7 +305,7 @@ function done(session, name) {
   show(
     say("doneTitle"), h("p", { role: "status" }, say(name)),
     h("section", { class: "panel", "aria-labelledby": "receipt-title" },
-      h("h2", { id: "receipt-title" }, say("receipt")), h("code", { id: "receipt" }, String(session.receipt)),
+      h("h2", { id: "receipt-title" }, say("receipt")), h("code", { id: "receipt" }, String(session.receipt).replace(" ", "\n")),
       h("p", { class: "soft" }, say("receiptNote"))),
     said(h("p", {}, say("contact", { contact: session.plan.contact, closes: day(session.plan.closes) }))),
   );
@@ -297,6 +334,7 @@ async function begin() {
     const session = await Session.begin(location.href, { sleep: pause });
     given = new Map([...session.plan.texts].filter(([name]) => name !== "translated"));
     given.set("language", known(say("language")));
+    pair = both(session.plan);
     document.documentElement.lang = say("language");
     document.documentElement.dir = say("direction");
     if (session.receipt !== null) done(session, "before");
@@ -312,5 +350,6 @@ async function begin() {
   }
 }
 
+history.scrollRestoration = "manual"; // `show` and the focus say where a view begins
 addEventListener("hashchange", () => location.reload());
 begin();
