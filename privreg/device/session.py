@@ -385,9 +385,8 @@ def _send(s: _Session, plan: PublicPlan, plan_hash: bytes, stored: Stored) -> Ou
                 )
             elif got.status not in client.RETRIED:
                 who = repr(plan.collectors[k].name) if plan.collectors else "the study's server"
-                raise RefusedError(
-                    f"{who} doesn't take the report: {client.meaning(got.status)}; tell {plan.contact!r}."
-                )
+                why = client.meaning(got.status)
+                raise RefusedError(f"{who} doesn't take the report: {why}; tell {plan.contact!r}.")
             else:
                 wait, failed = max(wait, client.waits(attempt, got.wait)), got
         if len(arrived) == len(bodies):

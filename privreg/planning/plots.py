@@ -64,10 +64,8 @@ def powers(plan: Planned, coefs: Sequence[str], *, ax: Any = None) -> Axes:
     """
     missing = [c for c in coefs if c not in plan.goal.effects]
     if missing or not coefs:
-        raise OptionError(
-            f"power is that of finding an effect, and this plan has none{f' of {missing[0]}' if missing else ''}: give it "
-            "an effect."
-        )
+        whose = f" of {missing[0]}" if missing else ""
+        raise OptionError(f"power is that of finding an effect, and this plan has none{whose}: give it an effect.")
     at = [list(plan.spec.coefficients).index(c) for c in coefs]
     n = np.unique(np.geomspace(AROUND[0] * plan.n, AROUND[1] * plan.n, POINTS[1]).astype(int))
     crit = float(norm.isf(plan.alpha / 2.0))

@@ -265,7 +265,7 @@ def test_without_consent_no_state_is_asked_for(memory):
 
 def test_what_is_missing_is_said_to_the_respondent_alone(memory):
     told = []
-    answered(Server(), memory, {**GOOD, "bmi": "?"}, consent=lambda words: bool(told.append(words)) or True)
+    answered(Server(), memory, {**GOOD, "bmi": " "}, consent=lambda words: bool(told.append(words)) or True)
     assert "Missing, or not to be read: 'bmi'." in told[0]
     assert "Missing, or not to be read: 'bmi'." in told[1]
 
@@ -461,7 +461,7 @@ def test_a_budget_beyond_the_devices_is_refused(memory):
 
 def test_missing_answers_are_refused_before_a_state_is_asked_for_where_the_plan_says_so(memory):
     server = Server(study_plan(missing="refuse"))
-    refused("answers are missing: 'bmi'", server, memory, {**GOOD, "bmi": None})
+    refused("answers are missing or can't be read: 'bmi'", server, memory, {**GOOD, "bmi": None})
     assert server.asked == ["plan"]
     told = []
     assert answered(server, memory, consent=lambda words: bool(told.append(words)) or True).sent
@@ -1026,16 +1026,18 @@ def test_the_command_without_a_terminal_says_what_to_do(commanded, capsys, monke
     assert commanded(*WITH) == 1
     said = capsys.readouterr()
     assert "The guarantee is mu" in said.out
-    assert "no terminal to ask you at; if you agree to the above, add --yes" in said.err
+    assert "no terminal to ask you at; if you agree to the above, add --yes" in " ".join(said.err.split())
     assert commanded.server.asked == ["plan"]
 
 
 def test_the_command_stops_at_a_misspelt_answer_and_says_a_status_in_words(commanded, capsys):
-    assert commanded(*WITH, "--yes", row={**GOOD, "shift": "nigth"}) == 1
+    assert commanded(*WITH, row={**GOOD, "shift": "nigth"}) == 1
     assert "'shift' must be one of 'day', 'night', 'both'" in capsys.readouterr().err
     commanded.server.fails = [425]
     assert commanded(*WITH, "--yes", "--patience", "0") == 1
-    assert "from the study's server: the study isn't open yet (status 425)" in capsys.readouterr().err
+    assert "from the study's server: the study isn't open yet (status 425)" in " ".join(capsys.readouterr().err.split())
+    assert commanded(*WITH, "--yes", row={**GOOD, "shift": "nigth"}) == 0
+    assert "Missing, or not to be read: 'shift'" in capsys.readouterr().out
 
 
 def test_the_command_says_when_a_report_waits(commanded, capsys):

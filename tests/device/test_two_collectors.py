@@ -204,7 +204,7 @@ def test_no_answer_and_no_share_is_in_what_is_kept_or_said(memory, capsys):
     one.fails = {1: [503]}
     out = answered(one, memory, row, consent=lambda words: bool(told.append(words)) or True, patience=0.0)
     assert not out.sent
-    assert "Not sent yet (status 503)" in out.words
+    assert "Not sent yet: it is busy (status 503)" in out.words
     for text in (*told, out.words, *capsys.readouterr(), memory.path.read_bytes().decode("latin-1")):
         for trace in ("41.98", "23.45", "6.543"):
             assert trace not in text
