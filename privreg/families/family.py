@@ -126,6 +126,18 @@ class Family:
         """What the coefficients are, in words."""
         return _ESTIMANDS[self.code].format(tau=self.tau, y_max=self.y_max)
 
+    def target(self, ratio: float, *, learned: bool) -> str:
+        """What the coefficients are, in words, by the threshold c in residual scales, where there is one."""
+        if self.code != codes.HUBER:
+            return self.estimand
+        beyond = math.erfc(ratio / math.sqrt(2.0))  # of normal errors
+        near = "a median regression" if beyond > 0.5 else "least squares" if beyond < 0.05 else "a regression of means"
+        moves = "; c and scale were learned, so with skewed errors another fit targets other numbers" if learned else ""
+        return (
+            f"close to {near}: residuals beyond ± {ratio:.4g} scale ({100.0 * beyond:.0f}% of normal ones) count by "
+            f"their sign. With symmetric errors and a right model the conditional mean{moves}"
+        )
+
     def inverse_link(self, eta: Array) -> Array:
         """Mean response (or quantile, expectile, class margin) at linear predictor `eta`, same shape."""
         if self.link == "logit":

@@ -182,6 +182,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         trail_params=np.array([outside(one) for _, one in trail]),
         trail_variances=np.array([np.diag(covariance(one)) for _, one in trail]),
         family=_family(settings, found, units),
+        target=spec.family.target(plan.rules.ratio, learned=False),  # which doesn't depend on the scale that was found
         tuning=f"two collectors: {len(held.people)} sums, the last of {held.people[-1]:,} records",
         spending=_spending(held),
         bound=f"1 for a whole report; of scores weights {settings.how.weighing}",

@@ -98,6 +98,7 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
         trail_params=np.array(params),
         trail_variances=np.array(variances) if banded else np.full((len(trail), len(theta)), np.nan),
         family=_family(plan, progress, settings, units),
+        target=spec.family.target(plan.rules.ratio, learned=plan.rules.track),
         tuning=_tuning(plan, sum(n > 0 for n in held.came)),
         spending=_spending(plan, held.came),
         bound=_bound(settings),

@@ -90,10 +90,10 @@ class Summary(View):
 
     def _layout(self) -> list[Part]:
         double, (held, others) = Lines(("=" * WIDTH,)), self._split()
-        head = Header(held, self.heading, self.statement.loud)
-        facts, notes = Pairs([*others, *self._facts()]), Notes(self.notes, "Notes:")
+        head, first = Header(held, self.heading, self.statement.loud), [Pairs(others)] * bool(others)
+        facts, notes = Pairs(self._facts()), Notes(self.notes, "Notes:")
         more = [Paragraph(f"All of the privacy statement: {self.whole}")] if self.whole and not self.slim else []
-        return [head, self.table, double, *self.below, facts, *more, notes]
+        return [head, self.table, double, *first, *self.below, facts, *more, notes]
 
     def _exported(self) -> list[Part]:
         return replace(self, whole="")._layout()
