@@ -11,7 +11,7 @@ from privreg.collector.aggregate import measuring, report
 from privreg.collector.aggregate.classes import against_first
 from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.lattice import sd, steps
-from privreg.collector.aggregate.plan import APPROACHES, Plan, State, rules_of
+from privreg.collector.aggregate.plan import APPROACHES, Persons, Plan, State, rules_of
 from privreg.collector.clamping import Shares, harmed
 from privreg.collector.covariates.moments import FEWEST
 from privreg.collector.covariates.whitening import correlation
@@ -78,6 +78,11 @@ def plan_of(spec: ModelSpec, rows: int, measures: float = 0.0) -> tuple[Plan, ND
     order, _ = order_of(spec, factors=False)
     inside = units.probe_inside(design.probe)[:, order]
     low, high = spec.response_limits
+    lows, highs, dummies = inside.min(axis=0), inside.max(axis=0), units.gaps(design.probe)[order] > 0.0
+    people = spec.people
+    if people.effect is not None:  # what is left of a column without a person's level
+        highs[1:] = (highs - lows)[1:] * people.spread
+        lows[1:], dummies = -highs[1:], np.zeros(len(order), dtype=np.bool_)
     family, gauge = spec.scored, None
     if measures > 0.0:  # residuals, responses and their centre are in units that are learned
         gauge = Gauge(family.code, family.tau, spec.classes, 1.0, 1.0, 0.0, family.y_max, spec.unusable)
@@ -85,15 +90,16 @@ def plan_of(spec: ModelSpec, rows: int, measures: float = 0.0) -> tuple[Plan, ND
         d=len(order),
         rows=rows,
         mu=min(spec.budget.mu, MOST_MU),
-        rules=rules_of(spec.scored, low, high, units.y_scale),
+        rules=rules_of(spec.scored, low, high, units.y_scale, several=people.reports > 1),
         y_low=low,
         y_high=high,
-        dummies=units.gaps(design.probe)[order] > 0.0,
-        lows=inside.min(axis=0),
-        highs=inside.max(axis=0),
+        dummies=dummies,
+        lows=lows,
+        highs=highs,
         bounded=len(spec.clamps),
         measured=0 if gauge is None else max(int(measures * rows), 1),
         gauge=gauge,
+        persons=Persons(people.reports, people.per_person == "mean") if people.gathered else None,
     )
     return plan, order
 
@@ -190,7 +196,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         clamping=None if findings.clamped is None else clamping_words(findings.clamped, "any column"),
         mechanics=_mechanics(held),
         rounds=_rounds(held, dict(trail), outside, np.sqrt(np.diag(cov))),
-        equation=_equation(plan, found, order),
+        equation=_equation(plan, found, order) if plan.persons is None else None,
         measures=measuring.measured(plan, progress, units.y_scale),
         measured=sum(count for _, count in progress.gauged),
     )
@@ -318,6 +324,7 @@ def _far_rows(plan: Plan, state: State) -> dict[str, list[int]]:
     flags = np.ones((1, plan.bounded), dtype=np.bool_)
     for words, x in corners.items():
         for which, y in (("lowest y", plan.y_low), ("highest y", plan.y_high)):
-            made = report.vectors(plan, state, np.array([y]), x[None], None, flags)
+            given = (np.array([y]), x[None]) if plan.persons is None else (np.array([[y]]), x[None, None])
+            made = report.vectors(plan, state, *given, None, flags)
             out[f"{words}, {which}"] = steps(plan, state.role).whole(made)[0].tolist()
     return out
