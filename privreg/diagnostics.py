@@ -55,6 +55,7 @@ CODES: Final = {
     "repeated": Code("caution", "rows of one person may be alike"),
     "remark": Code("info", "as a note of an earlier version says"),
     "unusable": Code("info", "some records could not be used"),
+    "within": Code("info", "coefficients are of changes within a person"),
     # about plans
     "clamped": Code("caution", "assumed responses lie outside the declared range"),
     "covariates_assumed": Code("info", "covariates were taken for even and independent"),

@@ -227,6 +227,7 @@ def _findings(held: HeldSums, spec: ModelSpec, found: Estimated, order: NDArray[
         rows=plan.rows,
         constant=True,
         sent="reported zeros",
+        within=spec.people.effect is not None,
         shares=np.full(d, np.nan),
         tied=np.zeros(d, dtype=np.bool_),
         measures=plan.measured > 0,

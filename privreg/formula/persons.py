@@ -88,8 +88,8 @@ def refuse_of_persons(people: Participants, family: Family, design: Design, unit
     option = "weights=" if people.k_max is None else f"k_max={people.k_max}"
     if trust != "two_collectors":
         raise UnsupportedArgumentError(
-            f"{option} makes one report of a person's rows, or weighs it, and is there with trust='two_collectors', not "
-            f"yet with trust={trust!r}; give trust='two_collectors', or max_per_id= for a report of each row."
+            f"{option} is there with trust='two_collectors', not yet with trust={trust!r}: give the former, or leave it "
+            "out; max_per_id= is for several reports of a person."
         )
     if people.mu is not None:
         raise UnsupportedArgumentError(f"mu={people.mu!r} of personal budgets doesn't go with {option}; give one mu.")
@@ -125,8 +125,8 @@ def _refuse_without_levels(people: Participants, family: Family, design: Design,
         )
     if not linear and people.k_max != 2:
         raise UnsupportedArgumentError(
-            f"'{said}' with Logistic() is the conditional logit of two rows a person, k_max=2, and k_max={people.k_max}; "
-            "more rows are not there yet: give k_max=2, or Squared() for differences of shares."
+            f"'{said}' with Logistic() is the conditional logit of two rows a person, and k_max={people.k_max}; more "
+            "rows are not there yet: give k_max=2, or Squared() for differences of shares."
         )
     if design.offset is not None or design.exposure is not None:
         raise UnsupportedArgumentError(

@@ -259,8 +259,7 @@ def _numbers(plan: Plan, role: str, numbers: Array, count: int) -> tuple[float, 
     """
     mean = numbers / count / SCALE
     if plan.persons is None:
-        number, inside = mean + [0.0, 0.5]
-        return float(number), float(inside), 1.0
+        return float(mean[0]), float(mean[1]) + 0.5, 1.0
     number, inside, outside = (mean * [1.0, 2.0, 2.0]).tolist()
     noise = 2.0 * math.sqrt(2.0) * sd(plan, role) / (SCALE * count)
     return number, inside, min(max(inside + outside, 2.0 * noise, FILLED), 1.0)
