@@ -60,7 +60,7 @@ SUMS = "tests/means/test_sums.py"
 SHARED = "tests/field/test_two_collectors.py"
 PAIR, PAIR_PAGES = "tests/device/test_two_collectors.py", "tests/service/test_js_two_collectors.py"
 COURSES, SHARES = "tests/service/test_two_courses.py", "privreg/service/store/sqlite_shares.py"
-TRUSTED = "tests/means/test_trusted.py"
+TRUSTED, PERSONS = "tests/means/test_trusted.py", "tests/simulation/test_persons.py"
 FARTHEST = ("tests/device/test_noise.py::test_the_farthest_reports_show_what_is_claimed_and_half_the_noise_is_caught",)
 
 MUTANTS = (
@@ -102,6 +102,20 @@ MUTANTS = (
             f"{TWO_DOOR}::test_no_value_of_a_record_makes_a_warning",
             f"{TWO_TESTS}::test_reports_lie_in_the_ball_before_and_after_rounding_whatever_the_row",
         ),
+    ),
+    Mutant(
+        "a person who comes again reports again",
+        "privreg/simulation/streaming/stream.py",
+        "silent |= again if silent.ndim == 1 else again[:, None]",
+        "silent |= again if silent.ndim == 1 else False",
+        (f"{PERSONS}::test_who_comes_again_reports_zeros",),
+    ),
+    Mutant(
+        "numbers that a person's device leaves unbounded",
+        "privreg/collector/aggregate/report.py",
+        "np.clip(np.nan_to_num(weight), 0.0, 1.0)",
+        "weight",
+        ("tests/collector/aggregate/test_persons.py",),
     ),
     Mutant(
         "both collectors draw the same noise",

@@ -96,7 +96,7 @@ def formula_spec(
     """A model of people's reports by a formula, and its rows."""
     mu, column = asked["mu"], isinstance(asked["mu"], str)
     effect = None
-    if asked["trust"] == "two_collectors" and isinstance(formula, str):
+    if isinstance(formula, str) and (asked["trust"] == "two_collectors" or asked["k_max"] is not None):
         formula, effect = without_effect(formula)
     given = asked["id"], asked["max_per_id"], asked["missing"], asked["k_max"], asked["per_person"], asked["weights"]
     people = Participants.declare(mu if column else None, asked["mu_max"], *given, effect)

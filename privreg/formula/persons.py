@@ -88,8 +88,8 @@ def refuse_of_persons(people: Participants, family: Family, design: Design, unit
     option = "weights=" if people.k_max is None else f"k_max={people.k_max}"
     if trust != "two_collectors":
         raise UnsupportedArgumentError(
-            f"{option} is there with trust='two_collectors', not yet with trust={trust!r}: give the former, or leave it "
-            "out; max_per_id= is for several reports of a person."
+            f"{option} is there with trust='two_collectors', not yet with trust={trust!r}: give the former, or leave "
+            "it out; max_per_id= is for several reports of a person."
         )
     if people.mu is not None:
         raise UnsupportedArgumentError(f"mu={people.mu!r} of personal budgets doesn't go with {option}; give one mu.")

@@ -118,7 +118,7 @@ class ModelSpec:
     @property
     def nonresponse(self) -> bool:
         """Whether it is declared that some people send noise only, as further rows of one person."""
-        return self.people.id is not None and not self.people.gathered
+        return self.people.id is not None and self.people.k_max is None
 
     @property
     def unusable(self) -> bool:

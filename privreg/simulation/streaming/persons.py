@@ -47,6 +47,7 @@ class Gatherer:
         rows, self._open = self._open, None
         return None if rows is None or not len(rows.endog) else self._made(rows)
 
+    @np.errstate(all="ignore")  # a warning would tell of one value
     def _made(self, rows: Rows) -> Rows:
         person = np.cumsum(np.r_[False, rows.hashes[1:] != rows.hashes[:-1]])[: len(rows.hashes)]
         out = _padded(rows, person, self._people.rows)

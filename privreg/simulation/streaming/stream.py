@@ -193,7 +193,8 @@ class Stream:
                         self._take(rows)
                         yield self.nobs
                 self._take_rest()
-                yield self.nobs
+                if self._gather is not None:
+                    yield self.nobs
                 if problem is not None:
                     raise problem
             finally:

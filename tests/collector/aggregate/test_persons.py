@@ -1,4 +1,4 @@
-"""Several rows of a person in one report: within the ball, as the page says, and what statisticians know by other names."""
+"""Several rows of a person in one report: within the ball, as the page says, with the roots that others find."""
 
 from __future__ import annotations
 
