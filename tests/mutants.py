@@ -318,8 +318,8 @@ MUTANTS = (
     Mutant(
         "clamping told of records that have nothing to tell",
         "privreg/simulation/streaming/stream.py",
-        "rows.clamped & ~silent[:, None]",
-        "rows.clamped",
+        "clamped = clamped & ~silent[:, None]",
+        "clamped = clamped",
         ("tests/simulation/test_clamping.py::test_every_source_tells_the_same_of_the_records_that_are_asked",),
     ),
     Mutant(
@@ -1026,7 +1026,7 @@ MUTANTS = (
     Mutant(
         "a row without an id counts",
         "privreg/data/participants.py",
-        "        out[hashes == _NOBODY] = True\n",
+        "        out[hashes == NOBODY] = True\n",
         "",
         ("tests/data/test_people.py::test_rows_without_an_id_are_nobodys",),
     ),

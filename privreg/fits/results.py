@@ -133,7 +133,7 @@ def _title(outcome: FitOutcome, spec: ModelSpec, settings: Settings) -> tuple[tu
         ("Score weights", settings.how.weighing),
         ("Tuning", outcome.tuning),
         ("Inference", ", ".join(m.title for m in settings.methods) or "none (estimates only)"),
-        ("Estimand", spec.family.estimand),
+        ("Estimand", spec.estimand),
     )
 
 

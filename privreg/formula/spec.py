@@ -246,6 +246,14 @@ class ModelSpec:
         d = self.design
         return with_effect(d.formula or f"{d.endog_name} ~ {' + '.join(d.names)}", self.people)
 
+    @property
+    def estimand(self) -> str:
+        """What the coefficients are, in words."""
+        people = self.people
+        level = "" if people.effect is None else "; of rows without their person's level"
+        weight = "" if people.weight is None else f"; people weighted by {people.weight}"
+        return f"{self.family.estimand}{level}{weight}"
+
     def declared(self, instead: str = "send noise only") -> tuple[tuple[str, str], ...]:
         """Public declarations by column, in words; `instead` says what records do that can't be used."""
         schema, out = self.design.schema, []

@@ -92,6 +92,7 @@ def test_results_say_people_rows_and_what_is_protected(fitted, tmp_path: Path) -
                 call()
     assert np.isfinite(fitted.marginal_effects(new).summary_frame().to_numpy(dtype=float)).all()
     assert len(fitted.t_test_pairwise("year").result_frame) == 3
+    assert fitted.privacy.verify(n=4_000).passed
 
 
 def test_files_and_frames_that_are_sorted_give_the_bits_of_rows_in_memory(tmp_path: Path) -> None:

@@ -78,9 +78,9 @@ def _padded(rows: Rows, person: Any, most: int) -> Rows:
     usable = np.isfinite(y) & np.isfinite(x).all(axis=1)
     if weight is not None:
         usable &= np.isfinite(weight)
-    before = np.cumsum(usable) - usable
+    before: Any = np.cumsum(usable) - usable
     first = np.searchsorted(person, np.arange(m))
-    place = before - before[first[person]] if m else before
+    place: Any = before - before[first[person]] if m else before
     kept = usable & (place < most)
     at = person[kept], place[kept]
 
@@ -91,11 +91,11 @@ def _padded(rows: Rows, person: Any, most: int) -> Rows:
         out[at] = values[kept]
         return out
 
-    def mean(values: Array) -> Array:
+    def mean(values: Any) -> Any:
         out = np.zeros((m, *values.shape[1:]))
         np.add.at(out, at[0], values[kept])
         have = np.maximum(np.bincount(at[0], minlength=m), 1.0)
-        return np.asarray(out / have.reshape(-1, *[1] * (values.ndim - 1)))
+        return out / have.reshape(-1, *[1] * (values.ndim - 1))
 
     return Rows(
         endog=spread(y),
