@@ -239,6 +239,15 @@ def _column(option: str, name: Any, what: str) -> str | None:
 # --- several rows of one person ------------------------------------------------------------------------
 
 
+def without_id(column: str) -> DataError:
+    """Error for a column of ids in which one is missing or can't be read."""
+    return DataError(
+        f"column {column!r} has an id that is missing, or neither a text nor a whole number; everybody needs one, or a "
+        "row can't be counted: convert the ids to text, fill them, leave such rows out, or let them send noise "
+        "(missing='noise')."
+    )
+
+
 class Counter:
     """Finds which rows are beyond the first few of their person. One for each stream, on the device side.
 
@@ -273,11 +282,7 @@ class Counter:
         texts = texts_of(ids)
         known = np.array([text is not None for text in texts], dtype=np.bool_)
         if not gaps and not known.all():
-            raise DataError(
-                f"column {self.column!r} has an id that is missing, or neither a text nor a whole number; everybody "
-                "needs one, or a row can't be counted: convert the ids to text, fill them, leave such rows out, or let "
-                "them send noise (missing='noise')."
-            )
+            raise without_id(self.column)
         texts = texts if known.all() else np.where(known, texts, "")
         wrong = DataError(f"the ids in column {self.column!r} can't be read; convert them to text.")
         hashes = quietly(lambda: pd.util.hash_array(texts, hash_key=self._key, categorize=False), wrong)

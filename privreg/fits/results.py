@@ -9,7 +9,6 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from privreg.data.participants import DIFFERENCES, WITHIN
 from privreg.diagnostics import Diagnostic
 from privreg.formula.spec import CLAMPING
 from privreg.privacy.ledger import Release, within
@@ -29,7 +28,6 @@ from privreg.results.wording import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from privreg.data.participants import Participants
     from privreg.fits.outcome import FitOutcome
     from privreg.fits.settings import Settings
     from privreg.formula.spec import ModelSpec
@@ -128,7 +126,7 @@ def _title(outcome: FitOutcome, spec: ModelSpec, settings: Settings) -> tuple[tu
         ("Family", outcome.family),
         ("Formula", spec.formula),
         *spec.added,
-        ("No. Observations", _people_words(outcome.people, spec.people)),
+        ("No. Observations", spec.counted(outcome.people)),
         *([] if outcome.unusable is None else [("Unusable", f"{outcome.unusable} of the records")]),
         ("Score weights", settings.how.weighing),
         ("Tuning", outcome.tuning),
@@ -180,14 +178,6 @@ def _protects(spec: ModelSpec) -> str:
     if spec.private == "response":
         return OF_RESPONSES
     return whole_records(spec.people.max_per_id) if spec.people.k_max is None else ALL_ROWS
-
-
-def _people_words(people: int, who: Participants) -> str:
-    """How many people there are, and how many of their rows count."""
-    if who.k_max is None:
-        return f"{people:,}"
-    how = {None: "", WITHIN: "; within person", DIFFERENCES: "; differences within person"}[who.effect]
-    return f"{people:,} people, up to {who.k_max:,} rows each{how}"
 
 
 def _of_persons(spec: ModelSpec) -> list[Diagnostic]:

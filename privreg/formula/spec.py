@@ -9,7 +9,7 @@ import numpy as np
 
 from privreg.arrays import Array
 from privreg.collector.plan import Bounded
-from privreg.data.participants import Participants
+from privreg.data.participants import DIFFERENCES, WITHIN, Participants
 from privreg.data.sources.open import Source, open_table
 from privreg.data.sources.persons import by_person
 from privreg.errors import BudgetError, OptionError, SchemaError, UnsupportedArgumentError
@@ -238,13 +238,20 @@ class ModelSpec:
     def open(self, data: Any) -> Source:
         """The rows that are read of a table; see `open_table`."""
         source = open_table(data, self.columns, self.design.schema, text=self.people.text)
-        return by_person(source, str(self.people.id)) if self.people.k_max is not None else source
+        people = self.people
+        return source if people.k_max is None else by_person(source, str(people.id), gaps=people.missing != "raise")
 
     @property
     def formula(self) -> str:
         """Formula, or the names of an array model."""
         d = self.design
         return with_effect(d.formula or f"{d.endog_name} ~ {' + '.join(d.names)}", self.people)
+
+    def counted(self, people: int) -> str:
+        """So many people, and how many of their rows count, in words."""
+        who = self.people
+        how = {None: "", WITHIN: "; within person", DIFFERENCES: "; differences within person"}[who.effect]
+        return f"{people:,}" if who.k_max is None else f"{people:,} people, up to {who.k_max:,} rows each{how}"
 
     @property
     def estimand(self) -> str:

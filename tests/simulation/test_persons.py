@@ -12,6 +12,7 @@ from scipy.stats import binom
 import privreg as pr
 from privreg.data.participants import Counter, Participants
 from privreg.errors import (
+    DataError,
     FormulaError,
     InferenceError,
     OptionError,
@@ -118,6 +119,14 @@ def test_files_do_not_tell_how_many_people_there_are(tmp_path: Path) -> None:
         model(tmp_path / "panel.csv").fit()
     with pytest.raises(UnsupportedArgumentError, match="checkpoint= doesn't go with k_max="):
         model(tmp_path / "panel.csv", rows=50).fit(checkpoint=tmp_path / "kept")
+
+
+def test_a_report_that_hardly_anybody_fills_is_noted() -> None:
+    data = panel(9)
+    notes = [model(data, k_max=k, mu=8).fit(seed=1).privacy.notes for k in (3, 12)]
+    assert [any(note.code == "filled" for note in some) for some in notes] == [False, True]
+    with pytest.raises(DataError, match="an id that is missing"):
+        model(data.astype({"person": object}).replace({"person": {3: None}}), missing="raise")
 
 
 def played(stream: object, *batches: pd.DataFrame) -> list[np.ndarray]:

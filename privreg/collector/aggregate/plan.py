@@ -257,7 +257,9 @@ class Progress(NamedTuple):
     near: bool = False  # Whether the last step was short
     checked: Checked | None = None
     gauged: tuple[tuple[Array, int], ...] = ()  # Sums of measures of fit, each with its records
-    filled: float = 1.0  # Mean part of a report that a person's rows and weight fill: Equation (27)
+    # Mean part of a report that a person's rows and weight fill, and the sd of its noise: Equation (27)
+    filled: float = 1.0
+    filled_sd: float = 0.0
 
     @property
     def over(self) -> int:

@@ -113,7 +113,7 @@ def advance(plan: Plan, progress: Progress, total: Array, count: int) -> Progres
 def _located(plan: Plan, progress: Progress, mean: Array, count: int) -> Progress:
     """Centre numbers at their noised mean, relative to what people fill of a report: Equation (27)."""
     state, columns, k = progress.state, plan.numbers, plan.located
-    mean, filled = mean * math.sqrt(len(mean)), 1.0
+    mean, filled, noise = mean * math.sqrt(len(mean)), 1.0, 0.0
     if plan.persons is not None:
         noise = sd(plan, "location") * math.sqrt(len(mean)) / count
         filled = min(max(float(mean[-1]), 2.0 * noise, FILLED), 1.0)
@@ -130,7 +130,7 @@ def _located(plan: Plan, progress: Progress, mean: Array, count: int) -> Progres
         scale *= STRETCH[0] * float(wide[-1])
     rows = _centred(np.diag(rows), at)
     state = state._replace(role="moments", rows=rows, y_centre=centre, scale=scale)
-    return progress._replace(state=state, filled=filled)
+    return progress._replace(state=state, filled=filled, filled_sd=noise)
 
 
 def _whitened(plan: Plan, progress: Progress, mean: Array, count: int) -> Progress:
