@@ -23,8 +23,9 @@ def by_person(source: Source, column: str, *, gaps: bool) -> Source:
     """Rows of which those of one person come one after the other; `column` tells people apart.
 
     Rows that can be had at any place are gathered: people in the order in which they first come, or dealt in random
-    order, and `rows` of the source are people. A row without an id is nobody's with `gaps`, else an error. Rows of other sources are taken as they
-    lie, and nothing tells how many people there are: that depends on the kind of source, never on its rows.
+    order, and `rows` of the source are people. A row without an id is nobody's with `gaps`, else an error. Rows of
+    other sources are taken as they lie, and nothing tells how many people there are: that depends on the kind of
+    source, never on its rows.
     """
     if source.at is None:
         return replace(source, rows=None, count=lambda: None, part=None, dealt=None, blocks=())
