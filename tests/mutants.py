@@ -111,11 +111,11 @@ MUTANTS = (
         (f"{PERSONS}::test_who_comes_again_reports_zeros",),
     ),
     Mutant(
-        "numbers that a person's device leaves unbounded",
+        "a weight of each row in place of the person's",
         "privreg/collector/aggregate/report.py",
-        "np.clip(np.nan_to_num(weight), 0.0, 1.0)",
-        "weight",
-        ("tests/collector/aggregate/test_persons.py",),
+        "np.where(of > 0.0, length.reshape(of.shape), 0.0).max(axis=1), of.shape[1])",
+        "length, 1)",
+        ("tests/collector/aggregate/test_persons.py::test_a_report_is_what_the_page_says",),
     ),
     Mutant(
         "both collectors draw the same noise",
