@@ -30,6 +30,13 @@ class Gatherer:
         self._people, self._binary = people, binary
         self._open: Rows | None = None
 
+    def together(self, rows: Rows) -> Rows:
+        """Rows of a batch with those of a person one after the other, people as they first come."""
+        if self._people.k_max is None:
+            return rows
+        _, first, person = np.unique(rows.hashes, return_index=True, return_inverse=True)
+        return _some(rows, np.argsort(first[person], kind="stable"))
+
     def take(self, rows: Rows) -> Rows:
         """People that are complete: arrays have an axis of rows after the first, NaN where a person has fewer."""
         if self._people.k_max is None:

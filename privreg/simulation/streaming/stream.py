@@ -139,7 +139,8 @@ class Stream:
         Parameters
         ----------
         batch : DataFrame, mapping of str to array, table of Arrow or polars, or (endog, exog[, offset]) of array models
-            New people; nobody's rows may come twice. Longer tables and files are better given to the model.
+            New people; nobody's rows may come twice. Longer tables and files are better given to the model. With
+            `k_max` all rows of a person are in one batch, in any order: who comes again reports zeros.
 
         Returns
         -------
@@ -165,7 +166,7 @@ class Stream:
                 batch = one_batch(batch, self._spec.columns, self._spec.design.schema)
             rows = self._encoder.encode(batch, clamped=self._asks([batch]))
             charge.enter()
-            self._take(rows)
+            self._take(rows if self._gather is None else self._gather.together(rows))
             self._take_rest()
         return self
 
