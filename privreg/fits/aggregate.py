@@ -111,7 +111,7 @@ def lines_of_sums(spec: ModelSpec, rows: int, measures: float) -> list[tuple[Any
     plan, _ = plan_of(spec, rows, measures)
     roles = (
         ["clamping"] * bool(plan.sizes["clamping"])
-        + ["location"] * bool(plan.located)
+        + ["location"] * (plan.first == "location")
         + ["moments"] * 2
         + ["approach"] * APPROACHES
     )

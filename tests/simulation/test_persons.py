@@ -131,6 +131,19 @@ def test_a_report_that_hardly_anybody_fills_is_noted() -> None:
         model(data.astype({"person": object}).replace({"person": {3: None}}), missing="raise")
 
 
+@pytest.mark.parametrize(
+    ("formula", "more"), [("b ~ C(year)", {"family": "logistic"}), ("y ~ x", {"per_person": "mean"})]
+)
+def test_a_plan_has_the_rounds_of_the_fit_and_counts_people(formula: str, more: dict[str, object]) -> None:
+    made = model(panel(12), formula, id="person", weights="w", **more)
+    plan, held = made.plan(), made.fit(seed=1).rounds
+    sure = plan.rounds[~plan.rounds["optional"]]
+    assert plan.rows == held["records"].sum() == N
+    assert sure["role"].tolist() == [r for r in dict.fromkeys(held["role"]) for _ in range(1 + (r == "moments"))]
+    assert sure["records"].tolist()[:4] == held["records"].tolist()[:4]
+    assert "all rows, in one report" in plan.guarantee
+
+
 def played(stream: object, *batches: pd.DataFrame) -> list[np.ndarray]:
     """Responses of the people who report, batch by batch."""
     out = []

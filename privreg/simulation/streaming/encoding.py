@@ -82,7 +82,7 @@ class Encoder:
         if self._counter is not None:
             hashes = self._counter.hashed(spec.people.ids(batch), gaps=spec.people.missing != "raise")
             hashes = hashes if rows.kept is None else hashes[rows.kept]
-        if clamped:
+        if clamped and spec.clamps:
             flags = spec.design.clamps(batch, [c.name for c in spec.clamps])
             flags = flags if rows.kept is None else flags[rows.kept]
         return Rows(units.response_inside(rows.endog), x, offset, weight, hashes, flags, rows_of(batch))
