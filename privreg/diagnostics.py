@@ -48,6 +48,7 @@ CODES: Final = {
     "early": Code("caution", "no intervals yet"),
     "excess": Code("caution", "rows beyond max_per_id may shorten intervals"),
     "marginal": Code("info", "terms are in interactions too, which says where they are tested"),
+    "filled": Code("info", "people fill less than half of a report of several rows, or weighted"),
     "heaped": Code("caution", "most residuals are at one point"),
     "later": Code("info", "no measures of fit yet"),
     "measured": Code("info", "records beyond rows= answered measures of fit only"),
@@ -55,6 +56,7 @@ CODES: Final = {
     "repeated": Code("caution", "rows of one person may be alike"),
     "remark": Code("info", "as a note of an earlier version says"),
     "unusable": Code("info", "some records could not be used"),
+    "within": Code("info", "coefficients are of changes within a person"),
     # about plans
     "clamped": Code("caution", "assumed responses lie outside the declared range"),
     "covariates_assumed": Code("info", "covariates were taken for even and independent"),

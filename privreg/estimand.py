@@ -65,10 +65,11 @@ class _Rows(NamedTuple):
 def estimand(fit: ResultData, rows: Any) -> Array:
     """Coefficients, user's units, shape (p,), that solve the fit's equation there; see `PrivateResults.estimand`."""
     equation = fit.equation
+    fit.refuse_levels("the equation on other rows")
     if equation is None:
         raise InferenceError(
-            "these results hold no equation: they are of an earlier version, or main rounds had not begun; fit again, "
-            "with more people."
+            "these results hold no equation: they are of an earlier version, reports were of several rows or weighted, "
+            "or main rounds had not begun; fit again, with more people."
         )
     function = fit.family.tame
     if equation.shape[0] == codes.CUSTOM and function is None:

@@ -38,6 +38,7 @@ def _encoded(fit: ResultData, public_test: Any) -> tuple[Array, Array]:
 
 
 def _predicted(fit: ResultData, batch: Any) -> tuple[Array, Array]:
+    fit.refuse_levels("a prediction")
     rows = fit.design.encode(batch)
     eta = rows.exog @ fit.params.reshape(-1, rows.exog.shape[1]).T
     return rows.endog, eta if rows.offset is None else eta + rows.offset[:, None]

@@ -174,6 +174,9 @@ class PrivateOnlineRegression(Playable):
         mu_max: Any = None,
         id: str | None = None,
         max_per_id: int = 1,
+        k_max: int | None = None,
+        per_person: str = "sum",
+        weights: str | None = None,
         missing: str = "noise",
         rows: Any = None,
         allow_leak: Any = (),
@@ -213,6 +216,18 @@ class PrivateOnlineRegression(Playable):
             √max_per_id times as large, and printed so. Most rows should count: if a share s of them does, intervals are
             1/s times as long and need about 1/s² times as many people to be relied on. A note says so where next to
             nobody's row counts; how many do is otherwise not learned.
+        k_max : int, optional
+            Rows of one person, at most, of which its *one* report is made, at `mu`; with two collectors. Further rows
+            of the person are left out. Rows of DataFrames and mappings are gathered by `id`, persons come in random
+            order, and `rows` is counted. Of files and iterables the rows of a person must lie together (sort by `id`;
+            what comes later of the same person counts for nothing), and ``rows=`` says how many people there are. The
+            formula may then take out levels of persons, ``"y ~ treat + C(year) | person"``: response and columns less
+            their means over the person's complete rows, or, ``| diff(person)``, differences of following rows.
+        per_person : {"sum", "mean"}
+            Whether rows count alike (default), or people, by the mean over their rows.
+        weights : str, optional
+            Name of a column of survey weights with `bounds` from 0 to the largest one; with two collectors. Reports are
+            multiplied by weight/largest, a person's by the mean of its rows' weights; they are as private as the rest.
         missing : {"noise", "raise", "drop"}
             As for the class.
         schema : str, Path or Schema, optional

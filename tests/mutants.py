@@ -61,7 +61,7 @@ SHARED = "tests/field/test_two_collectors.py"
 PAIR, PAIR_PAGES = "tests/device/test_two_collectors.py", "tests/service/test_js_two_collectors.py"
 RESTORED = "tests/service/test_two_restored.py"
 COURSES, SHARES = "tests/service/test_two_courses.py", "privreg/service/store/sqlite_shares.py"
-TRUSTED = "tests/means/test_trusted.py"
+TRUSTED, PERSONS = "tests/means/test_trusted.py", "tests/simulation/test_persons.py"
 FARTHEST = ("tests/device/test_noise.py::test_the_farthest_reports_show_what_is_claimed_and_half_the_noise_is_caught",)
 
 MUTANTS = (
@@ -103,6 +103,20 @@ MUTANTS = (
             f"{TWO_DOOR}::test_no_value_of_a_record_makes_a_warning",
             f"{TWO_TESTS}::test_reports_lie_in_the_ball_before_and_after_rounding_whatever_the_row",
         ),
+    ),
+    Mutant(
+        "a person who comes again reports again",
+        "privreg/simulation/streaming/stream.py",
+        "silent |= again if silent.ndim == 1 else again[:, None]",
+        "silent |= again if silent.ndim == 1 else False",
+        (f"{PERSONS}::test_who_comes_again_reports_zeros",),
+    ),
+    Mutant(
+        "a weight of each row in place of the person's",
+        "privreg/collector/aggregate/report.py",
+        "np.where(of > 0.0, length.reshape(of.shape), 0.0).max(axis=1), of.shape[1])",
+        "length, 1)",
+        ("tests/collector/aggregate/test_persons.py::test_a_report_is_what_the_page_says",),
     ),
     Mutant(
         "both collectors draw the same noise",
@@ -305,8 +319,8 @@ MUTANTS = (
     Mutant(
         "clamping told of records that have nothing to tell",
         "privreg/simulation/streaming/stream.py",
-        "rows.clamped & ~silent[:, None]",
-        "rows.clamped",
+        "clamped = clamped & ~silent[:, None]",
+        "clamped = clamped",
         ("tests/simulation/test_clamping.py::test_every_source_tells_the_same_of_the_records_that_are_asked",),
     ),
     Mutant(
@@ -1020,7 +1034,7 @@ MUTANTS = (
     Mutant(
         "a row without an id counts",
         "privreg/data/participants.py",
-        "        out[hashes == _NOBODY] = True\n",
+        "        out[hashes == NOBODY] = True\n",
         "",
         ("tests/data/test_people.py::test_rows_without_an_id_are_nobodys",),
     ),

@@ -17,12 +17,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.data.cells import LARGEST, Flags, Floats, as_series, read_numbers
-from privreg.data.columns import column_of
+from privreg.data.columns import column_of, numbers
 from privreg.errors import BudgetError, DataError, OptionError, SchemaError, quietly, real, shown
 from privreg.options.table import check
 
 Hashes = NDArray[np.uint64]
 Counts = NDArray[np.int64]
+WITHIN, DIFFERENCES = "within", "differences"
+"""How levels of persons are taken out, of rows before they are reported."""
+
 LEAST_WEIGHT: Final = 0.99e-6
 """Smallest squared share of the largest budget. Sums are rounded to 2⁻³²; beside less that would count."""
 
@@ -38,12 +41,25 @@ class Participants:
     id: str | None  # column that identifies people; None if every row is another person
     max_per_id: int = 1  # rows of one person that are used: the first that come
     missing: str = "noise"  # what becomes of rows that can't be used, see `MISSING`
+    k_max: int | None = None  # rows of one person of which its one report is made, at most; None if a row has a report
+    per_person: str = "sum"  # "mean": people count alike, however many rows they have
+    weight: str | None = None  # column of survey weights, by which reports are multiplied
+    effect: str | None = None  # `WITHIN` or `DIFFERENCES`; None where persons' levels stay in the model
 
     @classmethod
     def declare(
-        cls, mu_column: Any = None, mu_max: Any = None, id: Any = None, max_per_id: Any = 1, missing: Any = "noise"
+        cls,
+        mu_column: Any = None,
+        mu_max: Any = None,
+        id: Any = None,
+        max_per_id: Any = 1,
+        missing: Any = "noise",
+        k_max: Any = None,
+        per_person: Any = "sum",
+        weights: Any = None,
+        effect: tuple[str, str] | None = None,
     ) -> Participants:
-        """Check the user's options and freeze them.
+        """Check the user's options and freeze them; `effect` is what a formula has after ``|``: a kind and a column.
 
         Raises
         ------
@@ -65,6 +81,12 @@ class Participants:
         if column is not None and (most is None or not 0 < most < np.inf):
             raise BudgetError(f"mu_max={shown(mu_max)} must be a positive finite number: the largest budget there is.")
         who = _column("id", id, "the column that identifies people (id='person')")
+        if effect is not None and who not in {None, effect[1]}:
+            raise OptionError(
+                f"the formula takes out levels of {effect[1]!r}, and id={who!r} tells people apart: a device has the "
+                f"rows of one person, so that both must be one column; for another factor write C({effect[1]})."
+            )
+        who = who if effect is None else effect[1]
         most_rows = check("local.formula", "max_per_id", max_per_id)
         if who is None and max_per_id != 1:
             raise OptionError(
@@ -73,12 +95,33 @@ class Participants:
             )
         if who is not None and who == column:
             raise OptionError(f"id={who!r} and mu={who!r} are the same column; name one for each.")
-        return cls(column, most, who, most_rows, check("local.formula", "missing", missing))
+        rest = _gathered(who, most_rows, k_max, per_person, weights, None if effect is None else effect[0])
+        return cls(column, most, who, most_rows, check("local.formula", "missing", missing), *rest)
+
+    @property
+    def gathered(self) -> bool:
+        """Whether a report is made of all rows of a person, or of a row and its weight."""
+        return self.k_max is not None or self.weight is not None
+
+    @property
+    def rows(self) -> int:
+        """Rows of a person at most of which one report is made."""
+        return self.k_max or 1
+
+    @property
+    def reports(self) -> int:
+        """Independent rows that a report is the mean of, at most: of differences one fewer."""
+        return self.rows - 1 if self.effect == DIFFERENCES else self.rows
+
+    @property
+    def spread(self) -> float:
+        """Largest size of a column without a person's level, relative to how far its bounds are apart."""
+        return 1.0 - 1.0 / self.rows if self.effect == WITHIN else 1.0
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Raw columns to read besides the design's."""
-        return tuple(c for c in (self.mu, self.id) if c is not None)
+        return tuple(c for c in (self.mu, self.id, self.weight) if c is not None)
 
     @property
     def text(self) -> tuple[str, ...]:
@@ -88,7 +131,7 @@ class Participants:
     def check_columns(self, used: Iterable[str]) -> None:
         """Refuse a column that the model uses too, in the `used` columns of its design."""
         taken = set(used)
-        for option, name in (("mu", self.mu), ("id", self.id)):
+        for option, name in (("mu", self.mu), ("id", self.id), ("weights", self.weight)):
             if name in taken:
                 raise SchemaError(
                     f"{option}={name!r} is a column of the model too; take it out of the formula (or offset= or "
@@ -129,6 +172,14 @@ class Participants:
             )
         return out if kept is None else out[kept]
 
+    def survey_weights(self, frame: Any, largest: float, least: float, kept: Flags | None = None) -> Floats | None:
+        """Weights of the rows relative to the largest, in [0, 1], NaN where missing; None without a column of them."""
+        if self.weight is None:
+            return None
+        given = numbers(column_of(frame, self.weight), self.weight, gaps=self.missing != "raise")
+        out: Floats = np.clip(given, least, largest) / largest
+        return out if kept is None else out[kept]
+
     def ids(self, frame: Any) -> Any:
         """Raw ids of the rows, for :meth:`Counter.excess`; None if every row is another person."""
         return None if self.id is None else column_of(frame, self.id)
@@ -144,7 +195,37 @@ class Participants:
     @classmethod
     def from_json(cls, doc: Mapping[str, Any]) -> Participants:
         """Rebuild it from :meth:`to_json`, checked like a user's own."""
-        return cls.declare(doc["mu"], doc["mu_max"], doc["id"], doc["max_per_id"], doc["missing"])
+        given = doc["mu"], doc["mu_max"], doc["id"], doc["max_per_id"], doc["missing"]
+        effect = None if doc.get("effect") is None else (str(doc["effect"]), str(doc["id"]))
+        return cls.declare(*given, doc.get("k_max"), doc.get("per_person", "sum"), doc.get("weight"), effect)
+
+
+def _gathered(
+    who: str | None, max_per_id: int, k_max: Any, per_person: Any, weights: Any, effect: str | None
+) -> tuple[int | None, str, str | None, str | None]:
+    """What is declared of several rows of one person, and of weights, in the order of `Participants`' fields."""
+    most = check("local.formula", "k_max", k_max)
+    how = check("local.formula", "per_person", per_person)
+    weight = _column("weights", weights, "the column of survey weights (weights='w', bounds={'w': (0, 4)})")
+    if most is not None and max_per_id != 1:
+        raise OptionError(
+            f"k_max={most} means one report of a person's rows, at mu, and max_per_id={max_per_id} as many reports, at "
+            "more than mu; give one of them."
+        )
+    if most is not None and who is None:
+        raise OptionError(f"k_max={most} needs the column that identifies people; give id='person' too.")
+    if most is None and how != "sum":
+        raise OptionError(
+            f"per_person={how!r} is about several rows of a person; give k_max=, how many of them its report holds."
+        )
+    if effect is not None and (most or 1) < 2:
+        raise OptionError(
+            "to take out levels of persons a report needs several rows of each; give k_max=5, say, the largest number "
+            "of rows that a person's report is to hold, 2 or more."
+        )
+    if weight is not None and weight == who:
+        raise OptionError(f"weights={weight!r} and id={who!r} are the same column; name one for each.")
+    return most, how, weight, effect
 
 
 def _column(option: str, name: Any, what: str) -> str | None:
@@ -156,6 +237,15 @@ def _column(option: str, name: Any, what: str) -> str | None:
 
 
 # --- several rows of one person ------------------------------------------------------------------------
+
+
+def without_id(column: str) -> DataError:
+    """Error for a column of ids in which one is missing or can't be read."""
+    return DataError(
+        f"column {column!r} has an id that is missing, or neither a text nor a whole number; everybody needs one, or a "
+        "row can't be counted: convert the ids to text, fill them, leave such rows out, or let them send noise "
+        "(missing='noise')."
+    )
 
 
 class Counter:
@@ -189,18 +279,14 @@ class Counter:
 
     def hashed(self, ids: Any, *, gaps: bool = False) -> Hashes:
         """Keyed hashes of ids, without counting them; any thread may do it. An id as text is the same person's."""
-        texts = _texts(ids)
+        texts = texts_of(ids)
         known = np.array([text is not None for text in texts], dtype=np.bool_)
         if not gaps and not known.all():
-            raise DataError(
-                f"column {self.column!r} has an id that is missing, or neither a text nor a whole number; everybody "
-                "needs one, or a row can't be counted: convert the ids to text, fill them, leave such rows out, or let "
-                "them send noise (missing='noise')."
-            )
+            raise without_id(self.column)
         texts = texts if known.all() else np.where(known, texts, "")
         wrong = DataError(f"the ids in column {self.column!r} can't be read; convert them to text.")
         hashes = quietly(lambda: pd.util.hash_array(texts, hash_key=self._key, categorize=False), wrong)
-        return np.where(known, np.maximum(np.asarray(hashes, dtype=np.uint64), 1), _NOBODY)
+        return np.where(known, np.maximum(np.asarray(hashes, dtype=np.uint64), 1), NOBODY)
 
     def count(self, hashes: Hashes) -> Flags:
         """Count the next rows by their hashes, in order; True for those beyond the first `most` of their person."""
@@ -213,7 +299,7 @@ class Counter:
         self._add(people, times)
         out = np.empty(n, dtype=np.bool_)
         out[order] = rank >= self.most
-        out[hashes == _NOBODY] = True
+        out[hashes == NOBODY] = True
         return out
 
     def _before(self, people: Hashes) -> Counts:
@@ -244,10 +330,10 @@ class Counter:
         return f"Counter({self.column!r}, most={self.most})"
 
 
-_NOBODY: Final = np.uint64(0)  # In place of the hash of an id that can't be read
+NOBODY: Final = np.uint64(0)  # In place of the hash of an id that can't be read
 
 
-def _texts(ids: Any) -> NDArray[Any]:
+def texts_of(ids: Any) -> NDArray[Any]:
     """Ids as texts, the same one for a person whatever the type of column the id came in; None if it is no id."""
     series = as_series(ids)
     if isinstance(series.dtype, pd.CategoricalDtype):

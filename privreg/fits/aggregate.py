@@ -11,11 +11,11 @@ from privreg.collector.aggregate import measuring, report
 from privreg.collector.aggregate.classes import against_first
 from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.lattice import sd, steps
-from privreg.collector.aggregate.plan import APPROACHES, Plan, State, rules_of
+from privreg.collector.aggregate.plan import APPROACHES, Persons, Plan, State, rules_of
 from privreg.collector.clamping import Shares, harmed
 from privreg.collector.covariates.moments import FEWEST
 from privreg.collector.covariates.whitening import correlation
-from privreg.diagnostics import doubt
+from privreg.diagnostics import Diagnostic, doubt
 from privreg.errors import InferenceError
 from privreg.families.measures import Gauge
 from privreg.fits.notes import Findings, clamping_words, notes
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
     from privreg.collector.aggregate.plan import Progress
-    from privreg.diagnostics import Diagnostic
     from privreg.fits.settings import Settings
     from privreg.formula.spec import ModelSpec
     from privreg.formula.units import Units
@@ -41,6 +40,9 @@ REACH: Final = 1.0
 """Distance from the last state to the estimate, in thresholds, from which on the curvature found there says little."""
 
 CLEAR: Final = 2.0  # Smallest eigenvalue of the curvature, in edges of its noise, below which it is lost there
+
+HALF, SURE = 0.5, 2.5
+"""Part of a report below which people fill little of it, where it is below that by so many standard deviations."""
 
 SCORED: Final = frozenset({"approach", "closing", "main"})  # Roles of rounds that report scores
 
@@ -78,6 +80,11 @@ def plan_of(spec: ModelSpec, rows: int, measures: float = 0.0) -> tuple[Plan, ND
     order, _ = order_of(spec, factors=False)
     inside = units.probe_inside(design.probe)[:, order]
     low, high = spec.response_limits
+    lows, highs, dummies = inside.min(axis=0), inside.max(axis=0), units.gaps(design.probe)[order] > 0.0
+    people = spec.people
+    if people.effect is not None:  # what is left of a column without a person's level
+        highs[1:] = (highs - lows)[1:] * people.spread
+        lows[1:], dummies = -highs[1:], np.zeros(len(order), dtype=np.bool_)
     family, gauge = spec.scored, None
     if measures > 0.0:  # residuals, responses and their centre are in units that are learned
         gauge = Gauge(family.code, family.tau, spec.classes, 1.0, 1.0, 0.0, family.y_max, spec.unusable)
@@ -85,15 +92,16 @@ def plan_of(spec: ModelSpec, rows: int, measures: float = 0.0) -> tuple[Plan, ND
         d=len(order),
         rows=rows,
         mu=min(spec.budget.mu, MOST_MU),
-        rules=rules_of(spec.scored, low, high, units.y_scale),
+        rules=rules_of(spec.scored, low, high, units.y_scale, several=people.reports > 1),
         y_low=low,
         y_high=high,
-        dummies=units.gaps(design.probe)[order] > 0.0,
-        lows=inside.min(axis=0),
-        highs=inside.max(axis=0),
+        dummies=dummies,
+        lows=lows,
+        highs=highs,
         bounded=len(spec.clamps),
         measured=0 if gauge is None else max(int(measures * rows), 1),
         gauge=gauge,
+        persons=Persons(people.reports, people.per_person == "mean") if people.gathered else None,
     )
     return plan, order
 
@@ -103,7 +111,7 @@ def lines_of_sums(spec: ModelSpec, rows: int, measures: float) -> list[tuple[Any
     plan, _ = plan_of(spec, rows, measures)
     roles = (
         ["clamping"] * bool(plan.sizes["clamping"])
-        + ["location"] * bool(plan.located)
+        + ["location"] * (plan.first == "location")
         + ["moments"] * 2
         + ["approach"] * APPROACHES
     )
@@ -186,12 +194,12 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         tuning=f"two collectors: {len(held.people)} sums, the last of {held.people[-1]:,} records",
         spending=_spending(held),
         bound=f"1 for a whole report; of scores weights {settings.how.weighing}",
-        notes=(*notes(findings, names, order, plan.rules.blocks), *_notes(plan, found)),
+        notes=(*notes(findings, names, order, plan.rules.blocks), *_notes(plan, found), *_filled(spec, progress)),
         unusable=findings.unanswered,
         clamping=None if findings.clamped is None else clamping_words(findings.clamped, "any column"),
         mechanics=_mechanics(held),
         rounds=_rounds(held, dict(trail), outside, np.sqrt(np.diag(cov))),
-        equation=_equation(plan, found, order),
+        equation=_equation(plan, found, order) if plan.persons is None else None,
         measures=measuring.measured(plan, progress, units.y_scale),
         measured=sum(count for _, count in progress.gauged),
     )
@@ -222,6 +230,7 @@ def _findings(held: HeldSums, spec: ModelSpec, found: Estimated, order: NDArray[
         rows=plan.rows,
         constant=True,
         sent="reported zeros",
+        within=spec.people.effect is not None,
         shares=np.full(d, np.nan),
         tied=np.zeros(d, dtype=np.bool_),
         measures=plan.measured > 0,
@@ -263,6 +272,20 @@ def _notes(plan: Plan, found: Estimated) -> tuple[Diagnostic, ...]:
         )
         out.append(doubt("moving", text))
     return tuple(out)
+
+
+def _filled(spec: ModelSpec, progress: Progress) -> tuple[Diagnostic, ...]:
+    """Note where people surely fill less than half of a report, whose noise doesn't depend on that."""
+    filled, people = progress.filled, spec.people
+    if not people.gathered or filled + SURE * progress.filled_sd > HALF:
+        return ()
+    what = "the largest weight" if people.k_max is None else f"k_max={people.k_max} rows"
+    text = (
+        f"people fill about {filled:.0%} (± {2.0 * progress.filled_sd:.0%}) of a report of {what}, and noise relative "
+        "to scores is larger by as much: a smaller k_max, or bounds of weights that clamp the largest, may be more "
+        "precise"
+    )
+    return (Diagnostic("filled", text),)
 
 
 def _rounds(held: HeldSums, trail: dict[int, Estimated], outside: Any, errors: Array) -> tuple[RoundHeld, ...]:
@@ -319,6 +342,7 @@ def _far_rows(plan: Plan, state: State) -> dict[str, list[int]]:
     flags = np.ones((1, plan.bounded), dtype=np.bool_)
     for words, x in corners.items():
         for which, y in (("lowest y", plan.y_low), ("highest y", plan.y_high)):
-            made = report.vectors(plan, state, np.array([y]), x[None], None, flags)
+            given = (np.array([y]), x[None]) if plan.persons is None else (np.array([[y]]), x[None, None])
+            made = report.vectors(plan, state, *given, None, flags)
             out[f"{words}, {which}"] = steps(plan, state.role).whole(made)[0].tolist()
     return out

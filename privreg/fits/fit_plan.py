@@ -73,7 +73,8 @@ class FitPlan:
         if not self.budget.private:
             return str(self.budget)
         whole = "response" if self.spec.private == "response" else "record"
-        text = f"{self.budget}, for one person's {whole}, used once"
+        used = "all rows, in one report" if self.spec.people.k_max is not None else "used once"
+        text = f"{self.budget}, for one person's {whole}, {used}"
         if self.spec.trust == "two_collectors":
             half = at_least(self.mu / math.sqrt(2.0), 4)
             text += f", against either collector; {half}-GDP against everybody else, none against both together"
@@ -170,7 +171,7 @@ class FitPlan:
             ("Formula", self.formula),
             *self.spec.added,
             ("Family", self.settings.score_text),
-            ("Estimand", self.family.estimand),
+            ("Estimand", self.spec.estimand),
             ("Guarantee", self.guarantee),
             ("Mechanism", self.mechanism),
             ("Records", "unknown" if self.rows is None else f"{self.rows:,}"),

@@ -55,6 +55,7 @@ class Findings(NamedTuple):
     sent: str = "sent noise only"  # What these do
     asked: int = 0  # Records that reported it
     repeated: bool = False  # Whether some may be as further rows of one person
+    within: bool = False  # Whether a person needs rows that differ
     flat: bool = False  # Whether the response hardly varies
     changing: bool = False  # Whether those who came first tell something else
     ordered: bool = False  # Whether records may have come in an order, by a factor say
@@ -363,6 +364,7 @@ def _unusable(found: Findings, share: Unusable) -> Diagnostic:
         f"about {share} of {whose} {found.sent}, by their "
         "reports: a value missing, no number or not among the declared levels, a term not finite"
         + (", or a row beyond max_per_id" if found.repeated else "")
+        + (", or fewer rows of a person than tell of changes" if found.within else "")
     )
     if share.share <= MOSTLY:
         text += "; estimates are right if whether a record can be used depends on covariates alone"

@@ -16,6 +16,7 @@ from privreg.results.data import ResultData
 from privreg.results.results import PrivateResults
 from privreg.results.statement import PrivacyStatement
 from privreg.results.wording import (
+    ALL_ROWS,
     RESPONSE_ALONE,
     SETTINGS,
     closing_notes,
@@ -85,6 +86,7 @@ def results(
     return PrivateResults(
         ResultData(
             design=spec.design,
+            within=spec.people.effect is not None,
             family=spec.family,
             title=(*_title(outcome, spec, settings), *added),
             names=spec.coefficients,
@@ -124,12 +126,12 @@ def _title(outcome: FitOutcome, spec: ModelSpec, settings: Settings) -> tuple[tu
         ("Family", outcome.family),
         ("Formula", spec.formula),
         *spec.added,
-        ("No. Observations", f"{outcome.people:,}"),
+        ("No. Observations", spec.counted(outcome.people)),
         *([] if outcome.unusable is None else [("Unusable", f"{outcome.unusable} of the records")]),
         ("Score weights", settings.how.weighing),
         ("Tuning", outcome.tuning),
         ("Inference", ", ".join(m.title for m in settings.methods) or "none (estimates only)"),
-        ("Estimand", outcome.target or spec.family.estimand),
+        ("Estimand", spec.estimand(outcome.target)),
     )
 
 
@@ -154,7 +156,7 @@ def _statement(
         mechanism=senders.mechanism or mechanism.title,
         noise_sd=settings.noise_sd(p),
         noise=senders.noise or settings.noise_text(p),
-        protects=OF_RESPONSES if spec.private == "response" else whole_records(spec.people.max_per_id),
+        protects=_protects(spec),
         mu_max=spec.people.mu is not None,
         per_id=spec.people.max_per_id,
         people=outcome.people,
@@ -170,6 +172,28 @@ def _statement(
         seeded=seeded,
         leaked=spec.design.schema.leaked,
     )
+
+
+def _protects(spec: ModelSpec) -> str:
+    if spec.private == "response":
+        return OF_RESPONSES
+    return whole_records(spec.people.max_per_id) if spec.people.k_max is None else ALL_ROWS
+
+
+def _of_persons(spec: ModelSpec) -> list[Diagnostic]:
+    """What coefficients are of where levels of persons were taken out."""
+    if spec.people.effect is None:
+        return []
+    out = "the intercept is 0 but for noise" if not spec.family.cornered else "the intercept takes errors' asymmetry"
+    text = (
+        f"coefficients are of changes within a person, whose level a device took out of all columns but the constant; "
+        f"{out}; what never changes within a person has no slope here"
+    )
+    if spec.family.cornered:
+        text += (
+            ". With Huber() they are those of the mean if errors of a person are exchangeable; Squared() needs no such"
+        )
+    return [Diagnostic("within", text)]
 
 
 def _declared(outcome: FitOutcome, spec: ModelSpec, settings: Settings) -> tuple[tuple[str, str], ...]:
@@ -198,6 +222,7 @@ def _notes(
         total = within(settings.total_mu(spec.people.max_per_id), 4)
         text = f"plug_in_central is one release by a trusted curator, not local privacy: {total}-GDP with the reports"
         out.append(Diagnostic("curator", text))
+    out += _of_persons(spec)
     out += _repeated(spec, settings) if outcome.estimates else []
     out += [note for e in outcome.estimates for note in e.notes]
     closing = closing_notes(spec.budget, settings.mechanism.budget, whole=spec.trust != "local")

@@ -4,5 +4,6 @@
 or of `arrays`, whose rows come in `batches`, makes rows by its `encoding`: factors by their levels, all else by `trees`
 of expressions. `response` has its left side, `terms` which columns belong together, `saved` its form in files. `probe`
 stands for rows that nobody has read; `units` and `affine` map to internal units, `spec` is what a model fixes.
-`covariates` takes what a fit needs of public rows that look like the people's.
+`persons` has what a formula says of several rows of a person. `covariates` takes what a fit needs of public rows that
+look like the people's.
 """

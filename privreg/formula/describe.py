@@ -23,6 +23,7 @@ from privreg.formula.design import Design, formula_design
 from privreg.formula.language.opt_out import complete, complete_scale, read_leaks, read_scaling
 from privreg.formula.language.parse import collect_rowwise, private_columns, read_formula, refuse_other
 from privreg.formula.language.spelling import as_labelled
+from privreg.formula.persons import without_effect
 from privreg.formula.spec import ModelSpec
 from privreg.options.unknown import NO_COLUMN
 from privreg.options.values import refuse_arrays
@@ -74,7 +75,7 @@ def read_design(
     formula = as_labelled(formula, [*schema.bounds, *schema.levels, *schema.moments] if named is None else named)
     leaks = read_leaks(asked.get("allow_leak", ()))
     learn = read_scaling(asked.get("scaling", "public"), leaks)
-    beside = {name for name in (asked.get("id"), asked.get("mu")) if isinstance(name, str)}
+    beside = {name for name in (asked.get("id"), asked.get("mu"), asked.get("weights")) if isinstance(name, str)}
     try:
         schema = with_counts(schema, family, formula.partition("~")[0].strip())
         functions = collect_rowwise(formula, scopes)
@@ -105,12 +106,14 @@ def formula_spec(
 ) -> tuple[ModelSpec, Source | None]:
     """A model of people's reports by a formula, and its rows."""
     mu, column = asked["mu"], isinstance(asked["mu"], str)
-    people = Participants.declare(
-        mu if column else None, asked["mu_max"], asked["id"], asked["max_per_id"], asked["missing"]
-    )
+    effect = None
+    if isinstance(formula, str) and (asked["trust"] == "two_collectors" or asked["k_max"] is not None):
+        formula, effect = without_effect(formula)
+    given = asked["id"], asked["max_per_id"], asked["missing"], asked["k_max"], asked["per_person"], asked["weights"]
+    people = Participants.declare(mu if column else None, asked["mu_max"], *given, effect)
     budget = Budget.declare(people.mu_max if column else mu, asked["epsilon"], asked["delta"], asked["rho"])
     family = resolve_family(asked["family"])
-    design = read_design(formula, data, scopes, family, asked, table=data, reports=True)
+    design = read_design(formula, data, scopes, family, {**asked, "id": people.id}, table=data, reports=True)
     people.check_columns(design.columns)
     spec = _spec(design, family, budget, asked, people)
     return spec, None if data is None else spec.open(data)

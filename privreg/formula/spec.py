@@ -9,12 +9,14 @@ import numpy as np
 
 from privreg.arrays import Array
 from privreg.collector.plan import Bounded
-from privreg.data.participants import Participants
+from privreg.data.participants import DIFFERENCES, WITHIN, Participants
 from privreg.data.sources.open import Source, open_table
+from privreg.data.sources.persons import by_person
 from privreg.errors import BudgetError, OptionError, SchemaError, UnsupportedArgumentError
 from privreg.families.builtin import Logistic
 from privreg.families.family import Family, check_response
 from privreg.formula.design import Design
+from privreg.formula.persons import refuse_of_persons, with_effect
 from privreg.formula.units import Units, public_units
 from privreg.options.table import check
 from privreg.privacy.ledger import Budget
@@ -94,6 +96,9 @@ class ModelSpec:
             )
         check_response(family, design.endog_limits, design.endog_name)
         units = public_units(design, scale_response=family.scaled)
+        refuse_of_persons(people, family, design, units, trust)
+        if people.effect is not None:
+            units = units.without_levels(people.spread, response=family.scaled)
         mechanism = "gaussian" if trust == "two_collectors" and mechanism == "auto" else mechanism
         spec = cls(design, units, family, budget, score_weights, mechanism, private, people, trust)
         names = spec.coefficients
@@ -113,7 +118,7 @@ class ModelSpec:
     @property
     def nonresponse(self) -> bool:
         """Whether it is declared that some people send noise only, as further rows of one person."""
-        return self.people.id is not None
+        return self.people.id is not None and self.people.k_max is None
 
     @property
     def unusable(self) -> bool:
@@ -203,6 +208,9 @@ class ModelSpec:
     def response_limits(self) -> tuple[float, float]:
         """Public limits of the response, internal units."""
         low, high = (float(v) for v in self.units.response_inside(np.array(self.design.endog_limits)))
+        if self.people.effect is not None and self.family.scaled:
+            high = (high - low) * self.people.spread
+            low = -high
         return low, high
 
     @property
@@ -229,13 +237,28 @@ class ModelSpec:
 
     def open(self, data: Any) -> Source:
         """The rows that are read of a table; see `open_table`."""
-        return open_table(data, self.columns, self.design.schema, text=self.people.text)
+        source = open_table(data, self.columns, self.design.schema, text=self.people.text)
+        people = self.people
+        return source if people.k_max is None else by_person(source, str(people.id), gaps=people.missing != "raise")
 
     @property
     def formula(self) -> str:
         """Formula, or the names of an array model."""
         d = self.design
-        return d.formula or f"{d.endog_name} ~ {' + '.join(d.names)}"
+        return with_effect(d.formula or f"{d.endog_name} ~ {' + '.join(d.names)}", self.people)
+
+    def counted(self, people: int) -> str:
+        """So many people, and how many of their rows count, in words."""
+        who = self.people
+        how = {None: "", WITHIN: "; within person", DIFFERENCES: "; differences within person"}[who.effect]
+        return f"{people:,}" if who.k_max is None else f"{people:,} people, up to {who.k_max:,} rows each{how}"
+
+    def estimand(self, target: str = "") -> str:
+        """What the coefficients are, in words; `target` if more is known of it than the family says."""
+        people = self.people
+        level = "" if people.effect is None else "; of rows without their person's level"
+        weight = "" if people.weight is None else f"; people weighted by {people.weight}"
+        return f"{target or self.family.estimand}{level}{weight}"
 
     def declared(self, instead: str = "send noise only") -> tuple[tuple[str, str], ...]:
         """Public declarations by column, in words; `instead` says what records do that can't be used."""
@@ -271,10 +294,17 @@ class ModelSpec:
         people = self.people
         if people.mu is not None:
             out.append((people.mu, f"personal budgets, at most {people.mu_max:g}; public"))
-        if people.id is not None:
+        if people.k_max is not None:
+            text = "sum of rows" if people.per_person == "sum" else "mean over own rows"
+            out.append((people.id or "", f"identifies people; up to {people.k_max:,} rows make one report ({text})"))
+        elif people.id is not None:
             rows = "one row" if people.max_per_id == 1 else f"{people.max_per_id:,} rows"
             out.append((people.id, f"identifies people; {rows} of each count, further ones {instead}"))
-        out.append(("unusable", UNUSABLE[people.missing].format(instead)))
+        if people.weight is not None:
+            out.append((people.weight, "weights of reports, relative to the largest; not public"))
+        left = "rows with a value missing, unreadable or not declared, or a term not finite; left out of their person"
+        words = UNUSABLE[people.missing].format(instead)
+        out.append(("unusable", left if people.k_max is not None and people.missing == "noise" else words))
         return tuple(out)
 
 

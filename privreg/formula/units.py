@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -62,6 +62,18 @@ class Units:
     def shift(self) -> Array:
         """Constant part of the map of coefficients, shape (p,)."""
         return self.y_centre * self.constant
+
+    def without_levels(self, spread: float, *, response: bool) -> Units:
+        """The same for rows without their person's level: nothing has a centre, and the constant stays as it is.
+
+        `spread` is the largest size of such a number, relative to how far its bounds are apart; `response` says
+        whether the response is one.
+        """
+        varies = self.constant == 0.0
+        mix = None if self.mix is None else np.where(np.outer(varies, varies), self.mix, np.eye(len(varies)))
+        scale = np.where(varies, 2.0 * spread * self.scale, self.scale)
+        none, wide = np.zeros(len(varies)), self.y_scale * (2.0 * spread if response else 1.0)
+        return replace(self, centre=none, scale=scale, mix=mix, y_centre=0.0, y_scale=wide)
 
     def keeps_levels(self, place: slice) -> bool:
         """Whether these columns are 0 or 1 inside as they are outside."""

@@ -48,9 +48,11 @@ def fit_of(spec: ModelSpec, assumed: Assumed, n: int, rng: np.random.Generator, 
     """Results of a fit of made-up people, and its settings (None of a curator); `seed` is that of noise."""
     name = spec.design.endog_bare if spec.design.endog_bare is not None else spec.design.endog_name
 
-    def people(m: int) -> dict[str, Any]:
-        rows, x, scale = assumed.exog(spec, m, rng)
-        return {**rows, name: assumed.responses(spec, x, scale, rng)}
+    def people(m: int, first: int = 0) -> dict[str, Any]:
+        rows, x, scale = assumed.exog(spec, m * spec.people.rows, rng)
+        out = {**rows, name: assumed.responses(spec, x, scale, rng)}
+        who = np.repeat(first + np.arange(m), spec.people.rows)
+        return out if spec.people.id is None else {**out, spec.people.id: who}
 
     if spec.trust == "central":
         model = Regression.__new__(Regression)
@@ -61,7 +63,7 @@ def fit_of(spec: ModelSpec, assumed: Assumed, n: int, rng: np.random.Generator, 
             return model.fit(seed=seed, progress=False), None
     stream = begin(spec, FitOptions(), None, seed, n)
     for left in range(n, 0, -CHUNK):
-        stream.update(people(min(left, CHUNK)))
+        stream.update(people(min(left, CHUNK), left))
     return stream._so_far(), stream._settings
 
 
@@ -137,8 +139,11 @@ class PlainPrecision:
 
 
 def plain_precision(spec: ModelSpec, assumed: Assumed, seed: int) -> PlainPrecision | None:
-    """Precision without privacy; None of a family that statsmodels hasn't."""
+    """Precision without privacy; None of a family that statsmodels hasn't, and of several rows of a person."""
     import statsmodels.api as sm
+
+    if spec.people.k_max is not None:
+        return None
 
     _, x, scale = assumed.exog(spec, PLAIN, rng := np.random.Generator(np.random.PCG64(seed)))
     y, family, design = np.asarray(assumed.responses(spec, x, scale, rng)), spec.family, spec.design

@@ -22,6 +22,7 @@ from privreg.families.builtin import resolve_family
 from privreg.fits.fit_plan import FitPlan
 from privreg.formula.covariates import check_covariates
 from privreg.formula.describe import callers_scopes, read_design
+from privreg.formula.persons import without_effect
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import accepted, check
 from privreg.options.threads import one_thread
@@ -42,6 +43,7 @@ from privreg.privacy.ledger import UNSET, Budget
 
 PLANNED: Final = "a plan that draws people from them"
 POWER: Final = 0.8
+PERSON: Final = "person (made up)"  # Column of ids, where the formula names none
 BUDGETS: Final = (0.01, 100.0)
 TRIALS: Final = 8
 CLOSE: Final = 0.015  # How often a budget is tried at most, and by what part standard errors may be better than asked
@@ -74,6 +76,8 @@ def plan(
     private: Any = "record",
     score_weights: Any = None,
     trust: str = "local",
+    k_max: Any = None,
+    icc: float = 0.0,
     **unknown: Never,
 ) -> StudyPlan:
     """Plan a regression before any data: people for a budget, precision for both, or the budget for a precision.
@@ -118,6 +122,12 @@ def plan(
         As for the model and its fit.
     trust : {"local", "two_collectors", "central"}
         Who is trusted, as for the model; ``plan.compare_trust()`` puts all three beside each other.
+    k_max : int, optional
+        Rows of each person, who all have as many, of which its one report is made; with two collectors. The formula
+        may end in ``| person``. Covariates are drawn anew for each row: where one is the same in all rows of a person,
+        as sex is, its coefficient is known less precisely, up to as if `icc` were that of a mean.
+    icc : float
+        Correlation of residuals of one person's rows, in [0, 1).
 
     Returns
     -------
@@ -167,8 +177,10 @@ def plan(
     given = mu is not UNSET or epsilon is not None or delta is not None or rho is not None
     budget = Budget.declare(mu, epsilon, delta, rho) if given else Budget.declare(1.0)
     fam = resolve_family(family)
+    formula, who = _persons(formula, check("plan.formula", "k_max", k_max))
     design = read_design(formula, covariates, callers_scopes(), fam, asked)
-    how = (score_weights, mechanism, private, Participants.declare(), check("plan.formula", "trust", trust))
+    who.check_columns(design.columns)
+    how = (score_weights, mechanism, private, who, check("plan.formula", "trust", trust))
     spec = ModelSpec.declare(design, fam, budget, *how)
     names = spec.coefficients
     people = None if n is None else read_people(n)
@@ -178,7 +190,7 @@ def plan(
         raise OptionError("give n= for the precision of so many records, or width= or effect= to find how many.")
     if not given and (people is None or not wanted):
         raise BudgetError("give mu= (or epsilon=, rho=); it can be left out to be found from n= and width= or effect=.")
-    assumed = _assumed(spec, scale, params, shares, covariates)
+    assumed = replace(_assumed(spec, scale, params, shares, covariates), icc=_alike(icc, spec))
     each = precision_of(spec, assumed)
     out = StudyPlan(spec, people or 0, "precision", goal, assumed, alpha, 0, people or 0, each)
     if not given:
@@ -186,6 +198,24 @@ def plan(
         out = _find_budget(out, people)
         return replace(out, reliable=reliable_from(out))
     return answered(out)
+
+
+def _persons(formula: str, k_max: int | None) -> tuple[str, Participants]:
+    """A formula without levels of persons, and what is declared of people of so many rows each."""
+    if k_max is None or not isinstance(formula, str):
+        return formula, Participants.declare()
+    formula, effect = without_effect(formula)
+    return formula, Participants.declare(id=PERSON if effect is None else None, k_max=k_max, effect=effect)
+
+
+def _alike(icc: Any, spec: ModelSpec) -> float:
+    """The correlation of residuals within persons."""
+    value = float(check("plan.formula", "icc", icc))
+    if value and (spec.people.k_max is None or spec.family.response != "number"):
+        raise OptionError(
+            f"icc={value:g} is of residuals of one person's rows: it goes with k_max= and a number's family."
+        )
+    return value
 
 
 def plan_of_fit(fit: FitPlan, n: int) -> StudyPlan:

@@ -100,6 +100,7 @@ class Assumed:
     params: Array = field(repr=False)  # Coefficients, user's units; shape (p,)
     covariates: pd.DataFrame | None = field(default=None, repr=False)  # Public rows to take covariates from
     usual: bool = False  # Whether nobody gave the scale
+    icc: float = 0.0  # Correlation of residuals of one person's rows
 
     def rows(self, spec: ModelSpec, n: int, rng: np.random.Generator) -> tuple[dict[str, Any], Array]:
         """Raw columns of `n` people, with a response in the middle of its range, and sds of residuals, shape (n,)."""
@@ -154,7 +155,11 @@ class Assumed:
             )
         eta = x @ self.params.reshape(-1, x.shape[1]).T
         if family.response == "number":
-            return eta[:, 0] + scale * rng.standard_normal(len(x))
+            own = rng.standard_normal(len(x))
+            if self.icc:
+                level = np.repeat(rng.standard_normal(len(x) // spec.people.rows), spec.people.rows)
+                own = math.sqrt(self.icc) * level + math.sqrt(1.0 - self.icc) * own
+            return eta[:, 0] + scale * own
         if family.code == codes.POISSON:
             return np.minimum(rng.poisson(np.exp(np.minimum(eta[:, 0], 20.0))), family.y_max)
         levels = design.schema.levels.get(name, (0, 1))
@@ -180,6 +185,8 @@ class Assumed:
         NaN where residuals' sds differ and no line runs at the same distance in each.
         """
         out, family = np.array(self.params), spec.family
+        if spec.people.effect is not None:  # what a person's level leaves of the constant
+            out[np.asarray(spec.units.constant) != 0.0] = 0.0
         centre = 0.0
         if family.code == codes.QUANTILE:
             centre = float(ndtri(family.tau))
@@ -208,6 +215,10 @@ class Assumed:
         schema, out = spec.design.schema, []
         if spec.family.scaled:
             out.append((spec.design.endog_name, f"residuals normal with sd {self.spread}"))
+        if spec.people.k_max is not None:
+            rows = f"{spec.people.rows:,} rows each, covariates drawn anew for each row"
+            alike = f", residuals correlated by {self.icc:g}" if self.icc else ", residuals independent"
+            out.append(("people", rows + alike * (spec.family.response == "number")))
         if self.covariates is not None:
             return [*out, ("covariates", f"drawn from {len(self.covariates):,} public rows")]
         for c in spec.design.columns:

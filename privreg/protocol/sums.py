@@ -91,6 +91,7 @@ def width(
     cornered: bool = False,
     scaled: bool = False,
     blocks: int = 1,
+    persons: bool = False,
 ) -> int:
     """Numbers of a report.
 
@@ -107,15 +108,17 @@ def width(
         Whether the score has a threshold, and whether it follows a residual scale: squares are of score and scale then.
     blocks : int
         Linear predictors.
+    persons : bool
+        Whether a report is of several rows, or weighted: how much of one it holds is then reported, too.
     """
     if role == "clamping":
         return bounded + 1
     if role == "location":
-        return 2 * located
+        return 2 * located + int(persons)
     if role == "moments":
         return (d + blocks) * (d + blocks + 1) // 2
     products = blocks * (blocks + 1) // 2 * d * (d + 1)
-    return blocks * d * (1 + 2 * int(cornered)) + products + int(scaled) * (d + 3)
+    return blocks * d * (1 + 2 * int(cornered)) + products + int(scaled) * (d + 3 + int(persons))
 
 
 def form_of(role: str) -> str:

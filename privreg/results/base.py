@@ -143,6 +143,7 @@ class Results(ABC):
     def _exog(self, exog: Any, where: str) -> tuple[Array, Array, pd.Index]:
         if exog is None:
             raise NotPrivateError("predict() without new rows would need the raw data; give public covariate values.")
+        self._fit.refuse_levels("a prediction")
         for part in exog if isinstance(exog, tuple) else (exog,):
             refuse_fitted(part, "predictions for them", simulated=self.privacy.seeded)
         rows, labels = self._fit.design.read_new(exog)

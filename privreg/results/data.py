@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.arrays import Array
-from privreg.errors import OptionError
+from privreg.errors import InferenceError, OptionError
 from privreg.families.family import Family
 from privreg.families.measures import Measure
 from privreg.inference.methods import Estimate
@@ -142,8 +142,22 @@ class ResultData(Labelled):
     spreads: Array | None = None  # Sds of the design's columns that reports have told; NaN if the scale was declared
     rounds: tuple[RoundHeld, ...] = ()  # Of a fit by rounds
     equation: Equation | None = None  # That the estimates solve
+    within: bool = False  # Whether levels of persons were taken out, so that rows have changes, no predictions
     # the reports that these results are made of, in this process: two results with the same origin are one release
     origin: object = field(default_factory=object, repr=False, compare=False)
+
+    def refuse_levels(self, what: str) -> None:
+        """Refuse what needs the levels of persons that were taken out.
+
+        Raises
+        ------
+        InferenceError
+        """
+        if self.within:
+            raise InferenceError(
+                f"{what} would need a person's level, which was taken out on the device and never learned; changes "
+                "within a person have t_test(...), as in res.t_test('x1 - x2'); or leave '| person' out of the formula."
+            )
 
     @property
     def levels(self) -> tuple[Any, ...]:

@@ -49,6 +49,7 @@ def parts(fit: ResultData) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         "baseline": list(fit.baseline),
         "measures": [[m.name, m.meaning] for m in fit.measures],
         "rounds": [r.role for r in fit.rounds],
+        "within": fit.within,
         "equation": None if fit.equation is None else fit.equation.to_json(),
     }
     return document, arrays
@@ -101,6 +102,7 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any
         spreads=spreads,
         rounds=tuple(RoundHeld(int(k), role, int(n), came, moved) for role, k, n, came, moved in rounds),
         equation=equation,
+        within=document.get("within") is True,
         **{name: arrays[name] for name in wanted},
     )
 

@@ -281,6 +281,8 @@ class PrivacyStatement(View):
         pair = "two records that differ as protected"
         if self.protects in {WHOLE_RECORD, wording.whole_records(self.per_id)}:
             pair = "two possible records" if self.per_id == 1 else "two possible sets of records"
+        elif self.protects == wording.ALL_ROWS:
+            pair = "two possible sets of rows"
         text = (
             f"Whoever sees {said.sees_all.format(k) if self._again else said.sees}, {said.guess.format(pair)} is right "
             f"{told}; blind guessing is right 50%.{said.after}"

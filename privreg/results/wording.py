@@ -15,6 +15,7 @@ from privreg.privacy.amplification import shuffled, shuffling_limit
 from privreg.privacy.ledger import REPORTED_DELTA, Budget, Release, at_least, within
 
 WHOLE_RECORD: Final = "one person's whole record, used once; neighbours replace one record"
+ALL_ROWS: Final = "one person, all rows, in one report; neighbours replace one person with all rows"
 RESPONSE_ALONE: Final = "one person's response"
 
 

@@ -38,10 +38,16 @@ LATE: Final = frozenset({"main", "measures"})  # Roles of rounds whose batches e
 
 
 def total(
-    plan: Plan, state: State, y: Array, x: Array, offset: Array | None = None, clamped: Flags | None = None
+    plan: Plan,
+    state: State,
+    y: Array,
+    x: Array,
+    offset: Array | None = None,
+    clamped: Flags | None = None,
+    weight: Array | None = None,
 ) -> Ints:
     """Sum of the devices' reports in whole numbers, modulo 2⁶⁴; shape (plan.width(state.role),)."""
-    made = report.vectors(plan, state, y, x, offset, clamped)
+    made = report.vectors(plan, state, y, x, offset, clamped, weight)
     return np.asarray(steps(plan, state.role).whole(made).sum(axis=0))
 
 
@@ -78,7 +84,8 @@ class AggregateRun(Keyed):
     def _begin(self) -> None:
         ends = chain.ends(self.plan, self.chain)
         self.size = ENDLESS if ends is None else ends
-        self.block = max(NUMBERS // self.plan.width(self.progress.state.role), 1)
+        rows = self.plan.persons.rows if self.plan.persons else 1
+        self.block = max(NUMBERS // (self.plan.width(self.progress.state.role) * rows), 1)
         self.at = self._held = 0  # Records of the open batch, and those that wait to be played
         self.raw.sum = np.zeros(self.plan.width(self.progress.state.role), dtype=np.int64)
 
@@ -127,7 +134,7 @@ class AggregateRun(Keyed):
         clamped: Flags | None = None,
     ) -> int:
         """Play the devices of these rows, in order; how many. See `RoundsRun.advance`."""
-        rows, a = Block(y, x, offset, None, None, clamped), 0
+        rows, a = Block(y, x, offset, weight, None, clamped), 0
         while a < len(y):
             b = min(len(y), a + self.size - self.at - self._held)
             some = cut(rows, a, b)
@@ -147,7 +154,7 @@ class AggregateRun(Keyed):
         waiting, state = joined(self.raw.waiting), self.progress.state
         self.raw.waiting = [cut(waiting, rows, len(waiting.y))] if rows < len(waiting.y) else []
         here = [cut(waiting, a, min(a + self.block, rows)) for a in range(0, rows, self.block)]
-        work = [partial(total, self.plan, state, b.y, b.x, b.offset, b.clamped) for b in here]
+        work = [partial(total, self.plan, state, b.y, b.x, b.offset, b.clamped, b.weight) for b in here]
         found = [one() for one in work] if self.crew is None else self.crew.each(work)
         for one in found:
             self.raw.sum = self.raw.sum + one

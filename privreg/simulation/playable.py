@@ -271,6 +271,11 @@ class Playable(Described):
         if self._source is None:
             raise DataError("this model has no data; use start() and update(batch), or build it with data.")
         source, rows = self._source, self._expected()
+        if kept is not None and self._spec.people.gathered:
+            raise UnsupportedArgumentError(
+                "checkpoint= doesn't go with k_max= or weights= yet, as the person whose rows are being read is in "
+                "memory; leave it out."
+            )
         asked = self._asked(locals())
         warn_of_steps(asked, 2)
         if client is not None and self._spec.trust == "two_collectors":

@@ -155,6 +155,8 @@ def _summing(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, ro
             "it; give rows= to the model."
         )
     measures = _share(asked.measures, spec, rows)
+    if measures and spec.people.gathered:
+        raise OptionError("measures= doesn't go with k_max= or weights= yet; leave it out.")
     plan, _ = plan_of(spec, rows, measures)
     mechanism = spec.mechanism_for(plan.width("main"), scalar=False)
     rules = score_rules(spec.scored, 1, math.inf, low=plan.y_low, high=plan.y_high, label=True)

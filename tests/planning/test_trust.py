@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import statsmodels.api as sm
 
 import privreg as pr
+from privreg.data.participants import Participants
 from privreg.errors import BudgetError, OptionError, UnsupportedArgumentError
 from privreg.planning.fits import FittedPrecision, plain_precision
 
@@ -177,3 +179,35 @@ def test_a_plan_whose_fits_are_always_marked_names_no_number_of_people() -> None
         said = " ".join(str(plan).split())
         assert "ost fits of up to 32,000 made-up people" in said
         assert "10,000,000,000" not in said
+
+
+def test_assumed_residuals_of_a_person_are_as_alike_as_is_said() -> None:
+    asked = {"bounds": {"y": (-60, 80), "x": (-4, 4)}, "scale": 2.0, "n": 500, "mu": 50}
+    plan = pr.plan("y ~ x", **asked)
+    with pytest.raises(OptionError, match="it goes with k_max="):
+        pr.plan("y ~ x", icc=0.5, **asked)
+    people = Participants.declare(id="who", k_max=3)
+    spec, rng = replace(plan.spec, people=people), np.random.default_rng(1)
+    x = np.zeros((30_000, 2))
+    y = replace(plan.assumed, icc=0.7).responses(spec, x, np.full(30_000, 2.0), rng).reshape(-1, 3)
+    assert np.corrcoef(y.T)[0, 1:] == pytest.approx([0.7, 0.7], abs=5.0 * 0.51 / 100.0)  # se (1 − ρ²)/√n
+    assert y.std() == pytest.approx(2.0, rel=0.03)
+    assert "3 rows each" in dict(replace(plan.assumed, icc=0.7).words(spec))["people"]
+
+
+@pytest.mark.thorough
+def test_a_plan_knows_rows_of_a_person_and_how_alike_they_are() -> None:
+    """Three rows tell more than one; alike ones tell less of the intercept, and no less of changes."""
+    asked = {"bounds": {"y": (-6, 8), "x": (-4, 4)}, "scale": 1.0, "n": 3_000, "mu": 4, "trust": "two_collectors"}
+    one = pr.plan("y ~ x", **asked).table()["std_error"]
+    three = pr.plan("y ~ x", k_max=3, **asked).table()["std_error"]
+    alike = pr.plan("y ~ x", k_max=3, icc=0.9, **asked).table()["std_error"]
+    within = pr.plan("y ~ x | person", k_max=3, icc=0.9, **asked)
+    assert (three < 0.8 * one).all()
+    assert alike["Intercept"] > 1.3 * three["Intercept"]
+    assert alike["x"] < 1.2 * three["x"]
+    assert within.table()["std_error"]["x"] < alike["x"]
+    said = " ".join(str(within).split())
+    assert "y ~ x | person" in said
+    assert "3 rows each, covariates drawn anew for each row, residuals correlated by 0.9" in said
+    assert list(within.compare_trust().table["people"].isna()) == [True, False, True]

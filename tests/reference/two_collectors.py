@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from privreg.collector.aggregate.estimate import Estimated
-from privreg.collector.aggregate.plan import Plan
+from privreg.collector.aggregate.plan import Plan, State
 from privreg.collector.aggregate.report import MEDIAN, slopes
 from privreg.families.scores import unit
 
@@ -71,3 +71,50 @@ def weight(plan: Plan, found: Estimated, x: np.ndarray) -> np.ndarray:
     """Mean ω of the rounds that count, shape (n,)."""
     each = [np.minimum(1.0, plan.reach**2 / ((x @ s.state.rows.T) ** 2).sum(axis=1)) for s in found.rounds]
     return np.asarray(found.weights @ np.array(each))
+
+
+def report_of_person(plan: Plan, state: State, y: np.ndarray, x: np.ndarray, weight: float) -> np.ndarray:
+    """A person's report by Equations (26) to (28), row by row; shapes y (K,), x (K, d), NaN in rows of no use."""
+    rows = [j for j in range(len(y)) if np.isfinite(y[j])]
+    part = weight / (max(len(rows), 1) if plan.persons.mean else len(y))
+    z, d = [state.rows @ x[j] for j in range(len(y))], plan.d
+    pairs = [(i, j) for i in range(d + 1) for j in range(i, d + 1)]
+
+    def stacked(m: np.ndarray) -> np.ndarray:
+        return np.array([m[i, j] * (1.0 if i == j else np.sqrt(2.0)) for i, j in pairs if j < len(m)])
+
+    if state.role == "location":
+        middle, half = 0.5 * (plan.lows + plan.highs), 0.5 * (plan.highs - plan.lows)
+        out = np.zeros(2 * plan.located + 1)
+        for j in rows:
+            t = [(x[j, c] - middle[c]) / half[c] for c in plan.numbers]
+            t += [] if plan.binary else [(y[j] - 0.5 * (plan.y_low + plan.y_high)) / (0.5 * (plan.y_high - plan.y_low))]
+            out += part * np.array([*t, *np.square(t), 1.0])
+        return out / np.sqrt(len(out))
+    if state.role == "moments":
+        out = np.zeros((d + 1, d + 1))
+        for j in rows:
+            u = np.append(z[j], (y[j] - state.y_centre - z[j] @ state.theta) / state.scale)
+            out += part * np.outer(u, u) * min(1.0, state.ball / (u @ u)) / state.ball
+        return stacked(out)
+    rules, c, reach = plan.rules, state.threshold(plan.rules), plan.reach
+    omega = min([1.0, *(reach**2 / (z[j] @ z[j]) for j in rows)])
+    a, b, m, o = np.sqrt(rules.shares)
+    score, slope, q = np.zeros(d), np.zeros((d, d)), np.zeros(d + int(rules.scaled))
+    beyond, middle, numbers = np.zeros(d), np.zeros(d), np.zeros(3)
+    for j in rows:
+        eta = np.array([z[j] @ state.theta])
+        one = z[j] * omega * unit(rules.shape, c, eta, y[j : j + 1], rules.function)[0] / reach
+        steep = omega * slopes(rules, c, eta, y[j : j + 1])[0] / (rules.top * reach**2)
+        score, slope = score + part * one, slope + part * steep * np.outer(z[j], z[j])
+        r = y[j] - eta[0]
+        far = np.log(abs(r) / (MEDIAN * state.scale)) / state.window
+        inside = abs(far) < 1.0
+        q += part * (np.append(one, np.clip(far, -1.0, 1.0)) if rules.scaled else one)
+        beyond += part * one * (abs(r) > c)
+        middle += part * z[j] * np.sign(r) * (inside and abs(r) <= c) * omega / reach
+        numbers += part * np.array([np.clip(far, -1.0, 1.0), 0.5 * inside, 0.5 * (not inside)])
+    if not rules.scaled:
+        return np.concatenate([a * score, b * stacked(slope), m * stacked(np.outer(q, q))])
+    parts = [a * score, b * stacked(slope), 0.5 * m * stacked(np.outer(q, q)), o * beyond, o * middle]
+    return np.concatenate([np.sqrt(1.0 - 1.25 * 0.2**2) * np.concatenate(parts), 0.2 * numbers])

@@ -64,6 +64,13 @@ def test_it_finds_what_statsmodels_finds_on_the_same_rows(fitted) -> None:
     assert (fitted.bse / plain.bse.reindex(fitted.bse.index)).max() < 2.0
 
 
+def test_a_model_without_any_bounds_is_fitted() -> None:
+    """Nothing can be clamped, and records still say whether they can be used."""
+    res = FIT("b ~ g", rows(2), family="logistic", levels={"g": ["a", "b", "c"]}, mu=1, trust="two_collectors").fit()
+    assert res.rounds["role"].tolist()[0] == "clamping"
+    assert np.isfinite(res.bse).all()
+
+
 def test_results_answer_as_those_of_local_fits(fitted, tmp_path: Path) -> None:
     assert fitted.nobs == N
     assert fitted.rounds["role"].tolist()[-1] == "main"

@@ -79,15 +79,17 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     known = progress.known.whole
 
     people = [t.people for t in turned]
-    shares, noise = pooling([t.sds[1] * t.wider for t in turned], people, rules.slope**2)
+    reference = progress.filled * rules.slope
+    shares, noise = pooling([t.sds[1] * t.wider for t in turned], people, reference**2)
     pooled = sum(w * t.slope for w, t in zip(shares, turned, strict=True))
-    height = level(pooled, noise, rules.slope, rules.unsure)
+    height = level(pooled, noise, reference, rules.unsure)
     curvature, spread = posterior(pooled, noise, known, height)
 
-    parts, jitter = pooling([t.sds[2] * t.wider for t in turned], people, rules.square**2)
+    parts, jitter = pooling([t.sds[2] * t.wider for t in turned], people, plan.square**2)
     square = sum(w * t.square for w, t in zip(parts, turned, strict=True))
-    middle = level(square[:d, :d], jitter, rules.square, rules.unsure)
-    close = progress.known._replace(mean=np.eye(plan.d), variances=np.full((plan.d, plan.d), DEVIATION**2))
+    middle = level(square[:d, :d], jitter, plan.square, plan.unsure)
+    unlike = np.full((plan.d, plan.d), DEVIATION**2 + plan.alike**2)
+    close = progress.known._replace(mean=np.eye(plan.d), variances=unlike)
     squares = posterior(square[:d, :d], jitter, close.whole, middle)[0] * common**2
 
     alone = np.array([middle * common**2 / t.people + float(np.trace(t.noise)) / d for t in turned])

@@ -67,6 +67,13 @@ class Rules(NamedTuple):
         return self.shares[3] > 0.0
 
 
+class Persons(NamedTuple):
+    """How several rows of a person, or rows with weights, become one report. Public."""
+
+    rows: int  # K: independent rows of a person at most, whose vectors are averaged
+    mean: bool = False  # Whether people count alike, by the mean over the rows that they have, or rows do
+
+
 class Plan(NamedTuple):
     """What is fixed and public before the first record."""
 
@@ -82,11 +89,12 @@ class Plan(NamedTuple):
     bounded: int = 0  # Columns of which records may report whether bounds clamp them
     measured: int = 0  # Records, the last ones, that report how well the estimate predicts them
     gauge: Gauge | None = None  # By what they measure it, before what is learned
+    persons: Persons | None = None  # None where a record is one row that counts whole
 
     @property
     def first(self) -> str:
         """Role of the first round that is about the estimate."""
-        return "location" if self.located else "moments"
+        return "location" if self.located or self.persons else "moments"
 
     @property
     def numbers(self) -> NDArray[np.intp]:
@@ -109,19 +117,36 @@ class Plan(NamedTuple):
         return self.rules.blocks * self.d
 
     @property
+    def square(self) -> float:
+        """Mean squared score of a person under the reference model, whose K rows are independent: Equation (29)."""
+        return self.rules.square / (self.persons.rows if self.persons else 1)
+
+    @property
+    def unsure(self) -> float:
+        """Sd about it, relative to it: little is known of how alike rows of a person are, or of weights."""
+        return 4.0 if self.persons else self.rules.unsure
+
+    @property
+    def alike(self) -> float:
+        """How far the squared score along one direction may be from the mean of all, relative to it: Equation (30)."""
+        k = self.persons.rows if self.persons else 1
+        return (k - 1.0) * (self.d - 1.0) / (k + self.d - 1.0)
+
+    @property
     def reach(self) -> float:
         """Length L of whitened covariates beyond which a record's weight falls: Equation (7)."""
-        return _reach(self.d, 8.0 / (self.mu**2 * self.rules.shares[0] * self.rules.square * self.rows))
+        return _reach(self.d, 8.0 / (self.mu**2 * self.rules.shares[0] * self.square * self.rows))
 
     @property
     def sizes(self) -> dict[str, int]:
         """Records of a round of each role but the last, which has the rest: Equation (4)."""
         size, rules = self.d + self.rules.blocks, self.rules
-        noise = max(16.0 * self.reach**2 / (self.mu**2 * rules.shares[0] * rules.square), 20.0 * self.size)
+        noise = max(16.0 * self.reach**2 / (self.mu**2 * rules.shares[0] * self.square), 20.0 * self.size)
         closing = math.sqrt(self.rows * noise)
+        means = self.located + 0.5 * bool(self.persons)
         asked = {
             "clamping": CHECKED * math.sqrt(self.bounded + 1.0) / self.mu,
-            "location": 20.0 + 4.0 * math.sqrt(self.located) / (ROUGH * self.mu) if self.located else 0.0,
+            "location": 20.0 + 4.0 * math.sqrt(means) / (ROUGH * self.mu) if means else 0.0,
             "moments": max(40.0 + math.sqrt(8.0 * size**3) / (ROUGH * self.mu), 10.0 * size),
             "approach": noise,
             "closing": closing if closing < LARGEST["closing"] * self.rows else 0.0,
@@ -156,6 +181,7 @@ class Plan(NamedTuple):
             cornered=rules.cornered,
             scaled=rules.scaled,
             blocks=rules.blocks,
+            persons=self.persons is not None,
         )
 
 
@@ -231,6 +257,9 @@ class Progress(NamedTuple):
     near: bool = False  # Whether the last step was short
     checked: Checked | None = None
     gauged: tuple[tuple[Array, int], ...] = ()  # Sums of measures of fit, each with its records
+    # Mean part of a report that a person's rows and weight fill, and the sd of its noise: Equation (27)
+    filled: float = 1.0
+    filled_sd: float = 0.0
 
     @property
     def over(self) -> int:
@@ -258,7 +287,7 @@ def _reach(d: int, noise: float) -> float:
     return math.sqrt(float(ends[np.argmin(variance)]))
 
 
-def rules_of(family: Family, low: float, high: float, y_scale: float = 1.0) -> Rules:
+def rules_of(family: Family, low: float, high: float, y_scale: float = 1.0, *, several: bool = False) -> Rules:
     """A family's unit score and what is expected of it under the reference model: whitened normal covariates.
 
     Parameters
@@ -268,6 +297,8 @@ def rules_of(family: Family, low: float, high: float, y_scale: float = 1.0) -> R
         Public limits of the response, internal units.
     y_scale : float
         User's units of an internal one of the response, in which a residual scale is declared.
+    several : bool
+        Whether a report is of several rows, so that squared scores say how alike these are: they have a larger share.
     """
     known = score_rules(family, 1, math.inf, low=low, high=high, label=True)
     shape, shares = known.shape, (0.68, 0.26, 0.06, 0.0)
@@ -288,6 +319,8 @@ def rules_of(family: Family, low: float, high: float, y_scale: float = 1.0) -> R
             top, slope, square, shares = 0.25, 0.4 / (high + 1.0), 0.4 / (high + 1.0), (0.94, 0.26, 0.06, 0.0)
         case codes.SMOOTHED_HINGE | codes.CUSTOM:
             square = slope
+    if several:
+        shares = (shares[0] - 0.1, shares[1], shares[2] + 0.1, shares[3])
     blocks = round(high) if shape.family == codes.MULTINOMIAL else 1
     # units are the response's public limits, or nothing is known of the score
     little = {codes.POISSON, codes.SQUARED, codes.SMOOTHED_HINGE, codes.CUSTOM}

@@ -18,7 +18,7 @@ from privreg.protocol.sums import MEDIAN, SCALE
 
 if TYPE_CHECKING:
     from privreg.arrays import Array, Flags, Ints
-    from privreg.collector.aggregate.plan import Plan, Rules, State
+    from privreg.collector.aggregate.plan import Persons, Plan, Rules, State
 
 STEP: Final = 1e-3  # Part of a threshold over whose both sides the slope of a score of one's own is taken
 
@@ -54,9 +54,17 @@ def products(z: Array, by: Array) -> Array:
 
 @np.errstate(all="ignore")  # a warning would tell of one record
 def vectors(
-    plan: Plan, state: State, y: Array, x: Array, offset: Array | None = None, clamped: Flags | None = None
+    plan: Plan,
+    state: State,
+    y: Array,
+    x: Array,
+    offset: Array | None = None,
+    clamped: Array | Flags | None = None,
+    weight: Array | None = None,
 ) -> Array:
     """Reports of records, each of norm 1 at most; zeros of those that can't be used.
+
+    Of people (`plan.persons`) y, x and offset have an axis of their rows after the first: Equation (26).
 
     Parameters
     ----------
@@ -66,44 +74,68 @@ def vectors(
         Internal units; NaN of a record that can't be used.
     x : ndarray, shape (m, d)
     offset : ndarray, shape (m,), optional
-    clamped : ndarray of bool, shape (m, plan.bounded), optional
-        Whether bounds clamp them, by column; needed where the state asks for it.
+    clamped : ndarray, shape (m, plan.bounded), optional
+        Whether bounds clamp them, by column, of people in which part of their rows; needed where the state asks for it.
+    weight : ndarray, shape (m,), optional
+        Of people, in [0, 1].
 
     Returns
     -------
     ndarray, shape (m, plan.width(state.role))
     """
+    people, parts = len(y), None
+    if plan.persons is not None:
+        usable = np.isfinite(y) & np.isfinite(x).all(axis=2)
+        parts = _parts(plan.persons, usable, weight)
+        y, x = y.reshape(-1), x.reshape(-1, plan.d)
+        offset = None if offset is None else offset.reshape(-1)
     silent = ~(np.isfinite(y) & np.isfinite(x).all(axis=1))
     y, x = np.where(silent, 0.0, y), np.where(silent[:, None], 0.0, x)
     y, x = np.clip(y, plan.y_low, plan.y_high), np.clip(x, plan.lows, plan.highs)
     shift = np.zeros(len(y)) if offset is None else np.where(np.isfinite(offset), offset, 0.0)
     match state.role:
         case "clamping":
-            flags: Any = np.zeros((len(y), plan.bounded)) if clamped is None else clamped
-            out = np.column_stack([np.ones(len(y)), flags]) / math.sqrt(plan.bounded + 1.0)
+            flags: Any = np.zeros((people, plan.bounded)) if clamped is None else clamped
+            out = np.column_stack([np.ones(people), flags]) / math.sqrt(plan.bounded + 1.0)
         case "location":
-            out = _places(plan, y, x)
+            out = averaged(_places(plan, y, x), parts)
         case "moments":
-            out = _moments(plan, state, y - (shift if plan.rules.linear else 0.0), x)
+            out = averaged(_moments(plan, state, y - (shift if plan.rules.linear else 0.0), x), parts)
         case "measures":
             out = _measures(plan, state, y, x, shift)
         case _:
-            out = _scores(plan, state, y, x, shift)
-    out[silent] = 0.0
+            out = _scores(plan, state, y, x, shift, parts)
+    out[silent if parts is None else ~usable.any(axis=1)] = 0.0
     norm = np.sqrt(np.einsum("ij,ij->i", out, out))
     out /= np.maximum(norm, 1.0)[:, None]  # rounding, and rows whose numbers overflow: public, whatever they are
     return np.where(np.isfinite(out), out, 0.0)
 
 
+def _parts(persons: Persons, usable: Flags, weight: Array | None) -> Array:
+    """Part of each row in its person's report, 0 of one that can't be used; shape (m, K), sums 1 at most."""
+    whole = usable.sum(axis=1, keepdims=True) if persons.mean else usable.shape[1]
+    parts = usable / np.maximum(whole, 1.0)
+    return np.asarray(parts if weight is None else parts * np.clip(np.nan_to_num(weight), 0.0, 1.0)[:, None])
+
+
+def averaged(rows: Array, parts: Array | None) -> Array:
+    """Vectors of people from those of their rows, shape (m K, w) to (m, w): Equation (26)."""
+    if parts is None:
+        return rows
+    cube = rows.reshape(*parts.shape, -1)
+    return np.asarray(np.einsum("mk,mkw->mw", parts, np.where(parts[:, :, None] > 0.0, cube, 0.0)))
+
+
 def _places(plan: Plan, y: Array, x: Array) -> Array:
-    """Numbers within ±1: Equation (1)."""
+    """Numbers within ±1: Equation (1), of people (27)."""
     columns = plan.numbers
     middle, half = 0.5 * (plan.lows + plan.highs)[columns], 0.5 * (plan.highs - plan.lows)[columns]
     out = (x[:, columns] - middle) / half
     if not plan.binary:
         out = np.column_stack([out, (y - 0.5 * (plan.y_low + plan.y_high)) / (0.5 * (plan.y_high - plan.y_low))])
     out = np.clip(out, -1.0, 1.0)
-    return np.asarray(np.column_stack([out, out**2]) / math.sqrt(2.0 * plan.located))
+    one = np.ones((len(y), int(plan.persons is not None)))
+    return np.asarray(np.column_stack([out, out**2, one]) / math.sqrt(2.0 * plan.located + one.shape[1]))
 
 
 def _moments(plan: Plan, state: State, y: Array, x: Array) -> Array:
@@ -116,11 +148,17 @@ def _moments(plan: Plan, state: State, y: Array, x: Array) -> Array:
     return products(rows, np.minimum(1.0, state.ball / np.maximum(square, 1e-300)) / state.ball)
 
 
-def _scores(plan: Plan, state: State, y: Array, x: Array, shift: Array) -> Array:
-    """Score, slope and squared score with bounded weights, the score beyond c, and the scale: Equation (3)."""
+def _scores(plan: Plan, state: State, y: Array, x: Array, shift: Array, of: Array | None = None) -> Array:
+    """Score, slope and squared score with bounded weights, the score beyond c, and the scale: Equation (3).
+
+    Of people by the parts `of` their rows, with one weight a person: Equations (26) and (28).
+    """
     rules, c, reach = plan.rules, state.threshold(plan.rules), plan.reach
     z = x @ state.rows.T
-    weight = np.minimum(1.0, reach**2 / np.maximum(np.einsum("ij,ij->i", z, z), 1e-300))
+    length = np.einsum("ij,ij->i", z, z)
+    if of is not None:  # a weight of each row would bias slopes within people where errors are skewed
+        length = np.repeat(np.where(of > 0.0, length.reshape(of.shape), 0.0).max(axis=1), of.shape[1])
+    weight = np.minimum(1.0, reach**2 / np.maximum(length, 1e-300))
     if state.classes.size:
         return _of_classes(plan, state, y, z, weight)
     eta = z @ state.theta + shift
@@ -128,19 +166,23 @@ def _scores(plan: Plan, state: State, y: Array, x: Array, shift: Array) -> Array
     slope = slopes(rules, c, eta, y) * weight
     a, b, m, o = np.sqrt(rules.shares)
     scores = z * (score / reach)[:, None]
-    parts = [scores * a, products(z, slope * (b / (rules.top * reach**2)))]
+    parts = [averaged(scores * a, of), averaged(products(z, slope * (b / (rules.top * reach**2))), of)]
+    people = len(parts[0])
     if not rules.scaled:
-        return np.concatenate([*parts, products(scores, np.full(len(y), m))], axis=1)
+        return np.concatenate([*parts, products(averaged(scores, of), np.full(people, m))], axis=1)
     far = np.log(np.maximum(np.abs(y - eta), 1e-300) / (MEDIAN * state.scale)) / state.window
     number = np.clip(far, -1.0, 1.0)
     both = np.column_stack([scores, number])
-    parts.append(products(both, np.full(len(y), 0.5 * m)))
+    parts.append(products(averaged(both, of), np.full(people, 0.5 * m)))
     inside = np.abs(far) < 1.0
     if rules.cornered:  # no residual is beyond the threshold and in the middle
         beyond = np.abs(y - eta) > c
-        parts.append(np.where(beyond[:, None], scores * o, 0.0))
-        parts.append(z * (np.sign(y - eta) * (inside & ~beyond) * weight * (o / reach))[:, None])
-    numbers = [SCALE * number, SCALE * (inside - 0.5)]
+        parts.append(averaged(np.where(beyond[:, None], scores * o, 0.0), of))
+        parts.append(averaged(z * (np.sign(y - eta) * (inside & ~beyond) * weight * (o / reach))[:, None], of))
+    if of is None:
+        numbers = [SCALE * number, SCALE * (inside - 0.5)]
+    else:
+        numbers = [averaged(np.column_stack([number, 0.5 * inside, 0.5 * ~inside]) * SCALE, of)]
     return np.column_stack([*(math.sqrt(1.0 - 1.25 * SCALE**2) * p for p in parts), *numbers])
 
 

@@ -35,6 +35,8 @@ LEAST: Final = 0.15  # Logarithm of the least such factor: wider windows are off
 DEVIATION: Final = 0.25
 """Sd of curvature about the second moments of covariates, relative to its level, before anything is known of it."""
 
+FILLED: Final = 1e-3  # Part of a report that people are taken to fill at least
+
 STEP: Final = 2.0  # Longest step, in thresholds
 
 
@@ -95,7 +97,7 @@ def advance(plan: Plan, progress: Progress, total: Array, count: int) -> Progres
             checked = Checked(total / count * math.sqrt(plan.width("clamping")), count)
             found = progress._replace(state=progress.state._replace(role=plan.first), checked=checked)
         case "location":
-            found = _located(plan, progress, total / count)
+            found = _located(plan, progress, total / count, count)
         case "moments":
             found = _whitened(plan, progress, total / count, count)
         case _:
@@ -107,10 +109,15 @@ def advance(plan: Plan, progress: Progress, total: Array, count: int) -> Progres
 # --- location and moments --------------------------------------------------------------------------------------
 
 
-def _located(plan: Plan, progress: Progress, mean: Array) -> Progress:
-    """Centre numbers at their noised mean."""
+def _located(plan: Plan, progress: Progress, mean: Array, count: int) -> Progress:
+    """Centre numbers at their noised mean, relative to what people fill of a report: Equation (27)."""
     state, columns, k = progress.state, plan.numbers, plan.located
-    mean, square = np.clip(mean * math.sqrt(2.0 * k), -1.0, 1.0).reshape(2, k)
+    mean, filled, noise = mean * math.sqrt(len(mean)), 1.0, 0.0
+    if plan.persons is not None:
+        noise = sd(plan, "location") * math.sqrt(len(mean)) / count
+        filled = min(max(float(mean[-1]), 2.0 * noise, FILLED), 1.0)
+        mean = mean[:-1] / filled
+    mean, square = np.clip(mean, -1.0, 1.0).reshape(2, k)
     wide = np.sqrt(np.clip(square - mean**2, STRETCH[0] ** -2, 1.0))
     at, half = plan.lows.copy(), 0.5 * (plan.highs - plan.lows)
     rows, n = np.diag(state.rows).copy(), len(columns)
@@ -121,13 +128,15 @@ def _located(plan: Plan, progress: Progress, mean: Array) -> Progress:
         centre += 0.5 * (plan.y_high - plan.y_low) * float(mean[-1])
         scale *= STRETCH[0] * float(wide[-1])
     rows = _centred(np.diag(rows), at)
-    return progress._replace(state=state._replace(role="moments", rows=rows, y_centre=centre, scale=scale))
+    state = state._replace(role="moments", rows=rows, y_centre=centre, scale=scale)
+    return progress._replace(state=state, filled=filled, filled_sd=noise)
 
 
 def _whitened(plan: Plan, progress: Progress, mean: Array, count: int) -> Progress:
     """Second moments of (z, r): whiten covariates, take a step by least squares: Equations (5) and (6)."""
     state, known, d = progress.state, progress.known, plan.d
     matrix, noise = unstacked(mean) * state.ball, sd(plan, "moments") * state.ball / count
+    matrix, noise = matrix / progress.filled, noise / progress.filled
     first = not np.isfinite(known.variances).all()
     level = max(float(matrix[0, 0]), 0.2) if first else max(float(np.trace(matrix[:d, :d])) / d, 0.2)
     matrix, noise = matrix / level, noise / level
@@ -216,10 +225,11 @@ def read(plan: Plan, state: State, total: Array, count: int) -> Summed:
     units = np.array([reach, rules.top * reach**2, more, reach]) / shares / (whole * count)
     b, own = rules.blocks, pairs(rules.blocks) * pairs(plan.d)
     ends = np.cumsum([d, own, own + (d + 1) * int(rules.scaled), *2 * [d * int(rules.cornered)]])
-    score, slope, square, beyond, middle, _ = np.split(total, ends)
+    score, slope, square, beyond, middle, numbers = np.split(total, ends)
     noise = sd(plan, state.role) * units
-    number, inside = total[-2:] / count / SCALE + [0.0, 0.5] if rules.scaled else (0.0, 0.0)
-    moved, steep = _scale(state, float(number), float(inside)) if rules.scaled else (0.0, 0.0)
+    number, inside, filled = (0.0, 0.0, 1.0) if not rules.scaled else _numbers(plan, state.role, numbers, count)
+    moved, steep = _scale(state, number / filled, inside / filled) if rules.scaled else (0.0, 0.0)
+    steep *= filled
     lean, lean_sd = np.zeros(d), 0.0
     if rules.cornered and state.role == "main":
         lean_sd = float(noise[3]) / (MEDIAN * state.scale * steep * state.window)
@@ -234,11 +244,24 @@ def read(plan: Plan, state: State, total: Array, count: int) -> Summed:
         beyond=beyond * units[3] if rules.cornered else np.zeros(d),
         scale=math.log(state.scale) + moved,
         steep=steep,
-        number=float(number),
+        number=number,
         sds=(*(noise * [1.0, 1.0, reach**2, 1.0]).tolist(), sd(plan, state.role) / (SCALE * count)),
         lean=lean,
         lean_sd=lean_sd,
     )
+
+
+def _numbers(plan: Plan, role: str, numbers: Array, count: int) -> tuple[float, float, float]:
+    """Mean scale number, mean of whether it is inside, and what people fill of a report, of which both are parts.
+
+    Without persons the last is 1; with them the second and third are sums of two numbers: Equation (28).
+    """
+    mean = numbers / count / SCALE
+    if plan.persons is None:
+        return float(mean[0]), float(mean[1]) + 0.5, 1.0
+    number, inside, outside = (mean * [1.0, 2.0, 2.0]).tolist()
+    noise = 2.0 * math.sqrt(2.0) * sd(plan, role) / (SCALE * count)
+    return number, inside, min(max(inside + outside, 2.0 * noise, FILLED), 1.0)
 
 
 def _scale(state: State, mean: float, inside: float) -> tuple[float, float]:
@@ -260,11 +283,12 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
     seen = (*progress.seen, here)
     if state.role == "main":
         return progress._replace(seen=seen)
-    shares, noise = pooling([s.sds[1] for s in seen], [s.people for s in seen], rules.slope**2)
+    reference = progress.filled * rules.slope
+    shares, noise = pooling([s.sds[1] for s in seen], [s.people for s in seen], reference**2)
     pooled = sum(w * s.slope for w, s in zip(shares, seen, strict=True))
-    height = level(pooled, noise, rules.slope, rules.unsure)
+    height = level(pooled, noise, reference, rules.unsure)
     curvature, spread = posterior(pooled, noise, known.whole, height)
-    noisy = rules.square / count + here.sds[0] ** 2
+    noisy = plan.square / count + here.sds[0] ** 2
     gain = max(float(here.score @ here.score) - d * noisy, 0.3 * noisy)
     step = -cautious(curvature, spread, here.score) * gain / (gain + d * noisy)
     c = state.threshold(rules)

@@ -124,7 +124,8 @@ def foreign(formula: str) -> str | None:
         return None
     plain = " + ".join([formula.partition("|")[0].strip(), *(f"C({name})" for name in names)])
     levels = f"with levels={{{names[0]!r}: [...]}}, the reference first"
-    return f"fixed effects after | are not supported yet; write '{plain}', {levels}"
+    person = f"if {names[0]!r} tells people apart, trust='two_collectors' with k_max= takes out their levels"
+    return f"fixed effects after | are not supported yet; write '{plain}', {levels}; {person}"
 
 
 # --- names of columns ------------------------------------------------------------------------------------

@@ -62,6 +62,8 @@ def marginal_effects(known: Known, at: Any, average: bool) -> MarginalEffects:
             "marginal_effects() without rows would average over the private data; give public covariate values, as in "
             "marginal_effects(pd.DataFrame({...}))."
         )
+    if fit.family.link != "identity":
+        fit.refuse_levels("an effect on a probability")
     at, labels = fit.design.read_new(at)
     x, offset = fit.design.encode_new(at)
     if not len(x):

@@ -296,6 +296,7 @@ def marginal_means(known: Known, factor: Any, at: Any, which: str) -> MarginalMe
     Searle, Speed & Milliken (1980), Population marginal means in the linear model, American Statistician 34, 216-221.
     """
     fit, design = known.fit, known.fit.design
+    fit.refuse_levels("a mean at a level")
     column = factor_of(fit, factor)
     choose("which", which, ("mean", "linear"))
     if which == "mean" and fit.family.link == "margin":

@@ -19,7 +19,7 @@ class Rows(NamedTuple):
     endog: Array  # shape (n,)
     exog: Array  # shape (n, p), column by column if for rounds, else row by row
     offset: Array | None  # shape (n,)
-    weight: Array | None  # Squared share of the largest budget; shape (n,)
+    weight: Array | None  # Squared share of the largest budget, or a survey weight over the largest; shape (n,)
     hashes: Any  # Keyed hashes of ids; shape (n,)
     clamped: NDArray[np.bool_] | None  # Whether bounds clamp them, where they may be asked that; shape (n, D)
     read: int  # Rows of the source they were made of
@@ -75,11 +75,14 @@ class Encoder:
         with np.errstate(over="ignore"):  # a warning would tell of one value
             offset = None if rows.offset is None else rows.offset / units.y_scale
         weight = spec.people.weights(batch, rows.kept)
+        if spec.people.weight is not None:
+            least, largest = spec.design.schema.limits(spec.people.weight)
+            weight = spec.people.survey_weights(batch, largest, least, rows.kept)
         hashes = flags = None
         if self._counter is not None:
             hashes = self._counter.hashed(spec.people.ids(batch), gaps=spec.people.missing != "raise")
             hashes = hashes if rows.kept is None else hashes[rows.kept]
-        if clamped:
+        if clamped and spec.clamps:
             flags = spec.design.clamps(batch, [c.name for c in spec.clamps])
             flags = flags if rows.kept is None else flags[rows.kept]
         return Rows(units.response_inside(rows.endog), x, offset, weight, hashes, flags, rows_of(batch))

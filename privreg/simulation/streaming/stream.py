@@ -32,6 +32,7 @@ from privreg.privacy.noise import Key, derived_key, fresh_key, seeded_key
 from privreg.protocol.schedule import ENDLESS
 from privreg.results.results import PrivateResults
 from privreg.simulation.streaming.encoding import Rows
+from privreg.simulation.streaming.persons import Gatherer
 from privreg.simulation.streaming.storage import document_of, plain, refuse_unstorable
 from privreg.simulation.streaming.ways import way_of
 from privreg.simulation.workers.crew import Crew, Task
@@ -72,6 +73,8 @@ class Stream:
         self._run, self._encoder = self._way.begin(spec, settings, key, start, self._counter)
         # of the order in which rows are read
         self._deal = Key(derived_key(key, "order")) if key is not None and self._run.parallel else None
+        people = spec.people
+        self._gather = Gatherer(people, binary=spec.family.binary) if people.gathered else None
         self._lock = threading.Lock()
         self._broken = False
         self._cautioned = False  # whether results have warned that they should not be relied on
@@ -136,7 +139,8 @@ class Stream:
         Parameters
         ----------
         batch : DataFrame, mapping of str to array, table of Arrow or polars, or (endog, exog[, offset]) of array models
-            New people; nobody's rows may come twice. Longer tables and files are better given to the model.
+            New people; nobody's rows may come twice. Longer tables and files are better given to the model. With
+            `k_max` all rows of a person are in one batch, in any order: who comes again reports zeros.
 
         Returns
         -------
@@ -162,7 +166,8 @@ class Stream:
                 batch = one_batch(batch, self._spec.columns, self._spec.design.schema)
             rows = self._encoder.encode(batch, clamped=self._asks([batch]))
             charge.enter()
-            self._take(rows)
+            self._take(rows if self._gather is None else self._gather.together(rows))
+            self._take_rest()
         return self
 
     def _update_all(self, batches: Iterable[Any], threads: int) -> Iterator[int]:
@@ -188,6 +193,9 @@ class Stream:
                             self.charge.enter()
                         self._take(rows)
                         yield self.nobs
+                self._take_rest()
+                if self._gather is not None:
+                    yield self.nobs
                 if problem is not None:
                     raise problem
             finally:
@@ -213,8 +221,17 @@ class Stream:
             rows = ENDLESS
         return self._run.asks_clamping(rows)
 
-    @one_thread()
+    def _take_rest(self) -> None:
+        """Let the person report whose last row has come."""
+        rows = None if self._gather is None else self._gather.rest()
+        if rows is not None:
+            self._play(rows)
+
     def _take(self, rows: Rows) -> None:
+        self._play(rows if self._gather is None else self._gather.take(rows))
+
+    @one_thread()
+    def _play(self, rows: Rows) -> None:
         skip = min(self._skip, len(rows.endog))
         if skip:
             self._skip -= skip
@@ -222,14 +239,17 @@ class Stream:
         y, x = rows.endog, rows.exog
         silent = np.isnan(y)
         if self._counter is not None:
-            silent |= self._counter.count(rows.hashes)
+            again = self._counter.count(rows.hashes)
+            silent |= again if silent.ndim == 1 else again[:, None]
         if silent.any():
             # what is not a number is sent as pure noise; whether a response is missing is as private as what it is
             lacking = np.isnan(x[:, 0]) if self._run.label else silent
-            x = np.where(lacking[:, None], self._run.absent, x)  # as x lies
+            x = np.where(lacking[..., None], self._run.absent, x)  # as x lies
             y = np.where(silent, np.nan, y)
         offset = None if rows.offset is None else np.nan_to_num(rows.offset)
-        clamped = None if rows.clamped is None else rows.clamped & ~silent[:, None]
+        clamped = rows.clamped
+        if clamped is not None and silent.ndim == 1:
+            clamped = clamped & ~silent[:, None]
         self._broken = True  # an interrupt inside would leave noise used but not marked
         self._marks.append((self.rows_read, self.nobs - skip))
         self._run.advance(y, x, offset, rows.weight, clamped)
@@ -266,7 +286,7 @@ class Stream:
                 f"order='random' needs rows that can be addressed, and those of {source.kind} are read as they come; "
                 "leave it out, or give a DataFrame, arrays or Parquet files."
             )
-        if asked is None and self._spec.people.id is not None:
+        if asked is None and self._spec.nonresponse:
             return False  # a person's surplus rows, which are noise, would come ever more often
         return self.parallel and asked != "position" and source.dealt is not None
 

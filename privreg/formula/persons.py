@@ -1,0 +1,139 @@
+"""Several rows of a person in one report: what a formula has after ``|``, and which models are of no such rows."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from privreg.data.participants import DIFFERENCES, WITHIN
+from privreg.errors import FormulaError, OptionError, SchemaError, UnsupportedArgumentError
+from privreg.protocol import codes
+
+if TYPE_CHECKING:
+    from privreg.data.participants import Participants
+    from privreg.families.family import Family
+    from privreg.formula.design import Design
+    from privreg.formula.units import Units
+
+_COLUMN: Final = r"""(?:Q\(\s*(?P<q>['"])(?P<quoted>.+?)(?P=q)\s*\)|(?P<name>[^\W\d]\w*))"""
+_EFFECT: Final = re.compile(rf"\s*(?:{_COLUMN}|(?P<diff>diff)\s*\((?P<inner>.*)\))\s*")
+
+
+def without_effect(formula: str) -> tuple[str, tuple[str, str] | None]:
+    """A formula without what it has after ``|``, and that: a kind, `WITHIN` or `DIFFERENCES`, and a column.
+
+    Raises
+    ------
+    FormulaError
+        If that is not one column, or ``diff()`` of one.
+
+    Examples
+    --------
+    >>> without_effect("y ~ x | diff(who)")
+    ('y ~ x', ('differences', 'who'))
+    >>> without_effect("y ~ I((x > 1) | (x < 0))")
+    ('y ~ I((x > 1) | (x < 0))', None)
+    """
+    at = _bar(formula)
+    if at is None:
+        return formula, None
+    left, right = formula[:at].rstrip(), formula[at + 1 :]
+    outer = _EFFECT.fullmatch(right)
+    found = _EFFECT.fullmatch(outer["inner"]) if outer is not None and outer["diff"] else outer
+    if outer is None or found is None or found["diff"]:
+        raise FormulaError(
+            f"after | the formula {formula!r} has {right.strip()!r}, and there stands one column, that of id=, whose "
+            f"levels a person's device takes out: write '{left} | person', or '{left} | diff(person)' for differences "
+            "of a person's rows in their order; further factors are terms, as C(year) is."
+        )
+    return left, (DIFFERENCES if outer["diff"] else WITHIN, found["quoted"] or found["name"])
+
+
+def with_effect(formula: str, people: Participants) -> str:
+    """A formula with what `without_effect` took from it."""
+    if people.effect is None:
+        return formula
+    name = str(people.id)
+    name = name if name.isidentifier() else f"Q({name!r})"
+    return f"{formula} | {name if people.effect == WITHIN else f'diff({name})'}"
+
+
+def _bar(formula: str) -> int | None:
+    """Place of the first | outside of brackets and quotes."""
+    depth, quote = 0, ""
+    for at, sign in enumerate(formula):
+        if quote:
+            quote = "" if sign == quote else quote
+        elif sign in "'\"":
+            quote = sign
+        elif sign == "|" and depth == 0:
+            return at
+        else:
+            depth += (sign in "([{") - (sign in ")]}")
+    return None
+
+
+def refuse_of_persons(people: Participants, family: Family, design: Design, units: Units, trust: str) -> None:
+    """Refuse a model of which a report can't be of several rows, or weighted. On public grounds.
+
+    Raises
+    ------
+    UnsupportedArgumentError
+        If reports are those of `trust`, or of a family, that has only single rows yet.
+    OptionError, SchemaError
+        If weights have no public bounds, or an option doesn't go with several rows.
+    """
+    if not people.gathered:
+        return
+    option = "weights=" if people.k_max is None else f"k_max={people.k_max}"
+    if trust != "two_collectors":
+        raise UnsupportedArgumentError(
+            f"{option} is there with trust='two_collectors', not yet with trust={trust!r}: give the former, or leave "
+            "it out; max_per_id= is for several reports of a person."
+        )
+    if people.mu is not None:
+        raise UnsupportedArgumentError(f"mu={people.mu!r} of personal budgets doesn't go with {option}; give one mu.")
+    if people.missing == "drop":
+        raise OptionError(
+            f"missing='drop' doesn't go with {option}: rows that can't be used are left out of their person, who "
+            "reports all the same; leave missing= out."
+        )
+    if family.code == codes.MULTINOMIAL:
+        raise UnsupportedArgumentError(
+            f"{option} doesn't go with Multinomial() yet: squared scores of several rows have too many numbers; use "
+            "Logistic() for each level."
+        )
+    if people.weight is not None:
+        low, high = design.schema.limits(people.weight)
+        if not 0.0 <= low < high < float("inf"):
+            raise SchemaError(
+                f"weights={people.weight!r} needs public bounds from 0 on, as the largest one sets the noise: declare "
+                f"bounds={{{people.weight!r}: (0, largest)}}."
+            )
+    if people.effect is not None:
+        _refuse_without_levels(people, family, design, units)
+
+
+def _refuse_without_levels(people: Participants, family: Family, design: Design, units: Units) -> None:
+    """Refuse a model from which a person's level can't be taken."""
+    said = with_effect("", people).strip()
+    linear = family.code in {codes.HUBER, codes.SQUARED}
+    if not linear and family.code != codes.LOGISTIC:
+        raise UnsupportedArgumentError(
+            f"'{said}' goes with Squared(), Huber() and Logistic(): of {family!r} a person's level can't be taken out "
+            "of single rows."
+        )
+    if not linear and people.k_max != 2:
+        raise UnsupportedArgumentError(
+            f"'{said}' with Logistic() is the conditional logit of two rows a person, and k_max={people.k_max}; more "
+            "rows are not there yet: give k_max=2, or Squared() for differences of shares."
+        )
+    if design.offset is not None or design.exposure is not None:
+        raise UnsupportedArgumentError(
+            f"offset= and exposure= don't go with '{said}' yet; subtract it from the response."
+        )
+    if (units.constant != 0.0).sum() != 1:
+        raise UnsupportedArgumentError(
+            f"'{said}' needs a model with an intercept, which takes what a person's level leaves; leave out '- 1' or "
+            "'+ 0'."
+        )

@@ -1,0 +1,271 @@
+"""Several rows of a person at the front door: what is fitted, said and refused, and who reports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binom
+
+import privreg as pr
+from privreg.data.participants import Counter, Participants
+from privreg.errors import (
+    DataError,
+    FormulaError,
+    InferenceError,
+    OptionError,
+    PrivregError,
+    SchemaError,
+    UnsupportedArgumentError,
+)
+
+FIT = pr.PrivateOnlineRegression.from_formula
+N = 1_500
+HOW = {
+    "bounds": {"x": (-5, 5), "y": (-8, 9), "w": (0, 2), "b": (0, 1)},
+    "levels": {"year": [1, 2, 3]},
+    "mu": 4,
+    "trust": "two_collectors",
+}
+
+
+def panel(seed: int, n: int = N, icc: float = 0.5) -> pd.DataFrame:
+    """Two or three years of each person, levels of persons in x and y."""
+    rng = np.random.default_rng(seed)
+    k = rng.integers(2, 4, n)
+    who = np.repeat(np.arange(n), k)
+    level = rng.normal(0, 1, n)[who]
+    out = pd.DataFrame({"person": who, "year": np.concatenate([np.arange(1, m + 1) for m in k])})
+    out["x"] = 0.6 * level + rng.normal(0, 0.8, len(who))
+    errors = np.sqrt(icc) * level + np.sqrt(1 - icc) * rng.normal(0, 1, len(who))
+    out["y"] = 1 + 0.5 * out["x"] + 0.3 * (out["year"] == 2) + errors
+    out["w"] = rng.uniform(0.5, 2, n)[who]
+    out["b"] = (rng.uniform(size=len(who)) < 1 / (1 + np.exp(-out["x"] - level))).astype(int)
+    return out
+
+
+def model(data: object = None, formula: str = "y ~ x + C(year) | person", **more: object) -> pr.PrivateOnlineRegression:
+    return FIT(formula, data, **{**HOW, "k_max": 3, **more})
+
+
+def within(data: pd.DataFrame) -> np.ndarray:
+    """Slopes of x and years by least squares within persons, in plain NumPy."""
+    columns = data.assign(two=data["year"] == 2, three=data["year"] == 3)[["y", "two", "three", "x"]].astype(float)
+    less = (columns - columns.groupby(data["person"]).transform("mean")).to_numpy()
+    return np.asarray(np.linalg.lstsq(less[:, 1:], less[:, 0], rcond=None)[0])
+
+
+@pytest.fixture(scope="module")
+def fitted() -> pr.results.results.PrivateResults:
+    return model(panel(1).sample(frac=1, random_state=0), family="squared").fit(seed=5)
+
+
+def test_slopes_within_persons_are_least_squares_own_in_any_order_of_rows(fitted) -> None:
+    assert fitted.params.index.tolist() == ["Intercept", "C(year)[T.2]", "C(year)[T.3]", "x"]
+    assert np.abs((fitted.params.to_numpy()[1:] - within(panel(1))) / fitted.bse.to_numpy()[1:]).max() < 4.0
+    assert abs(fitted.params["Intercept"]) < 4.0 * fitted.bse["Intercept"]
+
+
+def test_results_say_people_rows_and_what_is_protected(fitted, tmp_path: Path) -> None:
+    said = " ".join(str(fitted.summary()).split())
+    assert "1,500 people, up to 3 rows each; within person" in said
+    assert "y ~ x + C(year) | person" in said
+    assert "one person, all rows, in one report; neighbours replace one person with all rows" in str(
+        " ".join(str(fitted.privacy).split())
+    )
+    assert fitted.nobs == N
+    assert fitted.privacy.total_mu == 4.0
+    assert any(note.code == "within" for note in fitted.privacy.notes)
+    fitted.save(tmp_path / "fit.privreg")
+    loaded = pr.load(tmp_path / "fit.privreg")
+    pd.testing.assert_series_equal(loaded.params, fitted.params)
+    new = pd.DataFrame({"x": [0.0, 1.0], "year": [1, 2]})
+    for res in (fitted, loaded):
+        for call in (
+            lambda res=res: res.predict(new),
+            lambda res=res: res.get_prediction(new),
+            lambda res=res: res.marginal_means("year"),
+            lambda res=res: res.estimand(new.assign(y=0.0, person=1)),
+        ):
+            with pytest.raises(InferenceError, match="would need a person's level"):
+                call()
+    assert np.isfinite(fitted.marginal_effects(new).summary_frame().to_numpy(dtype=float)).all()
+    assert len(fitted.t_test_pairwise("year").result_frame) == 3
+    assert fitted.privacy.verify(n=4_000).passed
+
+
+def test_files_and_frames_that_are_sorted_give_the_bits_of_rows_in_memory(tmp_path: Path) -> None:
+    data = panel(2)
+    data.to_csv(tmp_path / "panel.csv", index=False)
+    parts = [data.iloc[a : a + 997] for a in range(0, len(data), 997)]
+    usual = model(data).fit(seed=1, order="position").params
+    for source in (tmp_path / "panel.csv", parts):
+        pd.testing.assert_series_equal(model(source, rows=N).fit(seed=1).params, usual)
+    stream = model(rows=N).start(seed=1)
+    people = np.array_split(np.arange(N), 3)
+    for some in people:
+        here = data[data["person"].isin(some)]
+        order = here.groupby("person").cumcount().sort_values(kind="stable").index  # first rows first
+        stream.update(here.loc[order])
+    pd.testing.assert_series_equal(stream.results().params, usual)
+    assert model(data.assign(person=data["person"].astype(str))).fit(seed=1, order="position").params.equals(usual)
+    mixed = [7 if p == 7 else "0" + str(p) for p in data["person"]]
+    assert model(data.assign(person=pd.Series(mixed, dtype=object))).fit(seed=1, order="position").params.equals(usual)
+
+
+def test_files_do_not_tell_how_many_people_there_are(tmp_path: Path) -> None:
+    panel(2, 50).to_csv(tmp_path / "panel.csv", index=False)
+    with pytest.raises(OptionError, match="give rows= to the model"):
+        model(tmp_path / "panel.csv").fit()
+    with pytest.raises(UnsupportedArgumentError, match="checkpoint= doesn't go with k_max="):
+        model(tmp_path / "panel.csv", rows=50).fit(checkpoint=tmp_path / "kept")
+
+
+def test_a_report_that_hardly_anybody_fills_is_noted() -> None:
+    data = panel(9)
+    notes = [model(data, k_max=k, mu=8).fit(seed=1).privacy.notes for k in (3, 12)]
+    assert [any(note.code == "filled" for note in some) for some in notes] == [False, True]
+    with pytest.raises(DataError, match="an id that is missing"):
+        model(data.astype({"person": object}).replace({"person": {3: None}}), missing="raise")
+
+
+@pytest.mark.parametrize(
+    ("formula", "more"), [("b ~ C(year)", {"family": "logistic"}), ("y ~ x", {"per_person": "mean"})]
+)
+def test_a_plan_has_the_rounds_of_the_fit_and_counts_people(formula: str, more: dict[str, object]) -> None:
+    made = model(panel(12), formula, id="person", weights="w", **more)
+    plan, held = made.plan(), made.fit(seed=1).rounds
+    sure = plan.rounds[~plan.rounds["optional"]]
+    assert plan.rows == held["records"].sum() == N
+    assert sure["role"].tolist() == [r for r in dict.fromkeys(held["role"]) for _ in range(1 + (r == "moments"))]
+    assert sure["records"].tolist()[:4] == held["records"].tolist()[:4]
+    assert "all rows, in one report" in plan.guarantee
+
+
+def played(stream: object, *batches: pd.DataFrame) -> list[np.ndarray]:
+    """Responses of the people who report, batch by batch."""
+    out = []
+    stream._run.advance = lambda y, *_: out.append(y.copy()) or len(y)
+    for batch in batches:
+        stream.update(batch)
+    return out
+
+
+def test_who_comes_again_reports_zeros() -> None:
+    """A second report of a person's rows would be another release at mu."""
+    data = panel(3, 20)
+    parts = played(model(formula="y ~ x", id="person", rows=N).start(), data, data.iloc[::-1])
+    assert np.isfinite(np.concatenate(parts[:2])).any(axis=1).sum() == 20
+    assert np.isnan(np.concatenate(parts[2:])).all()
+    assert sum(map(len, parts)) == 40
+
+
+def test_ids_that_collide_cost_rows_and_no_second_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Counter, "hashed", lambda self, ids, gaps=False: np.full(len(ids), 5, dtype=np.uint64))
+    parts = played(model(formula="y ~ x", id="person", rows=N).start(), panel(3, 20), panel(4, 20))
+    assert [int(np.isfinite(y).sum()) for y in parts if len(y)] == [3, 0]
+
+
+def test_rows_without_an_id_are_nobodys_and_no_cell_makes_a_fit_fail() -> None:
+    data = panel(5, 60).astype({"person": object, "y": object})
+    data.loc[3, "person"] = None
+    data.loc[data["person"] == 7, ["y", "x"]] = None
+    data.loc[11, "y"] = "much"
+    parts = played(model(formula="y ~ x", id="person", rows=N).start(), data)
+    y = np.concatenate(parts)
+    assert len(y) == 60
+    assert np.isnan(y[7]).all()
+
+
+def test_weights_multiply_reports() -> None:
+    rng, data = np.random.default_rng(8), panel(6, 6_000)
+    data = data[data["year"] == 1].assign(g=rng.integers(1, 3, 6_000))
+    data["y"] = data["y"] + 1.0 * (data["g"] == 2) * data["x"]
+    data["w"] = np.where(data["g"] == 2, 2.0, 0.5)
+    res = FIT("y ~ x", data, weights="w", **{**HOW, "mu": 4}).fit(seed=2)
+    root = np.sqrt(data["w"].to_numpy())
+    line = np.column_stack([np.ones(len(data)), data["x"]])
+    best = np.linalg.lstsq(line * root[:, None], data["y"] * root, rcond=None)[0]
+    assert np.abs((res.params - best) / res.bse).max() < 4.0
+    plain = np.linalg.lstsq(line, data["y"], rcond=None)[0]
+    assert abs(best[1] - plain[1]) > 5.0 * res.bse["x"]
+    assert "not public" in str(res.privacy)
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "words"),
+    [
+        (
+            {"trust": "local", "formula": "y ~ x", "id": "person"},
+            UnsupportedArgumentError,
+            "not yet with trust='local'",
+        ),
+        ({"trust": "local"}, UnsupportedArgumentError, "not yet with trust='local'"),
+        ({"trust": "local", "k_max": None}, FormulaError, "trust='two_collectors' with k_max="),
+        ({"trust": "central", "formula": "y ~ x"}, PrivregError, "leave it out"),
+        ({"id": "person", "max_per_id": 2}, OptionError, "give one of them"),
+        ({"formula": "y ~ x", "id": None}, OptionError, "give id='person'"),
+        ({"formula": "y ~ x", "k_max": 0}, OptionError, "1 to 1,000"),
+        ({"k_max": None}, OptionError, "give k_max=5"),
+        ({"k_max": 1}, OptionError, "2 or more"),
+        ({"id": "year"}, OptionError, r"must be one column; for another factor write C\(person\)"),
+        ({"formula": "y ~ x | person + year"}, FormulaError, "further factors are terms"),
+        ({"formula": "y ~ x | lag(person)"}, FormulaError, r"diff\(person\)"),
+        ({"formula": "y ~ x - 1 | person"}, UnsupportedArgumentError, "an intercept"),
+        ({"formula": "y ~ x + person | person"}, SchemaError, "person"),
+        ({"family": pr.Quantile(0.5)}, UnsupportedArgumentError, "can't be taken out"),
+        ({"formula": "b ~ x | person", "family": "logistic"}, UnsupportedArgumentError, "give k_max=2"),
+        ({"offset": "w"}, UnsupportedArgumentError, "subtract it"),
+        ({"missing": "drop"}, OptionError, "leave missing= out"),
+        ({"per_person": "median"}, OptionError, "per_person"),
+        ({"formula": "y ~ x", "k_max": None, "per_person": "mean"}, OptionError, "give k_max="),
+        ({"weights": "v"}, SchemaError, r"bounds=\{'v': \(0, largest\)\}"),
+        ({"weights": "x"}, SchemaError, "x"),
+        ({"formula": "year ~ x", "id": "person", "family": "multinomial"}, UnsupportedArgumentError, "Multinomial"),
+        ({"formula": "y ~ x", "id": "person", "cluster": "school"}, UnsupportedArgumentError, "cluster"),
+    ],
+)
+def test_what_is_not_there_is_refused_by_name(asked: dict[str, object], error: type, words: str) -> None:
+    given = dict(asked)
+    formula = given.pop("formula", "y ~ x | person")
+    with pytest.raises(error, match=words):
+        model(panel(1, 30).assign(v=1.0), str(formula), **given)
+
+
+def test_measures_and_saved_streams_are_refused_and_declarations_come_back() -> None:
+    made = model(panel(1, 400))
+    with pytest.raises(OptionError, match="measures= doesn't go with k_max="):
+        made.fit(measures=0.1)
+    for effect in (None, ("within", "who"), ("differences", "who")):
+        people = Participants.declare(id="who", k_max=4, per_person="mean", weights="w", effect=effect)
+        assert Participants.from_json(people.to_json()) == people
+        assert people.columns == ("who", "w")
+
+
+def test_conditional_logit_finds_the_slope_that_levels_hide() -> None:
+    rng = np.random.default_rng(4)
+    n = 8_000
+    level = np.repeat(rng.normal(0, 1.5, n), 2)
+    x = 0.8 * level + rng.normal(0, 1, 2 * n)
+    b = (rng.uniform(size=2 * n) < 1 / (1 + np.exp(-(0.7 * x + level)))).astype(int)
+    data = pd.DataFrame({"person": np.repeat(np.arange(n), 2), "x": np.clip(x, -5, 5), "b": b})
+    res = model(data, "b ~ x | person", family="logistic", k_max=2).fit(seed=3)
+    assert abs(res.params["x"] - 0.7) < 4.0 * res.bse["x"]
+    assert res.bse["x"] < 0.12
+    assert abs(res.params["Intercept"]) < 4.0 * res.bse["Intercept"]
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("icc", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("formula", ["y ~ x + C(year)", "y ~ x + C(year) | person"])
+def test_intervals_cover_however_alike_the_rows_of_a_person_are(icc: float, formula: str) -> None:
+    """Of 95% intervals of 60 fits; exact binomial limits at one in 10,000."""
+    runs, hits = 60, np.zeros(4)
+    slope = 0.5 + (0.6 * np.sqrt(icc) if "|" not in formula else 0.0)  # x goes with the level, by 0.6
+    truth = np.array([np.nan, 0.3, 0.0, slope])
+    for k in range(runs):
+        res = model(panel(100 + k, 4_000, icc), formula, id="person", mu=2).fit(seed=k)
+        hits += np.abs(res.params.to_numpy() - truth) < 1.96 * res.bse.to_numpy()
+    assert (hits[1:] >= binom.ppf(1e-4, runs, 0.95)).all()
