@@ -171,7 +171,7 @@ class FitPlan:
             ("Formula", self.formula),
             *self.spec.added,
             ("Family", self.settings.score_text),
-            ("Estimand", self.spec.estimand),
+            ("Estimand", self.spec.estimand()),
             ("Guarantee", self.guarantee),
             ("Mechanism", self.mechanism),
             ("Records", "unknown" if self.rows is None else f"{self.rows:,}"),
