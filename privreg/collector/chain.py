@@ -153,7 +153,7 @@ def closed(plan: Plan, chain: Chain, roles: Mapping[str, Role], cells: Cells) ->
 
 
 def present_ask(plan: Plan, chain: Chain) -> Ask:
-    """What the next state of a study asks; see `protocol.messages.state_of`."""
+    """What the next state of a study asks; see `service.course.Study._stated`."""
     return ask_of(plan, chain.progress.state, chain.progress.gauge)
 
 

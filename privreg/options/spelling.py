@@ -84,7 +84,7 @@ def in_study(message: str) -> str:
             return f"family: {{{option.families.split()[0]}: {{{option.name}: {option.metavar}}}}}"
         return f"{option.name}: {_in_yaml(found['value'] or '')}".rstrip()
 
-    message = re.sub(r" \(or None[^()]*\)", "", _followed(message, options, planned))
+    message = re.sub(r" \(or None[^()]*\)| to the model\b", "", _followed(message, options, planned))
     return _PLACES.sub(r"[\1, \2]", _SAID.sub(spelt, message))
 
 

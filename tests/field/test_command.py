@@ -161,7 +161,7 @@ WRONG = {
     "a random effect": (("age:bmi", "(1|shift)"), "with levels: {shift: [A, B]}."),
     "a formula": (("hours ~ C(shift) + age + age:bmi", "5"), "'formula' of a study must be a text"),
     "a factor": (("age:bmi", "C(age)"), "Give levels: {age: [A, B]} in place of bounds."),
-    "no rows": (("rows: 4000\nrounds: 14", "trust: two_collectors"), "see `collectors:`"),
+    "no rows": (("rows: 4000\nrounds: 14", "trust: two_collectors"), "give rows:."),
 }
 PYTHON = re.compile(rf"(?<![\w'\"(.])(?:{'|'.join(o.name for o in TABLE if o.doors)})=|\[\.\.\.|\bpr\.|from_formula")
 

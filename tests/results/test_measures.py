@@ -92,7 +92,7 @@ def test_measures_cost_people_and_no_budget():
     assert with_.privacy.total_mu == alone.privacy.total_mu == 1
     assert with_._fit.senders < alone._fit.senders - 0.2 * N
     assert with_.nobs == alone.nobs == N
-    with pytest.raises(InferenceError, match=r"fit with measures=0\.05"):
+    with pytest.raises(InferenceError, match=r"fit\(measures=0\.05\) asks for them"):
         _ = alone.fit_measures
     assert alone.privacy.fit_measures == ()
 

@@ -176,11 +176,11 @@ def test_the_package_has_the_projects_licence_and_version():
 
 
 def test_the_device_stays_small():
-    """Its code, compressed, as it is written, without comments: 22 KB, and 3.5 KB more with two collectors.
+    """Its code, compressed, as it is written, without comments: 23 KB, and 4 KB more with two collectors.
 
-    A bundler (esbuild --minify) would make 17.0 KB of the 22.
+    A bundler (esbuild --minify) would make 17.0 KB of 22.
     """
-    for lazy, most in ((False, 22_500), (True, 26_000)):
+    for lazy, most in ((False, 23_000), (True, 27_000)):
         code = ""
         for name in sorted(modules("device/index.js", lazy=lazy)):
             bare = re.sub(r"/\*\*.*?\*/", "", (WEB / name).read_text(), flags=re.DOTALL)

@@ -286,13 +286,13 @@ def test_a_study_closes_though_another_state_is_published_meanwhile(world, monke
     needed = chains.ends(world.course.engine, world.course.chain)
     world.store.take([world.arrived(b) for b in world.bodies(needed)], {})
     closing = Course(open_store(world.url, "sleep"), SERVER, world.clock)
-    own = closing._message
+    own = closing._stated
 
-    def late(**given):
+    def late(*given, **more):
         world.course.advance()
-        return own(**given)
+        return own(*given, **more)
 
-    monkeypatch.setattr(closing, "_message", late)
+    monkeypatch.setattr(closing, "_stated", late)
     closing.close()
     assert not closing.is_open
     world.course.catch_up()

@@ -122,7 +122,7 @@ def sums_of(plan: Plan) -> Sums:
 
 
 def present_ask(progress: Progress) -> SumAsk:
-    """What the next state of a study asks; see `protocol.messages.state_of`."""
+    """What the next state of a study asks; see `service.course.Study._stated`."""
     state = progress.state
     return SumAsk(
         role=state.role,

@@ -1,6 +1,6 @@
-"""What is asked of estimates once there are any: tests, effects, predictions, comparisons. Reports only.
+"""What is asked of estimates once there are any: tests, effects, predictions. Reports only.
 
 `testing` is what may be asked where a covariance is `known`: `hypothesis` tests linear restrictions, `terms` whole
-terms; `levels` compares a factor's, `effects` are marginal effects. `prediction` is at new rows, and `comparison`
-puts several results side by side.
+terms; `levels` compares a factor's, `effects` are marginal effects. `prediction` is at new rows. `selection` says which
+terms are needed, and `smooth` penalises a spline.
 """

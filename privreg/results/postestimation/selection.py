@@ -124,7 +124,7 @@ def select(known: Known) -> Selection:
     groups = {t.name: fit.of_terms[t.name] for t in fit.design.terms if t.name not in style.CONSTANTS}
     if not groups:
         raise InferenceError("the only coefficient is the intercept, which is never dropped.")
-    inverse = np.linalg.inv(known.cov)
+    inverse: Array = np.linalg.inv(known.cov)
     size = {
         t: float(fit.params[at] @ np.linalg.solve(known.cov[np.ix_(at, at)], fit.params[at]))
         for t, at in groups.items()
@@ -133,7 +133,7 @@ def select(known: Known) -> Selection:
     most = max(s / math.sqrt(len(groups[t])) for t, s in size.items())
     most *= len(fit.params)
     penalties = np.geomspace(max(most, 1e-12), max(most, 1e-12) * 1e-5, _STEPS)
-    path, beta = np.empty((_STEPS, len(fit.params))), fit.params.copy()
+    path, beta = np.empty((_STEPS, len(fit.params))), np.array(fit.params)
     for i, penalty in enumerate(penalties):
         weights = {t: penalty * math.sqrt(len(at)) / max(math.sqrt(size[t]), 1e-300) for t, at in groups.items()}
         beta = _lasso(fit.params, inverse, groups, weights, beta)

@@ -93,7 +93,7 @@ class SumCourse(Book):
         if self.sealed or not (self._met and self.states):
             return not self.sealed
         k = self.present.k
-        return self._due(k, closing=self._closing()) or self.shares.batch(k).status != OPEN
+        return bool(self._due(k, closing=self._closing())) or self.shares.batch(k).status != OPEN
 
     def known(self) -> Known:
         """How it goes on: numbers of shares that came here, and whether the other collector is waited for."""
