@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from privreg.arrays import Array
 from privreg.errors import InferenceError, OptionError, choose, nearest
-from privreg.privacy.ledger import within
+from privreg.privacy.ledger import compose, within
 from privreg.results.base import Results
 from privreg.results.several.comparison import is_public, public_table, targets
 from privreg.tables import plain
@@ -82,7 +82,12 @@ def gathered(results: Any, names: Sequence[str] | None, terms: Any, caller: str,
     estimate = np.where(np.isfinite(error) & (error > 0.0), estimate, math.nan)
     error = np.where(np.isfinite(estimate), error, math.nan)
     return Gathered(
-        labels, wanted, estimate, error, (ok != 0.0) | np.isnan(error), [*targets(private), *_budget(private)]
+        labels,
+        wanted,
+        estimate,
+        error,
+        (ok != 0.0) | np.isnan(error),
+        [*targets(private), *_budget(labels, results, caller)],
     )
 
 
@@ -104,18 +109,36 @@ def _table(r: Any, name: str, caller: str) -> pd.DataFrame:
     return table
 
 
-def _budget(private: Sequence[Results]) -> list[str]:
-    """What a person pays who is in one of these fits."""
+def _budget(names: Sequence[str], results: Sequence[Any], caller: str) -> list[str]:
+    """What a person pays who is in one of these fits, or in several.
+
+    Raises
+    ------
+    OptionError
+        If one fit is given twice.
+    """
     mus: dict[object, float] = {}
-    for r in private:
+    again = []
+    for name, r in zip(names, results, strict=True):
+        if not isinstance(r, Results):
+            continue
         origin = getattr(r._fit, "origin", r)
-        mus[origin] = max(mus.get(origin, 0.0), r.privacy.total_mu)
-    most = max(mus.values(), default=0.0)
-    if not math.isfinite(most):
-        return ["NOT PRIVATE: at least one of these results was fitted with mu=None."]
+        if origin in mus:
+            raise OptionError(f"{name} is a fit that is given twice; {caller}() takes fits to different people.")
+        mus[origin] = r.privacy.total_mu
+        again += [name] * (r.privacy.release.number > 1)
     if not mus:
         return ["NOT PRIVATE: none of these results is."]
-    return [
-        f"Everything here is computed from released estimates and costs nothing. Each person is in one fit: "
-        f"{within(most, 4)}-GDP per person at most."
+    most, total = max(mus.values()), compose(mus.values())
+    if not math.isfinite(most):
+        return ["NOT PRIVATE: at least one of these results was fitted with mu=None."]
+    out = [
+        f"Computed from released estimates, at no cost. If everybody is in one of these fits only, they cost "
+        f"{within(most, 4)}-GDP per person at most; whoever is in all of them, {within(total, 4)}-GDP."
     ]
+    if again:
+        out.append(
+            f"{', '.join(again)}: not the first fit of its data. Fits that share people are pooled with "
+            "standard errors that are too small."
+        )
+    return out

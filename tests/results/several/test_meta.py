@@ -92,7 +92,10 @@ def test_private_fits_are_pooled_at_no_cost(private) -> None:
     assert (
         frame["std_error"].to_numpy() < each.min(axis=0) * 1.01 * np.maximum(1, frame["std_error"] / each.min())
     ).all()
-    assert "1-GDP per person at most" in " ".join(str(found).split())
+    said = " ".join(str(found).split())
+    assert "1-GDP per person at most" in said
+    assert "1.733-GDP" in said  # of whoever is in all three
+    assert "not the first fit" not in said
     assert "<table" in found.as_html()
     axes = found.plot()
     assert [t.get_text() for t in axes.get_yticklabels()] == ["a", "b", "c", "pooled"]
@@ -107,6 +110,7 @@ def test_private_fits_are_pooled_at_no_cost(private) -> None:
         (lambda p: pr.meta_analysis(p[:1]), "at least 2 results"),
         (lambda p: pr.shrink(p[:2]), "at least 3 results"),
         (lambda p: pr.meta_analysis([*p, "x"]), "not results"),
+        (lambda p: pr.meta_analysis([*p, p[0]]), "given twice"),
         (lambda p: pr.meta_analysis(p, names=["a", "a", "b"]), "different names"),
         (lambda p: pr.meta_analysis(p, terms="aa"), "did you mean"),
         (lambda p: pr.meta_analysis(p, method="ml"), "reml"),
@@ -116,6 +120,14 @@ def test_private_fits_are_pooled_at_no_cost(private) -> None:
 def test_what_cant_be_pooled_is_refused_by_name(private, call, message) -> None:
     with pytest.raises(OptionError, match=message):
         call(private)
+
+
+def test_fits_of_the_same_data_are_pointed_out() -> None:
+    """Their people are counted twice, and pay twice."""
+    rows = pr.datasets.us_insurance(4000)
+    model = pr.PrivateOnlineRegression.from_formula("charges ~ age", rows, mu=1, trust="two_collectors")
+    said = " ".join(str(pr.meta_analysis([model.fit(progress=False), model.fit(progress=False)])).split())
+    assert "(2): not the first fit of its data" in said
 
 
 def test_estimates_without_errors_are_refused_with_what_to_do(private) -> None:
