@@ -33,6 +33,8 @@ is nearer than the other one. It is 0 where all are at the bounds, 2 for a unifo
 sds, 4 for a number of illnesses of 0 to 6 with mean .9: without the part of its skewness, the intervals of its slope in
 "counts, skewed" covered 90% (200,000 records, μ = 3)."""
 
+HALF: Final = np.log([0.5])  # Where counts begin, relative to their largest, as a linear predictor
+
 LEAST: Final = 1e-3
 """Share of records by whom factors that go together are distinguished, at least: noise may make it none, or less."""
 
@@ -61,7 +63,7 @@ def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, Stat
         spread = scale
     elif rules.track and not rules.varying:  # the response was scaled by itself
         theta[0] += rules.centre if constant else 0.0
-    if rules.shape.family == codes.POISSON and constant:
+    if rules.shape.family in codes.COUNTS and constant:
         theta[0] = math.log(0.5 * rules.shape.a)
     known = theta
     if plan.theta is not None:
@@ -75,6 +77,8 @@ def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, Stat
     prior = np.full(plan.size + 1, wide)
     prior[-1] = 2.0
     corner = plan.corner / state.y_scale if not rules.track and not rules.varying else rules.ratio * scale
+    if rules.shape.family == codes.ROBUST_POISSON:
+        corner = pilot.threshold_of_counts(rules, HALF + np.log(rules.shape.a), 1.0)
     fitted = pilot.Fitted(theta, scale if not rules.varying else 1.0, np.diag(prior))
     before = fitted._replace(theta=known)  # a guess that is far off must not hold the pilot back
     state = state._replace(rows=whitener, theta=theta, corner=corner)
@@ -92,7 +96,7 @@ def _placed_wide(plan: Plan, progress: Progress, state: State) -> tuple[Progress
     theta = np.zeros(plan.size)
     if constant and rules.track and not rules.varying:
         theta[0] = rules.centre
-    if constant and rules.shape.family == codes.POISSON:
+    if constant and rules.shape.family in codes.COUNTS:
         theta[0] = math.log(0.5 * rules.shape.a)
     if plan.theta is not None:
         guess = np.array(plan.theta) / state.y_scale
@@ -102,6 +106,8 @@ def _placed_wide(plan: Plan, progress: Progress, state: State) -> tuple[Progress
         own[:, 0] -= own @ rows[1]
         theta = own.reshape(-1)
     corner = plan.corner / state.y_scale if not rules.track and not rules.varying else rules.ratio
+    if rules.shape.family == codes.ROBUST_POISSON:
+        corner = pilot.threshold_of_counts(rules, HALF + np.log(rules.shape.a), 1.0)
     fitted = pilot.Fitted(theta, 1.0, np.zeros((1, 1)))
     return progress._replace(fitted=fitted, prior=fitted, box=plan.box), state._replace(
         rows=rows, theta=theta, corner=corner

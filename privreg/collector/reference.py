@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from privreg.families import scores
+from privreg.families import counts, scores
 from privreg.protocol import codes
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def secant(model: Reference, state: Array, c: float, theta: Array, s: float) -> 
     distance = here - there
     score, slope = _scalar(model.rules, here, there, c, s, brief=True)
     # it is 0 at θ but for thresholds that aren't in proportion to s, and counts that are predicted above their largest
-    if model.rules.centre != 0.0 or model.rules.shape.family == codes.POISSON:
+    if model.rules.centre != 0.0 or model.rules.shape.family in codes.COUNTS:
         score = score - _scalar(model.rules, there, there, c, s, brief=True)[0]
     near = np.abs(distance) < SMALL * (c if model.scaled else 1.0)
     kappa = np.where(near, -slope, score / np.where(near, 1.0, distance))
@@ -302,7 +302,7 @@ def _scalar(
     All of shape (m,); the first two alone if `brief`. Residuals may have a scale each. Equation (12) of
     docs/estimator.md.
     """
-    found = _predicted(rules, here, there) if not _of_residuals(rules) else None
+    found = _predicted(rules, here, there, c) if not _of_residuals(rules) else None
     if found is not None:
         zero = np.zeros_like(here)
         return found if brief else (*found, zero, np.ones_like(here), zero, zero)
@@ -350,8 +350,10 @@ def _sides(rules: ScoreRules) -> tuple[float, float]:
     return (0.5, 0.5) if rules.shape.family == codes.HUBER else (a, 1.0 - a)
 
 
-def _predicted(rules: ScoreRules, here: Array, there: Array) -> tuple[Array, Array]:
+def _predicted(rules: ScoreRules, here: Array, there: Array, c: float) -> tuple[Array, Array]:
     """Mean unit score and its derivative by `there` where the predictor alone has the distribution of the response."""
+    if rules.shape.family == codes.ROBUST_POISSON:
+        return counts.moments(c, rules.shape.a, here, there)[:2]
     ends = _ends(rules, here)
     if rules.shape.family == codes.SQUARED:
         least, most = rules.shape.a, rules.shape.b
@@ -406,6 +408,8 @@ def _square(rules: ScoreRules, here: Array, there: Array, c: float, s: float | A
         return np.asarray((below * (1.0 - tau) ** 2 + (1.0 - below) * tau**2) / top**2)
     if family == codes.SQUARED:
         return np.full_like(here, 0.1)
+    if family == codes.ROBUST_POISSON:
+        return counts.moments(c, rules.shape.a, here, there)[2]
     low, high = _ends(rules, here)
     if family == codes.POISSON:
         mean = np.exp(np.minimum(there, math.log(rules.shape.a)))

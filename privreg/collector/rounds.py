@@ -21,6 +21,7 @@ from privreg.collector.offsets import offsets, stretched
 from privreg.collector.plan import Carried, Plan, Progress, ScoreRound
 from privreg.families import measures
 from privreg.options.threads import one_thread
+from privreg.protocol import codes
 from privreg.protocol.rounds import Reports, State
 
 if TYPE_CHECKING:
@@ -230,6 +231,10 @@ def _next_of_few(plan: Plan, progress: Progress, state: State) -> tuple[Progress
                 unsure = min(math.sqrt(max(float(np.trace(progress.fitted.cov[:-1, :-1])), 0.0)), 1.5 * scale)
             corner = plan.rules.ratio * math.hypot(scale, unsure)
             state = state._replace(corner=corner)
+        elif plan.rules.shape.family == codes.ROBUST_POISSON:
+            eta, cov = model.points @ progress.fitted.theta, progress.fitted.cov[:-1, :-1]
+            unsure = math.sqrt(max(float(np.trace(cov)), 0.0)) if state.role == "pilot" else 0.0
+            state = state._replace(corner=pilot.threshold_of_counts(plan.rules, eta, unsure))
         state = state._replace(theta=progress.fitted.theta)
     elif progress.scored:
         progress, state = _stepped(plan, progress, state, model)
