@@ -210,6 +210,7 @@ CASES: dict[str, Callable[[], list[float]]] = {
     "ids": lambda: local(id="who", max_per_id=1),
     "gaps": lambda: local(data=gappy(), missing="drop"),
     "offset": lambda: local("count ~ z + g", family=pr.Poisson(8), offset="x"),
+    "robust counts": lambda: local("count ~ x + g", family=pr.Poisson(8, c=1.5)),
     "exposure": lambda: local("count ~ x + g", family=pr.Poisson(8), exposure="years"),
     "private scales": lambda: local(
         "y ~ x + z", bounds=None, scaling="private", levels=None, data=rows()[["y", "x", "z"]]

@@ -53,13 +53,16 @@ KINDS = {
     "logistic": Kind(pr.Logistic(), **BINARY),
     "balanced": Kind(pr.Logistic(), balanced=True, **BINARY),
     "poisson": Kind(pr.families.Poisson(Y_MAX), low=0.0, high=Y_MAX, responses=(0.0, 1.0, 3.0, 10.0, 19.0, Y_MAX)),
+    "robust poisson": Kind(
+        pr.families.Poisson(Y_MAX, c=1.5), low=0.0, high=Y_MAX, responses=(0.0, 1.0, 3.0, 10.0, 19.0, Y_MAX)
+    ),
     "hinge": Kind(pr.families.Hinge(), **BINARY),
     "smoothed hinge": Kind(pr.families.SmoothedHinge(0.5), **BINARY),
     "custom": Kind(pr.families.custom("softsign", softsign, 2.0), function=unit_softsign),
 }
 """Every family with a scalar score; "balanced" is not among the published algorithm's."""
 
-WITH_EXP = {codes.LOGISTIC, codes.BALANCED, codes.POISSON, codes.MULTINOMIAL}
+WITH_EXP = codes.COUNTS | {codes.LOGISTIC, codes.BALANCED, codes.MULTINOMIAL}
 """Families whose scores hold an exponential: NumPy's and the C library's differ in the last bit on some processors."""
 
 

@@ -368,6 +368,13 @@ MUTANTS = (
         ("tests/laws/test_scores.py::test_a_score_of_ones_own_beyond_its_bound_is_clipped",),
     ),
     Mutant(
+        "robust counts over less than their largest size",
+        "privreg/protocol/counts.py",
+        "    a += c * (1.0 - total)\n    return (a - seen) / (c + abs(a))",
+        "    a += c * (1.0 - total)\n    return (a - seen) / c",
+        ("tests/laws/test_scores.py::test_unit_scores_lie_within_one_increase_and_reach_their_range",),
+    ),
+    Mutant(
         "bound before weight",
         KERNELS,
         "factor = _bounded(_psi(shape, c, top, eta, y[i]) * omega, math.sqrt(norm2), bound)",
@@ -1259,7 +1266,7 @@ MUTANTS = (
     Mutant(
         "secants of asymmetric scores are not of differences",
         "privreg/collector/reference.py",
-        "if model.rules.centre != 0.0 or model.rules.shape.family == codes.POISSON:",
+        "if model.rules.centre != 0.0 or model.rules.shape.family in codes.COUNTS:",
         "if False:",
         ("tests/collector/test_reference_model.py::test_secants_of_states_near_the_truth_are_near_the_tangent",),
     ),

@@ -139,6 +139,7 @@ SCORES = {
     "balanced": ("binary", 0.0, 0.0),
     "multinomial": ("levels", 0.0, 0.0),
     "poisson": ("count", 20.0, 0.0),
+    "robust_poisson": ("count", 20.0, 0.0),
     "hinge": ("binary", 0.0, 0.0),
     "smoothed_hinge": ("binary", 0.5, 0.0),
 }

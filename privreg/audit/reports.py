@@ -226,7 +226,7 @@ def _responses(plan: ScorePlan | Plan, eta: float, c: float) -> list[tuple[str, 
         return [("y = 0", 0.0), ("y = 1", 1.0)]
     if plan.blocks > 1:
         return [(f"class {k}", float(k)) for k in range(plan.blocks + 1)]
-    if shape.family == codes.POISSON:
+    if shape.family in codes.COUNTS:
         return [("no count", 0.0), ("largest count", shape.a)]
     if shape.family == codes.SQUARED:
         return [("y low", shape.a), ("y high", shape.b)]

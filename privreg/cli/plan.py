@@ -63,6 +63,8 @@ def run(a: argparse.Namespace) -> int:
         print(f"\n{_grid(found, a)}")
     if a.compare_trust:
         print(f"\n{as_text(respelt(found.compare_trust(a.coef)._layout(), spell))}", flush=True)
+    if a.compare_families:
+        print(f"\n{as_text(respelt(found.compare_families(a.coef)._layout(), spell))}", flush=True)
     if a.check is not None:
         print(f"\n{found.check(a.check, seed=a.seed).round(4).to_string()}", flush=True)
     if a.plot is not None:

@@ -6,11 +6,12 @@ import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from scipy.special import ndtri
 
 from privreg.collector import many, pilot, reference
 from privreg.collector.covariates import factors as cells
 from privreg.collector.covariates import moments, whitening
-from privreg.collector.covariates.points import bounded, normal_points
+from privreg.collector.covariates.points import bounded, lattice, normal_points
 from privreg.collector.plan import End, Plan, Progress
 from privreg.protocol import codes
 from privreg.protocol.rounds import State
@@ -33,6 +34,8 @@ is nearer than the other one. It is 0 where all are at the bounds, 2 for a unifo
 sds, 4 for a number of illnesses of 0 to 6 with mean .9: without the part of its skewness, the intervals of its slope in
 "counts, skewed" covered 90% (200,000 records, μ = 3)."""
 
+HALF: Final = np.log([0.5])  # Where counts begin, relative to their largest, as a linear predictor
+
 LEAST: Final = 1e-3
 """Share of records by whom factors that go together are distinguished, at least: noise may make it none, or less."""
 
@@ -51,7 +54,7 @@ def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, Stat
     theta: Array = np.zeros(plan.size)
     whitener = near[:d, :d] if plan.whitened else whitening.scaled(near[:d, :d], constant)
     whitener = np.ascontiguousarray(whitener)
-    if plan.layout.response:
+    if plan.layout.response and plan.added is None:
         last = near[d]
         theta = np.asarray(-np.linalg.solve(near[:d, :d].T, last[:d] / last[d]))
         if not plan.whitened:
@@ -61,28 +64,31 @@ def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, Stat
         spread = scale
     elif rules.track and not rules.varying:  # the response was scaled by itself
         theta[0] += rules.centre if constant else 0.0
-    if rules.shape.family == codes.POISSON and constant:
-        theta[0] = math.log(0.5 * rules.shape.a)
+    shares, tied = _rarer(plan, progress.scatter, rows, near)
+    points = _points(plan, scatter, shares, rows, near) if plan.covariates is None else plan.covariates @ whitener.T
+    added = None if plan.added is None else _added(points, whitener, near[d], plan.added)
+    if rules.shape.family in codes.COUNTS and constant:
+        theta[0] = math.log(0.5 * rules.shape.a) - (0.0 if added is None else math.log(np.mean(np.exp(added))))
     known = theta
     if plan.theta is not None:
         guess = np.array(plan.theta) / state.y_scale
         if constant:
             guess[0] -= state.y_centre / state.y_scale
         theta = np.asarray(np.linalg.solve(whitener.T, guess.reshape(-1, d).T).T.reshape(-1))
-    if not plan.layout.response:  # moments say nothing of coefficients
+    if not plan.layout.response or plan.added is not None:  # moments say nothing of coefficients
         known = theta
     wide = 9.0 if rules.varying else 16.0 * spread**2
     prior = np.full(plan.size + 1, wide)
     prior[-1] = 2.0
     corner = plan.corner / state.y_scale if not rules.track and not rules.varying else rules.ratio * scale
+    if rules.shape.family == codes.ROBUST_POISSON:
+        corner = pilot.threshold_of_counts(rules, HALF + np.log(rules.shape.a), 1.0)
     fitted = pilot.Fitted(theta, scale if not rules.varying else 1.0, np.diag(prior))
     before = fitted._replace(theta=known)  # a guess that is far off must not hold the pilot back
     state = state._replace(rows=whitener, theta=theta, corner=corner)
-    shares, tied = _rarer(plan, progress.scatter, rows, near)
-    points = _points(plan, scatter, shares, rows, near) if plan.covariates is None else plan.covariates @ whitener.T
     box = many.box_of(points) if plan.many else None
     return progress._replace(
-        scatter=scatter, fitted=fitted, prior=before, points=points, box=box, shares=shares, tied=tied
+        scatter=scatter, fitted=fitted, prior=before, points=points, added=added, box=box, shares=shares, tied=tied
     ), state
 
 
@@ -92,7 +98,7 @@ def _placed_wide(plan: Plan, progress: Progress, state: State) -> tuple[Progress
     theta = np.zeros(plan.size)
     if constant and rules.track and not rules.varying:
         theta[0] = rules.centre
-    if constant and rules.shape.family == codes.POISSON:
+    if constant and rules.shape.family in codes.COUNTS:
         theta[0] = math.log(0.5 * rules.shape.a)
     if plan.theta is not None:
         guess = np.array(plan.theta) / state.y_scale
@@ -102,6 +108,8 @@ def _placed_wide(plan: Plan, progress: Progress, state: State) -> tuple[Progress
         own[:, 0] -= own @ rows[1]
         theta = own.reshape(-1)
     corner = plan.corner / state.y_scale if not rules.track and not rules.varying else rules.ratio
+    if rules.shape.family == codes.ROBUST_POISSON:
+        corner = pilot.threshold_of_counts(rules, HALF + np.log(rules.shape.a), 1.0)
     fitted = pilot.Fitted(theta, 1.0, np.zeros((1, 1)))
     return progress._replace(fitted=fitted, prior=fitted, box=plan.box), state._replace(
         rows=rows, theta=theta, corner=corner
@@ -129,7 +137,7 @@ def _points(plan: Plan, scatter: Scatter, shares: Array, rows: Array, near: Arra
     """Points that stand for records, coordinates of the scores, shape (m, d): equation (10) of docs/estimator.md."""
     d, constant = plan.d, plan.layout.constant
     if d == int(constant):
-        return np.ones((1, 1))
+        return np.ones((1 if plan.added is None else len(lattice(1)), 1))
     whitener = near[:d, :d]
     if plan.whitened:
         stretch = (np.diag(near) / np.diag(rows))[:d]
@@ -149,6 +157,22 @@ def _points(plan: Plan, scatter: Scatter, shares: Array, rows: Array, near: Arra
         moved[:, made.column] = product - v[:, made.column]
         v[:, made.column] = product
     return np.asarray(points + moved @ rows.T)
+
+
+def _added(points: Array, whitener: Array, last: Array, limits: tuple[float, float]) -> Array:
+    """What is added to the linear predictor of each point, shape (m,): normal about its regression on covariates.
+
+    Parameters
+    ----------
+    last : ndarray, shape (d + 1,)
+        Its row of W: a regression's coefficients, over the negative residual sd, and one over that.
+    limits : tuple of float
+        Public ones.
+    """
+    rest = np.random.Generator(np.random.PCG64(41)).permutation(ndtri((np.arange(len(points)) + 0.5) / len(points)))
+    rest = rest - points @ np.linalg.lstsq(points, rest)[0]
+    d, x = len(whitener), points @ np.linalg.inv(whitener).T
+    return np.asarray(np.clip((rest / np.std(rest) - x @ last[:d]) / last[d], *limits))
 
 
 def _numbers(plan: Plan, shares: Array) -> list[int]:
@@ -219,7 +243,7 @@ def reference_model(plan: Plan, progress: Progress) -> Reference:
     answering = progress.scatter.answering
     return reference.reference_of(
         plan.rules, progress.points, blocks=plan.blocks, unit=not plan.label, answering=answering
-    )
+    )._replace(added=progress.added)
 
 
 def inside(plan: Plan, state: State, theta: Array) -> Array:

@@ -50,7 +50,7 @@ model that knows little of the covariates: with powers of an age, full length mo
 from a right model's and this by 0.4, and reports showed the curvature no worse where the link was wrong. With full
 length the slope of counts of 90,000 records had an sd of 1.19 standard errors, with this of 0.92."""
 
-CURVED: Final = frozenset({codes.LOGISTIC, codes.BALANCED, codes.MULTINOMIAL, codes.POISSON})  # Of which that is so
+CURVED: Final = codes.COUNTS | {codes.LOGISTIC, codes.BALANCED, codes.MULTINOMIAL}  # Of which that is so
 
 LONGER: Final = 2.0
 """Length of offsets of quantiles far from the median, relative to the median's, at most. With the median's own, reports

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from privreg.arrays import Array
+    from privreg.families.constants import ScoreRules
 
 
 DOUBT: Final = 0.3
@@ -94,6 +95,20 @@ def fit(model: Reference, seen: Sequence[Observed], guess: Fitted, prior: Fitted
         if gained < enough:
             break
     return Fitted(at[:size], math.exp(float(at[size])), np.asarray(np.linalg.inv(hessian), dtype=np.float64))
+
+
+def threshold_of_counts(rules: ScoreRules, eta: Array, unsure: float) -> float:
+    """Where Pearson residuals are clipped while linear predictors are known to ± `unsure`, the declared c at 0.
+
+    A predictor that is off by e moves Pearson residuals by about √m e: wide thresholds keep all from being clipped.
+
+    Parameters
+    ----------
+    eta : ndarray, shape (m,)
+        Linear predictors.
+    """
+    mean = float(np.mean(np.exp(np.minimum(eta, math.log(rules.shape.a)))))
+    return math.hypot(rules.ratio, math.sqrt(mean) * min(unsure, 1.0))
 
 
 def heaped(model: Reference, last: Observed, scale: float) -> bool:

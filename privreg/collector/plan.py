@@ -116,6 +116,8 @@ class Plan(NamedTuple):
     made: tuple[Made, ...] = ()  # In the order in which they can be made, before that
     ends: tuple[End, ...] = ()
     clamps: tuple[Bounded, ...] = ()  # Columns of which records tell whether bounds clamp them, if any are asked
+    # Public limits of what is added to the linear predictor, where curvature goes with it; None if nothing is added
+    added: tuple[float, float] | None = None
 
     def people(self, progress: Progress) -> int:
         """Records of the present round."""
@@ -178,7 +180,7 @@ class Plan(NamedTuple):
     def width(self, role: str) -> int:
         """Numbers that are summed of a role's reports."""
         if self.label and role == "moments":
-            size = self.d + self.extra
+            size = self.direction
             return size * (size + 1) // 2
         if role == "measures":  # and their outer products
             return self.measured * (self.measured + 1)
@@ -233,6 +235,7 @@ class Progress(NamedTuple):
     points: Array | None = (
         None  # What stands for records in the reference model, coordinates of the scores; shape (m, d)
     )
+    added: Array | None = None  # What is added to their linear predictors; shape (m,)
     box: Box | None = None  # What stands for covariates where there are many coefficients
     prior: Fitted | None = None  # What is known before any pilot report
     # Share of the records with a column's rarest value, as far as reported, and whether that is what distinguishes it

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from privreg.families import scores
+from privreg.families import counts, scores
 from privreg.protocol import codes
 
 if TYPE_CHECKING:
@@ -38,11 +38,17 @@ class Reference(NamedTuple):
     weight: Array  # ω(z) of each; shape (m,)
     blocks: int  # Linear predictors of a record
     answering: float = 1.0  # Share of the records that have something to tell
+    added: Array | None = None  # What is added to their linear predictors; shape (m,)
 
     @property
     def scaled(self) -> bool:
         """Whether the reference model has a residual scale, which the numbers in joint reports tell."""
         return _of_residuals(self.rules)
+
+    def predictors(self, theta: Array) -> Array:
+        """Linear predictors of the points, shape (m,)."""
+        eta = self.points @ theta
+        return np.asarray(eta if self.added is None else eta + self.added)
 
 
 _RESIDUALS: Final = frozenset({codes.HUBER, codes.EXPECTILE, codes.QUANTILE})
@@ -82,7 +88,7 @@ def expected(model: Reference, state: Array, c: float, theta: Array, s: float) -
     if model.blocks > 1:
         return _blocks(model, state, theta)
     z, w = model.points, model.weight * model.answering / len(model.points)
-    here, there = z @ state, z @ theta
+    here, there = model.predictors(state), model.predictors(theta)
     score, slope, by_scale, number, number_slope, number_by_scale = _scalar(model.rules, here, there, c, s)
     share = model.answering / len(z)
     return Expected(
@@ -103,11 +109,11 @@ def secant(model: Reference, state: Array, c: float, theta: Array, s: float) -> 
     if model.blocks > 1:
         return _blocks_secant(model, state, theta)
     z, w = model.points, model.weight * model.answering / len(model.points)
-    here, there = z @ state, z @ theta
+    here, there = model.predictors(state), model.predictors(theta)
     distance = here - there
     score, slope = _scalar(model.rules, here, there, c, s, brief=True)
     # it is 0 at θ but for thresholds that aren't in proportion to s, and counts that are predicted above their largest
-    if model.rules.centre != 0.0 or model.rules.shape.family == codes.POISSON:
+    if model.rules.centre != 0.0 or model.rules.shape.family in codes.COUNTS:
         score = score - _scalar(model.rules, there, there, c, s, brief=True)[0]
     near = np.abs(distance) < SMALL * (c if model.scaled else 1.0)
     kappa = np.where(near, -slope, score / np.where(near, 1.0, distance))
@@ -153,7 +159,7 @@ def spreads(model: Reference, rows: Array, theta: Array, c: float, s: float, *, 
     distance = x - x.mean(axis=0)
     if model.blocks > 1:
         return _blocks_spreads(model, theta, distance, along, unit=unit)
-    w, there = model.weight * model.answering / len(z), z @ theta
+    w, there = model.weight * model.answering / len(z), model.predictors(theta)
     down, kappa, up = (-_scalar(model.rules, at, at, c, s, brief=True)[1] for at in (there - STEP, there, there + STEP))
     # z moves, and with it curvature at its predictor, and its weight, but where that is 1 whatever its length
     changing = np.where(model.weight < 1.0, 1.0, float(unit)) * kappa / np.maximum((z**2).sum(axis=1), 1e-300)
@@ -190,7 +196,7 @@ def offset_bias(model: Reference, theta: Array, square: Array, c: float, s: floa
     z, d = model.points, model.points.shape[1]
     w = model.weight * model.answering / len(z)
     if model.blocks == 1:
-        there, distance = z @ theta, np.sqrt(np.einsum("ij,ij->i", z @ square, z))
+        there, distance = model.predictors(theta), np.sqrt(np.einsum("ij,ij->i", z @ square, z))
         up, middle, down = (
             _scalar(model.rules, there + v, there, c, s, brief=True)[0] for v in (distance, 0.0 * distance, -distance)
         )
@@ -216,7 +222,7 @@ def variance(model: Reference, state: Array, c: float, theta: Array, s: float) -
     if model.blocks > 1:
         unit = z * model.weight[:, None]
         return np.asarray(np.kron(np.eye(model.blocks), (unit * (share / (2.0 * model.blocks))).T @ unit))
-    square = _square(model.rules, z @ state, z @ theta, c, s)
+    square = _square(model.rules, model.predictors(state), model.predictors(theta), c, s)
     unit = z * model.weight[:, None]
     return np.asarray((unit * (square * share)[:, None]).T @ unit).reshape(d, d)
 
@@ -272,7 +278,7 @@ def public_answers(
 def means(model: Reference, state: Array, c: float, theta: Array, s: float) -> Array:
     """Mean unit score at each point if `theta` were the truth, one predictor, shape (m,)."""
     return np.asarray(
-        model.answering * _scalar(model.rules, model.points @ state, model.points @ theta, c, s, brief=True)[0]
+        model.answering * _scalar(model.rules, model.predictors(state), model.predictors(theta), c, s, brief=True)[0]
     )
 
 
@@ -302,7 +308,7 @@ def _scalar(
     All of shape (m,); the first two alone if `brief`. Residuals may have a scale each. Equation (12) of
     docs/estimator.md.
     """
-    found = _predicted(rules, here, there) if not _of_residuals(rules) else None
+    found = _predicted(rules, here, there, c) if not _of_residuals(rules) else None
     if found is not None:
         zero = np.zeros_like(here)
         return found if brief else (*found, zero, np.ones_like(here), zero, zero)
@@ -350,8 +356,10 @@ def _sides(rules: ScoreRules) -> tuple[float, float]:
     return (0.5, 0.5) if rules.shape.family == codes.HUBER else (a, 1.0 - a)
 
 
-def _predicted(rules: ScoreRules, here: Array, there: Array) -> tuple[Array, Array]:
+def _predicted(rules: ScoreRules, here: Array, there: Array, c: float) -> tuple[Array, Array]:
     """Mean unit score and its derivative by `there` where the predictor alone has the distribution of the response."""
+    if rules.shape.family == codes.ROBUST_POISSON:
+        return counts.moments(c, rules.shape.a, here, there)[:2]
     ends = _ends(rules, here)
     if rules.shape.family == codes.SQUARED:
         least, most = rules.shape.a, rules.shape.b
@@ -406,6 +414,8 @@ def _square(rules: ScoreRules, here: Array, there: Array, c: float, s: float | A
         return np.asarray((below * (1.0 - tau) ** 2 + (1.0 - below) * tau**2) / top**2)
     if family == codes.SQUARED:
         return np.full_like(here, 0.1)
+    if family == codes.ROBUST_POISSON:
+        return counts.moments(c, rules.shape.a, here, there)[2]
     low, high = _ends(rules, here)
     if family == codes.POISSON:
         mean = np.exp(np.minimum(there, math.log(rules.shape.a)))

@@ -21,6 +21,7 @@ from privreg.collector.offsets import offsets, stretched
 from privreg.collector.plan import Carried, Plan, Progress, ScoreRound
 from privreg.families import measures
 from privreg.options.threads import one_thread
+from privreg.protocol import codes
 from privreg.protocol.rounds import Reports, State
 
 if TYPE_CHECKING:
@@ -41,7 +42,10 @@ def begin(plan: Plan) -> Progress:
     if plan.wide is not None:
         scatter = moments.start_from(diagonal.start(plan.wide, np.array([np.ones(plan.d), np.zeros(plan.d)])))
     else:
-        scatter = moments.start_even(np.eye(plan.direction), plan.factors)
+        rows = np.eye(plan.direction)
+        if plan.added is not None and math.isfinite(width := plan.added[1] - plan.added[0]) and width > 0.0:
+            rows[-1, -1], rows[-1, 0] = 2.0 / width, -sum(plan.added) / width  # bounds at ±1, as of covariates
+        scatter = moments.start_even(rows, plan.factors)
     places = thresholds.begin(len(plan.unscaled))
     zero = np.zeros(plan.size)
     state = State(
@@ -120,7 +124,11 @@ def _moments(plan: Plan, progress: Progress, reports: Reports) -> Scatter:
         return moments.start_from(diagonal.learn(plan.wide, *given, plan.layout.constant))
     if plan.label:  # covariates are public
         first = not any(r.role == "moments" for r in plan.rounds[: progress.state.number])
-        return moments.sizes(scatter, total) if first else moments.exact(scatter, total, plan.gaps)
+        return (
+            moments.sizes(scatter, total)
+            if first
+            else moments.exact(scatter, total, (*plan.gaps, *(0.0,) * int(plan.layout.response)))
+        )
     return moments.learn(
         *(scatter, total, float(reports.weight.sum()), plan.sd("moments")),
         plan.layout._replace(constant=True),
@@ -230,6 +238,10 @@ def _next_of_few(plan: Plan, progress: Progress, state: State) -> tuple[Progress
                 unsure = min(math.sqrt(max(float(np.trace(progress.fitted.cov[:-1, :-1])), 0.0)), 1.5 * scale)
             corner = plan.rules.ratio * math.hypot(scale, unsure)
             state = state._replace(corner=corner)
+        elif plan.rules.shape.family == codes.ROBUST_POISSON:
+            eta, cov = model.predictors(progress.fitted.theta), progress.fitted.cov[:-1, :-1]
+            unsure = math.sqrt(max(float(np.trace(cov)), 0.0)) if state.role == "pilot" else 0.0
+            state = state._replace(corner=pilot.threshold_of_counts(plan.rules, eta, unsure))
         state = state._replace(theta=progress.fitted.theta)
     elif progress.scored:
         progress, state = _stepped(plan, progress, state, model)

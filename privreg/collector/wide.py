@@ -37,6 +37,9 @@ def next_state(plan: Plan, progress: Progress, state: State) -> tuple[Progress, 
         if rules.track:
             more = min(math.sqrt(unsure), 1.5 * scale) if state.role == "pilot" else 0.0
             state = state._replace(corner=rules.ratio * math.hypot(scale, more))
+        elif rules.shape.family == codes.ROBUST_POISSON:
+            more = math.sqrt(unsure) if state.role == "pilot" else 0.0
+            state = state._replace(corner=pilot.threshold_of_counts(rules, box.mean @ theta[None].T, more))
         fitted = pilot.Fitted(theta, scale, np.array([[unsure]]))
         return progress._replace(fitted=fitted), state._replace(theta=theta)
     if not progress.scored:

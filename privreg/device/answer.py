@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..protocol import lattice
+from ..protocol import codes, lattice
 from ..protocol.messages import Ask
 from ..protocol.study import FAMILIES, PublicPlan, Role
 from . import score
@@ -41,7 +41,8 @@ def before_noise(plan: PublicPlan, ask: Ask, group: int, row: Row) -> list[float
     if ask.role == "moments" and plan.is_wide:
         return score.means_and_squares([row.x[j] for j in plan.wide], plan.edges)
     if ask.role == "moments":
-        v = [1.0] * plan.constant + row.x + [less] * plan.moment_response
+        last = less if FAMILIES[plan.family] in codes.SCALED else row.offset
+        v = [1.0] * plan.constant + row.x + [last] * plan.moment_response
         return score.direction(score.mapped(ask.rows, v))
     z, offset = score.mapped(ask.rows, row.x, wide=plan.is_wide), score.divide(row.offset, ask.y_scale)
     if ask.role == "measures":

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from ..protocol import codes
+from ..protocol import codes, counts
 
 CAP: Final = 5.0  # Losses by which fit is measured are clipped to it
 
@@ -84,7 +84,7 @@ def unit(family: int, a: float, b: float, c: float, eta: float, y: float) -> flo
     a, b : float
         The family's numbers, see `plans.Shape`.
     c : float
-        Corner of Huber and expectile.
+        Corner of Huber, expectile and robust counts.
     eta, y : float
         Linear predictor and response, internal units.
     """
@@ -107,6 +107,8 @@ def unit(family: int, a: float, b: float, c: float, eta: float, y: float) -> flo
             return 1.0 - y * exp(-eta)
         mean = exp(eta)
         return divide(mean - y, a - mean)
+    if family == codes.ROBUST_POISSON:
+        return counts.unit(c, eta, y)
     side = 2.0 * y - 1.0
     if family == codes.HINGE:
         margin = side * eta
@@ -235,7 +237,7 @@ def _measures(gauge: Gauged, etas: Floats, y: float) -> list[float]:
         return [r * r, apart * apart, 0.5 + 0.5 * apart]
     if family in {codes.EXPECTILE, codes.QUANTILE}:
         return [math.nan if math.isnan(y - eta) else 1.0 if y < eta else 0.0]
-    if family == codes.POISSON:
+    if family in codes.COUNTS:
         mean = exp(eta if eta < 700.0 else 700.0) if not math.isnan(eta) else math.nan
         own = y * log(max(y, 1e-300)) if y > 0.0 else 0.0
         deviance = 2.0 * (own - y * eta - (y - mean))

@@ -1,7 +1,8 @@
 """Which loss is meant: families as frozen values, their scores and constants in internal units.
 
-`builtin` has the user's ways to make one, `family` what one is, `compiled` a score of the user's own, `scores` and
-`weights` what devices compute, `constants` what follows from normal residuals, `measures` how fit is measured.
+`builtin` has the user's ways to make one, `family` what one is, `compiled` a score of the user's own, `scores`,
+`counts` and `weights` what devices compute, `constants` what follows from normal residuals, `measures` how fit is
+measured.
 """
 
 from privreg.families.builtin import (

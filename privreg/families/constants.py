@@ -117,4 +117,4 @@ def score_rules(
         return ScoreRules(shape, 1.0, False, 1.0 / (high - low), varying=False)
     if family.code in {codes.HINGE, codes.SMOOTHED_HINGE, codes.CUSTOM}:
         return ScoreRules(shape, 1.0, True, HINGE_CURVATURE, varying=True)
-    return ScoreRules(shape, 1.0, False, 1.0, varying=True)
+    return ScoreRules(shape, float(family.c) if family.robust else 1.0, False, 1.0, varying=True)

@@ -36,7 +36,8 @@ class Family:
     response : str
         "number", "binary", "levels" or "count".
     c, scale : float or "auto"
-        Huber threshold in units of the residual scale, and that scale in the response's own units.
+        Threshold in units of the residual scale (of counts √mean; "auto" is none), and that scale in the response's own
+        units.
     tau : float
         Level of quantiles and expectiles.
     y_max : float
@@ -74,7 +75,7 @@ class Family:
             case codes.QUANTILE:
                 return f"Quantile({self.tau:g})"
             case codes.POISSON:
-                return f"Poisson(y_max={self.y_max:g})"
+                return f"Poisson(y_max={self.y_max:g}{f', c={self.c:g}' if self.robust else ''})"
             case codes.SMOOTHED_HINGE:
                 return f"SmoothedHinge(width={self.width:g})"
             case codes.CUSTOM:
@@ -122,9 +123,15 @@ class Family:
         return self.code in {codes.HUBER, codes.EXPECTILE}
 
     @property
+    def robust(self) -> bool:
+        """Whether counts' Pearson residuals are clipped."""
+        return self.code == codes.POISSON and not isinstance(self.c, str)
+
+    @property
     def estimand(self) -> str:
         """What the coefficients are, in words."""
-        return _ESTIMANDS[self.code].format(tau=self.tau, y_max=self.y_max)
+        words = _ESTIMANDS[codes.ROBUST_POISSON if self.robust else self.code]
+        return words.format(tau=self.tau, y_max=self.y_max, c=self.c)
 
     def target(self, ratio: float, *, learned: bool) -> str:
         """What the coefficients are, in words, by the threshold c in residual scales, where there is one."""
@@ -175,6 +182,7 @@ class Family:
         elif self.code == codes.SQUARED:
             a, b = low, high
         code = codes.BALANCED if balanced and self.code == codes.LOGISTIC else self.code
+        code = codes.ROBUST_POISSON if self.robust else code
         return Shape(code, a, b, 0 if self._compiled is None else self._compiled.address)
 
     def resolve(self, *, unit: float, low: float = -1.0, high: float = 1.0) -> tuple[Score, str]:
@@ -204,6 +212,8 @@ class Family:
             c = ratio * scale
         elif self.code == codes.LOGISTIC:
             words = "Logistic"
+        elif self.robust:
+            c = float(self.c)
         bound = {
             codes.HUBER: c,
             codes.EXPECTILE: c * shape.b,
@@ -308,6 +318,8 @@ _ESTIMANDS: Final = {
     codes.MULTINOMIAL: "log-odds of each class against the first; their weighted projection if the model is wrong",
     codes.POISSON: "log rate ratios for counts up to {y_max:g} (larger ones are clamped); their weighted projection "
     "if the mean is not log-linear",
+    codes.ROBUST_POISSON: "log rate ratios if counts are Poisson's; counts whose variance is not their mean move "
+    "intercept and slopes, as Pearson residuals are clipped at {c:g}",
     codes.HINGE: _SVM.format("hinge"),
     codes.SMOOTHED_HINGE: _SVM.format("smoothed hinge"),
     codes.SQUARED: "conditional mean of the response clamped to its public bounds",

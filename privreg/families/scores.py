@@ -10,11 +10,18 @@ from typing import Final
 import numpy as np
 
 from privreg.arrays import Array
+from privreg.families import counts
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
 
 HAVE_CURVATURE: Final = frozenset({codes.HUBER, codes.LOGISTIC, codes.EXPECTILE, codes.SMOOTHED_HINGE, codes.SQUARED})
 """Families whose curvature one person's record tells, so that it can be reported."""
+
+
+_OF_PREDICTOR: Final = frozenset(
+    {codes.LOGISTIC, codes.BALANCED, codes.POISSON, codes.ROBUST_POISSON, codes.SQUARED, codes.MULTINOMIAL}
+)
+"""Families whose curvature the linear predictor tells."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +51,7 @@ def unit(
     ----------
     shape : Shape
     c : float or ndarray
-        Threshold of Huber and Expectile, of a shape that goes with the others.
+        Threshold of Huber, Expectile and robust counts, of a shape that goes with the others.
     eta, y : ndarray, shape (n,)
         Linear predictor and response, internal units; of any shape but for a family of one's own.
     function : callable, optional
@@ -78,6 +85,8 @@ def unit(
             case codes.POISSON:
                 mean = np.exp(eta)
                 return np.where(eta > math.log(0.5 * a), 1.0 - y * np.exp(-eta), (mean - y) / (a - mean))
+            case codes.ROBUST_POISSON:
+                return counts.unit(c, eta, y)
             case codes.HINGE:
                 side = 2.0 * y - 1.0
                 margin = side * eta
@@ -159,7 +168,7 @@ def near(
     if shape.family in {codes.HUBER, codes.EXPECTILE, codes.QUANTILE}:
         with np.errstate(over="ignore", invalid="ignore"):
             return (np.abs(y - eta) <= c).astype(np.float64)
-    if shape.family in {codes.LOGISTIC, codes.BALANCED, codes.POISSON, codes.SQUARED, codes.MULTINOMIAL}:
+    if shape.family in _OF_PREDICTOR:
         return np.full(np.shape(y), min(0.5 * c, 1.0))
     with np.errstate(over="ignore", invalid="ignore"):
         rise = 0.5 * (unit(shape, 1.0, eta + c, y, function) - unit(shape, 1.0, eta - c, y, function))

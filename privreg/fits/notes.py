@@ -287,7 +287,7 @@ def _of_results(found: Findings) -> list[Diagnostic]:
             f"linear predictors are known to ± {found.imprecise:.2g} only along a direction of the covariates (the sd "
             "of their error), and what reports tell of coefficients depends on them: intervals may be far too short or "
             "too long; ask more people, spend more, leave out a column that hardly varies, or declare a smaller y_max= "
-            "of counts"
+            "of counts, or Poisson(y_max, c=1.5) if their variance is their mean"
         )
         out.append(doubt("imprecise", text))
     return out

@@ -84,7 +84,8 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
     unscaled = (*columns, p) if response else tuple(columns)
     noise, crossed = reports.noise(p), _crossed(spec, order)
     own = reports.label or is_many or not family.scaled  # whether moments are of covariates alone
-    size = p + int(not constant) + int(not own)
+    added = _added(spec) if rules.varying and not is_many else None
+    size = p + int(not constant) + int(not own or added is not None)
     numbers = size * (size + 1) // 2
     gaps = units.gaps(probe)[order]
     wide, box = _wide(spec, order, gaps, unscaled, constant) if is_many else (None, None)
@@ -102,14 +103,14 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
             varying=rules.varying,
             declared=spec.scale_declared,
             label=reports.label,
-            numbers=p > int(constant) or not own,
+            numbers=p > int(constant) or not own or added is not None,
             wide=None if wide is None else len(wide.columns),
             located=thresholds.PEOPLE * len(unscaled) * max(noise / 4.0, 0.25),
             measured=efficient.measures,
             clamped=clamping.people_for(len(clamps), reports.mechanism.sd(radius, len(clamps))) if clamps else 0,
         ),
         rules=rules,
-        layout=Layout(constant, not own),
+        layout=Layout(constant, not own or added is not None),
         mechanism=reports.mechanism,
         d=p,
         blocks=reports.blocks,
@@ -138,8 +139,19 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
         made=made,
         ends=_ends(spec, order) if constant and not is_many else (),
         clamps=clamps,
+        added=added,
     )
     return plan, order
+
+
+def _added(spec: ModelSpec) -> tuple[float, float] | None:
+    """Public limits of offset and logarithm of the exposure together; None of a model without."""
+    design = spec.design
+    ends = [design.schema.limits(design.offset)] if design.offset is not None else []
+    if design.exposure is not None:
+        low, high = design.schema.limits(design.exposure)
+        ends.append((math.log(low), math.log(high)))
+    return (sum(e[0] for e in ends), sum(e[1] for e in ends)) if ends else None
 
 
 def to_user(spec: ModelSpec, order: NDArray[np.intp]) -> Array:

@@ -346,6 +346,8 @@ def refuse_what_sums_cannot(spec: ModelSpec) -> None:
         ),
         f"two collectors' reports hold the score's slope, and that of {spec.family!r} is 0 wherever there is one; use "
         "SmoothedHinge(), Logistic() or trust='local'": spec.family.code == codes.HINGE,
+        f"two collectors' noise falls on sums, for which {spec.family!r} needs no c; leave c= out, or use "
+        "trust='local'": spec.family.robust,
         f"two collectors' reports hold the score's slope, and {spec.family!r} declares no bound of it; give "
         "custom(..., slope=), the largest slope by eta, or use trust='local'": (
             spec.family.code == codes.CUSTOM and not spec.family.slope

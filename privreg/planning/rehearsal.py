@@ -169,7 +169,7 @@ def _moments(plan: Plan, state: State, people: People) -> tuple[Array, Array]:
         return mean[None], np.sqrt(plan.sd("moments") ** 2 + told.var(axis=0))
     more = [np.ones((m, plan.extra)), people.x]
     if plan.layout.response:
-        more.append(_response(state, people.y)[:, None])
+        more.append((_response(state, people.y) if plan.added is None else np.zeros(m))[:, None])
     v = np.concatenate(more, axis=1)
     if plan.label:
         first = not any(r.role == "moments" for r in plan.rounds[: state.number])

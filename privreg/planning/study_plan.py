@@ -18,6 +18,7 @@ from privreg.errors import (
     flag,
     shown,
 )
+from privreg.families import Expectile, Family, Huber, Poisson, Squared
 from privreg.formula.spec import ModelSpec
 from privreg.options.progress import progress_bar
 from privreg.options.table import check
@@ -27,6 +28,8 @@ from privreg.planning.precision import SEED, precision_of
 from privreg.tables import Notes, Paragraph, Table, View, in_one_format
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from matplotlib.axes import Axes
 
     from privreg.tables import Part
@@ -64,7 +67,7 @@ class StudyPlan(Planned):
         name = self.critical if coef is None else find(coef, self.spec.coefficients)[0]
         return plots.contours(self, name, ax=ax)
 
-    def compare_trust(self, coef: str | None = None) -> TrustTable:
+    def compare_trust(self, coef: str | None = None) -> StudyTable:
         """Ask the same question under each trust model, and without privacy.
 
         Parameters
@@ -74,10 +77,33 @@ class StudyPlan(Planned):
 
         Returns
         -------
-        TrustTable
+        StudyTable
             It prints as a table; ``table`` is the DataFrame.
         """
         return compare_trust(self, self.critical if coef is None else find(coef, self.spec.coefficients)[0])
+
+    def compare_families(self, coef: str | None = None) -> StudyTable:
+        """Ask the same question of each family for such a response.
+
+        Of numbers Huber(), Huber(1.345), Expectile(0.5) and Squared(); of counts Poisson(y_max), and the same with
+        c = 1.5; and the plan's own.
+
+        Parameters
+        ----------
+        coef : str, optional
+            Whose precision is shown; by default the one with the most demanding goal.
+
+        Returns
+        -------
+        StudyTable
+            It prints as a table; ``table`` is the DataFrame.
+
+        Raises
+        ------
+        OptionError
+            If the response is neither a number nor a count.
+        """
+        return compare_families(self, self.critical if coef is None else find(coef, self.spec.coefficients)[0])
 
     def check(self, reps: int = 20, *, seed: int | None = None, progress: bool | None = None) -> pd.DataFrame:
         """Simulate people as assumed, fit them, and compare.
@@ -111,17 +137,18 @@ class StudyPlan(Planned):
 
 
 @dataclass(frozen=True, repr=False)
-class TrustTable(View):
-    """The same study under each trust model, and without noise.
+class StudyTable(View):
+    """The same study under each trust model and without noise, or with each family.
 
     Parameters
     ----------
     table : DataFrame
-        Indexed by "local", "two_collectors", "central" and "no privacy": who sees a row, people (needed, or given), the
-        coefficient's standard error and mean width of its interval, and whether a fit lets it be relied on.
+        Indexed by "local", "two_collectors", "central" and "no privacy", or by family: who sees a row (of trust
+        models), people (needed, or given), the coefficient's standard error and mean width of its interval, and whether
+        a fit lets it be relied on.
     title : str
     notes : tuple of str
-        What a line means that misses the goal, exceeds it, or has no numbers.
+        What each family estimates; what a line means that misses the goal, exceeds it, or has no numbers.
     """
 
     table: pd.DataFrame
@@ -168,37 +195,74 @@ def answered(plan: StudyPlan) -> StudyPlan:
     return replace(out, n=max(out.n, int(out.reliable))) if raised else out
 
 
-def compare_trust(plan: StudyPlan, coef: str) -> TrustTable:
+def compare_trust(plan: StudyPlan, coef: str) -> StudyTable:
     """The same question under each trust model, and without privacy; a line has no numbers where it can't be asked."""
     wanted, at = plan.asked == "people", list(plan.spec.coefficients).index(coef)
     half = float(norm.isf(plan.alpha / 2.0))
-    lines: dict[str, tuple[Any, ...]] = {}
-    notes = []
-    for trust in ("local", "two_collectors", "central"):
-        try:
-            one = plan if trust == plan.spec.trust else _under(plan, trust)
-        except (BudgetError, InferenceError, OptionError, SchemaError, UnsupportedArgumentError) as e:
-            lines[trust] = (SEES[trust], None, math.nan, math.nan, False)
-            notes.append(f"{trust}: {e}")
-            continue
-        line = table_of(one, one.n, one._precision).iloc[at]
-        lines[trust] = (SEES[trust], one.n, line["std_error"], line["width"], one.n >= one.reliable)
-        notes += [f"{trust}: {note}" for note in one.notes if note.code in SAID]
+    found, notes = _asked({t: _under(plan, trust=t) for t in ("local", "two_collectors", "central")}, at)
+    lines = {trust: (SEES[trust], *line) for trust, line in found.items()}
     plain = plain_precision(plan.spec, plan.assumed, SEED)
     if plain is not None:
         n = people_for(plan, plain) if wanted else plan.n
         error = float(plain.std_errors(n)[at])
         lines["no privacy"] = (SEES["no privacy"], n, error, 2.0 * half * error, True)
-    columns = ["sees_a_row", "people", "std_error", "width", "reliable"]
-    table = pd.DataFrame.from_dict(lines, orient="index", columns=columns).astype({"people": "Int64"})
-    what = f"{plan.budget} per person: " + ("people needed" if wanted else f"{plan.n:,} people")
-    return TrustTable(table, f"{plan.spec.formula}, {what}; precision of {coef}", tuple(notes))
+    table = pd.DataFrame.from_dict(lines, orient="index", columns=["sees_a_row", *COLUMNS]).astype({"people": "Int64"})
+    return StudyTable(table, _title(plan, coef), tuple(notes))
 
 
-def _under(plan: StudyPlan, trust: str) -> StudyPlan:
-    """The same question under another trust model."""
-    old = plan.spec
-    how = (old.score_weights, "auto", old.private, old.people, trust)
-    spec = ModelSpec.declare(old.design, old.family, old.budget, *how)
-    people = 0 if plan.asked == "people" else plan.n
-    return answered(replace(plan, spec=spec, n=people, _precision=precision_of(spec, plan.assumed)))
+def compare_families(plan: StudyPlan, coef: str) -> StudyTable:
+    """The same question of each family; a line has no numbers where it can't be asked."""
+    own = plan.spec.family
+    if own.response == "count":
+        families = [Poisson(own.y_max), Poisson(own.y_max, c=1.5)]
+    elif own.scaled:
+        families = [Huber(), Huber(1.345), Expectile(0.5), Squared()]
+    else:
+        raise OptionError(f"families are compared of numbers and counts, and this is a plan for {own!r}.")
+    families += [own] if own not in families else []
+    at = list(plan.spec.coefficients).index(coef)
+    lines, notes = _asked({repr(family): _under(plan, family=family) for family in families}, at)
+    table = pd.DataFrame.from_dict(lines, orient="index", columns=COLUMNS).astype({"people": "Int64"})
+    estimands = [f"{family!r}: {family.estimand}" for family in families]
+    return StudyTable(table, _title(plan, coef), (*estimands, *notes))
+
+
+COLUMNS: Final = ["people", "std_error", "width", "reliable"]
+
+
+def _title(plan: StudyPlan, coef: str) -> str:
+    what = f"{plan.budget} per person: " + ("people needed" if plan.asked == "people" else f"{plan.n:,} people")
+    return f"{plan.spec.formula}, {what}; precision of {coef}"
+
+
+def _asked(plans: Mapping[str, Callable[[], StudyPlan]], at: int) -> tuple[dict[str, tuple[Any, ...]], list[str]]:
+    """Lines of a comparison, people and precision of the coefficient `at`, and what is to be said of them."""
+    lines: dict[str, tuple[Any, ...]] = {}
+    notes = []
+    for name, make in plans.items():
+        try:
+            one = make()
+        except (BudgetError, InferenceError, OptionError, SchemaError, UnsupportedArgumentError) as e:
+            lines[name] = (None, math.nan, math.nan, False)
+            notes.append(f"{name}: {e}")
+            continue
+        line = table_of(one, one.n, one._precision).iloc[at]
+        lines[name] = (one.n, line["std_error"], line["width"], one.n >= one.reliable)
+        notes += [f"{name}: {note}" for note in one.notes if note.code in SAID]
+    return lines, notes
+
+
+def _under(plan: StudyPlan, *, trust: str | None = None, family: Family | None = None) -> Callable[[], StudyPlan]:
+    """The same question under another trust model, or of another family."""
+
+    def make() -> StudyPlan:
+        old = plan.spec
+        if (trust or old.trust, family or old.family) == (old.trust, old.family):
+            return plan
+        mechanism = old.mechanism if trust is None else "auto"
+        how = (old.score_weights, mechanism, old.private, old.people, trust or old.trust)
+        spec = ModelSpec.declare(old.design, family or old.family, old.budget, *how)
+        people = 0 if plan.asked == "people" else plan.n
+        return answered(replace(plan, spec=spec, n=people, _precision=precision_of(spec, plan.assumed)))
+
+    return make

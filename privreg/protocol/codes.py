@@ -23,6 +23,12 @@ SMOOTHED_HINGE: Final = 7
 SQUARED: Final = 8
 MULTINOMIAL: Final = 9
 CUSTOM: Final = 10
+ROBUST_POISSON: Final = 11
+
+COUNTS: Final = frozenset({POISSON, ROBUST_POISSON})
+
+SCALED: Final = frozenset({HUBER, EXPECTILE, QUANTILE, SQUARED})
+"""Scores of responses that have units: moments are beside those less offsets, of other scores beside offsets."""
 
 PUBLISHED: Final = 1
 UNIT: Final = 2

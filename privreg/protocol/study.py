@@ -26,6 +26,7 @@ FAMILIES: Final = {
     "balanced": codes.BALANCED,
     "multinomial": codes.MULTINOMIAL,
     "poisson": codes.POISSON,
+    "robust_poisson": codes.ROBUST_POISSON,
     "hinge": codes.HINGE,
     "smoothed_hinge": codes.SMOOTHED_HINGE,
 }
@@ -34,7 +35,7 @@ FAMILIES: Final = {
 ROLES: Final = ("location", "moments", "pilot", "clamping", "main", "measures")
 
 MEASURES: Final = {
-    "huber": 3, "squared": 3, "logistic": 3, "balanced": 3, "poisson": 3,
+    "huber": 3, "squared": 3, "logistic": 3, "balanced": 3, "poisson": 3, "robust_poisson": 3,
     "expectile": 1, "quantile": 1, "hinge": 2, "smoothed_hinge": 2,
 }  # fmt: skip
 """Numbers that tell how well a fit predicts; of a multinomial response its classes and one."""
@@ -114,7 +115,7 @@ class PublicPlan(NamedTuple):
     release_group: str  # Studies of one group share a yearly budget on a device
     unscaled: tuple[int, ...]  # Columns that tell where they lie; d stands for the response
     constant: bool  # Whether moments have a constant added, as the design has none
-    moment_response: bool  # Whether moments have the response
+    moment_response: bool  # Whether moments have the response less its offset, or the offset: see `codes.SCALED`
     wide: tuple[int, ...]  # Columns that tell means and squares in place of moments, if the design is wide
     edges: tuple[float, ...]  # How far each of these reaches over the public box
     is_wide: bool
@@ -395,8 +396,7 @@ def _check_score(family: str, a: float, b: float, blocks: int) -> None:
         "expectile": 0.0 < a < 1.0 and b == max(a, 1.0 - a),
         "quantile": 0.0 < a < 1.0 and b == max(a, 1.0 - a),
         "squared": a < b,
-        "poisson": a > 0.0,
-        "smoothed_hinge": a > 0.0,
+        **dict.fromkeys(("poisson", "robust_poisson", "smoothed_hinge"), a > 0.0),
     }.get(family, True)
     if not fine or (blocks > 1) != (family == "multinomial"):
         raise MessageError("'score' of the plan has numbers that its family doesn't go with.")

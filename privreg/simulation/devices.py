@@ -198,7 +198,9 @@ class Devices(NamedTuple):
         plan = self.plan
         more = [np.ones((len(rows.y), plan.extra)), rows.x]
         if plan.layout.response:
-            more.append(self._response(rows.y, rows.offset)[:, None])
+            last = self._response(rows.y, rows.offset) if plan.added is None else rows.offset
+            assert last is not None
+            more.append(last[:, None])
         return np.concatenate(more, axis=1)
 
     def _response(self, y: Array, offset: Array | None) -> Array:

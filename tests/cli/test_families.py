@@ -101,6 +101,11 @@ SAME = {
         ["--family", "poisson", "--y-max", 8, "--exposure", "years"],
         {"family": pr.Poisson(8), "exposure": "years"},
     ),
+    "robust poisson": (
+        "visits ~ age",
+        ["--family", "poisson", "--y-max", 8, "--c", 1.5],
+        {"family": pr.Poisson(8, c=1.5)},
+    ),
     "hinge": ("smoker ~ age", ["--family", "Hinge"], {"family": pr.Hinge()}),
     "smoothed hinge": (
         "smoker ~ age",
@@ -242,6 +247,7 @@ REFUSALS = {
     "tau out of range": (["--family", "quantile", "--tau", 90], ["--tau 90", "(0, 1)"]),
     "width zero": (["--family", "smoothed-hinge", "--width", 0], ["--width 0", "positive"]),
     "y_max zero": (["--family", "poisson", "--y-max", 0], ["--y-max 0", "largest count"]),
+    "c of poisson": (["--family", "poisson", "--y-max", 8, "--c", 20], ["--c 20", "0.5 to 10"]),
     "exp of a line": (
         ["--exponentiate"],
         ["error: --exponentiate is for", "rate ratios of Poisson()", "this is Huber("],

@@ -308,4 +308,7 @@ def test_spreads_are_curvatures_change_as_a_covariate_is_stretched_about_its_mea
             points = (rows @ stretched).T
             near = reference.reference_of(said.rules, points, blocks=said.blocks, unit=unit, answering=said.answering)
             ends.append(-reference.expected(near, theta, c, theta, s).slope)
-        np.testing.assert_allclose(matrix, (ends[0] - ends[1]) / (2 * step), rtol=1e-4, atol=1e-6)
+        # slopes of robust counts have kinks: of the points, moved by 1e-3 times their distance, some cross
+        # one, where a difference changes by a part of the entries, whose size is 1
+        atol = 1e-4 if kind == "robust poisson" else 1e-6
+        np.testing.assert_allclose(matrix, (ends[0] - ends[1]) / (2 * step), rtol=1e-4, atol=atol)

@@ -147,6 +147,8 @@ def plans():
     clamping = study_plan(clamping=("hours", "age", "bmi"))
     held = (*clamping.rounds[:-1], study.Held("clamping", 50, DAY, 5, False), clamping.rounds[-1])
     out["clamping"] = (clamping._replace(rounds=held), ("clamping", "main"), True)
+    rates = study_plan("robust_poisson", moment_response=True, offset=["div", ["col", "bmi"], const(16)])
+    out["rates"] = (rates, ("moments", "main"), False)
     out["offsets"] = (study_plan("quantile"), ("main",), "quantile" in POLYNOMIAL)
     return out
 

@@ -92,7 +92,7 @@ def mutated(payload, data):
 
 
 @pytest.mark.some(2)
-@pytest.mark.parametrize("family", ["huber", "multinomial", "poisson", "smoothed_hinge"])
+@pytest.mark.parametrize("family", ["huber", "multinomial", "poisson", "robust_poisson", "smoothed_hinge"])
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
 def test_a_dishonest_study_is_refused_or_learns_no_more(family, data):

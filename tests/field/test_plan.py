@@ -144,6 +144,11 @@ def test_a_binary_response_and_an_offset():
     assert plan.response.scale != 1.0
     assert row.offset == 20.0 / plan.response.scale
     assert "bmi" in [c.name for c in plan.columns]
+    # where curvature goes with the predictor, moments are of the offset, too
+    shifted = model("ill ~ age", family="logistic", offset="bmi").plan(rows=N)
+    plan = made(shifted, Trees(["col", "ill"], (const(1), AGE), BMI))
+    assert plan.moment_response
+    assert plan.roles["moments"].numbers == 6  # of (1, age, bmi)
 
 
 def test_columns_whose_scale_nobody_declared_tell_where_they_lie():

@@ -239,6 +239,7 @@ NEIGHBOURS = {
     "logistic labels": Neighbours(KINDS["logistic"], ((1.0,), 0.0), ((1.0,), 1.0), (2.5,), label=True),
     "balanced": Neighbours(KINDS["balanced"], (X, 0.0), (X, 1.0)),
     "poisson": Neighbours(KINDS["poisson"], (X, 0.0), ((-0.6, -0.8), 0.0), (50.0, 50.0), far=False),
+    "robust poisson": Neighbours(KINDS["robust poisson"], (X, 0.0), (X, 20.0), (1.5, 1.5)),
     "classes": Neighbours(KINDS["balanced"], (X, 1.0), (X, 2.0), (40.0, 40.0, 40.0, 40.0), blocks=2),
 }
 

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from scipy.optimize import brentq
 from scipy.special import expit
-from scipy.stats import poisson
+from scipy.stats import nbinom, poisson
 
 import privreg as pr
 from privreg.families import scores
-from privreg.protocol import codes
+from privreg.families.counts import moments
+from privreg.protocol import codes, counts
 from privreg.protocol.codes import MULTINOMIAL
 from privreg.protocol.plans import Shape
 from privreg.published.chain import kernels
@@ -106,7 +108,8 @@ def test_unit_scores_lie_within_one_increase_and_reach_their_range(name):
         assert np.isfinite(values).all()
         # Poisson's is 1 where its form changes, up to rounding of three operations
         assert np.abs(values).max() <= (1.0 + 1e-15 if name == "poisson" else 1.0)
-        assert (np.diff(values) >= -ROUNDING).all()
+        # of robust counts, from which a lattice's mean is taken, the mean's sign holds, see below
+        assert name == "robust poisson" or (np.diff(values) >= -ROUNDING).all()
         seen += [values.min(), values.max()]
     # the declared range is that of the scores: one as narrow would be too narrow, one wider would waste noise
     score = kind.score
@@ -191,7 +194,7 @@ def test_scores_are_derivatives_of_losses_and_curvatures_of_scores(name):
             rise = (loss(kind, score, eta + h, y) - loss(kind, score, eta - h, y)) / (2 * h)
             np.testing.assert_allclose(scores.psi(score, eta, ys, kind.function), rise, atol=1e-9)
             checked += 1
-    assert checked or name in {"poisson", "custom"}
+    assert checked or name in {"poisson", "robust poisson", "custom"}
 
 
 # --- the model: mean zero, and the mean's slope ------------------------------------------------------------
@@ -199,18 +202,55 @@ def test_scores_are_derivatives_of_losses_and_curvatures_of_scores(name):
 
 def outcomes(name, eta):
     """Responses and their probabilities where the model holds."""
-    if name == "poisson":
+    if name in {"poisson", "robust poisson"}:
         y = np.arange(0, 400, dtype=float)
         return y, poisson.pmf(y, math.exp(eta))
     return np.array([0.0, 1.0]), np.array([1 - expit(eta), expit(eta)])
 
 
-@pytest.mark.parametrize("name", ["balanced", "logistic", "poisson"])
+@pytest.mark.parametrize("name", ["balanced", "logistic", "poisson", "robust poisson"])
 def test_scores_have_mean_zero_at_the_model(name):
     kind = KINDS[name]
     for eta in (-6.0, -1.3, -0.2, 0.4, 1.1, 2.2, 2.25, 2.35, 2.6, 2.9):
         y, chance = outcomes(name, eta)
         assert float(chance @ scores.unit(kind.shape, 1.0, np.full(len(y), eta), y)) == pytest.approx(0.0, abs=1e-13)
+
+
+@pytest.mark.parametrize("c", [0.5, 1.5, 4.0])
+def test_mean_robust_scores_of_counts_are_zero_at_the_model_alone(c):
+    """By sums over counts, the last above 20 sd of the largest mean, to the rounding of its probabilities."""
+    etas, y = np.linspace(-4.0, 6.0, 201), np.arange(900.0)
+    family = pr.families.Poisson(1e6, c=c)
+    for truth in (-2.0, 0.3, 2.2, 3.9, 4.1, 5.5):
+        chance = poisson.pmf(y, math.exp(truth))
+        means = np.array([chance @ scores.unit(family.shape(), c, np.full(len(y), e), y) for e in etas])
+        assert (np.sign(means) == np.sign(etas - truth))[np.abs(etas - truth) > 0.01].all()
+        at_truth = float(chance @ scores.unit(family.shape(), c, np.full(len(y), truth), y))
+        # above η = 4 the correction is an expansion: off by 3e-4 at c = 1.5, 8e-4 at 0.5, relative to c
+        assert abs(at_truth) <= (1e-12 if truth <= counts.LARGE else 8e-4 / c)
+
+
+@pytest.mark.parametrize("c", [0.5, 1.345, 10.0])
+@pytest.mark.parametrize("y_max", [3.0, 60.0])
+def test_moments_of_robust_counts_are_those_of_a_sum_over_counts(c, y_max):
+    rng, y = np.random.default_rng(3), np.arange(900.0)
+    here, there = rng.uniform(-3.0, 5.5, 60), rng.uniform(-3.0, math.log(y_max), 60)
+    found = moments(c, y_max, here, there)
+    for i, (at, truth) in enumerate(zip(here, there, strict=True)):
+        values = scores.unit(Shape(codes.ROBUST_POISSON, y_max, 0.0, 0), c, np.full(len(y), at), np.minimum(y, y_max))
+        chance = poisson.pmf(y, math.exp(truth))
+        rise = chance * (y - math.exp(truth))  # of a probability by the linear predictor
+        want = chance @ values, rise @ values, chance @ values**2
+        np.testing.assert_allclose([f[i] for f in found], want, atol=1e-11)
+
+
+@pytest.mark.parametrize(("times", "moved"), [(2.0, (-0.37, -0.19, -0.12, -0.03)), (3.0, (-0.60, -0.38, -0.25, -0.07))])
+def test_robust_estimates_of_counts_that_are_more_variable_move_as_the_guide_says(times, moved):
+    y, p, shape = np.arange(3000.0), 1.0 / times, pr.families.Poisson(1e6, c=1.5).shape()
+    for mean, by in zip((0.2, 1.0, 2.0, 8.0), moved, strict=True):
+        chance = nbinom.pmf(y, mean * p / (1.0 - p), p)
+        root = brentq(lambda e, q=chance, shape=shape: q @ scores.unit(shape, 1.5, np.full(len(y), e), y), -6.0, 6.0)
+        assert root - math.log(mean) == pytest.approx(by, abs=0.005)
 
 
 # --- multinomial -------------------------------------------------------------------------------------------
@@ -284,7 +324,7 @@ def test_a_wrong_reach_shortens_multinomial_reports_and_keeps_their_direction():
 
 def test_every_family_of_the_kernel_is_here():
     codes = {k.shape.family for k in KINDS.values()} | {MULTINOMIAL}
-    assert codes == set(range(11))
+    assert codes == set(range(12))
     assert isinstance(KINDS["custom"], Kind)
 
 

@@ -316,6 +316,8 @@ REFUSED = {
         (lambda _: pr.Quantile(rows()["a"]), "tau=<Series>"),
         (lambda _: pr.Poisson(0), "y_max=0", "positive", "largest count"),
         (lambda _: pr.Poisson(math.inf), "y_max=inf", "positive"),
+        (lambda _: pr.Poisson(20, c=0.1), "c=0.1", "0.5 to 10", "Leave it out"),
+        (lambda _: by_formula("y ~ a", family=pr.Poisson(50, c=1.5), trust="two_collectors"), "leave c= out"),
         (lambda _: pr.SmoothedHinge(0), "width=0", "positive"),
         (lambda _: pr.families.custom("mine", 3, 1.0), "function of two floats", "got int"),
         (lambda _: pr.families.custom("mine", lambda eta, y: Fraction(eta) - y, 1.0), "numba could not compile it"),

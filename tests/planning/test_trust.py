@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from scipy.stats import poisson
 
 import privreg as pr
 from privreg.data.participants import Participants
@@ -154,6 +155,27 @@ def test_each_line_of_the_comparison_that_has_no_numbers_or_misleads_has_a_note(
 def test_the_comparison_shows_a_coefficient_that_exists(two) -> None:
     with pytest.raises(OptionError, match="no coefficient"):
         two.compare_trust("w")
+
+
+def test_families_are_compared_where_the_question_can_be_asked_of_several() -> None:
+    counts = {"mu": 1, "trust": "local", "bounds": {"x": (-1, 1)}, "params": {"Intercept": math.log(2.0)}}
+    found = pr.plan("y ~ x", n=1_000_000, family=pr.Poisson(60), **counts).compare_families()
+    plain, robust = (float(v) for v in found.table["std_error"])
+    assert found.table.index.tolist() == ["Poisson(y_max=60)", "Poisson(y_max=60, c=1.5)"]
+    assert (found.table["people"] == 1_000_000).all()
+    # the slopes of mean scores, of which noise is made an error: m/(y_max - m) and sqrt(m) Cov(psi, r)/(c + |a|)
+    y = np.arange(200.0)
+    r = (y - 2.0) / math.sqrt(2.0)
+    psi, chance = np.clip(r, -1.5, 1.5), poisson.pmf(y, 2.0)
+    steep = math.sqrt(2.0) * float(chance @ (psi * r)) / (1.5 + abs(float(chance @ psi)))
+    assert plain / robust == pytest.approx(steep / (2.0 / 58.0), rel=0.25)  # what both spend on other rounds differs
+    numbers = pr.plan("y ~ x", mu=1, n=100_000, **STUDY).compare_families("x")
+    assert numbers.table.index.tolist() == [
+        repr(f) for f in (pr.Huber(), pr.Huber(1.345), pr.Expectile(0.5), pr.Squared())
+    ]
+    assert "Squared()" in str(numbers)
+    with pytest.raises(OptionError, match="numbers and counts"):
+        pr.plan("y ~ x", mu=1, n=1_000, family="logistic", bounds={"x": (0, 1)}).compare_families()
 
 
 @pytest.mark.thorough

@@ -54,6 +54,9 @@ CASES = {
     "hinge": {"formula": "yes ~ a + b", "family": "hinge"},
     "smoothed": {"formula": "yes ~ a + b", "family": "smoothed_hinge"},
     "poisson": {"formula": "count ~ a + b", "family": pr.Poisson(15), "exposure": "t", "bounds": BOUNDS | YEARS},
+    "robust poisson": {
+        "formula": "count ~ a + b", "family": pr.Poisson(15, c=1.5), "exposure": "t", "bounds": BOUNDS | YEARS
+    },
     "multinomial": {"formula": "kind ~ a + b", "family": "multinomial", "levels": {"kind": list("uvw")}},
     "response": {"private": "response"},
     "offset": {"formula": "y ~ a", "offset": "b"},
@@ -75,7 +78,7 @@ def test_without_noise_estimates_solve_their_own_equation(name):
 
 
 @pytest.mark.some(2)
-@pytest.mark.parametrize("name", ["huber", "logistic", "poisson", "multinomial", "squared"])
+@pytest.mark.parametrize("name", ["huber", "logistic", "poisson", "robust poisson", "multinomial", "squared"])
 def test_the_published_chain_has_its_own(name):
     """Begun there, as its first steps are not forgotten soon."""
     made, rows = model(**CASES[name]), bent(60_000)

@@ -60,7 +60,7 @@ class Layout(NamedTuple):
     """What the coordinates of v are."""
 
     constant: bool  # Whether the first is the constant 1
-    response: bool  # Whether the last is the response
+    response: bool  # Whether the last is the response, or what is added to the linear predictor, see `Plan.added`
 
 
 class Scatter(NamedTuple):

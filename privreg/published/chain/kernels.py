@@ -15,7 +15,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 from privreg.arrays import Array
-from privreg.protocol import codes
+from privreg.protocol import codes, counts
 from privreg.protocol.normal import cdf, quantile
 from privreg.protocol.plans import Channel, Shape
 from privreg.published.chain.plans import Plan, State
@@ -31,6 +31,9 @@ def _call_at(typing_context: Any, address: Any, eta: Any, y: Any) -> Any:
         return builder.call(function, [arguments[1], arguments[2]])
 
     return types.float64(types.int64, types.float64, types.float64), generate
+
+
+count_score = njit(cache=True, nogil=True, error_model="numpy")(counts.unit)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -68,6 +71,9 @@ def unit_score(shape: Shape, c: float, eta: float, y: float) -> float:
             return 1.0 - y * math.exp(-eta)
         mean = math.exp(eta)
         return (mean - y) / (shape.a - mean)
+    if family == codes.ROBUST_POISSON:
+        robust: float = count_score(c, eta, y)
+        return robust
     if family == codes.HINGE:
         side = 2.0 * y - 1.0
         margin = side * eta

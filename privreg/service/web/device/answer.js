@@ -20,6 +20,8 @@ import { valueOf } from "./trees.js";
 const NUMBER = /^[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?$/;
 /** Characters of a text that is read as a number, at most. */
 const LONGEST = 64;
+/** Scores of responses that have units: moments are beside those less offsets, of other scores beside offsets. */
+const SCALED = ["huber", "expectile", "quantile", "squared"];
 
 /**
  * One answer: a number clamped to its bounds, or the place of a level; null if it is missing or can't be read.
@@ -98,7 +100,8 @@ export function beforeNoise(plan, ask, group, row) {
   if (ask.role === "clamping") return row.clamped;
   if (ask.role === "moments") {
     if (plan.isWide) return score.meansAndSquares(plan.wide.map((j) => row.x[j]), plan.edges);
-    const v = [...(plan.constant ? [1] : []), ...row.x, ...(plan.momentResponse ? [less] : [])];
+    const last = SCALED.includes(plan.family) ? less : row.offset;
+    const v = [...(plan.constant ? [1] : []), ...row.x, ...(plan.momentResponse ? [last] : [])];
     return score.direction(score.mapped(ask.rows, v));
   }
   const z = plan.isWide ? score.stretched(ask.rows, row.x) : score.mapped(ask.rows, row.x);

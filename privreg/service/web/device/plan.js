@@ -57,7 +57,7 @@ import { Record, VERSION, isSeen, keyId, loads, need } from "./wire.js";
 /** Numbers that tell how well a fit predicts, of each family of scores that a device knows. */
 const MEASURES = new Map([
   ["huber", 3], ["expectile", 1], ["quantile", 1], ["squared", 3], ["logistic", 3], ["balanced", 3], ["multinomial", 0],
-  ["poisson", 3], ["hinge", 2], ["smoothed_hinge", 2],
+  ["poisson", 3], ["robust_poisson", 3], ["hinge", 2], ["smoothed_hinge", 2],
 ]);
 /** @type {readonly RoleName[]} */
 export const ROLES = ["location", "moments", "pilot", "clamping", "main", "measures"];
@@ -249,7 +249,7 @@ function checkScore({ family, a, b, blocks }) {
   let fine = true;
   if (family === "expectile" || family === "quantile") fine = a > 0 && a < 1 && b === Math.max(a, 1 - a);
   if (family === "squared") fine = a < b;
-  if (family === "poisson" || family === "smoothed_hinge") fine = a > 0;
+  if (["poisson", "robust_poisson", "smoothed_hinge"].includes(family)) fine = a > 0;
   right(fine && blocks > 1 === (family === "multinomial"), "score");
 }
 

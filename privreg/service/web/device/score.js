@@ -41,6 +41,32 @@ const half = (x) => (Number.isNaN(x) ? 0.5 : x);
 
 // --- scores -------------------------------------------------------------------------------------------------
 
+/** Linear predictor beyond which the score of counts no longer changes, and above which its correction is a formula. */
+const FARTHEST = 300, LARGE = 4;
+
+/**
+ * Clipped Pearson residual less its mean under the Poisson law, over the largest size; see `protocol/counts.py`.
+ * @param {number} c @param {number} eta @param {number} y
+ */
+function ofCount(c, eta, y) {
+  if (!(c > 0 && c < Infinity) || Number.isNaN(eta) || Number.isNaN(y)) return NaN;
+  const at = clipped(eta, -FARTHEST, FARTHEST), root = Math.exp(0.5 * at), mean = root * root;
+  const seen = clipped(y / root - root, -c, c);
+  if (at > LARGE) {
+    const a = (-c * Math.exp(-0.5 * c * c)) / (3 * Math.sqrt(2 * Math.PI) * root);
+    return (a - seen) / (c + Math.abs(a));
+  }
+  let a = 0, total = 0, p = Math.exp(-mean);
+  const last = mean + Math.min(c * root, 8 * root + 16);
+  for (let k = 0; k <= last; k += 1) {
+    a += clipped((k - mean) / root, -c, c) * p;
+    total += p;
+    p *= mean / (k + 1);
+  }
+  a += c * (1 - total);
+  return (a - seen) / (c + Math.abs(a));
+}
+
 /**
  * Scalar score over its bound, in [−1, 1], or no number.
  * @param {string} family @param {number} a @param {number} b @param {number} c corner
@@ -72,6 +98,8 @@ export function unit(family, a, b, c, eta, y) {
       const mean = Math.exp(eta);
       return (mean - y) / (a - mean);
     }
+    case "robust_poisson":
+      return ofCount(c, eta, y);
     case "hinge": {
       const margin = side * eta;
       return margin < 1 ? -side : margin >= 1 ? 0 : NaN;
@@ -189,7 +217,8 @@ function measures(gauge, etas, y) {
     case "expectile":
     case "quantile":
       return [Number.isNaN(y - eta) ? NaN : y < eta ? 1 : 0];
-    case "poisson": {
+    case "poisson":
+    case "robust_poisson": {
       const mean = Math.exp(eta < 700 || Number.isNaN(eta) ? eta : 700);
       const own = y > 0 ? y * Math.log(y > 1e-300 ? y : 1e-300) : 0;
       const deviance = 2 * (own - y * eta - (y - mean));
