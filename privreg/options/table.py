@@ -220,8 +220,8 @@ TABLE: Final = (
     Option("width", "", "fit study", "number", group="model", metavar="W", families="smoothed_hinge",
            help="smoothed_hinge: where the hinge is rounded (default 1)"),
     Option("c", "", "fit plan study", "auto", group="model", metavar="C", families="huber expectile poisson",
-           help="huber, expectile: threshold in residual scales, or auto (default); poisson: where Pearson residuals are "
-           "clipped (default: nowhere)"),
+           help="huber, expectile: threshold in residual scales, or auto (default); poisson: where Pearson residuals "
+           "are clipped (default: nowhere)"),
     Option("scale", "", "fit study", "auto", group="model", metavar="S", families="huber expectile",
            help="huber, expectile: public guess of the residual scale, or auto (default)"),
     Option("offset", "local", "fit study", group="model", metavar="COLUMN", help="column added to the linear predictor",
