@@ -48,8 +48,8 @@ class Shares(NamedTuple):
 
     @property
     def most(self) -> float:
-        """Upper limit of the largest share."""
-        return min(max(float((self.share + quantile(len(self.columns)) * self.error).max()), 0.0), 1.0)
+        """Upper limit of the largest share: where noise has made shares negative, that of none."""
+        return min(float((np.maximum(self.share, 0.0) + quantile(len(self.columns)) * self.error).max()), 1.0)
 
     @property
     def noted(self) -> list[int]:

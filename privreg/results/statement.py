@@ -221,7 +221,7 @@ class PrivacyStatement(View):
         if self.said.per:
             return f"{self._amount(self.total)}{self.said.per} in all, hence {self._implied()}"
         either = " against either collector" + f", {' or '.join(self.operators)}" * bool(self.operators)
-        return self._each() + (either if "collectors" in self.setting else "")
+        return self._each() + (f"{either}; none against both together" if "collectors" in self.setting else "")
 
     @property
     def everybody_else(self) -> str:

@@ -571,3 +571,11 @@ def test_lost_and_late_reports_leave_shares_as_they_are():
     held = res.rounds.set_index("role").loc["clamping"]
     assert held["reports"] < held["records"]
     assert "bounds of b clamp 1" in str(res.privacy) or " of b 1" in str(res.privacy)
+
+
+def test_an_upper_limit_is_never_below_what_noise_allows():
+    """By noise alone a share may come out negative; where nothing is clamped the limit is the quantile of noise."""
+    columns = (Bounded("x", "covariate", (1,)),)
+    made = [Shares(columns, np.array([share]), np.array([0.1]), 75).most for share in (-0.3, -0.05, 0.0, 0.05)]
+    assert made[0] == made[1] == made[2] == pytest.approx(quantile(1) * 0.1)
+    assert made[3] == pytest.approx(0.05 + quantile(1) * 0.1)
