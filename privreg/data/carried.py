@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+import pandas as pd
+
 from privreg.data.sources.arrow import attrs_of, kind_of
 from privreg.data.sources.open import table_of
 from privreg.errors import SchemaError
@@ -99,6 +101,24 @@ def with_truth_values(schema: Schema, data: Any, columns: Iterable[str]) -> Sche
     types = [held for _, held in table_of(data).holders() if comes_from(held, "pyarrow", "Schema")]
     own = [c for c in columns if types and not schema.declares(c) and all(_truth(held, c) for held in types)]
     return replace(schema, levels={**schema.levels, **dict.fromkeys(own, (False, True))}) if own else schema
+
+
+def refuse_texts(schema: Schema, data: Any, name: str) -> None:
+    """Refuse a response of yes and no without levels whose type holds no numbers: Arrow's texts, pandas' categories.
+
+    Such types are public. Whether a column of pandas is one of texts depends on each of its cells, so that there only a
+    note, made of reports, says that most records couldn't be used.
+    """
+    if schema.declares(name):
+        return
+    types = [held for _, held in table_of(data).holders() if comes_from(held, "pyarrow", "Schema")]
+    text = any(held.names.count(name) == 1 and kind_of(held.field(name).type) == "text" for held in types)
+    dtypes = getattr(data, "dtypes", None) if isinstance(data, pd.DataFrame) else None
+    if text or (dtypes is not None and isinstance(dtypes.get(name), pd.CategoricalDtype)):
+        raise SchemaError(
+            f"the response {name!r} is a column of texts or categories, and no levels are declared for it; give "
+            f"levels={{{name!r}: [...]}} with both, the one of interest last."
+        )
 
 
 def _truth(types: Any, name: str) -> bool:

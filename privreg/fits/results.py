@@ -218,6 +218,13 @@ def _notes(
             "more frequent answer; family='logistic' gives log-odds, Squared() differences of shares"
         )
         out.append(Diagnostic("binary", text))
+    unused = any(note.code in {"nonresponse", "unusable"} for note in outcome.notes)
+    if unused and spec.family.kind == "binary" and design.endog_levels is None:
+        text = (
+            f"{design.endog_name} was read as 0 and 1, as no levels are declared for it: texts such as 'yes' and 'no' "
+            f"need levels={{{design.endog_name!r}: [...]}}"
+        )
+        out.append(Diagnostic("remark", text))
     if any(m.central for m in settings.methods):
         total = within(settings.total_mu(spec.people.max_per_id), 4)
         text = f"plug_in_central is one release by a trusted curator, not local privacy: {total}-GDP with the reports"

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
-from privreg.data.carried import completed, with_truth_values
+from privreg.data.carried import completed, refuse_texts, with_truth_values
 from privreg.data.labels import check_columns, check_declared, refuse_bare
 from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_arrays
@@ -91,6 +91,8 @@ def read_design(
     left = formula.partition("~")[0].strip()
     needed = columns if family.kind != "binary" else [c for c in columns if c != left]
     schema = schema if learn or leaks else with_truth_values(schema, data, needed)
+    if family.kind == "binary" and left in columns and not leaks:
+        refuse_texts(schema, data, left)
     otherwise = learn or leaks or all(map(schema.declares, needed))
     if labels is not None and otherwise and not all(map(own.declares, needed)):
         check_declared(asked, [*columns, *labels])
