@@ -375,6 +375,26 @@ def test_the_other_collector_lags_once_it_has_been_waited_for(pair, place, why):
     assert lags() == [False, False]
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_nobody_is_waited_for_while_a_round_lacks_reports(pair, place):
+    """A round that isn't due takes neither collector; once the study is closed it takes both."""
+    pair.turn()
+    come(pair, pair.people[:2])
+
+    def lags():
+        pair.advance(place)
+        return [side.lags for side in pair.courses[place].known().collectors]
+
+    assert lags() == [False, False]
+    pair.clock.now += LAG
+    assert lags() == [False, False]
+    pair.leave(1 - place)
+    pair.clock.now = pair.plan.closes + pair.plan.grace + 1
+    assert lags() == [False, False]
+    pair.clock.now += LAG
+    assert lags()[1 - place]
+
+
 # --- commands ------------------------------------------------------------------------------------------------
 
 
