@@ -9,11 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import chi2, norm
 
 import privreg as pr
 from privreg.collector import chain as chains
+from privreg.device import design
 from privreg.device.command import main as respond
 from privreg.errors import OptionError, StudyError
 from privreg.field import demo, devices
@@ -221,6 +223,18 @@ def test_a_swarms_reports_have_the_noise_that_the_plan_promises(world):
     sd = told.std() / 2.0**world.plan.bits
     assert abs(sd - 1.0) < 4 / np.sqrt(2 * told.size)
     assert abs(told.mean()) / 2.0**world.plan.bits < 4 / np.sqrt(told.size)
+
+
+@pytest.mark.parametrize("kind", ["Float64", "Int32", "float32", object])
+def test_missing_answers_of_any_type_are_missing(world, kind):
+    """None of pandas' and NumPy's own is an answer out of bounds, which devices would ask about again."""
+    rows = pd.DataFrame({"age": [30, None, 50], "hours": [None, 7, 6]}, dtype="Float64").astype(kind, errors="ignore")
+    crowd = devices.Crowd(world.plan, world.hash, rows)
+    np.testing.assert_array_equal(np.isnan(crowd._y), [True, True, False])
+    for answers in ({"age": np.float32("nan"), "hours": 7}, {"age": 30, "hours": None}):
+        assert design.wrong(world.plan, answers) == []
+    with pytest.raises(OptionError, match="'age' must be a number"):
+        devices.Crowd(world.plan, world.hash, pd.DataFrame({"age": [30, "old"], "hours": [7.0, 6.0]}))
 
 
 # --- all of it -----------------------------------------------------------------------------------------------
