@@ -7,6 +7,7 @@ import socket
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -258,7 +259,7 @@ def test_the_demonstration_plays_a_whole_study(tmp_path, capfd):
 
 def test_the_demonstration_with_two_collectors_plays_a_whole_study(tmp_path, capfd, monkeypatch):
     pytest.importorskip("privreg.service.sums", reason="there is no server for one of two collectors")
-    monkeypatch.setattr("privreg.planning.power.plan_of_fit", lambda *given: "WIDTHS")
+    monkeypatch.setattr("privreg.planning.power.plan_of_fit", lambda *given: SimpleNamespace(_layout=list))
     monkeypatch.setattr(demo, "FEWEST", 300)
     folder = tmp_path / "trial"
     assert study_command(["demo", "--two", "--devices", "300", "--folder", str(folder)]) == 0

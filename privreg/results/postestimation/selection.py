@@ -158,7 +158,7 @@ class _Block(NamedTuple):
 
 def _block(inverse: Array, at: list[int], weight: float) -> _Block:
     matrix = inverse[np.ix_(at, at)]
-    return _Block(np.array(at), inverse[at], matrix, np.linalg.inv(matrix), weight)
+    return _Block(np.array(at), inverse[at], matrix, np.asarray(np.linalg.inv(matrix), dtype=np.float64), weight)
 
 
 def _lasso(estimate: Array, inverse: Array, blocks: list[_Block], penalty: float, beta: Array) -> Array:

@@ -65,7 +65,8 @@ def meta_analysis(
     Raises
     ------
     OptionError
-        If there are fewer than two results, they are not of one model, or an option is unknown.
+        If there are fewer than two results, one is given twice, they are not of one model or compare factors with
+        other levels, or an option is unknown.
     InferenceError
         If a result has no standard errors.
 

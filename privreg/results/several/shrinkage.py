@@ -44,7 +44,8 @@ def shrink(results: Any, *, names: Sequence[str] | None = None, terms: str | Seq
     Raises
     ------
     OptionError
-        If there are fewer than three results, or they are not of one model.
+        If there are fewer than three results, one is given twice, or they are not of one model or compare factors with
+        other levels.
     InferenceError
         If a result has no standard errors.
 
