@@ -48,13 +48,19 @@ def read(column: Column, answer: object) -> float | None:
     return value if value is None or column.levels else min(max(value, column.low), column.high)
 
 
+def _own(answer: object) -> object:
+    """An answer as Python has it, where it is one of NumPy's."""
+    if not isinstance(answer, str | int | float) and hasattr(answer, "item"):
+        try:
+            return answer.item()
+        except Exception:  # whatever it is, its own code may raise anything
+            return object()  # which can't be read
+    return answer
+
+
 def _plain(column: Column, answer: object) -> float | None:
     """The same before it is clamped."""
-    if not isinstance(answer, str | int | float) and hasattr(answer, "item"):  # a number of NumPy's
-        try:
-            answer = answer.item()
-        except Exception:  # whatever it is, its own code may raise anything
-            return None
+    answer = _own(answer)
     if column.levels:
         if not isinstance(answer, str | int | float):
             return None
@@ -93,7 +99,7 @@ def wrong(plan: PublicPlan, answers: Mapping[str, object]) -> list[str]:
     """What each answer must be that is given and isn't that, by column; public words, for the respondent's own eyes."""
     out = []
     for column in used(plan):
-        answer = answers.get(column.name)
+        answer = _own(answers.get(column.name))
         blank = answer is None or (isinstance(answer, str) and not answer.strip())
         missing = blank or (isinstance(answer, float) and math.isnan(answer))
         if not missing and read(column, answer) is None:

@@ -85,7 +85,8 @@ class Crowd:
     def _check(self, batch: Any) -> None:
         """Refuse rows whose devices would ask their people again: what no device sends, a swarm doesn't either."""
         names = [column.name for column in design.used(self.plan)]
-        cells = [as_series(column_of(batch, name)).tolist() for name in names]
+        columns = [as_series(column_of(batch, name)).astype(object) for name in names]
+        cells = [c.where(c.notna(), None).tolist() for c in columns]  # pandas' own missing values are none of devices'
         for answers in zip(*cells, strict=True):
             if wrong := design.wrong(self.plan, dict(zip(names, answers, strict=True))):
                 raise OptionError(f"devices would not send what the rows hold: {'; '.join(wrong)}; correct the rows.")

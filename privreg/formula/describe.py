@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -30,7 +31,7 @@ from privreg.options.values import refuse_arrays
 from privreg.privacy.ledger import Budget
 from privreg.schema.declarations import Schema, combined
 
-_INSIDE: Final = (str(Path(__file__).parents[1]), str(contextlib.__file__))  # Where lines aren't the caller's
+_INSIDE: Final = (str(Path(__file__).parents[1]) + os.sep, str(contextlib.__file__))  # Where lines aren't the caller's
 
 
 def callers_scopes() -> list[Mapping[str, Any]]:

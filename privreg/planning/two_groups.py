@@ -106,15 +106,18 @@ def plan_two_groups(
         raise OptionError("give difference= to find how many records, or n= to find the difference.")
     if n is not None and difference is not None and power is not None:
         raise OptionError("n=, difference= and power= say the same twice; leave one of them out.")
-    wanted = 0.8 if power is None else real(power)
+    wanted = real(0.8 if power is None else power)
     if wanted is None or not level(alpha) < wanted < 1.0:
-        raise OptionError(f"power={shown(power)} must be a number between alpha and 1.")
+        raise OptionError(f"power={shown(0.8 if power is None else power)} must be a number between alpha and 1.")
     plan = make_plan((first.term,), budget, nonresponse=missing == "noise", trust=trust)
     out = TwoGroups(first, plan, 0.0, wanted, 0, alpha, parts, trust, missing, budget)
     if difference is not None:
         out = replace(out, difference=first.checked(difference))
     if n is not None:
         out = replace(out, n=read_people(n))
+        if min(out.people) < 2:
+            a, b = out.people
+            raise OptionError(f"n={out.n} gives groups of {a} and {b} records; each needs 2 or more.")
         return out.answered() if difference is not None else replace(out, difference=out.detectable(out.n))
     return out.needed()
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from privreg.errors import FormulaError, PrivacyLeakError, SchemaError, nearest
+from privreg.formula import describe
 from privreg.formula.language.parse import (
     Rowwise,
     check_formula,
@@ -317,3 +318,13 @@ def test_names_with_spaces_and_arithmetic_are_told_how_to_be_written(formula, to
 def test_powers_of_several_columns_cross_them():
     crossed = check_formula("y ~ (x + z)**2 + I(x**2)", None, {})
     assert set(crossed.exog_columns) == {"x", "z"}
+
+
+def test_callers_whose_folder_begins_with_the_packages_name_are_callers() -> None:
+    """A package beside this one, privreg_extras, has functions of its own."""
+    made: dict[str, object] = {}
+    beside = describe._INSIDE[0].rstrip("/\\") + "_extras/tools.py"
+    lines = "def scopes(f):\n    mine = f()\n    return mine"
+    exec(compile(lines, beside, "exec"), made)
+    found = made["scopes"](describe.callers_scopes)
+    assert "f" in found[0]

@@ -85,6 +85,8 @@ def test_trust_models_are_compared_and_drawn() -> None:
         ({"sd": 9, "bounds": (0, 10), "difference": 0.1, "mu": 1}, OptionError, "sd=9"),
         ({"share": 0.4, "difference": 0.1, "mu": 1, "trust": "both"}, OptionError, "trust"),
         ({"share": 0.4, "difference": 0.1, "mu": 1, "power": 0.01}, OptionError, "power"),
+        ({"share": 0.4, "difference": 0.1, "mu": 1, "alpha": 0.9}, OptionError, "power=0.8"),
+        ({"share": 0.4, "difference": 0.1, "mu": 1, "n": 1}, OptionError, "groups of 0 and 1 records"),
         ({"share": 0.4, "n": 20, "mu": 0.01}, InferenceError, "no difference"),
     ],
 )

@@ -7,13 +7,16 @@ import socket
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import chi2, norm
 
 import privreg as pr
 from privreg.collector import chain as chains
+from privreg.device import design
 from privreg.device.command import main as respond
 from privreg.errors import OptionError, StudyError
 from privreg.field import demo, devices
@@ -223,6 +226,18 @@ def test_a_swarms_reports_have_the_noise_that_the_plan_promises(world):
     assert abs(told.mean()) / 2.0**world.plan.bits < 4 / np.sqrt(told.size)
 
 
+@pytest.mark.parametrize("kind", ["Float64", "Int32", "float32", object])
+def test_missing_answers_of_any_type_are_missing(world, kind):
+    """None of pandas' and NumPy's own is an answer out of bounds, which devices would ask about again."""
+    rows = pd.DataFrame({"age": [30, None, 50], "hours": [None, 7, 6]}, dtype="Float64").astype(kind, errors="ignore")
+    crowd = devices.Crowd(world.plan, world.hash, rows)
+    np.testing.assert_array_equal(np.isnan(crowd._y), [True, True, False])
+    for answers in ({"age": np.float32("nan"), "hours": 7}, {"age": 30, "hours": None}):
+        assert design.wrong(world.plan, answers) == []
+    with pytest.raises(OptionError, match="'age' must be a number"):
+        devices.Crowd(world.plan, world.hash, pd.DataFrame({"age": [30, "old"], "hours": [7.0, 6.0]}))
+
+
 # --- all of it -----------------------------------------------------------------------------------------------
 
 
@@ -244,7 +259,7 @@ def test_the_demonstration_plays_a_whole_study(tmp_path, capfd):
 
 def test_the_demonstration_with_two_collectors_plays_a_whole_study(tmp_path, capfd, monkeypatch):
     pytest.importorskip("privreg.service.sums", reason="there is no server for one of two collectors")
-    monkeypatch.setattr("privreg.planning.power.plan_of_fit", lambda *given: "WIDTHS")
+    monkeypatch.setattr("privreg.planning.power.plan_of_fit", lambda *given: SimpleNamespace(_layout=list))
     monkeypatch.setattr(demo, "FEWEST", 300)
     folder = tmp_path / "trial"
     assert study_command(["demo", "--two", "--devices", "300", "--folder", str(folder)]) == 0

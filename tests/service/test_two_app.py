@@ -317,11 +317,14 @@ def test_the_dashboard_shows_what_came_here_and_what_both_have_published(client,
     assert (results["people"], results["ready"]) == (5, False)
     assert "estimates begin after them" in results["why"]
     come(pair, pair.people[5:DUE])
+    on(pair)  # three never came to b
+    assert [r["open"] for r in shown(client, "progress")["rounds"]] == [True]
+    come(pair, pair.people[DUE : DUE + 3])
     on(pair)
     said = shown(client, "progress")
     jsonschema.validate(said, form)
     assert [r["open"] for r in said["rounds"]] == [False, True]
-    assert (said["collectors"][0]["batches"], said["people"]) == (1, DUE - 3)  # three never came to b
+    assert (said["collectors"][0]["batches"], said["people"]) == (1, DUE)
 
 
 def test_nothing_is_shown_before_there_is_a_state(pair):
@@ -373,6 +376,26 @@ def test_the_other_collector_lags_once_it_has_been_waited_for(pair, place, why):
     on(pair)
     assert [c.present.k for c in pair.courses] == [1, 1]
     assert lags() == [False, False]
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_nobody_is_waited_for_while_a_round_lacks_reports(pair, place):
+    """A round that isn't due takes neither collector; once the study is closed it takes both."""
+    pair.turn()
+    come(pair, pair.people[:2])
+
+    def lags():
+        pair.advance(place)
+        return [side.lags for side in pair.courses[place].known().collectors]
+
+    assert lags() == [False, False]
+    pair.clock.now += LAG
+    assert lags() == [False, False]
+    pair.leave(1 - place)
+    pair.clock.now = pair.plan.closes + pair.plan.grace + 1
+    assert lags() == [False, False]
+    pair.clock.now += LAG
+    assert lags()[1 - place]
 
 
 # --- commands ------------------------------------------------------------------------------------------------

@@ -41,25 +41,42 @@ formula_text <- function(x) {
   gsub("\\b(log|exp|sqrt)\\(", "np.\\1(", text)
 }
 
-# A call of Python, whose errors are R's: the message as it is, without Python's stack.
+# A call of Python, whose errors are R's: the message as it is, without Python's stack. Their class is
+# python.builtin.Exception or Rcpp::exception, by the version of reticulate.
 ask <- function(expr) {
-  tryCatch(expr, python.builtin.Exception = function(e) {
-    text <- conditionMessage(e)
-    stop(sub("^[A-Za-z.]+: ", "", text), call. = FALSE)
+  tryCatch(expr, error = function(e) {
+    text <- sub("^([A-Za-z_]+\\.)*[A-Za-z]+(Error|Exception): ", "", conditionMessage(e))
+    stop(trimws(text), call. = FALSE)
   })
+}
+
+# The call without the rows and environments that do.call() writes into it: it is printed and saved with results.
+bare <- function(call) {
+  for (name in setdiff(names(call), "")) {
+    given <- call[[name]]
+    if (inherits(given, "formula")) call[[name]] <- str2lang(formula_text(given))
+    else if (!is.language(given) && (is.recursive(given) || length(given) > 1)) call[[name]] <- as.name(name)
+  }
+  call[[1]] <- quote(privreg)
+  call
+}
+
+# R's numbers are double: one that is whole is a whole number to Python, such as a seed.
+whole <- function(x) {
+  if (is.double(x) && length(x) == 1 && is.null(names(x)) && isTRUE(x == round(x) && abs(x) < 2^31)) as.integer(x) else x
 }
 
 privreg <- function(formula, data, family = "huber", mu, ..., fit = list()) {
   pr <- privreg_module()
-  given <- lapply(list(...), to_python)
+  given <- lapply(lapply(list(...), whole), to_python)
   if (!missing(mu)) given["mu"] <- list(if (is.null(mu)) NULL else to_python(mu))
   text <- if (is.character(formula)) formula else formula_text(formula)
   model <- ask(do.call(
     pr$PrivateOnlineRegression$from_formula,
     c(list(text, to_python(data), family = to_python(family)), given)
   ))
-  options <- c(lapply(fit, to_python), if (is.null(fit$progress)) list(progress = FALSE))
-  wrapped(ask(do.call(model$fit, options)), match.call(), text)
+  options <- c(lapply(lapply(fit, whole), to_python), if (is.null(fit$progress)) list(progress = FALSE))
+  wrapped(ask(do.call(model$fit, options)), bare(match.call()), text)
 }
 
 #' Results that Python or privreg's own methods saved.

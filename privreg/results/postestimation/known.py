@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from privreg.errors import flag, interval_level
+from privreg.errors import InferenceError, flag, interval_level
 from privreg.inference.simultaneous import joint_critical
 from privreg.results.data import Frame, ResultData
 from privreg.results.plots.dots import draw_curves, draw_frame
@@ -31,6 +32,25 @@ class Known(NamedTuple):
     cov: Array  # Shape (p, p), on the scale of standard errors
     pivot: Pivot  # Law of the t-ratios
     notes: tuple[Diagnostic, ...]  # Whatever takes these estimates back
+
+    def precision(self, what: str) -> Array:
+        """Inverse of the covariance, which `what` needs, in a symmetric matrix.
+
+        Raises
+        ------
+        InferenceError
+            If some combination of the coefficients has no positive variance.
+        """
+        # of correlations: whether they are of full rank has nothing to do with units
+        scale = np.sqrt(np.diag(self.cov)) if (np.diag(self.cov) > 0.0).all() else np.full(len(self.cov), math.nan)
+        if np.isfinite(self.cov).all() and np.isfinite(scale).all():
+            values, vectors = np.linalg.eigh(self.cov / np.outer(scale, scale))
+            if values[0] > len(scale) * np.finfo(float).eps * values[-1]:
+                return np.asarray((vectors / values) @ vectors.T / np.outer(scale, scale))
+        raise InferenceError(
+            f"{what}() needs a covariance under which every combination of coefficients has a variance, and this one "
+            "has not; fit with more people, a larger budget or fewer terms, or choose another method=."
+        )
 
     def errors(self, gradient: Array) -> Array:
         """Standard errors of what has these gradients by the coefficients, shape (q, p); shape (q,)."""

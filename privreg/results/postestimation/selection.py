@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _STEPS: Final = 100  # Penalties of the path
 _SWEEPS: Final = 1000
+_NEAR: Final = 1e-14  # Square of a step at which a path's point is found, in standard errors
 
 
 @dataclass(frozen=True, repr=False)
@@ -124,7 +125,7 @@ def select(known: Known) -> Selection:
     groups = {t.name: fit.of_terms[t.name] for t in fit.design.terms if t.name not in style.CONSTANTS}
     if not groups:
         raise InferenceError("the only coefficient is the intercept, which is never dropped.")
-    inverse: Array = np.linalg.inv(known.cov)
+    inverse = known.precision("select")
     size = {
         t: float(fit.params[at] @ np.linalg.solve(known.cov[np.ix_(at, at)], fit.params[at]))
         for t, at in groups.items()
@@ -133,36 +134,51 @@ def select(known: Known) -> Selection:
     most = max(s / math.sqrt(len(groups[t])) for t, s in size.items())
     most *= len(fit.params)
     penalties = np.geomspace(max(most, 1e-12), max(most, 1e-12) * 1e-5, _STEPS)
+    free = [j for j in range(len(fit.params)) if all(j not in at for at in groups.values())]
+    blocks = [_block(inverse, at, math.sqrt(len(at)) / max(math.sqrt(size[t]), 1e-300)) for t, at in groups.items()]
+    blocks += [_block(inverse, free, 0.0)] if free else []
     path, beta = np.empty((_STEPS, len(fit.params))), np.array(fit.params)
     for i, penalty in enumerate(penalties):
-        weights = {t: penalty * math.sqrt(len(at)) / max(math.sqrt(size[t]), 1e-300) for t, at in groups.items()}
-        beta = _lasso(fit.params, inverse, groups, weights, beta)
-        path[i] = beta
+        beta = path[i] = _lasso(fit.params, inverse, blocks, float(penalty), beta)
     off = path - fit.params
     loss = np.einsum("ij,jk,ik->i", off, inverse, off)
     used = (path != 0.0).sum(axis=1)
     return Selection(known, groups, penalties, path, loss + math.log(fit.nobs) * used)
 
 
-def _lasso(
-    estimate: Array, inverse: Array, groups: dict[str, list[int]], weights: dict[str, float], beta: Array
-) -> Array:
+class _Block(NamedTuple):
+    """Coefficients that enter and leave together."""
+
+    at: Array  # Their positions
+    rows: Array  # Of A, shape (d, p)
+    matrix: Array  # A_gg
+    own: Array  # A_gg⁻¹
+    weight: float  # At a penalty of 1
+
+
+def _block(inverse: Array, at: list[int], weight: float) -> _Block:
+    matrix = inverse[np.ix_(at, at)]
+    return _Block(np.array(at), inverse[at], matrix, np.asarray(np.linalg.inv(matrix), dtype=np.float64), weight)
+
+
+def _lasso(estimate: Array, inverse: Array, blocks: list[_Block], penalty: float, beta: Array) -> Array:
     """Minimise ½ (b − e)' A (b − e) + Σ_g w_g ‖b_g‖ over b by block coordinate descent from `beta`.
 
     ‖b_g‖ is √(b_g' A_gg b_g), in which a term's columns are orthonormal: the choice then depends neither on units nor
     on which level of a factor is the reference, and each block has its minimum in closed form.
     """
-    beta, free = beta.copy(), [j for j in range(len(beta)) if all(j not in at for at in groups.values())]
-    blocks = [(np.array(at), np.linalg.inv(inverse[np.ix_(at, at)]), weights[t]) for t, at in groups.items()]
-    blocks += [(np.array(free), np.linalg.inv(inverse[np.ix_(free, free)]), 0.0)] if free else []
+    beta = beta.copy()
     for _ in range(_SWEEPS):
-        before = beta.copy()
-        for at, own, w in blocks:
-            # minimum of the block alone: b_g − A_gg⁻¹ times the gradient
-            target = beta[at] - own @ (inverse[at] @ (beta - estimate))
-            length = math.sqrt(max(float(target @ np.linalg.solve(own, target)), 0.0))
-            beta[at] = target * max(0.0, 1.0 - w / length) if length > 0.0 else 0.0
+        before, gradient = beta.copy(), inverse @ (beta - estimate)  # anew: rounding doesn't add up
+        for at, rows, matrix, own, weight in blocks:
+            old = beta[at]
+            target = old - own @ gradient[at]  # minimum of the block alone
+            length = math.sqrt(max(float(target @ matrix @ target), 0.0))
+            new = target * max(0.0, 1.0 - penalty * weight / length) if length > 0.0 else np.zeros(len(at))
+            if (new != old).any():
+                beta[at] = new
+                gradient += (new - old) @ rows
         moved = beta - before
-        if float(moved @ inverse @ moved) < 1e-18:
+        if float(moved @ inverse @ moved) < _NEAR:
             break
     return beta

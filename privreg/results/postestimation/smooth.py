@@ -110,7 +110,7 @@ def smooth(known: Known, term: Any) -> Smooth:
             f"{chosen.name} is not finite everywhere between {low:g} and {high:g}, the bounds of {column}."
         )
     bends = np.diff(basis, 2, axis=0) * (_GRID - 1.0) ** 1.5  # of a covariate over (0, 1)
-    penalty, precision = np.zeros_like(known.cov), np.linalg.inv(known.cov)
+    penalty, precision = np.zeros_like(known.cov), known.precision("smooth")
     penalty[np.ix_(at, at)] = bends.T @ bends
     values = np.linalg.eigvalsh(penalty)
     rank = int((values > 1e-9 * values[-1]).sum())

@@ -258,7 +258,7 @@ class TestedResults(Results):
         Raises
         ------
         InferenceError
-            If the method keeps no covariance, or there is nothing but an intercept.
+            If the method keeps no covariance, or one without an inverse, or there is nothing but an intercept.
 
         Notes
         -----
@@ -292,6 +292,8 @@ class TestedResults(Results):
         ------
         OptionError
             If there is no such term.
+        InferenceError
+            If the method keeps no covariance, or one without an inverse.
 
         Notes
         -----

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -81,11 +81,7 @@ def compare(
                 f"item {i} is of type {type(r).__name__}, not results; compare what fit() returns. Beside it may stand "
                 "what has params (one a name), bse, pvalues, nobs and conf_int(), as statsmodels' results have."
             )
-    labels = [f"({i})" for i in range(1, len(results) + 1)]
-    if names is not None:
-        labels = [] if isinstance(names, str | Mapping) else [plain(n) for n in names]
-        if len(labels) != len(results) or len(set(labels)) != len(labels):
-            raise OptionError(f"names must be {len(results)} different names, one a result.")
+    labels = labelled(names, len(results))
     own = {name: r for name, r in zip(labels, results, strict=True) if isinstance(r, PrivateResults)}
     if not own:
         raise OptionError("none of these results is private; statsmodels.iolib.summary2.summary_col shows such.")
@@ -93,6 +89,26 @@ def compare(
         check_ratios(r.family, r._fit.design.endog_name)
     public = tuple((name, r) for name, r in zip(labels, results, strict=True) if name not in own)
     return Comparison(tuple(own.values()), tuple(own), interval_level(alpha), bool(exponentiate), public)
+
+
+def labelled(names: Any, count: int) -> list[str]:
+    """Names of so many results: those given, or "(1)", "(2)", …"""
+    if names is None:
+        return [f"({i})" for i in range(1, count + 1)]
+    labels = [plain(n) for n in names] if isinstance(names, Iterable) and not isinstance(names, str | Mapping) else []
+    if len(labels) != count or len({*labels}) != count:
+        raise OptionError(f"names must be {count} different names, one a result, in a list.")
+    return labels
+
+
+def references(results: Iterable[tuple[str, Any]]) -> dict[str, dict[Any, str]]:
+    """Factors that are compared with one level in some fits and with another in others: these levels, and in which."""
+    found: dict[str, dict[Any, str]] = {}
+    for name, r in results:
+        for term in r._fit.design.terms:
+            if term.reference is not None:
+                found.setdefault(term.reads[0], {}).setdefault(term.reference, name)
+    return {column: by for column, by in found.items() if len(by) > 1}
 
 
 def is_public(r: Any) -> bool:
@@ -268,16 +284,10 @@ class Comparison(View):
 
     def _references(self) -> list[str]:
         """Factors that are compared with one level in some results and with another in others."""
-        found: dict[str, dict[Any, str]] = {}
-        for name, r in zip(self.names, self.results, strict=True):
-            for term in r._fit.design.terms:
-                if term.reference is not None:
-                    found.setdefault(term.reads[0], {}).setdefault(term.reference, name)
         return [
             f"Coefficients of {column} are relative to {', '.join(f'{a} in {name}' for a, name in by.items())}; to "
             "compare them give all fits the same first level, or the same Treatment()."
-            for column, by in found.items()
-            if len(by) > 1
+            for column, by in references(zip(self.names, self.results, strict=True)).items()
         ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -14,8 +14,7 @@ from privreg.arrays import Array
 from privreg.errors import InferenceError, OptionError, choose, nearest
 from privreg.privacy.ledger import compose, within
 from privreg.results.base import Results
-from privreg.results.several.comparison import is_public, public_table, targets
-from privreg.tables import plain
+from privreg.results.several.comparison import is_public, labelled, public_table, references, targets
 
 _NORMAL: Final = 1.959964  # Critical value of 95% limits under a normal law
 
@@ -54,19 +53,20 @@ def gathered(results: Any, names: Sequence[str] | None, terms: Any, caller: str,
             f"{caller}() takes at least {least} results of fits to different people, in a list or by name, such as "
             f"{caller}({{'north': res1, 'south': res2, …}})."
         )
-    labels = [f"({i})" for i in range(1, len(results) + 1)] if names is None else [plain(n) for n in names]
-    if len(labels) != len(results) or len({*labels}) != len(labels):
-        raise OptionError(f"names must be {len(results)} different names, one a result.")
+    labels = labelled(names, len(results))
     tables = [_table(r, name, caller) for name, r in zip(labels, results, strict=True)]
     known = list(dict.fromkeys(t for table in tables for t in table.index))
-    wanted = known if terms is None else [terms] if isinstance(terms, str) else list(terms)
+    if terms is not None and (not isinstance(terms, Iterable) or not len(list(terms))):
+        raise OptionError(f"terms must be one or more names of coefficients, such as {known[:2]}.")
+    wanted = known if terms is None else [terms] if isinstance(terms, str) else list(dict.fromkeys(map(str, terms)))
     for t in wanted:
         if t not in known:
             near = nearest(str(t), known)
             raise OptionError(
                 f"no result has the coefficient {t!r}; " + (f"did you mean {near!r}?" if near else ", ".join(known))
             )
-    private = [r for r in results if isinstance(r, Results)]
+    named = [(name, r) for name, r in zip(labels, results, strict=True) if isinstance(r, Results)]
+    private = [r for _, r in named]
     responses = {str(r._fit.design.endog_name): None for r in private}
     links = {r._fit.family.link: None for r in private}
     for what, found in (("responses", responses), ("links", links)):
@@ -74,6 +74,8 @@ def gathered(results: Any, names: Sequence[str] | None, terms: Any, caller: str,
             raise OptionError(
                 f"{caller}() takes fits of one model to different people, and these have the {what} {', '.join(found)}."
             )
+    _refuse_twice(named, caller)
+    _refuse_other_meanings(named, wanted, caller)
     table = pd.concat([t.reindex(wanted) for t in tables], keys=range(len(tables)))
     shape = (len(tables), len(wanted))
     columns = [table[c].to_numpy(dtype=float).reshape(shape) for c in ("estimate", "conf_low", "conf_high", "reliable")]
@@ -87,7 +89,7 @@ def gathered(results: Any, names: Sequence[str] | None, terms: Any, caller: str,
         estimate,
         error,
         (ok != 0.0) | np.isnan(error),
-        [*targets(private), *_budget(labels, results, caller)],
+        [*targets(private), *_budget(labels, results)],
     )
 
 
@@ -95,7 +97,7 @@ def _table(r: Any, name: str, caller: str) -> pd.DataFrame:
     """Estimates and limits of a result by term."""
     if is_public(r):
         return public_table(r, 0.05)
-    if not isinstance(r, Results):
+    if not isinstance(r, Results) or not hasattr(r._fit, "design"):  # means have none
         raise OptionError(
             f"{name} is of type {type(r).__name__}, not results; {caller}() takes what fit() returns, or what has "
             "params, bse, pvalues, nobs and conf_int(), as statsmodels' results to public data have."
@@ -109,23 +111,45 @@ def _table(r: Any, name: str, caller: str) -> pd.DataFrame:
     return table
 
 
-def _budget(names: Sequence[str], results: Sequence[Any], caller: str) -> list[str]:
-    """What a person pays who is in one of these fits, or in several.
+def _refuse_twice(named: Sequence[tuple[str, Any]], caller: str) -> None:
+    """Refuse a fit that is given twice, also along one stream, or as saved: it would count as two."""
+    for i, (name, r) in enumerate(named):
+        for other, s in named[:i]:
+            if r._fit.origin == s._fit.origin or np.array_equal(r._fit.params, s._fit.params):
+                raise OptionError(
+                    f"{other} and {name} are results of one fit; {caller}() takes fits to different people, each once."
+                )
 
-    Raises
-    ------
-    OptionError
-        If one fit is given twice.
-    """
+
+def _refuse_other_meanings(named: Sequence[tuple[str, Any]], wanted: Sequence[str], caller: str) -> None:
+    """Refuse coefficients of one name that are relative to different levels."""
+    baselines = {r._fit.baseline[0]: name for name, r in reversed(named) if r._fit.baseline}
+    if len(baselines) > 1:
+        found = ", ".join(f"{level} in {name}" for level, name in baselines.items())
+        raise OptionError(f"baselines of the response differ: {found}. Give all fits the same first level of it.")
+    for column, by in references(named).items():
+        for _, r in named:
+            fit = r._fit
+            over = [{*term.reads} for term in fit.design.terms if column in term.reads]
+            moved = [j for t in fit.design.terms if any({*t.reads} <= s for s in over) for j in t.columns]
+            labels = [fit.design.names[j] for j in moved]
+            labels = [f"{level}:{label}" for level in fit.baseline[1:] for label in labels] if fit.baseline else labels
+            if hit := [t for t in wanted if t in labels]:
+                found = ", ".join(f"{level} in {name}" for level, name in by.items())
+                raise OptionError(
+                    f"{caller}() can't put {', '.join(hit)} together: {column} is compared with {found}. Give all fits "
+                    "the same first level, or the same Treatment(), or choose other coefficients by terms=."
+                )
+
+
+def _budget(names: Sequence[str], results: Sequence[Any]) -> list[str]:
+    """What a person pays who is in one of these fits, or in several."""
     mus: dict[object, float] = {}
     again = []
     for name, r in zip(names, results, strict=True):
         if not isinstance(r, Results):
             continue
-        origin = getattr(r._fit, "origin", r)
-        if origin in mus:
-            raise OptionError(f"{name} is a fit that is given twice; {caller}() takes fits to different people.")
-        mus[origin] = r.privacy.total_mu
+        mus[getattr(r._fit, "origin", r)] = r.privacy.total_mu
         again += [name] * (r.privacy.release.number > 1)
     if not mus:
         return ["NOT PRIVATE: none of these results is."]

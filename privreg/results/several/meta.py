@@ -65,7 +65,8 @@ def meta_analysis(
     Raises
     ------
     OptionError
-        If there are fewer than two results, they are not of one model, or an option is unknown.
+        If there are fewer than two results, one is given twice, they are not of one model or compare factors with
+        other levels, or an option is unknown.
     InferenceError
         If a result has no standard errors.
 
@@ -130,13 +131,15 @@ def restricted(tau2: Array, y: Array, v: Array) -> Array:
 
 def tau2_reml(y: Array, v: Array) -> float:
     """Restricted maximum likelihood estimate of the variance between fits."""
+    unit = float(v.max())  # the search ends by an absolute tolerance: coefficients' units must not count
+    y, v = y / math.sqrt(unit), v / unit
     grid = np.concatenate([[0.0], np.geomspace(1e-4 * v.min(), 10.0 * (np.var(y) * len(y) + v.max()), 200)])
     best = int(restricted(grid, y, v).argmax())
     if best == 0:
         return 0.0
     ends = (grid[best - 1], grid[min(best + 1, len(grid) - 1)])
     found = optimize.minimize_scalar(lambda t: -restricted(np.array([t]), y, v)[0], bounds=ends, method="bounded")
-    return float(found.x)
+    return unit * float(found.x)
 
 
 def pooled(term: str, y: Array, v: Array, random: bool, method: str, test: str) -> Pooled:

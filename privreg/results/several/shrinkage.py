@@ -44,7 +44,8 @@ def shrink(results: Any, *, names: Sequence[str] | None = None, terms: str | Seq
     Raises
     ------
     OptionError
-        If there are fewer than three results, or they are not of one model.
+        If there are fewer than three results, one is given twice, or they are not of one model or compare factors with
+        other levels.
     InferenceError
         If a result has no standard errors.
 
@@ -92,8 +93,9 @@ class Towards:
         middle, spread = self.estimate, self.error
         out = np.empty(len(middle))
         for i in range(len(out)):
-            far = middle[i] + 60.0 * spread[i] * np.array([-1.0, 1.0])
-            out[i] = optimize.brentq(lambda x, i=i: self._below(x, i) - p, *far)
+            # in standard deviations, since the search ends by an absolute tolerance
+            z = optimize.brentq(lambda z, i=i: self._below(middle[i] + z * spread[i], i) - p, -60.0, 60.0)
+            out[i] = middle[i] + z * spread[i]
         return out
 
     def _below(self, x: float, i: int) -> float:

@@ -93,7 +93,7 @@ class SumCourse(Book):
         if self.sealed or not (self._met and self.states):
             return not self.sealed
         k = self.present.k
-        return bool(self._due(k, closing=self._closing())) or self.shares.batch(k).status != OPEN
+        return self._is_due(k, closing=self._closing()) or self.shares.batch(k).status != OPEN
 
     def known(self) -> Known:
         """How it goes on: numbers of shares that came here, and whether the other collector is waited for."""
@@ -152,10 +152,7 @@ class SumCourse(Book):
         k = self.present.k
         batch, closing = self.shares.batch(k), self._closing()
         if batch.status == OPEN:
-            if self._came is None:
-                self._came = self.people().get(k, 0)
-            due = self._due(k, closing=closing)
-            if due is None or self._came < due:
+            if not self._is_due(k, closing=closing):
                 return False
             self.shares.freeze(k)
         elif batch.status == OFFERED:
@@ -171,6 +168,13 @@ class SumCourse(Book):
     def _closing(self) -> bool:
         by_hand = self.store.about().status == CLOSED
         return by_hand or (self.clock.sure and self.clock() > self.plan.closes + self.plan.grace)
+
+    def _is_due(self, k: int, *, closing: bool) -> bool:
+        """Whether the open batch may be fixed, by the shares that came here."""
+        if self._came is None:
+            self._came = self.people().get(k, 0)
+        people = self._due(k, closing=closing)
+        return people is not None and self._came >= people
 
     def _due(self, k: int, *, closing: bool) -> int | None:
         """People with whom the open batch may be fixed now; None if it stays open however many there are."""

@@ -9,7 +9,7 @@ import pytest
 from scipy import optimize
 
 import privreg as pr
-from privreg.errors import OptionError
+from privreg.errors import InferenceError, OptionError
 from privreg.results.postestimation.selection import select
 from privreg.results.postestimation.smooth import smooth
 from tests.helpers import array_model
@@ -121,3 +121,21 @@ def test_what_is_no_curve_is_refused(fitted) -> None:
         fitted.smooth("z")
     with pytest.raises(OptionError, match=r"bs\(age"):
         array_model(2000).fit(seed=1, progress=False).smooth()
+
+
+@pytest.mark.parametrize("wrong", [0.0, np.nan, -1e-3])
+def test_a_covariance_without_an_inverse_chooses_nothing(fitted, wrong) -> None:
+    cov = fitted.cov_params().to_numpy().copy()
+    cov[3], cov[:, 3] = 0.0, 0.0
+    cov[3, 3] = wrong
+    for ask in (select, lambda known: smooth(known, "x")):
+        with pytest.raises(InferenceError, match="larger budget"):
+            ask(replaced(fitted, fitted.params, cov))
+
+
+def test_the_choice_does_not_depend_on_units(fitted) -> None:
+    unit = np.geomspace(1e-9, 1e9, len(fitted.params))
+    cov = fitted.cov_params().to_numpy() * np.outer(unit, unit)
+    found = select(replaced(fitted, fitted.params * unit, cov))
+    assert found.kept == fitted.select().kept
+    np.testing.assert_allclose(found.frame()["estimate"] / unit, fitted.select().frame()["estimate"], rtol=1e-5)

@@ -1,6 +1,8 @@
 """Fits to different people, pooled and drawn towards each other."""
 
+import pickle
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -110,9 +112,15 @@ def test_private_fits_are_pooled_at_no_cost(private) -> None:
         (lambda p: pr.meta_analysis(p[:1]), "at least 2 results"),
         (lambda p: pr.shrink(p[:2]), "at least 3 results"),
         (lambda p: pr.meta_analysis([*p, "x"]), "not results"),
-        (lambda p: pr.meta_analysis([*p, p[0]]), "given twice"),
+        (lambda p: pr.meta_analysis([*p, p[0]]), "results of one fit"),
         (lambda p: pr.meta_analysis(p, names=["a", "a", "b"]), "different names"),
+        (lambda p: pr.meta_analysis(p, names=5), "different names"),
+        (lambda p: pr.meta_analysis(p, names="abc"), "different names"),
         (lambda p: pr.meta_analysis(p, terms="aa"), "did you mean"),
+        (lambda p: pr.meta_analysis(p, terms=3), "terms must be"),
+        (lambda p: pr.shrink(p, terms=[]), "terms must be"),
+        (lambda p: pr.meta_analysis([p[0], p[0]]), "one fit"),
+        (lambda p: pr.shrink([p[0], p[1], pickle.loads(pickle.dumps(p[0]))]), "one fit"),
         (lambda p: pr.meta_analysis(p, method="ml"), "reml"),
         (lambda p: pr.meta_analysis(p).plot("zz"), "term"),
     ],
@@ -172,3 +180,43 @@ def test_targets_that_differ_are_said() -> None:
     learned = [array_model(2000, seed=s).fit(seed=s, progress=False) for s in (1, 2)]
     assert "learned its threshold" in " ".join(str(pr.meta_analysis(learned)).split())
     assert "learned its threshold" not in " ".join(str(pr.compare(both[:1])).split())
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e-3, 1e6])
+def test_units_of_coefficients_dont_count(fits, unit) -> None:
+    other = {name: estimates({"x": y * unit}, v**0.5 * unit) for name, y, v in zip(fits, Y, V, strict=True)}
+    for pool in (pr.meta_analysis, pr.shrink):
+        one, two = pool(fits).frame(), pool(other).frame()
+        for name in {"estimate", "std_error", "conf_low", "conf_high", "tau"} & {*one}:
+            np.testing.assert_allclose(two[name] / unit, one[name], rtol=1e-6)
+
+
+def factors(g: list[str], seed: int, formula: str = "y ~ z + C(g)", c: str = "pq") -> Any:
+    rng, n = np.random.default_rng(seed), 2000
+    rows = {"z": rng.uniform(-1, 1, n), "g": rng.choice(["a", "b", "c"], n), "y": rng.normal(size=n)}
+    rows["c"] = rng.choice(["p", "q"], n)
+    family = {"family": "multinomial"} if formula.startswith("c ") else {}
+    return pr.PrivateOnlineRegression.from_formula(
+        formula, rows, bounds={"y": (-4, 4), "z": (-1, 1)}, levels={"g": g, "c": list(c)}, mu=1,
+        trust="two_collectors", **family).fit(seed=seed, progress=False)  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::privreg.errors.ReliabilityWarning")
+def test_coefficients_relative_to_other_levels_are_not_pooled() -> None:
+    both = [factors(["a", "b", "c"], 1), factors(["b", "a", "c"], 2)]
+    with pytest.raises(OptionError, match=r"put Intercept, C\(g\)\[T.b\].*a in \(1\), b in \(2\)"):
+        pr.meta_analysis(both)
+    assert pr.meta_analysis(both, terms="z").frame().index.tolist() == ["z"]
+    crossed = [factors(["a", "b", "c"], 1, "y ~ z * C(g)"), factors(["b", "a", "c"], 2, "y ~ z * C(g)")]
+    with pytest.raises(OptionError, match="put z together"):  # of the reference level
+        pr.meta_analysis(crossed, terms="z")
+    classes = [factors(["a", "b", "c"], 1, "c ~ z"), factors(["a", "b", "c"], 2, "c ~ z", "qp")]
+    with pytest.raises(OptionError, match="baselines"):
+        pr.meta_analysis(classes)
+
+
+def test_means_are_no_fits_of_a_model() -> None:
+    rows = {"z": np.random.default_rng(0).uniform(-1, 1, 500)}
+    means = [pr.means.estimate(rows, ["z"], bounds={"z": (-1, 1)}, mu=1, seed=s, progress=False) for s in (1, 2)]
+    with pytest.raises(OptionError, match="MeansResults"):
+        pr.meta_analysis(means)

@@ -90,3 +90,19 @@ test_that("a plot is drawn", {
   grDevices::dev.off()
   expect_gt(file.size(file), 1000)
 })
+
+test_that("a call that holds the rows is kept without them", {
+  rows <- made(2000)
+  two <- suppressWarnings(do.call(privreg, list(y ~ x, data = rows, mu = 1, trust = "two_collectors", fit = list(seed = 1),
+                                                bounds = list(y = c(-4, 8), x = c(0, 1)))))
+  expect_lt(sum(nchar(capture.output(print(two)))), 1000)
+  expect_identical(two$call$data, quote(data))
+  expect_null(attributes(two$call$formula))
+  expect_lt(length(serialize(two$call, NULL)), 2000)
+  expect_identical(deparse(one$call$formula), "formula")
+})
+
+test_that("messages are without Python's class names", {
+  said <- tryCatch(privreg(y ~ x, made(), mu = -1, bounds = list(y = c(0, 1), x = c(0, 1))), error = conditionMessage)
+  expect_match(said, "^mu=-1 must")
+})
