@@ -278,7 +278,7 @@ def check_ratios(family: Family, response: str) -> None:
     what = "those of a separating hyperplane" if family.link == "margin" else "differences of the response itself"
     raise OptionError(
         "exponentiate=True is for odds ratios of Logistic() and Multinomial(), rate ratios of Poisson(), and ratios of "
-        f"a response written np.log(y); this is {family.name}, whose coefficients are {what}. Leave it out."
+        f"a response written np.log(y); this is {family!r}, whose coefficients are {what}. Leave it out."
     )
 
 

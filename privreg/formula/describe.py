@@ -76,7 +76,8 @@ def read_design(
     formula = as_labelled(formula, [*schema.bounds, *schema.levels, *schema.moments] if named is None else named)
     leaks = read_leaks(asked.get("allow_leak", ()))
     learn = read_scaling(asked.get("scaling", "public"), leaks)
-    beside = {name for name in (asked.get("id"), asked.get("mu"), asked.get("weights")) if isinstance(name, str)}
+    weights = asked.get("weights") if "per_person" in asked else None  # of silos they are numbers
+    beside = {name for name in (asked.get("id"), asked.get("mu"), weights) if isinstance(name, str)}
     try:
         schema = with_counts(schema, family, formula.partition("~")[0].strip())
         functions = collect_rowwise(formula, scopes)

@@ -88,6 +88,9 @@ def in_study(message: str) -> str:
     return _PLACES.sub(r"[\1, \2]", _SAID.sub(spelt, message))
 
 
+_FAMILY_AS_IT_IS: Final = re.compile(r"\bthis is [A-Z]\w*\([^()]*\)")
+
+
 def _named(verb: str) -> dict[str, Option]:
     return {o.name: o for o in of_verb(verb) if not o.kind.startswith("word")}
 
@@ -101,6 +104,9 @@ def _followed(message: str, options: Iterable[str], planned: Iterable[str] = ())
     lacking = re.compile(rf"(?<![\w'\"(.])(?:(?:{names})=(?!=)|(?:{bare or '$'})=(?![\w'\"(<-])|pr\.\w+)")
     at = 0
     while found := lacking.search(message, at):
+        if any(m.start() < found.start() < m.end() for m in _FAMILY_AS_IT_IS.finditer(message)):
+            at = found.end()  # a family with its constants is no advice
+            continue
         begins = [m.start() for m in _BEGINS.finditer(message, 0, found.start())]
         ends = _ENDS.search(message, found.end())
         at = found.end()

@@ -264,7 +264,7 @@ def test_doubtful_intervals_are_announced_beside_the_table():
 
 
 def test_a_residual_scale_given_as_c_is_refused():
-    with pytest.raises(OptionError, match=r"write Huber\(scale=800\)"):
+    with pytest.raises(OptionError, match=r"write family=Huber\(scale=800\)"):
         pr.Huber(800)
 
 
