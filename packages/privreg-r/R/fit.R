@@ -34,20 +34,58 @@ rows_to_python <- function(x) {
   reticulate::import("pandas", convert = FALSE)$DataFrame(do.call(reticulate::dict, columns))
 }
 
-# As privreg writes formulas: factor() is C(), and ^ is a power, in Python **.
+# As privreg writes formulas: factor() is C(), and ^ is a power, in Python **. Names and texts in quotes stay.
 formula_text <- function(x) {
   text <- paste(deparse(x, width.cutoff = 500L), collapse = " ")
+  text <- gsub("(\"[^\"]*\"|`[^`]*`)(*SKIP)(*FAIL)|\\^", "**", text, perl = TRUE)
   text <- gsub("\\bfactor\\(", "C(", text)
   gsub("\\b(log|exp|sqrt)\\(", "np.\\1(", text)
 }
 
-# A call of Python, whose errors are R's: the message as it is, without Python's stack. Their class is
-# python.builtin.Exception or Rcpp::exception, by the version of reticulate.
+# Families of R's as privreg's: binomial() is "logistic"; of others, what to write.
+family_of <- function(x) {
+  if (is.function(x)) x <- x()
+  name <- if (inherits(x, "family")) x$family else x
+  if (!is.character(name) || length(name) != 1) return(to_python(x))
+  asked <- c(
+    gaussian = "\"huber\", whose loss is linear beyond its threshold, or \"squared\"",
+    poisson = "privreg_module()$Poisson(y_max = 20), where y_max is a public bound of the counts",
+    Gamma = "\"huber\" with the response's logarithm, as in log(y) ~ x",
+    inverse.gaussian = "\"huber\" with the response's logarithm, as in log(y) ~ x",
+    quasi = "\"huber\", \"logistic\" or privreg_module()$Poisson(y_max = 20); standard errors are sandwiches in each"
+  )
+  asked["quasipoisson"] <- paste0(asked[["poisson"]], "; its standard errors are a sandwich")
+  if (name %in% c("binomial", "quasibinomial")) {
+    if (inherits(x, "family") && x$link != "logit") {
+      stop("family: binomial has the link \"logit\" here, got \"", x$link, "\".", call. = FALSE)
+    }
+    return("logistic")
+  }
+  if (name %in% names(asked)) stop("family: for ", name, " give ", asked[[name]], ".", call. = FALSE)
+  if (inherits(x, "family")) {
+    stop("family ", name, "() is not known; give \"huber\", \"logistic\" or another that privreg's help names.", call. = FALSE)
+  }
+  name
+}
+
+# A message as R's users write what it asks for.
+spoken <- function(text) {
+  text <- sub("^(Rcpp::exception: *)?([[:alnum:]_]+\\.)*[[:alnum:]_]*(Error|Exception): ", "", text)
+  for (inside in c("\\(([^()]*)\\)", "\\[([^][]*)\\]")) {
+    text <- gsub(paste0("\\b([a-z_]+) ?= ?\\{'([^']+)': ", inside, "\\}"), "\\1 = list(\\2 = c(\\3))", text)
+    text <- gsub(paste0("\\b([a-z_]+)=", inside), "\\1 = c(\\2)", text)
+  }
+  text <- gsub("[False, True]", "c(FALSE, TRUE)", text, fixed = TRUE)
+  for (word in list(c("True", "TRUE"), c("False", "FALSE"), c("None", "NULL"))) {
+    text <- gsub(paste0("=", word[1], "\\b"), paste0(" = ", word[2]), text)
+  }
+  text
+}
+
+# A call of Python, whose errors are R's, without Python's stack and names of classes.
+# Their class is python.builtin.Exception or Rcpp::exception, by the version of reticulate.
 ask <- function(expr) {
-  tryCatch(expr, error = function(e) {
-    text <- sub("^([A-Za-z_]+\\.)*[A-Za-z]+(Error|Exception): ", "", conditionMessage(e))
-    stop(trimws(text), call. = FALSE)
-  })
+  tryCatch(expr, error = function(e) stop(trimws(spoken(conditionMessage(e))), call. = FALSE))
 }
 
 # The call without the rows and environments that do.call() writes into it: it is printed and saved with results.
@@ -73,10 +111,22 @@ privreg <- function(formula, data, family = "huber", mu, ..., fit = list()) {
   text <- if (is.character(formula)) formula else formula_text(formula)
   model <- ask(do.call(
     pr$PrivateOnlineRegression$from_formula,
-    c(list(text, to_python(data), family = to_python(family)), given)
+    c(list(text, to_python(data), family = family_of(family)), given)
   ))
   options <- c(lapply(lapply(fit, whole), to_python), if (is.null(fit$progress)) list(progress = FALSE))
   wrapped(ask(do.call(model$fit, options)), bare(match.call()), text)
+}
+
+#' A table of Python's, or a data set of privreg's by its name, as a data frame.
+privreg_data <- function(x, ...) {
+  if (!is.character(x)) return(frame(x))
+  sets <- privreg_module()$datasets
+  known <- sub("_schema$", "", grep("_schema$", unlist(reticulate::py_to_r(sets$`__all__`)), value = TRUE))
+  if (length(x) != 1 || !x %in% known) {
+    stop("there is no data set ", paste(x, collapse = ", "), "; there are ", paste(known, collapse = ", "), ".",
+         call. = FALSE)
+  }
+  frame(ask(do.call(sets[[x]], lapply(lapply(list(...), whole), to_python))))
 }
 
 #' Results that Python or privreg's own methods saved.

@@ -2,9 +2,26 @@
 
 print.privreg <- function(x, ...) {
   cat("Call:\n", paste(deparse(x$call), collapse = "\n"), "\n\nCoefficients:\n", sep = "")
-  print(coef(x), ...)
-  cat("\nPer person: ", reticulate::py_to_r(x$results$privacy$headline), "\n", sep = "")
+  table <- table_of(x)
+  print(stats::setNames(as.numeric(table$estimate), marked(table$term, table$reliable)), ...)
+  cat(note_of(table$reliable), "\nPer person: ", reticulate::py_to_r(x$results$privacy$headline), "\n", sep = "")
   invisible(x)
+}
+
+# Names of rows that a note of the summary takes back are marked, as the summary marks them.
+mark <- function() if (l10n_info()[["UTF-8"]]) "\u2020" else "+"
+
+marked <- function(names, reliable) paste0(names, ifelse(as.logical(reliable), "", paste0(" ", mark())))
+
+note_of <- function(reliable) {
+  if (all(as.logical(reliable))) "" else paste(mark(), "don't rely on these rows: summary() says why.\n")
+}
+
+# What has no place for a mark warns.
+warn_of <- function(names, reliable) {
+  doubtful <- names[!as.logical(reliable)]
+  if (!length(doubtful)) return(invisible())
+  warning("don't rely on what has ", paste(doubtful, collapse = ", "), ": summary() says why.", call. = FALSE)
 }
 
 table_of <- function(object, level = 0.95, exponentiate = FALSE) {
@@ -45,7 +62,18 @@ confint.privreg <- function(object, parm, level = 0.95, ...) {
   out <- as.matrix(table[c("conf_low", "conf_high")])
   ends <- c((1 - level) / 2, 1 - (1 - level) / 2)
   dimnames(out) <- list(table$term, paste(format(100 * ends, trim = TRUE, digits = 3), "%"))
-  if (missing(parm)) out else out[parm, , drop = FALSE]
+  reliable <- stats::setNames(as.logical(table$reliable), table$term)
+  rows <- if (missing(parm)) table$term else parm
+  structure(out[rows, , drop = FALSE], reliable = reliable[rows], class = c("confint.privreg", "matrix", "array"))
+}
+
+print.confint.privreg <- function(x, ...) {
+  reliable <- attr(x, "reliable")
+  out <- matrix(x, nrow(x), dimnames = dimnames(x))
+  rownames(out) <- marked(rownames(out), reliable)
+  print(out, ...)
+  cat(note_of(reliable))
+  invisible(x)
 }
 
 nobs.privreg <- function(object, ...) as.integer(reticulate::py_to_r(object$results$nobs))
@@ -89,9 +117,15 @@ anova.privreg <- function(object, ...) {
   table <- ask(object$results$anova())
   out <- frame(table)
   rownames(out) <- vector_of(table$index)
+  reliable <- as.logical(out$reliable)
   out <- out[c("df", "chi2", "PR(>F)")]
   names(out) <- c("Df", "Chisq", "Pr(>Chisq)")
-  structure(out, heading = "Wald tests of terms, each given all others\n", class = c("anova", "data.frame"))
+  doubtful <- rownames(out)[!reliable]
+  heading <- "Wald tests of terms, each given all others\n"
+  if (length(doubtful)) {
+    heading <- paste0(heading, "Don't rely on ", paste(doubtful, collapse = ", "), ": summary() says why.\n")
+  }
+  structure(out, heading = heading, class = c("anova", "data.frame"))
 }
 
 private <- function(what, instead) {
@@ -100,6 +134,7 @@ private <- function(what, instead) {
 
 residuals.privreg <- function(object, ...) private("residuals", "fit with fit = list(measures = 0.05) for measures of fit.")
 fitted.privreg <- function(object, ...) private("fitted values", "predict(object, newdata) has those of public rows.")
+deviance.privreg <- function(object, ...) private("a deviance", "anova(object) has tests, and selection is by select() in Python.")
 logLik.privreg <- function(object, ...) private("a likelihood", "anova(object) has tests, and selection is by select() in Python.")
 
 plot.privreg <- function(x, level = 0.95, intercept = FALSE, ...) {
@@ -142,8 +177,22 @@ declared <- function(object) {
   lapply(reticulate::py_to_r(reticulate::import_builtins(convert = FALSE)$dict(schema$levels)), as.list)
 }
 
+# Rows at the ends of numbers' bounds beside those at the middle: emtrends() takes its step from the range, and three
+# values, not two, keep emmeans() from taking a number for a factor. The means stay.
+around <- function(grid, object) {
+  schema <- reticulate::py_get_attr(object$results, "_fit")$design$schema
+  bounds <- reticulate::py_to_r(reticulate::import_builtins(convert = FALSE)$dict(schema$bounds))
+  ends <- lapply(c(-1, 0, 1), function(side) {
+    for (name in intersect(names(bounds), names(grid))) {
+      if (is.numeric(grid[[name]])) grid[[name]] <- grid[[name]] + side * diff(unlist(bounds[[name]])) / 2
+    }
+    grid
+  })
+  do.call(rbind, ends)
+}
+
 recover_data.privreg <- function(object, ...) {
-  grid <- frame(ask(object$results$reference_grid()))
+  grid <- around(frame(ask(object$results$reference_grid())), object)
   levels <- declared(object)
   for (name in intersect(names(levels), names(grid))) {
     grid[[name]] <- factor(as.character(grid[[name]]), levels = vapply(levels[[name]], as.character, ""))
@@ -156,6 +205,8 @@ recover_data.privreg <- function(object, ...) {
 emm_basis.privreg <- function(object, trms, xlev, grid, ...) {
   df <- reticulate::py_to_r(object$results$df_resid_inference)
   if (is.nan(df)) stop("emmeans needs a normal or t law; fit with the default inference.", call. = FALSE)
+  table <- table_of(object)
+  warn_of(table$term, table$reliable)
   levels <- declared(object)
   rows <- grid
   for (name in intersect(names(levels), names(rows))) {

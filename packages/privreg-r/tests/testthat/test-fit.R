@@ -46,6 +46,8 @@ test_that("what needs rows says so", {
   expect_error(residuals(one), "nobody sees")
   expect_error(fitted(one), "predict")
   expect_error(logLik(one), "anova")
+  expect_error(AIC(one), "anova")
+  expect_error(deviance(one), "anova")
 })
 
 test_that("terms are tested", {
@@ -56,7 +58,9 @@ test_that("terms are tested", {
 })
 
 test_that("errors of Python are R's, by their message alone", {
-  expect_error(privreg(y ~ x, made(), mu = -1, bounds = list(y = c(0, 1), x = c(0, 1))), "mu=-1")
+  expect_error(privreg(y ~ x, made(), mu = -1, bounds = list(y = c(0, 1), x = c(0, 1))), "^mu=-1")
+  expect_error(privreg(y ~ x, made(), mu = 1), "bounds = list(y = c(low, high))", fixed = TRUE)
+  expect_error(privreg(y ~ x, made(), mu = 1), "^formula term")
 })
 
 test_that("broom's tables have broom's names", {
@@ -105,4 +109,49 @@ test_that("a call that holds the rows is kept without them", {
 test_that("messages are without Python's class names", {
   said <- tryCatch(privreg(y ~ x, made(), mu = -1, bounds = list(y = c(0, 1), x = c(0, 1))), error = conditionMessage)
   expect_match(said, "^mu=-1 must")
+})
+
+test_that("what should not be relied on is marked, and nothing else", {
+  few <- suppressWarnings(privreg(y ~ x, made(300), mu = 0.05, bounds = list(y = c(-4, 8), x = c(0, 1)), fit = list(seed = 1L)))
+  expect_false(any(broom::tidy(few)$reliable))
+  for (shown in list(few, confint(few), anova(few))) expect_output(print(shown), "on't rely on")
+  expect_equal(rownames(confint(few)), names(coef(few)))
+  expect_true(all(broom::tidy(one)$reliable))
+  for (shown in list(one, confint(one), anova(one))) expect_false(any(grepl("rely", capture.output(print(shown)))))
+  skip_if_not_installed("emmeans")
+  expect_warning(emmeans::emmeans(few, ~1), "rely on")
+  expect_no_warning(emmeans::emmeans(one, "g"))
+})
+
+test_that("families of R's are privreg's, or say what to give", {
+  options <- list(yes ~ x, made(), mu = 1, trust = "two_collectors", fit = list(seed = 1L), bounds = list(x = c(0, 1)))
+  fits <- lapply(list("logistic", "binomial", binomial, binomial()), function(f) {
+    coef(suppressWarnings(do.call(privreg, c(options, list(family = f)))))
+  })
+  for (fit in fits) expect_equal(fit, fits[[1]])
+  wanted <- list(poisson = "y_max", gaussian = "huber", quasi = "huber", quasipoisson = "y_max", Gamma = "log")
+  for (name in names(wanted)) {
+    for (f in list(name, get(name))) expect_error(do.call(privreg, c(options, list(family = f))), wanted[[name]])
+  }
+  expect_error(do.call(privreg, c(options, list(family = binomial("probit")))), "logit")
+  expect_error(do.call(privreg, c(options, list(family = "hubr"))), "Did you mean 'huber'")
+})
+
+test_that("powers are Python's, but not in quotes", {
+  expect_equal(privreg:::formula_text(y ~ I(x^2) + (a + b)^2), "y ~ I(x**2) + (a + b)**2")
+  expect_equal(privreg:::formula_text(y ~ C(g, "a^b")), "y ~ C(g, \"a^b\")")
+  curved <- suppressWarnings(fitted_model(y ~ x + I(x^2)))
+  expect_length(coef(curved), 3)
+  skip_if_not_installed("emmeans")
+  slope <- summary(emmeans::emtrends(curved, ~1, "x"))$x.trend
+  expect_equal(slope, unname(coef(curved)["x"] + coef(curved)[grep("I", names(coef(curved)))[2]]), tolerance = 1e-4)
+  expect_equal(summary(emmeans::emtrends(one, ~1, "x"))$x.trend, unname(coef(one)["x"]), tolerance = 1e-4)
+})
+
+test_that("data sets are data frames", {
+  people <- privreg_data("us_insurance", 500)
+  expect_s3_class(people, "data.frame")
+  expect_equal(nrow(people), 500)
+  expect_type(people$age, "integer")
+  expect_error(privreg_data("nothing"), "us_insurance")
 })
