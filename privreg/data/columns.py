@@ -148,7 +148,9 @@ def missing(name: str, labels: Iterable[Any], others: Iterable[str] = ()) -> Dat
         near = get_close_matches(name, names, n=1) or get_close_matches(name.lower(), map(str.lower, names), n=1)
         near = [c for c in names if c.lower() == near[0].lower()] if near else []
     hint = f"Did you mean {near[0]!r}?" if near else "Rename a column of the data, or change the name where it is used."
-    return DataError(f"column {name!r} is missing from the data, which have {len(names)} columns. {hint}")
+    return DataError(
+        f"column {name!r} is missing from the data, which have {len(names)} column{'s' * (len(names) != 1)}. {hint}"
+    )
 
 
 def reads_as_number(label: str) -> bool:

@@ -89,7 +89,7 @@ def protocol_of(chain: Chain, issued: int) -> str:
     parts += [f"{len(chain.refused) - len(lost)} left out"] if len(chain.refused) > len(lost) else []
     if issued:
         parts.append(
-            f"{100.0 * (1.0 - people / issued):.1f}% of {issued:,} invited in no sum, who sent nothing, or not to both"
+            f"{max(issued - people, 0):,} of {issued:,} invited are in no sum: they sent nothing, or not to both collectors"
         )
     return ", ".join(parts)
 

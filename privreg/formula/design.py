@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.data.cells import GAP, Flags, Floats
@@ -214,6 +215,13 @@ class Design:
         numeric = [c for c in self.covariates if c in self.schema.bounds and c not in constant]
         rows = prepare(new, numeric, self.schema, clamp=(), gaps=True, new=True)
         return tuple(c for c in numeric if beyond(rows[c], self.schema.limits(c)).any())
+
+    def unread(self, new: Any) -> tuple[str, ...]:
+        """Covariates of rows for prediction of which some value is there, but no declared level or no number."""
+        new = new if self.rows is None else self.rows.of_new(new)
+        rows = prepare(new, self.covariates, self.schema, clamp=(), gaps=True, new=True)
+        gaps = {c: np.isnan(v) if v.dtype.kind == "f" else v == GAP for c, v in rows.items()}
+        return tuple(c for c, gap in gaps.items() if gap.any() and (gap & ~pd.isna(np.asarray(new[c], object))).any())
 
     def clamps(self, frame: Any, names: Sequence[str]) -> Flags:
         """Whether raw rows are outside the declared bounds of these columns, and so are clamped; shape (n, m)."""

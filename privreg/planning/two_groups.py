@@ -92,7 +92,7 @@ def plan_two_groups(
     --------
     >>> import privreg as pr
     >>> pr.plan_two_groups(share=0.4, difference=0.05, power=0.8, mu=1, trust="two_collectors").n
-    3170
+    3080
     """
     given = mu is not UNSET or epsilon is not None or delta is not None or rho is not None
     if not given:
@@ -279,7 +279,7 @@ class TwoGroups(View):
                 nonresponse = self.missing == "noise"
                 under = "local" if trust == "no privacy" else trust
                 plan = make_plan((self.first.term,), budget, nonresponse=nonresponse, trust=under)
-                one = replace(self, plan=plan, trust=trust).needed()
+                one = self if trust == self.trust else replace(self, plan=plan, trust=trust).needed()
                 rows[trust] = (SEES[trust], one.n, one.std_error())
             except (BudgetError, InferenceError):
                 rows[trust] = (SEES[trust], None, math.nan)

@@ -241,7 +241,8 @@ class EstimatedResults(TestedResults):
         Warns
         -----
         PrivregWarning
-            If covariates lie outside their declared bounds; it names the columns.
+            If covariates lie outside their declared bounds, or hold values that are no declared level or no number; it
+            names the columns.
 
         Raises
         ------

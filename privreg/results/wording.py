@@ -170,8 +170,8 @@ LEAKED: Final = {
     "levels": "allow_leak: factor levels were collected from the raw data, which is not private",
 }
 MISSING: Final = {
-    "drop": "missing='drop': whose record can't be used sends nothing, which reveals who answered; missing='noise' "
-    "does not",
+    "drop": "missing='drop': a person with a missing or invalid value sends nothing, which reveals who answered; "
+    "missing='noise' does not",
     "raise": "missing='raise': errors tell about rows, so that formulas and declarations can be tried on them; for who "
     "holds the rows",
 }

@@ -77,12 +77,12 @@ def _table(document: Any, table: Table) -> None:
 def _grid(document: Any, rows: Sequence[Sequence[str]], *, numbers: bool) -> None:
     """A table; of numbers all but the first column are at the right, and the first row is a heading.
 
-    A row that ends with empty cells has its last words across them.
+    Of words a row that ends with empty cells has its last words across them; numbers stay in their columns.
     """
     right = import_module("docx.enum.text").WD_ALIGN_PARAGRAPH.RIGHT
     made = document.add_table(len(rows), len(rows[0]), style="Light List" if numbers else None)
     made.autofit = False
-    for column, width in zip(made.columns, _widths(rows), strict=True):
+    for column, width in zip(made.columns, _widths(rows, across=not numbers), strict=True):
         for cell in (column, *column.cells):  # programs go by either
             cell.width = import_module("docx.shared").Mm(width)
     for i, row in enumerate(rows):
@@ -92,17 +92,19 @@ def _grid(document: Any, rows: Sequence[Sequence[str]], *, numbers: bool) -> Non
                 cell.text = "\n".join(map(plain, text.split("\n")))
             if numbers and j:
                 cell.paragraphs[0].alignment = right
-        if last < len(row) - 1 and (last or not numbers):
+        if last < len(row) - 1 and not numbers:
             made.cell(i, last).merge(made.cell(i, len(row) - 1))
     document.add_paragraph()
 
 
-def _widths(rows: Sequence[Sequence[str]]) -> list[float]:
+def _widths(rows: Sequence[Sequence[str]], *, across: bool) -> list[float]:
     """Widths of columns, mm: those of their longest lines, of which the widest give way where there is no room."""
     room, many = PAGE[0] - 2.0 * MARGIN, len(rows[0])
     wanted = []
     for j in range(many):
-        alone = [row[j] for row in rows if j == many - 1 or any(row[j + 1 :])]  # others stand across the columns
+        alone = [
+            row[j] for row in rows if not across or j == many - 1 or any(row[j + 1 :])
+        ]  # others stand across the columns
         wanted.append(LETTER * max((len(line) for text in alone for line in text.split("\n")), default=0) + 2.0 * PAD)
     free, most = room, room
     for k, width in enumerate(sorted(wanted)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
@@ -79,6 +79,30 @@ def drawing(ax: Any, size: tuple[float, float], footer: str, title: str | None =
         yield grid[0, 0]
         add_footer(grid[0, 0], footer, size[0])
         add_title(grid[0, 0], title, own=True)
+
+
+def each_drawn(
+    draw: Callable[[str, Any], str], terms: list[str], title: str | None, ax: Any, size: tuple[float, float]
+) -> Any:
+    """Draw coefficients by `draw`, which gives a footer: one on an Axes, several on an array of them, one below another.
+
+    `size` is that of one panel, in inches.
+    """
+    if ax is None:
+        with panels(len(terms), 1, (size[0], size[1] * len(terms))) as (_, grid):
+            for term, on in zip(terms, grid[:, 0], strict=True):
+                add_footer(on, draw(term, on), size[0])
+            add_title(grid[0, 0], title, own=True)
+        return grid[0, 0] if len(terms) == 1 else grid[:, 0]
+    given = np.asarray(ax, dtype=object).ravel()
+    if len(given) != len(terms):
+        raise OptionError(
+            f"ax has {len(given)} axes for {len(terms)} coefficients; give one Axes each, or leave it out."
+        )
+    for term, on in zip(terms, given, strict=True):
+        add_corner(on, draw(term, on))
+    add_title(ax, title, own=False)
+    return given[0] if len(terms) == 1 else given
 
 
 class Inks(NamedTuple):

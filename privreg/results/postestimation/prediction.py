@@ -107,7 +107,18 @@ def probabilities(linear: Array) -> Array:
 
 
 def note_outside(fit: ResultData, new: Any, x: Array, where: str, stacklevel: int) -> None:
-    """Warn that rows for prediction lie outside the declared bounds: by column, without values or how many."""
+    """Warn of rows for prediction that are outside bounds or can't be read: by column, without values or how many."""
+    unread = fit.design.unread(new)
+    if unread:
+        levels = [c for c in unread if c in fit.design.schema.levels]
+        said = [f"{', '.join(levels)}: not a declared level"] * bool(levels)
+        said += [f"{', '.join(c for c in unread if c not in levels)}: not a number"] * (len(levels) < len(unread))
+        warnings.warn(
+            f"{where}(): new rows hold values that can't be read, and are NaN ({'; '.join(said)}). Write values as they "
+            "were declared.",
+            PrivregWarning,
+            stacklevel=stacklevel + 1,
+        )
     names = fit.design.outside(new)
     if not names:
         return

@@ -14,6 +14,7 @@ from privreg.arrays import Array
 from privreg.errors import InferenceError, OptionError, choose, nearest
 from privreg.privacy.ledger import compose, within
 from privreg.results.base import Results
+from privreg.results.plots.style import CONSTANTS
 from privreg.results.several.comparison import is_public, labelled, public_table, references, targets
 
 _NORMAL: Final = 1.959964  # Critical value of 95% limits under a normal law
@@ -28,12 +29,20 @@ class Gathered(NamedTuple):
     error: Array  # Shape (k, terms): half a 95% interval over 1.96, whatever the law of the fit's t-ratios
     reliable: NDArray[np.bool_]  # Shape (k, terms)
     notes: list[str]
+    terms_of: dict[str, list[str]]  # Coefficients of a model's terms, such as "region"
 
     def of(self, term: str) -> tuple[list[str], Array, Array]:
         """Names, estimates and variances of the fits that have a term."""
         j = self.terms.index(choose("term", term, self.terms))
         there = np.flatnonzero(np.isfinite(self.error[:, j]))
         return [self.names[i] for i in there], self.estimate[there, j], self.error[there, j] ** 2
+
+    def meant(self, asked: str | None, found: Sequence[str]) -> list[str]:
+        """Those of `found` that a name of a coefficient or of a term means; the first but the intercept by default."""
+        if asked is None:
+            return [next((t for t in found if t not in CONSTANTS), found[0])]
+        own = [] if asked in found or not isinstance(asked, str) else self.terms_of.get(asked, [])
+        return [t for t in found if t in own] or [choose("term", asked, found)]
 
 
 def gathered(results: Any, names: Sequence[str] | None, terms: Any, caller: str, least: int) -> Gathered:
@@ -58,15 +67,21 @@ def gathered(results: Any, names: Sequence[str] | None, terms: Any, caller: str,
     known = list(dict.fromkeys(t for table in tables for t in table.index))
     if terms is not None and (not isinstance(terms, Iterable) or not len(list(terms))):
         raise OptionError(f"terms must be one or more names of coefficients, such as {known[:2]}.")
-    wanted = known if terms is None else [terms] if isinstance(terms, str) else list(dict.fromkeys(map(str, terms)))
-    for t in wanted:
-        if t not in known:
-            near = nearest(str(t), known)
-            raise OptionError(
-                f"no result has the coefficient {t!r}; " + (f"did you mean {near!r}?" if near else ", ".join(known))
-            )
     named = [(name, r) for name, r in zip(labels, results, strict=True) if isinstance(r, Results)]
     private = [r for _, r in named]
+    of: dict[str, list[str]] = {}
+    for r in private:
+        for term, at in getattr(r._fit, "of_terms", {}).items():
+            of[term] = list(dict.fromkeys([*of.get(term, []), *(r._fit.names[j] for j in at)]))
+    asked = known if terms is None else [terms] if isinstance(terms, str) else list(map(str, terms))
+    wanted = list(dict.fromkeys(c for t in asked for c in ([t] if t in known else of.get(t, [t]))))
+    for t in wanted:
+        if t not in known:
+            near = nearest(str(t), [*known, *of])
+            raise OptionError(
+                f"no result has the coefficient or term {t!r}; "
+                + (f"did you mean {near!r}?" if near else ", ".join(known))
+            )
     responses = {str(r._fit.design.endog_name): None for r in private}
     links = {r._fit.family.link: None for r in private}
     for what, found in (("responses", responses), ("links", links)):
@@ -90,6 +105,7 @@ def gathered(results: Any, names: Sequence[str] | None, terms: Any, caller: str,
         error,
         (ok != 0.0) | np.isnan(error),
         [*targets(private), *_budget(labels, results)],
+        of,
     )
 
 

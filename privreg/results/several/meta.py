@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
@@ -20,8 +21,6 @@ from privreg.tables import Paragraph, Part, Table, View, cells, in_one_format, m
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from matplotlib.axes import Axes
 
 METHODS: Final = {"reml": "REML", "dl": "DerSimonian-Laird"}
 TESTS: Final = {"hartung_knapp": "Hartung-Knapp", "normal": "normal"}
@@ -47,7 +46,8 @@ def meta_analysis(
     names : sequence of str, optional
         Names of the fits; "(1)", "(2)", … by default.
     terms : str or sequence of str, optional
-        Coefficients to pool; all by default. Those of a multinomial fit are called "level:term".
+        Coefficients to pool, or terms such as a factor's column, which are all of its coefficients; all by
+        default. Those of a multinomial fit are called "level:term".
     random : bool
         Whether true coefficients may differ between fits (random effects), with variance τ²; without, all fits have
         one true coefficient (common effect).
@@ -204,52 +204,62 @@ class MetaAnalysis(View):
         columns = {one.term: dict(zip(self.held.of(one.term)[0], one.weights, strict=True)) for one in self.pooled}
         return Frame(pd.DataFrame(columns).reindex(self.held.names).fillna(0.0))
 
-    def plot(self, term: str | None = None, *, alpha: float = 0.05, title: str | None = None, ax: Any = None) -> Axes:
+    def plot(self, term: str | None = None, *, alpha: float = 0.05, title: str | None = None, ax: Any = None) -> Any:
         """Draw a forest plot: each fit's estimate with its interval, and the pooled one as a diamond.
 
         Parameters
         ----------
         term : str, optional
-            The coefficient; the first but the intercept by default.
+            The coefficient, or a term, of whose coefficients each gets a panel; the first but the intercept by default.
         alpha : float
             One minus the level of the intervals.
         title : str, optional
         ax : Axes, optional
+            Of several coefficients a sequence of them.
 
         Returns
         -------
-        Axes
-            Squares are as large as the fits' weights, hollow ones should not be relied on. A thin line behind the
-            diamond is the interval of another fit's true coefficient.
+        Axes or array of Axes
+            Squares are as large as the fits' weights; at the right are estimates and limits. Hollow ones should not
+            be relied on. A thin line behind the diamond is the interval of another fit's true coefficient.
         """
         found = [p.term for p in self.pooled]
-        first = next((t for t in found if t not in style.CONSTANTS), found[0])
-        term = first if term is None else choose("term", term, found)
-        one = self.pooled[found.index(term)]
+        size = (1.6 * style.COLUMN, 0.9 + 0.22 * (len(self.held.names) + 1))
+        return style.each_drawn(partial(self._drawn, alpha), self.held.meant(term, found), title, ax, size)
+
+    def _drawn(self, alpha: float, term: str, ax: Any) -> str:
+        """Draw the forest plot of one coefficient; gives its footer."""
+        one = next(p for p in self.pooled if p.term == term)
         names, y, v = self.held.of(term)
         half = float(stats.norm.ppf(1.0 - interval_level(alpha) / 2.0)) * np.sqrt(v)
         row, words = self.frame(alpha).loc[term], "random effects" if self.random else "common effect"
         ok = self.held.reliable[[self.held.names.index(n) for n in names], self.held.terms.index(term)]
         footer = f"{100 * (1 - alpha):.6g}% intervals; {words}, τ = {math.sqrt(one.tau2):.3g}, I² = {100 * row.i2:.0f}%"
         footer += "" if ok.all() else "\ndon't rely on hollow squares: see the summaries of their fits"
-        with style.drawing(ax, (1.2 * style.COLUMN, 0.9 + 0.22 * (len(names) + 1)), footer, title) as on:
-            inks = style.inks_for(on)
-            at = np.arange(len(names), 0, -1.0)
-            on.hlines(at, y - half, y + half, color=inks[0], linewidth=1.0)
-            face = [inks[0] if fine else tuple(style.ground(on)) for fine in ok]
-            on.scatter(y, at, s=20.0 + 120.0 * one.weights, marker="s", color=face, edgecolor=inks[0], zorder=3)
-            if self.random:
-                on.hlines(0.0, row.pred_low, row.pred_high, color=inks.grey, linewidth=1.0)
-            corners = [(row.conf_low, 0.0), (one.estimate, 0.3), (row.conf_high, 0.0), (one.estimate, -0.3)]
-            on.fill(*zip(*corners, strict=True), color=inks[1], zorder=3)
-            on.axvline(one.estimate, color=inks[1], linewidth=0.7, linestyle=":")
-            low, high = on.get_xlim()
-            if low < 0.0 < high:
-                on.axvline(0.0, color=inks.grey, linewidth=0.7)
-            on.set_yticks([*at, 0.0], [*map(style.literal, shorten(names, 24)), "pooled"])
-            on.set_ylim(-0.7, len(names) + 0.7)
-            on.set_xlabel(style.literal(plain(term)))
-        return cast("Axes", on)
+        inks = style.inks_for(ax)
+        at = np.arange(len(names), 0, -1.0)
+        ax.hlines(at, y - half, y + half, color=inks[0], linewidth=1.0)
+        face = [inks[0] if fine else tuple(style.ground(ax)) for fine in ok]
+        ax.scatter(y, at, s=20.0 + 120.0 * one.weights, marker="s", color=face, edgecolor=inks[0], zorder=3)
+        if self.random:
+            ax.hlines(0.0, row.pred_low, row.pred_high, color=inks.grey, linewidth=1.0)
+        corners = [(row.conf_low, 0.0), (one.estimate, 0.3), (row.conf_high, 0.0), (one.estimate, -0.3)]
+        ax.fill(*zip(*corners, strict=True), color=inks[1], zorder=3)
+        ax.axvline(one.estimate, color=inks[1], linewidth=0.7, linestyle=":")
+        low, high = ax.get_xlim()
+        if low < 0.0 < high:
+            ax.axvline(0.0, color=inks.grey, linewidth=0.7)
+        ax.set_yticks([*at, 0.0], [*map(style.literal, shorten(names, 24)), "pooled"])
+        ax.set_ylim(-0.7, len(names) + 0.7)
+        ax.set_xlabel(style.literal(plain(term)))
+        shown = [
+            in_one_format([*v, w], 0, float(row.std_error))
+            for v, w in ((y, one.estimate), (y - half, row.conf_low), (y + half, row.conf_high))
+        ]
+        beside = ax.secondary_yaxis("right")
+        beside.set_yticks([*at, 0.0], [f"{m} [{low}, {high}]" for m, low, high in zip(*shown, strict=True)])
+        beside.tick_params(length=0, labelsize=style.SMALL)
+        return footer
 
     def _layout(self) -> list[Part]:
         frame = self.frame()

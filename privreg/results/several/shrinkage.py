@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
@@ -16,12 +17,12 @@ from privreg.results.data import Frame
 from privreg.results.plots import style
 from privreg.results.several.gathered import Gathered, gathered
 from privreg.results.several.meta import restricted
-from privreg.tables import Paragraph, Part, Table, View, cells, marked, plain, shorten
+from privreg.tables import Paragraph, Part, Table, View, cells, in_one_format, marked, plain, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from matplotlib.axes import Axes
+PULL: Final = "pull: share of the way from a fit's own estimate to the fits' common mean, on average over τ."
 
 
 @known_arguments
@@ -35,7 +36,7 @@ def shrink(results: Any, *, names: Sequence[str] | None = None, terms: str | Seq
     names : sequence of str, optional
         Names of the fits; "(1)", "(2)", … by default.
     terms : str or sequence of str, optional
-        Coefficients; all that three fits have by default.
+        Coefficients, or terms, which are all of their coefficients; all that three fits have by default.
 
     Returns
     -------
@@ -151,34 +152,36 @@ class Shrunken(View):
             parts.append(pd.DataFrame(columns, index=index))
         return Frame(pd.concat(parts))
 
-    def plot(self, term: str | None = None, *, alpha: float = 0.05, title: str | None = None, ax: Any = None) -> Axes:
-        """Draw each fit's estimate and what it becomes, of one coefficient; the first but the intercept by default."""
+    def plot(self, term: str | None = None, *, alpha: float = 0.05, title: str | None = None, ax: Any = None) -> Any:
+        """Draw each fit's estimate and what it becomes, of one coefficient or of a term with a panel for each."""
         found = [t.term for t in self.towards]
-        first = next((t for t in found if t not in style.CONSTANTS), found[0])
-        term = first if term is None else choose("term", term, found)
+        size = (1.2 * style.COLUMN, 0.9 + 0.26 * len(self.held.names))
+        return style.each_drawn(partial(self._drawn, alpha), self.held.meant(term, found), title, ax, size)
+
+    def _drawn(self, alpha: float, term: str, ax: Any) -> str:
+        """Draw one coefficient; gives the footer."""
         part = self.frame(alpha).loc[term]
         footer = f"{100 * (1 - alpha):.6g}% intervals; open: each fit by itself, filled: drawn towards the others"
-        with style.drawing(ax, (1.2 * style.COLUMN, 0.9 + 0.26 * len(part)), footer, title) as on:
-            inks, at = style.inks_for(on), np.arange(len(part), 0, -1.0)
-            half = float(stats.norm.ppf(1.0 - alpha / 2.0)) * part["original_error"]
-            on.hlines(at + 0.12, part["original"] - half, part["original"] + half, color=inks.grey, linewidth=0.8)
-            on.plot(part["original"], at + 0.12, "o", color=inks.grey, markerfacecolor=style.ground(on), markersize=4)
-            on.hlines(at - 0.12, part["conf_low"], part["conf_high"], color=inks[0], linewidth=1.0)
-            on.plot(part["estimate"], at - 0.12, "o", color=inks[0], markersize=4)
-            on.set_yticks(at, [*map(style.literal, shorten(map(str, part.index), 24))])
-            on.set_ylim(0.4, len(part) + 0.6)
-            on.set_xlabel(style.literal(plain(term)))
-        return cast("Axes", on)
+        inks, at = style.inks_for(ax), np.arange(len(part), 0, -1.0)
+        half = float(stats.norm.ppf(1.0 - alpha / 2.0)) * part["original_error"]
+        ax.hlines(at + 0.12, part["original"] - half, part["original"] + half, color=inks.grey, linewidth=0.8)
+        ax.plot(part["original"], at + 0.12, "o", color=inks.grey, markerfacecolor=style.ground(ax), markersize=4)
+        ax.hlines(at - 0.12, part["conf_low"], part["conf_high"], color=inks[0], linewidth=1.0)
+        ax.plot(part["estimate"], at - 0.12, "o", color=inks[0], markersize=4)
+        ax.set_yticks(at, [*map(style.literal, shorten(map(str, part.index), 24))])
+        ax.set_ylim(0.4, len(part) + 0.6)
+        ax.set_xlabel(style.literal(plain(term)))
+        return footer
 
     def _layout(self) -> list[Part]:
         frame = self.frame()
         tidy = frame[["estimate", "std_error", "conf_low", "conf_high"]]
         head, rows = cells(tidy, 0.05)
-        original = [f"{v:.4g}" for v in frame["original"]]
+        original = in_one_format(frame["original"], 4, float(frame["original_error"].min()))
         rows = [[o, *row, f"{100 * p:.0f}%"] for o, row, p in zip(original, rows, frame["pull"], strict=True)]
         names = marked((fit for _, fit in frame.index), frame["reliable"])
         begins = np.cumsum([0, *(len(self.held.of(t.term)[0]) for t in self.towards)])
         blocks = {int(b): t.term for b, t in zip(begins, self.towards, strict=False)}
         title = f"Coefficients of {len(self.held.names)} Fits, Partially Pooled"
         table = Table(names, ["by itself", *head, "pull"], rows, title, blocks)
-        return [table, Paragraph("\n".join(self.held.notes))]
+        return [table, Paragraph("\n".join([PULL, *self.held.notes]))]

@@ -220,3 +220,32 @@ def test_means_are_no_fits_of_a_model() -> None:
     means = [pr.means.estimate(rows, ["z"], bounds={"z": (-1, 1)}, mu=1, seed=s, progress=False) for s in (1, 2)]
     with pytest.raises(OptionError, match="MeansResults"):
         pr.meta_analysis(means)
+
+
+def test_a_terms_name_is_all_its_coefficients() -> None:
+    rng = np.random.default_rng(1)
+    rows = pd.DataFrame({"y": rng.uniform(size=900), "g": rng.choice(["a", "b", "c"], 900)})
+    model = pr.PrivateOnlineRegression.from_formula
+    declared = {"bounds": {"y": (0, 1)}, "levels": {"g": ["a", "b", "c"]}, "mu": 2, "trust": "two_collectors"}
+    fits = [model("y ~ C(g)", rows, **declared).fit(seed=s, progress=False) for s in range(3)]
+    own = ["C(g)[T.b]", "C(g)[T.c]"]
+    for term in ("C(g)", "g"):
+        meta, drawn = pr.meta_analysis(fits, terms=term), pr.shrink(fits, terms=term)
+        assert list(meta.frame().index) == own
+        assert [t.term for t in drawn.towards] == own
+        for view in (meta, drawn, pr.meta_analysis(fits)):
+            assert [ax.get_xlabel() for ax in view.plot(term)] == own
+    beside = [c for c in meta.plot(own[0]).child_axes if len(c.get_yticks()) == 4]
+    row = meta.frame().iloc[0]
+    written = [float(v.strip("[,]")) for v in beside[0].get_yticklabels()[-1].get_text().split()]
+    assert written == pytest.approx([row.estimate, row.conf_low, row.conf_high], abs=0.06 * row.std_error)
+    with pytest.raises(OptionError, match="2 coefficients"):
+        meta.plot("g", ax=meta.plot(own[0]))
+    with pytest.raises(OptionError, match="did you mean 'g'"):
+        pr.shrink(fits, terms="gg")
+    assert "pull: share of the way" in str(drawn)
+
+
+def test_a_fits_own_estimate_is_written_as_what_it_becomes() -> None:
+    fits = [estimates({"x": 11489.897 + 100 * i}, 40.0) for i in range(3)]
+    assert "e+" not in str(pr.shrink(fits))
