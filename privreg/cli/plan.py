@@ -26,8 +26,8 @@ USAGE: Final = "privreg plan FORMULA [--mu MU] [--n N] [--width NAME=W ...] [--e
 HELP: Final = """\
 What a regression would show, before any data: the sample size for intervals
 of a width or for a test with some power, the widths for a sample size, or the
-budget for both. Everything follows from public facts and from what you expect;
-nothing is read.
+budget for both. With --n and --power alone it lists the effects that tests find.
+Everything follows from public facts and from what you expect; nothing is read.
 """
 EXAMPLES: Final = """\
 examples:
@@ -56,9 +56,13 @@ def run(a: argparse.Namespace) -> int:
 
     if "covariates" in options:
         options["covariates"] = _public(options["covariates"])
+    # without an effect a power asks which effects tests of so many records find
+    power = options.pop("power", None) if "n" in options and "effect" not in options else None
     found = plan(a.formula, family=FAMILIES[name](**own), alpha=output.alpha(a), **spent, **options)
     spell = partial(in_shell, verb="plan")
     print(as_text(respelt(found._layout(), spell)))
+    if power is not None:
+        print(f"\n{_detectable(found, power)}")
     if a.at_n is not None or a.at_mu is not None:
         print(f"\n{_grid(found, a)}")
     if a.compare_trust:
@@ -87,6 +91,16 @@ def _list(option: str, text: str | None) -> list[float] | None:
     if text is not None and found is None:
         raise OptionError(f"{option} {text!r} must be numbers with commas between, such as 0.5,1,2.")
     return found
+
+
+def _detectable(found: StudyPlan, power: float) -> str:
+    """Effects that tests find with the power, by coefficient."""
+    from privreg.tables import Table, as_text, in_one_format
+
+    table = found.table(power=power)
+    rows = list(zip(*(in_one_format(table[c], 3) for c in ("std_error", "detectable")), strict=True))
+    title = f"Least effects that tests at level {found.alpha:g} find with power {power:g}"
+    return as_text([Table(list(table.index), ["std err", "detectable"], rows, title)])
 
 
 def _grid(found: StudyPlan, a: argparse.Namespace) -> str:

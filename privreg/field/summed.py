@@ -88,9 +88,8 @@ def protocol_of(chain: Chain, issued: int) -> str:
     parts += [f"{len(lost)} lost"] if lost else []
     parts += [f"{len(chain.refused) - len(lost)} left out"] if len(chain.refused) > len(lost) else []
     if issued:
-        parts.append(
-            f"{max(issued - people, 0):,} of {issued:,} invited are in no sum: they sent nothing, or not to both collectors"
-        )
+        missing = f"{max(issued - people, 0):,} of {issued:,} invited are in no sum"
+        parts.append(f"{missing}: they sent nothing, or not to both collectors")
     return ", ".join(parts)
 
 

@@ -55,7 +55,7 @@ def contours(plan: Planned, coef: str, *, ax: Any = None) -> Axes:
 
 
 def powers(plan: Planned, coefs: Sequence[str], *, ax: Any = None) -> Axes:
-    """Power of each coefficient's test over people at the plan's budget; below the grey line fits say not to rely.
+    """Power of each coefficient's test over people at the plan's budget; where it is grey a fit would say not to rely.
 
     Raises
     ------
@@ -70,6 +70,7 @@ def powers(plan: Planned, coefs: Sequence[str], *, ax: Any = None) -> Axes:
     n = np.unique(np.geomspace(AROUND[0] * plan.n, AROUND[1] * plan.n, POINTS[1]).astype(int))
     crit = float(norm.isf(plan.alpha / 2.0))
     footer = f"{plan.budget} per person; tests at level {plan.alpha:g}"
+    footer += "\ngrey: so few records that a fit would say not to rely on its intervals" if plan.reliable > n[0] else ""
     with drawing(ax, (COLUMN, 0.8 * COLUMN), footer) as on:
         inks = inks_for(on)
         for i, (c, j) in enumerate(zip(coefs, at, strict=True)):

@@ -318,7 +318,10 @@ def _goal(width: Any, effect: Any, power: Any, coef: Any, names: Sequence[str]) 
     if coef is not None and width is None and effect is None:
         raise OptionError("coef= says what width= or effect= is meant for; give one of them.")
     if power is not None and effect is None:
-        raise OptionError("power= is that of telling an effect from zero; give effect= too.")
+        raise OptionError(
+            "power= is that of telling an effect from zero; give effect= too. The effects that n records find are in "
+            "table(power=) of a plan for n=."
+        )
     share = POWER if power is None else check("plan.formula", "power", power)
     widths, effects = _sizes("width", width, chosen, names), _sizes("effect", effect, chosen, names)
     if any(v < 0 for v in widths.values()):

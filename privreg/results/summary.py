@@ -139,7 +139,7 @@ def level_table(table: pd.DataFrame, alpha: float, response: str, levels: Sequen
 # --- of a regression -------------------------------------------------------------------------------------
 
 TITLE: Final = "Private Online Regression Results"
-RATIOS: Final = "exp(coef) is exp(estimate), with the limits exponentiated too; std err is that of the estimate"
+RATIOS: Final = "exp(coef) is exp(estimate), with the limits exponentiated too; std err and t are those of the log"
 
 
 def summarise(

@@ -25,6 +25,7 @@ STYLE: Final = """<style>
   width: auto; min-width: 0; font-variant-numeric: tabular-nums; }
 .privreg.privreg .coef th:first-child { text-align: left; white-space: normal; overflow-wrap: break-word; opacity: 1;
   min-width: 7em; }
+.privreg.privreg .coef th.inside { padding-left: 2em; }
 .privreg.privreg .coef .fact td { white-space: normal; }
 .privreg.privreg .coef thead th { border-bottom: 1px solid; opacity: 1; }
 .privreg.privreg .coef .fact.first th, .privreg.privreg .coef .fact.first td { border-top: 1px solid; }
@@ -110,7 +111,8 @@ _WHOLE: Final = r'<span class="whole">\g<0></span>'  # A narrow cell must not br
 
 def _row(name: str, values: Iterable[str], style: str = "") -> str:
     cells = "".join(f"<td>{_BUDGET.sub(_WHOLE, _shown(v))}</td>" for v in values)
-    return f'<tr{_class(style)}><th scope="row">{_shown(plain(name))}</th>{cells}</tr>'
+    inside = ' class="inside"' if name[:1] == " " else ""
+    return f'<tr{_class(style)}><th scope="row"{inside}>{_shown(plain(name))}</th>{cells}</tr>'
 
 
 def _pairs(row: Sequence[tuple[str, str]]) -> str:

@@ -126,7 +126,8 @@ def _number(text: str) -> str:
 def _row(label: str, values: Iterable[str]) -> str:
     """One row, escaped; the lines of a value are put below each other where the column is a paragraph."""
     shown = [r"\par ".join(map(_number, v.split("\n"))) for v in values]
-    return " & ".join([tex(label, breaks=True), *shown]) + r" \\"
+    inside = r"\quad " if label[:1] == " " else ""  # spaces alone would go
+    return " & ".join([inside + tex(label.lstrip(" "), breaks=True), *shown]) + r" \\"
 
 
 def _heading(title: str) -> list[str]:

@@ -38,7 +38,8 @@ def _table(table: Table) -> str:
 
 
 def _row(name: str, values: Sequence[str]) -> str:
-    cells = [_escaped(name), *("<br>".join(map(_escaped, v.split("\n"))) for v in values)]
+    inside = "&emsp;" if name[:1] == " " else ""  # spaces alone would go
+    cells = [inside + _escaped(name.lstrip(" ")), *("<br>".join(map(_escaped, v.split("\n"))) for v in values)]
     return f"| {' | '.join(cells)} |"
 
 

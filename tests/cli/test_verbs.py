@@ -505,6 +505,15 @@ def test_data_prints_provenance_and_a_command_that_works(name, tmp_path, monkeyp
     assert "region" not in out
 
 
+def test_a_plan_for_a_sample_lists_the_effects_that_tests_find(capsys):
+    arguments = ["plan", "y ~ x", "--mu", "1", "--scale", "1", "--bounds", "x=0:1", "y=-3:3", "--n", "5000"]
+    assert main([*arguments, "--power", "0.8"]) == 0
+    row = capsys.readouterr().out.strip().splitlines()[-1].split()
+    found = pr.plan("y ~ x", mu=1, n=5000, scale=1, bounds={"x": (0, 1), "y": (-3, 3)}).table(power=0.8)
+    assert row[0] == "x"
+    assert float(row[-1]) == pytest.approx(found.loc["x", "detectable"], abs=5e-4)
+
+
 def test_help_has_examples(capsys):
     for arguments in (
         [],

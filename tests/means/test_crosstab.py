@@ -116,7 +116,7 @@ def test_tables_are_shown_and_kept(trust, tmp_path):
     assert str(back.crosstab()) == str(table)
     assert str(back.test_independence()) == str(res.test_independence())
     for text in (table.as_text(), table.as_html(), table.as_latex(), table.as_markdown()):
-        assert "Shares of g (rows) by k" in text
+        assert "Joint shares of g (rows) and k (columns)" in text
         assert "chi-square" in text
     assert max(map(len, table.as_text().splitlines())) <= 80
     assert "C(g):C(k) + C(g) ~ 1" in " ".join(str(res.summary()).split())

@@ -85,6 +85,9 @@ def test_each_person_pays_once_and_it_is_kept_and_shown(trust, tmp_path):
     for text in (shown.as_text(), shown.as_html(), shown.as_latex(), shown.as_markdown()):
         assert f"age, mean ({kind})" in text
         assert "each person is in one subgroup" in " ".join(text.split())
+    assert '<th scope="row" class="inside">' in shown.as_html()
+    assert "| &emsp;" in shown.as_markdown()
+    assert r"\quad " in shown.as_latex()
     for ending in ("docx", "md", "html"):
         shown.save(tmp_path / f"table.{ending}")
     res = pr.means.estimate(data, FORMULA, by="arm", mu=1, trust=trust, **PUBLIC)

@@ -102,6 +102,8 @@ def test_plans_draw_powers_and_list_detectable_effects() -> None:
     )  # fmt: skip
     axes = plan.plot(power=True)
     assert axes.get_ylabel() == "power"
+    said = " ".join(" ".join(t.get_text() for t in axes.texts).split())
+    assert ("not to rely" in said) == (plan.reliable > axes.get_xlim()[0])
     curve = axes.get_lines()[0]
     at = np.interp(np.log(plan.n), np.log(curve.get_xdata()), curve.get_ydata())
     assert at == pytest.approx(plan.table().loc["x", "power"], abs=0.02)
@@ -111,3 +113,10 @@ def test_plans_draw_powers_and_list_detectable_effects() -> None:
     assert table.loc["x", "detectable"] == pytest.approx(2.8016 * table.loc["x", "std_error"], rel=1e-3)
     wide = plan.table(n=[plan.n], coef="x", power=0.8)
     assert wide.iloc[0, 0] == pytest.approx(table.loc["x", "detectable"], rel=1e-9)
+
+
+@pytest.mark.parametrize("trust", ["local", "two_collectors"])
+@pytest.mark.parametrize("more", [{"n": 5000}, {"n": 4321, "difference": 0.08}, {"difference": 0.05}])
+def test_the_table_of_trust_models_has_the_plans_own_records(trust, more) -> None:
+    plan = pr.plan_two_groups(share=0.4, mu=1, trust=trust, **more)
+    assert plan.compare_trust().loc[trust, "people"] == plan.n

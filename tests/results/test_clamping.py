@@ -156,3 +156,21 @@ def test_a_missing_value_and_a_column_with_moments_are_not_outside():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         res.predict(pd.DataFrame({"a": [0.0], "b": [1e6]}))
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "said"),
+    [
+        ("g", ["u", "SECRET"], "g: not a declared level"),
+        ("a", [0.0, "SECRET"], "a: not a number"),
+        ("g", ["u", None], ""),
+    ],
+)
+def test_predictions_name_columns_that_cant_be_read(fitted, column, values, said):
+    rows = pd.DataFrame({"a": [0.0, 0.0], "b": [1.0, 1.0], "g": ["u", "v"]}).assign(**{column: values})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert fitted.predict(rows).isna().tolist() == [False, True]
+    texts = [str(w.message) for w in caught]
+    assert len(texts) == bool(said)
+    assert all(said in text and "SECRET" not in text for text in texts)

@@ -254,17 +254,24 @@ def test_a_row_that_cant_be_used_has_nan_in_its_place_and_changes_no_other(base)
     rows.loc["t", "x"] = "much"
     rows.loc["v"] = ["b", -1.0]  # whose logarithm is none
     good = ["p", "u"]
-    with pytest.warns(PrivregWarning, match="outside"):
+    with pytest.warns(PrivregWarning, match="outside"), pytest.warns(PrivregWarning, match="can't be read"):
         got = res.predict(rows)
     assert got.index.equals(rows.index)
     assert got.notna().to_numpy().tolist() == rows.index.isin(good).tolist()
     pd.testing.assert_series_equal(got[good], res.predict(rows.loc[good]))
-    with pytest.warns(PrivregWarning, match="outside"):
+    with pytest.warns(PrivregWarning, match="outside"), pytest.warns(PrivregWarning, match="can't be read"):
         frame = res.get_prediction(rows).summary_frame()
     pd.testing.assert_frame_equal(res.get_prediction(rows.loc[good]).summary_frame(), frame.loc[good])
     assert frame.drop(index=good).drop(columns="reliable").isna().all(axis=None)
     assert not frame.drop(index=good)["reliable"].any()
-    assert "nan" in str(res.get_prediction(rows.head(3))).lower()
+    with pytest.warns(PrivregWarning, match="g: not a declared level"):
+        assert "nan" in str(res.get_prediction(rows.head(3))).lower()
+
+
+def test_plots_of_predictions_say_what_they_are_of(base):
+    rows = pd.DataFrame({"g": ["a", "a"], "x": [1.0, 2.0]})
+    found = with_factor(base).get_prediction(rows)
+    assert found.plot(x=rows["x"]).get_ylabel() == found.plot().get_xlabel() == "the mean of y"
 
 
 def test_arrays_and_what_is_added_have_nan_in_their_rows(base):

@@ -131,7 +131,7 @@ class Crosstab(View):
     def _layout(self) -> list[Part]:
         t, both = self.table, zip(self.shares.to_numpy(), self.std_errors.to_numpy(), strict=True)
         *rows, last = [[f"{p:.4f}\n({e:.4f})" for p, e in zip(*row, strict=True)] for row in both]
-        title = f"Shares of {t.row} (rows) by {t.column}"
+        title = f"Joint shares of {t.row} (rows) and {t.column} (columns), of all records"
         below = "\n".join(
             (
                 "Standard errors of sampling and noise in brackets.",

@@ -264,7 +264,10 @@ class MeansResults(Results):
         return Summary("Private Means and Frequencies", self.header, shown, below, statement)
 
     def plot(self, *, alpha: float = 0.05, ax: Any = None) -> Any:
-        """Draw the estimates with their intervals, each on its public range scaled to [0, 1]."""
+        """Draw the estimates with their intervals: shares, and means by where they are between their bounds.
+
+        A mean has its bounds beside its name; 0 on the axis is the lower bound, 1 the upper.
+        """
         from privreg.results.plots.dots import Drawn, Row, Unit, figure
         from privreg.results.plots.style import guarantee, inks_for
 
@@ -272,7 +275,9 @@ class MeansResults(Results):
         for column in ("estimate", "conf_low", "conf_high"):
             table[column] = (table[column] - f.centres + f.halves) / (2.0 * f.halves)
         said = f"{100 * (1 - alpha):.6g}% intervals; {guarantee([f.statement])}"
-        unit, rows = Unit("share of the public range", ""), [Row(name, name) for name in f.names]
+        ends = [f"{c - h:g} to {c + h:g}" for c, h in zip(f.centres, f.halves, strict=True)]
+        rows = [Row(n, n, "" if at == "0 to 1" else at) for n, at in zip(f.names, ends, strict=True)]
+        unit = Unit("share", "share; of a number, the mean's place between its bounds")
         there: Any = figure(Drawn([table], rows, [""], [unit], False), said, None, ax)
         there.axvline(1.0, color=inks_for(there).grey, linewidth=0.6, linestyle=":", zorder=0)
         return there

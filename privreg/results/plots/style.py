@@ -84,7 +84,7 @@ def drawing(ax: Any, size: tuple[float, float], footer: str, title: str | None =
 def each_drawn(
     draw: Callable[[str, Any], str], terms: list[str], title: str | None, ax: Any, size: tuple[float, float]
 ) -> Any:
-    """Draw coefficients by `draw`, which gives a footer: one on an Axes, several on an array of them, one below another.
+    """Draw coefficients by `draw`, which gives a footer: one on an Axes, several on an array of them.
 
     `size` is that of one panel, in inches.
     """

@@ -18,10 +18,9 @@ from privreg.errors import DataError, NotPrivateError, OptionError
 from privreg.families.family import Family
 from privreg.inference.methods import Bootstrap
 from privreg.options.unknown import all_known_arguments
-from privreg.protocol import codes
 from privreg.results.data import ResultData
 from privreg.results.postestimation.known import Known, Tested
-from privreg.results.postestimation.prediction import probabilities
+from privreg.results.postestimation.prediction import estimand_words, probabilities
 
 _STEP: Final = 6e-6  # About the third root of the rounding unit: best for central differences
 _FLOOR: Final = 1e-4  # The step of a number near 0, in steps of its public scale: logarithms bend there
@@ -88,19 +87,6 @@ def _index(fit: ResultData, terms: list[str], rows: pd.Index | None) -> pd.Index
         return pd.Index(terms)
     made: pd.Index = pd.MultiIndex.from_product(labels, names=names)
     return made
-
-
-def estimand_words(fit: ResultData) -> str:
-    """What the effects are on, in words."""
-    name, family = fit.design.endog_name, fit.family
-    if fit.levels:
-        return f"the probabilities of {name}"
-    if family.link == "logit":
-        levels = fit.design.endog_levels
-        return f"P({name} = {1 if levels is None else levels[1]})"
-    if family.code in {codes.QUANTILE, codes.EXPECTILE}:
-        return f"the {family.tau:g}-{family.name.lower()} of {name}"
-    return f"the mean of {name}"
 
 
 # --- the mean's change, and its gradient -----------------------------------------------------------------

@@ -65,6 +65,10 @@ class Estimated(View):
     notes: tuple[Diagnostic, ...]
     _effects: ClassVar = True  # Whether they may be 0
 
+    def _axis(self) -> str:
+        """What the numbers are, for the axis of a plot; what follows a comma is written below it."""
+        return self.title
+
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
         """Return the numbers of the table; the last three columns are limits, and whether no note takes a line back."""
         raise NotImplementedError
@@ -97,7 +101,7 @@ class Estimated(View):
             If there are too many rows for dots, or not as many as `x` has.
         """
         frame = self.summary_frame(alpha)
-        words, _, where = literal(plain(self.title)).partition(", ")
+        words, _, where = literal(plain(self._axis())).partition(", ")
         footer = "; ".join([*filter(None, [where]), f"{100 * (1 - alpha):.6g}% intervals"])
         if x is not None:
             return draw_curves(frame, x, words, footer, title, ax)

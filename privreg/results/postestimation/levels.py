@@ -18,10 +18,10 @@ from privreg.diagnostics import Diagnostic, along, doubt
 from privreg.errors import DataError, OptionError, choose, interval_level, quietly, shown
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame, ResultData
-from privreg.results.postestimation.effects import Effect, Rows, estimand_words, means_at, stacked
+from privreg.results.postestimation.effects import Effect, Rows, means_at, stacked
 from privreg.results.postestimation.hypothesis import TITLE, ContrastTest, contrast_test
 from privreg.results.postestimation.known import Estimated, Known, means_frame
-from privreg.results.postestimation.prediction import note_outside
+from privreg.results.postestimation.prediction import estimand_words, note_outside
 from privreg.schema.dates import iso
 from privreg.tables import Part, Table, cells, estimates_table, marked, noted
 

@@ -17,6 +17,7 @@ from privreg.errors import OptionError, PrivregWarning, choose, interval_level
 from privreg.families.family import Family
 from privreg.inference.methods import Bootstrap, Pivot
 from privreg.options.unknown import all_known_arguments
+from privreg.protocol import codes
 from privreg.results.data import ResultData
 from privreg.results.postestimation.known import Estimated, Known, means_frame
 from privreg.tables import Part, estimates_table, noted
@@ -54,9 +55,11 @@ def with_errors(known: Known, x: Array, offset: Array, index: pd.Index) -> Predi
         k, p = eta.shape[1], x.shape[1]
         covs = np.einsum("ia,jakb,ib->ijk", x, known.cov.reshape(k, p, k, p), x)
         ok = along(known.notes, np.tile(x, (1, k)))
-        return ClassPrediction(eta, covs, known.pivot, fit.levels, index, x, known.notes, ok)
+        return ClassPrediction(eta, covs, known.pivot, fit.levels, index, x, known.notes, ok, estimand_words(fit))
     ok = along(known.notes, x)
-    return Prediction(eta, known.errors(x), known.pivot.along(x), fit.family, index, known.notes, ok)
+    return Prediction(
+        eta, known.errors(x), known.pivot.along(x), fit.family, index, known.notes, ok, estimand_words(fit)
+    )
 
 
 def _linear(fit: ResultData, x: Array, offset: Array) -> Array:
@@ -106,16 +109,31 @@ def probabilities(linear: Array) -> Array:
     return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
 
+def estimand_words(fit: ResultData) -> str:
+    """What predictions are of and effects are on, in words."""
+    name, family = fit.design.endog_name, fit.family
+    if fit.levels:
+        return f"the probabilities of {name}"
+    if family.link == "margin":
+        return f"the margin of {name}"
+    if family.link == "logit":
+        levels = fit.design.endog_levels
+        return f"P({name} = {1 if levels is None else levels[1]})"
+    if family.code in {codes.QUANTILE, codes.EXPECTILE}:
+        return f"the {family.tau:g}-{family.name.lower()} of {name}"
+    return f"the mean of {name}"
+
+
 def note_outside(fit: ResultData, new: Any, x: Array, where: str, stacklevel: int) -> None:
-    """Warn of rows for prediction that are outside bounds or can't be read: by column, without values or how many."""
+    """Warn of new rows that are outside bounds or can't be read: by column, without values or how many."""
     unread = fit.design.unread(new)
     if unread:
         levels = [c for c in unread if c in fit.design.schema.levels]
         said = [f"{', '.join(levels)}: not a declared level"] * bool(levels)
         said += [f"{', '.join(c for c in unread if c not in levels)}: not a number"] * (len(levels) < len(unread))
         warnings.warn(
-            f"{where}(): new rows hold values that can't be read, and are NaN ({'; '.join(said)}). Write values as they "
-            "were declared.",
+            f"{where}(): new rows hold values that can't be read, and are NaN ({'; '.join(said)}). Write "
+            "values as they were declared.",
             PrivregWarning,
             stacklevel=stacklevel + 1,
         )
@@ -143,7 +161,11 @@ class _Predicted(Estimated):
 
     index: pd.Index
     title = "Predictions"
+    of: str
     _effects: ClassVar = False
+
+    def _axis(self) -> str:
+        return self.of
 
     def _layout(self) -> list[Part]:
         rows, frame = len(self.index), self.summary_frame()
@@ -172,6 +194,7 @@ class Prediction(_Predicted):
     index: pd.Index
     notes: tuple[Diagnostic, ...]  # Whatever takes the limits back; shown with them
     reliable: NDArray[np.bool_]  # Which predictions no note takes back, shape (n,)
+    of: str  # What they are of, in words
 
     @property
     def predicted_mean(self) -> Array:
@@ -207,6 +230,7 @@ class ClassPrediction(_Predicted):
     exog: Array  # Shape (n, p)
     notes: tuple[Diagnostic, ...]  # Whatever takes the limits back; shown with them
     reliable: NDArray[np.bool_]  # Of which rows no note takes the predictions back, shape (n,)
+    of: str  # What they are of, in words
 
     @property
     def predicted_mean(self) -> Array:

@@ -252,12 +252,11 @@ class MetaAnalysis(View):
         ax.set_yticks([*at, 0.0], [*map(style.literal, shorten(names, 24)), "pooled"])
         ax.set_ylim(-0.7, len(names) + 0.7)
         ax.set_xlabel(style.literal(plain(term)))
-        shown = [
-            in_one_format([*v, w], 0, float(row.std_error))
-            for v, w in ((y, one.estimate), (y - half, row.conf_low), (y + half, row.conf_high))
-        ]
+        pooled = (one.estimate, float(corners[0][0]), float(corners[2][0]))
+        each = zip((y, y - half, y + half), pooled, strict=True)
+        shown = [in_one_format([*v, last], 0, one.error) for v, last in each]
         beside = ax.secondary_yaxis("right")
-        beside.set_yticks([*at, 0.0], [f"{m} [{low}, {high}]" for m, low, high in zip(*shown, strict=True)])
+        beside.set_yticks([*at, 0.0], [f"{m} [{a}, {b}]" for m, a, b in zip(*shown, strict=True)])
         beside.tick_params(length=0, labelsize=style.SMALL)
         return footer
 
