@@ -252,7 +252,8 @@ class MetaAnalysis(View):
         ax.set_yticks([*at, 0.0], [*map(style.literal, shorten(names, 24)), "pooled"])
         ax.set_ylim(-0.7, len(names) + 0.7)
         ax.set_xlabel(style.literal(plain(term)))
-        pooled = (one.estimate, float(corners[0][0]), float(corners[2][0]))
+        far = one.critical(alpha) * one.error
+        pooled = (one.estimate, one.estimate - far, one.estimate + far)
         each = zip((y, y - half, y + half), pooled, strict=True)
         shown = [in_one_format([*v, last], 0, one.error) for v, last in each]
         beside = ax.secondary_yaxis("right")
