@@ -97,7 +97,7 @@ def _grid(document: Any, rows: Sequence[Sequence[str]], *, numbers: bool) -> Non
     document.add_paragraph()
 
 
-def _widths(rows: Sequence[Sequence[str]], *, across: bool) -> list[float]:
+def _widths(rows: Sequence[Sequence[str]], *, across: bool = True) -> list[float]:
     """Widths of columns, mm: those of their longest lines, of which the widest give way where there is no room."""
     room, many = PAGE[0] - 2.0 * MARGIN, len(rows[0])
     wanted = []
