@@ -176,7 +176,7 @@ def _serve(a: argparse.Namespace) -> str:
             super().handle_exit(sig, frame)
 
     config = uvicorn.Config(
-        app, host=a.host, port=a.port, access_log=False, log_level="warning", lifespan="on",
+        app, host=a.host, port=a.port, access_log=False, log_level="warning", log_config=None, lifespan="on",
         server_header=False, timeout_keep_alive=30, backlog=2048, limit_concurrency=CONNECTIONS,
         http=Proxied if a.proxy else Guarded, proxy_headers=a.proxy,
     )  # fmt: skip

@@ -472,8 +472,8 @@ def test_malformed_levels(text):
 )
 def test_declared_levels_match_the_cells_of_a_csv(cells, declared, tmp_path, capsys):
     path = tmp_path / "d.csv"
-    path.write_text("y,g\n" + "\n".join(f"{i % 7},{cells[i % 2]}" for i in range(200)))
-    command = ["fit", "y ~ C(g)", str(path), "--mu", "1", "--bounds", "y=0:6", "--levels", f"g={declared}"]
+    path.write_text("y,g\n" + "\n".join(f"{i % 7},{cells[i % 2]}" for i in range(2000)))
+    command = ["fit", "y ~ C(g)", str(path), "--mu", "10", "--bounds", "y=0:6", "--levels", f"g={declared}"]
     assert main(command) == 0, capsys.readouterr().err
 
 

@@ -257,18 +257,18 @@ def test_the_demonstration_plays_a_whole_study(tmp_path, capfd):
     assert "1,000 or more" in capfd.readouterr().err
 
 
+@pytest.mark.thorough
 def test_the_demonstration_with_two_collectors_plays_a_whole_study(tmp_path, capfd, monkeypatch):
     pytest.importorskip("privreg.service.sums", reason="there is no server for one of two collectors")
     monkeypatch.setattr("privreg.planning.power.plan_of_fit", lambda *given: SimpleNamespace(_layout=list))
-    monkeypatch.setattr(demo, "FEWEST", 300)
     folder = tmp_path / "trial"
-    assert study_command(["demo", "--two", "--devices", "300", "--folder", str(folder)]) == 0
+    assert study_command(["demo", "--two", "--devices", "1000", "--folder", str(folder)]) == 0
     said = capfd.readouterr().out
     for command in ("study key a.key --collector", "study sign", "serve study.plan --role b", "collector issuer",
                     "respond", "swarm", "collector close", "results"):  # fmt: skip
         assert f"$ privreg {command}" in said
     assert said.count("a device in JavaScript answers") == (2 if shutil.which("node") else 0)
-    assert "300 of 300 invited, in" in said
+    assert "1,000 of 1,000 invited, in" in said
     assert "smoker[T.yes]" in said
     assert "University of Here and Office of Statistics" in " ".join(said.split())
     assert "computed from noised sums alone" in said
