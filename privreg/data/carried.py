@@ -98,7 +98,7 @@ def with_truth_values(schema: Schema, data: Any, columns: Iterable[str]) -> Sche
 
     Such a type is public, and the same whether or not a cell is missing; that of pandas is not.
     """
-    types = [held for _, held in table_of(data).holders() if comes_from(held, "pyarrow", "Schema")]
+    types = _types_of(data)
     own = [c for c in columns if types and not schema.declares(c) and all(_truth(held, c) for held in types)]
     return replace(schema, levels={**schema.levels, **dict.fromkeys(own, (False, True))}) if own else schema
 
@@ -111,7 +111,7 @@ def refuse_texts(schema: Schema, data: Any, name: str) -> None:
     """
     if schema.declares(name):
         return
-    types = [held for _, held in table_of(data).holders() if comes_from(held, "pyarrow", "Schema")]
+    types = _types_of(data)
     text = any(held.names.count(name) == 1 and kind_of(held.field(name).type) == "text" for held in types)
     dtypes = getattr(data, "dtypes", None) if isinstance(data, pd.DataFrame) else None
     if text or (dtypes is not None and isinstance(dtypes.get(name), pd.CategoricalDtype)):
@@ -119,6 +119,11 @@ def refuse_texts(schema: Schema, data: Any, name: str) -> None:
             f"the response {name!r} is a column of texts or categories, and no levels are declared for it; give "
             f"levels={{{name!r}: [...]}} with both, the one of interest last."
         )
+
+
+def _types_of(data: Any) -> list[Any]:
+    """Arrow's types of the data, where they have such."""
+    return [held for _, held in table_of(data).holders() if comes_from(held, "pyarrow", "Schema")]
 
 
 def _truth(types: Any, name: str) -> bool:
