@@ -17,6 +17,7 @@ from privreg.protocol import messages, peers, wire
 from privreg.service.course import CLOSED
 from privreg.service.store.kept import FIXED, LOST, OFFERED, OPEN, PUBLISHED
 from privreg.service.sums import adding, book, peer
+from privreg.service.sums.book import SOON
 from privreg.service.sums.peer import Refused
 from tests.service.pair import LETTERS, OWN, Pair
 from tests.service.test_two import FAST, LIES, Noise, assert_nothing_clear, lying
@@ -382,6 +383,18 @@ def on(pair, times=4):
     for _ in range(times):
         pair.clock.now += 40
         pair.turn()
+
+
+def test_a_share_that_comes_to_the_other_a_moment_later_holds_a_round_up_for_a_moment(pair):
+    """Else everybody who answers meanwhile is in this round, and nobody is left for the main one."""
+    come(pair, pair.people[: DUE - 1])
+    come(pair, pair.people[DUE - 1 : DUE], places=(0,))
+    pair.turn()
+    assert status(pair) == [OPEN, OPEN]
+    pair.send(1, pair.people[DUE - 1 : DUE])
+    pair.clock.now += 2 * SOON
+    pair.turn()
+    assert status(pair) == [PUBLISHED, PUBLISHED]
 
 
 @pytest.mark.some(2)

@@ -35,6 +35,8 @@ BAD: Final = "bad"  # What became of a share that can't be opened
 
 MOST_BITS: Final = 31  # Noise of a larger sd than 2 to this isn't drawn: see `device.noise`
 
+SOON: Final = 0.2  # Seconds until a batch is offered again of which the other collector has too few, at first
+
 
 class Book(Study, Keeper):
     """What one of two collectors has of a study: states, shares, batches.
@@ -85,7 +87,7 @@ class Book(Study, Keeper):
         self.letter, self._other = LETTERS[self._place], LETTERS[1 - self._place]
         self._met = False  # Whether the other was asked what it knows that was fixed here
         self._nonce = secrets.token_bytes(NONCE)  # In all states that this process signs, and in no other
-        self._rest, self._pause = -np.inf, 1.0
+        self._rest, self._pause, self._few = -np.inf, 1.0, SOON
         self._since: float | None = None  # From when on the other has been waited for, by the even clock
         self._sealing: tuple[int, bytes] | None = None  # Batch and its key
         self._came: int | None = None  # Shares of the present batch; None: to be counted

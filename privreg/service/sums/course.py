@@ -24,7 +24,7 @@ from privreg.service.clock import STANDS
 from privreg.service.course import CLOSED, SEALED
 from privreg.service.store.kept import FIXED, LOST, OFFERED, OPEN, PUBLISHED, Batch
 from privreg.service.sums import peer
-from privreg.service.sums.book import Book
+from privreg.service.sums.book import SOON, Book
 from privreg.service.sums.peer import Away, Refused
 
 if TYPE_CHECKING:
@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 LAG: Final = 10.0  # Seconds for which the other collector may be waited for, and isn't said to lag
 
 REST: Final = 30.0
-"""Seconds between two offers if the other collector has too few, and between two messages if it is away, at most."""
+"""Seconds between two offers if the other collector has too few, and between two messages if it is away, at most.
+
+The first pause is short: one of two shares comes a moment later, and an open round takes the next one's people.
+"""
 
 
 class SumCourse(Book):
@@ -195,8 +198,9 @@ class SumCourse(Book):
                 self._lose(k)
             else:
                 self.shares.thaw(k)
-                self._rest = self.clock.even() + REST
+                self._rest, self._few = self.clock.even() + self._few, min(2.0 * self._few, REST)
             return closing
+        self._few = SOON
         with self._lock:
             if self._fix(k, batch.offer, ids_of(one.ids), 0, one.listed, one.value) == OPEN:  # another list
                 self._lose(k)
