@@ -333,7 +333,7 @@ def targets(plan: Planned) -> dict[str, dict[float, str]]:
 def people_for(plan: Planned, each: Precision | FittedPrecision | PlainPrecision) -> int:
     """Least number of people that reach the plan's goal, to three digits; above `MOST_PEOPLE` if none does."""
     n, low, high = float(START), float(FEWEST), 2.0 * MOST_PEOPLE
-    for _ in range(TRIALS):
+    for trial in range(TRIALS):
         apart = distance(plan, n, each)
         if apart > 1.0:
             low = max(low, n)
@@ -343,7 +343,9 @@ def people_for(plan: Planned, each: Precision | FittedPrecision | PlainPrecision
             break
         step = min(max(n * apart**2, FEWEST), 2.0 * MOST_PEOPLE)
         # few people's errors fall faster than by their square root, so that such a step goes too far
-        n = step if low < step < high or (step == high == 2.0 * MOST_PEOPLE) else math.sqrt(low * high)
+        # and one from either side of a steep curve may go to and fro: then their middle
+        direct = (low < step < high and trial < 8) or (step == high == 2.0 * MOST_PEOPLE)
+        n = step if direct else math.sqrt(low * high)
     out = _rounded(n)
     while out <= MOST_PEOPLE and distance(plan, out, each) > 1.0:
         out = _rounded(out * 1.002)

@@ -120,3 +120,12 @@ def test_plans_draw_powers_and_list_detectable_effects() -> None:
 def test_the_table_of_trust_models_has_the_plans_own_records(trust, more) -> None:
     plan = pr.plan_two_groups(share=0.4, mu=1, trust=trust, **more)
     assert plan.compare_trust().loc[trust, "people"] == plan.n
+
+
+def test_few_people_whose_errors_fall_steeply_are_found() -> None:
+    """Steps by the square root's law go to and fro where errors fall faster: the least number was missed tenfold."""
+    found = pr.plan(
+        "y ~ x", mu=1, width={"x": 0.7}, trust="two_collectors", scale=1.0, bounds={"x": (0, 1), "y": (0, 5)}
+    )
+    assert found.table().loc["x", "width"] == pytest.approx(0.7, rel=0.02)
+    assert found.n < 3_000
