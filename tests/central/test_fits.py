@@ -251,9 +251,12 @@ def test_one_record_is_in_one_lane():
         other[17] = 1 - y[17]
         plan = replace(plan, curvature_mu=0.0)  # curvature is of all records, and steps follow from it
         first, second = (
-            descent.release(x, given, loss, plan, descent.randomness(bytes(32), 1)).lanes for given in (y, other)
+            descent.release(x, given, loss, plan, descent.randomness(bytes(32), 2)).lanes for given in (y, other)
         )
+        assert np.isfinite(first).all()
         assert (first != second).any(axis=1).sum() == 1
+    with pytest.raises(ValueError, match="noise has 1 numbers a row"):
+        descent.release(x, y, loss, plan, descent.randomness(bytes(32), 1))
 
 
 def test_noise_has_the_planned_sd_in_every_lane():

@@ -44,6 +44,15 @@ def come(pair, people, places=(0, 1)):
         pair.send(place, people)
 
 
+def again(pair, people):
+    """A has no place for some, until it hears that the other lacks shares that have one; they ask again."""
+    assert pair.send(0, people)[-1] == "frozen"
+    pair.turn()
+    assert status(pair) == [OPEN, OPEN]
+    assert {*pair.send(0, people)} <= {"new", "same"}
+    pair.clock.now += SOON
+
+
 def status(pair, k=0):
     return [course.shares.batch(k).status for course in pair.courses]
 
@@ -65,6 +74,7 @@ def test_a_batch_is_the_sum_of_what_both_have_with_both_noises(pair, monkeypatch
     come(pair, only_b, (1,))
     come(pair, only_a, (0,))
     come(pair, both)
+    again(pair, both)
     pair.turn()
     assert status(pair) == [PUBLISHED, PUBLISHED]
     assert ids(pair) == [tokens(both)] * 2
@@ -95,6 +105,28 @@ def test_too_few_close_nothing_and_a_goes_on(pair):
     assert len(ids(pair)[0]) == DUE + 2
 
 
+def test_a_full_round_leaves_people_for_the_next(pair):
+    come(pair, pair.people)
+    assert pair.send(0, pair.people) == ["same"] * DUE + ["frozen"] * (len(pair.people) - DUE)
+    pair.turn()
+    late = pair.people[DUE:]
+    assert ids(pair) == [tokens(pair.people[:DUE])] * 2
+    assert pair.send(0, late) + pair.send(1, late) == ["unsummed"] * (2 * len(late))
+    come(pair, late)
+    assert pair.send(0, late) + pair.send(1, late) == ["same"] * (2 * len(late))
+
+
+def test_shares_that_never_reach_the_other_cannot_keep_a_round_full(pair):
+    pair.people = pair.people[:DUE] + pair.people  # the first are junk: they only ever reach A
+    junk, honest = pair.people[:DUE], pair.people[2 * DUE :]
+    come(pair, junk, (0,))
+    for person in honest:
+        person.make(0)
+    assert {*pair.send(0, honest)} == {"frozen"}
+    pair.turn()
+    assert {*pair.send(0, honest)} == {"new"}
+
+
 def test_a_share_sealed_for_something_else_is_refused(pair):
     one, two = pair.people[:2]
     one.make(0)
@@ -117,6 +149,7 @@ def test_who_comes_late_hears_so_of_both_and_begins_anew(pair):
     late.make(0)
     pair.send(0, [late])  # one of the two has it
     come(pair, pair.people[:DUE])
+    again(pair, pair.people[:DUE])
     pair.turn()
     assert ids(pair)[0] == tokens(pair.people[:DUE])
     for place in (0, 1):
@@ -206,6 +239,7 @@ def test_keys_and_shares_are_gone_once_a_batch_is_fixed(pair, monkeypatch):
     for place in (0, 1):  # whose shares are not summed
         come(pair, [pair.people[DUE + place]], (place,))
     come(pair, pair.people[:DUE])
+    again(pair, pair.people[:DUE])
     assert len(list(pair.folder.glob("*/*batch0.key"))) == 2
     assert all(path.stat().st_mode & 0o777 == 0o600 for path in pair.folder.glob("*/*batch0.key"))
     pair.away[0] = True  # b fixes, and a doesn't hear of it

@@ -5,6 +5,7 @@ A database is a class that does what `Store` says. Each method is one transactio
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -17,7 +18,7 @@ NEW, SAME, OTHER, FAILED, KEPT = "new", "same", "other", "failed", "kept"
 """What became of a report; the last two of one that couldn't be written, and of a trial."""
 
 FROZEN, UNSUMMED = "frozen", "unsummed"
-"""Of a share: its batch is being closed, or was closed without it."""
+"""Of a share: its batch is full or being closed, or was closed without it."""
 
 OPEN, OFFERED, FIXED, PUBLISHED, LOST = "open", "offered", "fixed", "published", "lost"
 HELD, SUMMED = "held", "summed"
@@ -204,6 +205,11 @@ class Shares(Keeper, Protocol):
 
     What is taken are `Posted`: shares of open batches, each token's first, or its first after it was unsummed.
     """
+
+    def take(
+        self, posted: Sequence[Posted], counts: Mapping[str, int], *, trial: bool = False, places: float = math.inf
+    ) -> list[str]:
+        """Keep some, at most so many new ones; what became of each."""
 
     def tokens(self, k: int, status: str = HELD) -> list[bytes]:
         """Ids of a batch's tokens whose shares have a status, ascending."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -46,7 +47,9 @@ class SQLiteShares(Shares):
     def _of(self, k: int, status: str = HELD) -> tuple[Any, ...]:
         return _S.study == self._slug, _S.k == k, _S.status == status
 
-    def take(self, posted: Sequence[Posted], counts: Mapping[str, int], *, trial: bool = False) -> list[str]:
+    def take(
+        self, posted: Sequence[Posted], counts: Mapping[str, int], *, trial: bool = False, places: float = math.inf
+    ) -> list[str]:
         with self._engine.begin() as c:
             known = self._known(c, [one.token_id for one in posted])
             batches = {k: self._status(c, k) for k in {one.state for one in posted}}
@@ -54,7 +57,9 @@ class SQLiteShares(Shares):
             out = []
             for one in posted:
                 out.append(_outcome(one, known.get(one.token_id), batches[one.state]))
-                if out[-1] == o.NEW:
+                if out[-1] == o.NEW and len(fresh) >= places:
+                    out[-1] = o.FROZEN
+                elif out[-1] == o.NEW:
                     known[one.token_id] = _Row(one.state, HELD, one.body_hash)
                     fresh[one.token_id] = one
             if fresh:

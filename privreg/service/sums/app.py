@@ -35,7 +35,7 @@ class SumService(Desk):
         if outcome == BAD:
             raise Problem(422, "The share can't be opened: it is sealed for something else.")
         if outcome == FROZEN:
-            raise Problem(503, "The batch is being closed; send the same bytes again later.", 5)
+            raise Problem(503, "The batch is full, or being closed; send the same bytes again later.", 2)
         if outcome in {UNSUMMED, LOST}:
             said = await asyncio.to_thread(self.course.deleted, outcome, share.state, share.token.id)
             return Response(said, 410, media_type="application/json")

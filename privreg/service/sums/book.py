@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -91,6 +92,7 @@ class Book(Study, Keeper):
         self._since: float | None = None  # From when on the other has been waited for, by the even clock
         self._sealing: tuple[int, bytes] | None = None  # Batch and its key
         self._came: int | None = None  # Shares of the present batch; None: to be counted
+        self._lacked = 0  # Places beyond those of a full batch, as the other collector lacks shares
         self._ended = False
         self.chain = chains.begin(self.engine)
         for held in self.store.states():
@@ -149,7 +151,7 @@ class Book(Study, Keeper):
             self.store.publish(held, self._before, None)
         self.chain = self._after()
         self.states.append(held)
-        self._came = None
+        self._came, self._lacked = None, 0
         self._ended = not said.open
 
     def _accept(self, envelope: bytes) -> None:
@@ -170,7 +172,10 @@ class Book(Study, Keeper):
     def take(
         self, arrived: Sequence[tuple[Share, bytes]], counts: Mapping[str, int], *, trial: bool = False
     ) -> list[str]:
-        """Open shares, which come with hashes of their bodies, seal them by their batch's key, and keep them."""
+        """Open shares, which come with hashes of their bodies, seal them by their batch's key, and keep them.
+
+        None is kept that A's batch has no place for: its device asks again, and answers the next state.
+        """
         posted = dict[int, Posted]()
         try:
             for i, (share, body_hash) in enumerate(arrived):
@@ -179,11 +184,22 @@ class Book(Study, Keeper):
                     posted[i] = Posted(share.token.id, share.state, body_hash, sealed)
         except (OSError, SavedFileError):  # no key could be written
             return [FAILED] * len(arrived)
-        outcomes = self.shares.take(list(posted.values()), counts, trial=trial)
+        outcomes = self.shares.take(list(posted.values()), counts, trial=trial, places=self._places())
         if self._came is not None:
             self._came += outcomes.count(NEW)
         kept = dict(zip(posted, outcomes, strict=True))
         return [kept.get(i, BAD) for i in range(len(arrived))]
+
+    def _came_here(self) -> int:
+        """Shares of the present batch that are held here."""
+        if self._came is None:
+            self._came = self.people().get(self.present.k, 0)
+        return self._came
+
+    def _places(self) -> float:
+        """Shares that the present batch still takes: A's takes as many as its round asks for, B's what comes."""
+        end = chains.ends(self.engine, self.chain) if self._place == 0 and self.is_open and self.states else None
+        return math.inf if end is None else end + self._lacked - self._came_here()
 
     def _sealed(self, share: Share) -> bytes | None:
         """A share as it is kept; None if it can't be kept now, empty if it can't be opened."""

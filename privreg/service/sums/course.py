@@ -174,10 +174,8 @@ class SumCourse(Book):
 
     def _is_due(self, k: int, *, closing: bool) -> bool:
         """Whether the open batch may be fixed, by the shares that came here."""
-        if self._came is None:
-            self._came = self.people().get(k, 0)
         people = self._due(k, closing=closing)
-        return people is not None and self._came >= people
+        return people is not None and self._came_here() >= people
 
     def _due(self, k: int, *, closing: bool) -> int | None:
         """People with whom the open batch may be fixed now; None if it stays open however many there are."""
@@ -197,6 +195,10 @@ class SumCourse(Book):
             if closing:
                 self._lose(k)
             else:
+                lacked = len(ids_of(batch.ids)) - len(
+                    ids_of(one.ids)
+                )  # more each time, so that nobody can stop a study
+                self._lacked = int(lacked * self._few / SOON)
                 self.shares.thaw(k)
                 self._rest, self._few = self.clock.even() + self._few, min(2.0 * self._few, REST)
             return closing
@@ -312,7 +314,8 @@ class SumCourse(Book):
         k, offer = batch.k, hash_of(one.ids)
         if batch.status == OPEN:
             if self._fix(k, offer, ids_of(one.ids), one.people) == OPEN:
-                return self._signed("fixed", k, status="few")
+                held = set(self.shares.tokens(k))
+                return self._signed("fixed", k, status="few", ids=b"".join(i for i in ids_of(one.ids) if i in held))
             batch = self.shares.batch(k)
         if batch.status not in {FIXED, PUBLISHED} or batch.offer != offer:
             raise Refused("another list")
