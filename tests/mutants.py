@@ -60,7 +60,7 @@ SUMS = "tests/means/test_sums.py"
 SHARED = "tests/field/test_two_collectors.py"
 PAIR, PAIR_PAGES = "tests/device/test_two_collectors.py", "tests/service/test_js_two_collectors.py"
 RESTORED = "tests/service/test_two_restored.py"
-COURSES, SHARES = "tests/service/test_two_courses.py", "privreg/service/store/sqlite_shares.py"
+COURSES, SHARES = "tests/service/test_two_courses.py", "privreg/service/store/shares.py"
 TRUSTED, PERSONS = "tests/means/test_trusted.py", "tests/simulation/test_persons.py"
 FARTHEST = ("tests/device/test_noise.py::test_the_farthest_reports_show_what_is_claimed_and_half_the_noise_is_caught",)
 
@@ -1427,7 +1427,7 @@ MUTANTS = (
     ),
     Mutant(
         "a full disk is ready",
-        "privreg/service/store/sqlite.py",
+        "privreg/service/store/sql.py",
         "        if trial:\n",
         "        if False:\n",
         ("tests/service/test_app.py::test_it_is_ready_only_if_a_report_can_be_kept",),
@@ -1609,14 +1609,42 @@ MUTANTS = (
     ),
     Mutant(
         "other bytes of a used token are acknowledged",
-        "privreg/service/store/sqlite.py",
+        "privreg/service/store/sql.py",
         "SAME if have == one.body_hash else OTHER",
         "SAME",
         ("tests/service/test_app.py::test_a_report_counts_once",),
     ),
     Mutant(
+        "writers of one study in PostgreSQL don't wait for each other",
+        "privreg/service/store/postgres.py",
+        "pg_advisory_xact_lock(%s)",
+        "%s::bigint",
+        ("tests/service/test_postgres.py::test_writers_of_one_study_take_turns_and_readers_never_wait",),
+    ),
+    Mutant(
+        "a round of two collectors takes everybody",
+        "privreg/service/store/shares.py",
+        "if out[-1] == o.NEW and len(fresh) >= places:",
+        "if False:",
+        (f"{COURSES}::test_a_full_round_leaves_people_for_the_next",),
+    ),
+    Mutant(
+        "shares that one collector lacks keep a round full",
+        "privreg/service/sums/book.py",
+        "end + self._lacked - self._came_here()",
+        "end - self._came_here()",
+        (f"{COURSES}::test_shares_that_never_reach_the_other_cannot_keep_a_round_full",),
+    ),
+    Mutant(
+        "noise of another width than the records is used",
+        "privreg/central/descent.py",
+        "if noise.width != x.shape[1]:",
+        "if False:",
+        ("tests/central/test_fits.py::test_one_record_is_in_one_lane",),
+    ),
+    Mutant(
         "what was sent again is added again",
-        "privreg/service/store/sqlite.py",
+        "privreg/service/store/sql.py",
         "self._fold(c, new)",
         "self._fold(c, arrived)",
         ("tests/service/test_swarm.py::test_all_that_a_swarm_sends_counts_once",),

@@ -47,7 +47,7 @@ examples:
   privreg serve sleep.plan
   privreg serve sleep.plan --db sqlite:///sleep.db --port 8443 --rate 0
 
-Keeps reports in SQLite beside the plan. States are signed by the key that the
+Keeps reports in SQLite beside the plan, or in PostgreSQL (--db). States are signed by the key that the
 plan names: server.key beside it, or --state-key. It speaks HTTP on this machine
 alone; put a server that speaks HTTPS before it. Nothing is logged of requests.
 Ctrl-C ends it; it goes on where it was when it is started again.
@@ -101,7 +101,7 @@ def prepared(plan: str, db: str, out: Callable[[str], Any] = print, role: str | 
     plan : str
         File of the signed plan.
     db : str
-        ``sqlite:///file.db``.
+        Its address: see `open_store`.
     out : callable
         Is told where the analyst's token was written.
     role : str, optional
@@ -109,7 +109,7 @@ def prepared(plan: str, db: str, out: Callable[[str], Any] = print, role: str | 
     """
     envelope = _read(plan)
     said, plan_hash = opened(envelope)
-    store = open_store(db, said.study)
+    store = open_store(db, said.study, beside=_beside(plan, role, "db"))
     token = secrets.token_urlsafe(32)
     where = _beside(plan, role, "analyst")
     if not store.known():  # written first: the database has its hash alone
@@ -300,7 +300,7 @@ def _collector(a: argparse.Namespace) -> str:
     said, plan_hash = _opened(a)
     if a.verb == "issuer":
         return two.take_issuer(prepared(a.plan, _database(a), role=a.role), a.issuer_file, plan_hash)
-    store = open_store(_database(a), said.study, make=False)
+    store = open_store(_database(a), said.study, make=False, beside=_beside(a.plan, a.role, "db"))
     if said.collectors and a.verb != "rotate-keys":
         return _of_two(store, a)
     if a.verb == "check":
@@ -377,6 +377,8 @@ def _parser(prog: str, about: str, epilog: str | None = None, verbs: Sequence[st
     if verbs:
         parser.add_argument("verb", choices=verbs, metavar="VERB")
     parser.add_argument("plan", metavar="PLAN", help="signed plan, made by `privreg study sign`")
-    parser.add_argument("--db", metavar="URL", help="sqlite:///FILE; beside the plan by default")
+    parser.add_argument(
+        "--db", metavar="URL", help="sqlite:///FILE, beside the plan by default, or postgresql://USER@HOST/DATABASE"
+    )
     parser.add_argument("--role", choices=LETTERS, help="which of two collectors this is; a leads")
     return parser

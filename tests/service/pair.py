@@ -116,7 +116,7 @@ class Pair:
     def open(self, place):
         """Begin a process; what was in memory is gone."""
         self.leave(place)
-        store = open_store(self.url(place), self.plan.study)
+        store = open_store(self.url(place), self.plan.study, beside=self.folder / LETTERS[place] / "study.db")
         store.enter(self.hash, self.envelope, hashlib.sha256(ANALYST.encode()).digest())
         course = courses.SumCourse(store, self.own[place], lambda body: self.post(place, body), self.clock, self.clock)
         begin, destroy = store.engine.begin, course.keys.destroy

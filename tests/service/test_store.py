@@ -19,12 +19,14 @@ from privreg.errors import SavedFileError
 from privreg.protocol import messages
 from privreg.service.command import collector, prepared
 from privreg.service.store import MOST, StoreError, Writer, open_store, tables
-from tests.service.world import DATABASES, SERVER, Course, World, keys
+from privreg.service.store.postgres import Postgres
+from tests.service import postgres
+from tests.service.world import KINDS, SERVER, Course, World, keys
 
 PEOPLE = 60
 
 
-@pytest.fixture(params=DATABASES)
+@pytest.fixture(params=KINDS)
 def world(tmp_path, request):
     return World(tmp_path, n=PEOPLE, database=request.param)
 
@@ -115,7 +117,7 @@ def _disk_full(*_):
     raise sa.exc.OperationalError("INSERT", {}, Exception("database or disk is full"))
 
 
-for _kind in DATABASES:
+for _kind in ("sqlite",) if postgres.MISSING else ("sqlite", "postgres"):
     _case = type(f"Storage_{_kind}", (Storage,), {"database": _kind}).TestCase
     _case.settings = settings(
         max_examples=6, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
@@ -201,8 +203,15 @@ def test_a_process_that_is_killed_about_a_commit_counts_nothing_twice(world, whe
 
 
 def test_a_database_of_another_release_or_study_is_refused(world):
-    with pytest.raises(StoreError, match="another study"):
-        open_store(world.url, "wake").enter(bytes(32), b"", bytes(32))
+    other = open_store(world.url, "wake")
+    if isinstance(other, Postgres):  # which holds several
+        assert not other.known()
+        assert other.enter(bytes(32), b"", bytes(32))
+        assert other.about().slug == "wake"
+        assert world.store.about().slug == "sleep"
+    else:
+        with pytest.raises(StoreError, match="another study"):
+            other.enter(bytes(32), b"", bytes(32))
     with pytest.raises(StoreError, match="another plan"):
         world.store.enter(bytes(32), b"", bytes(32))
     with world.store.engine.begin() as c:

@@ -21,15 +21,16 @@ from privreg.service.sums.book import SOON
 from privreg.service.sums.peer import Refused
 from tests.service.pair import LETTERS, OWN, Pair
 from tests.service.test_two import FAST, LIES, Noise, assert_nothing_clear, lying
+from tests.service.world import KINDS
 from tests.studies import DAY, key_of, signed
 
 DUE = 30  # People that close the first batch
 
 
-@pytest.fixture
-def pair():
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=[pytest.mark.thorough, *KINDS[1].marks])])
+def pair(request):
     with tempfile.TemporaryDirectory(dir=FAST) as folder:
-        made = Pair(folder, n=45)
+        made = Pair(folder, n=45, database=request.param)
         made.turn()
         yield made
         for place in (0, 1):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from privreg.collector import rounds
 from privreg.collector.field import reports_of
@@ -20,6 +21,7 @@ from privreg.service.course import Course
 from privreg.service.store import Arrived, open_store
 from privreg.service.tokens import Issuer
 from privreg.simulation.streaming.begin import begin
+from tests.service import postgres
 from tests.studies import DAY, NOON, ROOT, SERVER, public
 
 SECRET = bytes(range(32))
@@ -39,8 +41,13 @@ DECLARED = {
 }
 
 
-DATABASES = {"sqlite": lambda folder: f"sqlite:///{folder / 'study.db'}"}
-"""Addresses of a new database of each kind that a study may be kept in."""
+DATABASES = {"sqlite": lambda folder: f"sqlite:///{folder / 'study.db'}", "postgres": postgres.address}
+"""Addresses of a folder's database, of each kind that a study may be kept in."""
+
+KINDS = [
+    "sqlite",
+    pytest.param("postgres", marks=pytest.mark.skipif(bool(postgres.MISSING), reason=f"{postgres.MISSING} missing")),
+]
 
 
 class Clock:
@@ -88,7 +95,7 @@ class World:
         self.next = 0
 
     def open(self):
-        self.store = open_store(self.url, self.plan.study)
+        self.store = open_store(self.url, self.plan.study, beside=self.folder / "study.db")
         self.store.enter(self.hash, self.envelope, hashlib.sha256(ANALYST.encode()).digest())
 
     @property
@@ -166,6 +173,6 @@ def assert_same(one, other):
 
 
 __all__ = [
-    "ANALYST", "DATABASES", "DAY", "DECLARED", "NOON", "ROOT", "SECRET", "SERVER", "Clock", "Course", "World",
+    "ANALYST", "DATABASES", "DAY", "DECLARED", "KINDS", "NOON", "ROOT", "SECRET", "SERVER", "Clock", "Course", "World",
     "assert_same", "in_process", "keys", "people", "plan_of", "public",
 ]  # fmt: skip

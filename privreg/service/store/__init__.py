@@ -1,39 +1,48 @@
-"""What a collector keeps of a study: `kept` says what, `sqlite` and `sqlite_shares` how; `writer` is who writes.
+"""What a collector keeps of a study: `kept` says what, `sql` and `shares` how; `writer` is who writes.
 
-`tables` is the schema. Which database it is says its address.
+`tables` is the schema. Which database it is says its address; `sqlite` and `postgres` are what they differ in.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from privreg.service.store.kept import FAILED, KEPT, NEW, OTHER, SAME, About, Arrived, Held, Keeper, Store, StoreError
+from privreg.service.store.postgres import SCHEMES, Postgres
 from privreg.service.store.sqlite import SCHEME, SQLite
 from privreg.service.store.writer import MOST, Full, Writer
 
 
-def open_store(url: str, slug: str, clock: Callable[[], float] = time.time, *, make: bool = True) -> Store:
+def open_store(
+    url: str, slug: str, clock: Callable[[], float] = time.time, *, make: bool = True, beside: Path | None = None
+) -> Store:
     """Open the database of a study.
 
     Parameters
     ----------
     url : str
-        ``sqlite:///file.db``.
+        ``sqlite:///file.db`` or ``postgresql://user@host/database``.
     slug : str
         The study's short name.
     clock : callable
         Seconds since 1970 UTC, for counts by minute.
     make : bool
-        Whether it is made if it isn't there.
+        Whether a file is made if it isn't there.
+    beside : Path, optional
+        What is not to be in the database, keys of batches among it, is kept in files named by this and an ending. By
+        default the file of SQLite, or the study's name in the working folder.
 
     Raises
     ------
     StoreError
         If it is no database of this release, or there is none.
     """
+    if url.startswith(SCHEMES):
+        return Postgres(url, slug, clock, beside or Path(slug))
     if not url.startswith(SCHEME):
-        raise StoreError("the collector keeps its reports in SQLite; write --db sqlite:///FILE.")
+        raise StoreError("the collector keeps its reports in SQLite or PostgreSQL; write --db sqlite:///FILE.")
     return SQLite(url, slug, clock, make=make)
 
 

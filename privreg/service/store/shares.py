@@ -1,20 +1,25 @@
-"""Shares of a study with two collectors in SQLite. What is deleted stays in the file's free pages, sealed by a key."""
+"""Shares of a study with two collectors in a database.
+
+What is deleted stays in free pages, write-ahead logs and backups, sealed by its batch's key, which is in none of them.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.sqlite import insert
 
 from privreg.protocol.messages import ID
 from privreg.protocol.wire import hash_of
 from privreg.service.store import kept as o
 from privreg.service.store import tables as t
 from privreg.service.store.kept import HELD, SUMMED, UNSUMMED, Batch, Make, Posted, Shares
+
+if TYPE_CHECKING:
+    from privreg.service.store.sql import SQLStore
 
 _S, _B = t.share.c, t.batch.c
 
@@ -34,15 +39,14 @@ class _Row(NamedTuple):
     body_hash: bytes
 
 
-class SQLiteShares(Shares):
-    """Shares in the database of a study, which `note` counts outcomes in."""
+class SQLShares(Shares):
+    """Shares in the database of a study."""
 
-    def __init__(self, engine: sa.Engine, slug: str, note: Callable[[sa.Connection, Mapping[str, int], bool], None]):
-        self._engine, self._slug, self._note = engine, slug, note
-        t.SUMS.create_all(engine)
-
-    def _reading(self) -> sa.Connection:
-        return self._engine.connect().execution_options(reading=True)
+    def __init__(self, store: SQLStore) -> None:
+        self._engine, self._slug, self._note, self._insert = store.engine, store.slug, store.note, store.insert
+        self._reading, self._sql = store.reading, store.sql
+        with self._engine.begin() as c:
+            t.SUMS.create_all(c)
 
     def _of(self, k: int, status: str = HELD) -> tuple[Any, ...]:
         return _S.study == self._slug, _S.k == k, _S.status == status
@@ -64,12 +68,12 @@ class SQLiteShares(Shares):
                     fresh[one.token_id] = one
             if fresh:
                 rows = [(self._slug, id_, p.state, HELD, p.body_hash, p.sealed) for id_, p in fresh.items()]
-                c.exec_driver_sql(_KEEP, rows)
+                c.exec_driver_sql(self._sql(_KEEP), rows)
             self._note(c, Counter(out) + Counter(counts), trial)
         return out
 
     def _known(self, c: sa.Connection, tokens: list[bytes]) -> dict[bytes, _Row]:
-        found = c.exec_driver_sql(_KNOWN.format(", ".join("?" * len(tokens))), (self._slug, *tokens))
+        found = c.exec_driver_sql(self._sql(_KNOWN.format(", ".join("?" * len(tokens)))), (self._slug, *tokens))
         return {id_: _Row(k, status, own) for id_, k, status, own in found}
 
     def has(self, token: bytes, body_hash: bytes) -> bool:
@@ -98,11 +102,11 @@ class SQLiteShares(Shares):
         return Batch(k) if row is None else Batch(*row)
 
     def _status(self, c: sa.Connection, k: int) -> str:
-        return c.exec_driver_sql(_STATUS, (self._slug, k)).scalar() or o.OPEN
+        return c.exec_driver_sql(self._sql(_STATUS), (self._slug, k)).scalar() or o.OPEN
 
     def _put(self, c: sa.Connection, batch: Batch) -> None:
         given = batch._asdict()
-        made = insert(t.batch).values(study=self._slug, **given)
+        made = self._insert(t.batch).values(study=self._slug, **given)
         c.execute(made.on_conflict_do_update(index_elements=["study", "k"], set_=given))
 
     def freeze(self, k: int) -> None:
@@ -140,7 +144,7 @@ class SQLiteShares(Shares):
     def _use(self, c: sa.Connection, k: int, ids: Iterable[bytes]) -> None:
         """Let tokens be used up, also ones that never came here."""
         rows = [{"study": self._slug, "token_id": id_, "k": k, "status": SUMMED, "body_hash": b""} for id_ in ids]
-        made = insert(t.share)
+        made = self._insert(t.share)
         over = made.on_conflict_do_update(
             index_elements=["study", "token_id"], set_={"status": SUMMED, "k": k, "sealed": None}
         )
