@@ -24,12 +24,16 @@ def server():
     return made
 
 
+def _name(folder):
+    return f"t{abs(hash(str(folder))):x}"
+
+
 @functools.cache
 def address(folder):
     """Address of a database, which is made at first use; one a folder."""
     import psycopg
 
-    name = f"t{abs(hash(str(folder))):x}"
+    name = _name(folder)
     with psycopg.connect(server().get_uri(), autocommit=True) as c:
         c.execute(f"CREATE DATABASE {name}")
     return server().get_uri(database=name)
@@ -49,3 +53,14 @@ def closed():
     """Close what is open."""
     for engine in list(ENGINES):
         engine.dispose()
+
+
+def copied(folder, to):
+    """Make the database of another folder the same."""
+    import psycopg
+
+    closed()
+    address(to)
+    with psycopg.connect(server().get_uri(), autocommit=True) as c:
+        c.execute(f"DROP DATABASE {_name(to)} WITH (FORCE)")
+        c.execute(f"CREATE DATABASE {_name(to)} TEMPLATE {_name(folder)}")

@@ -21,7 +21,7 @@ from privreg.service.sums.book import SOON
 from privreg.service.sums.peer import Refused
 from tests.service.pair import LETTERS, OWN, Pair
 from tests.service.test_two import FAST, LIES, Noise, assert_nothing_clear, lying
-from tests.service.world import KINDS
+from tests.service.world import COPIES, KINDS
 from tests.studies import DAY, key_of, signed
 
 DUE = 30  # People that close the first batch
@@ -398,6 +398,7 @@ def copied(pair, place):
     """A copy of all that one of them has, of a moment when it doesn't run."""
     pair.courses[place].store.leave()
     shutil.copytree(pair.folder / LETTERS[place], pair.folder / "backup")
+    COPIES[pair.database](pair.folder / LETTERS[place], pair.folder / "backup")
     pair.open(place)
 
 
@@ -411,6 +412,7 @@ def restore(pair, place, *, keys=True):
     shutil.rmtree(pair.folder / LETTERS[place])
     drop = None if keys else shutil.ignore_patterns("*.key")
     shutil.copytree(pair.folder / "backup", pair.folder / LETTERS[place], ignore=drop)
+    COPIES[pair.database](pair.folder / "backup", pair.folder / LETTERS[place])
     pair.open(place)
 
 

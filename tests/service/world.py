@@ -44,6 +44,9 @@ DECLARED = {
 DATABASES = {"sqlite": lambda folder: f"sqlite:///{folder / 'study.db'}", "postgres": postgres.address}
 """Addresses of a folder's database, of each kind that a study may be kept in."""
 
+COPIES = {"sqlite": lambda folder, to: None, "postgres": postgres.copied}
+"""Copies a folder's database to that of another folder, where it isn't in the folder."""
+
 KINDS = [
     "sqlite",
     pytest.param("postgres", marks=pytest.mark.skipif(bool(postgres.MISSING), reason=f"{postgres.MISSING} missing")),
@@ -173,6 +176,6 @@ def assert_same(one, other):
 
 
 __all__ = [
-    "ANALYST", "DATABASES", "DAY", "DECLARED", "KINDS", "NOON", "ROOT", "SECRET", "SERVER", "Clock", "Course", "World",
-    "assert_same", "in_process", "keys", "people", "plan_of", "public",
+    "ANALYST", "COPIES", "DATABASES", "DAY", "DECLARED", "KINDS", "NOON", "ROOT", "SECRET", "SERVER", "Clock", "Course",
+    "World", "assert_same", "in_process", "keys", "people", "plan_of", "public",
 ]  # fmt: skip

@@ -73,6 +73,8 @@ class SQLShares(Shares):
         return out
 
     def _known(self, c: sa.Connection, tokens: list[bytes]) -> dict[bytes, _Row]:
+        if not tokens:
+            return {}
         found = c.exec_driver_sql(self._sql(_KNOWN.format(", ".join("?" * len(tokens)))), (self._slug, *tokens))
         return {id_: _Row(k, status, own) for id_, k, status, own in found}
 
@@ -134,8 +136,9 @@ class SQLShares(Shares):
             return made
 
     def _sealed(self, c: sa.Connection, k: int, chosen: frozenset[bytes]) -> Iterator[tuple[bytes, bytes]]:
-        rows = c.execution_options(yield_per=1024).execute(sa.select(_S.token_id, _S.sealed).where(*self._of(k)))
-        return ((id_, sealed) for id_, sealed in rows if id_ in chosen)
+        held = sa.select(_S.token_id, _S.sealed).where(*self._of(k)).execution_options(yield_per=1024)
+        with c.execute(held) as rows:
+            yield from ((id_, sealed) for id_, sealed in rows if id_ in chosen)
 
     def _end(self, c: sa.Connection, k: int, status: str) -> None:
         """Let no share of a batch be held any more."""

@@ -191,6 +191,8 @@ class SQLStore(Store):
 
     def _known(self, c: sa.Connection, tokens: list[bytes]) -> dict[bytes, bytes]:
         """Hashes of what these tokens have sent before."""
+        if not tokens:
+            return {}
         found = c.exec_driver_sql(self.sql(_KNOWN.format(", ".join("?" * len(tokens)))), (self.slug, *tokens))
         return {token: own for token, own in found}
 
@@ -252,7 +254,7 @@ class SQLStore(Store):
     def reports(self, size: int = 4096) -> Iterable[tuple[Place, bytes]]:
         with self.reading() as c:
             chosen = sa.select(t.report).where(t.report.c.study == self.slug).order_by(t.report.c.token_id)
-            for row in c.execution_options(yield_per=size).execute(chosen):
+            for row in c.execute(chosen.execution_options(yield_per=size)):
                 yield Place(row.k, row.role, row.grp), row.vals
 
 
