@@ -29,9 +29,8 @@ import pandas as pd
 from scipy.stats import beta
 
 from benchmarks.store import save_table
-from privreg.results.several.gathered import Gathered
 from privreg.results.several.meta import pooled
-from privreg.results.several.shrinkage import Shrunken, Towards, posterior
+from privreg.results.several.shrinkage import Towards, posterior
 
 RESULTS: Final = Path(__file__).parent / "results" / "several.csv"
 WAYS: Final = {
@@ -58,26 +57,34 @@ def cell(k: int, tau: float, even: bool, runs: int) -> dict[str, object]:
         for name, how in WAYS.items():
             one = pooled("x", y, v, *how)
             held[name] += abs(one.estimate) < one.critical(0.05) * one.error
-        names = [f"{i}" for i in range(k)]
-        found = Gathered(names, ["x"], y[:, None], np.sqrt(v)[:, None], np.ones((k, 1), dtype=bool), [])
-        frame = Shrunken(found, (Towards("x", *posterior(y, v)),)).frame()
-        each += int(((frame["conf_low"] < true) & (true < frame["conf_high"])).sum())
+        below = Towards("x", *posterior(y, v)).below(true)  # limits are quantiles of this law
+        each += int(((below > 0.025) & (below < 0.975)).sum())
     out: dict[str, object] = {"fits": k, "tau": tau, "even": int(even), "runs": runs}
     for name, count in (*((n, limits(c, runs)) for n, c in held.items()), ("shrunk", limits(each, runs * k))):
         out |= dict(zip((name, f"{name}_low", f"{name}_high"), count, strict=True))
     return out
 
 
+def meta(runs: int) -> None:
+    """Intervals of pooled and of shrunken coefficients."""
+    lines = []
+    for k, tau, even in itertools.product((3, 5, 10, 20), (0.0, 0.5, 1.0, 2.0), (True, False)):
+        lines.append(cell(k, tau, even, runs))
+        print(lines[-1], flush=True)
+    save_table(pd.DataFrame(lines), RESULTS, f"python -m benchmarks.several meta --runs {runs}")
+
+
+PARTS: Final = {"meta": meta}
+
+
 def main() -> None:
     """Run and store."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="all by default")
     parser.add_argument("--runs", type=int, default=1000)
     a = parser.parse_args()
-    lines = []
-    for k, tau, even in itertools.product((3, 5, 10, 20), (0.0, 0.5, 1.0, 2.0), (True, False)):
-        lines.append(cell(k, tau, even, a.runs))
-        print(lines[-1], flush=True)
-    save_table(pd.DataFrame(lines), RESULTS, f"python -m benchmarks.several --runs {a.runs}")
+    for part in a.parts or PARTS:
+        PARTS[part](a.runs)
 
 
 if __name__ == "__main__":

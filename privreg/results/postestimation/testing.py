@@ -253,7 +253,8 @@ class TestedResults(Results):
         -------
         Selection
             ``kept`` and ``dropped`` terms, ``frame()`` with the smaller model's coefficients, ``plot()`` of the path. A
-            factor's columns are kept or dropped together, and the intercept is kept.
+            factor's columns are kept or dropped together; the intercept stays, and so do the terms that a kept
+            interaction is made of.
 
         Raises
         ------
@@ -264,8 +265,8 @@ class TestedResults(Results):
         -----
         Minimises (b − θ̂)' V⁻¹ (b − θ̂)/2 + λ Σ_g √d_g ‖b_g‖/‖θ̂_g‖ over b, V the covariance and g a term with d_g
         columns, each norm in the term's own standard errors; λ has the least (b − θ̂)' V⁻¹ (b − θ̂) + log(n) times the
-        number of coefficients. Intervals are those of the smaller model as if it had been chosen beforehand: they hold
-        where effects are 0 or large, and are too short otherwise.
+        number of coefficients that are kept. Intervals are those of the smaller model as if it had been chosen
+        beforehand: they hold where effects are 0 or large, and are too short otherwise.
 
         References
         ----------

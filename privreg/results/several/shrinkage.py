@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 from scipy import optimize, stats
+from scipy.special import ndtr
 
 from privreg.arrays import Array
 from privreg.errors import choose, interval_level
@@ -95,12 +96,13 @@ class Towards:
         out = np.empty(len(middle))
         for i in range(len(out)):
             # in standard deviations, since the search ends by an absolute tolerance
-            z = optimize.brentq(lambda z, i=i: self._below(middle[i] + z * spread[i], i) - p, -60.0, 60.0)
+            z = optimize.brentq(lambda z, i=i: self.below(middle[i] + z * spread[i], i) - p, -60.0, 60.0)
             out[i] = middle[i] + z * spread[i]
         return out
 
-    def _below(self, x: float, i: int) -> float:
-        return float(self.share @ stats.norm.cdf(x, self.mean[:, i], self.sd[:, i]))
+    def below(self, x: Any, i: Any = slice(None)) -> Any:
+        """Posterior probabilities that true coefficients of the fits, or of fit i, are below x; shape (k,)."""
+        return self.share @ ndtr((x - self.mean[:, i]) / self.sd[:, i])
 
 
 def posterior(y: Array, v: Array) -> tuple[Array, Array, Array, Array]:

@@ -1,6 +1,7 @@
 """Terms chosen, and curves smoothed, from released estimates alone."""
 
 import dataclasses
+import types
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,9 @@ from scipy import optimize
 
 import privreg as pr
 from privreg.errors import InferenceError, OptionError
+from privreg.formula.terms import DesignTerm
+from privreg.inference.pivots import Normal
+from privreg.results.postestimation.known import Known
 from privreg.results.postestimation.selection import select
 from privreg.results.postestimation.smooth import smooth
 from tests.helpers import array_model
@@ -85,6 +89,43 @@ def test_the_path_minimises_its_criterion() -> None:
         key=lambda o: o.fun,
     )
     assert criterion(found.path[k]) <= best.fun + 1e-6 * abs(best.fun)
+
+
+def made_up(names, params, information) -> Known:
+    """What is known of a model of these terms, a coefficient each, after an intercept."""
+    design = types.SimpleNamespace(names=tuple(names), endog_name="y", terms=[
+        DesignTerm(name, (i,), (name,)) for i, name in enumerate(names)])  # fmt: skip
+    fit = array_model(2000, trust="two_collectors").fit(seed=1, progress=False)._fit
+    fit = dataclasses.replace(fit, names=tuple(names), design=design, params=np.asarray(params, dtype=float))
+    return Known(fit, np.linalg.inv(information), Normal(), ())
+
+
+def test_the_parts_of_a_kept_interaction_stay() -> None:
+    names = ["Intercept", "x", "z", "w", "x:z", "z:w", "x:z:w"]
+    found = select(made_up(names, [1.0, 0.01, 0.0, 0.01, 2.0, 0.0, 0.01], 1000.0 * np.eye(7)))
+    assert found.kept == ["x", "z", "x:z"]
+    assert found.frame()["kept"].tolist() == [True, True, True, False, True, False, False]
+    every = select(made_up(names, [1.0, 0.01, 0.0, 0.01, 0.0, 0.0, 2.0], 1000.0 * np.eye(7)))
+    assert every.dropped == []
+
+
+def test_collinear_terms_take_few_sweeps(monkeypatch) -> None:
+    """The path meets its first-order conditions after 30 sweeps a point; block descent alone does not."""
+    monkeypatch.setattr("privreg.results.postestimation.selection._SWEEPS", 30)
+    p = 30
+    rng, correlated = np.random.default_rng(0), 0.98 ** np.abs(np.subtract.outer(np.arange(p), np.arange(p)))
+    names, information = ["Intercept", *(f"x{i}" for i in range(1, p))], 400.0 * correlated
+    params = 0.5 * (np.arange(p) % 8 == 1) + np.linalg.cholesky(np.linalg.inv(information)) @ rng.standard_normal(p)
+    known = made_up(names, params, information)
+    found = select(known)
+    own = np.sqrt(np.diag(information))  # a term's norm is its size times this
+    size = np.abs(known.fit.params) / np.sqrt(np.diag(known.cov))
+    for penalty, b in zip(found.penalties, found.path, strict=True):
+        slope = information @ (b - known.fit.params)
+        pull = np.where(np.arange(p) > 0, penalty * own / size, 0.0)
+        on = b != 0.0
+        assert np.abs(slope + pull * np.sign(b))[on].max() < 1e-5 * own[0]
+        assert (np.abs(slope) <= pull * (1 + 1e-6) + 1e-5 * own[0])[~on].all()
 
 
 def test_a_curve_is_drawn_over_the_declared_bounds(fitted) -> None:
