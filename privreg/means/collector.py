@@ -211,6 +211,35 @@ def spreads(
     return out
 
 
+def moments(
+    terms: Sequence[Term], own: Sequence[Sequence[Term]], plans: Sequence[Plan], states: Sequence[State]
+) -> Array:
+    """Mean squares of numbers about the middles of their ranges, of everybody, and what noise does; user's units.
+
+    Shape (5, p): the square, noise variances of the mean and of the square, their covariance, and the share of those
+    who have a number. NaN of levels, where reports tell no squares, and where subgroups have ranges of their own.
+    """
+    first = np.cumsum([0, *(len(term.names) for term in terms)])
+    total, out = sum(s.people for s in states), np.zeros((5, first[-1]))
+    known = np.zeros(first[-1], dtype=np.bool_)
+    for mine, plan, state in zip(own, plans, states, strict=True):
+        if plan.sums is None or not state.people:
+            continue
+        weight, noise = state.people / total, plan.sums.variances(state.people)
+        for k, j in enumerate(plan.sums.squared):
+            item = plan.items[j]
+            term, at = terms[item.term], first[item.term]
+            known[at] = mine[item.term] == term
+            over, scale = plan.answered.get(item.term), plan.sums.scales * state.people
+            share = 1.0 if over is None else max(state.sums[over] / scale[over], 1.0 / state.people)
+            mean, square = (state.sums[i] / scale[i] / share for i in (item.at, plan.size + k))
+            doubt = 0.0 if over is None else noise[over]
+            both = np.array([noise[item.at] + mean**2 * doubt, noise[plan.size + k] + square**2 * doubt])
+            both = np.array([*both, mean * square * doubt]) * (weight / share) ** 2
+            out[:, at] += [weight * square * term.half**2, *both * term.half ** np.array([2, 4, 3]), weight * share]
+    return np.where(known, out, math.nan)
+
+
 MOST_LEVELS: Final = 100
 """Levels of a factor of which subgroups are compared, at most: a test of more inverts large matrices."""
 

@@ -31,13 +31,20 @@ def inside(terms: Sequence[Term], raw: dict[str, NDArray[Any]], silent: NDArray[
     out = []
     for term in terms:
         if term.is_factor:
-            codes = [raw[name] for name in term.columns]
+            if term.edges:
+                number = raw[term.columns[0]]
+                at = np.searchsorted(term.edges[1:-1], np.nan_to_num(number), side="right")
+                codes = [np.where(np.isnan(number), -1, at)]
+            else:
+                codes = [raw[name] for name in term.columns]
             missing = np.logical_or.reduce([c < 0 for c in codes])
             missing = missing if silent is None else missing | silent
             values = codes[0] if len(codes) == 1 else codes[0] * len(term.parts[1].levels) + codes[1]
             out.append(np.where(missing, len(term.levels), values))
             continue
-        values = np.clip(raw[term.column], term.low, term.high)
+        values = np.ones(1) if term.parts else np.clip(raw[term.column], term.low, term.high)
+        for part in term.parts:
+            values = values * (np.clip(raw[part.column], part.low, part.high) - part.middle)
         unit = np.clip((values - term.middle) / term.half, -1.0, 1.0)
         out.append(unit if silent is None else np.where(silent, np.nan, unit))
     return out

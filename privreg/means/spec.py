@@ -164,7 +164,7 @@ def read_budgets(budget: Budget, groups: Sequence[Any], by_budget: Any) -> list[
 def read_ranges(terms: Sequence[Term], groups: Sequence[Any], by_bounds: Any) -> tuple[tuple[Term, ...], ...]:
     """Terms with each subgroup's own ranges."""
     given = _by_group("by_bounds", by_bounds, groups)
-    known = {t.column: t for t in terms if not t.is_factor}
+    known = {t.column: t for t in terms if not t.is_factor and not t.parts}
     out = []
     for name in groups:
         own = given.get(name, {})

@@ -33,10 +33,26 @@ def _tables(spec: Spec) -> Iterator[Crossed]:
     """Two-way tables among the estimates."""
     at = 0
     for term in spec.terms:
-        if term.parts:
+        if term.is_table:
             one, other = (tuple(map(str, part.levels)) for part in term.parts)
             yield Crossed(at, term.columns[0], one, term.columns[1], other)
         at += len(term.names)
+
+
+def _products(spec: Spec) -> Iterator[tuple[str, str, int]]:
+    """Numbers that are multiplied, and where their product is among the estimates."""
+    firsts = np.cumsum([0, *(len(term.names) for term in spec.terms)])
+    for term, at in zip(spec.terms, firsts, strict=False):
+        if len(term.parts) == 2 and not term.is_factor:
+            yield *term.columns, int(at)
+
+
+def _cuts(spec: Spec) -> Iterator[tuple[str, int, tuple[float, ...]]]:
+    """Numbers that are cut into classes, where these are among the estimates, and between what."""
+    firsts = np.cumsum([0, *(len(term.names) for term in spec.terms)])
+    for term, at in zip(spec.terms, firsts, strict=False):
+        if term.edges:
+            yield term.columns[0], int(at), term.edges
 
 
 def refuse_few(rows: int) -> None:
@@ -196,6 +212,9 @@ class MeansStream:
             tables=tuple(_tables(spec)),
             variables=tuple((t.column, t.labels) for t in spec.terms),
             sds=collector.spreads(spec.terms, spec.own, spec.plans, states)[: 1 + len(apart)],
+            moments=collector.moments(spec.terms, spec.own, spec.plans, states),
+            products=tuple(_products(spec)),
+            cuts=tuple(_cuts(spec)),
             group_tests=collector.alike_groups(spec.terms, apart),
             group_reliable=~np.array([spec.concerned(own) for own in doubted], dtype=np.bool_).reshape(-1, p),
         )

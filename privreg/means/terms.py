@@ -1,4 +1,6 @@
-"""What is to be estimated: a mean of every numeric column, frequencies of every factor or pair of factors. Public."""
+"""What is to be estimated: means of numbers and of their products, frequencies of factors, pairs of factors and classes
+of a number. Public.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +8,59 @@ import ast
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 from typing import Any, Final
 
 import numpy as np
 
-from privreg.errors import FormulaError, SchemaError, equation, meant
+from privreg.errors import FormulaError, SchemaError, equation, meant, real
 from privreg.formula.language.limits import refuse_deep, syntax
 from privreg.schema.declarations import Schema
 
-_FORM: Final = "write columns joined by +, as in 'age + bmi + C(smoker) ~ 1', two-way tables as C(smoker):C(region)"
+_FORM: Final = (
+    "write columns joined by +, as in 'age + bmi + C(smoker) ~ 1', two-way tables as C(smoker):C(region), products as "
+    "age:bmi, squares as I(age**2), histograms as cut(age, 20)"
+)
 _COLON: Final = re.compile(r"""("[^"]*"|'[^']*')|[:@]""")
 """A quoted name, or the mark between two factors; Python's own grammar has '@' in its place."""
 
+
+class Cut(str):
+    """A column whose range is cut into classes, for a histogram; as text it is unlike the column."""
+
+    column: str
+    breaks: int | tuple[float, ...]  # Classes of equal length, or the numbers between which they are
+
+    def __new__(cls, column: str, breaks: int | tuple[float, ...]) -> Cut:
+        made = super().__new__(cls, f"cut({column})")
+        made.column, made.breaks = column, breaks
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Cut, (self.column, self.breaks)
+
+
 Column = str | tuple[str, str]
-"""A column, or two whose levels are crossed."""
+"""A column, a cut one, or two whose levels are crossed, or whose numbers are multiplied."""
+
+MOST_CLASSES: Final = 200
+"""Of a histogram."""
 
 
 @dataclass(frozen=True)
 class Term:
-    """One column of which something is estimated, or two factors whose pairs of levels are."""
+    """One column of which something is estimated, or two whose pairs of levels, or products, are.
+
+    Products are of differences to the middles of the declared ranges, whose noise is least.
+    """
 
     column: str
     # Public range of a number; 0 and 1 for a factor
     low: float = 0.0
     high: float = 1.0
     levels: tuple[Any, ...] = ()  # Public levels of a factor, pairs of them of two; empty for a number
-    parts: tuple[Term, ...] = ()  # The two factors
+    parts: tuple[Term, ...] = ()  # The two factors or numbers, or the number that is cut
+    edges: tuple[float, ...] = ()  # Between which classes of a number are, ends included
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -52,6 +80,11 @@ class Term:
     @property
     def written(self) -> str:
         """It in a formula."""
+        if self.edges:
+            return f"cut({self.columns[0]}, [{', '.join(f'{e:g}' for e in self.edges)}])"
+        if len(self.parts) == 2 and not self.is_factor:
+            one, other = self.columns
+            return f"I({one}**2)" if one == other else f"{one}:{other}"
         return ":".join(f"C({c})" for c in self.columns) if self.is_factor else self.column
 
     @property
@@ -62,13 +95,26 @@ class Term:
     @property
     def labels(self) -> tuple[str, ...]:
         """What its levels are called beside the column's name."""
-        return tuple(":".join(map(str, v)) if self.parts else str(v) for v in self.levels)
+        return tuple(":".join(map(str, v)) if self.is_table else str(v) for v in self.levels)
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is a two-way table."""
+        return len(self.parts) == 2 and bool(self.levels)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of its estimates: the column, column[level], or of pairs column[level]:other[level]."""
-        if self.parts:
+        """Names of its estimates: the column, column[level], or of pairs column[level]:other[level].
+
+        Products say what the numbers are about, as in (age - 41.5):(bmi - 34).
+        """
+        if self.is_table:
             return tuple(map(":".join, product(*(part.names for part in self.parts))))
+        if self.edges:
+            return tuple(f"{self.columns[0]}[{level}]" for level in self.levels)
+        if self.parts:
+            one, other = (f"({part.column} - {part.middle:g})" for part in self.parts)
+            return (f"{one}^2" if one == other else f"{one}:{other}",)
         return tuple(f"{self.column}[{level}]" for level in self.levels) or (self.column,)
 
 
@@ -80,7 +126,8 @@ def flat(columns: Sequence[Column]) -> list[str]:
     >>> flat(["age", ("sex", "region"), "sex"])
     ['age', 'sex', 'region']
     """
-    return list(dict.fromkeys(c for one in columns for c in ((one,) if isinstance(one, str) else one)))
+    each = (c for one in columns for c in ((one,) if isinstance(one, str) else one))
+    return list(dict.fromkeys(c.column if isinstance(c, Cut) else c for c in each))
 
 
 def read_formula(formula: object) -> tuple[list[Column], list[str]]:
@@ -117,9 +164,15 @@ def read_formula(formula: object) -> tuple[list[Column], list[str]]:
     for node in _summands(tree):
         refuse_deep(node, left)
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
-            pair = _column(node.left)[0], _column(node.right)[0]
+            parts = _column(node.left), _column(node.right)
+            pair = parts[0][0], parts[1][0]
+            if pair[0] == pair[1]:
+                raise FormulaError(f"the formula crosses {pair[0]!r} with itself; {_FORM}.")
             columns.append(pair)
-            factors += pair
+            factors += pair if any(factor for _, factor in parts) else ()
+            continue
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"I", "cut"}:
+            columns.append(_product(node) if node.func.id == "I" else _cut(node))
             continue
         name, factor = _column(node)
         columns.append(name)
@@ -129,12 +182,10 @@ def read_formula(formula: object) -> tuple[list[Column], list[str]]:
 
 def _once(columns: list[Column], where: str) -> list[Column]:
     """Refuse what is asked twice, pairs in any order."""
-    seen = [frozenset(flat([one])) for one in columns]
+    seen = [tuple(sorted((one,) if isinstance(one, str) else one)) for one in columns]
     for k, one in enumerate(columns):
         if seen[k] in seen[:k]:
             raise FormulaError(f"{where} names {one!r} twice; once is enough.")
-        if not isinstance(one, str) and len(seen[k]) < 2:
-            raise FormulaError(f"{where} crosses {one[0]!r} with itself; name another factor, or it alone.")
     return columns
 
 
@@ -146,6 +197,36 @@ def _summands(tree: ast.expr) -> list[ast.expr]:
     return [tree, *reversed(out)]
 
 
+def _refused(node: ast.expr) -> FormulaError:
+    return FormulaError(
+        f"the formula has {ast.unparse(node).replace(' @ ', ':')[:60]!r}, which is not a column; {_FORM}. Make other "
+        "columns beforehand, row by row."
+    )
+
+
+def _product(node: ast.Call) -> tuple[str, str]:
+    """I(a * b) or I(a**2)."""
+    inside = node.args[0] if len(node.args) == 1 and not node.keywords else node
+    if isinstance(inside, ast.BinOp) and isinstance(inside.op, ast.Mult):
+        return _column(inside.left)[0], _column(inside.right)[0]
+    if isinstance(inside, ast.BinOp) and isinstance(inside.op, ast.Pow) and ast.unparse(inside.right) == "2":
+        name = _column(inside.left)[0]
+        return name, name
+    raise _refused(node)
+
+
+def _cut(node: ast.Call) -> Cut:
+    """cut(a), cut(a, 10) or cut(a, [0, 1, 5])."""
+    try:
+        given = [ast.literal_eval(more) for more in node.args[1:]]
+    except ValueError:
+        raise _refused(node) from None
+    if not node.args or len(given) > 1 or node.keywords:
+        raise _refused(node)
+    breaks = given[0] if given else 20
+    return Cut(_column(node.args[0])[0], tuple(breaks) if isinstance(breaks, list) else breaks)
+
+
 def _column(node: ast.expr) -> tuple[str, bool]:
     if isinstance(node, ast.Name):
         return node.id, False
@@ -155,10 +236,7 @@ def _column(node: ast.expr) -> tuple[str, bool]:
             return inside.value, False
         if node.func.id == "C" and not (isinstance(inside, ast.Call) and getattr(inside.func, "id", "") == "C"):
             return _column(inside)[0], True
-    raise FormulaError(
-        f"the formula has {ast.unparse(node).replace(' @ ', ':')[:60]!r}, which is not a column; {_FORM}. Make other "
-        "columns beforehand, row by row."
-    )
+    raise _refused(node)
 
 
 def read_columns(columns: object) -> list[Column]:
@@ -190,9 +268,20 @@ def declared_terms(columns: Sequence[Column], factors: Sequence[str], schema: Sc
     """
     out = []
     for name in columns:
+        if isinstance(name, Cut):
+            out.append(_classes(name, *declared_terms([name.column], (), schema)))
+            continue
         if not isinstance(name, str):
-            parts = declared_terms(name, name, schema)
-            out.append(Term(":".join(name), levels=tuple(product(*(part.levels for part in parts))), parts=parts))
+            crossed = any(c in schema.levels or c in factors for c in name)
+            one, other = parts = tuple(declared_terms([c], [c] if crossed else [], schema)[0] for c in name)
+            if crossed and one == other:
+                raise SchemaError(f"{name[0]!r} is crossed with itself; name another factor, or it alone.")
+            column = ":".join(name)
+            if crossed:
+                out.append(Term(column, levels=tuple(product(one.levels, other.levels)), parts=parts))
+            else:
+                most = one.half * other.half
+                out.append(Term(column, 0.0 if one == other else -most, most, parts=parts))
             continue
         if name in schema.levels:
             out.append(Term(name, levels=schema.levels[name]))
@@ -214,3 +303,23 @@ def declared_terms(columns: Sequence[Column], factors: Sequence[str], schema: Sc
     if len(set(names)) < len(names):
         raise SchemaError("two estimates would have the same name, from levels that read alike; rename a level.")
     return tuple(out)
+
+
+def _classes(cut: Cut, whole: Term) -> Term:
+    """Classes of a number between its declared bounds."""
+    breaks: Any = cut.breaks
+    if whole.is_factor:
+        raise SchemaError(f"cut({cut.column}) needs a number with bounds, and {cut.column!r} has levels.")
+    if isinstance(breaks, int) and not isinstance(breaks, bool) and 2 <= breaks <= MOST_CLASSES:
+        edges = np.linspace(whole.low, whole.high, breaks + 1).tolist()
+    else:
+        numbers = [real(b) for b in breaks] if isinstance(breaks, tuple) else []
+        inside = [b for b in numbers if b is not None and whole.low < b < whole.high]
+        edges = [whole.low, *inside, whole.high]
+        if None in numbers or not 3 <= len(edges) <= MOST_CLASSES + 1 or not (np.diff(edges) > 0.0).all():
+            raise SchemaError(
+                f"cut({cut.column}, …) takes a number of classes, 2 to {MOST_CLASSES}, or rising breaks in a list, one "
+                "or more of them between the declared bounds."
+            )
+    labels = tuple(f"{a:.6g} to {b:.6g}" for a, b in pairwise(edges))
+    return Term(str(cut), levels=labels, parts=(whole,), edges=tuple(edges))

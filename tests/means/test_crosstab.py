@@ -127,7 +127,7 @@ def test_tables_are_shown_and_kept(trust, tmp_path):
 
 def test_what_is_no_pair_is_refused():
     assert read_formula("x + C(g):C(k) + Q('a:b') ~ 1") == (["x", ("g", "k"), "a:b"], ["g", "k"])
-    assert read_formula("g:k") == ([("g", "k")], ["g", "k"])
+    assert read_formula("g:k") == ([("g", "k")], [])  # declarations say whether they are factors or numbers
     for formula, words in {
         "C(g):C(g) ~ 1": "crosses 'g' with itself",
         "C(g):C(k) + k:g ~ 1": "twice",

@@ -12,9 +12,10 @@ import pandas as pd
 
 from privreg.arrays import Array
 from privreg.diagnostics import Diagnostic
-from privreg.errors import interval_level
+from privreg.errors import choose, interval_level
 from privreg.inference.pivots import Normal
 from privreg.options.unknown import all_known_arguments
+from privreg.results.data import Frame
 from privreg.tables import Paragraph, Part, Table, View, noted
 
 
@@ -106,6 +107,36 @@ class Crosstab(View):
     def counts(self) -> pd.DataFrame:
         """Shares times the number of records."""
         return self.shares * self.people
+
+    def proportions(self, margin: str = "rows", *, alpha: float = 0.05) -> pd.DataFrame:
+        """Shares within rows or columns, as R's ``prop.table(table, 1)``.
+
+        Parameters
+        ----------
+        margin : {"rows", "columns"}
+            Within which shares add up to 1.
+        alpha : float
+            One minus the level of the intervals.
+
+        Returns
+        -------
+        DataFrame
+            Index: row and column level; share, std_error, conf_low, conf_high, normal limits by the delta method. NaN
+            of a row whose own share came out as 0 or less. ``["share"].unstack()`` is the table.
+        """
+        rows = choose("margin", margin, ("rows", "columns")) == "rows"
+        a, b = self.estimates.shape
+        same = np.kron(np.eye(a), np.ones((b, b))) if rows else np.kron(np.ones((a, a)), np.eye(b))
+        whole = same @ self.estimates.ravel()
+        whole = np.where(whole > 0.0, whole, math.nan)
+        share = self.estimates.ravel() / whole
+        slopes = (np.eye(a * b) - share[:, None] * same) / whole[:, None]
+        error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", slopes, self.cov, slopes), 0.0))
+        half = Normal().critical(interval_level(alpha)) * error
+        t = self.table
+        index = pd.MultiIndex.from_product([t.rows, t.columns], names=[t.row, t.column])
+        columns = {"share": share, "std_error": error, "conf_low": share - half, "conf_high": share + half}
+        return Frame(columns, index=index)
 
     def conf_int(self, alpha: float = 0.05) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Lower and upper normal limits of every share, each by itself; `alpha` is in (0, 1)."""

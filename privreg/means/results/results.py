@@ -16,7 +16,10 @@ from privreg.errors import InferenceError, NotPrivateError, OptionError, choose,
 from privreg.files import archive
 from privreg.inference.methods import Estimate, Normal
 from privreg.means.comparison.shrinkage import shrink
+from privreg.means.results import described
 from privreg.means.results.crosstab import Crossed, Crosstab, IndependenceTest
+from privreg.means.results.described import Correlations
+from privreg.means.results.histogram import Histogram
 from privreg.means.results.table_one import COLUMNS, TableOne
 from privreg.means.verification import trials
 from privreg.options.unknown import all_known_arguments
@@ -52,6 +55,9 @@ class MeansFit(Labelled):
     # Standard deviations of numbers, of everybody, then of subgroups, shape (1 + g, p); NaN with local noise
     sds: Array = field(default_factory=lambda: np.zeros((0, 0)))
     group_tests: Array = field(default_factory=lambda: np.zeros((0, 2)))  # By variable: statistic, degrees of freedom
+    moments: Array = field(default_factory=lambda: np.zeros((5, 0)))  # See `collector.moments`
+    products: tuple[tuple[str, str, int], ...] = ()  # Numbers multiplied, and where among the estimates
+    cuts: tuple[tuple[str, int, tuple[float, ...]], ...] = ()  # Numbers in classes, where these are, and between what
 
     @property
     def estimates(self) -> tuple[Estimate, ...]:
@@ -193,6 +199,119 @@ class MeansResults(Results):
         shares = f.params[at].reshape(len(one.rows), len(one.columns))
         return Crosstab(one, shares, f.cov[at, at], f.nobs, f.statement.short, notes)
 
+    def histogram(self, column: str | None = None) -> Histogram:
+        """Histogram of a number that was cut into classes, ``cut(age, 20)`` in the formula.
+
+        It has ``frame()``, ``quantile()`` with intervals, and ``plot()``.
+
+        Parameters
+        ----------
+        column : str, optional
+            The number; the first that was cut by default.
+
+        Raises
+        ------
+        InferenceError
+            If none was.
+        OptionError
+            If this one wasn't.
+        """
+        f = self._fit
+        if not f.cuts:
+            raise InferenceError("no number was cut into classes; estimate their shares, as in 'cut(age, 20) ~ 1'.")
+        named = {name: (first, edges) for name, first, edges in f.cuts}
+        name = f.cuts[0][0] if column is None else choose("column", column, tuple(named))
+        first, edges = named[name]
+        at = slice(first, first + len(edges) - 1)
+        notes = tuple(n for n in self.privacy.doubts if not n.rows or set(n.rows) & set(range(at.start, at.stop)))
+        return Histogram(name, edges, f.params[at], f.cov[at, at], f.nobs, f.statement.short, notes)
+
+    def sd(self, *, alpha: float = 0.05) -> pd.DataFrame:
+        """Standard deviations of numbers, with standard errors and intervals.
+
+        With noise on sums of every number; with ``trust="local"`` of those whose square is in the formula, as in
+        ``age + I(age**2)``. It costs no budget.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the level of the intervals.
+
+        Returns
+        -------
+        DataFrame
+            Index: columns; estimate, std_error, conf_low, conf_high, reliable.
+
+        Raises
+        ------
+        InferenceError
+            If no squares were released.
+
+        Notes
+        -----
+        Limits are normal ones of log sd. Local reports tell all variances. With noise on sums the sampling variance of
+        s² is taken as 2 s⁴/n, as of normal numbers, to which the noise's exact one is added.
+        """
+        return described.deviations(self._fit, self._reliable(), interval_level(alpha))
+
+    def corr(self, *, alpha: float = 0.05) -> Correlations:
+        """Correlations of the numbers whose product is in the formula, as in ``age + bmi + age:bmi``.
+
+        With ``trust="local"`` their squares are needed as well, ``I(age**2) + I(bmi**2)``. It costs no budget.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the level of the intervals.
+
+        Returns
+        -------
+        Correlations
+            ``matrix`` and ``frame()``: estimate, std_error, limits and the p-value of no correlation.
+
+        Raises
+        ------
+        InferenceError
+            If no product of two numbers was released, or not the squares.
+
+        Notes
+        -----
+        Limits are Fisher's, normal for artanh r with standard error s/(1 − r²). s has the noise's exact variance; that
+        of sampling comes with local reports from the reports, with noise on sums it is (1 − r²)²/n, as of normal pairs.
+        """
+        return described.correlations(self._fit, self._reliable(), self.privacy, interval_level(alpha))
+
+    def compare_groups(self, column: str | None = None, *, alpha: float = 0.05) -> pd.DataFrame:
+        """Two-sample tests of means and of shares between all pairs of subgroups of ``by=``, as Welch's.
+
+        Parameters
+        ----------
+        column : str, optional
+            A column; all by default.
+        alpha : float
+            One minus the level of the intervals, each of which holds by itself.
+
+        Returns
+        -------
+        DataFrame
+            term, group, other, difference (group − other), std_error, statistic, df, p_value, conf_low, conf_high,
+            reliable.
+
+        Raises
+        ------
+        InferenceError
+            If there are no subgroups.
+
+        Notes
+        -----
+        Subgroups are other people with other noise. Student's t with Welch and Satterthwaite's degrees of freedom, from
+        the whole variances; noise of known size has more, so that tests reject no more often than they say.
+        """
+        return described.differences(self._fit, self.by_group(), column, interval_level(alpha))
+
+    def _reliable(self) -> NDArray[np.bool_]:
+        return self.tidy()["reliable"].to_numpy(dtype=np.bool_)
+
     def test_independence(self, table: str | None = None) -> IndependenceTest:
         """Test that the two factors of a two-way table are independent; see :meth:`crosstab`.
 
@@ -308,6 +427,8 @@ class MeansResults(Results):
             "header": f.header,
             "biased": f.biased,
             "tables": f.tables,
+            "products": f.products,
+            "cuts": f.cuts,
             "variables": f.variables,
             "statement": f.statement.to_json(),
         }
@@ -316,7 +437,7 @@ class MeansResults(Results):
 
 
 _ARRAYS = ("centres", "halves", "params", "cov", "group_params", "group_variances")
-_NEWER = ("sds", "group_tests")
+_NEWER = ("sds", "group_tests", "moments")
 """Arrays that older files don't have."""
 
 
@@ -344,6 +465,12 @@ def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansR
     if variables:
         archive.expect(sum(max(len(levels), 1) for _, levels in variables) == p)
         archive.expect(arrays["sds"].shape == (1 + g, p), arrays["group_tests"].shape == (len(variables), 2))
+    if "moments" not in arrays:
+        arrays = {**arrays, "moments": np.full((5, p), np.nan)}
+    products = tuple((str(a), str(b), int(k)) for a, b, k in document.get("products", ()))
+    cuts = tuple((str(c), int(k), tuple(map(float, e))) for c, k, e in document.get("cuts", ()))
+    archive.expect(arrays["moments"].shape == (5, p), *(0 <= k < p for *_, k in products))
+    archive.expect(*(0 <= k and k + len(e) - 1 <= p and len(e) > 2 for _, k, e in cuts))
     archive.expect(group_reliable.shape == (g, p), group_reliable.dtype.kind == "b")
     return MeansResults(
         MeansFit(
@@ -357,6 +484,8 @@ def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansR
             statement=stated,
             group_reliable=group_reliable,
             tables=tables,
+            products=products,
+            cuts=cuts,
             variables=variables,
             **{k: arrays[k] for k in _NEWER if variables},
             **{k: arrays[k] for k in _ARRAYS},

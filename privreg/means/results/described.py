@@ -1,0 +1,207 @@
+"""What follows from released means: standard deviations, correlations, differences between subgroups."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from privreg.arrays import Array
+from privreg.diagnostics import Diagnostic
+from privreg.errors import InferenceError, choose
+from privreg.inference.pivots import Normal
+from privreg.options.unknown import all_known_arguments
+from privreg.results.data import Frame
+from privreg.results.statement import PrivacyStatement
+from privreg.tables import Paragraph, Part, Table, View, cells, marked, noted
+
+if TYPE_CHECKING:
+    from privreg.means.results.results import MeansFit
+
+
+class _Number(NamedTuple):
+    """A number about the middle of its range: its mean and mean square, and where both are among the estimates."""
+
+    at: int
+    square_at: int | None  # None where squares were released beside the mean
+    mean: float
+    square: float
+
+    @property
+    def variance(self) -> float:
+        return self.square - self.mean**2
+
+
+def _numbers(f: MeansFit) -> dict[str, _Number]:
+    """Numbers of which mean and square were released, by column."""
+    firsts = np.cumsum([0, *(max(len(levels), 1) for _, levels in f.variables)])
+    means = {name: int(k) for (name, levels), k in zip(f.variables, firsts, strict=False) if not levels}
+    squares, taken = {a: k for a, b, k in f.products if a == b}, {k for *_, k in f.products}
+    out = {}
+    for name, at in means.items():
+        if at in taken:
+            continue
+        mean = float(f.params[at] - f.centres[at])
+        if at < f.moments.shape[1] and math.isfinite(f.moments[0, at]):
+            # noise of the mean makes its square too large, on average by its variance
+            out[name] = _Number(at, None, mean, float(f.moments[0, at] + f.moments[1, at]))
+        elif name in squares:
+            out[name] = _Number(at, squares[name], mean, float(f.params[squares[name]] + f.cov[at, at]))
+    return out
+
+
+def _variance(f: MeansFit, slopes: dict[int, float], numbers: dict[str, tuple[float, float]]) -> float:
+    """Variance of what has these slopes by estimates, and by mean and square of numbers: all of it, or of the noise."""
+    found, at, by = _numbers(f), dict(slopes), 0.0
+    for name, (mean, square) in numbers.items():
+        one = found[name]
+        if one.square_at is None:
+            by += mean**2 * f.moments[1, one.at] + square**2 * f.moments[2, one.at]
+            by += 2.0 * mean * square * f.moments[3, one.at]
+        else:
+            at[one.at] = at.get(one.at, 0.0) + mean
+            at[one.square_at] = at.get(one.square_at, 0.0) + square
+    if any(found[name].square_at is None for name in numbers):
+        return float(by + sum(s**2 * f.moments[1, k] for k, s in slopes.items()))
+    places, values = list(at), np.array(list(at.values()))
+    return float(values @ f.cov[np.ix_(places, places)] @ values)
+
+
+def deviations(f: MeansFit, reliable: NDArray[np.bool_], alpha: float) -> pd.DataFrame:
+    """Standard deviations; see :meth:`MeansResults.sd`."""
+    found = _numbers(f)
+    if not found:
+        raise InferenceError(
+            "no squares were released; with trust='local' ask for them, as in 'age + I(age**2) ~ 1', and with by_bounds= "
+            "there are none of everybody."
+        )
+    rows = []
+    for name, one in found.items():
+        variance = one.variance if one.variance > 0.0 else math.nan
+        error2 = _variance(f, {}, {name: (-2.0 * one.mean, 1.0)})
+        if one.square_at is None:
+            error2 += 2.0 * variance**2 / (f.nobs * f.moments[4, one.at])
+        sd = math.sqrt(variance)
+        error = math.sqrt(error2) / (2.0 * sd)
+        far = math.exp(Normal().critical(alpha) * error / sd)
+        ok = bool(reliable[one.at]) and math.isfinite(sd)
+        rows.append((sd, error, sd / far, sd * far, ok))
+    columns = ["estimate", "std_error", "conf_low", "conf_high", "reliable"]
+    return Frame(rows, columns=columns, index=pd.Index(list(found), name="column"))
+
+
+@all_known_arguments
+@dataclass(frozen=True, repr=False)
+class Correlations(View):
+    """Correlations of pairs of numbers. Made by :meth:`MeansResults.corr`."""
+
+    pairs: tuple[tuple[str, str], ...]
+    estimate: Array  # Shape (q,); NaN where noise has made a variance negative
+    error: Array  # Shape (q,)
+    reliable: NDArray[np.bool_]
+    alpha: float
+    guarantee: str
+    notes: tuple[Diagnostic, ...] = ()
+
+    @property
+    def matrix(self) -> pd.DataFrame:
+        """Correlations, columns by columns; NaN of pairs whose product was not released."""
+        names = list(dict.fromkeys(name for pair in self.pairs for name in pair))
+        out = pd.DataFrame(np.eye(len(names)) + np.where(np.eye(len(names)) == 1.0, 0.0, np.nan), names, names)
+        for (a, b), r in zip(self.pairs, self.estimate, strict=True):
+            out.loc[a, b] = out.loc[b, a] = r
+        return out
+
+    def frame(self) -> pd.DataFrame:
+        """One pair a row: estimate, std_error, statistic, p_value (of no correlation), conf_low, conf_high, reliable.
+
+        Index: "a:b".
+        """
+        with np.errstate(invalid="ignore", divide="ignore"):
+            z, se = np.arctanh(self.estimate), self.error / (1.0 - self.estimate**2)
+            half = Normal().critical(self.alpha) * se
+            columns = {"estimate": self.estimate, "std_error": self.error, "statistic": z / se}
+            columns |= {"p_value": Normal().two_sided(z / se)}
+            columns |= {"conf_low": np.tanh(z - half), "conf_high": np.tanh(z + half), "reliable": self.reliable}
+        return Frame(columns, index=pd.Index([":".join(pair) for pair in self.pairs], name="pair"))
+
+    def _layout(self) -> list[Part]:
+        frame = self.frame()
+        head, rows = cells(frame.drop(columns="reliable"), self.alpha)
+        below = f"Limits by Fisher's transformation, noise accounted for. {self.guarantee}."
+        if np.isnan(self.error).any():
+            below += "\nThere is none where noise left no positive variance, or a correlation beyond 1: more people or"
+            below += " budget are needed."
+        table = Table(marked(frame.index, frame["reliable"]), head, rows, "Correlations")
+        return [table, Paragraph(below), *noted(self.notes)]
+
+
+def correlations(f: MeansFit, reliable: NDArray[np.bool_], stated: PrivacyStatement, alpha: float) -> Correlations:
+    """Correlations of pairs whose product was released; see :meth:`MeansResults.corr`."""
+    found = _numbers(f)
+    pairs = [(a, b, k) for a, b, k in f.products if a != b and a in found and b in found]
+    if not pairs:
+        raise InferenceError(
+            "a correlation needs both means and the mean product, as in 'age + bmi + age:bmi ~ 1'; with trust='local' "
+            "the squares, too: '+ I(age**2) + I(bmi**2)'. With by_bounds= there is none of everybody."
+        )
+    out = list(_correlations(f, found, pairs))
+    ok = np.array([reliable[[found[a].at, found[b].at, k]].all() for a, b, k in pairs], dtype=np.bool_)
+    estimate, error = (np.array(v) for v in zip(*out, strict=True))
+    names = tuple((a, b) for a, b, _ in pairs)
+    return Correlations(names, estimate, error, ok & np.isfinite(error), alpha, stated.short, stated.doubts)
+
+
+def _correlations(
+    f: MeansFit, found: dict[str, _Number], pairs: list[tuple[str, str, int]]
+) -> Iterator[tuple[float, float]]:
+    """Each pair's correlation with its standard error, by the delta method."""
+    for a, b, k in pairs:
+        one, other = found[a], found[b]
+        if min(one.variance, other.variance) <= 0.0:
+            yield math.nan, math.nan
+            continue
+        scale = math.sqrt(one.variance * other.variance)
+        shared = 0.0 if one.square_at is None else float(f.cov[one.at, other.at])  # of the noise in both means
+        r = float(f.params[k] - one.mean * other.mean + shared) / scale
+        slopes = {}
+        for name, x, y in ((a, one, other), (b, other, one)):
+            slopes[name] = (-y.mean / scale + r * x.mean / x.variance, -0.5 * r / x.variance)
+        error2 = _variance(f, {k: 1.0 / scale}, slopes)
+        if abs(r) >= 1.0 or not math.isfinite(error2):
+            yield math.nan, math.nan
+            continue
+        if one.square_at is None or other.square_at is None:
+            error2 += (1.0 - r * r) ** 2 / (f.nobs * f.moments[4, k])
+        yield r, math.sqrt(error2)
+
+
+def differences(f: MeansFit, groups: pd.DataFrame, column: str | None, alpha: float) -> pd.DataFrame:
+    """Compare subgroups in pairs; see :meth:`MeansResults.compare_groups`."""
+    from scipy.stats import t
+
+    names = [name for name, levels in f.variables for _ in levels or (None,)]
+    wanted = set(names) if column is None else {choose("column", column, tuple(dict.fromkeys(names)))}
+    terms = [term for term, name in zip(f.names, names, strict=True) if name in wanted]
+    by, rows = groups.set_index(["term", "group"]), []
+    for term in terms:
+        for one, other in combinations(f.groups, 2):
+            a, b = by.loc[(term, one)], by.loc[(term, other)]
+            v = np.array([a["std_error"], b["std_error"]], dtype=float) ** 2
+            people = np.array([a["people"], b["people"]], dtype=float)
+            difference, error = float(a["estimate"] - b["estimate"]), math.sqrt(v.sum())
+            with np.errstate(divide="ignore", invalid="ignore"):
+                df = float(v.sum() ** 2 / (v**2 / (people - 1.0)).sum())
+                ratio = float(np.float64(difference) / error)
+            half = float(t.ppf(1.0 - alpha / 2.0, df)) * error
+            tested = (difference, error, ratio, df, float(2.0 * t.sf(abs(ratio), df)))
+            ok = bool(a["reliable"] and b["reliable"])
+            rows.append((term, one, other, *tested, difference - half, difference + half, ok))
+    columns = ["term", "group", "other", "difference", "std_error", "statistic", "df", "p_value"]
+    return Frame(rows, columns=[*columns, "conf_low", "conf_high", "reliable"])
