@@ -140,7 +140,8 @@ class FederatedResults(Results):
         if re.split(r"\W", called(name) or name)[0] in _NO_ERRORS:
             raise NotPrivateError(
                 f"{name!r} needs standard errors, which federated fits don't have: clipping and local steps move what "
-                "rounds settle at by an unknown amount. Where every record may report by itself, "
+                "rounds settle at by an unknown amount. Fits of several groups of silos, each silo in one, are pooled "
+                "with standard errors by privreg.meta_analysis. Where every record may report by itself, "
                 "PrivateOnlineRegression has them."
             )
         return super().__getattr__(name)

@@ -32,6 +32,7 @@ class Cut(str):
     breaks: int | tuple[float, ...]  # Classes of equal length, or the numbers between which they are
 
     def __new__(cls, column: str, breaks: int | tuple[float, ...]) -> Cut:
+        """Name the column, and its classes."""
         made = super().__new__(cls, f"cut({column})")
         made.column, made.breaks = column, breaks
         return made

@@ -12,8 +12,8 @@ import pandas as pd
 from privreg.errors import flag
 from privreg.families.family import Family, check_ratios
 from privreg.inference.methods import METHODS, Normal
-from privreg.privacy.ledger import REPORTED_DELTA
-from privreg.results import views
+from privreg.privacy.ledger import REPORTED_DELTA, refuse_fitted
+from privreg.results import adapters, views
 from privreg.results.data import Frame, ModelNames, ResultData
 from privreg.results.postestimation.prediction import ClassPrediction, Prediction, check_which, predicted, with_errors
 from privreg.results.postestimation.testing import TestedResults
@@ -259,6 +259,53 @@ class EstimatedResults(TestedResults):
         which = check_which(which, self._fit.family)
         x, offset, index = self._exog(exog, "predict")
         return predicted(self._fit, x, offset, index, which)
+
+    def stacked(self) -> adapters.Stacked:
+        """Coefficients in one list, for tables of other libraries such as statsmodels' ``summary_col``.
+
+        Of a multinomial fit, whose coefficients are a table, they are called "level:term".
+        """
+        return adapters.Stacked(self)
+
+    def for_marginaleffects(self, rows: Any = None) -> Any:
+        """These results as a model of the library marginaleffects, for its predictions, comparisons and slopes.
+
+        Parameters
+        ----------
+        rows : DataFrame, optional
+            *Public* rows over which it averages, in place of the data, which it can't have; :meth:`reference_grid` by
+            default. What resamples or fits again, and all that reads the response, can't work without rows.
+
+        Returns
+        -------
+        marginaleffects.classes.ModelAbstract
+            As in ``marginaleffects.avg_comparisons(res.for_marginaleffects(rows))``.
+
+        Raises
+        ------
+        MissingExtraError
+            If marginaleffects is not installed: ``pip install privreg[adapters]``.
+        OptionError
+            If the model has an offset, or no formula.
+        InferenceError
+            If there is no covariance, or t-ratios are not normal.
+        NotPrivateError
+            If the rows were fitted privately in this process.
+        """
+        if rows is not None:
+            refuse_fitted(rows, "predictions for them", simulated=self.privacy.seeded)
+        return adapters.marginaleffects_model(self, rows)
+
+    @property
+    def __maketables_coef_table__(self) -> pd.DataFrame:
+        return adapters.coefficient_table(self)
+
+    @property
+    def __maketables_depvar__(self) -> str:
+        return str(self._fit.design.endog_name)
+
+    def __maketables_stat__(self, key: str) -> Any:
+        return adapters.statistic(self, key)
 
     def design_matrix(self, exog: Any = None) -> pd.DataFrame:
         """Rows of the design at new public covariate values, as other libraries' tools need them.

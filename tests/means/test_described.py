@@ -125,7 +125,7 @@ def test_classes_that_bounds_do_not_allow_are_refused(formula) -> None:
 def test_what_was_not_released_is_refused() -> None:
     res = estimate(people(), "C(g)", trust="central")
     for ask in (res.sd, res.corr, res.histogram, res.compare_groups):
-        with pytest.raises(InferenceError, match="~ 1|by="):
+        with pytest.raises(InferenceError, match=r"~ 1|by="):
             ask()
     made = estimate(people(), "cut(a)", trust="central").histogram()
     for q in (0.0, 1.0, [], "half", [0.5, None]):

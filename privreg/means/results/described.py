@@ -78,8 +78,8 @@ def deviations(f: MeansFit, reliable: NDArray[np.bool_], alpha: float) -> pd.Dat
     found = _numbers(f)
     if not found:
         raise InferenceError(
-            "no squares were released; with trust='local' ask for them, as in 'age + I(age**2) ~ 1', and with by_bounds= "
-            "there are none of everybody."
+            "no squares were released; with trust='local' ask for them, as in 'age + I(age**2) ~ 1', and with "
+            "by_bounds= there are none of everybody."
         )
     rows = []
     for name, one in found.items():

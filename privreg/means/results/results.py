@@ -470,7 +470,7 @@ def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansR
     products = tuple((str(a), str(b), int(k)) for a, b, k in document.get("products", ()))
     cuts = tuple((str(c), int(k), tuple(map(float, e))) for c, k, e in document.get("cuts", ()))
     archive.expect(arrays["moments"].shape == (5, p), *(0 <= k < p for *_, k in products))
-    archive.expect(*(0 <= k and k + len(e) - 1 <= p and len(e) > 2 for _, k, e in cuts))
+    archive.expect(*(k >= 0 and k + len(e) - 1 <= p and len(e) > 2 for _, k, e in cuts))
     archive.expect(group_reliable.shape == (g, p), group_reliable.dtype.kind == "b")
     return MeansResults(
         MeansFit(

@@ -30,6 +30,7 @@ class Gathered(NamedTuple):
     reliable: NDArray[np.bool_]  # Shape (k, terms)
     notes: list[str]
     terms_of: dict[str, list[str]]  # Coefficients of a model's terms, such as "region"
+    relative: bool = False  # Whether errors, of federated fits, are known up to a common factor only: 1/√silos
 
     def of(self, term: str) -> tuple[list[str], Array, Array]:
         """Names, estimates and variances of the fits that have a term."""
@@ -82,6 +83,9 @@ def gathered(results: Any, names: Sequence[str] | None, terms: Any, caller: str,
                 f"no result has the coefficient or term {t!r}; "
                 + (f"did you mean {near!r}?" if near else ", ".join(known))
             )
+    relative = [name for name, r in named if _silos(r)]
+    if relative:
+        _refuse_unlike(named, len(results), caller)
     responses = {str(r._fit.design.endog_name): None for r in private}
     links = {r._fit.family.link: None for r in private}
     for what, found in (("responses", responses), ("links", links)):
@@ -106,6 +110,7 @@ def gathered(results: Any, names: Sequence[str] | None, terms: Any, caller: str,
         (ok != 0.0) | np.isnan(error),
         [*targets(private), *_budget(labels, results)],
         of,
+        bool(relative),
     )
 
 
@@ -119,12 +124,41 @@ def _table(r: Any, name: str, caller: str) -> pd.DataFrame:
             "params, bse, pvalues, nobs and conf_int(), as statsmodels' results to public data have."
         )
     table: pd.DataFrame = r._fit.flat(r._table()).set_index("term")
+    if silos := _silos(r):
+        half = _NORMAL / math.sqrt(silos)
+        return table.assign(conf_low=table["estimate"] - half, conf_high=table["estimate"] + half)
     if "conf_low" not in table:
-        raise InferenceError(
-            f"{name} has estimates without standard errors. Fit each silo's rows by themselves, with "
-            "PrivateOnlineRegression or privreg.central, and give these results."
-        )
+        raise InferenceError(f"{name} has estimates without standard errors; fit with inference='auto'.")
     return table
+
+
+def _silos(r: Any) -> int:
+    """Silos of a federated fit, which has no standard errors; else 0."""
+    return int(r.silos) if isinstance(r, Results) and not r._fit.estimates and hasattr(type(r), "silos") else 0
+
+
+def _refuse_unlike(named: Sequence[tuple[str, Any]], fits: int, caller: str) -> None:
+    """Refuse federated fits beside others, and ones that settle elsewhere by their options."""
+    if caller != "meta_analysis":
+        raise InferenceError(
+            f"{caller}() needs standard errors, which federated fits don't have. Fit each silo's rows by themselves, "
+            "with PrivateOnlineRegression or privreg.central, and give these results."
+        )
+    if not all(_silos(r) for _, r in named) or len(named) < fits:
+        raise InferenceError(
+            "federated fits have no standard errors, so that nothing tells their weight beside fits that have; pool "
+            "federated fits alone, whose spread tells their error."
+        )
+    titles = [dict(r._fit.title) for _, r in named]
+    budgets = {r.privacy.budget for _, r in named}
+    for what in ("Rounds", "Local steps", "Update clip", "Family"):
+        if len({t[what] for t in titles}) > 1:
+            raise OptionError(
+                f"{caller}() takes federated fits with the same options, which move what rounds settle at: their "
+                f"{what.lower()} differ."
+            )
+    if len(budgets) > 1:
+        raise OptionError(f"{caller}() takes federated fits with one budget, as their spread is to tell their error.")
 
 
 def _refuse_twice(named: Sequence[tuple[str, Any]], caller: str) -> None:
@@ -172,9 +206,11 @@ def _budget(names: Sequence[str], results: Sequence[Any]) -> list[str]:
     most, total = max(mus.values()), compose(mus.values())
     if not math.isfinite(most):
         return ["NOT PRIVATE: at least one of these results was fitted with mu=None."]
+    silos = any(_silos(r) for r in results)
+    every, one = ("every silo", "silo") if silos else ("everybody", "person")
     out = [
-        f"Computed from released estimates, at no cost. If everybody is in one of these fits only, they cost "
-        f"{within(most, 4)}-GDP per person at most; whoever is in all of them, {within(total, 4)}-GDP."
+        f"Computed from released estimates, at no cost. If {every} is in one of these fits only, they cost "
+        f"{within(most, 4)}-GDP per {one} at most; whoever is in all of them, {within(total, 4)}-GDP."
     ]
     if again:
         out.append(

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 METHODS: Final = {"reml": "REML", "dl": "DerSimonian-Laird"}
 TESTS: Final = {"hartung_knapp": "Hartung-Knapp", "normal": "normal"}
+SPREAD: Final = (
+    "Federated fits release no standard errors: these are from the spread between the fits, with Student's t of one "
+    "degree of freedom less than fits. They count noise and the choice of silos, not by how much clipping and local "
+    "steps move what rounds settle at."
+)
 
 
 @known_arguments
@@ -42,7 +47,8 @@ def meta_analysis(
     ----------
     results : sequence or mapping of str to results
         Two or more, of the same model fitted to *different people*, with any trust model; results of other libraries
-        to public data may stand among them. Fits that lack a coefficient are left out of it.
+        to public data may stand among them. Fits that lack a coefficient are left out of it. Or federated fits with the
+        same options, each of other silos, which have no standard errors: see Notes.
     names : sequence of str, optional
         Names of the fits; "(1)", "(2)", … by default.
     terms : str or sequence of str, optional
@@ -76,6 +82,10 @@ def meta_analysis(
     of variance q / Σ w_i, where q = max(1, Σ w_i (y_i − ŷ)²/(k − 1)). s_i counts the privacy noise of a fit, so that
     noisier fits weigh less. Each coefficient is pooled by itself.
 
+    Of federated fits weights are their numbers of silos n_i, and the variance is Σ n_i (y_i − ŷ)²/{(k − 1) Σ n_i}, with
+    Student's t of k − 1 degrees of freedom: options about random effects don't count. It holds whatever the fits'
+    errors, if these are independent and have one mean and variances in proportion to 1/n_i.
+
     References
     ----------
     DerSimonian & Laird (1986), Controlled Clinical Trials 7, 177-188; Viechtbauer (2005), J. Educ. Behav. Stat. 30,
@@ -88,6 +98,10 @@ def meta_analysis(
     few = [t for t in held.terms if len(held.of(t)[0]) < 2]
     if len(few) == len(held.terms):
         raise OptionError(f"no coefficient is in two of these fits: {', '.join(few)}.")
+    if held.relative:
+        held.notes.insert(0, SPREAD)
+        spread = tuple(pooled_by_spread(t, *held.of(t)[1:]) for t in held.terms if t not in few)
+        return MetaAnalysis(held, spread, False, method, "spread", tuple(few))
     found = tuple(pooled(t, *held.of(t)[1:], random, method, test) for t in held.terms if t not in few)
     return MetaAnalysis(held, found, random, method, test, tuple(few))
 
@@ -152,6 +166,14 @@ def pooled(term: str, y: Array, v: Array, random: bool, method: str, test: str) 
     t = random and test == "hartung_knapp"
     inflated = max(1.0, float(w @ (y - mean) ** 2) / (k - 1)) if t else 1.0
     return Pooled(term, mean, math.sqrt(inflated / w.sum()), k - 1.0 if t else math.inf, tau2, q, w / w.sum())
+
+
+def pooled_by_spread(term: str, y: Array, v: Array) -> Pooled:
+    """Pool estimates y whose variances are in proportion to v, shape (k,); the factor is estimated, too."""
+    w, k = 1.0 / v, len(y)
+    mean = float(w @ y / w.sum())
+    error = math.sqrt(float(w @ (y - mean) ** 2) / (k - 1) / w.sum())
+    return Pooled(term, mean, error, k - 1.0, math.nan, math.nan, w / w.sum())
 
 
 @all_known_arguments
@@ -231,10 +253,12 @@ class MetaAnalysis(View):
         """Draw the forest plot of one coefficient; gives its footer."""
         one = next(p for p in self.pooled if p.term == term)
         names, y, v = self.held.of(term)
-        half = float(stats.norm.ppf(1.0 - interval_level(alpha) / 2.0)) * np.sqrt(v)
+        half = float(stats.norm.ppf(1.0 - interval_level(alpha) / 2.0)) * np.sqrt(v) * (not self.held.relative)
         row, words = self.frame(alpha).loc[term], "random effects" if self.random else "common effect"
         ok = self.held.reliable[[self.held.names.index(n) for n in names], self.held.terms.index(term)]
         footer = f"{100 * (1 - alpha):.6g}% intervals; {words}, τ = {math.sqrt(one.tau2):.3g}, I² = {100 * row.i2:.0f}%"
+        if self.held.relative:
+            footer = f"{100 * (1 - alpha):.6g}% interval by the spread between fits"
         footer += "" if ok.all() else "\ndon't rely on hollow squares: see the summaries of their fits"
         inks = style.inks_for(ax)
         at = np.arange(len(names), 0, -1.0)
@@ -256,8 +280,11 @@ class MetaAnalysis(View):
         pooled = (one.estimate, one.estimate - far, one.estimate + far)
         each = zip((y, y - half, y + half), pooled, strict=True)
         shown = [in_one_format([*v, last], 0, one.error) for v, last in each]
+        alone = len(names) if self.held.relative else 0  # Labels without limits
         beside = ax.secondary_yaxis("right")
-        beside.set_yticks([*at, 0.0], [f"{m} [{a}, {b}]" for m, a, b in zip(*shown, strict=True)])
+        beside.set_yticks(
+            [*at, 0.0], [m if i < alone else f"{m} [{a}, {b}]" for i, (m, a, b) in enumerate(zip(*shown, strict=True))]
+        )
         beside.tick_params(length=0, labelsize=style.SMALL)
         return footer
 
@@ -266,6 +293,7 @@ class MetaAnalysis(View):
         kind = (
             f"random effects, {METHODS[self.method]}, {TESTS[self.test]} intervals" if self.random else "common effect"
         )
+        kind = "by the spread between fits" if self.held.relative else kind
         names = marked(frame.index, frame["reliable"])
         tidy = frame[["estimate", "std_error", "statistic", "p_value", "conf_low", "conf_high"]]
         pooled = Table(names, *cells(tidy, 0.05), f"Meta-Analysis of {len(self.held.names)} Fits ({kind})")
@@ -281,4 +309,4 @@ class MetaAnalysis(View):
         if not frame["reliable"].all():
             doubtful = [n for i, n in enumerate(self.held.names) if not self.held.reliable[i].all()]
             notes.insert(0, f"Marked rows hold estimates that their fits' summaries take back: {', '.join(doubtful)}.")
-        return [pooled, between, Paragraph("\n".join(notes))]
+        return [pooled, *([] if self.held.relative else [between]), Paragraph("\n".join(notes))]

@@ -143,8 +143,10 @@ def test_estimates_without_errors_are_refused_with_what_to_do(private) -> None:
     with pytest.raises(InferenceError, match="inference=None"):
         pr.meta_analysis([bare, *private])
     silos = federated().fit(seed=1, progress=False)
+    with pytest.raises(InferenceError, match="pool federated fits alone"):
+        pr.meta_analysis([silos, *private])
     with pytest.raises(InferenceError, match="Fit each silo's rows by themselves"):
-        pr.meta_analysis([silos, silos])
+        pr.shrink([silos, *private])
 
 
 def test_fits_are_drawn_towards_each_other_the_noisier_the_more() -> None:
@@ -249,3 +251,43 @@ def test_a_terms_name_is_all_its_coefficients() -> None:
 def test_a_fits_own_estimate_is_written_as_what_it_becomes() -> None:
     fits = [estimates({"x": 11489.897 + 100 * i}, 40.0) for i in range(3)]
     assert "e+" not in str(pr.shrink(fits))
+
+
+# --- federated fits --------------------------------------------------------------------------------------
+
+
+def of_silos(seed, k=6, **options):
+    rng, silos = np.random.default_rng(seed), []
+    for _ in range(k):
+        x = rng.uniform(-1, 1, 20)
+        silos.append(pd.DataFrame({"x": x, "y": (rng.uniform(size=20) < 1 / (1 + np.exp(-x))).astype(int)}))
+    given = {"mu": 4, "rounds": 3, "bounds": {"x": (-1, 1)}, **options}
+    model = pr.federated.FederatedRegression.from_formula("y ~ x", silos, **given)
+    return model.fit(seed=seed, progress=False)
+
+
+@pytest.mark.filterwarnings("ignore::privreg.errors.PrivregWarning")
+def test_federated_fits_have_standard_errors_by_their_spread() -> None:
+    """Of equal groups of silos: Student's interval of a mean."""
+    fits = [of_silos(seed) for seed in range(4)]
+    frame = pr.meta_analysis(fits).frame()
+    y = np.array([f.params["x"] for f in fits])
+    expected = stats.ttest_1samp(y, 0.0)
+    row = frame.loc["x"]
+    np.testing.assert_allclose(
+        [row["estimate"], row["statistic"], row["p_value"]], [y.mean(), expected.statistic, expected.pvalue]
+    )
+    np.testing.assert_allclose([row["conf_low"], row["conf_high"]], expected.confidence_interval(0.95))
+    pooled = pr.meta_analysis([*fits[:3], of_silos(9, k=12)])
+    np.testing.assert_allclose(pooled.weights()["x"], [0.2, 0.2, 0.2, 0.4])
+    assert "Student's t" in str(pooled)
+    assert "per silo" in str(pooled)
+    assert pooled.plot("x").get_xlabel() == "x"
+
+
+@pytest.mark.filterwarnings("ignore::privreg.errors.PrivregWarning")
+def test_federated_fits_that_settle_elsewhere_are_not_pooled() -> None:
+    one = of_silos(0)
+    for options, what in (({"rounds": 4}, "rounds"), ({"clip": 0.1}, "clip"), ({"mu": 3}, "budget")):
+        with pytest.raises(OptionError, match=what):
+            pr.meta_analysis([one, of_silos(1, **options)])

@@ -1,0 +1,116 @@
+"""Results as other libraries want them: one list of coefficients, marginaleffects' model, maketables' table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from privreg.arrays import Array
+from privreg.errors import InferenceError, OptionError
+from privreg.files.optional import need
+from privreg.inference.methods import METHODS, Normal
+from privreg.results.data import Frame, ModelNames
+from privreg.results.postestimation.prediction import probabilities
+
+if TYPE_CHECKING:
+    from privreg.results.estimates import EstimatedResults
+
+
+class Stacked:
+    """Results with their coefficients in one list, also of a multinomial fit, where they are called "level:term".
+
+    What statsmodels' ``summary_col`` and tables like it read: params, bse, tvalues, pvalues, conf_int(), nobs, model.
+    """
+
+    def __init__(self, results: EstimatedResults) -> None:
+        self._results = results
+        table = self._table()
+        self.params, self.bse = table["estimate"].rename(None), table["std_error"].rename(None)
+        self.tvalues, self.pvalues = table["statistic"].rename(None), table["p_value"].rename(None)
+        self.nobs, self.model = results.nobs, results.model
+
+    def _table(self, alpha: float = 0.05) -> pd.DataFrame:
+        fit = self._results._fit
+        return fit.flat(self._results.tidy(alpha=alpha)).set_index("term").rename_axis(None)
+
+    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Lower and upper limit, columns 0 and 1."""
+        return Frame(self._table(alpha)[["conf_low", "conf_high"]].set_axis([0, 1], axis=1))
+
+
+def coefficient_table(results: EstimatedResults) -> pd.DataFrame:
+    """Coefficients under maketables' names: b, se, t, p, and limits of 95 and 90%."""
+    one = Stacked(results)
+    columns = {"b": one.params, "se": one.bse, "t": one.tvalues, "p": one.pvalues}
+    for level, alpha in (("95", 0.05), ("90", 0.1)):
+        limits = one.conf_int(alpha)
+        columns |= {f"ci{level}l": limits[0], f"ci{level}u": limits[1]}
+    return pd.DataFrame(columns).rename_axis("Coefficient")
+
+
+def statistic(results: EstimatedResults, key: str) -> Any:
+    """What maketables prints below the coefficients; None of what would need rows."""
+    known = {"N": results.nobs, "se_type": METHODS[results.methods[0]].title if results.methods else None}
+    return known.get(key)
+
+
+def marginaleffects_model(results: EstimatedResults, rows: Any) -> Any:
+    """Wrap results for marginaleffects; see `PrivateResults.for_marginaleffects`."""
+    base, polars = (need(name, "adapters", "for_marginaleffects()") for name in ("marginaleffects.classes", "polars"))
+    fit = results._fit
+    design, levels = fit.design, fit.levels
+    fit.refuse_levels("a prediction")
+    if design.offset is not None or design.exposure is not None:
+        raise OptionError("marginaleffects reads no offset; use get_prediction(new) and marginal_effects() of results.")
+    if design.formula is None:
+        raise OptionError("marginaleffects needs columns with names; fit by from_formula().")
+    known = results._known(None, "for_marginaleffects")
+    if not isinstance(known.pivot, Normal):
+        raise InferenceError(
+            f"marginaleffects takes t-ratios for normal, and those of {results.methods[0]!r} have another law; take "
+            "res.using('sandwich'), or marginal_effects() of results."
+        )
+    public = results.reference_grid() if rows is None else pd.DataFrame(rows)
+    columns = list(dict.fromkeys(c for term in design.terms for c in term.reads))
+    original = {c: {str(v): v for v in design.schema.levels[c]} for c in columns if c in design.schema.levels}
+    data = polars.DataFrame({c: public[c].astype(str if c in original else float).tolist() for c in columns})
+    kinds = [polars.col(c).cast(polars.Enum(list(values))) for c, values in original.items()]
+
+    def encoded(new: Any) -> tuple[None, Array]:
+        frame = pd.DataFrame({c: new[c].to_list() for c in columns})
+        for c, values in original.items():
+            frame[c] = frame[c].map(lambda v, values=values: values.get(str(v), v))
+        return None, results.design_matrix(frame).to_numpy()
+
+    class Model(base.ModelAbstract):  # type: ignore[misc, name-defined]
+        """Results of privreg, on public rows."""
+
+        def get_vcov(self, vcov: Any = True) -> Any:
+            if not isinstance(vcov, bool):
+                raise OptionError("private results have one covariance by method; choose it by res.using(method).")
+            return known.cov if vcov else None
+
+        def get_predict(self, params: Any, newdata: Any) -> Any:
+            x = np.asarray(newdata, dtype=np.float64)
+            params = np.asarray(params, dtype=np.float64).ravel()
+            n, parts = len(x), {"estimate": fit.family.inverse_link(x @ params)} if not levels else {}
+            if levels:
+                eta = x @ params.reshape(len(levels) - 1, -1).T
+                parts = {"group": np.repeat([str(v) for v in levels], n), "estimate": probabilities(eta).T.ravel()}
+            ids = polars.Series(np.tile(np.arange(n), max(len(levels), 1)), dtype=polars.Int32)
+            return polars.DataFrame({"rowid": ids, **parts})
+
+        def get_df(self) -> float:
+            return float("inf")
+
+    vault = base.ModelVault(
+        coef=np.array(fit.params),
+        coefnames=np.array(fit.names),
+        formula=encoded,
+        modeldata=data.with_columns(kinds),
+        variable_names=[str(design.endog_name), *columns],
+        package="privreg",
+    )
+    return Model(ModelNames(str(design.endog_name), list(fit.names), design.formula), vault)
