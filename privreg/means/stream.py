@@ -44,7 +44,7 @@ def _products(spec: Spec) -> Iterator[tuple[str, str, int]]:
     firsts = np.cumsum([0, *(len(term.names) for term in spec.terms)])
     for term, at in zip(spec.terms, firsts, strict=False):
         if len(term.parts) == 2 and not term.is_factor:
-            yield *term.columns, int(at)
+            yield term.columns[0], term.columns[1], int(at)
 
 
 def _cuts(spec: Spec) -> Iterator[tuple[str, int, tuple[float, ...]]]:

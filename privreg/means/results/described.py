@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -126,7 +126,7 @@ class Correlations(View):
         with np.errstate(invalid="ignore", divide="ignore"):
             z, se = np.arctanh(self.estimate), self.error / (1.0 - self.estimate**2)
             half = Normal().critical(self.alpha) * se
-            columns = {"estimate": self.estimate, "std_error": self.error, "statistic": z / se}
+            columns: dict[str, Any] = {"estimate": self.estimate, "std_error": self.error, "statistic": z / se}
             columns |= {"p_value": Normal().two_sided(z / se)}
             columns |= {"conf_low": np.tanh(z - half), "conf_high": np.tanh(z + half), "reliable": self.reliable}
         return Frame(columns, index=pd.Index([":".join(pair) for pair in self.pairs], name="pair"))
@@ -182,26 +182,25 @@ def _correlations(
         yield r, math.sqrt(error2)
 
 
-def differences(f: MeansFit, groups: pd.DataFrame, column: str | None, alpha: float) -> pd.DataFrame:
+def differences(f: MeansFit, column: str | None, alpha: float) -> pd.DataFrame:
     """Compare subgroups in pairs; see :meth:`MeansResults.compare_groups`."""
     from scipy.stats import t
 
-    names = [name for name, levels in f.variables for _ in levels or (None,)]
-    wanted = set(names) if column is None else {choose("column", column, tuple(dict.fromkeys(names)))}
-    terms = [term for term, name in zip(f.names, names, strict=True) if name in wanted]
-    by, rows = groups.set_index(["term", "group"]), []
-    for term in terms:
-        for one, other in combinations(f.groups, 2):
-            a, b = by.loc[(term, one)], by.loc[(term, other)]
-            v = np.array([a["std_error"], b["std_error"]], dtype=float) ** 2
-            people = np.array([a["people"], b["people"]], dtype=float)
-            difference, error = float(a["estimate"] - b["estimate"]), math.sqrt(v.sum())
-            with np.errstate(divide="ignore", invalid="ignore"):
-                df = float(v.sum() ** 2 / (v**2 / (people - 1.0)).sum())
-                ratio = float(np.float64(difference) / error)
-            half = float(t.ppf(1.0 - alpha / 2.0, df)) * error
-            tested = (difference, error, ratio, df, float(2.0 * t.sf(abs(ratio), df)))
-            ok = bool(a["reliable"] and b["reliable"])
-            rows.append((term, one, other, *tested, difference - half, difference + half, ok))
-    columns = ["term", "group", "other", "difference", "std_error", "statistic", "df", "p_value"]
-    return Frame(rows, columns=[*columns, "conf_low", "conf_high", "reliable"])
+    names = np.array([name for name, levels in f.variables for _ in levels or (None,)])
+    wanted = column is None or names == choose("column", column, tuple(dict.fromkeys(names.tolist())))
+    at = np.flatnonzero(np.broadcast_to(wanted, names.shape))
+    one, other = (np.array(v) for v in zip(*combinations(range(len(f.groups)), 2), strict=True))
+    at, one, other = np.repeat(at, len(one)), np.tile(one, len(at)), np.tile(other, len(at))
+    v, w = f.group_variances[one, at], f.group_variances[other, at]
+    difference, error = f.group_params[one, at] - f.group_params[other, at], np.sqrt(v + w)
+    free = np.array(f.group_people, dtype=np.float64) - 1.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        df = (v + w) ** 2 / (v**2 / free[one] + w**2 / free[other])
+        ratio = difference / error
+    half = t.ppf(1.0 - alpha / 2.0, df) * error
+    columns = {"term": np.take(f.names, at), "group": np.take(f.groups, one), "other": np.take(f.groups, other)}
+    columns |= {"difference": difference, "std_error": error, "statistic": ratio, "df": df}
+    columns |= {"p_value": 2.0 * t.sf(np.abs(ratio), df)}
+    columns |= {"conf_low": difference - half, "conf_high": difference + half}
+    ok = f.group_reliable[one, at] & f.group_reliable[other, at]
+    return Frame(columns | {"reliable": ok & np.isfinite(error)})

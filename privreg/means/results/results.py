@@ -307,7 +307,9 @@ class MeansResults(Results):
         Subgroups are other people with other noise. Student's t with Welch and Satterthwaite's degrees of freedom, from
         the whole variances; noise of known size has more, so that tests reject no more often than they say.
         """
-        return described.differences(self._fit, self.by_group(), column, interval_level(alpha))
+        if self._fit.by is None or len(self._fit.groups) < 2:
+            raise InferenceError("there are no two subgroups; fit with by='column', whose levels are declared.")
+        return described.differences(self._fit, column, interval_level(alpha))
 
     def _reliable(self) -> NDArray[np.bool_]:
         return self.tidy()["reliable"].to_numpy(dtype=np.bool_)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from privreg.arrays import Array
 from privreg.errors import InferenceError, interval_level
@@ -156,7 +157,7 @@ def _closed(groups: dict[str, list[int]], point: Array) -> list[str]:
 class _Block(NamedTuple):
     """Coefficients that enter and leave together."""
 
-    at: Array  # Their positions
+    at: NDArray[np.intp]  # Their positions
     rows: Array  # Of A, shape (d, p)
     matrix: Array  # A_gg
     own: Array  # A_gg⁻¹
