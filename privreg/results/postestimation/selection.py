@@ -212,7 +212,8 @@ def _newton(estimate: Array, inverse: Array, blocks: list[_Block], penalty: floa
         far, total = by * step, 0.0
         for at, _, matrix, _, weight in blocks:
             new, old = beta[at] + far[at], beta[at]
-            total += weight * (math.sqrt(max(new @ matrix @ new, 0.0)) - math.sqrt(max(old @ matrix @ old, 0.0)))
+            squares = float(new @ matrix @ new), float(old @ matrix @ old)
+            total += weight * (math.sqrt(max(squares[0], 0.0)) - math.sqrt(max(squares[1], 0.0)))
         return float(far @ inverse @ (beta - estimate + 0.5 * far) + penalty * total)
 
     return next((beta + by * step for by in 0.5 ** np.arange(8.0) if rises(by) < 0.0), beta)
