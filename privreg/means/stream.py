@@ -15,7 +15,8 @@ from privreg.means import collector, device
 from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan
 from privreg.means.results.crosstab import Crossed
-from privreg.means.results.results import MeansFit, MeansResults
+from privreg.means.results.fit import MeansFit
+from privreg.means.results.results import MeansResults
 from privreg.means.results.words import header, is_biased, silent, statement
 from privreg.means.spec import Spec
 from privreg.privacy.ledger import Charge, Release

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,9 +14,6 @@ from privreg.inference.methods import METHODS, Normal
 from privreg.results.data import Frame, ModelNames
 from privreg.results.postestimation.prediction import probabilities
 
-if TYPE_CHECKING:
-    from privreg.results.estimates import EstimatedResults
-
 
 class Stacked:
     """Results with their coefficients in one list, also of a multinomial fit, where they are called "level:term".
@@ -24,7 +21,7 @@ class Stacked:
     What statsmodels' ``summary_col`` and tables like it read: params, bse, tvalues, pvalues, conf_int(), nobs, model.
     """
 
-    def __init__(self, results: EstimatedResults) -> None:
+    def __init__(self, results: Any) -> None:
         self._results = results
         table = self._table()
         self.params, self.bse = table["estimate"].rename(None), table["std_error"].rename(None)
@@ -33,14 +30,15 @@ class Stacked:
 
     def _table(self, alpha: float = 0.05) -> pd.DataFrame:
         fit = self._results._fit
-        return fit.flat(self._results.tidy(alpha=alpha)).set_index("term").rename_axis(None)
+        table: pd.DataFrame = fit.flat(self._results.tidy(alpha=alpha)).set_index("term").rename_axis(None)
+        return table
 
     def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
         """Lower and upper limit, columns 0 and 1."""
         return Frame(self._table(alpha)[["conf_low", "conf_high"]].set_axis([0, 1], axis=1))
 
 
-def coefficient_table(results: EstimatedResults) -> pd.DataFrame:
+def coefficient_table(results: Any) -> pd.DataFrame:
     """Coefficients under maketables' names: b, se, t, p, and limits of 95 and 90%."""
     one = Stacked(results)
     columns = {"b": one.params, "se": one.bse, "t": one.tvalues, "p": one.pvalues}
@@ -50,13 +48,13 @@ def coefficient_table(results: EstimatedResults) -> pd.DataFrame:
     return pd.DataFrame(columns).rename_axis("Coefficient")
 
 
-def statistic(results: EstimatedResults, key: str) -> Any:
+def statistic(results: Any, key: str) -> Any:
     """What maketables prints below the coefficients; None of what would need rows."""
     known = {"N": results.nobs, "se_type": METHODS[results.methods[0]].title if results.methods else None}
     return known.get(key)
 
 
-def marginaleffects_model(results: EstimatedResults, rows: Any) -> Any:
+def marginaleffects_model(results: Any, rows: Any) -> Any:
     """Wrap results for marginaleffects; see `PrivateResults.for_marginaleffects`."""
     base, polars = (need(name, "adapters", "for_marginaleffects()") for name in ("marginaleffects.classes", "polars"))
     fit = results._fit

@@ -20,8 +20,8 @@ def test_the_oldest_versions_are_the_lower_bounds_of_the_package():
 NOT_FOR_USERS = {"all", "bench", "browser", "docs", "test"}
 """Extras by which the project is tested, measured and documented."""
 
-ALONE = {"flower"}
-"""flwr holds packages back that others need too, such as uvicorn: whoever wants it says so."""
+ALONE = {"flower", "adapters"}
+"""They hold packages back that others need too, flwr uvicorn and marginaleffects polars: whoever wants them says so."""
 
 
 def test_all_has_every_extra_that_users_take():

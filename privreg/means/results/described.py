@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,13 +16,11 @@ from privreg.arrays import Array
 from privreg.diagnostics import Diagnostic
 from privreg.errors import InferenceError, choose
 from privreg.inference.pivots import Normal
+from privreg.means.results.fit import MeansFit
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame
 from privreg.results.statement import PrivacyStatement
 from privreg.tables import Paragraph, Part, Table, View, cells, marked, noted
-
-if TYPE_CHECKING:
-    from privreg.means.results.results import MeansFit
 
 
 class _Number(NamedTuple):

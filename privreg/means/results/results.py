@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,58 +10,24 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from privreg.arrays import Array
 from privreg.errors import InferenceError, NotPrivateError, OptionError, choose, interval_level
 from privreg.files import archive
-from privreg.inference.methods import Estimate, Normal
+from privreg.inference.methods import Normal
 from privreg.means.comparison.shrinkage import shrink
 from privreg.means.results import described
 from privreg.means.results.crosstab import Crossed, Crosstab, IndependenceTest
 from privreg.means.results.described import Correlations
+from privreg.means.results.fit import MeansFit
 from privreg.means.results.histogram import Histogram
 from privreg.means.results.table_one import COLUMNS, TableOne
 from privreg.means.verification import trials
 from privreg.options.unknown import all_known_arguments
 from privreg.results.base import Results
-from privreg.results.data import Frame, Labelled
+from privreg.results.data import Frame
 from privreg.results.statement import PrivacyStatement
 from privreg.results.summary import Summary, caution
 from privreg.tables import Paragraph, Table, cells, marked
 from privreg.unavailable import needs_rows
-
-
-@dataclass(frozen=True)
-class MeansFit(Labelled):
-    """Everything a result knows."""
-
-    names: tuple[str, ...]  # Of the estimates: columns, and column[level]
-    centres: Array  # Middle of each one's public range, shape (p,); shrinking takes estimates towards it
-    halves: Array  # Half the range's length, shape (p,)
-    params: Array
-    cov: Array  # About the means of the population that the people were drawn from, shape (p, p)
-    nobs: int  # People who sent a report
-    by: str | None  # Column of public subgroups
-    groups: tuple[str, ...]
-    group_people: tuple[int, ...]  # People of each, which is public
-    group_params: Array  # Shape (g, p); NaN where a subgroup had too few people, as in `group_variances`
-    group_variances: Array
-    header: tuple[tuple[str, str], ...]
-    biased: bool  # Whether the mechanism is a biased one, so that the estimates are not means
-    statement: PrivacyStatement
-    group_reliable: NDArray[np.bool_]  # Whether a subgroup's estimate may be relied on, shape (g, p)
-    tables: tuple[Crossed, ...] = ()  # Two-way tables among the estimates
-    variables: tuple[tuple[str, tuple[str, ...]], ...] = ()  # What they are of: columns, with levels
-    # Standard deviations of numbers, of everybody, then of subgroups, shape (1 + g, p); NaN with local noise
-    sds: Array = field(default_factory=lambda: np.zeros((0, 0)))
-    group_tests: Array = field(default_factory=lambda: np.zeros((0, 2)))  # By variable: statistic, degrees of freedom
-    moments: Array = field(default_factory=lambda: np.zeros((5, 0)))  # See `collector.moments`
-    products: tuple[tuple[str, str, int], ...] = ()  # Numbers multiplied, and where among the estimates
-    cuts: tuple[tuple[str, int, tuple[float, ...]], ...] = ()  # Numbers in classes, where these are, and between what
-
-    @property
-    def estimates(self) -> tuple[Estimate, ...]:
-        """The one way to their precision: the variance of the reports as they came."""
-        return (Estimate("reports", self.cov, Normal()),)
 
 
 @all_known_arguments
