@@ -54,10 +54,6 @@ def Huber(c: float | str = "auto", scale: float | str = "auto") -> Family:
         precision, never privacy. "auto" learns it from privatised reports (with tuning="published": 1, as in
         the sources).
 
-    Returns
-    -------
-    Family
-
     Raises
     ------
     OptionError
@@ -84,10 +80,6 @@ def Huber(c: float | str = "auto", scale: float | str = "auto") -> Family:
 @known_arguments
 def Logistic() -> Family:
     """Logistic regression for a response in {0, 1}, a boolean, or a two-level factor.
-
-    Returns
-    -------
-    Family
 
     References
     ----------
@@ -119,10 +111,6 @@ def Expectile(tau: float = 0.5, c: float | str = "auto", scale: float | str = "a
     c, scale : float or "auto"
         As for :func:`Huber`. The smaller c, the nearer the estimand is to the conditional tau-quantile.
 
-    Returns
-    -------
-    Family
-
     Raises
     ------
     OptionError
@@ -150,10 +138,6 @@ def Quantile(tau: float = 0.5) -> Family:
     tau : float
         Level, in (0, 1); 0.5 is the median.
 
-    Returns
-    -------
-    Family
-
     Raises
     ------
     OptionError
@@ -179,10 +163,6 @@ def Quantile(tau: float = 0.5) -> Family:
 @known_arguments
 def Multinomial() -> Family:
     """Multinomial logistic regression for a factor of two or more declared levels, the first being the baseline.
-
-    Returns
-    -------
-    Family
 
     Notes
     -----
@@ -210,10 +190,6 @@ def Poisson(y_max: float | None = None, c: float | None = None) -> Family:
         longer covers the whole range of counts, and `y_max` costs next to nothing, but estimates are right for Poisson
         counts alone: a variance of two means moves the linear predictor by −0.37, −0.19, −0.12 and −0.03 at means of
         0.2, 1, 2 and 8 (c = 1.5), and slopes with it. By default they aren't clipped.
-
-    Returns
-    -------
-    Family
 
     Raises
     ------
@@ -254,10 +230,6 @@ def Poisson(y_max: float | None = None, c: float | None = None) -> Family:
 def Hinge() -> Family:
     """Linear support vector machine: hinge loss for a response in {0, 1}, a boolean, or a two-level factor.
 
-    Returns
-    -------
-    Family
-
     Examples
     --------
     >>> Hinge()
@@ -274,10 +246,6 @@ def SmoothedHinge(width: float = 1.0) -> Family:
     ----------
     width : float
         Length of that stretch: the loss is (1 − m)²/(2 width) for margins m in (1 − width, 1), linear below.
-
-    Returns
-    -------
-    Family
 
     Raises
     ------
@@ -298,10 +266,6 @@ def SmoothedHinge(width: float = 1.0) -> Family:
 @known_arguments
 def Squared() -> Family:
     """Least squares for a response with finite public bounds, to which predictions are clamped in the score.
-
-    Returns
-    -------
-    Family
 
     Notes
     -----
@@ -342,10 +306,6 @@ def custom(
         How predictions come from the linear predictor.
     response : {"number", "binary"}
         What the response is: a number with public bounds, which is *not* scaled inside, or 0/1.
-
-    Returns
-    -------
-    Family
 
     Raises
     ------

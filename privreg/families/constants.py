@@ -101,10 +101,6 @@ def score_rules(
         Public limits of the response, internal units.
     label : bool
         Whether only the response is private: then a score's range counts, not its size.
-
-    Returns
-    -------
-    ScoreRules
     """
     shape = family.shape(low, high, balanced=not label)
     if family.of_residuals:

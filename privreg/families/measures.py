@@ -148,10 +148,6 @@ def summarise(gauge: Gauge, mean: Array, cov: Array, unit: float) -> tuple[Measu
         Covariance of that mean.
     unit : float
         Response units per internal unit.
-
-    Returns
-    -------
-    tuple of Measure
     """
     out = []
     for name, of_told, meaning in _measures(gauge, unit):

@@ -129,10 +129,6 @@ def plan(
     icc : float
         Correlation of residuals of one person's rows, in [0, 1).
 
-    Returns
-    -------
-    StudyPlan
-
     Raises
     ------
     OptionError, SchemaError, FormulaError, BudgetError

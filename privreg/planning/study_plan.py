@@ -50,10 +50,6 @@ class StudyPlan(Planned):
             Draw the probability that tests tell the effects from zero.
         ax : Axes, optional
 
-        Returns
-        -------
-        Axes
-
         Raises
         ------
         OptionError
