@@ -50,8 +50,7 @@ from privreg.errors import OptionError
 from privreg.federated import FederatedRegression, predicted_error, server, update_mechanism
 from privreg.federated.client import Client, read_silo
 from privreg.federated.convergence import case_study
-from privreg.federated.results import make_results
-from privreg.federated.statement import make_statement
+from privreg.federated.results import make_results, make_statement
 from privreg.federated.verification import transcripts
 from privreg.privacy.ledger import Release
 from privreg.privacy.noise import NoiseStream, seeded_key

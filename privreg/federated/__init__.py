@@ -3,8 +3,8 @@
 The unit of protection is one silo's whole contribution, records and their number (client level).
 
 `model` is the front door, `plan` what is done. `client` is all that sees records, `reports` and `geometry` randomise,
-`server` averages; `flower` runs both for real. `convergence` tells what a plan will reach, `results`, `statement`,
-`plots` and `verification` are the core's, filled.
+`server` averages; `flower` runs both for real. `convergence` tells what a plan will reach, `results` and `verification`
+are the core's, filled.
 
 Examples
 --------

@@ -17,8 +17,7 @@ from privreg.errors import OptionError, StreamError
 from privreg.federated import server
 from privreg.federated.client import Client, read_silo
 from privreg.federated.plan import Plan, whole
-from privreg.federated.results import FederatedResults, make_results
-from privreg.federated.statement import make_statement
+from privreg.federated.results import FederatedResults, make_results, make_statement
 from privreg.files.optional import need
 from privreg.options.table import check
 from privreg.privacy.ledger import LEDGER, Release

@@ -12,8 +12,7 @@ from privreg.families.builtin import resolve_family
 from privreg.federated import server
 from privreg.federated.client import Client, of_silo, read_silo
 from privreg.federated.plan import Plan, make_plan
-from privreg.federated.results import FederatedResults, make_results
-from privreg.federated.statement import make_statement
+from privreg.federated.results import FederatedResults, make_results, make_statement
 from privreg.formula.arrays import array_design, check_array_levels
 from privreg.formula.batches import read_arrays
 from privreg.formula.describe import callers_scopes, read_design

@@ -1,27 +1,35 @@
-"""Results of a federated fit: made of reports and public numbers only."""
+"""Results of a federated fit and their privacy statement: made of reports and public numbers only."""
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 import pandas as pd
 
 from privreg.arrays import Array
 from privreg.diagnostics import Diagnostic, doubt
-from privreg.errors import NotPrivateError
+from privreg.errors import NotPrivateError, OptionError, choose, shown
 from privreg.federated.plan import Plan
 from privreg.federated.server import State, settled
+from privreg.federated.verification import trials
 from privreg.options.unknown import all_known_arguments
+from privreg.privacy.ledger import Release, at_least
 from privreg.results.base import Results
 from privreg.results.data import ResultData
+from privreg.results.plots.coefficients import unit_of
+from privreg.results.plots.steps import about_steps, steps_of
+from privreg.results.plots.style import COLUMN, CONSTANTS, DASHES, drawing, inks_for, literal, pyplot
 from privreg.results.postestimation.prediction import check_which, predicted
 from privreg.results.statement import PrivacyStatement
 from privreg.results.summary import Summary, caution, declared_columns, level_table
 from privreg.results.wording import MATCH, Unusable
+from privreg.tables import plain, shorten
 from privreg.unavailable import called
 
 if TYPE_CHECKING:
@@ -36,6 +44,8 @@ STILL_MOVING: Final = Diagnostic(
 )
 ENOUGH: Final = 0.1
 """Share of the model's length by which it may move in the second half of the rounds."""
+MOST: Final = 12
+"""Curves drawn unless terms are named: more can't be told apart."""
 FAR: Final = 2.0
 """Root mean squares of noise by which it may move."""
 _NO_ERRORS: Final = frozenset(
@@ -121,10 +131,25 @@ class FederatedResults(Results):
         MissingExtraError
             If matplotlib is not installed.
         """
-        from privreg.federated.plots import over_rounds
-
-        drawn: Axes = over_rounds(self._fit, self.privacy.headline, terms, ax)
-        return drawn
+        pyplot()
+        fit, known = self._fit, list(self._fit.names)
+        slopes = [name for name, term in zip(known, fit.labels()["term"], strict=True) if term not in CONSTANTS]
+        wanted = (slopes or known)[:MOST] if terms is None else [terms] if isinstance(terms, str) else terms
+        if not isinstance(wanted, Sequence) or not wanted:
+            raise OptionError(f"terms={shown(terms)} must be the name of a coefficient or several: {', '.join(known)}.")
+        places = [known.index(choose("terms", t, known)) for t in wanted]
+        steps = steps_of([fit])
+        values = fit.trail_params[:, places] * [steps[known[j]].size for j in places]
+        pairs = zip(
+            shorten([plain(known[j]) for j in places], 24), (steps[known[j]].words for j in places), strict=True
+        )
+        words = unit_of(fit, exponentiate=False)
+        unit = words.stepped if any(steps[known[j]].words for j in places) else words.plain
+        some = [] if len(places) == len(known) else [f"{len(places)} of {len(known)} terms"]
+        footer = "; ".join([*about_steps(steps[known[j]] for j in places), self.privacy.headline, *some])
+        with drawing(ax, (COLUMN, 2.6), footer) as on:
+            _curves(on, values, [", ".join(filter(None, pair)) for pair in pairs], unit)
+        return cast("Axes", on)
 
     def summary(self) -> Summary:
         """Header, coefficients and privacy statement; prints as text, shows as HTML in notebooks."""
@@ -208,3 +233,87 @@ def _title(plan: Plan) -> tuple[tuple[str, str], ...]:
         ("Model", spec.formula),
         ("Estimand", f"{spec.family.estimand}, as far as clipping and local steps let it be reached"),
     )
+
+
+def _curves(ax: Any, values: Any, names: list[str], unit: str) -> None:
+    inks = inks_for(ax)
+    hues = len(inks.colours)
+    for i, (name, column) in enumerate(zip(names, values.T, strict=True)):
+        style = {"color": inks[i], "linestyle": DASHES[i // hues % len(DASHES)]}
+        ax.plot(np.arange(len(column)), column, linewidth=1.2, label=literal(name), **style)
+    ax.axhline(0, color=inks.grey, linewidth=0.6, linestyle=":", zorder=0)
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.set(xlabel="rounds", ylabel=unit)
+    if len(names) > 1:
+        ax.legend(frameon=False)
+
+
+PROTECTS = (
+    "one silo's whole contribution (client level): neighbours replace all records of one silo at once, and their "
+    "number. Within its silo nobody is protected from the silo, which holds the raw records"
+)
+
+
+def make_statement(plan: Plan, release: Release, trust: str, *, seeded: bool = False) -> PrivacyStatement:
+    """State what a plan's rounds protect.
+
+    `release` is the most that any of these silos has released in this process; `trust` is "simulated", if one process
+    held all silos' records and played them, or "flower".
+    """
+    m, private = plan.mechanism, plan.budget.private
+    beside = f", and beside it the share of usable records, times {plan.kappa:.4g}" if plan.kappa else ""
+    return PrivacyStatement(
+        setting="silos",
+        budget=plan.budget,
+        trust=trust,
+        mechanism=f"in each round {m.title}",
+        noise=m.words(),
+        noise_sd=0.0,
+        bound=plan.clip,
+        weights=f"l2 norm of the whole update at most {plan.clip:.4g}, internal units{beside}; replacing it "
+        f"moves it by {2 * m.clip:.4g}. All rounds together can move the model by {plan.rounds * plan.clip:.4g}",
+        curvature="",
+        protects=PROTECTS,
+        per_round=_per_round(plan),
+        release=release,
+        declared=plan.spec.declared("count for nothing"),
+        notes=_notes(plan),
+        seeded=seeded,
+        certain_mu=plan.total_mu if private else None,
+        neighbours=partial(trials, m, rounds=plan.rounds) if private else None,
+    )
+
+
+def _per_round(plan: Plan) -> str:
+    """What a silo loses in one round."""
+    if not plan.budget.private:
+        return "everything: no noise"
+    one, rounds = plan.mechanism.budget, plan.rounds
+    if plan.budget.pure:
+        return f"{at_least(one.epsilon, 4)}-DP, pure; epsilon adds up over {rounds} rounds"
+    own = f" (pure epsilon {at_least(one.epsilon, 4)})" if one.pure and not plan.mechanism.coordinates else ""
+    return f"{at_least(plan.report_mu, 4)}-GDP{own}; times sqrt({rounds}) for {rounds} rounds"
+
+
+def _notes(plan: Plan) -> tuple[Diagnostic, ...]:
+    """Whatever qualifies the fit."""
+    m, private = plan.mechanism, plan.budget.private
+    text = (
+        "Coefficients have no standard errors: clipping and local steps move what rounds settle at, by an amount that "
+        "depends on the silos and is not known."
+    )
+    out = [Diagnostic("no_errors", text)]
+    if plan.weights is not None:
+        text = "The silos' weights were declared public and are protected by nothing."
+        out.append(Diagnostic("public_weights", text))
+    if m.geometric and private:
+        biases = {
+            "Angle noise shrinks the mean of a report towards zero, and debias=False leaves it so.": not m.debias,
+            f"Directions outside the fixed box of factor beta={m.beta:g} are moved into it: a bias.": m.beta < 1.0,
+            "Every update counts with the public magnitude, the clip, however short it was.": m.name == "ldpvec",
+        }
+        out += [Diagnostic("biased", text) for text, holds in biases.items() if holds]
+    if private:
+        text = "Noise is drawn in double precision: the guarantee holds up to floating-point rounding."
+        out.append(Diagnostic("rounding", text))
+    return tuple(out)
