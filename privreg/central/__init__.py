@@ -5,7 +5,7 @@ rows there is `privreg.PrivateOnlineRegression`.
 
 `regression` is the front door, `plan` what is done. `losses`, `sensitivity` and `calibration` make the noise;
 `curvature` says which coefficients the records determine, by a noisy matrix that is released on the way; `descent` sees
-rows, by `kernels` in the order of `sampling`. `results`, `statement` and `verification` are the core's, filled.
+rows, by `kernels`, in random order. `results`, with their statement, and `verification` are the core's, filled.
 
 References
 ----------

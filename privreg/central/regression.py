@@ -12,8 +12,7 @@ import numpy as np
 from privreg.central import descent
 from privreg.central.losses import Loss, resolve, resolve_loss
 from privreg.central.plan import Plan, check_budget, make_plan
-from privreg.central.results import CentralResults, payload
-from privreg.central.statement import make_statement
+from privreg.central.results import CentralResults, make_statement, payload
 from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_arrays, open_table
 from privreg.errors import DataError, OptionError, PrivregWarning, SchemaError, UnsupportedArgumentError, shown

@@ -11,10 +11,10 @@ from scipy.stats import binom
 import privreg as pr
 from benchmarks.central import FAMILIES, adversarial_pair
 from privreg.central import QHinge, QNorm, Regression, audit, calibration, descent, kernels
+from privreg.central.descent import Turns
 from privreg.central.losses import resolve_loss
 from privreg.central.plan import make_plan
 from privreg.central.results import estimate_of, still_moving
-from privreg.central.sampling import Turns
 from privreg.central.sensitivity import Constants, constants, iterates_within, sensitivity
 from privreg.errors import OptionError
 from privreg.privacy.conversions import gdp_delta, gdp_mu
