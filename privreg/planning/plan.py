@@ -113,7 +113,7 @@ class Planned(View):
             label, budgets = "epsilon", {b.epsilon: b for b in (Budget.declare(epsilon=e) for e in _several(epsilon))}
         else:
             label, budgets = "budget", {str(self.budget): self.budget}
-        name = self.critical if coef is None else find(coef, self.spec.coefficients)[0]
+        name = self._coef(coef)
         column = list(self.spec.coefficients).index(name) % len(self.spec.design.names)
         out, trusted = {}, dict[float | str, list[bool]]()
         for key, budget in budgets.items():
@@ -152,6 +152,10 @@ class Planned(View):
         table = table_of(self, self.n, self._precision)
         slopes = table.drop(index="Intercept", errors="ignore")
         return str((slopes if len(slopes) else table)["width"].idxmax())
+
+    def _coef(self, coef: str | None) -> str:
+        """The coefficient of that name; by default the one with the most demanding goal."""
+        return self.critical if coef is None else find(coef, self.spec.coefficients)[0]
 
     def summary(self) -> Self:
         """The plan itself, which prints as a table."""

@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pandas as pd
-from scipy.stats import norm
+from scipy.stats import binom, norm
 
 from privreg.errors import (
     BudgetError,
@@ -22,7 +23,7 @@ from privreg.families import Expectile, Family, Huber, Poisson, Squared
 from privreg.formula.spec import ModelSpec
 from privreg.options.progress import progress_bar
 from privreg.options.table import check
-from privreg.planning.fits import plain_precision
+from privreg.planning.fits import fit_of, plain_precision
 from privreg.planning.plan import MOST_PEOPLE, Planned, find, people_for, reliable_from, table_of
 from privreg.planning.precision import SEED, precision_of
 from privreg.tables import Notes, Paragraph, Table, View, in_one_format
@@ -33,6 +34,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from privreg.tables import Part
+
+
+USUAL: Final = 1.345  # Corner of Huber's and expectiles' scores in residual sd, where noise falls on sums
+MOST_ROWS: Final = 10**8
+SURE: Final = 0.999
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,8 +66,7 @@ class StudyPlan(Planned):
         if flag("power", power):
             wanted = list(self.goal.effects) if coef is None else find(coef, self.spec.coefficients)
             return plots.powers(self, wanted, ax=ax)
-        name = self.critical if coef is None else find(coef, self.spec.coefficients)[0]
-        return plots.contours(self, name, ax=ax)
+        return plots.contours(self, self._coef(coef), ax=ax)
 
     def compare_trust(self, coef: str | None = None) -> StudyTable:
         """Ask the same question under each trust model, and without privacy.
@@ -76,7 +81,20 @@ class StudyPlan(Planned):
         StudyTable
             It prints as a table; ``table`` is the DataFrame.
         """
-        return compare_trust(self, self.critical if coef is None else find(coef, self.spec.coefficients)[0])
+        coef = self._coef(coef)
+        wanted, at = self.asked == "people", list(self.spec.coefficients).index(coef)
+        half = float(norm.isf(self.alpha / 2.0))
+        found, notes = _asked({t: _under(self, trust=t) for t in ("local", "two_collectors", "central")}, at)
+        lines = {trust: (SEES[trust], *line) for trust, line in found.items()}
+        plain = plain_precision(self.spec, self.assumed, SEED)
+        if plain is not None:
+            n = people_for(self, plain) if wanted else self.n
+            error = float(plain.std_errors(n)[at])
+            lines["no privacy"] = (SEES["no privacy"], n, error, 2.0 * half * error, True)
+        table = pd.DataFrame.from_dict(lines, orient="index", columns=["sees_a_row", *COLUMNS]).astype(
+            {"people": "Int64"}
+        )
+        return StudyTable(table, _title(self, coef), tuple(notes))
 
     def compare_families(self, coef: str | None = None) -> StudyTable:
         """Ask the same question of each family for such a response.
@@ -99,7 +117,20 @@ class StudyPlan(Planned):
         OptionError
             If the response is neither a number nor a count.
         """
-        return compare_families(self, self.critical if coef is None else find(coef, self.spec.coefficients)[0])
+        own = self.spec.family
+        if own.response == "count":
+            families = [Poisson(own.y_max), Poisson(own.y_max, c=1.5)]
+        elif own.scaled:
+            families = [Huber(), Huber(1.345), Expectile(0.5), Squared()]
+        else:
+            raise OptionError(f"families are compared of numbers and counts, and this is a plan for {own!r}.")
+        families += [own] if own not in families else []
+        coef = self._coef(coef)
+        at = list(self.spec.coefficients).index(coef)
+        lines, notes = _asked({repr(family): _under(self, family=family) for family in families}, at)
+        table = pd.DataFrame.from_dict(lines, orient="index", columns=COLUMNS).astype({"people": "Int64"})
+        estimands = [f"{family!r}: {family.estimand}" for family in families]
+        return StudyTable(table, _title(self, coef), (*estimands, *notes))
 
     def check(self, reps: int = 20, *, seed: int | None = None, progress: bool | None = None) -> pd.DataFrame:
         """Simulate people as assumed, fit them, and compare.
@@ -124,12 +155,38 @@ class StudyPlan(Planned):
         OptionError
             If the response is an expression, or there are more than 10⁸ rows to fit.
         """
-        from privreg.planning.check import simulate
-
         if isinstance(reps, bool) or not isinstance(reps, int) or reps < 2:
             raise OptionError(f"reps={shown(reps)} must be a whole number, at least 2.")
+        seed, spec, assumed, truth = check("local.fit", "seed", seed), self.spec, self.assumed, None
+        if self.n * reps > MOST_ROWS:
+            most = MOST_ROWS // self.n
+            raise OptionError(
+                f"{reps} fits of {self.n:,} records are more than {MOST_ROWS:,} rows; "
+                + (f"give reps={most} at most." if most > 1 else "check a plan of fewer records with the same budget.")
+            )
+        widths, held, found = [], [], []
         with progress_bar(reps, progress) as bar:
-            return simulate(self, reps, check("local.fit", "seed", seed), lambda: bar.update(1))
+            for k, state in enumerate(np.random.SeedSequence(seed).spawn(reps)):
+                rng = np.random.Generator(np.random.SFC64(state))
+                res, settings = fit_of(spec, assumed, self.n, rng, None if seed is None else (seed + k) % 2**63)
+                efficient = None if settings is None else settings.efficient
+                if truth is None:
+                    truth = assumed.truth(spec, USUAL if efficient is None else efficient.rules.ratio)
+                low, high = res.conf_int(self.alpha).to_numpy().T
+                widths.append(high - low)
+                held.append((low <= truth) & (truth <= high))
+                found.append((low > 0.0) | (high < 0.0))
+                bar.update(1)
+        table = self.table()
+        out = pd.DataFrame({"planned": table["width"], "simulated": np.mean(widths, axis=0)})
+        out["ratio"] = out["simulated"] / out["planned"]
+        out["ratio_se"] = np.std(widths, axis=0, ddof=1) / math.sqrt(reps) / out["planned"]
+        out["coverage"] = np.where(np.isnan(truth), math.nan, np.mean(held, axis=0))
+        low_, high_ = binom.interval(SURE, reps, 1.0 - self.alpha)
+        out["at_least"], out["at_most"] = low_ / reps, high_ / reps
+        if self.goal.effects:
+            out["power"], out["told"] = table["power"], np.mean(found, axis=0)
+        return out
 
 
 @dataclass(frozen=True, repr=False)
@@ -189,38 +246,6 @@ def answered(plan: StudyPlan) -> StudyPlan:
     out = replace(out, reliable=reliable_from(out))
     raised = out.asked == "people" and out.reliable <= MOST_PEOPLE
     return replace(out, n=max(out.n, int(out.reliable))) if raised else out
-
-
-def compare_trust(plan: StudyPlan, coef: str) -> StudyTable:
-    """The same question under each trust model, and without privacy; a line has no numbers where it can't be asked."""
-    wanted, at = plan.asked == "people", list(plan.spec.coefficients).index(coef)
-    half = float(norm.isf(plan.alpha / 2.0))
-    found, notes = _asked({t: _under(plan, trust=t) for t in ("local", "two_collectors", "central")}, at)
-    lines = {trust: (SEES[trust], *line) for trust, line in found.items()}
-    plain = plain_precision(plan.spec, plan.assumed, SEED)
-    if plain is not None:
-        n = people_for(plan, plain) if wanted else plan.n
-        error = float(plain.std_errors(n)[at])
-        lines["no privacy"] = (SEES["no privacy"], n, error, 2.0 * half * error, True)
-    table = pd.DataFrame.from_dict(lines, orient="index", columns=["sees_a_row", *COLUMNS]).astype({"people": "Int64"})
-    return StudyTable(table, _title(plan, coef), tuple(notes))
-
-
-def compare_families(plan: StudyPlan, coef: str) -> StudyTable:
-    """The same question of each family; a line has no numbers where it can't be asked."""
-    own = plan.spec.family
-    if own.response == "count":
-        families = [Poisson(own.y_max), Poisson(own.y_max, c=1.5)]
-    elif own.scaled:
-        families = [Huber(), Huber(1.345), Expectile(0.5), Squared()]
-    else:
-        raise OptionError(f"families are compared of numbers and counts, and this is a plan for {own!r}.")
-    families += [own] if own not in families else []
-    at = list(plan.spec.coefficients).index(coef)
-    lines, notes = _asked({repr(family): _under(plan, family=family) for family in families}, at)
-    table = pd.DataFrame.from_dict(lines, orient="index", columns=COLUMNS).astype({"people": "Int64"})
-    estimands = [f"{family!r}: {family.estimand}" for family in families]
-    return StudyTable(table, _title(plan, coef), (*estimands, *notes))
 
 
 COLUMNS: Final = ["people", "std_error", "width", "reliable"]
