@@ -1,7 +1,7 @@
 """The command line: `app` is the program.
 
-Every verb is a file: `fit`, `means`, `show`, `plan`, `schema`, `data`, `experiment`. `field` has those of studies in
-the field, which live where their work is done.
+Every verb is a file: `fit`, `means`, `show`, `plan`, `schema`, `data`, `experiment`. `app` asks for those of
+studies in the field, which live where their work is done.
 
 `parser` is made from the table of options, `values` reads what is typed, and `output` writes results.
 """

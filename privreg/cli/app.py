@@ -10,23 +10,48 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from privreg.cli import data, experiment, fit, means, plan, schema, show
-from privreg.cli.field import FIELD
 from privreg.cli.output import FAILED, complain
 from privreg.cli.parser import parsers, spread
 from privreg.cli.values import check_ranges
-from privreg.errors import DataError, PrivacyLeakWarning, PrivregError, PrivregWarning, ReliabilityWarning, choose
+from privreg.errors import (
+    DataError,
+    PrivacyLeakWarning,
+    PrivregError,
+    PrivregWarning,
+    ReliabilityWarning,
+    choose,
+)
+from privreg.files.optional import need
 
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141  # what a shell reports for a writer whose reader has gone
 UNEXPECTED: Final = 70
 
 VERBS: Final = {verb.__name__.rpartition(".")[2]: verb for verb in (fit, means, show, data, plan, schema, experiment)}
+
+
+def _of_field(module: str, name: str, arguments: Sequence[str], **more: Any) -> int:
+    """Run a verb of studies in the field, each with options of its own; what it needs is imported now."""
+    for needed in ("sqlalchemy", "starlette", "uvicorn") if module == "service.command" else ():
+        need(needed, "serve", "a collector")
+    return int(getattr(import_module(f"privreg.{module}"), name)(arguments, **more))
+
+
+FIELD: Final[dict[str, Callable[[Sequence[str]], int]]] = {
+    "respond": partial(_of_field, "device.command", "main", prog="privreg respond"),
+    "study": partial(_of_field, "field.command", "main"),
+    **{verb: partial(_of_field, "service.command", verb) for verb in ("serve", "tokens", "collector")},
+    "results": partial(_of_field, "field.reading", "main"),
+    "swarm": partial(_of_field, "field.swarm", "main"),
+}
 
 
 def _where(error: BaseException) -> str:
