@@ -13,8 +13,8 @@ from privreg.families.family import from_json
 from privreg.files import archive
 from privreg.fits.settings import FitOptions
 from privreg.formula.covariates import PublicRows
+from privreg.formula.describe import design_from_json
 from privreg.formula.language.rowwise import Rowwise
-from privreg.formula.saved import design_from_json
 from privreg.formula.spec import ModelSpec
 from privreg.means.results.results import from_saved as means_from_saved
 from privreg.privacy.ledger import Budget

@@ -11,7 +11,7 @@ import numpy as np
 from privreg.errors import SchemaError, choose
 from privreg.formula.batches import CONSTANTS, EXPOSURE, OFFSET, ArrayRows
 from privreg.formula.design import Design
-from privreg.formula.encoding import Encoder, TermPart
+from privreg.formula.encoding import DesignTerm, Encoder, TermPart
 from privreg.formula.language.allowlist import (
     check_exposure,
     check_levels,
@@ -22,7 +22,6 @@ from privreg.formula.language.allowlist import (
 )
 from privreg.formula.probe import check_rank, probe_rows, public_constant
 from privreg.formula.response import unclamped
-from privreg.formula.terms import DesignTerm
 from privreg.formula.trees.evaluate import Program
 from privreg.formula.trees.operations import const
 from privreg.schema.declarations import RESPONSE_KINDS, Schema

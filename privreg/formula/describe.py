@@ -15,7 +15,14 @@ from privreg.data.carried import completed, refuse_texts, with_truth_values
 from privreg.data.labels import check_columns, check_declared, refuse_bare
 from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_arrays
-from privreg.errors import DataError, FormulaError, OptionError, PrivacyLeakError, UnsupportedArgumentError
+from privreg.errors import (
+    DataError,
+    FormulaError,
+    OptionError,
+    PrivacyLeakError,
+    SavedFileError,
+    UnsupportedArgumentError,
+)
 from privreg.families.builtin import resolve_family
 from privreg.families.family import Family, with_counts
 from privreg.formula.arrays import array_design, check_array_levels
@@ -23,6 +30,7 @@ from privreg.formula.batches import read_arrays
 from privreg.formula.design import Design, formula_design
 from privreg.formula.language.opt_out import complete, complete_scale, read_leaks, read_scaling
 from privreg.formula.language.parse import collect_rowwise, private_columns, read_formula, refuse_other
+from privreg.formula.language.rowwise import Rowwise
 from privreg.formula.language.spelling import as_labelled
 from privreg.formula.persons import without_effect
 from privreg.formula.spec import ModelSpec
@@ -156,3 +164,29 @@ def array_spec(endog: Any, exog: Any, asked: Mapping[str, Any]) -> tuple[ModelSp
 def _spec(design: Any, family: Family, budget: Budget, asked: Mapping[str, Any], people: Participants) -> ModelSpec:
     how = (asked["score_weights"], asked["mechanism"], asked["private"])
     return ModelSpec.declare(design, family, budget, *how, people, asked["trust"])
+
+
+def design_from_json(doc: Mapping[str, Any], functions: Mapping[str, Rowwise] | None = None) -> Design:
+    """Rebuild a design from its ``to_json()``; `functions` supplies the marked functions of a formula."""
+    kind = doc.get("kind")
+    if kind not in ("formula", "arrays"):
+        raise SavedFileError(f"a saved design has kind 'formula' or 'arrays', got {kind!r}.")
+    schema = Schema.from_json(doc["schema"])
+    if kind == "arrays":
+        more: dict[str, Any] = {"offset": bool(doc["offset"]), "exposure": bool(doc["exposure"])}
+        return array_design(doc["exog_names"], doc["endog_name"], schema, **more, kind=str(doc["response"]))
+    given = dict(functions or {})
+    lacking = [name for name in doc["functions"] if not isinstance(given.get(name), Rowwise)]
+    if lacking:
+        raise SavedFileError(
+            f"the formula {doc['formula']!r} calls {', '.join(lacking)}, which is not saved; load with "
+            f"functions={{{lacking[0]!r}: pr.rowwise({lacking[0]})}}."
+        )
+    more = {"offset": doc["offset"], "exposure": doc["exposure"], "kind": doc["response"]}
+    design = formula_design(doc["formula"], schema, functions=given, **more)
+    if list(design.names) != list(doc["names"]):
+        raise SavedFileError(
+            f"the saved columns {doc['names']!r} are not the formula's, {list(design.names)!r}; "
+            "the file is damaged or comes from another version."
+        )
+    return design

@@ -31,14 +31,13 @@ from privreg.data.columns import (
 from privreg.data.sources.open import as_frame
 from privreg.errors import DataError, FormulaError, SchemaError, quietly
 from privreg.formula.batches import ArrayRows
-from privreg.formula.encoding import Encoder, TermPart, coded_terms, make_encoder
+from privreg.formula.encoding import DesignTerm, Encoder, TermPart, coded_terms, make_encoder
 from privreg.formula.language.allowlist import check_exposure, undeclared_offset
 from privreg.formula.language.limits import read
 from privreg.formula.language.parse import ParsedFormula, check_formula
 from privreg.formula.language.rowwise import Rowwise
 from privreg.formula.probe import Prepared, check_rank, probe_rows, public_constant, shown_box, stand_in, wide_box
 from privreg.formula.response import public_factor, response_of, unclamped
-from privreg.formula.terms import DesignTerm
 from privreg.formula.trees.compile import Trees, compile_trees, read_factor
 from privreg.options.table import check
 from privreg.schema.declarations import Schema

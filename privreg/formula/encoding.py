@@ -25,6 +25,23 @@ from privreg.formula.trees.evaluate import Program
 from privreg.formula.trees.operations import Tree
 from privreg.schema.declarations import Schema
 
+
+class DesignTerm(NamedTuple):
+    """One term of a formula, or one column of arrays."""
+
+    name: str  # As patsy writes it: "Intercept", "age", "C(region)", "age:smoker"
+    columns: tuple[int, ...]  # Positions of its design columns
+    reads: tuple[str, ...] = ()  # Raw columns that it is made from; none for the intercept
+    levels: tuple[Any, ...] = ()  # Declared levels of the factor that it is by itself; none for other terms
+    coding: Floats | None = None  # What its columns hold at each of these levels, shape (levels, columns)
+
+    @property
+    def reference(self) -> Any:
+        """The level whose columns are all 0; None of a term that has no such level."""
+        coded = np.ones(1, dtype=np.bool_) if self.coding is None else self.coding.any(axis=1)
+        return None if coded.all() else self.levels[int(np.argmin(coded))]
+
+
 LARGEST: Final = 1 << 14
 """Numbers of a factor's contrasts that are looked up as a table; of larger ones the ones are set."""
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from privreg.errors import DataError, FormulaError, PrivregError, SchemaError
 from privreg.formula.arrays import array_design
+from privreg.formula.describe import design_from_json
 from privreg.formula.design import Design
-from privreg.formula.saved import design_from_json
 from privreg.schema.declarations import Schema
 from tests.designs import SCHEMA, SENTINEL, shown
 

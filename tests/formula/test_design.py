@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from privreg.data.columns import learn_levels, learn_moments
 from privreg.errors import DataError, FormulaError, PrivacyLeakError, SavedFileError, SchemaError
+from privreg.formula.describe import design_from_json
 from privreg.formula.design import Design, formula_design
 from privreg.formula.language.rowwise import rowwise
-from privreg.formula.saved import design_from_json
 from privreg.schema.declarations import Schema
 from tests.designs import FUNCTIONS, RIGHT_SIDES, SCHEMA, SENTINEL, fails, for_patsy, frame, shown
 

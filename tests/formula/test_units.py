@@ -17,9 +17,9 @@ from privreg.cli.parser import parsers, spread
 from privreg.errors import DataError, FormulaError, OptionError, SchemaError
 from privreg.formula.affine import affine_rows
 from privreg.formula.arrays import array_design
+from privreg.formula.describe import design_from_json
 from privreg.formula.design import formula_design
 from privreg.formula.language.rowwise import rowwise
-from privreg.formula.saved import design_from_json
 from privreg.formula.units import public_units
 from privreg.loading import upgraded
 from privreg.schema.declarations import Schema
