@@ -25,8 +25,7 @@ from privreg.protocol import codes
 
 if TYPE_CHECKING:
     from privreg.arrays import Array
-    from privreg.results.data import ResultData
-    from privreg.results.equation import Equation
+    from privreg.results.data import Equation, ResultData
 
 NUMBERS: Final = 1 << 15
 """Predictors, of rows by offsets, that are looked at together: so few that they stay in a processor's cache."""

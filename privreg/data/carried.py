@@ -1,19 +1,21 @@
-"""Declarations that data carry: ``attrs["privreg"]`` of DataFrames, and of the Parquet files that pandas made of them.
+"""Declarations that data carry, ``attrs["privreg"]`` of DataFrames and of pandas' Parquet files; names of columns.
 
 They are public statements of whoever made the data, and nothing here looks at a row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from keyword import iskeyword
 from typing import Any, Final
 
 import pandas as pd
 
 from privreg.data.sources.arrow import attrs_of, kind_of
 from privreg.data.sources.open import table_of
-from privreg.errors import SchemaError
+from privreg.errors import FormulaError, SchemaError, nearest
 from privreg.files.optional import comes_from
 from privreg.schema.declarations import Schema
 
@@ -128,3 +130,50 @@ def _types_of(data: Any) -> list[Any]:
 
 def _truth(types: Any, name: str) -> bool:
     return types.names.count(name) == 1 and kind_of(types.field(name).type) == "boolean"
+
+
+_QUOTED: Final = re.compile(r"""Q\(\s*(["']).*?\1\s*\)""")
+_DECLARING: Final = ("bounds", "levels", "moments")
+
+
+def check_columns(data: Any, columns: Collection[str]) -> list[Any] | None:
+    """Refuse columns that the data don't have, and return the names of those they have.
+
+    Names are known of DataFrames, mappings of arrays, tables of other libraries and single files; of a list of
+    tables, its first counts. None where only reading, or opening, would tell them.
+    """
+    return None if data is None else table_of(data).check(columns)
+
+
+def refuse_bare(formula: str, data: Any) -> None:
+    """Refuse a column whose name is no word and stands as it is in a formula that was found wrong."""
+    text = " ".join(_QUOTED.sub("", formula).split())
+    names = [c for c in check_columns(data, ()) or () if isinstance(c, str) and (not c.isidentifier() or iskeyword(c))]
+    found = max((c for c in names if c.strip() and " ".join(c.split()) in text), key=len, default=None)
+    if found is not None:
+        mark = "'" if '"' in found else '"'
+        raise FormulaError(
+            f"the column {found!r} has a name that is no plain word; write Q({mark}{found}{mark}) in the formula."
+        ) from None
+
+
+def check_declared(asked: Mapping[str, Any], names: Collection[Any]) -> None:
+    """Refuse bounds=, levels= or moments= of a column that isn't among the names.
+
+    To be asked where columns are declared otherwise too, so that a misspelt name would change nothing, silently. A
+    ``schema=`` may declare more: it is for several models, and for several tables.
+    """
+    for option in _DECLARING:
+        for name in _named(asked.get(option)):
+            if name not in names:
+                near = nearest(name, names)
+                raise SchemaError(
+                    f"{option}= declares {name!r}, which is a column neither of the data nor of the model. "
+                    + ("Mend the name, or leave it out." if near is None else f"Did you mean {near!r}?")
+                )
+
+
+def _named(declared: Any) -> Iterable[str]:
+    """Columns of one kind of declaration; the key of a correlation names two."""
+    for key in declared or ():
+        yield from key if isinstance(key, tuple) else (key,)

@@ -20,6 +20,7 @@ from privreg.data.cells import (
     Codes,
     Flags,
     Floats,
+    Taken,
     as_series,
     factorized,
     places_of,
@@ -27,7 +28,6 @@ from privreg.data.cells import (
     read_days,
     unmasked,
 )
-from privreg.data.taken import Taken
 from privreg.errors import DataError, SchemaError, quietly
 from privreg.schema.declarations import Schema
 

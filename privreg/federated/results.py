@@ -22,8 +22,7 @@ from privreg.options.unknown import all_known_arguments
 from privreg.privacy.ledger import Release, at_least
 from privreg.results.base import Results
 from privreg.results.data import ResultData
-from privreg.results.plots.coefficients import unit_of
-from privreg.results.plots.steps import about_steps, steps_of
+from privreg.results.plots.coefficients import about_steps, steps_of, unit_of
 from privreg.results.plots.style import COLUMN, CONSTANTS, DASHES, drawing, inks_for, literal, pyplot
 from privreg.results.postestimation.prediction import check_which, predicted
 from privreg.results.statement import PrivacyStatement

@@ -23,8 +23,7 @@ from privreg.fits.outcome import FitOutcome, outside_of, refuse_overflow
 from privreg.fits.plan import order_of, to_user
 from privreg.inference.methods import Estimate
 from privreg.inference.pivots import Normal
-from privreg.results.data import RoundHeld
-from privreg.results.equation import Equation
+from privreg.results.data import Equation, RoundHeld
 from privreg.results.wording import Unusable
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from privreg.families.measures import Measure
     from privreg.formula.units import Units
     from privreg.inference.methods import Estimate
-    from privreg.results.data import RoundHeld
-    from privreg.results.equation import Equation
+    from privreg.results.data import Equation, RoundHeld
     from privreg.results.wording import Unusable
 
 

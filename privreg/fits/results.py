@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from privreg.fits.outcome import FitOutcome
     from privreg.fits.settings import Settings
     from privreg.formula.spec import ModelSpec
-    from privreg.results.equation import Equation
+    from privreg.results.data import Equation
 
 OF_RESPONSES: Final = (
     f"{RESPONSE_ALONE}, used once; covariates and offsets are public, not protected; neighbours replace one response"

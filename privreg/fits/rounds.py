@@ -19,8 +19,7 @@ from privreg.inference.methods import METHODS, Estimate
 from privreg.inference.pivots import Normal, RandomScaling, StudentT
 from privreg.inference.resampling import FIRST, Anytime, Bootstrap
 from privreg.options.threads import one_thread
-from privreg.results.data import RoundHeld
-from privreg.results.equation import Equation
+from privreg.results.data import Equation, RoundHeld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

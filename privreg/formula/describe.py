@@ -11,8 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
-from privreg.data.carried import completed, refuse_texts, with_truth_values
-from privreg.data.labels import check_columns, check_declared, refuse_bare
+from privreg.data.carried import check_columns, check_declared, completed, refuse_bare, refuse_texts, with_truth_values
 from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_arrays
 from privreg.errors import (

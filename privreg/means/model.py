@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Never
 
-from privreg.data.carried import completed
-from privreg.data.labels import check_columns, check_declared, refuse_bare
+from privreg.data.carried import check_columns, check_declared, completed, refuse_bare
 from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_table, rows_of
 from privreg.errors import DataError, FormulaError, OptionError, UnsupportedArgumentError

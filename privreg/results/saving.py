@@ -13,8 +13,7 @@ from privreg.families.family import Family
 from privreg.families.measures import Measure
 from privreg.files import archive
 from privreg.inference.methods import METHODS, Anytime, Bootstrap, Estimate, Normal, Pivot, RandomScaling, StudentT
-from privreg.results.data import ResultData, RoundHeld
-from privreg.results.equation import equation_from
+from privreg.results.data import ResultData, RoundHeld, equation_from
 from privreg.results.statement import PrivacyStatement
 
 

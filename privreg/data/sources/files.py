@@ -10,9 +10,8 @@ from typing import Any, Final
 
 from privreg.data.sources.arrow import DAMAGED, pyarrow
 from privreg.data.sources.csv import PLAIN, Csv, header_of, open_csv
-from privreg.data.sources.feather import open_feather
 from privreg.data.sources.order import Piece, chained, dealt_pieces
-from privreg.data.sources.parquet import open_parquet, partitions
+from privreg.data.sources.parquet import open_feather, open_parquet, partitions
 from privreg.data.sources.source import Source, Wanted
 from privreg.errors import DataError, UnsupportedArgumentError, quietly
 from privreg.files.optional import comes_from

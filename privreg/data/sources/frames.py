@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.data.cells import coded_texts, plain_vector, unmasked
+from privreg.data.cells import Taken, coded_texts, plain_vector, taken, unmasked
 from privreg.data.columns import check_mapping, row_labels
 from privreg.data.sources.order import Piece, dealt_pieces, dealt_rows
 from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, beyond, once, part_of, rows_of
-from privreg.data.taken import Taken, taken
 from privreg.errors import DataError, UnsupportedArgumentError, quietly
 from privreg.privacy.accounts import UNKNOWN, accounts_of, of_columns, of_mapping
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from privreg.data.cells import Taken
 from privreg.data.columns import joined
 from privreg.data.sources.source import CHUNK, beyond, chunk_of, first, rows_of
-from privreg.data.taken import Taken
 from privreg.privacy.noise import KEY_BYTES, derived_key, words
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from privreg.data.cells import Taken
 from privreg.data.columns import missing
-from privreg.data.taken import Taken
 from privreg.errors import DataError
 from privreg.schema.declarations import Schema
 

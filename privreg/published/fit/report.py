@@ -25,7 +25,7 @@ from privreg.published.chain.numbers import Published, make_plan
 from privreg.published.chain.plans import Plan
 from privreg.published.chain.run import AveragedSGD, Mark
 from privreg.published.fit.intervals import central_sandwich, of_chain
-from privreg.results.equation import Equation
+from privreg.results.data import Equation
 
 MIXING: Final = 10.0
 """Σγλ_min under which a note warns that the path may not have forgotten its start."""

@@ -12,7 +12,7 @@ import privreg as pr
 from privreg.errors import OptionError
 from privreg.privacy.ledger import Release
 from privreg.results.plots import dots
-from privreg.results.plots.steps import public_steps
+from privreg.results.plots.coefficients import public_steps
 from tests.results.plots.test_figures import nothing_is_clipped, words
 
 plt = pytest.importorskip("matplotlib.pyplot")
