@@ -97,7 +97,7 @@ def __getattr__(name: str) -> Any:
     elif name in {"central", "datasets", "errors", "experiments", "families", "federated", "means"}:
         value = import_module(f"privreg.{name}")
     else:
-        raise import_module("privreg.unavailable").no_such_name(name, __all__)
+        raise import_module("privreg.options.elsewhere").no_such_name(name, __all__)
     globals()[name] = value
     return value
 

@@ -16,7 +16,7 @@ from privreg.central.losses import Absolute, QHinge, QNorm
 from privreg.central.regression import Regression
 from privreg.central.results import CentralResults
 from privreg.central.verification import audit
-from privreg.unavailable import public_names
+from privreg.options.elsewhere import public_names
 
 __all__ = ["Absolute", "CentralResults", "QHinge", "QNorm", "Regression", "audit"]
 

@@ -26,8 +26,8 @@ from privreg.federated.model import FederatedRegression
 from privreg.federated.reports import UPDATE_MECHANISMS, UpdateMechanism, update_mechanism
 from privreg.federated.results import FederatedResults
 from privreg.federated.verification import verify_mechanism
+from privreg.options.elsewhere import public_names
 from privreg.results.statement import PrivacyStatement as ClientStatement
-from privreg.unavailable import public_names
 
 __all__ = [
     "UPDATE_MECHANISMS",

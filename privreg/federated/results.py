@@ -18,6 +18,7 @@ from privreg.errors import NotPrivateError, OptionError, choose, shown
 from privreg.federated.plan import Plan
 from privreg.federated.server import State, settled
 from privreg.federated.verification import trials
+from privreg.options.elsewhere import called
 from privreg.options.unknown import all_known_arguments
 from privreg.privacy.ledger import Release, at_least
 from privreg.results.base import Results
@@ -29,7 +30,6 @@ from privreg.results.statement import PrivacyStatement
 from privreg.results.summary import Summary, caution, declared_columns, level_table
 from privreg.results.wording import MATCH, Unusable
 from privreg.tables import plain, shorten
-from privreg.unavailable import called
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -19,7 +19,7 @@ from privreg.inference.methods import METHODS, Anytime, Normal
 from privreg.inference.resampling import FIRST
 from privreg.protocol.study import Held, PublicPlan
 from privreg.protocol.wire import VERSION
-from privreg.results import views
+from privreg.results.estimates import band
 from privreg.results.results import PrivateResults
 
 ALPHA: Final = 0.05  # One minus the level of intervals
@@ -125,7 +125,7 @@ def estimates(res: PrivateResults) -> dict[str, Any]:
         `first`), once the band's standard error is known; guarantee; notes. Numbers that aren't finite are None.
     """
     fit, table = res._fit, res.tidy(alpha=ALPHA)
-    name = views.band(fit)
+    name = band(fit)
     errors = np.sqrt(fit.trail_variances)
     once = Normal() if name in {None, "anytime"} else next(e.pivot for e in fit.estimates if e.method == name)
     low, high = _limits(fit.trail_params, errors, once.critical(ALPHA))

@@ -18,6 +18,7 @@ from privreg.families.family import Family, check_response
 from privreg.formula.design import Design
 from privreg.formula.persons import refuse_of_persons, with_effect
 from privreg.formula.units import Units, public_units
+from privreg.options.elsewhere import not_fitted
 from privreg.options.table import check
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism, resolve_mechanism
@@ -25,7 +26,6 @@ from privreg.protocol import codes
 from privreg.protocol.sums import MOST_NUMBERS, width
 from privreg.schema.dates import EPOCH_TEXT
 from privreg.schema.declarations import Schema
-from privreg.unavailable import not_fitted
 
 UNUSABLE: Final = {
     "noise": "records with a value missing, unreadable or not declared, or a term not finite; they {}",

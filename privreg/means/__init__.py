@@ -19,7 +19,7 @@ from privreg.means.comparison.theory import benchmark, break_even, corrections, 
 from privreg.means.model import PrivateMeans, estimate, table_one
 from privreg.means.results.results import MeansResults
 from privreg.means.stream import MeansStream
-from privreg.unavailable import public_names
+from privreg.options.elsewhere import public_names
 
 __all__ = [
     "MeansResults",

@@ -16,12 +16,12 @@ from privreg.means.results.table_one import TableOne
 from privreg.means.spec import Spec, declared
 from privreg.means.stream import MeansStream, refuse_few
 from privreg.means.terms import Column, declared_terms, flat, read_columns, read_formula
+from privreg.options.elsewhere import not_fitted
 from privreg.options.progress import progress_bar
 from privreg.options.table import accepted, check
 from privreg.options.unknown import refuse_unknown
 from privreg.privacy.ledger import LEDGER, UNSET, Budget
 from privreg.schema.declarations import Schema, combined
-from privreg.unavailable import not_fitted
 
 
 class PrivateMeans:

@@ -1,9 +1,9 @@
 """What a statistician is handed. Reports only.
 
 `results` has the public class: `base` is what all results share, `estimates` their numbers, `data` what they know,
-`saving` how they are kept, `adapters` what other libraries read of them. `summary` and `views` are its tables,
-`statement` and `wording` the privacy statement. `postestimation` answers what is asked of estimates afterwards,
-`several` puts the results of several fits together; `plots` has the figures.
+`saving` how they are kept, `adapters` what other libraries read of them. `summary` is its table, `statement` and
+`wording` are the privacy statement. `postestimation` answers what is asked of estimates afterwards, `several` puts the
+results of several fits together; `plots` has the figures.
 """
 
 from privreg.results.results import PrivateResults

@@ -14,13 +14,13 @@ from privreg.collector.covariates.diagonal import WIDE
 from privreg.errors import InferenceError, NotPrivateError, choose, flag, interval_level
 from privreg.inference.methods import METHODS, Estimate
 from privreg.inference.simultaneous import joint_critical
+from privreg.options.elsewhere import MEASURES, unavailable
 from privreg.privacy.ledger import refuse_fitted
 from privreg.results.data import Frame
 from privreg.results.postestimation.known import Known
 from privreg.results.postestimation.prediction import note_outside
 from privreg.results.statement import PrivacyStatement
 from privreg.tables import View
-from privreg.unavailable import MEASURES, unavailable
 
 
 class Results(ABC):

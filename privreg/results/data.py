@@ -18,10 +18,10 @@ from privreg.families.family import Family
 from privreg.families.measures import Measure
 from privreg.files import archive
 from privreg.inference.methods import Estimate
+from privreg.options.elsewhere import no_rows_in
 from privreg.protocol.plans import Shape
 from privreg.results.statement import PrivacyStatement
 from privreg.tables import fold
-from privreg.unavailable import no_rows_in
 
 
 @dataclass(frozen=True)

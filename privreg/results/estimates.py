@@ -4,19 +4,54 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 import pandas as pd
 
-from privreg.errors import flag
+from privreg.errors import InferenceError, OptionError, choose, flag, interval_level, level, shown
 from privreg.families.family import Family, check_ratios
-from privreg.inference.methods import METHODS, Normal
+from privreg.inference.methods import METHODS, Anytime, Normal
+from privreg.inference.resampling import FIRST
 from privreg.privacy.ledger import REPORTED_DELTA, refuse_fitted
-from privreg.results import adapters, views
+from privreg.results import adapters
 from privreg.results.data import Frame, ModelNames, ResultData
 from privreg.results.postestimation.prediction import ClassPrediction, Prediction, check_which, predicted, with_errors
 from privreg.results.postestimation.testing import TestedResults
+
+BANDS: Final = ("anytime", "sandwich", "random_scaling", "random_scaling_full", "between_lanes")
+"""Methods whose variances a fit keeps along the way: of those that were asked for, the first here."""
+
+
+def band(fit: ResultData, method: str | None = None) -> str | None:
+    """Method whose band the way of a fit has; None if it has none.
+
+    Raises
+    ------
+    InferenceError
+        If `method` is another.
+    """
+    kept = bool(np.isfinite(fit.trail_variances).any())
+    own = next((name for name in BANDS if kept and name in {e.method for e in fit.estimates}), None)
+    if method is None or choose("method", method, METHODS) == own:
+        return own
+    has = f"this one has that of {own}" if own is not None else "this one has none"
+    raise InferenceError(
+        f"a fit keeps one band along the way, and {has}, not of {method}; it is that of anytime if it was asked for, "
+        "else of sandwich, or of random_scaling with tuning='published'."
+    )
+
+
+def alpha_of(alpha: float, conf_level: float | None) -> float:
+    """One minus the level of intervals, of which either is given."""
+    if conf_level is None:
+        return alpha
+    if alpha != 0.05:
+        raise OptionError("give alpha= or conf_level=, which is one minus alpha, not both.")
+    try:
+        return level(round(1.0 - float(conf_level), 12))
+    except (TypeError, ValueError, OptionError):
+        raise OptionError(f"conf_level={shown(conf_level)} must be a number in (0, 1), such as 0.95.") from None
 
 
 class EstimatedResults(TestedResults):
@@ -164,7 +199,7 @@ class EstimatedResults(TestedResults):
         flag("simultaneous", simultaneous)
         if flag("exponentiate", exponentiate):
             check_ratios(self._fit.family, self._fit.design.endog_name)
-        alpha = views.alpha_of(alpha, conf_level)
+        alpha = alpha_of(alpha, conf_level)
         out = self._table(alpha, method, simultaneous)
         if exponentiate:
             with np.errstate(over="ignore"):  # exp of a wild estimate is inf, and means it
@@ -390,7 +425,18 @@ class EstimatedResults(TestedResults):
         InferenceError
             If the bands are not of `method`.
         """
-        return Frame(views.trajectory(self._fit, alpha, method))
+        fit, name = self._fit, band(self._fit, method)
+        m, p = fit.trail_params.shape
+        estimate, critical = fit.trail_params.reshape(-1), np.array(np.nan)
+        if name == "anytime":
+            at = fit.trail_senders
+            each = [Anytime(int(k)).critical(interval_level(alpha)) if k >= FIRST else np.nan for k in at]
+            critical = np.repeat(each, p)
+        elif name is not None:
+            critical = np.asarray(self._estimate(name).pivot.critical(interval_level(alpha)))
+        half = critical * np.sqrt(fit.trail_variances.reshape(-1))
+        n = np.repeat(fit.trail_n, p)
+        return Frame(fit.labels(m).assign(n=n, estimate=estimate, low=estimate - half, high=estimate + half))
 
     def using(self, method: str) -> Self:
         """Return the same results with another of this fit's inference methods as the default of every view."""

@@ -231,7 +231,7 @@ def rows_of(n=N):
 @pytest.fixture
 def anytime_from_300(monkeypatch):
     monkeypatch.setattr("privreg.published.fit.intervals.FIRST", 300)
-    monkeypatch.setattr("privreg.results.views.FIRST", 300)
+    monkeypatch.setattr("privreg.results.estimates.FIRST", 300)
     monkeypatch.setattr("privreg.published.fit.tuning.FIRST", 300)
 
 

@@ -21,13 +21,13 @@ from privreg.means.results.fit import MeansFit
 from privreg.means.results.histogram import Histogram
 from privreg.means.results.table_one import COLUMNS, TableOne
 from privreg.means.verification import trials
+from privreg.options.elsewhere import needs_rows
 from privreg.options.unknown import all_known_arguments
 from privreg.results.base import Results
 from privreg.results.data import Frame
 from privreg.results.statement import PrivacyStatement
 from privreg.results.summary import Summary, caution
 from privreg.tables import Paragraph, Table, cells, marked
-from privreg.unavailable import needs_rows
 
 
 @all_known_arguments

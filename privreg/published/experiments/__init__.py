@@ -22,13 +22,13 @@ from __future__ import annotations
 from typing import Final
 
 from privreg.errors import choose
+from privreg.options.elsewhere import public_names
 from privreg.published.experiments.applications import APPLICATIONS
 from privreg.published.experiments.classes import CLASSES
 from privreg.published.experiments.dette_graw import DETTE_GRAW
 from privreg.published.experiments.engine import Experiment, run
 from privreg.published.experiments.rates import RATES
 from privreg.published.experiments.xsjkh import XSJKH
-from privreg.unavailable import public_names
 
 __all__ = [
     "EXPERIMENTS",

@@ -12,9 +12,9 @@ import pandas as pd
 
 from privreg.errors import OptionError
 from privreg.inference.methods import METHODS
+from privreg.results.estimates import band
 from privreg.results.plots import style
 from privreg.results.postestimation.terms import coefficients_of
-from privreg.results.views import band
 from privreg.tables import MARK, marked, plain
 
 if TYPE_CHECKING:
