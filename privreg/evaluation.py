@@ -44,12 +44,11 @@ def _predicted(fit: ResultData, batch: Any) -> tuple[Array, Array]:
     return rows.endog, eta if rows.offset is None else eta + rows.offset[:, None]
 
 
-def evaluate(fit: ResultData, public_test: Any) -> pd.DataFrame:
-    """Measures of prediction on a public test set.
+def evaluate(self: EstimatedResults, public_test: Any) -> pd.DataFrame:
+    """Compare predictions with responses of a *public* test set, which are used as they are.
 
     Parameters
     ----------
-    fit : ResultData
     public_test : DataFrame, mapping of arrays, path of a CSV file, or (endog, exog) for array models
         Public rows, with the response; numbers are clamped to their declared bounds as in the fit.
 
@@ -66,6 +65,7 @@ def evaluate(fit: ResultData, public_test: Any) -> pd.DataFrame:
     NotPrivateError
         If none are given, or they were fitted privately in this process.
     """
+    fit = self._fit
     y, eta = _encoded(fit, public_test)
     code, first = fit.family.code, eta[:, 0]
     out: dict[str, float] = {"rows": float(len(y))}
@@ -105,14 +105,13 @@ def evaluate(fit: ResultData, public_test: Any) -> pd.DataFrame:
     return pd.DataFrame({"measure": list(out), "value": list(out.values())})
 
 
-def calibration(fit: ResultData, public_test: Any, groups: int = 10) -> pd.DataFrame:
-    """Predicted and observed means by group of equally many predictions, on a public test set.
+def calibration(self: EstimatedResults, public_test: Any, groups: int = 10) -> pd.DataFrame:
+    """Compare predicted with observed means by group of equally many predictions, on a *public* test set.
 
     Parameters
     ----------
-    fit : ResultData
     public_test
-        As for :func:`evaluate`.
+        As for :meth:`evaluate`.
     groups : int
         Groups, 2 to 1,000.
 
@@ -126,6 +125,7 @@ def calibration(fit: ResultData, public_test: Any, groups: int = 10) -> pd.DataF
     OptionError
         If `groups` is out of range, or the family predicts margins.
     """
+    fit = self._fit
     if isinstance(groups, bool) or not isinstance(groups, int) or not 2 <= groups <= 1000:
         raise OptionError(f"groups={shown(groups)} must be a whole number, 2 to 1,000.")
     if fit.family.code in {codes.QUANTILE, codes.EXPECTILE}:
@@ -153,17 +153,30 @@ def calibration(fit: ResultData, public_test: Any, groups: int = 10) -> pd.DataF
     return out if fit.baseline else out.drop(columns="level")
 
 
-def plot_calibration(results: EstimatedResults, public_test: Any, groups: int, ax: Any) -> Axes:
-    """Draw observed against predicted means by group; see `PrivateResults.plot_calibration`."""
+def plot_calibration(self: EstimatedResults, public_test: Any, groups: int = 10, *, ax: Any = None) -> Axes:
+    """Draw observed against predicted means on a *public* test set.
+
+    Parameters
+    ----------
+    public_test, groups
+        As for :meth:`calibration`.
+    ax : Axes, optional
+        Where to draw; without it a figure is made.
+
+    Returns
+    -------
+    Axes
+        Whiskers are 95% intervals of the observed means. Levels of a multinomial response have a legend. It is saved by
+        ``axes.figure.savefig(path)``.
+    """
     style.pyplot()
-    fit = results._fit
-    table = calibration(fit, public_test, groups)
+    fit, table = self._fit, calibration(self, public_test, groups)
     response, levels, shares = fit.design.endog_name, fit.design.endog_levels, fit.family.link == "logit"
     parts = list(table.groupby("level", sort=False)) if fit.baseline else [(response, table)]
     title = f"{response} = {levels[1]}" if shares and levels and not fit.baseline else response
     name = style.literal(shorten([title], 42)[0])
     people = f"{parts[0][1]['rows'].sum():,} public rows in {len(parts[0][1])} groups"
-    footer = f"{people}, 95% intervals; {style.guarantee([results.privacy])}"
+    footer = f"{people}, 95% intervals; {style.guarantee([self.privacy])}"
     with style.drawing(ax, (style.COLUMN, 1.1 * style.COLUMN), footer) as on:
         _agreement(on, parts, shares)
         if fit.baseline:

@@ -177,6 +177,7 @@ class StudyPlan(Planned):
                 held.append((low <= truth) & (truth <= high))
                 found.append((low > 0.0) | (high < 0.0))
                 bar.update(1)
+        assert truth is not None
         table = self.table()
         out = pd.DataFrame({"planned": table["width"], "simulated": np.mean(widths, axis=0)})
         out["ratio"] = out["simulated"] / out["planned"]

@@ -16,6 +16,7 @@ from privreg.options.unknown import all_known_arguments
 from privreg.results import saving
 from privreg.results.data import Frame, ResultData
 from privreg.results.estimates import EstimatedResults
+from privreg.results.plots import inference, trajectory
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -119,42 +120,13 @@ class PrivateResults(EstimatedResults):
         """
         return self._fit.shaped(estimand(self._fit, rows))
 
-    def evaluate(self, public_test: Any) -> pd.DataFrame:
-        """Compare predictions with responses of a *public* test set, rows or a file; see `privreg.evaluation`."""
-        return evaluation.evaluate(self._fit, public_test)
-
-    def calibration(self, public_test: Any, groups: int = 10) -> pd.DataFrame:
-        """Compare predicted with observed means by group on a *public* test set; see `privreg.evaluation`."""
-        return evaluation.calibration(self._fit, public_test, groups)
-
-    def plot_calibration(self, public_test: Any, groups: int = 10, *, ax: Any = None) -> Axes:
-        """Draw observed against predicted means on a *public* test set.
-
-        Parameters
-        ----------
-        public_test, groups
-            As for :meth:`calibration`.
-        ax : Axes, optional
-            Where to draw; without it a figure is made.
-
-        Returns
-        -------
-        Axes
-            Whiskers are 95% intervals of the observed means. Levels of a multinomial response have a legend. It is
-            saved by ``axes.figure.savefig(path)``.
-        """
-        return evaluation.plot_calibration(self, public_test, groups, ax)
+    evaluate = evaluation.evaluate
+    calibration = evaluation.calibration
+    plot_calibration = evaluation.plot_calibration
+    plot_inference = inference.plot_inference
+    plot_trajectory = trajectory.plot_trajectory
 
     # --- views -----------------------------------------------------------------------------------------
-
-    def plot_inference(self, *, alpha: float = 0.05, ax: Any = None) -> Axes:
-        """Draw how long the intervals of every method are, relative to those of the first, a dot for each coefficient.
-
-        It draws on `ax`, or on a figure that is made and saved by ``axes.figure.savefig(path)``.
-        """
-        from privreg.results.plots.inference import lengths
-
-        return lengths(self, alpha=alpha, ax=ax)
 
     def summary(
         self,
@@ -194,58 +166,6 @@ class PrivateResults(EstimatedResults):
         from privreg.results.summary import summarise
 
         return summarise(self, alpha, method, simultaneous, flag("slim", slim), exponentiate, title)
-
-    def plot_trajectory(
-        self,
-        terms: Any = None,
-        *,
-        alpha: float = 0.05,
-        method: str | None = None,
-        title: str | None = None,
-        ax: Any = None,
-    ) -> Axes | NDArray[Any]:
-        """Draw estimates with their bands against the number of people, on a logarithmic axis.
-
-        Parameters
-        ----------
-        terms : str or sequence of str, optional
-            Coefficients wanted, or terms, such as a factor; all by default. Of a multinomial fit "level:term", or a
-            name without the level for all levels.
-        alpha : float
-            One minus the level of the bands.
-        method : str, optional
-            Method that the bands must be of; see :meth:`trajectory`.
-        title : str, optional
-            Above the figure, or in place of the term's name on one Axes of yours.
-        ax : Axes or sequence of Axes, optional
-            Where to draw. One Axes holds all terms, with a legend; a sequence holds one term each. Without
-            it a figure is made, with one panel a term, since coefficients rarely share a scale. Two or three levels of
-            a multinomial response stand side by side, the panels of a term on one scale.
-
-        Returns
-        -------
-        Axes or ndarray of Axes
-            Of one term, or of a single `ax`, one Axes; otherwise an array, one a term, in their order. A figure of
-            several is saved by ``axes[0].figure.savefig(path)``.
-
-        Raises
-        ------
-        OptionError
-            If a term is not known, or `ax` has another number of axes than there are terms.
-        InferenceError
-            If the bands are not of `method`.
-        MissingExtraError
-            If matplotlib is not installed.
-
-        Notes
-        -----
-        The bands are those of :meth:`trajectory`. Only with ``inference="anytime"`` do they hold over the whole path;
-        the others have their level at each number of people by itself. A dagger marks the terms that should not be
-        relied on.
-        """
-        from privreg.results.plots import trajectory
-
-        return trajectory.trajectory(self, terms, alpha=alpha, method=method, title=title, ax=ax)
 
     def plot_coef(
         self,

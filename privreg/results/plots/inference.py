@@ -14,14 +14,17 @@ if TYPE_CHECKING:
     from privreg.results.estimates import EstimatedResults
 
 
-def lengths(results: EstimatedResults, *, alpha: float = 0.05, ax: Any = None) -> Axes:
-    """Draw lengths of all methods' intervals relative to those of the first; see `PrivateResults.plot_inference`."""
-    results._estimate(None)  # says why there are no intervals
-    table = results.inference_table(alpha)
+def plot_inference(self: EstimatedResults, *, alpha: float = 0.05, ax: Any = None) -> Axes:
+    """Draw how long the intervals of every method are, relative to those of the first, a dot for each coefficient.
+
+    It draws on `ax`, or on a figure that is made and saved by ``axes.figure.savefig(path)``.
+    """
+    self._estimate(None)  # says why there are no intervals
+    table = self.inference_table(alpha)
     names = list(dict.fromkeys(table["method"]))
     length = table["length"].to_numpy().reshape(len(names), -1)
     noted = table["note"].to_numpy().reshape(len(names), -1)[:, 0] != ""
-    footer = f"{100 * (1 - alpha):.6g}% intervals; {guarantee([results.privacy])}"
+    footer = f"{100 * (1 - alpha):.6g}% intervals; {guarantee([self.privacy])}"
     if noted.any():
         footer += "\nhollow: don't rely on them, see the notes of the summary"
     with drawing(ax, (COLUMN, 0.9 + 0.26 * len(names)), footer) as on:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from privreg.results.estimates import EstimatedResults
 
 
-def trajectory(
-    results: EstimatedResults,
+def plot_trajectory(
+    self: EstimatedResults,
     terms: Any = None,
     *,
     alpha: float = 0.05,
@@ -34,19 +34,57 @@ def trajectory(
     title: str | None = None,
     ax: Any = None,
 ) -> Axes | NDArray[Any]:
-    """Draw estimates with their bands against the number of people; see `PrivateResults.plot_trajectory`."""
+    """Draw estimates with their bands against the number of people, on a logarithmic axis.
+
+    Parameters
+    ----------
+    terms : str or sequence of str, optional
+        Coefficients wanted, or terms, such as a factor; all by default. Of a multinomial fit "level:term", or a
+        name without the level for all levels.
+    alpha : float
+        One minus the level of the bands.
+    method : str, optional
+        Method that the bands must be of; see :meth:`trajectory`.
+    title : str, optional
+        Above the figure, or in place of the term's name on one Axes of yours.
+    ax : Axes or sequence of Axes, optional
+        Where to draw. One Axes holds all terms, with a legend; a sequence holds one term each. Without
+        it a figure is made, with one panel a term, since coefficients rarely share a scale. Two or three levels of
+        a multinomial response stand side by side, the panels of a term on one scale.
+
+    Returns
+    -------
+    Axes or ndarray of Axes
+        Of one term, or of a single `ax`, one Axes; otherwise an array, one a term, in their order. A figure of
+        several is saved by ``axes[0].figure.savefig(path)``.
+
+    Raises
+    ------
+    OptionError
+        If a term is not known, or `ax` has another number of axes than there are terms.
+    InferenceError
+        If the bands are not of `method`.
+    MissingExtraError
+        If matplotlib is not installed.
+
+    Notes
+    -----
+    The bands are those of :meth:`trajectory`. Only with ``inference="anytime"`` do they hold over the whole path;
+    the others have their level at each number of people by itself. A dagger marks the terms that should not be
+    relied on.
+    """
     style.pyplot()
-    fit = results._fit
-    path = fit.flat(results.trajectory(alpha, method=method))
+    fit = self._fit
+    path = fit.flat(self.trajectory(alpha, method=method))
     wanted = list(fit.names) if terms is None else coefficients_of(fit, terms)
-    footer = "; ".join([*style.baselines([results._fit]), style.guarantee([results.privacy])])
+    footer = "; ".join([*style.baselines([fit]), style.guarantee([self.privacy])])
     if path["low"].notna().any():
         own = band(fit)
         kind = "valid at all sample sizes at once" if own == "anytime" else "pointwise"
         by = "" if own is None else f" by {METHODS[own].title}"
         footer = f"{100 * (1 - alpha):.6g}% bands{by}, {kind}; {footer}"
     curves = [path[path["term"] == t] for t in wanted]
-    kept = dict(zip(fit.names, results.tidy()["reliable"], strict=True))
+    kept = dict(zip(fit.names, self.tidy()["reliable"], strict=True))
     labels = fit.labels()
     shown = [f"{level}: {term}" for level, term in labels.to_numpy()] if "level" in labels else fit.names
     title_of = dict(zip(fit.names, shown, strict=True))

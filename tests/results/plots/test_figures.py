@@ -71,7 +71,7 @@ def check_curve(line, band, path):
 
 @pytest.mark.some(1)
 def test_trajectory_draws_trajectory(fitted):
-    ax = trajectory.trajectory(fitted, "a", alpha=0.1)
+    ax = trajectory.plot_trajectory(fitted, "a", alpha=0.1)
     path = fitted.trajectory(0.1)
     check_curve(ax.lines[0], ax.collections[0], path[path["term"] == "a"])
     assert ax.get_xscale() == "log"
@@ -92,7 +92,7 @@ def test_several_terms_get_a_panel_each_on_one_people_axis(fitted):
         assert ax.get_xlim() == axes[0].get_xlim()
     nothing_is_clipped(axes[0])
     assert len(axes[0].figure.axes) == 4
-    assert len(trajectory.trajectory(wide(fitted, 4), None)[0].figure.axes) == 4
+    assert len(trajectory.plot_trajectory(wide(fitted, 4), None)[0].figure.axes) == 4
 
 
 @pytest.mark.some(1)
@@ -107,13 +107,13 @@ def test_a_long_title_is_folded(fitted):
 @pytest.mark.some(1)
 def test_trajectory_draws_on_given_axes(fitted):
     _, ax = plt.subplots()
-    assert trajectory.trajectory(fitted, ["a", "b"], ax=ax) is ax
+    assert trajectory.plot_trajectory(fitted, ["a", "b"], ax=ax) is ax
     assert [t.get_text() for t in ax.get_legend().get_texts()] == ["a †", "b †"]
     _, pair = plt.subplots(1, 2)
-    out = trajectory.trajectory(fitted, ["b", "a"], ax=pair)
+    out = trajectory.plot_trajectory(fitted, ["b", "a"], ax=pair)
     assert [a._left_title.get_text() for a in out] == ["b †", "a †"]
     with pytest.raises(OptionError, match="2 axes for 3 terms"):
-        trajectory.trajectory(fitted, ["a", "b", "c"], ax=pair)
+        trajectory.plot_trajectory(fitted, ["a", "b", "c"], ax=pair)
 
 
 def test_the_end_of_a_trajectory_is_seen(fitted):
@@ -135,7 +135,7 @@ def test_the_end_of_a_trajectory_is_seen(fitted):
 
 @pytest.mark.thorough
 def test_trajectory_without_bands_claims_none(other):
-    ax = trajectory.trajectory(other, "a")
+    ax = trajectory.plot_trajectory(other, "a")
     assert "band" not in words(ax)
     assert "2-GDP" in words(ax)
 
@@ -153,7 +153,7 @@ def test_results_taken_before_main_rounds_are_drawn_without_bands():
 @pytest.mark.parametrize("terms", ["d", ["a", "zz"], [], 3])
 def test_unknown_terms_are_refused(fitted, terms):
     with pytest.raises(OptionError, match="terms"):
-        trajectory.trajectory(fitted, terms)
+        trajectory.plot_trajectory(fitted, terms)
 
 
 @pytest.mark.some(1)
@@ -194,14 +194,14 @@ def test_a_term_one_result_lacks_is_left_out_there(fitted):
 def test_dollar_signs_in_names_are_letters(fitted):
     ax = coefficients.coefficients([wide(fitted, 2, names=("$a^$", "b$"))])
     nothing_is_clipped(ax)  # would fail to parse as a formula
-    trajectory.trajectory(fitted, "a").figure.canvas.draw()
+    trajectory.plot_trajectory(fitted, "a").figure.canvas.draw()
 
 
 @pytest.mark.thorough
 def test_a_fit_without_privacy_says_so():
     free = array_model(mu=None).fit(progress=False)
     assert "NOT PRIVATE" in words(coefficients.coefficients([free]))
-    assert "NOT PRIVATE" in words(trajectory.trajectory(free, "a"))
+    assert "NOT PRIVATE" in words(trajectory.plot_trajectory(free, "a"))
 
 
 @pytest.mark.some(1)
@@ -236,7 +236,7 @@ def test_without_matplotlib_the_extra_is_named(fitted, monkeypatch):
     for name in [m for m in sys.modules if m == "matplotlib" or m.startswith("matplotlib.")]:
         monkeypatch.delitem(sys.modules, name)
     for draw in (
-        lambda: trajectory.trajectory(fitted),
+        lambda: trajectory.plot_trajectory(fitted),
         lambda: coefficients.coefficients([fitted]),
         lambda: fitted.plot_calibration(people(50)[::-1]),
     ):
