@@ -163,3 +163,28 @@ def round_report(
     """
     told = scored(plan, rows, theta, c, x, y, offset, function)
     return told.finish(randomised_one(plan.channel, told.report, told.radius / math.sqrt(weight), noise))
+
+
+HAVE_CURVATURE = frozenset({codes.HUBER, codes.LOGISTIC, codes.EXPECTILE, codes.SMOOTHED_HINGE, codes.SQUARED})
+"""Families whose curvature one person's record tells, so that the published chain reports it."""
+
+
+def curvature(score, eta, y):
+    """∂ψ/∂η of the families in `HAVE_CURVATURE`, shape (n,) as `eta` and `y`."""
+    shape = score.shape
+    with np.errstate(over="ignore", invalid="ignore"):
+        match shape.family:
+            case codes.HUBER:
+                return (np.abs(y - eta) <= score.c).astype(np.float64)
+            case codes.LOGISTIC:
+                e = np.exp(-np.abs(eta))
+                return np.asarray(e / (1.0 + e) ** 2)
+            case codes.EXPECTILE:
+                r = y - eta
+                return np.where(np.abs(r) <= score.c, np.where(r >= 0.0, shape.a, 1.0 - shape.a), 0.0)
+            case codes.SMOOTHED_HINGE:
+                slack = 1.0 - (2.0 * y - 1.0) * eta
+                return np.where((slack > 0.0) & (slack < shape.a), 1.0 / shape.a, 0.0)
+            case codes.SQUARED:
+                return ((eta >= shape.a) & (eta <= shape.b)).astype(np.float64)
+    raise ValueError("no curvature of one record")

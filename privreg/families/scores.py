@@ -14,10 +14,6 @@ from privreg.families import counts
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
 
-HAVE_CURVATURE: Final = frozenset({codes.HUBER, codes.LOGISTIC, codes.EXPECTILE, codes.SMOOTHED_HINGE, codes.SQUARED})
-"""Families whose curvature one person's record tells, so that it can be reported."""
-
-
 _OF_PREDICTOR: Final = frozenset(
     {codes.LOGISTIC, codes.BALANCED, codes.POISSON, codes.ROBUST_POISSON, codes.SQUARED, codes.MULTINOMIAL}
 )
@@ -129,31 +125,6 @@ def psi(score: Score, eta: Array, y: Array, function: Callable[[float, float], f
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(-np.clip(y - eta, -score.c, score.c))
     return score.bound * unit(score.shape, score.c, eta, y, function)
-
-
-def curvature(score: Score, eta: Array, y: Array) -> Array:
-    """∂ψ/∂η of the families in `HAVE_CURVATURE`; shapes as in :func:`psi`."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return _curvature(score, eta, y)
-
-
-def _curvature(score: Score, eta: Array, y: Array) -> Array:
-    shape = score.shape
-    match shape.family:
-        case codes.HUBER:
-            return (np.abs(y - eta) <= score.c).astype(np.float64)
-        case codes.LOGISTIC:
-            e = np.exp(-np.abs(eta))
-            return np.asarray(e / (1.0 + e) ** 2)
-        case codes.EXPECTILE:
-            r = y - eta
-            return np.where(np.abs(r) <= score.c, np.where(r >= 0.0, shape.a, 1.0 - shape.a), 0.0)
-        case codes.SMOOTHED_HINGE:
-            slack = 1.0 - (2.0 * y - 1.0) * eta
-            return np.where((slack > 0.0) & (slack < shape.a), 1.0 / shape.a, 0.0)
-        case codes.SQUARED:
-            return ((eta >= shape.a) & (eta <= shape.b)).astype(np.float64)
-    raise ValueError("no curvature of one record")
 
 
 def near(

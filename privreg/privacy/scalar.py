@@ -278,13 +278,6 @@ class NumberMechanism(Randomiser):
         there = np.where((at >= 0) & (at < 3), heights[0][np.clip(at, 0, 2)], 0.0)
         return np.asarray(there / (self._half * per_unit))
 
-    def jumps(self, value: float) -> Array:
-        """Reports at which the density of one number's reports jumps, in order, the ends included; none if smooth."""
-        if self.name in {"gaussian", "laplace", "duchi"}:
-            return np.empty(0)
-        edges = self._steps(self._unit([value]))[0][0]
-        return np.asarray(self._out(edges if self.name == "piecewise" else self._from_wave(edges)))
-
     # --- numbers inside ----------------------------------------------------------------------------------
 
     @property

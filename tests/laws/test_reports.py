@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import privreg as pr
-from privreg.families.scores import HAVE_CURVATURE
 from privreg.families.weights import SCORE_WEIGHTS
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism
@@ -15,7 +14,7 @@ from privreg.protocol.codes import FULL, MULTINOMIAL
 from privreg.published.chain import collector, kernels
 from privreg.published.chain.numbers import Device, Steps, make_plan
 from privreg.published.chain.run import AveragedSGD
-from tests.devices import moment_report, round_report, threshold_report
+from tests.devices import HAVE_CURVATURE, moment_report, round_report, threshold_report
 from tests.helpers import BOUNDED_WEIGHTS
 from tests.kinds import (
     BROKEN,

@@ -17,6 +17,7 @@ from privreg.protocol import codes, counts
 from privreg.protocol.codes import MULTINOMIAL
 from privreg.protocol.plans import Shape
 from privreg.published.chain import kernels
+from tests.devices import HAVE_CURVATURE, curvature
 from tests.kinds import BROKEN, EXTREME, KINDS, WITH_EXP, Kind
 
 EVERY = pytest.mark.parametrize("name", KINDS)
@@ -70,14 +71,14 @@ def test_kernel_scores_and_curvatures_of_the_published_algorithm_are_the_twins(n
     kernel = kernels._psi(score.shape, score.c, score.bound, eta, y)
     assert_same(kernel, scores.psi(score, one(eta), one(y), kind.function)[0], score.shape.family)
     bend = kernels._curvature(score.shape, score.c, score.bound, eta, y)
-    if score.shape.family in scores.HAVE_CURVATURE:
-        assert_same(bend, scores.curvature(score, one(eta), one(y))[0], score.shape.family)
+    if score.shape.family in HAVE_CURVATURE:
+        assert_same(bend, curvature(score, one(eta), one(y))[0], score.shape.family)
         assert not bend > score.curvature_bound * (1.0 + ROUNDING)
     else:
         assert math.isnan(bend)
         assert score.curvature_bound == math.inf
         with pytest.raises(ValueError, match="no curvature"):
-            scores.curvature(score, one(eta), one(y))
+            curvature(score, one(eta), one(y))
 
 
 def test_a_family_that_is_not_known_has_no_score():
@@ -185,10 +186,10 @@ def test_scores_are_derivatives_of_losses_and_curvatures_of_scores(name):
             away &= np.abs(etas - k) > 2 * h
         eta, ys = etas[away], np.full(away.sum(), y)
         up, down = (np.asarray(scores.psi(score, eta + s, ys, kind.function)) for s in (h, -h))
-        if score.shape.family in scores.HAVE_CURVATURE:
+        if score.shape.family in HAVE_CURVATURE:
             # of third derivatives at most 1, h² is the formula's error, and rounding over h
             found = (up - down) / (2 * h)
-            np.testing.assert_allclose(scores.curvature(score, eta, ys), found, atol=1e-10 * max(1.0, abs(y)))
+            np.testing.assert_allclose(curvature(score, eta, ys), found, atol=1e-10 * max(1.0, abs(y)))
             checked += 1
         if loss(kind, score, eta, y) is not None and abs(y) < 1e3:
             rise = (loss(kind, score, eta + h, y) - loss(kind, score, eta - h, y)) / (2 * h)

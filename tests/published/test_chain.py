@@ -8,13 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privreg.errors import DataError
-from privreg.families.scores import curvature, psi
+from privreg.families.scores import psi
 from privreg.families.weights import SCORE_WEIGHTS, omega
 from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol.codes import BLOCK, DIAGONAL, FULL, HISTORY, NONE
 from privreg.published.chain import collector, kernels
 from privreg.published.chain.numbers import Steps
 from privreg.published.chain.run import AveragedSGD
+from tests.devices import curvature
 from tests.helpers import BOUNDED_WEIGHTS, SCORES, make_device, make_test_plan
 from tests.kinds import assert_twins
 from tests.published.twin import curvature_centre, curvature_report, score_report, update, update_curvature

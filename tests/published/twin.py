@@ -16,6 +16,7 @@ from privreg.protocol import codes
 from privreg.protocol.codes import BLOCK, DIAGONAL, TINY
 from privreg.published.chain import kernels
 from privreg.published.chain.collector import copy, folded, is_turn, recentred
+from tests.devices import curvature as curvature_of
 from tests.devices import inner, randomised_one
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def curvature_report(device: Device, centre: Array, x: Array, y: float, noise: A
     _refuse_not_finite(x, y, offset)
     norm2 = inner(x, x)
     eta = inner(x, centre) + float(offset)
-    curvature = float(scores.curvature(device.score, _one(eta), _one(float(y)))[0])
+    curvature = float(curvature_of(device.score, _one(eta), _one(float(y)))[0])
     factor = curvature * _weight(device.weights, norm2, float(x[0]), len(x))
     norm = factor * norm2
     if device.curvature_bound < norm < math.inf:

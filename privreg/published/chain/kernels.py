@@ -113,7 +113,7 @@ def _psi(shape: Shape, c: float, top: float, eta: float, y: float) -> float:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _curvature(shape: Shape, c: float, top: float, eta: float, y: float) -> float:
-    """∂ψ/∂η of the families that report it; see `scores.curvature`."""
+    """∂ψ/∂η of the families that report it."""
     family = shape.family
     if family == codes.HUBER:
         return 1.0 if abs(y - eta) <= c else 0.0
