@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from privreg.arrays import triangle
 from privreg.collector import rounds
 from privreg.collector.field import ask_of, products, reports_of
 from privreg.protocol.rounds import Reports
@@ -66,7 +67,7 @@ def add(cell: Cell | None, values: Ints, role: str) -> Cell:
     """
     wide = values.astype(np.int64)
     if role == "measures":
-        row, col = np.tril_indices(wide.shape[1])
+        row, col = triangle(wide.shape[1])
         each = wide[:, row] * wide[:, col]
     else:
         each = wide * wide

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from privreg.arrays import triangle
 from privreg.collector.curvature import CARRY, SMALLEST, means
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def _draws(curvature: Curvature) -> Array:
         deviation = half + half.transpose(0, 2, 1)
         deviation += math.sqrt(rows.multiple) * rng.standard_normal((DRAWS // 2, 1, 1)) * np.eye(q)
     else:
-        row, col = np.tril_indices(q)
+        row, col = triangle(q)
         e = rng.standard_normal((DRAWS // 2, len(row))) @ _root(curvature.cov).T
         deviation = np.zeros((len(e), q, q))
         deviation[:, row, col] = e

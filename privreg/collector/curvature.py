@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri, dtrtrs
 
+from privreg.arrays import triangle
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -193,7 +195,7 @@ def learn(
     if q > MOST:
         return _by_rows(noise, precision, gram, cross, prior)
     scores = precision @ cross  # Σ n Ω⁻¹ g x'
-    row, col = np.tril_indices(q)
+    row, col = triangle(q)
     half = np.where(row == col, 0.5, 1.0)
     info = _information(precision, gram, row, col)
     linear = (scores[row, col] + scores[col, row]) * half
@@ -368,6 +370,6 @@ def along(curvature: Curvature, directions: Array) -> tuple[Array, Array]:
             "ij,jk,ik->i", (directions @ rows.left) ** 2, rows.variance, (directions @ rows.right) ** 2
         )
         return mean, np.sqrt(variance + rows.multiple)
-    row, col = np.tril_indices(len(curvature.mean))
+    row, col = triangle(len(curvature.mean))
     by = directions[:, row] * directions[:, col] * np.where(row == col, 1.0, 2.0)
     return mean, np.sqrt(np.einsum("ij,jk,ik->i", by, curvature.cov, by))

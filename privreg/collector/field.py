@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privreg.arrays import triangle
 from privreg.errors import OptionError
 from privreg.protocol import codes, lattice
 from privreg.protocol.lattice import mu_of
@@ -164,7 +165,7 @@ def products(role: Role, people: int, sums: Ints, squares: Array) -> Reports:
     squares : ndarray, shape (2, numbers (numbers + 1) / 2)
         Sums of products, lower triangle row by row: high and low part.
     """
-    row, col = np.tril_indices(role.numbers)
+    row, col = triangle(role.numbers)
     outer = np.zeros((role.numbers, role.numbers))
     outer[row, col] = outer[col, row] = squares[0] * 2.0**32 + squares[1]
     total = np.concatenate([sums / role.radius, outer.reshape(-1) / role.radius**2])

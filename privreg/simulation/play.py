@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.arrays import Array
+from privreg.arrays import Array, triangle
 from privreg.collector.covariates import diagonal
 from privreg.collector.covariates.diagonal import Wide
 from privreg.collector.plan import Plan
@@ -112,7 +112,7 @@ def moments(state: State, v: Array, weight: Array | None) -> Array:
     """
     u = directions(state, v)
     square = u.T @ (u if weight is None else u * weight[:, None])
-    at = np.tril_indices(len(square))
+    at = triangle(len(square))
     return np.asarray(square[at] * np.where(at[0] == at[1], 1.0, math.sqrt(2.0)))[None]
 
 
@@ -125,7 +125,7 @@ def numbers(wide: Wide, x: Array) -> Array:
 def direction_moments(state: State, v: Array) -> Array:
     """Reports on second moments before noise, one a row, shape (n, D (D + 1) / 2)."""
     u = directions(state, v)
-    row, col = np.tril_indices(u.shape[1])
+    row, col = triangle(u.shape[1])
     return np.asarray(u[:, row] * u[:, col] * np.where(row == col, 1.0, math.sqrt(2.0)))
 
 
@@ -225,7 +225,7 @@ def public_moments(state: State, v: Array) -> Array:
     usable = norm2 < math.inf
     z = np.where(usable[:, None], z, 0.0)
     w = np.where(usable, np.minimum(1.0, codes.WITHIN2 * d / np.maximum(norm2, 1e-300)), 0.0)
-    return np.asarray((z * w[:, None]).T @ z)[np.tril_indices(d)][None]
+    return np.asarray((z * w[:, None]).T @ z)[triangle(d)][None]
 
 
 def public_sums(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from privreg.arrays import triangle
 from privreg.collector.covariates import factors as cells
 from privreg.collector.covariates.points import moment_diagonal
 
@@ -255,7 +256,7 @@ def exact(scatter: Scatter, total: Array, gaps: Sequence[float]) -> Scatter:
         return scatter
     d = len(scatter.rows)
     moments = np.zeros((d, d))
-    moments[np.tril_indices(d)] = total / total[0]
+    moments[triangle(d)] = total / total[0]
     moments += np.tril(moments, -1).T
     # a value that nobody has had yet is as rare as one that somebody had, rather than infinitely far out
     apart = np.diag(scatter.rows)[d - len(gaps) :] * np.array(gaps)
@@ -312,11 +313,11 @@ def _believed(
 
 def _from_lower(entries: Array, d: int) -> Array:
     out = np.zeros((d, d))
-    at = np.tril_indices(d)
+    at = triangle(d)
     out[at] = np.where(at[0] == at[1], entries, entries / math.sqrt(2.0))
     return out + np.tril(out, -1).T
 
 
 def _to_lower(matrix: Array) -> Array:
-    at = np.tril_indices(len(matrix))
+    at = triangle(len(matrix))
     return np.asarray(matrix[at] * np.where(at[0] == at[1], 1.0, math.sqrt(2.0)))
