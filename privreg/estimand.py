@@ -178,16 +178,10 @@ def _solved(
 ) -> tuple[Array, Array] | None:
     """The root and the inverse of the slope there; None if none is found.
 
-    Damped Newton steps. The value is exact; the slope is that of all groups' mean state, over a window for jumps, and
-    is taken anew only where it did badly: each step tells it along itself. Where no step comes nearer wider windows are
-    tried, unless scores are clipped.
-
-    Parameters
-    ----------
-    inverse : ndarray, shape (b d, b d), optional
-        Of a slope to begin with.
-    settled : float
-        Length of a step, in units of c, after which it is found.
+    Damped Newton steps, from the `inverse` of a slope if there is one, until a step is shorter than `settled`, in units
+    of c. The value is exact; the slope is that of all groups' mean state, over a window for jumps, and is taken anew
+    only where it did badly: each step tells it along itself. Where no step comes nearer wider windows are tried, unless
+    scores are clipped.
 
     References
     ----------

@@ -14,21 +14,10 @@ _GRID: Final = tuple(s * v for v in (0.0, 0.1, 0.5, 1.0, 3.0, 10.0, 100.0, 1e4) 
 
 
 def compiled(score: Callable[[float, float], float], bound: float, *, binary: bool, slope: float = 0.0) -> Any:
-    """Compile ψ(η, y)/bound and try it on a public grid.
+    """Compile ψ(η, y)/bound and try it on a public grid; y is 0 or 1 of a `binary` response.
 
-    Parameters
-    ----------
-    score : callable
-    bound : float
-    binary : bool
-        Whether y is 0 or 1.
-    slope : float
-        Declared bound of its slope by η; 0 without one.
-
-    Returns
-    -------
-    object
-        With the function's ``address`` and ``ctypes`` form; it must be kept as long as the address is used.
+    What comes back has the function's ``address`` and ``ctypes`` form, and must be kept as long as the address is used.
+    `slope` is the declared bound of the score's slope by η, 0 without one.
 
     Raises
     ------

@@ -88,19 +88,10 @@ def score_rules(
     high: float = 1.0,
     label: bool = False,
 ) -> ScoreRules:
-    """What a fit by rounds needs to know of a family.
+    """What a fit by rounds of `d` coefficients at `mu` per person needs to know of a family.
 
-    Parameters
-    ----------
-    family : Family
-    d : int
-        Coefficients.
-    mu : float
-        GDP parameter per person.
-    low, high : float
-        Public limits of the response, internal units.
-    label : bool
-        Whether only the response is private: then a score's range counts, not its size.
+    `low` and `high` are public limits of the response, internal units. `label` says whether only the response is
+    private: then a score's range counts, not its size.
     """
     shape = family.shape(low, high, balanced=not label)
     if family.of_residuals:

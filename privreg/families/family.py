@@ -163,14 +163,9 @@ class Family:
         return self.inverse_link(eta) if self.link == "log" else np.ones_like(eta)
 
     def shape(self, low: float = -1.0, high: float = 1.0, *, balanced: bool = False) -> Shape:
-        """Score over its bound, for the kernel.
+        """Score over its bound, for the kernel; `balanced` asks for Logistic's balanced one.
 
-        Parameters
-        ----------
-        low, high : float
-            Public limits of the response, internal units; for Squared.
-        balanced : bool
-            Whether Logistic's score is to be the balanced one.
+        `low` and `high` are public limits of the response, internal units, which Squared needs.
         """
         a = b = 0.0
         if self.code in {codes.EXPECTILE, codes.QUANTILE}:
@@ -186,21 +181,10 @@ class Family:
         return Shape(code, a, b, 0 if self._compiled is None else self._compiled.address)
 
     def resolve(self, *, unit: float, low: float = -1.0, high: float = 1.0) -> tuple[Score, str]:
-        """Turn the family into the numbers of the published algorithm.
+        """Turn the family into the numbers of the published algorithm, and describe it with them in the user's units.
 
-        Parameters
-        ----------
-        unit : float
-            Response units per internal unit.
-        low, high : float
-            Public limits of the response, internal units.
-
-        Returns
-        -------
-        score : Score
-            The scalar score in internal units; "auto" is the sources' fixed c = 1.345 internal units.
-        description : str
-            The family with the values that were chosen, in the user's units.
+        "auto" is the sources' fixed c = 1.345 internal units. `unit` is response units per internal one, `low` and
+        `high` are public limits of the response, internal units.
         """
         shape, c, words = self.shape(low, high), 1.0, repr(self)
         if self.cornered:
@@ -262,11 +246,7 @@ def check_response(family: Family, limits: tuple[float, float], name: str) -> No
 def check_ratios(family: Family, response: str) -> None:
     """Refuse to exponentiate coefficients that are no differences of logs.
 
-    Parameters
-    ----------
-    family : Family
-    response : str
-        As the formula has it: the coefficients of a line in ``np.log(y)`` are logs of ratios of y.
+    Of a `response` that the formula has as ``np.log(y)`` they are logs of ratios of y.
 
     Raises
     ------

@@ -89,19 +89,9 @@ def _count(family: int, classes: int) -> int:
 
 
 def values(gauge: Gauge, eta: Array, y: Array) -> Array:
-    """Numbers of every person, in [0, 1].
+    """Numbers of every person, in [0, 1], shape (n, m); NaN for people who have nothing to tell.
 
-    Parameters
-    ----------
-    gauge : Gauge
-    eta : ndarray, shape (n, b)
-        Linear predictors at the final estimate.
-    y : ndarray, shape (n,)
-
-    Returns
-    -------
-    ndarray, shape (n, m)
-        NaN for people who have nothing to tell.
+    `eta`, shape (n, b), are linear predictors at the final estimate, `y`, shape (n,), responses.
     """
     first = eta[:, 0]
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -138,17 +128,7 @@ def values(gauge: Gauge, eta: Array, y: Array) -> Array:
 
 
 def summarise(gauge: Gauge, mean: Array, cov: Array, unit: float) -> tuple[Measure, ...]:
-    """Measures of fit from the mean report.
-
-    Parameters
-    ----------
-    gauge : Gauge
-    mean : ndarray, shape (m,)
-    cov : ndarray, shape (m, m)
-        Covariance of that mean.
-    unit : float
-        Response units per internal unit.
-    """
+    """Measures of fit from the mean report, shape (m,), and its covariance; `unit` is the internal unit."""
     out = []
     for name, of_told, meaning in _measures(gauge, unit):
         measure = _of_those_who_told(of_told) if gauge.nonresponse else of_told

@@ -41,21 +41,11 @@ class Score:
 def unit(
     shape: Shape, c: float | Array, eta: Array, y: Array, function: Callable[[float, float], float] | None = None
 ) -> Array:
-    """Scalar score over its bound, in [−1, 1]: equation (2) of docs/estimator.md.
+    """Scalar score over its bound, in [−1, 1], shape (n,): equation (2) of docs/estimator.md.
 
-    Parameters
-    ----------
-    shape : Shape
-    c : float or ndarray
-        Threshold of Huber, Expectile and robust counts, of a shape that goes with the others.
-    eta, y : ndarray, shape (n,)
-        Linear predictor and response, internal units; of any shape but for a family of one's own.
-    function : callable, optional
-        Score over its bound of a user's own family.
-
-    Returns
-    -------
-    ndarray, shape (n,)
+    `eta` and `y`, the linear predictor and the response in internal units, have any one shape but for a family of one's
+    own, whose score over its bound is `function`; the threshold `c` of Huber, Expectile and robust counts goes with
+    them.
 
     References
     ----------
@@ -147,20 +137,11 @@ def near(
 
 
 def multinomial(theta: Array, z: Array, y: Array) -> Array:
-    """Balanced multinomial score over classes k ≥ 1, before it is multiplied by the covariates.
+    """Balanced multinomial score over classes k ≥ 1, before it is multiplied by the covariates, shape (n, K − 1).
 
-    Parameters
-    ----------
-    theta : ndarray, shape (K − 1, d)
-    z : ndarray, shape (n, d)
-    y : ndarray, shape (n,)
-        Classes 0 … K − 1.
-
-    Returns
-    -------
-    ndarray, shape (n, K − 1)
-        (π − e_y) / max_k ‖π − e_k‖, where e_0 = 0: of norm 1 at most, with mean zero where the model holds, as the
-        divisor depends on covariates only. For two classes it is the balanced logistic score.
+    (π − e_y) / max_k ‖π − e_k‖, where e_0 = 0: of norm 1 at most, with mean zero where the model holds, as the divisor
+    depends on covariates only. For two classes it is the balanced logistic score. `theta` has the shape (K − 1, d), `z`
+    (n, d), and `y`, of classes 0 … K − 1, (n,).
     """
     eta = np.column_stack([np.zeros(len(z)), z @ theta.T])
     share = np.exp(eta - eta.max(axis=1, keepdims=True))

@@ -41,18 +41,7 @@ levels, have the weight 1; ‖x‖ω is bounded by 8 √p for any number p of th
 
 
 def omega(weights: ScoreWeights, x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """ω of every row, the NumPy twin of the kernel's.
-
-    Parameters
-    ----------
-    weights : ScoreWeights
-    x : ndarray, shape (n, p)
-        Rows in internal units.
-
-    Returns
-    -------
-    ndarray, shape (n,)
-    """
+    """ω of every row in internal units, shape (n, p): the NumPy twin of the kernel's, shape (n,)."""
     norm2 = np.einsum("ij,ij->i", x, x)
     if weights.name == "unit":
         return np.asarray(np.divide(1.0, np.sqrt(norm2), out=np.zeros_like(norm2), where=norm2 > TINY))

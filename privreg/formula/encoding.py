@@ -72,11 +72,8 @@ class Encoder:
     def narrowed(self, whole: Callable[[slice], bool]) -> tuple[Encoder, NDArray[np.int64]]:
         """Write factors with many levels as one column each, if `whole` says so of their columns.
 
-        Returns
-        -------
-        Encoder
-        ndarray of int, shape (m, 2)
-            The first column that each column stands for, and of how many if it is a factor's, else 0.
+        Beside it, shape (m, 2), the first column that each column stands for, and of how many if it is a factor's, else
+        0.
         """
         columns: list[tuple[int, int]] = []
         parts: list[TermPart] = []
@@ -108,26 +105,19 @@ class Encoder:
     def exog(
         self, rows: Prepared, n: int, known: Flags | None = None, *, beyond: bool = False
     ) -> tuple[Floats, Flags | None, str | None]:
-        """Build the matrix.
+        """Build the matrix, shape (n, width): in the user's units row by row, in internal ones column by column.
+
+        Beside it, in which rows every term is a finite number, None if in all; and which term isn't in the others, or
+        None, without a value.
 
         Parameters
         ----------
         rows : mapping of str to ndarray, shape (n,)
             Numbers, and codes of levels, 0 for one that is missing.
-        n : int
         known : ndarray of bool, shape (n,), optional
             Rows in which nothing is missing; None if that is all of them.
         beyond : bool
             Whether cubic splines go on beyond their knots, as for rows that are not clamped.
-
-        Returns
-        -------
-        ndarray, shape (n, width)
-            In the user's units row by row, in internal ones column by column.
-        ndarray of bool, shape (n,), or None
-            Rows in which every term is a finite number; None if that is all of them.
-        str or None
-            Which term isn't in the others, without quoting a value.
         """
         out = np.empty((self.width, n)).T
         values = iter(self.program(rows, known, beyond=beyond))

@@ -35,12 +35,6 @@ def contours(plan: Planned, coef: str, *, ax: Any = None) -> Axes:
     """Mean width of a coefficient's interval over budget and people; the plan itself and its goal are marked.
 
     Below the dashed line people are so few that a fit would say not to rely on its intervals.
-
-    Parameters
-    ----------
-    plan : Planned
-    coef : str
-    ax : Axes, optional
     """
     pure = math.isfinite(plan.budget.epsilon)
     at = plan.budget.epsilon if pure else plan.mu

@@ -46,19 +46,10 @@ class Expected(NamedTuple):
 def rehearse(
     plan: Plan, people: People, rng: np.random.Generator | None, sign: float = 1.0, begun: Progress | None = None
 ) -> Expected:
-    """Hold all rounds of a plan.
+    """Hold all rounds of a plan, with its number of records.
 
-    Parameters
-    ----------
-    plan : Plan
-        With the number of records.
-    people : People
-    rng : Generator or None
-        Of the noise; None for reports without.
-    sign : float
-        −1 for the opposite noise.
-    begun : Progress, optional
-        After the rounds on location, of a plan with other numbers of records; see `located`.
+    `rng` is of the noise, None for reports without; `sign` is −1 for the opposite noise. `begun` is the progress after
+    the rounds on location, of a plan with other numbers of records; see `located`.
     """
     assert plan.rows is not None
     progress = collector.begin(plan) if begun is None else begun

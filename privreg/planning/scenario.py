@@ -54,17 +54,12 @@ def read_shares(shares: Any, schema: Schema) -> dict[str, tuple[float, ...]]:
 
 
 def read_scale(scale: Any, covariates: Any) -> float | Array:
-    """Sd of the residuals: one, or one for each public row.
-
-    Parameters
-    ----------
-    scale : float, str or sequence
-        A column of `covariates` by its name, or numbers.
-    covariates : DataFrame or None
+    """Sd of the residuals: one, or one for each public row, as numbers or by the name of a column of `covariates`.
 
     Raises
     ------
     OptionError
+        If it is neither.
     """
     one = real(scale)
     if one is not None and 0.0 < one < math.inf:

@@ -17,20 +17,10 @@ def width(channel: Channel, size: int) -> int:
 
 
 def randomised(channel: Channel, rows: Array, radius: float | Array, noise: Array) -> Array:
-    """Randomise reports in the ball of `radius` about 0, one a row.
+    """Randomise reports in the ball of `radius` about 0, one a row, shape (n, size).
 
-    Parameters
-    ----------
-    channel : Channel
-    rows : ndarray, shape (n, size)
-    radius : float or ndarray, shape (n,)
-        For additive noise half the sensitivity.
-    noise : ndarray, shape (n, width)
-        Standard normals drawn for these records and never used again.
-
-    Returns
-    -------
-    ndarray, shape (n, size)
+    `radius` is a number or one for each report, of additive noise half the sensitivity; `noise`, shape (n, width), are
+    standard normals drawn for these records and never used again.
     """
     n, size = rows.shape
     radius = np.broadcast_to(radius, (n,))

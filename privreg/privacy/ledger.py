@@ -286,16 +286,9 @@ LEDGER: Final = Ledger()  # What fits enter their releases in; without a limit u
 
 
 class Charge:
-    """A release that is entered once, when its first report is due.
+    """A release of `mu` per person, entered once for `whose` the ledger knows, when its first report is due.
 
-    Parameters
-    ----------
-    whose : object
-        As the ledger knows people by.
-    mu : float
-        Per person, of the whole release.
-    seeded : bool
-        Whether its noise follows from a seed.
+    `seeded` says whether its noise follows from a seed.
     """
 
     def __init__(self, whose: Any, mu: float, *, seeded: bool) -> None:
@@ -327,16 +320,10 @@ class Charge:
 
 
 def refuse_fitted(rows: Any, what: str, *, simulated: bool = False) -> None:
-    """Refuse rows that are to be public, but were fitted privately in this process.
+    """Refuse rows that are to be public, but were fitted privately in this process; `what` would tell of them.
 
-    Parameters
-    ----------
-    rows : object
-        As the ledger knows people by: a DataFrame, arrays, or the accounts of a file. A view of fitted rows counts.
-    what : str
-        What would tell of them.
-    simulated : bool
-        Whether rows are let pass of which every release so far had its noise from a seed.
+    Rows are as the ledger knows people by: a DataFrame, arrays, or the accounts of a file. A view of fitted rows
+    counts. `simulated` lets rows pass of which every release so far had its noise from a seed.
 
     Raises
     ------
@@ -358,18 +345,12 @@ def refuse_fitted(rows: Any, what: str, *, simulated: bool = False) -> None:
 
 
 def refuse_shared(public: Any, fitted: Any, what: str) -> None:
-    """Refuse rows that are to be public, but are among those that are to be fitted.
-
-    Parameters
-    ----------
-    public, fitted : object
-        As the ledger knows people by, see `refuse_fitted`.
-    what : str
-        The option that public rows are for.
+    """Refuse rows that are to be public, but are among those fitted; `what` is the option that public rows are for.
 
     Raises
     ------
     NotPrivateError
+        If they have a row in common, as the ledger knows people.
     """
     people = accounts_of(fitted).now()
     if any(one.key == other.key and one.meets(other) for one in accounts_of(public).now() for other in people):

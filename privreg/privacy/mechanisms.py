@@ -60,12 +60,8 @@ def square_sensitivity() -> float:
 def blocks_sensitivity(weights: Sequence[float], distances: Sequence[float], *, rounded: int = 0) -> float:
     """Largest ℓ2 distance of two reports made of blocks, and so of two sums that differ in one report.
 
-    Parameters
-    ----------
-    weights, distances : sequence of float
-        By block: what it is multiplied by, and the largest distance of two of them.
-    rounded : int
-        Numbers that are rounded to whole ones, each of which may add 1 to the difference of two reports.
+    By block, `weights` are what it is multiplied by, `distances` the largest of two of them. Each of `rounded` numbers,
+    rounded to whole ones, may add 1 to the difference of two reports.
     """
     return math.hypot(*(w * d for w, d in zip(weights, distances, strict=True))) + math.sqrt(rounded)
 
@@ -168,17 +164,9 @@ class Mechanism(Randomiser):
         return 0.5 * sensitivity if self.additive else max(0.5 * sensitivity, bound)
 
     def covariance(self, reports: Array, radius: float) -> Array:
-        """Exact mean covariance of what is added to reports.
+        """Exact mean covariance of what is added to reports, shape (size, size).
 
-        Parameters
-        ----------
-        reports : ndarray, shape (n, size)
-            Before they are randomised, about the centre of their ball.
-        radius : float
-
-        Returns
-        -------
-        ndarray, shape (size, size)
+        `reports`, shape (n, size), are those before they are randomised, about the centre of their ball of `radius`.
         """
         n, size = reports.shape
         scale, identity = self.channel(size).scale * radius, np.eye(size)
@@ -202,15 +190,7 @@ class Mechanism(Randomiser):
     def sent(self, along: Array, radius: float) -> Array:
         """Second moments of what is sent by a mechanism that isn't additive, about the centre of its ball.
 
-        Parameters
-        ----------
-        along : ndarray, shape (size, size)
-            Second moments of the directions of reports, of trace 1.
-        radius : float
-
-        Returns
-        -------
-        ndarray, shape (size, size)
+        `along` are those of the directions of reports, of trace 1; both have the shape (size, size).
         """
         size = len(along)
         square = _privunit(self.epsilon, size).square if self._kind(size) == "privunit" else 1.0
@@ -325,19 +305,10 @@ def _privunit(epsilon: float, size: int) -> _Cap:
 
 
 def resolve_mechanism(name: object, budget: Budget, *, size: int, scalar: bool, personal: bool = False) -> Mechanism:
-    """Read ``mechanism=``.
+    """Read ``mechanism=``: "auto" is the one with the least noise for score reports of `size` numbers at a budget.
 
-    Parameters
-    ----------
-    name : str
-        "auto" takes the mechanism with the least noise for score reports of this size that the budget allows.
-    budget : Budget
-    size : int
-        Numbers in a score report.
-    scalar : bool
-        Whether a score report is a single number of known range.
-    personal : bool
-        Whether people have budgets of their own, for which there is Gaussian noise only.
+    `scalar` says whether such a report is a single number of known range, `personal` whether people have budgets of
+    their own, for which there is Gaussian noise only.
 
     Raises
     ------
@@ -374,21 +345,11 @@ def resolve_mechanism(name: object, budget: Budget, *, size: int, scalar: bool, 
 
 
 def released(raw: Array, sds: Sequence[float], noise: Array) -> Array:
-    """Randomise a curator's raw sums: the only thing about them that is told.
+    """Randomise a curator's raw sums, the only thing about them that is told: upper triangles, row by row.
 
-    Parameters
-    ----------
-    raw : ndarray, shape (2, p, p)
-        Sums of people's curvatures and of the outer products of their scores.
-    sds : sequence of float
-        Noise sd of each, `Mechanism.central_sd` of its bound.
-    noise : ndarray, shape (…, 2, p (p + 1) / 2)
-        Standard normals that were never used and never are again.
-
-    Returns
-    -------
-    ndarray, shape (…, 2, p (p + 1) / 2)
-        Upper triangles, row by row.
+    `raw`, shape (2, p, p), are sums of people's curvatures and of the outer products of their scores, and `sds` the
+    noise sd of each, `Mechanism.central_sd` of its bound. `noise`, shape (…, 2, p (p + 1) / 2) as the result, are
+    standard normals that were never used and never are again.
     """
     rows, cols = np.triu_indices(raw.shape[1])
     return np.asarray(raw[:, rows, cols] + np.array(sds)[:, None] * noise)

@@ -122,12 +122,9 @@ class NoiseStream:
         return out
 
     def take(self, rows: int, pool: Executor) -> NDArray[np.float64]:
-        """Hand out the next `rows` rows, the same as by `peek`, their blocks made in parallel.
+        """Hand out the next `rows` rows, shape (rows, width), the same as by `peek`, their blocks made in parallel.
 
-        Returns
-        -------
-        ndarray, shape (rows, width)
-            Good until the next call.
+        They are good until the next call.
 
         Raises
         ------

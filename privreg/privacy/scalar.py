@@ -185,15 +185,7 @@ class NumberMechanism(Randomiser):
         return np.asarray(2.0 * self._half * (constant + (slope - 1.0) * v))
 
     def variance(self, values: ArrayLike) -> Array:
-        """Exact variance of a report of each number, its units squared.
-
-        Parameters
-        ----------
-        values : array_like, shape (n,)
-
-        Returns
-        -------
-        ndarray, shape (n,)
+        """Exact variance of a report of each of `values`, shape (n,), its units squared.
 
         Examples
         --------
@@ -243,18 +235,7 @@ class NumberMechanism(Randomiser):
         return np.asarray(np.sum(heights * np.diff(quarter, axis=1), axis=1) * (self._half * per_unit) ** 3)
 
     def density(self, value: float, reports: ArrayLike) -> Array:
-        """Density of reports of one number; of "duchi" the probability of each of the two answers.
-
-        Parameters
-        ----------
-        value : float
-        reports : array_like, shape (k,)
-            The number's units.
-
-        Returns
-        -------
-        ndarray, shape (k,)
-        """
+        """Density of `reports` of one number, shape (k,), its units; of "duchi" the probability of each answer."""
         y = np.asarray(reports, dtype=np.float64)
         u = self._unit([value])
         here = (y - self._out(u)[0]) / self.scale if self.name in {"gaussian", "laplace"} else y
@@ -383,18 +364,9 @@ def number_mechanism(name: object, budget: Budget, low: float = -1.0, high: floa
 
 
 def share(budget: Budget, parts: int) -> Budget:
-    """Budget of each of `parts` reports about the same person that together cost `budget`.
+    """Budget of each of `parts` reports about the same person, 1 or more, that together cost `budget`.
 
-    Parameters
-    ----------
-    budget : Budget
-    parts : int
-        1 or more.
-
-    Returns
-    -------
-    Budget
-        ε/parts of a pure budget, ρ/parts; otherwise μ/√parts.
+    ε/parts of a pure budget, ρ/parts; otherwise μ/√parts.
 
     Examples
     --------

@@ -40,22 +40,10 @@ _RUN: Final = 8
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def ziggurat(words: Words, out: Array, filled: int) -> tuple[np.int64, np.int64]:
-    """Turn cipher words into standard normals.
+    """Turn cipher `words`, each used at most once, into standard normals, from place `filled` of `out` on, shape (n,).
 
-    Parameters
-    ----------
-    words : ndarray of uint64, shape (w,)
-        Key stream, each word used at most once.
-    out : ndarray, shape (n,)
-        Normals; entries before `filled` are kept.
-    filled : int
-        Where to go on.
-
-    Returns
-    -------
-    filled, used : int
-        Normals now in `out`, words used. Stops short when the next draw could need more words than
-        are left.
+    How many normals are in `out` now, and how many words were used; it stops short when the next draw could need more
+    words than are left.
     """
     # Unsigned indices spare a test for negative ones; int64 magnitudes (53 bits) convert to float64 faster.
     one, run = np.uint64(1), np.uint64(_RUN)

@@ -227,14 +227,9 @@ class Unusable(NamedTuple):
 
 
 def repeated_notes(rows: int, times: float) -> list[Diagnostic]:
-    """What several rows of one person may do to standard errors.
+    """What several rows of one person may do to standard errors, of whom `rows` count.
 
-    Parameters
-    ----------
-    rows : int
-        Of one person that count.
-    times : float
-        By which errors are larger than standard errors say if a person's rows are all alike.
+    Errors are `times` as large as standard errors say if a person's rows are all alike.
     """
     if rows == 1 or times < LITTLE:
         return []

@@ -120,22 +120,10 @@ def at_places(batches: Iterable[Batch], places: Ints, wanted: Wanted) -> Iterato
 
 
 def dealt_rows(rows: int, key: bytes | None, skip: int = 0, columns: int = 1, end: int | None = None) -> Iterator[Ints]:
-    """Positions of all rows in random order, each once.
+    """Positions of all rows in random order, each once; the order doesn't depend on how it is cut into these.
 
-    Parameters
-    ----------
-    rows : int
-    key : bytes or None
-        Secret; None for an order that anybody knows.
-    skip, end : int
-        Places in the order to begin and to end at; all of it by default.
-    columns : int
-        Of a row, as those of one array are read together.
-
-    Yields
-    ------
-    ndarray of int
-        The order doesn't depend on how it is cut into these.
+    It follows from a secret `key`, None for an order that anybody knows. `skip` and `end` are places in it to begin and
+    to end at, all of it by default. `columns` are those of a row, as those of one array are read together.
     """
     key = PUBLIC if key is None else key
     most = chunk_of(columns)
@@ -189,9 +177,7 @@ def _block(rows: int) -> int:
 def spread(key: bytes, many: int, count: int) -> NDArray[np.int32]:
     """Random orders of 0 to `count` − 1 that spread evenly: of each 2^k in turn one is in every 2^k-th part.
 
-    Returns
-    -------
-    ndarray of int32, shape (many, count)
+    Shape (many, count).
 
     References
     ----------

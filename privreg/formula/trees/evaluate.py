@@ -136,22 +136,11 @@ class Program:
     def __call__(
         self, rows: Mapping[str, NDArray[Any]], known: Flags | None = None, *, beyond: bool = False
     ) -> list[Any]:
-        """Compute all trees.
+        """Compute all trees: of each numbers or truth values, shape (n,), or a number that is the same for all rows.
 
-        Parameters
-        ----------
-        rows : mapping of str to ndarray, shape (n,)
-            Numbers as doubles, factors as codes of their declared levels, none of them below 0.
-        known : ndarray of bool, shape (n,), optional
-            Rows in which nothing is missing, all by default: functions are called with no others.
-        beyond : bool
-            Whether cubic splines go on beyond their knots; else they are not finite there.
-
-        Returns
-        -------
-        list
-            A value for each tree: ndarray, shape (n,), of numbers or truth values, NaN where a function failed or was
-            not called; or a number, the same for all rows.
+        `rows` are numbers as doubles, and factors as codes of their declared levels, none below 0. Functions are called
+        with `known` rows alone, in which nothing is missing (all by default); where one fails or isn't called there is
+        NaN. `beyond` says whether cubic splines go on beyond their knots; else they are not finite there.
         """
         values, failed = self._run(rows, known, beyond=beyond)
         out = []
