@@ -102,27 +102,11 @@ ROUNDED: Final = 1e-12
 
 
 class Diagnostic(str):
-    """A note: its text, which is all that most readers need, and what programs go by.
+    """A note: its text, which is all that most readers need, and what programs go by."""
 
-    Parameters
-    ----------
-    code : str
-        One of `CODES`, which tells how severe it is.
-    text : str
-    rows : sequence of int, optional
-        Positions of the coefficients that it is about; all by default.
-    methods : sequence of str
-        Inference methods that it is about; all by default.
-
-    Raises
-    ------
-    ValueError
-        If the code is not in the table.
-    """
-
-    code: str
-    rows: tuple[int, ...] | None
-    methods: tuple[str, ...]
+    code: str  # One of `CODES`, which tells how severe it is; another is a ValueError
+    rows: tuple[int, ...] | None  # Positions of the coefficients that it is about; None of all
+    methods: tuple[str, ...]  # Inference methods that it is about; none of all
 
     def __new__(
         cls, code: str, text: str, rows: Iterable[int] | None = None, methods: Iterable[str] = ()

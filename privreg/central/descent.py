@@ -25,13 +25,7 @@ from privreg.privacy.noise import NoiseStream, derived_key
 
 
 class Turns:
-    """Random orders and samples of records, from AES-256 in counter mode.
-
-    Parameters
-    ----------
-    key : bytes
-        32 bytes, used for this purpose only.
-    """
+    """Random orders and samples of records, from AES-256 in counter mode under a key for this purpose only."""
 
     def __init__(self, key: bytes) -> None:
         self._cipher = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()

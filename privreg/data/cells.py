@@ -352,14 +352,7 @@ def _sound(cell: Any) -> Any:
 
 
 class Taken(Mapping[str, Any]):
-    """Rows at some places of columns; each column is taken when it is asked for, by whoever encodes it.
-
-    Parameters
-    ----------
-    columns : mapping of str to array
-    at : ndarray of int
-        Places of the rows, all inside.
-    """
+    """Rows at some places of columns, all inside; each column is taken when it is asked for, by whoever encodes it."""
 
     def __init__(self, columns: Mapping[str, Any], at: NDArray[np.int64]) -> None:
         self.columns, self.at = columns, at

@@ -23,47 +23,20 @@ CLASSICAL_C: Final = 1.345  # Huber's constant with 95% efficiency for normal er
 
 @dataclass(frozen=True)
 class Family:
-    """A loss, as the user names it. Made by :func:`Huber`, :func:`Logistic` and their like.
+    """A loss, as the user names it. Made by :func:`Huber`, :func:`Logistic` and their like."""
 
-    Parameters
-    ----------
-    name : str
-        Name in tables.
-    code : int
-        Kernel code.
-    link : str
-        "identity", "logit" or "log"; "margin" for classifiers whose predictor is no probability.
-    response : str
-        "number", "binary", "levels" or "count".
-    c, scale : float or "auto"
-        Threshold in units of the residual scale (of counts √mean; "auto" is none), and that scale in the response's own
-        units.
-    tau : float
-        Level of quantiles and expectiles.
-    y_max : float
-        Public largest response of Poisson.
-    width : float
-        Width over which the hinge is smoothed.
-    bound : float
-        Declared bound of a user's own score.
-    slope : float
-        Declared bound of its slope by η; 0 where none is declared.
-    score : callable or None
-        A user's own compiled score ψ(η, y).
-    """
-
-    name: str
-    code: int
-    link: Literal["identity", "logit", "log", "margin"]
+    name: str  # In tables
+    code: int  # Kernel code
+    link: Literal["identity", "logit", "log", "margin"]  # "margin" of classifiers whose predictor is no probability
     response: Literal["number", "binary", "levels", "count"] = "number"
-    c: float | str = "auto"
-    scale: float | str = "auto"
-    tau: float = 0.5
-    y_max: float = 0.0
-    width: float = 1.0
-    bound: float = 1.0
-    slope: float = 0.0
-    score: Any = field(default=None, compare=False)
+    c: float | str = "auto"  # Threshold in units of the residual scale; of counts √mean, where "auto" is none
+    scale: float | str = "auto"  # That scale, in the response's own units
+    tau: float = 0.5  # Level of quantiles and expectiles
+    y_max: float = 0.0  # Public largest response of Poisson
+    width: float = 1.0  # Over which the hinge is smoothed
+    bound: float = 1.0  # Declared, of a user's own score
+    slope: float = 0.0  # Declared bound of its slope by η; 0 where none is declared
+    score: Any = field(default=None, compare=False)  # That score ψ(η, y), compiled; None of other families
     _compiled: Any = field(default=None, compare=False, repr=False)
 
     def __repr__(self) -> str:

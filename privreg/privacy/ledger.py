@@ -43,18 +43,10 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Release:
-    """One release as the ledger saw it.
+    """One release as the ledger saw it."""
 
-    Parameters
-    ----------
-    number : int
-        1 for the first release from these data in this process; 0 if nothing can tell whose data they are.
-    total_mu : float
-        GDP parameter of all of them together, per person.
-    """
-
-    number: int
-    total_mu: float
+    number: int  # 1 of the first release from these data in this process; 0 if nothing can tell whose data they are
+    total_mu: float  # GDP parameter of all of them together, per person
 
     def words(self, whose: str = "these data") -> str:
         """What it is, from the data of those named by `whose`, and what all of them cost together."""

@@ -68,12 +68,7 @@ def refuse_fork(process: int) -> None:
 class NoiseStream:
     """Rows of `width` independent standard normals, in order, each handed out once.
 
-    Parameters
-    ----------
-    key : bytes
-        32 bytes; the stream owns it and replaces it block by block.
-    width : int
-        Normals per row.
+    The stream owns its key of 32 bytes, and replaces it block by block.
     """
 
     def __init__(self, key: bytes, width: int) -> None:
