@@ -153,11 +153,7 @@ def make_plan(
     """Fix the public numbers of a fit.
 
     `n` and `p` are records and coefficients, `reach` is sup ‖x‖ over the public box, internal units; the options are
-    those of `privreg.central.Regression.fit`.
-
-    Raises
-    ------
-    OptionError, BudgetError
+    those of `privreg.central.Regression.fit`, whose errors these are.
     """
     check("curator.fit", "perturbation", perturbation)
     noisy = perturbation == "gradient"
@@ -251,12 +247,7 @@ def _radius(radius: Any, loss: Loss, *, noisy: bool) -> float | None:
 
 
 def check_budget(budget: Any, *, gaussian: bool, how: str) -> None:
-    """Refuse a budget that Gaussian noise, or a release that is not one Gaussian mechanism, can't keep.
-
-    Raises
-    ------
-    BudgetError
-    """
+    """Refuse a budget that Gaussian noise, or a release that is not one Gaussian mechanism, can't keep."""
     if budget.pure:
         raise BudgetError(
             f"a curator's release carries Gaussian noise, which can't keep pure {budget.epsilon:g}-DP; give delta= "

@@ -100,18 +100,10 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command ``privreg``.
+    """Run the command ``privreg`` with words after its name, those of the process by default; its exit status.
 
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        Words after the command's name; those of the process by default.
-
-    Returns
-    -------
-    int
-        Exit status: 0 done, 2 an error that was explained on standard error, 3 a fit was done but most records seem
-        to have sent noise only, 70 an unexpected error, 130 interrupted, 141 if the reader of standard output has gone.
+    0 done, 2 an error that was explained on standard error, 3 a fit was done but most records seem to have sent noise
+    only, 70 an unexpected error, 130 interrupted, 141 if the reader of standard output has gone.
 
     Examples
     --------

@@ -199,13 +199,7 @@ class Family:
 
 
 def check_response(family: Family, limits: tuple[float, float], name: str) -> None:
-    """Refuse a response whose public limits don't suit its family.
-
-    Raises
-    ------
-    SchemaError
-        With the fix.
-    """
+    """Refuse a response whose public limits don't suit its family, with the fix."""
     low, high = limits
     if family.code == codes.SQUARED and not (math.isfinite(low) and math.isfinite(high)):
         raise SchemaError(f"Squared() needs a response with finite bounds; give bounds={{{name!r}: (low, high)}}.")
@@ -220,11 +214,6 @@ def check_ratios(family: Family, response: str) -> None:
     """Refuse to exponentiate coefficients that are no differences of logs.
 
     Of a `response` that the formula has as ``np.log(y)`` they are logs of ratios of y.
-
-    Raises
-    ------
-    OptionError
-        If they aren't.
     """
     if family.link in {"logit", "log"} or (family.link == "identity" and _is_log(response)):
         return

@@ -48,14 +48,9 @@ def array_design(
 ) -> Design:
     """Build the public design of named array columns.
 
-    Parameters
-    ----------
-    exog_names, endog_name : sequence of str, str
-        Each declared as a number, except "const" or "Intercept", which is the constant 1, and a response of 0 and 1.
-    offset, exposure : bool
-        Whether such an array is given with each batch, declared under these names.
-    kind : {"number", "binary", "levels"}
-        What the response is; "levels" needs its levels declared, 2 to 50 of them.
+    Each is declared as a number, except "const" or "Intercept", which is the constant 1, and a response of 0 and 1.
+    `offset` and `exposure` say whether such an array is given with each batch, declared under these names. `kind` is
+    what the response is; "levels" needs its levels declared, 2 to 50 of them.
 
     Raises
     ------

@@ -64,15 +64,10 @@ def read_design(
 ) -> Design:
     """The public design of a formula, from what was declared and what the data carry.
 
-    Parameters
-    ----------
-    asked : mapping of str to object
-        Options by name: schema, bounds, levels, moments, and offset, exposure, id, a column as mu, allow_leak,
-        scaling where the front door has them.
-    table : object
-        Data whose columns must be those of the model, as far as their names are known unread; None not to check.
-    reports : bool
-        Whether the model is of people's reports, so that messages may name its options.
+    `asked` are options by name: schema, bounds, levels, moments, and offset, exposure, id, a column as mu, allow_leak,
+    scaling where the front door has them. `table` are data whose columns must be those of the model, as far as their
+    names are known unread; None not to check. `reports` says whether the model is of people's reports, so that messages
+    may name its options.
     """
     places = {"offset": asked.get("offset"), "exposure": asked.get("exposure")}
     named = check_columns(table, ())

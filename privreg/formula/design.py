@@ -295,10 +295,6 @@ def formula_design(
         declared levels.
     reports : bool
         Whether the call takes ``scaling=`` and ``allow_leak=``, so that messages may name them.
-
-    Raises
-    ------
-    FormulaError, PrivacyLeakError, SchemaError
     """
     parsed = check_formula(formula, schema, functions or {}, kind=kind, reports=reports)
     _check_offset(offset, exposure, schema, parsed.response_columns)

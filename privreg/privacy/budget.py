@@ -205,22 +205,15 @@ class Budget:
         return self.form == "epsilon"
 
     def pure_epsilon(self) -> float:
-        """Largest ε for which every ε-DP mechanism keeps this budget.
+        """Largest ε for which every ε-DP mechanism keeps this budget, per person; ``inf`` if it is not private.
 
-        Returns
-        -------
-        float
-            ε per person, ``inf`` if the budget is not private: ε itself if it is pure; log(Φ(μ/2)/Φ(−μ/2)) under μ;
-            log((e^ε + δ)/(1 − δ)) under (ε, δ); the root of ε tanh(ε/2) = ρ under ρ.
+        ε itself if it is pure; log(Φ(μ/2)/Φ(−μ/2)) under μ; log((e^ε + δ)/(1 − δ)) under (ε, δ); the root of ε
+        tanh(ε/2) = ρ under ρ: see ``pure_for_mu``, ``pure_for_dp``, ``pure_for_rho`` of `privreg.privacy.conversions`.
 
         Notes
         -----
         For (ε, δ) and ρ the field `mu` is the Gaussian mechanism's. A mechanism that uses this ε has lost more by
         that measure: account for it with :meth:`as_pure`.
-
-        References
-        ----------
-        `privreg.privacy.conversions`: ``pure_for_mu``, ``pure_for_dp``, ``pure_for_rho``.
 
         Examples
         --------
@@ -240,18 +233,10 @@ class Budget:
         return self if self.pure or not self.private else Budget._pure(self.pure_epsilon())
 
     def delta(self, epsilon: float) -> float:
-        """Smallest δ for which what is accounted implies (ε, δ)-DP, per person.
+        """Smallest δ for which what is accounted implies (ε, δ)-DP, per person, ε ≥ 0.
 
-        Parameters
-        ----------
-        epsilon : float
-            ε ≥ 0.
-
-        Returns
-        -------
-        float
-            (e^ε0 − e^ε)/(1 + e^ε0) for a pure ε0; that of μ-GDP for every other form, exact for the Gaussian
-            mechanism; 1 without privacy.
+        (e^ε0 − e^ε)/(1 + e^ε0) for a pure ε0; that of μ-GDP for every other form, exact for the Gaussian mechanism; 1
+        without privacy.
         """
         if not self.private:
             return 1.0
@@ -264,17 +249,9 @@ class Budget:
         return conversions.pure_epsilon(self.epsilon, delta) if self.pure else gdp_epsilon(self.mu, delta)
 
     def tradeoff(self, type_one: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Smallest type II error of any test between two neighbours, at each type I error.
+        """Smallest type II error of any test between two neighbours, at each type I error in [0, 1], same shape.
 
-        Parameters
-        ----------
-        type_one : ndarray
-            Type I errors in [0, 1].
-
-        Returns
-        -------
-        ndarray
-            f_ε for a pure budget, G_μ for every other, zero without privacy.
+        f_ε for a pure budget, G_μ for every other, zero without privacy.
         """
         if not self.private:
             return np.zeros_like(type_one)

@@ -125,19 +125,10 @@ class NumberMechanism(Randomiser):
     # --- the report --------------------------------------------------------------------------------------
 
     def randomise(self, values: ArrayLike, normals: ArrayLike) -> Array:
-        """Randomise numbers, each of another person or paid for by itself.
+        """Randomise numbers, each of another person or paid for by itself; shape (n,), the numbers' units.
 
-        Parameters
-        ----------
-        values : array_like, shape (n,)
-            Clamped to the range; NaN counts as its middle.
-        normals : array_like, shape (n, width)
-            Independent standard normals, each used once, from `privreg.privacy.noise.NoiseStream` or a simulation.
-
-        Returns
-        -------
-        ndarray, shape (n,)
-            Reports, the numbers' units.
+        `values`, shape (n,), are clamped to the range; NaN counts as its middle. `normals`, shape (n, width), are
+        independent standard normals, each used once, from `privreg.privacy.noise.NoiseStream` or a simulation.
 
         Examples
         --------
@@ -333,16 +324,9 @@ class NumberMechanism(Randomiser):
 
 
 def number_mechanism(name: object, budget: Budget, low: float = -1.0, high: float = 1.0) -> NumberMechanism:
-    """Make a mechanism for one number.
+    """Make a mechanism for one number of the public range from `low` to `high`, by a name of `NUMBER_MECHANISMS`.
 
-    Parameters
-    ----------
-    name : str
-        One of `NUMBER_MECHANISMS`.
-    budget : Budget
-        What one report may cost. A pure mechanism under another form takes the largest ε that keeps it.
-    low, high : float
-        Public range of the number.
+    `budget` is what one report may cost; a pure mechanism under another form takes the largest ε that keeps it.
 
     Raises
     ------

@@ -231,12 +231,7 @@ class ResultData(Labelled):
     origin: object = field(default_factory=object, repr=False, compare=False)
 
     def refuse_levels(self, what: str) -> None:
-        """Refuse what needs the levels of persons that were taken out.
-
-        Raises
-        ------
-        InferenceError
-        """
+        """Refuse what needs the levels of persons that were taken out."""
         if self.within:
             raise InferenceError(
                 f"{what} would need a person's level, which was taken out on the device and never learned; changes "

@@ -230,15 +230,8 @@ class PrivateResults(EstimatedResults):
     def plot_privacy(self, *, ax: Any = None) -> NDArray[Any]:
         """Draw the trade-off curve and the best attacker's ROC; the legend names the guarantee.
 
-        Parameters
-        ----------
-        ax : sequence of two Axes, optional
-            Where to draw; without it a figure is made.
-
-        Returns
-        -------
-        ndarray of Axes, shape (2,)
-            See `privreg.results.plots.privacy.privacy_curve`. The figure is saved by ``axes[0].figure.savefig(path)``.
+        They are drawn on `ax`, two Axes, or on a figure that is made; two Axes come back, see
+        `privreg.results.plots.privacy.privacy_curve`. The figure is saved by ``axes[0].figure.savefig(path)``.
         """
         from privreg.results.plots.privacy import privacy_curve
 

@@ -24,13 +24,8 @@ def marked(names: Iterable[object], reliable: Iterable[object]) -> list[str]:
 def in_one_format(values: Iterable[float], digits: int, least: float = math.nan) -> list[str]:
     """Format the numbers of one column alike: with equal decimals, or all in powers of ten where these won't do.
 
-    Parameters
-    ----------
-    values : iterable of float
-    digits : int
-        Decimals where nothing else is needed, and figures in powers of ten.
-    least : float
-        The least standard error in the table, of which two figures are to be seen; by default the least number.
+    There are `digits` decimals where nothing else is needed, and so many figures in powers of ten. Of the `least`
+    standard error in the table two figures are to be seen; by default it is the least number.
 
     Examples
     --------
