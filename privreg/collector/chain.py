@@ -56,15 +56,7 @@ class Chain(NamedTuple):
 
 
 def add(cell: Cell | None, values: Ints, role: str) -> Cell:
-    """Add reports to a cell.
-
-    Parameters
-    ----------
-    cell : Cell or None
-        None if it has had none.
-    values : ndarray of int, shape (n, numbers)
-    role : str
-    """
+    """Add reports of a role, whole numbers of shape (n, numbers), to a cell; None if it has had none."""
     wide = values.astype(np.int64)
     if role == "measures":
         row, col = triangle(wide.shape[1])
@@ -106,14 +98,7 @@ def _reports(roles: Mapping[str, Role], cells: Cells, state: int, role: str) -> 
 
 
 def taken(plan: Plan, chain: Chain, roles: Mapping[str, Role], cells: Cells) -> Chain:
-    """Take in what has come late: reports that answered states that are closed.
-
-    Parameters
-    ----------
-    roles : mapping of str to Role
-    cells : mapping of Place to Cell
-        All that has come.
-    """
+    """Take in what has come late: reports that answered states that are closed. `cells` are all that has come."""
     progress, known = chain.progress, dict(chain.known)
     for state, number in enumerate(chain.asked[:-1]):
         role = plan.role(number)
@@ -131,13 +116,7 @@ def present(chain: Chain, roles: Mapping[str, Role], cells: Cells) -> Reports:
 
 
 def closed(plan: Plan, chain: Chain, roles: Mapping[str, Role], cells: Cells) -> Chain:
-    """Close the present state, with what has come of all states, and publish the next.
-
-    Parameters
-    ----------
-    roles : mapping of str to Role
-    cells : mapping of Place to Cell
-        The snapshot.
+    """Close the present state, with what has come of all states, the snapshot `cells`, and publish the next.
 
     Raises
     ------

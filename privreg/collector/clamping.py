@@ -62,14 +62,9 @@ def harmed(shares: Shares, ratios: Array, together: Array) -> list[int]:
 
     A clamped share π moves the slopes of normal covariates by about π of themselves, so by π |t| standard errors:
     exactly by −π where least squares are of a clamped response. Skewed numbers move them up to 6 times as far. A
-    clamped covariate moves the slopes of others by at most ρ/(2 (1 − ρ²)) times that (`benchmarks.clamping`).
-
-    Parameters
-    ----------
-    ratios : ndarray, shape (b, d)
-        t of slopes; 0 of constants.
-    together : ndarray, shape (d, d)
-        Sizes ρ of correlations of the design's columns; 1 with the constant.
+    clamped covariate moves the slopes of others by at most ρ/(2 (1 − ρ²)) times that (`benchmarks.clamping`). `ratios`,
+    shape (b, d), are t of slopes, 0 of constants; `together`, shape (d, d), sizes ρ of correlations of the design's
+    columns, 1 with the constant.
 
     References
     ----------
@@ -92,18 +87,9 @@ def quantile(columns: int) -> float:
 
 
 def people_for(columns: int, sd: float) -> int:
-    """Records that it takes.
+    """Records that it takes: D (z/(0.04 μ))², z the normal quantile; with hardly any noise what tells 5% from chance.
 
-    Parameters
-    ----------
-    columns : int
-    sd : float
-        Noise sd of a number of a report: √D/μ of D columns where the noise is Gaussian.
-
-    Returns
-    -------
-    int
-        D (z/(0.04 μ))², z the normal quantile; with hardly any noise as many as tell 5% from chance.
+    `sd` is the noise sd of a number of a report: √D/μ of D columns where the noise is Gaussian.
 
     Examples
     --------

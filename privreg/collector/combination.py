@@ -53,22 +53,13 @@ def combine(
 ) -> Combined:
     """Carry rounds to where mean reports would be zero, and average: equations (31), (34), (35) of docs/estimator.md.
 
-    Parameters
-    ----------
-    rounds : sequence of Answered
-    noise : ndarray, shape (q, q)
-        Covariance of a report by the reference model, for the weights.
-    scattered : ndarray, shape (q, q), optional
-        The same by how reports scatter, for the covariance; by the reference model if not given.
-    brief : bool
-        Whether the covariance may leave out what isn't known of M.
+    The covariance is that of the noise carried by the mean of M, and to first order what M's spread about it adds: to
+    where mean reports are carried, and to their noise. Averaged over M's posterior itself, whose far tails the prior
+    alone makes, standard errors of right models were up to a quarter larger.
 
-    Returns
-    -------
-    Combined
-        The covariance is that of the noise carried by the mean of M, and to first order what M's spread about it adds:
-        to where mean reports are carried, and to their noise. Averaged over M's posterior itself, whose far tails the
-        prior alone makes, standard errors of right models were up to a quarter larger.
+    `noise`, shape (q, q), is the covariance of a report by the reference model, for the weights; `scattered` that by
+    how reports scatter, for the covariance, by the reference model if not given. `brief` says whether the covariance
+    may leave out what isn't known of M.
     """
     q = len(noise)
     total, x, g = means(rounds)
@@ -143,16 +134,9 @@ def floored(m: Array) -> Array:
 
 
 def at_least(cov: Array, least: Array) -> Array:
-    """A covariance, made larger where along some direction its variance is smaller than another's.
+    """A covariance, made larger where along some direction its variance is smaller than another's, shapes (q, q).
 
-    Parameters
-    ----------
-    cov, least : ndarray, shape (q, q)
-
-    Returns
-    -------
-    ndarray, shape (q, q)
-        No smaller than either; `least` itself may be singular.
+    It is no smaller than either; `least` itself may be singular.
     """
     values, vectors = np.linalg.eigh(least)
     root = np.sqrt(np.maximum(values, max(SMALLEST * float(values[-1]), 1e-300)))

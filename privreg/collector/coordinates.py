@@ -162,12 +162,8 @@ def _points(plan: Plan, scatter: Scatter, shares: Array, rows: Array, near: Arra
 def _added(points: Array, whitener: Array, last: Array, limits: tuple[float, float]) -> Array:
     """What is added to the linear predictor of each point, shape (m,): normal about its regression on covariates.
 
-    Parameters
-    ----------
-    last : ndarray, shape (d + 1,)
-        Its row of W: a regression's coefficients, over the negative residual sd, and one over that.
-    limits : tuple of float
-        Public ones.
+    `last` is its row of W, shape (d + 1,): a regression's coefficients, over the negative residual sd, and one over
+    that. `limits` are public ones.
     """
     rest = np.random.Generator(np.random.PCG64(41)).permutation(ndtri((np.arange(len(points)) + 0.5) / len(points)))
     rest = rest - points @ np.linalg.lstsq(points, rest)[0]
@@ -193,13 +189,9 @@ def at_a_bound(plan: Plan, progress: Progress, state: State) -> list[int]:
 def unbound(plan: Plan, progress: Progress, state: State) -> Array:
     """How freely few records may make a covariate's variance, from 0 to 1: τ of equation (15) of docs/estimator.md.
 
-    Where one bound is near and the other one far, values are skewed, and few of them lie far out.
-
-    Returns
-    -------
-    ndarray, shape (k,)
-        Of all but the constant; 0 for what is made of factors alone, 1 for a number without bounds, and of a sum of
-        several columns that of the freest.
+    Where one bound is near and the other one far, values are skewed, and few of them lie far out. Shape (k,), of all
+    but the constant; 0 for what is made of factors alone, 1 for a number without bounds, and of a sum of several
+    columns that of the freest.
     """
     assert progress.points is not None
     assert progress.shares is not None

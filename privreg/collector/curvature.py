@@ -289,12 +289,8 @@ def _between(rounds: Sequence[RoundMeans], noise: Array, gain: Array) -> tuple[A
 def gain(noise: Array, *, varying: bool) -> Array:
     """Part of the way to a one-step estimate that the next state goes, (q, q): equation (24) of docs/estimator.md.
 
-    Parameters
-    ----------
-    noise : ndarray, shape (q, q)
-        What the noise of one round gives that estimate, on the scale of the predictor.
-    varying : bool
-        Whether curvature goes with the coefficients.
+    `noise`, shape (q, q), is what the noise of one round gives that estimate, on the scale of the predictor; `varying`
+    says whether curvature goes with the coefficients.
     """
     if not varying:
         return GAIN * np.eye(len(noise))
@@ -355,13 +351,9 @@ def _inverse(root: Array) -> Array:
 
 
 def along(curvature: Curvature, directions: Array) -> tuple[Array, Array]:
-    """Curvature along unit vectors and its posterior sd, two of shape (m,); for equation (39) of docs/estimator.md.
+    """Curvature along unit vectors, shape (m, q), and its posterior sd, two of shape (m,), of all entries.
 
-    Parameters
-    ----------
-    curvature : Curvature
-        With all entries.
-    directions : ndarray, shape (m, q)
+    For equation (39) of docs/estimator.md.
     """
     mean = np.einsum("ij,jk,ik->i", directions, curvature.mean, directions)
     rows = curvature.rows

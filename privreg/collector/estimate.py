@@ -188,15 +188,7 @@ def equation(plan: Plan, progress: Progress, found: Estimated) -> tuple[Array, A
 
 
 def measured(plan: Plan, progress: Progress, reports: Reports, unit: float) -> tuple[Measure, ...]:
-    """Measures of fit, as far as records have reported them.
-
-    Parameters
-    ----------
-    reports : Reports
-        Of the round on measures.
-    unit : float
-        Response units per internal unit.
-    """
+    """Measures of fit, as far as records have reported them in the round on measures; `unit` is the internal unit."""
     m = plan.measured
     if progress.gauge is None or reports.people <= m:
         return ()
@@ -208,14 +200,9 @@ def measured(plan: Plan, progress: Progress, reports: Reports, unit: float) -> t
 
 
 def corrections(parts: Sequence[Part]) -> tuple[Array, Array]:
-    """One-step estimates of each part of each main round, in order, and their weights.
+    """One-step estimates of each part of each main round, in order, coordinates of the scores, shape (m, b d).
 
-    Returns
-    -------
-    ndarray, shape (m, b d)
-        Coordinates of the scores.
-    ndarray, shape (m,)
-        Weights of which their mean is about the estimate.
+    Beside them weights, shape (m,), of which their mean is about the estimate.
     """
     out, weights = [], []
     for one, share, _, carry in parts:
@@ -229,14 +216,9 @@ def corrections(parts: Sequence[Part]) -> tuple[Array, Array]:
 
 
 def of_groups(parts: Sequence[Part]) -> tuple[Array, Array]:
-    """One-step estimates of each random group over all main rounds, and their weights.
+    """One-step estimates of each random group over all main rounds, coordinates of the scores, shape (groups, b d).
 
-    Returns
-    -------
-    ndarray, shape (groups, b d)
-        Coordinates of the scores.
-    ndarray, shape (groups,)
-        Weights of which their mean is about the estimate.
+    Beside them weights, shape (groups,), of which their mean is about the estimate.
     """
     out, weights = np.zeros((1, 1)), np.zeros(1)
     for one, share, _, carry in parts:

@@ -75,13 +75,7 @@ def roles_of(plan: Plan, mu: Mu | None = None) -> dict[str, Role]:
 
 
 def ask_of(plan: Plan, state: State, gauge: Measured | None = None) -> Ask:
-    """A state of a fit as what a state of the study asks.
-
-    Parameters
-    ----------
-    gauge : Gauge, optional
-        Of a round on measures of fit: `Progress.gauge`.
-    """
+    """A state of a fit as what a state of the study asks; `gauge` is that of a round on measures, `Progress.gauge`."""
     role, wide = state.role, plan.wide is not None
     scores = role in {"pilot", "main", "measures"}
     rows: tuple[tuple[float, ...], ...] = ()
@@ -145,25 +139,15 @@ def state_of(plan: Plan, ask: Ask) -> tuple[State, Measured | None]:
 
 
 def reports_of(role: Role, people: Ints, sums: Ints) -> Reports:
-    """Sums of whole numbers as sums of reports.
-
-    Parameters
-    ----------
-    people : ndarray of int, shape (parts, groups)
-    sums : ndarray of int, shape (parts, groups, numbers)
-    """
+    """Sums of whole numbers, shape (parts, groups, numbers), of `people`, (parts, groups), as sums of reports."""
     return Reports(people.astype(np.float64), sums / float(role.radius), int(people.sum()))
 
 
 def products(role: Role, people: int, sums: Ints, squares: Array) -> Reports:
     """Reports on measures of fit, whose products are summed beside.
 
-    Parameters
-    ----------
-    people : int
-    sums : ndarray of int, shape (numbers,)
-    squares : ndarray, shape (2, numbers (numbers + 1) / 2)
-        Sums of products, lower triangle row by row: high and low part.
+    `sums` have the shape (numbers,); `squares`, shape (2, numbers (numbers + 1) / 2), are sums of products, lower
+    triangle row by row: high and low part.
     """
     row, col = triangle(role.numbers)
     outer = np.zeros((role.numbers, role.numbers))

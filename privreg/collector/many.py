@@ -101,18 +101,10 @@ def box_of(points: Array) -> Box:
 
 
 def public(probe: Array, wide: Wide, groups: Sequence[NDArray[np.int64]], stretch: Array, *, constant: bool) -> Box:
-    """From rows over the public box.
+    """From rows over the public box, internal units, shape (m, d).
 
-    Parameters
-    ----------
-    probe : ndarray, shape (m, d)
-        Internal units.
-    groups : sequence of ndarray of int
-        Columns of two values that are made of the same factors; those of different ones are taken for unrelated.
-    stretch : ndarray, shape (d,)
-        Scale of those columns in the coordinates of the scores.
-    constant : bool
-        Whether the first column is the constant.
+    `groups` are columns of two values that are made of the same factors; those of different ones are taken for
+    unrelated. `stretch`, shape (d,), is their scale in the coordinates of the scores.
     """
     d = len(wide.gaps)
     two = wide.gaps > 0.0
@@ -221,19 +213,9 @@ def _shares(eta: Array) -> Array:
 
 
 def fit(rules: ScoreRules, box: Box, seen: Sequence[Observed], prior: Fitted) -> tuple[Array, float, float]:
-    """Coefficients and residual scale from pilot reports.
+    """Coefficients, shape (b d,), and residual scale from pilot reports, shrunk toward `prior`, where the pilot began.
 
-    Parameters
-    ----------
-    prior : Fitted
-        Where the pilot began, toward which the coefficients are shrunk.
-
-    Returns
-    -------
-    theta : ndarray, shape (b d,)
-    scale : float
-    float
-        Mean square of a predictor by what isn't known of `theta`.
+    The third number is the mean square of a predictor by what isn't known of the coefficients.
     """
     theta, s, unsure = prior.theta, prior.scale, 0.0
     for _ in range(TURNS):

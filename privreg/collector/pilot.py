@@ -55,16 +55,8 @@ class Fitted(NamedTuple):
 def fit(model: Reference, seen: Sequence[Observed], guess: Fitted, prior: Fitted) -> Fitted:
     """Minimum distance, equation (16) of docs/estimator.md, by Gauss–Newton steps, shortened where they go too far.
 
-    Parameters
-    ----------
-    guess : Fitted
-        Where to begin, unless the prior's mean agrees better with what was reported.
-    prior : Fitted
-        What is known before any pilot report, with its covariance.
-
-    Returns
-    -------
-    Fitted
+    It begins at `guess`, unless the mean of `prior`, what is known before any pilot report, with its covariance, agrees
+    better with what was reported.
     """
     size = len(guess.theta)
     precision = np.asarray(np.linalg.inv(prior.cov), dtype=np.float64)
@@ -98,14 +90,9 @@ def fit(model: Reference, seen: Sequence[Observed], guess: Fitted, prior: Fitted
 
 
 def threshold_of_counts(rules: ScoreRules, eta: Array, unsure: float) -> float:
-    """Where Pearson residuals are clipped while linear predictors are known to ± `unsure`, the declared c at 0.
+    """Where Pearson residuals are clipped while predictors, shape (m,), are known to ± `unsure`, the declared c at 0.
 
     A predictor that is off by e moves Pearson residuals by about √m e: wide thresholds keep all from being clipped.
-
-    Parameters
-    ----------
-    eta : ndarray, shape (m,)
-        Linear predictors.
     """
     mean = float(np.mean(np.exp(np.minimum(eta, math.log(rules.shape.a)))))
     return math.hypot(rules.ratio, math.sqrt(mean) * min(unsure, 1.0))

@@ -47,19 +47,10 @@ def _bounded(plan: Plan) -> bool:
 
 
 def left_behind(plan: Plan, progress: Progress, chance: float, off: float) -> Progress:
-    """Leave out the first main rounds, up to the last that lies far from the present state.
+    """Leave out the first main rounds, up to the last that lies far from the present state: progress with `since`.
 
-    Parameters
-    ----------
-    chance : float
-        By what the noise of one round moves a state, coordinates of the scores.
-    off : float
-        How far the last state is from its own reports' estimate, were curvature what the reference model says.
-
-    Returns
-    -------
-    Progress
-        With `since`.
+    `chance` is by what the noise of one round moves a state, coordinates of the scores, `off` how far the last state is
+    from its own reports' estimate, were curvature what the reference model says.
     """
     main = progress.main
     last = progress.state
@@ -78,24 +69,8 @@ def lengthened(plan: Plan, progress: Progress, step: Array, unit: float, gain: f
     """A step, shortened to what is known of curvature, and lengthened if the last was, too, and went the same way.
 
     If the last step went too far, half of it is gone back: a zero lies between. So a step is no longer than what the
-    rounds to come can halve.
-
-    Parameters
-    ----------
-    progress : Progress
-        With the reports of the last state.
-    step : ndarray, shape (b d,)
-        By these.
-    unit : float
-        Of lengths: c.
-    gain : float
-        Part of a step that is gone.
-    chance : float
-        What noise alone makes the step's length.
-
-    Returns
-    -------
-    ndarray, shape (b d,)
+    rounds to come can halve. `progress` has the reports of the last state, by which the `step` is, shape (b d,). `unit`
+    is that of lengths, c; `gain` the part of a step that is gone, and `chance` what noise alone makes its length.
     """
     length, most, before = float(np.linalg.norm(step)), FAR * unit, progress.main
     if length > max(most, CHANCE * chance) and len(before) > 1 and _bounded(plan):

@@ -78,12 +78,7 @@ class Expected(NamedTuple):
 def expected(model: Reference, state: Array, c: float, theta: Array, s: float) -> Expected:
     """Mean report at a state if `theta` is the truth, `s` the residual scale; for equation (16) of docs/estimator.md.
 
-    Parameters
-    ----------
-    state, theta : ndarray, shape (b d,)
-    c : float
-        The state's threshold c.
-    s : float
+    Both have the shape (b d,), and `c` is the state's threshold.
     """
     if model.blocks > 1:
         return _blocks(model, state, theta)
@@ -140,18 +135,9 @@ def slopes(model: Reference, theta: Array, c: float, s: float) -> Array:
 def spreads(model: Reference, rows: Array, theta: Array, c: float, s: float, *, constant: bool, unit: bool) -> Array:
     """What curvature at θ changes by if the logarithm of a covariate's spread rises, shape (k, b d, b d).
 
-    Where few records lie far out, most lie nearer to the mean than its second moments say. Equation (15) of
-    docs/estimator.md.
-
-    Parameters
-    ----------
-    rows : ndarray, shape (d, d)
-        The map that makes covariates white.
-    theta : ndarray, shape (b d,)
-    c, s : float
-        Threshold c and residual scale.
-    constant, unit : bool
-        Whether the first covariate is the constant; as in `reference_of`.
+    Where few records lie far out, most lie nearer to the mean than its second moments say: equation (15) of
+    docs/estimator.md. `rows`, shape (d, d), makes covariates white; `c` and `s` are threshold and residual scale.
+    `constant` says whether the first covariate is the constant, `unit` is as in `reference_of`.
     """
     z, d = model.points, len(rows)
     along = rows[:, int(constant) :]
@@ -185,13 +171,8 @@ def _blocks_spreads(model: Reference, theta: Array, distance: Array, along: Arra
 def offset_bias(model: Reference, theta: Array, square: Array, c: float, s: float) -> Array:
     """Mean report at θ of groups with offsets, beyond a line's, shape (b d,): equation (14) of docs/estimator.md.
 
-    Parameters
-    ----------
-    theta : ndarray, shape (b d,)
-    square : ndarray, shape (b d, b d)
-        Second moments of the groups' offsets, which are balanced.
-    c, s : float
-        Threshold c and residual scale.
+    `square`, shape (b d, b d), are second moments of the groups' offsets, which are balanced; `c` and `s` are threshold
+    and residual scale.
     """
     z, d = model.points, model.points.shape[1]
     w = model.weight * model.answering / len(z)

@@ -69,13 +69,7 @@ def begin(plan: Plan) -> Progress:
 
 @one_thread()
 def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
-    """Take in one round, and publish the state of the next.
-
-    Parameters
-    ----------
-    reports : Reports
-        Of the round that answered `progress.state`.
-    """
+    """Take in one round, whose reports answered `progress.state`, and publish the state of the next."""
     role = progress.state.role
     if role == "location":
         found = thresholds.learn(progress.places, reports.total.sum(axis=0), reports.weight.sum(axis=0), plan.sd(role))
@@ -176,17 +170,8 @@ def with_present(plan: Plan, progress: Progress, reports: Reports) -> Progress:
 def late(progress: Progress, number: int, reports: Reports) -> Progress:
     """Take in reports that came after their round was over: they count with the state that they answered.
 
-    Parameters
-    ----------
-    number : int
-        Of that state, in a round of scores or on clamping.
-    reports : Reports
-        Its people are those who were not counted before.
-
-    Returns
-    -------
-    Progress
-        What is known; states that are out already stay as they are.
+    `number` is that of the state, in a round of scores or on clamping; people of `reports` are those who were not
+    counted before. States that are out already stay as they are.
     """
     scored = []
     for one in progress.scored:

@@ -18,20 +18,9 @@ moves the linear predictor by 5e-5, and by less the larger the mean."""
 def unit(c: float, eta: float, y: float) -> float:
     """Clipped Pearson residual less its mean under the Poisson law, over the largest size; in [−1, 1], rising in η.
 
-    With m = exp(η) and ψ(y) = min(max((y − m)/√m, −c), c) it is {a(m) − ψ(y)}/{c + abs a(m)}, a(m) = E ψ(Y), Y
-    Poisson of mean m. The divisor depends on the predictor alone, so that a right model's mean score is 0.
-
-    Parameters
-    ----------
-    c : float
-        Where Pearson residuals are clipped.
-    eta, y : float
-        Linear predictor and count.
-
-    Returns
-    -------
-    float
-        Not a number if an argument is none, or c is not positive and finite.
+    With m = exp(η) and ψ(y) = min(max((y − m)/√m, −c), c) it is {a(m) − ψ(y)}/{c + abs a(m)}, a(m) = E ψ(Y), Y Poisson
+    of mean m. The divisor depends on the predictor alone, so that a right model's mean score is 0. It is not a number
+    if an argument is none, or c is not positive and finite.
 
     References
     ----------

@@ -83,24 +83,10 @@ def fraction_of(value: float) -> Mu:
 
 
 def is_private(form: str, numbers: int, radius: int, mu: Mu, bits: int = BITS) -> bool:
-    """Whether reports of this form and radius are μ-GDP.
+    """Whether reports of this form, one of `FORMS` or `SUM_FORMS`, and radius R are μ-GDP, in integers alone.
 
-    Parameters
-    ----------
-    form : str
-        One of `FORMS` or `SUM_FORMS`.
-    numbers : int
-        Numbers in a report.
-    radius : int
-        R.
-    mu : Mu
-    bits : int
-        m.
-
-    Returns
-    -------
-    bool
-        Whether the largest ℓ2 distance of two reports, in lattice steps, is at most μ 2^m. In integers alone.
+    That is, whether the largest ℓ2 distance of two reports of so many `numbers`, in lattice steps, is at most μ 2^m, m
+    being `bits`.
 
     Notes
     -----

@@ -59,51 +59,25 @@ class Round(NamedTuple):
 
 def schedule(
     *,
-    d: int,
-    noise: float,
-    moment_noise: float,
-    rows: int | None,
-    rounds: int = ROUNDS,
-    label: bool = False,
-    varying: bool = False,
-    declared: bool = False,
-    numbers: bool = True,
-    located: float = 0.0,
-    wide: int | None = None,
-    measured: float = 0.0,
-    clamped: int = 0,
+    d: int,  # Coefficients
+    noise: float,  # Noise variance of a number of a score report of norm at most 1
+    moment_noise: float,  # The same of a moment report
+    rows: int | None,  # Records expected, if known
+    rounds: int = ROUNDS,  # Of moments, pilot and main: moments count as three even where fewer or more are held
+    label: bool = False,  # Whether covariates are public, so that their moments carry no noise
+    varying: bool = False,  # Whether curvature depends on the coefficients
+    declared: bool = False,  # Whether all covariates have declared moments and correlations
+    numbers: bool = True,  # Whether there is anything to learn of covariates
+    located: float = 0.0,  # Records in a round on location; 0 if all scales are declared
+    wide: int | None = None,  # Columns that report means and squares, of so many that correlations aren't learned
+    measured: float = 0.0,  # Share of the records, whose number must then be known, that tell how well the fit predicts
+    clamped: int = 0,  # Records that it takes to learn what bounds clamp; 0 if nobody is asked
 ) -> tuple[Round, ...]:
     """Choose the rounds.
 
-    Parameters
-    ----------
-    d : int
-        Coefficients.
-    noise, moment_noise : float
-        Noise variance of a number of a score report of norm at most 1, and of a moment report.
-    rows : int or None
-        Records expected, if known.
-    rounds : int
-        Of moments, pilot and main together: moments count as three even where fewer or more are held.
-    label : bool
-        Whether covariates are public, so that their moments carry no noise.
-    varying : bool
-        Whether curvature depends on the coefficients.
-    declared : bool
-        Whether all covariates have declared moments and correlations.
-    numbers : bool
-        Whether there is anything to learn of covariates.
-    located : float
-        Records in a round on location; 0 if all scales are declared.
-    wide : int or None
-        Columns that report means and squares, of a design of so many that correlations aren't learned.
-    measured : float
-        Share of the records, whose number must then be known, that tell how well the fit predicts them.
-    clamped : int
-        Records that it takes to learn what bounds clamp; 0 if nobody is asked. They are asked before the main rounds,
-        or `CLAMPED` of the records if that is fewer, but at least a part 1/`FAINT` of them. Where nobody knows how many
-        will come, they are asked between main rounds, as soon as they are at most `CLAMPED` of all before them: a short
-        stream never comes so far.
+    Whether bounds clamp is asked before the main rounds, of `CLAMPED` of the records if that is fewer than `clamped`,
+    but at least of a part 1/`FAINT` of these. Where nobody knows how many will come, it is asked between main rounds,
+    as soon as they are at most `CLAMPED` of all before them: a short stream never comes so far.
     """
     # noise of a score in units of 4/μ²; without privacy its own variance, about 0.7/d, remains
     unit = max(d, 4) ** 2 * (noise / (4.0 * d if label else 4.0) + 0.7 / (4.0 * d))
@@ -157,16 +131,9 @@ def _asked_late(before: tuple[Round, ...], clamped: int) -> tuple[Round, ...]:
 
 
 def people_of(rounds: tuple[Round, ...], held: tuple[int, ...], rows: int | None) -> int:
-    """Records of the round after those of so many.
+    """Records of the round after those `held`; the last of a stream of unknown length is held again and again.
 
-    Parameters
-    ----------
-    rounds : tuple of Round
-        Of a stream of unknown length the last is held again and again.
-    held : tuple of int
-        Records of the rounds behind.
-    rows : int or None
-        Records expected, if known. Those beyond belong to the last round.
+    `rows` are records expected, if known. Those beyond belong to the last round.
     """
     number = len(held)
     here = rounds[min(number, len(rounds) - 1)]

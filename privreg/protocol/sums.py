@@ -85,32 +85,15 @@ class SumAsk(NamedTuple):
 def width(
     role: str,
     *,
-    d: int,
-    bounded: int = 0,
-    located: int = 0,
-    cornered: bool = False,
-    scaled: bool = False,
-    blocks: int = 1,
-    persons: bool = False,
+    d: int,  # Coefficients of a linear predictor
+    bounded: int = 0,  # Columns of which records may report whether bounds clamp them
+    located: int = 0,  # Numbers of which a report on location is
+    cornered: bool = False,  # Whether the score has a threshold
+    scaled: bool = False,  # Whether it follows a residual scale: squares are of score and scale then
+    blocks: int = 1,  # Linear predictors
+    persons: bool = False,  # Whether a report is of several rows, or weighted: how much of one it holds is told, too
 ) -> int:
-    """Numbers of a report.
-
-    Parameters
-    ----------
-    role : str
-    d : int
-        Coefficients of a linear predictor.
-    bounded : int
-        Columns of which records may report whether bounds clamp them.
-    located : int
-        Numbers of which a report on location is.
-    cornered, scaled : bool
-        Whether the score has a threshold, and whether it follows a residual scale: squares are of score and scale then.
-    blocks : int
-        Linear predictors.
-    persons : bool
-        Whether a report is of several rows, or weighted: how much of one it holds is then reported, too.
-    """
+    """Numbers of a report."""
     if role == "clamping":
         return bounded + 1
     if role == "location":

@@ -49,24 +49,9 @@ def label_text(label: Label) -> str:
 
 
 def check(tree: object, columns: Mapping[str, Column], what: str) -> int:
-    """Check a tree: operations of the list, declared columns and levels, finite numbers.
+    """Check a tree, parsed JSON: operations of the list, declared columns and levels, finite numbers; their number.
 
-    Parameters
-    ----------
-    tree : object
-        Parsed JSON.
-    columns : mapping of str to Column
-    what : str
-        For errors.
-
-    Returns
-    -------
-    int
-        Operations in it.
-
-    Raises
-    ------
-    MessageError
+    `what` is for errors, which are of the message.
     """
     count, left = 0, [(tree, 1)]
     while left:

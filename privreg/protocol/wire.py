@@ -55,19 +55,9 @@ class MessageError(ValueError):
 
 
 def loads(data: bytes, what: str, longest: int = LONGEST) -> Any:
-    """Read JSON: UTF-8, no name twice, integers within ± 2⁵³, no other numbers.
+    """Read JSON: UTF-8, no name twice, integers within ± 2⁵³, no other numbers, `longest` bytes at most.
 
-    Parameters
-    ----------
-    data : bytes
-    what : str
-        Of what message, for the error.
-    longest : int
-        Bytes, at most.
-
-    Raises
-    ------
-    MessageError
+    `what` says of what message, for the error, a MessageError.
     """
     if len(data) > longest:
         raise MessageError(f"{what} is longer than {longest} bytes.")
@@ -128,12 +118,7 @@ def dumps(value: Mapping[str, Any]) -> bytes:
 class Record:
     """A JSON object whose members are taken out one by one, so that none is left unread.
 
-    Parameters
-    ----------
-    value : object
-        What was parsed.
-    what : str
-        Its place in the message, for errors.
+    `what` is its place in the message, for errors.
     """
 
     def __init__(self, value: object, what: str) -> None:
@@ -276,19 +261,9 @@ def plain(value: Any) -> Any:
 
 
 def number_of(value: object, what: str, *, infinite: bool = False) -> float:
-    """Read a hex float.
+    """Read a hex float, a string such as "0x1.8p+1", at most 2⁶⁰ in absolute value.
 
-    Parameters
-    ----------
-    value : object
-        A string such as "0x1.8p+1", at most 2⁶⁰ in absolute value.
-    what : str
-    infinite : bool
-        Whether "inf" and "-inf", and any finite number, are allowed.
-
-    Raises
-    ------
-    MessageError
+    `infinite` allows "inf" and "-inf", and any finite number; anything else is a MessageError about `what`.
     """
     if infinite and isinstance(value, str) and value in {"inf", "-inf"}:
         return float(value)

@@ -86,14 +86,9 @@ class Devices(NamedTuple):
         return 1.0 + self.plan.sd("measures") ** 2
 
     def sums(self, rows: Block, normals: Callable[[int], Array]) -> Array:
-        """Sums of reports by group, shape (groups, numbers).
+        """Sums of reports by group, shape (groups, numbers); of `rows` each group has as many.
 
-        Parameters
-        ----------
-        rows : Block
-            Each group as many.
-        normals : callable
-            Gives so many standard normals that no other report has; asked for where each report has its noise.
+        `normals` gives so many standard normals that no other report has; it is asked where each report has its noise.
         """
         plan, state = self.plan, self.state
         if self.columns is not None:
@@ -118,17 +113,9 @@ class Devices(NamedTuple):
         return (play.public_sizes if first else play.public_moments)(self.state, self._moments(rows))
 
     def before_noise(self, rows: Block) -> tuple[Array, Array]:
-        """What each record's report is before noise, and the centre of the ball it lies in.
+        """What each record's report is before noise, (n, numbers), and the centre of the ball it lies in, (numbers,).
 
-        Parameters
-        ----------
-        rows : Block
-            Each group as many.
-
-        Returns
-        -------
-        ndarray, shape (n, numbers)
-        ndarray, shape (numbers,)
+        Of `rows` each group has as many.
         """
         plan, state, role = self.plan, self.state, self.state.role
         centre = np.zeros(plan.numbers(role))

@@ -12,13 +12,7 @@ from privreg.privacy.noise import KEY_BYTES, Key, refuse_fork
 
 
 class Keyed(ABC):
-    """What holds the key of noise to come.
-
-    Parameters
-    ----------
-    key : bytes or None
-        None without privacy.
-    """
+    """What holds the key of noise to come; None without privacy."""
 
     def __init__(self, key: bytes | None) -> None:
         self.key = key

@@ -43,15 +43,10 @@ def most(d: int) -> int:
 
 
 def dense(x: Array, columns: NDArray[np.int64], d: int) -> Array:
-    """Rows of all columns, shape (n, d), from those in which one column holds the codes of a factor's levels.
+    """Rows of all `d` columns, shape (n, d), from those in which one column holds the codes of a factor's levels.
 
-    Parameters
-    ----------
-    x : ndarray, shape (n, m)
-    columns : ndarray of int, shape (m, 2)
-        The first coefficient of each column and, of one that stands for all levels of a factor, how many there are: a
-        code below 0 is the reference level's.
-    d : int
+    `columns`, shape (m, 2), has the first coefficient of each column and, of one that stands for all levels of a
+    factor, how many there are: a code below 0 is the reference level's.
     """
     out = np.zeros((len(x), d))
     rows = np.arange(len(x))
@@ -104,11 +99,7 @@ def directions(state: State, v: Array) -> Array:
 def moments(state: State, v: Array, weight: Array | None) -> Array:
     """Sum of reports on second moments before noise, shape (1, D (D + 1) / 2).
 
-    Parameters
-    ----------
-    v : ndarray, shape (n, D)
-        Rows, and the response where its scale is learned.
-    weight : ndarray, shape (n,), or None
+    `v`, shape (n, D), are rows, and the response where its scale is learned; `weight`, shape (n,), may be None.
     """
     u = directions(state, v)
     square = u.T @ (u if weight is None else u * weight[:, None])
@@ -168,12 +159,8 @@ def _scored(plan: Plan, state: State, y: Array, x: Array, offset: Array | None) 
 def sums(plan: Plan, state: State, y: Array, x: Array, offset: Array | None, weight: Array | None) -> Array:
     """Sums of score reports before noise, by group, shape (groups, numbers).
 
-    Parameters
-    ----------
-    y : ndarray, shape (n,)
-        n a multiple of the state's groups: the first n/groups records are the first group's.
-    x : ndarray, shape (n, d)
-    offset, weight : ndarray, shape (n,), or None
+    There are n records, a multiple of the state's groups: the first n/groups are the first group's. `x` has the shape
+    (n, d), the others (n,); `offset` and `weight` may be None.
     """
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         cube, factor, number = _scored(plan, state, y, x, offset)
@@ -237,19 +224,9 @@ def public_sums(
 ) -> Array:
     """Sums of randomised reports where covariates are public, by group, shape (groups, d + 1 of a joint report).
 
-    Parameters
-    ----------
-    rows : tuple of ndarray
-        y, x, offset and weight, as of :func:`sums`.
-    limits : tuple of float
-        Public range of the response, in units of the learned scale.
-    noise : ndarray, shape (n, width)
-        Standard normals drawn for these records and never used again.
-
-    Returns
-    -------
-    ndarray
-        Sums of ω z (ψ randomised about the middle of its range at this predictor), and of the numbers.
+    They are of ω z (ψ randomised about the middle of its range at this predictor), and of the numbers. `rows` are y, x,
+    offset and weight, as of :func:`sums`, `limits` the public range of the response, in units of the learned scale, and
+    `noise`, shape (n, width), standard normals drawn for these records and never used again.
     """
     y, x, offset, weight = rows
     groups, shape = len(state.offsets), plan.rules.shape

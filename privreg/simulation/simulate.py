@@ -199,16 +199,8 @@ class _Due(NamedTuple):
 class FieldRun(RoundsRun):
     """A stream of which some reports never arrive, and others of main rounds come later.
 
-    Parameters
-    ----------
-    run : RoundsRun
-        Of the same plan; it has had nobody.
-    key : bytes
-        Of what becomes of each report.
-    dropout : float
-        Share of the reports that never arrive.
-    late : int
-        Rounds by which those of main rounds are late at most.
+    `run`, of the same plan, has had nobody; what becomes of each report follows from `key`. `dropout` is the share that
+    never arrives, and those of main rounds are `late` rounds late at most.
     """
 
     def __init__(self, run: RoundsRun, key: bytes, dropout: float, late: int) -> None:

@@ -31,13 +31,7 @@ MOST_RATIO: Final = 2.0
 
 
 def resolve_tuning(asked: FitOptions, spec: ModelSpec, rows: int | None = None) -> Settings:
-    """Choose the numbers of a fit.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    rows : int or None
-        Records expected, if known.
+    """Choose the numbers of a fit; `rows` are records expected, if known.
 
     Raises
     ------

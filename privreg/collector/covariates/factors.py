@@ -77,14 +77,8 @@ class Certain(NamedTuple):
 def groups(sources: Sequence[Sequence[str]], levels: Mapping[str, Sequence[Any]], probe: Array) -> tuple[Cells, ...]:
     """Columns by the factors they are made of, disjoint groups: factors that meet in a term are one, largest first.
 
-    Parameters
-    ----------
-    sources : sequence of sequence of str
-        What each column is made from.
-    levels : mapping of str to sequence
-        Declared levels of factors.
-    probe : ndarray, shape (m, p)
-        Rows, internal units, that show every combination of levels that meet in a term.
+    `sources` are what each column is made from, `levels` those declared, and `probe`, shape (m, p), rows in internal
+    units that show every combination of levels that meet in a term.
     """
     made_of = [frozenset(names) if names and all(n in levels for n in names) else None for names in sources]
     out: list[Cells] = []
@@ -105,12 +99,8 @@ def groups(sources: Sequence[Sequence[str]], levels: Mapping[str, Sequence[Any]]
 def certain(some: Sequence[Cells], rows: Array) -> Certain:
     """Space of the mean of moment reports that are made at `rows`; for equation (9) of docs/estimator.md.
 
-    Parameters
-    ----------
-    some : sequence of Cells
-        Places as in v, whose first coordinate is 1.
-    rows : ndarray, shape (d, d)
-        W, lower triangular: the leading coordinates of W v depend on those of v alone.
+    Places of `some` are as in v, whose first coordinate is 1. `rows`, shape (d, d), is W, lower triangular: the leading
+    coordinates of W v depend on those of v alone.
     """
     leading = 1 + max(int(g.columns.max()) for g in some)
     w = rows[:leading, :leading]
@@ -187,23 +177,11 @@ def unsure(shares: Array, variance: Array) -> bool:
 def update(
     some: Sequence[Cells], shares: Shares, space: Certain, entries: Array, people: float, sd: float, rows: Array
 ) -> Shares:
-    """Take in the mean of a round's reports, made at `rows`: equation (9) of docs/estimator.md.
+    """Take in the mean of a round's reports, made at `rows`, shape (d, d): equation (9) of docs/estimator.md.
 
     E 1{cell}/‖z‖² is linear in the report's first column, E z_j z₀/‖z‖². That it is a share over a squared length is
-    allowed for by stand-ins.
-
-    Parameters
-    ----------
-    some : sequence of Cells
-        Places as in v, whose first coordinate is 1.
-    space : Certain
-        Where the mean can lie.
-    entries : ndarray, shape (d (d + 1) / 2,)
-        The mean, projected.
-    people : float
-    sd : float
-        Noise sd per number of a report.
-    rows : ndarray, shape (d, d)
+    allowed for by stand-ins. Places of `some` are as in v, whose first coordinate is 1; `space` is where the mean can
+    lie, and `entries`, shape (d (d + 1) / 2,), is it, projected. `sd` is the noise sd per number of a report.
     """
     leading = space.leading
     first = np.arange(1, leading + 1).cumsum() - np.arange(1, leading + 1)  # places of column 0 in a lower triangle

@@ -115,20 +115,10 @@ def learn(
 ) -> Scatter:
     """Take in one round of reports: equations (5), (6) and (8) of docs/estimator.md.
 
-    Parameters
-    ----------
-    total : ndarray, shape (d (d + 1) / 2,)
-        Sum of the reports of this round, made at `asked(scatter.rows, constant2)`.
-    people : float
-        Their weights, summed.
-    sd : float
-        Noise sd per coordinate of a report.
-    factors : sequence of Cells
-        Columns made of factors alone; places as in v.
-    constant2 : float
-        Square of the constant that was asked with.
-    nonresponse : bool
-        Whether it is known that some people have nothing to tell. Else that is believed once it shows.
+    `total`, shape (d (d + 1) / 2,), is their sum, made at `asked(scatter.rows, constant2)`, `constant2` being the
+    square of the constant that was asked with; `people` are their weights, summed, and `sd` is the noise sd per
+    coordinate of a report. `factors` are columns made of factors alone, with places as in v. `nonresponse` says whether
+    it is known that some people have nothing to tell; else that is believed once it shows.
     """
     d = scatter.rows.shape[0]
     white = moment_diagonal(d, layout.constant, constant2)

@@ -54,19 +54,9 @@ def _moments(d: int, constant: bool, constant2: float) -> tuple[float, float]:
 
 
 def moment_diagonal(d: int, constant: bool, constant2: float = 1.0) -> Array:
-    """Diagonal of E u uᵀ, u = z/‖z‖, which has no other entries: equation (4) of docs/estimator.md.
+    """Diagonal of E u uᵀ, u = z/‖z‖, which has no other entries: equation (4) of docs/estimator.md; shape (d,).
 
-    Parameters
-    ----------
-    d : int
-        Length of z.
-    constant : bool
-        Whether z₀² is `constant2`; else every coordinate is normal.
-    constant2 : float
-
-    Returns
-    -------
-    ndarray, shape (d,)
+    With a constant z₀² is `constant2`; else every coordinate is normal.
 
     Examples
     --------
@@ -129,22 +119,10 @@ def bounded(points: Array, rows: Array, columns: Iterable[int], *, constant: boo
     needs: with normal ones, which go beyond the bounds, curvature was off and intervals were too short
     (`benchmarks.validity`).
 
-    Parameters
-    ----------
-    points : ndarray, shape (m, d)
-        Whitened covariates, of which a mean and covariance was asked.
-    rows : ndarray, shape (d, d)
-        The map W that whitens, lower triangular.
-    columns : iterable of int
-        Those that lie within ±1 before the map.
-    constant : bool
-        Whether the first coordinate is 1.
-
-    Returns
-    -------
-    ndarray, shape (m, d)
-        With the same mean and second moments, ranks of the covariates nearly kept. The points that were given where
-        no bound is near.
+    `points`, shape (m, d), are whitened covariates, of which a mean and covariance was asked; those that come back have
+    the same mean and second moments, ranks of the covariates nearly kept, and are the same where no bound is near.
+    `rows`, shape (d, d), is the map W that whitens, lower triangular, and `columns` those that lie within ±1 before it.
+    `constant` says whether the first coordinate is 1.
     """
     first = int(constant)
     x = points @ np.linalg.inv(rows).T
@@ -176,15 +154,8 @@ def _two_point(share: float, gap: float, d: int, constant: bool, constant2: floa
 def two_point_share(gap: float, d: int, constant: bool, constant2: float = 1.0) -> float:
     """Share π ≤ ½ of people with the rarer value of a two-valued column, from how far whitening stretched it.
 
-    Parameters
-    ----------
-    gap : float
-        Distance of its two values after whitening, at whose fixed point E u_j² is that of a normal coordinate.
-    d : int
-        Length of z.
-    constant : bool
-        Whether z₀² is `constant2`.
-    constant2 : float
+    `gap` is the distance of its two values after whitening, at whose fixed point E u_j² is that of a normal coordinate
+    of the `d` of z; with a constant z₀² is `constant2`.
     """
     wanted = float(moment_diagonal(d, constant, constant2)[-1])
     low, high = 1e-6, 0.5

@@ -54,16 +54,10 @@ def needed(plan: Plan, progress: Progress, people: int) -> float:
 
 
 def found(plan: Plan, progress: Progress, people: int, to_user: Array) -> Rare:
-    """Coefficients that are about few records, as far as reports tell.
+    """Coefficients that are about few records, as far as reports tell, scales being known.
 
-    Parameters
-    ----------
-    progress : Progress
-        With scales known.
-    people : int
-        Records that have reported.
-    to_user : ndarray, shape (d, d)
-        Linear part of the map from internal to the user's coefficients, both in the order inside.
+    `people` have reported. `to_user`, shape (d, d), is the linear part of the map from internal to the user's
+    coefficients, both in the order inside.
     """
     if progress.shares is None or progress.tied is None:
         return Rare()

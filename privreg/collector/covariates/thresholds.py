@@ -68,16 +68,9 @@ def begin(m: int) -> Search:
 
 
 def learn(search: Search, total: Array, weight: Array, sd: float) -> Search:
-    """Take in one round.
+    """Take in one round: sums of reports, shape (groups, m), each number 1 above the threshold, else 0, randomised.
 
-    Parameters
-    ----------
-    total : ndarray, shape (groups, m)
-        Sums of reports, each number 1 above the threshold, else 0, randomised.
-    weight : ndarray, shape (groups,)
-        Records, or their weights summed.
-    sd : float
-        Noise sd of a number.
+    `weight`, shape (groups,), are records, or their weights summed, and `sd` is the noise sd of a number.
     """
     heard = weight > 0.0
     tried = np.concatenate([search.tried, search.thresholds[heard]])

@@ -74,18 +74,10 @@ def scaled(rows: Array, constant: bool) -> Array:
 
 
 def without_constant(rows: Array, d: int) -> Array:
-    """Map of a design without a constant, from one learned beside a constant that was added.
+    """Map of a design without a constant, shape (d, d) or larger, from one learned beside a constant that was added.
 
-    Parameters
-    ----------
-    rows : ndarray, shape (d + 1, d + 1) or larger
-        Whitens (1, x), then perhaps the response.
-    d : int
-
-    Returns
-    -------
-    ndarray, shape (d, d) or larger
-        Makes the second moments of x, about 0, the identity; the response's row loses its constant.
+    That whitens (1, x), then perhaps the response; this makes the second moments of x, about 0, the identity, and the
+    response's row loses its constant.
     """
     inverse = np.linalg.inv(rows[: d + 1, : d + 1])
     out = np.array(rows[1:, 1:])
@@ -101,22 +93,10 @@ def without_constant(rows: Array, d: int) -> Array:
 def bring_in(rows: Array, gaps: Sequence[float], constant: bool, constant2: float = 1.0) -> tuple[Array, Array]:
     """Take back part of the stretch of rare values, which whitening would send far out.
 
-    A step of the state moves the predictor of somebody far out by far more than c, where scores are flat.
-
-    Parameters
-    ----------
-    rows : ndarray, shape (d, d) or larger
-    gaps : sequence of float, length d
-        For each column that takes two values only, how far apart they are before the map; 0 for the others.
-    constant : bool
-    constant2 : float
-        Square of the constant in the last reports on moments, see `moments.asked`.
-
-    Returns
-    -------
-    rows : ndarray
-    shares : ndarray, shape (d,)
-        Share of people with the rarer value; NaN for other columns.
+    A step of the state moves the predictor of somebody far out by far more than c, where scores are flat. `gaps` are
+    how far apart the values of each column that takes two only are before the map; 0 for the others. `constant2` is the
+    square of the constant in the last reports on moments, see `moments.asked`. The map comes back, shape (d, d) or
+    larger, and the share of people with each rarer value, shape (d,), NaN for other columns.
     """
     d = len(gaps)
     out, shares = np.array(rows), np.full(d, np.nan)

@@ -41,16 +41,7 @@ FEWEST_OF_LINES: Final = 8  # The same where no file has row groups: what lies b
 def blocks_of(files: Sequence[Span], spec: ModelSpec) -> list[Span]:
     """Blocks of rows: row groups of Parquet files, and even pieces of these, or of other files, where there are few.
 
-    Parameters
-    ----------
-    files : sequence of Span
-        Whole ones.
-    spec : ModelSpec
-
-    Returns
-    -------
-    list of Span
-        The same for any number of workers.
+    `files` are whole ones; the blocks are the same for any number of workers.
     """
     held: list[Span] = []
     groups = [spec.open(file.path).blocks for file in files]
@@ -93,18 +84,8 @@ def fit_blocks(
 ) -> Stream:
     """Fit all blocks of some files; a stream that has had everybody.
 
-    Parameters
-    ----------
-    spec : ModelSpec
-    start : mapping or sequence or None
-        The user's first guess.
-    seed : int or None
-        For simulation only.
-    blocks : sequence of Span
-    each : callable
-        How functions are called; see `tasks.Each`.
-    whose : object, optional
-        As the ledger knows the people by, whose release is entered before the first report.
+    `start` is the user's first guess, `seed` for simulation only, `each` how functions are called, see `tasks.Each`.
+    The release is entered before the first report for `whose` the ledger knows.
 
     Raises
     ------
@@ -189,16 +170,8 @@ def _refuse(spec: ModelSpec, asked: FitOptions) -> None:
 class PieceRun(RoundsRun):
     """Pieces of one round, one after another, whose sums are collected elsewhere.
 
-    Parameters
-    ----------
-    run : RoundsRun
-        Of the same plan; it has had nobody.
-    state : State
-        What the records answer.
-    sizes : sequence of int
-        Records of each piece.
-    keys : sequence of bytes or None
-        Of each piece's noise and of no other's.
+    `run`, of the same plan, has had nobody, `state` is what the records answer, `sizes` are records of each piece, and
+    `keys` those of each piece's noise and of no other's.
     """
 
     def __init__(self, run: RoundsRun, state: State, sizes: Sequence[int], keys: Sequence[bytes | None]) -> None:

@@ -92,18 +92,9 @@ def _local(distributed: Any) -> Any:
 
 
 def spread(client: Any, done: Callable[[int], None]) -> Each:
-    """Call functions on the workers of a client.
+    """Call functions on the workers of a client, see `tasks.Each`.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    done : callable
-        Told how many people a task has had, when it ends.
-
-    Returns
-    -------
-    callable
-        See `tasks.Each`.
+    `done` is told how many people a task has had, when it ends.
     """
     as_completed = need("distributed", "dask", "a fit over several processes").as_completed
     run = uuid.uuid4().hex[:8]
