@@ -228,15 +228,11 @@ class PrivateOnlineRegression(Playable):
         weights : str, optional
             Name of a column of survey weights with `bounds` from 0 to the largest one; with two collectors. Reports are
             multiplied by weight/largest, a person's by the mean of its rows' weights; they are as private as the rest.
-        missing : {"noise", "raise", "drop"}
-            As for the class.
         schema : str, Path or Schema, optional
             Declarations, or the YAML or JSON file that holds them, see ``pr.Schema.from_file``. `bounds`, `levels` and
             `moments` given beside it take precedence, column by column; and all of these before what the data carry.
-        family, epsilon, delta, rho, bounds, levels, moments, scaling, mechanism, private, score_weights, rows
-            As for the class.
-        allow_leak
-            As for the class.
+        family, epsilon, delta, rho, bounds, levels, moments, scaling, mechanism, private, score_weights
+            As for the class; and so are missing, rows and allow_leak.
         trust : {"local", "two_collectors", "central"}
             "local" (default): people's devices send noisy reports, and nobody is trusted. "two_collectors": each
             person's report is shared out between two collectors that don't collude; either share alone is uniform

@@ -46,12 +46,8 @@ class Regression(Described):
         (ε, δ)-DP per record; δ well below one over the number of records.
     mu, rho : float
         μ-GDP or ρ-zCDP per record instead, for releases that are exactly that. ``mu=None`` is the fit without privacy.
-    bounds : mapping of str to (float, float)
-        Public range of each numeric column; values outside are clamped. Every column needs one.
-    levels : mapping of str to list
-        Public levels of each factor; the first is the reference.
-    moments : mapping of str to (float, float)
-        Public mean and sd of a column that has bounds too: scales it inside.
+    bounds, levels, moments : mapping
+        Public declarations, as for `privreg.PrivateOnlineRegression`; every numeric column needs bounds.
     missing : {"noise", "raise"}
         What becomes of a record that can't be used: a value is missing, no number or not a declared level, or a term is
         not finite. "noise" (default): it counts for nothing in any sum, and keeps its place. "raise" refuses it: errors

@@ -33,9 +33,8 @@ def audit(
 
     Parameters
     ----------
-    family : Family or str
-    mu, epsilon, delta : float
-        The budget, as for a fit.
+    family, mu, epsilon, delta
+        As for a fit, whose options (perturbation, order, epochs, step, radius, average, batch_size) are taken, too.
     others : int
         Records beside the one that differs; their covariates are 0, so that they don't hide it.
     runs : int
@@ -46,8 +45,6 @@ def audit(
         For tests.
     noise : float
         Factor of the noise that is drawn; 0.5 must be caught.
-    **options
-        Of the fit: perturbation, order, epochs, step, radius, average, batch_size.
 
     Returns
     -------

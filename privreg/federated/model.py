@@ -195,14 +195,8 @@ class FederatedRegression(Described):
             or Parquet files carry in ``attrs["privreg"]`` must agree.
         schema : str, Path or Schema, optional
             Declarations, or the file that holds them.
-        family, mu, epsilon, delta, rho, bounds, levels, moments, rounds, local_steps, step, clip, batch_size, weights
-            As for the class.
-        mechanism, beta, magnitude_share, debias, missing
-            As for the class.
-
-        Raises
-        ------
-        FormulaError, PrivacyLeakError, SchemaError, BudgetError, OptionError, DataError
+        family, mu, epsilon, delta, rho, bounds, levels, moments, and all others
+            As for the class; so are the errors.
         """
         asked = {name: value for name, value in locals().items() if name in accepted("silos.formula")}
         refuse_unknown("silos.formula", unknown)

@@ -91,16 +91,8 @@ class FederatedResults(Results):
         return self._table()
 
     def predict(self, exog: Any, *, which: str = "mean") -> pd.Series | pd.DataFrame:
-        """Predict at new covariate values, on the response's scale, as :meth:`privreg.results.PrivateResults.predict`
-        does.
+        """Predict at new covariate values, as :meth:`privreg.results.PrivateResults.predict` does.
 
-        Parameters
-        ----------
-        exog : DataFrame, mapping of str to array, or array of shape (n, p) for array models
-        which : {"mean", "linear", "class"}
-
-        Notes
-        -----
         Predictions for private rows are computed from them without noise, and are as secret as the rows.
 
         Raises

@@ -91,7 +91,7 @@ def width(
     cornered: bool = False,  # Whether the score has a threshold
     scaled: bool = False,  # Whether it follows a residual scale: squares are of score and scale then
     blocks: int = 1,  # Linear predictors
-    persons: bool = False,  # Whether a report is of several rows, or weighted: how much of one it holds is told, too
+    persons: bool = False,  # Of several rows, or weighted: how much of one a report holds is reported, too
 ) -> int:
     """Numbers of a report."""
     if role == "clamping":
