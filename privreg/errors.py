@@ -13,14 +13,14 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
-from numbers import Real
+from numbers import Integral, Real
 from typing import Final, TypeVar
 
 __all__ = [
     "BudgetError", "DataError", "FormulaError", "InferenceError", "MissingExtraError", "NotPrivateError", "OptionError",
     "PrivacyLeakError", "PrivacyLeakWarning", "PrivregError", "PrivregWarning", "ReliabilityWarning", "SavedFileError",
     "SchemaError", "StreamError", "StudyError", "UnsupportedArgumentError", "choose", "equation", "flag",
-    "interval_level", "level", "meant", "nearest", "quietly", "real", "shown",
+    "interval_level", "level", "meant", "nearest", "quietly", "real", "shown", "whole",
 ]  # fmt: skip
 
 
@@ -148,6 +148,14 @@ def real(value: object) -> float | None:
         return float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf  # type: ignore[operator]
+
+
+def whole(name: str, got: object, low: int, high: int | None = None) -> int:
+    """Return a whole number from `low` to `high`; else raise an OptionError."""
+    if isinstance(got, bool) or not isinstance(got, Integral) or int(got) < low or (high is not None and got > high):
+        most = " or more" if high is None else f" to {high:,}"
+        raise OptionError(f"{name}={shown(got)} must be a whole number, {low:,}{most}.")
+    return int(got)
 
 
 def level(alpha: object) -> float:

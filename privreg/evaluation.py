@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from privreg.data.sources.open import public_batches
-from privreg.errors import OptionError, shown
+from privreg.errors import OptionError, whole
 from privreg.protocol import codes
 from privreg.results.plots import style
 from privreg.results.postestimation.prediction import probabilities
@@ -126,8 +126,7 @@ def calibration(self: EstimatedResults, public_test: Any, groups: int = 10) -> p
         If `groups` is out of range, or the family predicts margins.
     """
     fit = self._fit
-    if isinstance(groups, bool) or not isinstance(groups, int) or not 2 <= groups <= 1000:
-        raise OptionError(f"groups={shown(groups)} must be a whole number, 2 to 1,000.")
+    groups = whole("groups", groups, 2, 1000)
     if fit.family.code in {codes.QUANTILE, codes.EXPECTILE}:
         raise OptionError(
             f"{fit.family!r} predicts no mean to compare with what was observed; see evaluate(), which gives the share "

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 import numpy as np
 
-from privreg.errors import OptionError
+from privreg.errors import whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,13 +41,6 @@ class Recipe:
     declared: Callable[[bool], Declarations]
     provenance: str
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-
-def whole(name: str, value: object, least: int) -> int:
-    """A whole number that a user gave."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise OptionError(f"{name}={value!r} is not allowed; give a whole number, {least} or more.")
-    return int(value)
 
 
 def blocks_of(recipe: Recipe, n: int, seed: int) -> Iterator[Columns]:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from privreg.data.writing import write_frames
-from privreg.datasets.drawing import SEED, Recipe, blocks_of, frame_of, whole
+from privreg.datasets.drawing import SEED, Recipe, blocks_of, frame_of
 from privreg.datasets.insurance import US_INSURANCE
 from privreg.datasets.rides import RIDE_SHARING
-from privreg.errors import choose
+from privreg.errors import choose, whole
 
 RECIPES: Final[dict[str, Recipe]] = {"us_insurance": US_INSURANCE, "ride_sharing": RIDE_SHARING}
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from privreg.arrays import Array
 from privreg.data.sources.open import open_table
-from privreg.errors import OptionError, StreamError
+from privreg.errors import OptionError, StreamError, whole
 from privreg.federated import server
 from privreg.federated.client import Client, read_silo
-from privreg.federated.plan import Plan, whole
+from privreg.federated.plan import Plan
 from privreg.federated.results import FederatedResults, make_results, make_statement
 from privreg.files.optional import need
 from privreg.options.table import check
@@ -59,7 +59,7 @@ def client_app(model: FederatedRegression, data: Any, *, silo: int, seed: Any = 
         If the records can't be used.
     """
     flwr, plan = need("flwr.clientapp", "flower", _WHAT), model.plan
-    number = whole("silo", silo, plan.silos)
+    number = whole("silo", silo, 1, plan.silos)
     source = open_table(data, plan.spec.design.columns, plan.spec.design.schema)
     client = Client(plan, *read_silo(plan, source, number), seed=check("silos.fit", "seed", seed), label=str(number))
     LEDGER.spend(source.identity, plan.total_mu, seeded=seed is not None)

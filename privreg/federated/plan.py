@@ -8,7 +8,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from numbers import Integral
 from typing import Any, Final
 
 import numpy as np
@@ -146,13 +145,6 @@ def make_plan(spec: ModelSpec, silos: int, asked: Mapping[str, Any]) -> Plan:
     mechanism = update_mechanism(asked["mechanism"], share(spec.budget, rounds), size, reach, **how)
     many, batch, weights = option("local_steps"), option("batch_size"), _weights(asked["weights"], silos)
     return Plan(spec, score, words, mechanism, rounds, many, step, batch, silos, clip, kappa, weights)
-
-
-def whole(name: str, got: Any, most: int) -> int:
-    """Return a whole number from 1 to `most`, or raise OptionError."""
-    if isinstance(got, bool) or not isinstance(got, Integral) or not 1 <= int(got) <= most:
-        raise OptionError(f"{name}={shown(got)} must be a whole number, 1 to {most:,}.")
-    return int(got)
 
 
 def _weights(weights: Any, silos: int) -> Array | None:

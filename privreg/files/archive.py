@@ -100,22 +100,11 @@ def _why(error: Exception) -> str:
     return getattr(error, "strerror", None) or "no such folder"
 
 
-_FIGURE: Final = "for a figure use the axes that a plot returns, axes.figure.savefig(path)"
-_PICKLE: Final = "load() executes nothing and pickle does, but pickle.dump(res, file) works too"
 _VIEWS: Final = {
-    **dict.fromkeys((".html", ".htm"), "for HTML write summary().as_html()"),
-    ".tex": "for LaTeX write summary().as_latex()",
-    **dict.fromkeys((".txt", ".text"), "for text write summary().as_text()"),
-    ".md": "for Markdown write summary().as_markdown()",
-    **dict.fromkeys((".csv", ".tsv"), "for a table use tidy().to_csv(path)"),
-    **dict.fromkeys((".xlsx", ".xls"), "for a table use tidy().to_excel(path)"),
-    **dict.fromkeys((".parquet", ".pq"), "for a table use tidy().to_parquet(path)"),
-    ".feather": "for a table use tidy().to_feather(path)",
-    ".json": "for a table use tidy().to_json(path)",
-    ".docx": "for a Word file write summary().save('x.docx')",
-    ".pdf": "for a page write summary().as_html() or as_latex() and convert it; " + _FIGURE,
-    **dict.fromkeys((".png", ".svg", ".eps", ".jpg", ".jpeg"), _FIGURE),
-    **dict.fromkeys((".pkl", ".pickle"), _PICKLE),
+    ".html .htm .tex .txt .text .md .docx": "for a page to read write summary().save(path)",
+    ".csv .tsv .xlsx .xls .parquet .pq .feather .json": "for a table let pandas write tidy(), as tidy().to_csv(path)",
+    ".pdf .png .svg .eps .jpg .jpeg": "for a figure use the axes that a plot returns, axes.figure.savefig(path)",
+    ".pkl .pickle": "load() executes nothing and pickle does, but pickle.dump(res, file) works too",
 }
 """Suffixes that promise something else, and how to get it."""
 
@@ -126,11 +115,12 @@ def refuse_suffix(path: object, *, views: bool = True) -> None:
     `views` says whether there is another way to such a file.
     """
     suffix = Path(path).suffix.lower() if isinstance(path, str | Path) else ""
-    if suffix in _VIEWS:
-        instead = f"; {_VIEWS[suffix]}" if views else ""
-        raise UnsupportedArgumentError(
-            f"save() writes a file for privreg.load(), not {suffix}; name it .privreg{instead}."
-        )
+    for suffixes, instead in _VIEWS.items():
+        if suffix and suffix in suffixes.split():
+            more = f"; {instead}" if views else ""
+            raise UnsupportedArgumentError(
+                f"save() writes a file for privreg.load(), not {suffix}; name it .privreg{more}."
+            )
 
 
 def write_archive(

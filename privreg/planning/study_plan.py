@@ -17,7 +17,7 @@ from privreg.errors import (
     SchemaError,
     UnsupportedArgumentError,
     flag,
-    shown,
+    whole,
 )
 from privreg.families import Expectile, Family, Huber, Poisson, Squared
 from privreg.formula.spec import ModelSpec
@@ -155,8 +155,7 @@ class StudyPlan(Planned):
         OptionError
             If the response is an expression, or there are more than 10⁸ rows to fit.
         """
-        if isinstance(reps, bool) or not isinstance(reps, int) or reps < 2:
-            raise OptionError(f"reps={shown(reps)} must be a whole number, at least 2.")
+        reps = whole("reps", reps, 2)
         seed, spec, assumed, truth = check("local.fit", "seed", seed), self.spec, self.assumed, None
         if self.n * reps > MOST_ROWS:
             most = MOST_ROWS // self.n

@@ -323,7 +323,7 @@ def test_results_keep_through_files_and_pickles(way, tmp_path):
     (tmp_path / "half.privreg").write_bytes(content[: len(content) // 2])
     with pytest.raises(SavedFileError):
         pr.load(tmp_path / "half.privreg")
-    with pytest.raises(pr.errors.UnsupportedArgumentError, match="as_html"):
+    with pytest.raises(pr.errors.UnsupportedArgumentError, match=r"summary\(\)\.save"):
         res.save(tmp_path / "res.html")
 
 
