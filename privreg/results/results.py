@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import pandas as pd
 
 from privreg import evaluation
-from privreg.errors import InferenceError, flag
+from privreg.errors import InferenceError
 from privreg.estimand import estimand
 from privreg.families.measures import frame as measures_frame
 from privreg.files import archive
@@ -17,12 +17,11 @@ from privreg.results import saving
 from privreg.results.data import Frame, ResultData
 from privreg.results.estimates import EstimatedResults
 from privreg.results.plots import inference, trajectory
+from privreg.results.summary import summary as one_screen
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
-
-    from privreg.results.summary import Summary
 
 
 @all_known_arguments
@@ -125,47 +124,9 @@ class PrivateResults(EstimatedResults):
     plot_calibration = evaluation.plot_calibration
     plot_inference = inference.plot_inference
     plot_trajectory = trajectory.plot_trajectory
+    summary = one_screen
 
     # --- views -----------------------------------------------------------------------------------------
-
-    def summary(
-        self,
-        alpha: float = 0.05,
-        *,
-        slim: bool = False,
-        exponentiate: bool = False,
-        title: str | None = None,
-        method: str | None = None,
-        simultaneous: bool = False,
-    ) -> Summary:
-        """Header, coefficients, the guarantee and notes, as text, HTML or LaTeX; :attr:`privacy` has the rest.
-
-        Rows that should not be relied on are marked, and a line below the table names the notes that say why.
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the level of the intervals.
-        slim : bool
-            A header of few entries, and only notes that weaken something.
-        exponentiate : bool
-            Show exp(coef) with its limits, as in :meth:`tidy`.
-        title : str, optional
-            Instead of "Private Online Regression Results".
-        method : str, optional
-            An inference method of this fit; its first by default.
-        simultaneous : bool
-            Whether all intervals are to hold together, as in :meth:`conf_int`.
-
-        Returns
-        -------
-        Summary
-            ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()``; ``tables`` has its parts as statsmodels'
-            `SimpleTable`, the coefficients in ``tables[1]``.
-        """
-        from privreg.results.summary import summarise
-
-        return summarise(self, alpha, method, simultaneous, flag("slim", slim), exponentiate, title)
 
     def plot_coef(
         self,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from privreg.diagnostics import for_reading
-from privreg.errors import OptionError
+from privreg.errors import OptionError, flag
 from privreg.inference.methods import METHODS, RandomScaling
 from privreg.inference.simultaneous import joint_critical
 from privreg.results.wording import WHOLE_RECORD
@@ -142,39 +142,64 @@ TITLE: Final = "Private Online Regression Results"
 RATIOS: Final = "exp(coef) is exp(estimate), with the limits exponentiated too; std err and t are those of the log"
 
 
-def summarise(
-    results: EstimatedResults,
-    alpha: float,
-    method: str | None,
-    simultaneous: bool,
-    slim: bool,
-    exponentiate: bool,
-    title: str | None,
+def summary(
+    self: EstimatedResults,
+    alpha: float = 0.05,
+    *,
+    slim: bool = False,
+    exponentiate: bool = False,
+    title: str | None = None,
+    method: str | None = None,
+    simultaneous: bool = False,
 ) -> Summary:
-    """Summary of a regression; see `PrivateResults.summary`."""
-    fit = results._fit
+    """Header, coefficients, the guarantee and notes, as text, HTML or LaTeX; :attr:`privacy` has the rest.
+
+    Rows that should not be relied on are marked, and a line below the table names the notes that say why.
+
+    Parameters
+    ----------
+    alpha : float
+        One minus the level of the intervals.
+    slim : bool
+        A header of few entries, and only notes that weaken something.
+    exponentiate : bool
+        Show exp(coef) with its limits, as in :meth:`tidy`.
+    title : str, optional
+        Instead of "Private Online Regression Results".
+    method : str, optional
+        An inference method of this fit; its first by default.
+    simultaneous : bool
+        Whether all intervals are to hold together, as in :meth:`conf_int`.
+
+    Returns
+    -------
+    Summary
+        ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()``; ``tables`` has its parts as statsmodels'
+        `SimpleTable`, the coefficients in ``tables[1]``.
+    """
+    fit, slim = self._fit, flag("slim", slim)
     if title is not None and not isinstance(title, str):
         raise OptionError(f"title must be a text, got {type(title).__name__}.")
     law: tuple[Paragraph, ...] = ()
     if fit.estimates or method is not None:  # with inference=None, asking for a method is an error
-        e = results._estimate(method)
-        table = results.tidy(exponentiate, alpha=alpha, method=method, simultaneous=simultaneous)
+        e = self._estimate(method)
+        table = self.tidy(exponentiate, alpha=alpha, method=method, simultaneous=simultaneous)
         if not np.isnan(e.variances).all():
             law = (Paragraph(_law(e, alpha, len(table), several=len(fit.estimates) > 1, simultaneous=simultaneous)),)
     else:
-        table = results.tidy(exponentiate)
+        table = self.tidy(exponentiate)
     if exponentiate:
         law = (*law, Paragraph(RATIOS))
-    doubts = caution(table, results.privacy.notes, results._doubts(method), slim=slim)
+    doubts = caution(table, self.privacy.notes, self._doubts(method), slim=slim)
     first = "exp(coef)" if exponentiate else "coef"
     shown = level_table(table, alpha, str(fit.design.endog_name), fit.baseline, first)
     columns = tuple(declared_columns(fit.design.schema))
     header = fit.title
     if len(fit.estimates) > 1:
-        used = METHODS[results._estimate(method).method].title
+        used = METHODS[self._estimate(method).method].title
         others = ", ".join(title for title in dict(header).get("Inference", "").split(", ") if title != used)
         header = tuple((k, f"{used}; also {others}" if k == "Inference" else words) for k, words in header)
-    return Summary(TITLE if title is None else title, header, shown, law + doubts, results.privacy, columns, slim)
+    return Summary(TITLE if title is None else title, header, shown, law + doubts, self.privacy, columns, slim)
 
 
 def declared_columns(schema: Any) -> list[str]:
