@@ -150,10 +150,10 @@ def real(value: object) -> float | None:
         return math.inf if value > 0 else -math.inf  # type: ignore[operator]
 
 
-def whole(name: str, got: object, low: int, high: int | None = None) -> int:
+def whole(name: str, got: object, low: int, high: float = math.inf) -> int:
     """Return a whole number from `low` to `high`; else raise an OptionError."""
-    if isinstance(got, bool) or not isinstance(got, Integral) or int(got) < low or (high is not None and got > high):
-        most = " or more" if high is None else f" to {high:,}"
+    if isinstance(got, bool) or not isinstance(got, Integral) or not low <= int(got) <= high:
+        most = " or more" if high == math.inf else f" to {high:,}"
         raise OptionError(f"{name}={shown(got)} must be a whole number, {low:,}{most}.")
     return int(got)
 
