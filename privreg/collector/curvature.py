@@ -163,23 +163,12 @@ def learn(
 ) -> Curvature:
     """Posterior of M from differences within rounds and between them: equations (25) to (30) of docs/estimator.md.
 
-    Parameters
-    ----------
-    rounds : sequence of Answered
-    noise : ndarray, shape (q, q)
-        Covariance of one record's report, the same coordinates.
-    prior : Prior, optional
-        That of a residual scale if not given.
-    slopes : ndarray, shape (k, q, q), optional
-        What M changes by in each of k ways in which the reference model may be wrong, as far as it may be if `SLOPES`
-        were 1: residuals wider along a direction, `reference.slopes`, covariates wider or narrower,
-        `reference.spreads`.
-    main : int
-        The last so many rounds have states that follow reports: differences between them count, too.
-    gain : ndarray, shape (q, q), optional
-        Part of the way that they follow, `GAIN` if not given.
-    brief : bool
-        Whether the posterior's mean is enough.
+    `noise`, shape (q, q), is the covariance of one record's report, the same coordinates, and `prior` that of a
+    residual scale if not given. `slopes`, shape (k, q, q), are what M changes by in each of k ways in which the
+    reference model may be wrong, as far as it may be if `SLOPES` were 1: residuals wider along a direction,
+    `reference.slopes`, covariates wider or narrower, `reference.spreads`. The last `main` rounds have states that
+    follow reports, by a part `gain` of the way, shape (q, q), `GAIN` if not given: differences between them count, too.
+    `brief` says whether the posterior's mean is enough.
     """
     q, prior = len(noise), prior or prior_of(scaled=True, varying=False)
     precision = _inverted(noise)

@@ -158,16 +158,9 @@ def _possible(plan: Plan, state: State, theta: Array) -> Array:
 def equation(plan: Plan, progress: Progress, found: Estimated) -> tuple[Array, Array, Array, Array]:
     """What the estimate solves, Σ_j a_j E ω z ψ_j(z'(θ + δ_j), y) = e: equation (40) of docs/estimator.md.
 
-    Returns
-    -------
-    ndarray, shape (m,)
-        Weights a, sum 1: of the rounds in the estimate, divided among groups as reports were.
-    ndarray, shape (m,)
-        Thresholds c of ψ.
-    ndarray, shape (m, b d)
-        Offsets δ of the groups, coordinates of the scores. States with the same threshold c and offset count together.
-    ndarray, shape (b d,)
-        What offsets add by the reference model, e.
+    In order: weights a, sum 1, shape (m,), of the rounds in the estimate, divided among groups as reports were;
+    thresholds c of ψ, (m,); offsets δ of the groups, coordinates of the scores, (m, b d); and what offsets add by the
+    reference model, e, (b d,). States with the same threshold c and offset count together.
     """
     last, theta, added = progress.main[-1].state, found.theta, np.zeros(plan.size)
     weights: dict[tuple[float, bytes], float] = {}

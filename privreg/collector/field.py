@@ -47,12 +47,7 @@ def family_of(plan: Plan) -> str:
 
 
 def roles_of(plan: Plan, mu: Mu | None = None) -> dict[str, Role]:
-    """Roles of a fit's rounds, each with the largest radius that keeps the budget.
-
-    Parameters
-    ----------
-    mu : Mu, optional
-        The budget; by default the plan's as a fraction.
+    """Roles of a fit's rounds, each with the largest radius that keeps `mu`, by default the plan's as a fraction.
 
     Raises
     ------

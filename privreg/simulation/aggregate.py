@@ -55,14 +55,8 @@ class AggregateRun(Keyed):
     """A stream in progress: devices, both collectors, and what the public makes of their sums.
 
     Each sum has its noise once, when its batch is closed: an early round when it is full, the main round when results
-    are asked for. A batch is one sum, so that reports after that begin another, with noise of its own.
-
-    Parameters
-    ----------
-    plan : Plan
-    key : bytes or None
-        From which both collectors' noise is drawn; None without privacy. Every batch has a key of its own, which
-        follows from none after it.
+    are asked for. A batch is one sum, so that reports after that begin another, with noise of its own. It is drawn from
+    `key`, None without privacy; every batch has a key of its own, which follows from none after it.
     """
 
     parallel: Final = True  # Whether threads are of use, and rows may come in any order

@@ -71,17 +71,10 @@ class Raw:
 class RoundsRun(Keyed):
     """A stream in progress.
 
-    Parameters
-    ----------
-    key : bytes or None
-        Secret key of the devices' noise; None without privacy. Every piece has a key of its own, which tells of none
-        before.
-    personal : bool
-        Whether records have budgets of their own.
-    unusable : bool
-        Whether records may send noise only.
-    columns : ndarray of int, shape (m, 2), optional
-        How rows come, if one column holds the codes of a factor's levels; see `play.dense`.
+    `key` is the secret one of the devices' noise; None without privacy. Every piece has a key of its own, which tells
+    of none before. `personal` says whether records have budgets of their own, `unusable` whether they may send noise
+    only, and `columns`, shape (m, 2), how rows come, if one column holds the codes of a factor's levels; see
+    `play.dense`.
     """
 
     parallel: Final = True  # Whether threads are of use, and rows may come in any order
@@ -171,19 +164,12 @@ class RoundsRun(Keyed):
         weight: Array | None = None,
         clamped: Flags | None = None,
     ) -> int:
-        """Play the devices of these rows, in order; how many.
+        """Play the devices of these rows, in order, internal units; how many.
 
-        Parameters
-        ----------
-        y : ndarray, shape (n,)
-        x : ndarray, shape (n, d)
-            Its first column the constant if there is one.
-        offset : ndarray, shape (n,), optional
-            All in internal units; rows of records that have nothing to tell are NaN.
-        weight : ndarray, shape (n,), optional
-            Weights (μ_i/μ_max)² in (0, 1] of records with personal budgets.
-        clamped : ndarray of bool, shape (n, D), optional
-            Whether bounds clamp them, by column of the plan's `clamps`; needed where `asks_clamping`.
+        `x`, shape (n, d), has the constant first if there is one. `y`, `offset` and `weight` have the shape (n,):
+        records that have nothing to tell are NaN, and weights are (μ_i/μ_max)² in (0, 1] of records with personal
+        budgets. `clamped`, shape (n, D), is whether bounds clamp them, by column of the plan's `clamps`; it is needed
+        where `asks_clamping`.
         """
         self._enter(self._sent(Block(y, x, offset, weight, None, clamped)))
         return len(y)

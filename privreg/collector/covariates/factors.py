@@ -273,28 +273,14 @@ def rarer(some: Sequence[Cells], shares: Sequence[Array], d: int) -> Array:
 def stand_ins(
     some: Sequence[Cells], shares: Sequence[Array], rows: Array, size: Array, two: Array, *, constant: bool
 ) -> tuple[Array, list[NDArray[np.int64]]]:
-    """Points that stand for people, whitened coordinates: levels by their shares, whatever else there is normal.
+    """Points that stand for people, whitened coordinates, (2048, d): levels by their shares, all else normal.
 
-    Parameters
-    ----------
-    some : sequence of Cells
-        Their columns come first, after the constant.
-    shares : sequence of ndarray
-    rows : ndarray, shape (d, d)
-        Row map, lower triangular.
-    size : ndarray, shape (d,)
-        Root mean square that each coordinate is to have.
-    two : ndarray, shape (d,)
-        Of another column that takes two values the rarer one's share; NaN for others.
-    constant : bool
-        Whether z begins with the constant 1.
+    The mean and covariance that was asked for is exact, however levels of two factors depend on each other. Beside them
+    are the cells they are in, by groups, each of shape (2048,).
 
-    Returns
-    -------
-    ndarray, shape (2048, d)
-        The mean and covariance that was asked for is exact, however levels of two factors depend on each other.
-    list of ndarray of int, shape (2048,)
-        Cells they are in, by groups.
+    Columns of `some` come first, after the constant, if z begins with one; `shares` are theirs. `rows`, shape (d, d),
+    is the row map, lower triangular, and `size`, shape (d,), the root mean square that each coordinate is to have.
+    `two`, shape (d,), is of another column that takes two values the rarer one's share; NaN for others.
     """
     d, first = len(rows), int(constant)
     even = even_points(d - first)
