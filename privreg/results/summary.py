@@ -163,13 +163,13 @@ def summary(
     slim : bool
         A header of few entries, and only notes that weaken something.
     exponentiate : bool
-        Show exp(coef) with its limits, as in :meth:`tidy`.
+        Show exp(coef) with its limits, as in `PrivateResults.tidy`.
     title : str, optional
         Instead of "Private Online Regression Results".
     method : str, optional
         An inference method of this fit; its first by default.
     simultaneous : bool
-        Whether all intervals are to hold together, as in :meth:`conf_int`.
+        Whether all intervals are to hold together, as in `PrivateResults.conf_int`.
 
     Returns
     -------

@@ -44,7 +44,7 @@ def plot_trajectory(
     alpha : float
         One minus the level of the bands.
     method : str, optional
-        Method that the bands must be of; see :meth:`trajectory`.
+        Method that the bands must be of; see `PrivateResults.trajectory`.
     title : str, optional
         Above the figure, or in place of the term's name on one Axes of yours.
     ax : Axes or sequence of Axes, optional
@@ -69,8 +69,8 @@ def plot_trajectory(
 
     Notes
     -----
-    The bands are those of :meth:`trajectory`. Only with ``inference="anytime"`` do they hold over the whole path;
-    the others have their level at each number of people by itself. A dagger marks the terms that should not be
+    The bands are those of `PrivateResults.trajectory`. Only with ``inference="anytime"`` do they hold over the whole
+    path; the others have their level at each number of people by itself. A dagger marks the terms that should not be
     relied on.
     """
     style.pyplot()
