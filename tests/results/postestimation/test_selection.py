@@ -11,7 +11,7 @@ from scipy import optimize
 
 import privreg as pr
 from privreg.errors import InferenceError, OptionError
-from privreg.formula.terms import DesignTerm
+from privreg.formula.encoding import DesignTerm
 from privreg.inference.pivots import Normal
 from privreg.results.postestimation.known import Known
 from privreg.results.postestimation.selection import select
