@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
@@ -17,9 +17,6 @@ from privreg.protocol.wire import hash_of
 from privreg.service.store import kept as o
 from privreg.service.store import tables as t
 from privreg.service.store.kept import HELD, SUMMED, UNSUMMED, Batch, Make, Posted, Shares
-
-if TYPE_CHECKING:
-    from privreg.service.store.sql import SQLStore
 
 _S, _B = t.share.c, t.batch.c
 
@@ -39,12 +36,22 @@ class _Row(NamedTuple):
     body_hash: bytes
 
 
+class Way(NamedTuple):
+    """How a database is spoken with: see `sql.SQLStore`, whose members these are."""
+
+    engine: sa.Engine
+    slug: str
+    reading: Callable[[], sa.Connection]
+    sql: Callable[[str], str]
+    insert: Callable[[sa.Table], Any]
+    note: Callable[[sa.Connection, Mapping[str, int], bool], None]
+
+
 class SQLShares(Shares):
     """Shares in the database of a study."""
 
-    def __init__(self, store: SQLStore) -> None:
-        self._engine, self._slug, self._note, self._insert = store.engine, store.slug, store.note, store.insert
-        self._reading, self._sql = store.reading, store.sql
+    def __init__(self, way: Way) -> None:
+        self._engine, self._slug, self._reading, self._sql, self._insert, self._note = way
         with self._engine.begin() as c:
             t.SUMS.create_all(c)
 

@@ -22,7 +22,7 @@ from privreg.collector.chain import Cell, Place
 from privreg.protocol.study import LIMIT
 from privreg.service.store import tables as t
 from privreg.service.store.kept import NEW, OTHER, SAME, About, Arrived, Held, Shares, Store, StoreError
-from privreg.service.store.shares import SQLShares
+from privreg.service.store.shares import SQLShares, Way
 
 BUSY: Final = 30_000  # Milliseconds to wait for another process's transaction
 
@@ -98,7 +98,7 @@ class SQLStore(Store):
 
     @cached_property
     def shares(self) -> Shares:
-        return SQLShares(self)
+        return SQLShares(Way(self.engine, self.slug, self.reading, self.sql, self.insert, self.note))
 
     def mark(self, status: str) -> None:
         with self.engine.begin() as c:
