@@ -46,11 +46,11 @@ WORDS: Final = {
     "local mu": "The budget of each person, in Gaussian differential privacy; 1 is usual. Or a column of public "
     "personal "
     "budgets, with `mu_max=`.",
-    "k_max": 'Rows of one person, at most, of which its one report is made, with `id=` and `trust="two_collectors"`.',
+    "k_max": 'Rows of one person, at most, of which its one report is made, with `id=`.',
     "plan k_max": 'Rows of each person, of which its one report is made, with `trust="two_collectors"`.',
     "icc": "The correlation of residuals of one person's rows.",
     "per_person": "Whether rows of people count alike, or people do, whatever number of rows they have; with `k_max=`.",
-    "local weights": 'The column of survey weights, with its `bounds=` and `trust="two_collectors"`.',
+    "local weights": 'The column of survey weights, with its `bounds=`.',
     "mu_max": "The largest budget in the column that `mu=` names.",
     "epsilon": "The budget in pure ε-DP; with `delta=` in (ε, δ)-DP.",
     "delta": "Goes with `epsilon=`; 1e-6 is usual.",

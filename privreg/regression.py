@@ -217,7 +217,7 @@ class PrivateOnlineRegression(Playable):
             1/s times as long and need about 1/s² times as many people to be relied on. A note says so where next to
             nobody's row counts; how many do is otherwise not learned.
         k_max : int, optional
-            Rows of one person, at most, of which its *one* report is made, at `mu`; with two collectors. Further rows
+            Rows of one person, at most, of which its *one* report is made, at `mu`. Further rows
             of the person are left out. Rows of DataFrames and mappings are gathered by `id`, persons come in random
             order, and `rows` is counted. Of files and iterables the rows of a person must lie together (sort by `id`;
             what comes later of the same person counts for nothing), and ``rows=`` says how many people there are. The
@@ -226,7 +226,7 @@ class PrivateOnlineRegression(Playable):
         per_person : {"sum", "mean"}
             Whether rows count alike (default), or people, by the mean over their rows.
         weights : str, optional
-            Name of a column of survey weights with `bounds` from 0 to the largest one; with two collectors. Reports are
+            Name of a column of survey weights with `bounds` from 0 to the largest one. Reports are
             multiplied by weight/largest, a person's by the mean of its rows' weights; they are as private as the rest.
         schema : str, Path or Schema, optional
             Declarations, or the YAML or JSON file that holds them, see ``pr.Schema.from_file``. `bounds`, `levels` and

@@ -62,6 +62,7 @@ PAIR, PAIR_PAGES = "tests/device/test_two_collectors.py", "tests/service/test_js
 RESTORED = "tests/service/test_two_restored.py"
 COURSES, SHARES = "tests/service/test_two_courses.py", "privreg/service/store/shares.py"
 TRUSTED, PERSONS = "tests/means/test_trusted.py", "tests/simulation/test_persons.py"
+LOCAL_PERSONS = "tests/simulation/test_persons_local.py"
 FARTHEST = ("tests/device/test_noise.py::test_the_farthest_reports_show_what_is_claimed_and_half_the_noise_is_caught",)
 
 MUTANTS = (
@@ -117,6 +118,27 @@ MUTANTS = (
         "np.where(of > 0.0, length.reshape(of.shape), 0.0).max(axis=1), of.shape[1])",
         "length, 1)",
         ("tests/collector/aggregate/test_persons.py::test_a_report_is_what_the_page_says",),
+    ),
+    Mutant(
+        "a person's rows add up to more than a report",
+        "privreg/collector/aggregate/report.py",
+        "parts = usable / np.maximum(whole, 1.0)",
+        "parts = usable / np.ones_like(np.maximum(whole, 1.0))",
+        (f"{LOCAL_PERSONS}::test_any_rows_of_a_person_lie_in_the_ball_and_no_further_apart_than_the_noise_is_for",),
+    ),
+    Mutant(
+        "less noise for people of small survey weights",
+        "privreg/simulation/rounds.py",
+        "rows._replace(weight=None, parts=",
+        "rows._replace(parts=",
+        (f"{LOCAL_PERSONS}::test_noise_of_weighted_people_is_that_of_whole_reports",),
+    ),
+    Mutant(
+        "the weight of a person's first row for all of them",
+        "privreg/simulation/play.py",
+        "each, math.inf).min(axis=1, keepdims=True)",
+        "each, math.inf)[:, :1]",
+        (f"{LOCAL_PERSONS}::test_any_rows_of_a_person_lie_in_the_ball_and_no_further_apart_than_the_noise_is_for",),
     ),
     Mutant(
         "both collectors draw the same noise",

@@ -59,6 +59,7 @@ def carry_rounds(
         biases.append(local.biases[offset_kind(one.state)])
         out.append(curvature.RoundMeans(states, (mean - biases[-1]) @ map_.T, weight / max(times, 1e-12)))
     prior = curvature.prior_of(scaled=model.scaled, varying=plan.rules.varying)
+    prior = prior._replace(common=math.hypot(prior.common, model.unsure))
     return Carried(out, len(main), _gain(plan, local.root, noise, out), noise, local, maps, biases, prior)
 
 

@@ -128,7 +128,7 @@ def shares_of(plan: Plan, progress: Progress) -> Shares | None:
     inside = np.clip(mean, least, 1.0 - least)
     variance = (plan.sd("clamping") ** 2 + inside * (1.0 - inside)) / seen.weight
     answering = progress.scatter.answering
-    if answering < 1.0:
+    if answering < 1.0 and plan.persons is None:  # of several rows that is how much of a report is filled
         _, error = progress.scatter.usable
         known = error if answering > moments.FEWEST else 0.0
         variance = (variance + (mean / answering * known) ** 2) / answering**2

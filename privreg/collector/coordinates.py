@@ -232,10 +232,12 @@ def far_ends(plan: Plan, progress: Progress) -> list[End]:
 def reference_model(plan: Plan, progress: Progress) -> Reference:
     """The reference model in the coordinates of the scores: equation (11) of docs/estimator.md."""
     assert progress.points is not None
-    answering = progress.scatter.answering
-    return reference.reference_of(
-        plan.rules, progress.points, blocks=plan.blocks, unit=not plan.label, answering=answering
-    )._replace(added=progress.added)
+    answering, persons = progress.scatter.answering, plan.persons
+    rows = persons.rows if persons is not None and persons.one else 1
+    model = reference.reference_of(
+        plan.rules, progress.points, blocks=plan.blocks, unit=not plan.label, answering=answering, rows=rows
+    )
+    return model._replace(added=progress.added, least=1.0 if persons is None else answering / persons.rows)
 
 
 def inside(plan: Plan, state: State, theta: Array) -> Array:

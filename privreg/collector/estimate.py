@@ -109,7 +109,9 @@ def scattered(plan: Plan, progress: Progress, carried: Carried, m: Array) -> Arr
     reference model's is the least: for a number that 5% of the records have, else 0, it is twice too large, but so is
     the curvature learned, and without it intervals covered 88% (20,000 records, no noise).
     """
-    prior = 2.0 / max(WRONG * plan.sampled, 1e-6) ** 2
+    prior, least = 2.0 / max(WRONG * plan.sampled, 1e-6) ** 2, carried.noise
+    if plan.persons is not None and plan.mechanism.additive:
+        prior, least = _of_persons(plan, progress, carried)
     total, freedom = prior * carried.noise, -0.5 * (len(m) + 1.0)  # which the slope has taken
     for one, map_, answered in zip(
         progress.main, carried.maps[-carried.main :], carried.rounds[-carried.main :], strict=True
@@ -123,7 +125,21 @@ def scattered(plan: Plan, progress: Progress, carried: Carried, m: Array) -> Arr
         freedom += len(weight) - 1.0
     if freedom <= 0.0:
         return carried.noise
-    return combination.at_least(total / (prior + freedom), carried.noise)
+    return combination.at_least(total / (prior + freedom), least)
+
+
+def _of_persons(plan: Plan, progress: Progress, carried: Carried) -> tuple[float, Array]:
+    """Degrees of freedom that the reference model counts of people with several rows, and the least covariance.
+
+    How alike rows of a person are isn't known: a report's own part is anything from that of independent rows on, as
+    likely; Equation (43) of docs/estimator.md.
+    """
+    last, model = progress.main[-1], reference_model(plan, progress)
+    inverse = np.linalg.inv(carried.root)
+    own = carried.noise - last.sd**2 * inverse @ inverse.T
+    sampled = float(np.trace(own) / max(np.trace(carried.noise), 1e-300))
+    wrong = math.hypot(WRONG, (1.0 - model.least) / (1.0 + model.least) / math.sqrt(3.0))
+    return 2.0 / max(wrong * sampled, 1e-6) ** 2, carried.noise - (1.0 - model.least / model.square) * own
 
 
 def _of_scale(

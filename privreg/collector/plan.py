@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from privreg.families.constants import ScoreRules
     from privreg.families.measures import Gauge
     from privreg.privacy.mechanisms import Mechanism
+    from privreg.protocol.plans import Persons
 
 SAMPLED: Final = 0.7  # Mean square of a score's length, relative to the square of its bound
 
@@ -118,6 +119,7 @@ class Plan(NamedTuple):
     clamps: tuple[Bounded, ...] = ()  # Columns of which records tell whether bounds clamp them, if any are asked
     # Public limits of what is added to the linear predictor, where curvature goes with it; None if nothing is added
     added: tuple[float, float] | None = None
+    persons: Persons | None = None  # None where a record is one row that counts whole
 
     def people(self, progress: Progress) -> int:
         """Records of the present round."""

@@ -39,6 +39,15 @@ class Reference(NamedTuple):
     blocks: int  # Linear predictors of a record
     answering: float = 1.0  # Share of the records that have something to tell
     added: Array | None = None  # What is added to their linear predictors; shape (m,)
+    unsure: float = 0.0  # Sd of the mean of `weight`, relative to it, as rows of a person may be more or less alike
+    # The least that a report's mean square may be, relative to that of one row that has as much to tell
+    least: float = 1.0
+    rows: int = 1  # Rows of a person that have one weight
+
+    @property
+    def square(self) -> float:
+        """Mean square of a report, relative to that of one row, if anything from `least` to 1 is as likely."""
+        return 0.5 * (1.0 + self.least)
 
     @property
     def scaled(self) -> bool:
@@ -55,13 +64,25 @@ _RESIDUALS: Final = frozenset({codes.HUBER, codes.EXPECTILE, codes.QUANTILE})
 
 
 def reference_of(
-    rules: ScoreRules, points: Array, *, blocks: int = 1, unit: bool = True, answering: float = 1.0
+    rules: ScoreRules, points: Array, *, blocks: int = 1, unit: bool = True, answering: float = 1.0, rows: int = 1
 ) -> Reference:
-    """The reference model over `points`, shape (m, d), with ω = 1/‖z‖ if `unit`, else bounded leverage."""
-    norm = np.linalg.norm(points, axis=1)
+    """The reference model over `points`, shape (m, d), with ω = 1/‖z‖ if `unit`, else bounded leverage.
+
+    Of people with so many `rows` ω is the least of a person's rows, equation (42) of docs/estimator.md: 1/‖z‖ if these are
+    all alike, less if independent, in the middle here. `answering` is the mean part of a report that is used.
+    """
+    norm = np.maximum(np.linalg.norm(points, axis=1), 1e-300)
     far = math.sqrt(codes.LEVER2 * points.shape[1])
-    weight = 1.0 / np.maximum(norm, 1e-300) if unit else np.minimum(1.0, far / np.maximum(norm, 1e-300))
-    return Reference(rules, points, weight, blocks, answering)
+    weight = 1.0 / norm if unit else np.minimum(1.0, far / norm)
+    if rows == 1:
+        return Reference(rules, points, weight, blocks, answering)
+    order = np.argsort(norm)
+    below = (np.arange(1, len(norm) + 1) / len(norm)) ** (rows - 1)  # chance that all other rows are no longer
+    longer = np.r_[np.cumsum((np.diff(below) / norm[order][1:])[::-1])[::-1], 0.0]
+    alone = np.empty(len(norm))
+    alone[order] = below / norm[order] + longer
+    unsure = float((weight - alone).sum() / (weight + alone).sum()) / math.sqrt(3.0)
+    return Reference(rules, points, 0.5 * (weight + alone), blocks, answering, unsure=unsure, rows=rows)
 
 
 class Expected(NamedTuple):
@@ -162,7 +183,8 @@ def _blocks_spreads(model: Reference, theta: Array, distance: Array, along: Arra
     for sign in (-1.0, 1.0):
         for away, column in zip(distance.T, along.T, strict=True):
             points = model.points + math.expm1(sign * STEP) * np.outer(away, column)
-            near = reference_of(model.rules, points, blocks=model.blocks, unit=unit, answering=model.answering)
+            given = {"blocks": model.blocks, "answering": model.answering, "rows": model.rows}
+            near = reference_of(model.rules, points, unit=unit, **given)
             ends.append(_blocks_secant(near, theta, theta))
     half = len(along.T)
     return (np.array(ends[half:]) - np.array(ends[:half])).reshape(-1, len(theta), len(theta)) / (2.0 * STEP)
@@ -199,7 +221,7 @@ def offset_bias(model: Reference, theta: Array, square: Array, c: float, s: floa
 def variance(model: Reference, state: Array, c: float, theta: Array, s: float) -> Array:
     """Second moments of a report before noise, shape (b d, b d); for equation (22) of docs/estimator.md."""
     d = model.points.shape[1]
-    z, share = model.points, model.answering / len(model.points)
+    z, share = model.points, model.square * model.answering / len(model.points)
     if model.blocks > 1:
         unit = z * model.weight[:, None]
         return np.asarray(np.kron(np.eye(model.blocks), (unit * (share / (2.0 * model.blocks))).T @ unit))

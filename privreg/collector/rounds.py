@@ -128,7 +128,8 @@ def _moments(plan: Plan, progress: Progress, reports: Reports) -> Scatter:
         plan.layout._replace(constant=True),
         plan.factors,
         constant2=asking.constant2(plan, progress, progress.state.number),
-        nonresponse=plan.nonresponse,
+        nonresponse=plan.nonresponse or plan.persons is not None,
+        rows=plan.persons.rows if plan.persons else 1,
     )
 
 

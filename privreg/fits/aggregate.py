@@ -11,14 +11,14 @@ from privreg.collector.aggregate import measuring, report
 from privreg.collector.aggregate.classes import against_first
 from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.lattice import sd, steps
-from privreg.collector.aggregate.plan import APPROACHES, Persons, Plan, State, rules_of
+from privreg.collector.aggregate.plan import APPROACHES, Plan, State, rules_of
 from privreg.collector.clamping import Shares, harmed
 from privreg.collector.covariates.moments import FEWEST
 from privreg.collector.covariates.whitening import correlation
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.errors import InferenceError
 from privreg.families.measures import Gauge
-from privreg.fits.notes import Findings, clamping_words, notes
+from privreg.fits.notes import Findings, clamping_words, filled_note, notes
 from privreg.fits.outcome import FitOutcome, outside_of, refuse_overflow
 from privreg.fits.plan import order_of, to_user
 from privreg.inference.methods import Estimate
@@ -39,9 +39,6 @@ REACH: Final = 1.0
 """Distance from the last state to the estimate, in thresholds, from which on the curvature found there says little."""
 
 CLEAR: Final = 2.0  # Smallest eigenvalue of the curvature, in edges of its noise, below which it is lost there
-
-HALF, SURE = 0.5, 2.5
-"""Part of a report below which people fill little of it, where it is below that by so many standard deviations."""
 
 SCORED: Final = frozenset({"approach", "closing", "main"})  # Roles of rounds that report scores
 
@@ -100,7 +97,7 @@ def plan_of(spec: ModelSpec, rows: int, measures: float = 0.0) -> tuple[Plan, ND
         bounded=len(spec.clamps),
         measured=0 if gauge is None else max(int(measures * rows), 1),
         gauge=gauge,
-        persons=Persons(people.reports, people.per_person == "mean") if people.gathered else None,
+        persons=spec.persons,
     )
     return plan, order
 
@@ -177,6 +174,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.nan_to_num(params / np.sqrt(np.diag(cov)))
     findings = _findings(held, spec, found, order, ratios)
+    note = filled_note(spec.people, progress.filled, progress.filled_sd)
     return FitOutcome(
         people=held.reported,
         params=params,
@@ -193,7 +191,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         tuning=f"two collectors: {len(held.people)} sums, the last of {held.people[-1]:,} records",
         spending=_spending(held),
         bound=f"1 for a whole report; of scores weights {settings.how.weighing}",
-        notes=(*notes(findings, names, order, plan.rules.blocks), *_notes(plan, found), *_filled(spec, progress)),
+        notes=(*notes(findings, names, order, plan.rules.blocks), *_notes(plan, found), *note),
         unusable=findings.unanswered,
         clamping=None if findings.clamped is None else clamping_words(findings.clamped, "any column"),
         mechanics=_mechanics(held),
@@ -271,20 +269,6 @@ def _notes(plan: Plan, found: Estimated) -> tuple[Diagnostic, ...]:
         )
         out.append(doubt("moving", text))
     return tuple(out)
-
-
-def _filled(spec: ModelSpec, progress: Progress) -> tuple[Diagnostic, ...]:
-    """Note where people surely fill less than half of a report, whose noise doesn't depend on that."""
-    filled, people = progress.filled, spec.people
-    if not people.gathered or filled + SURE * progress.filled_sd > HALF:
-        return ()
-    what = "the largest weight" if people.k_max is None else f"k_max={people.k_max} rows"
-    text = (
-        f"people fill about {filled:.0%} (± {2.0 * progress.filled_sd:.0%}) of a report of {what}, and noise relative "
-        "to scores is larger by as much: a smaller k_max, or bounds of weights that clamp the largest, may be more "
-        "precise"
-    )
-    return (Diagnostic("filled", text),)
 
 
 def _rounds(held: HeldSums, trail: dict[int, Estimated], outside: Any, errors: Array) -> tuple[RoundHeld, ...]:

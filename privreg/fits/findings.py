@@ -144,8 +144,9 @@ def found_of(
     lost = [j for j, ok in zip(plan.unscaled, thresholds.converged(progress.places), strict=True) if not ok]
     people = sum(float(s.weight.sum()) for s in progress.scored if s.state.role == "main")
     senders = round(sum(float(s.weight.sum()) for s in progress.main))
+    filled = scatter.answering if plan.persons else 1.0
     needed, asked = (
-        wanted(plan),
+        wanted(plan, filled),
         sum(n for n, r in zip(progress.held, plan.rounds, strict=False) if r.role == "moments"),
     )
     if plan.wide is not None:
@@ -168,7 +169,7 @@ def found_of(
         empty=empty,
         heaped=have and found is not None and not nonresponse and _heap(plan, progress),
         nonresponse=nonresponse,
-        unanswered=unusable if held.unusable and unusable.sure else None,
+        unanswered=unusable if held.unusable and unusable.sure and not plan.persons else None,
         asked=asked,
         repeated=plan.nonresponse,
         flat=flat,
@@ -275,9 +276,13 @@ def _flat(plan: Plan, progress: Progress, scale: float, theta: Array) -> bool:
     return scale < PINNED * width and min(mean - plan.y_low, plan.y_high - mean) < AT_END * scale
 
 
-def wanted(plan: Plan) -> float:
-    """Records in main rounds from whom on a fit doesn't say that they are few: equation (38) of docs/estimator.md."""
-    return ENOUGH * plan.size**2 / plan.effective_mu**2
+def wanted(plan: Plan, filled: float = 1.0) -> float:
+    """Records in main rounds from whom on a fit doesn't say that they are few: equation (38) of docs/estimator.md.
+
+    Of people whose reports are `filled` so far, whose noise is larger by as much.
+    """
+    more = (1.0 / filled**2 - 1.0) * plan.sd("main") ** 2
+    return ENOUGH * plan.size**2 * (1.0 / plan.effective_mu**2 + 0.25 * more)
 
 
 def _strength(plan: Plan, theta: Array) -> float:

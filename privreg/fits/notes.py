@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.collector.clamping import Shares
     from privreg.collector.plan import End
+    from privreg.data.participants import Participants
 
 MANY_MORE: Final = 1.25
 """People, relative to those expected, from whom on a note says that pilots were short for them. With fewer, simulations
@@ -32,6 +33,10 @@ SOME_MORE: Final = 1.05
 RARE: Final = 0.02
 """Public share of a level below which a wide design's intervals are taken back: with 200 and 500 levels they missed a
 common error, that of the reference level, once the budget was so large that noise didn't hide it."""
+
+
+HALF, SURE = 0.5, 2.5
+"""Part of a report below which people fill little of it, where it is below that by so many standard deviations."""
 
 
 class Findings(NamedTuple):
@@ -396,3 +401,15 @@ def _rounded_up(people: float) -> int:
     """To two digits."""
     unit = 10.0 ** max(math.floor(math.log10(max(people, 1.0))) - 1, 0)
     return math.ceil(math.ceil(people / unit) * unit)
+
+
+def filled_note(people: Participants, filled: float, error: float) -> tuple[Diagnostic, ...]:
+    """Note where people surely fill less than half of a report, whose noise doesn't depend on that."""
+    if not people.gathered or filled + SURE * error > HALF:
+        return ()
+    what = "the largest weight" if people.k_max is None else f"k_max={people.k_max} rows"
+    text = (
+        f"people fill about {max(filled, 0.0):.0%} (± {2.0 * error:.0%}) of a report of {what}, and noise relative to "
+        "scores is larger by as much: a smaller k_max, or bounds of weights that clamp the largest, may be more precise"
+    )
+    return (Diagnostic("filled", text),)

@@ -77,20 +77,21 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
     reports, rules, probe = efficient.reports, efficient.rules, spec.design.probe
     p = len(spec.design.names)
     is_many = diagonal.is_wide(p, label=reports.label)
-    order, held = order_of(spec, factors=not is_many and not reports.label)
+    within = spec.people.effect is not None  # what is left of columns are numbers, none of them made of others
+    order, held = order_of(spec, factors=not is_many and not reports.label and not within)
     constant = units.constant_column(probe) is not None
     columns = np.flatnonzero(units.unscaled[order]).tolist()
     response = units.y_unscaled or ((reports.label or is_many) and family.of_residuals)
     unscaled = (*columns, p) if response else tuple(columns)
-    noise, crossed = reports.noise(p), _crossed(spec, order)
+    noise, crossed = reports.noise(p), () if within else _crossed(spec, order)
     own = reports.label or is_many or not family.scaled  # whether moments are of covariates alone
     added = _added(spec) if rules.varying and not is_many else None
     size = p + int(not constant) + int(not own or added is not None)
     numbers = size * (size + 1) // 2
-    gaps = units.gaps(probe)[order]
+    gaps = units.gaps(probe)[order] * (not within)
     wide, box = _wide(spec, order, gaps, unscaled, constant) if is_many else (None, None)
     rows = efficient.covariates
-    made = () if is_many or reports.label else _made(spec, order, held, None if rules.varying else crossed)
+    made = () if is_many or reports.label or within else _made(spec, order, held, None if rules.varying else crossed)
     clamps = spec.clamps
     radius = reports.mechanism.bits_radius(len(clamps))
     plan = Plan(
@@ -103,7 +104,8 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
             varying=rules.varying,
             declared=spec.scale_declared,
             label=reports.label,
-            numbers=p > int(constant) or not own or added is not None,
+            # of people's reports they tell how much of a report is filled
+            numbers=p > int(constant) or not own or added is not None or spec.people.gathered,
             wide=None if wide is None else len(wide.columns),
             located=thresholds.PEOPLE * len(unscaled) * max(noise / 4.0, 0.25),
             measured=efficient.measures,
@@ -134,12 +136,13 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
         covariates=None if rows is None else np.ascontiguousarray(rows.inside[:, order]),
         crossed=crossed,
         alone=_alone(spec, order, gaps, unscaled),
-        bases=rules.varying and not is_many and not reports.label and _bases(spec, order, held, made),
+        bases=rules.varying and not is_many and not reports.label and not within and _bases(spec, order, held, made),
         mix=_mix(spec, order),
         made=made,
-        ends=_ends(spec, order) if constant and not is_many else (),
+        ends=_ends(spec, order) if constant and not is_many and not within else (),
         clamps=clamps,
         added=added,
+        persons=spec.persons,
     )
     return plan, order
 

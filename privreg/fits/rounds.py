@@ -11,7 +11,7 @@ from privreg.collector import coordinates, estimate
 from privreg.collector.clamping import shares_of
 from privreg.errors import InferenceError
 from privreg.fits.findings import before_role, found_of
-from privreg.fits.notes import clamping_words, notes
+from privreg.fits.notes import clamping_words, filled_note, notes
 from privreg.fits.outcome import FitOutcome, outside_of, refuse_overflow
 from privreg.fits.plan import device_plan, to_user
 from privreg.inference.batches import batches
@@ -100,13 +100,13 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
         target=spec.family.target(plan.rules.ratio, learned=plan.rules.track),
         tuning=_tuning(plan, sum(n > 0 for n in held.came)),
         spending=_spending(plan, held.came),
-        bound=_bound(settings),
-        notes=notes(findings, names, order, plan.blocks),
+        bound=_bound(settings) + (", one weight for all rows of a person" if plan.persons and plan.persons.one else ""),
+        notes=(*notes(findings, names, order, plan.blocks), *filled_note(spec.people, *progress.scatter.usable)),
         mechanics=_mechanics(held),
         unusable=findings.unanswered,
         measures=estimate.measured(plan, progress, held.present._replace(people=held.came[-1]), units.y_scale),
         rounds=_rounds(held, trail, outside, errors),
-        equation=None if found is None else _equation(plan, progress, found, order),
+        equation=None if found is None or plan.persons else _equation(plan, progress, found, order),
         measured=held.came[-1] if progress.state.role == "measures" else 0,
         clamping=_clamping(plan, progress),
         spreads=_spreads(plan, progress, order),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from privreg.collector.covariates.diagonal import WIDE, is_wide
 from privreg.data.participants import DIFFERENCES, WITHIN
 from privreg.errors import FormulaError, OptionError, SchemaError, UnsupportedArgumentError
 from privreg.protocol import codes
@@ -73,7 +74,9 @@ def _bar(formula: str) -> int | None:
     return None
 
 
-def refuse_of_persons(people: Participants, family: Family, design: Design, units: Units, trust: str) -> None:
+def refuse_of_persons(
+    people: Participants, family: Family, design: Design, units: Units, trust: str, private: str = "record"
+) -> None:
     """Refuse a model of which a report can't be of several rows, or weighted. On public grounds.
 
     Raises
@@ -81,16 +84,18 @@ def refuse_of_persons(people: Participants, family: Family, design: Design, unit
     UnsupportedArgumentError
         If reports are those of `trust`, or of a family, that has only single rows yet.
     OptionError, SchemaError
-        If weights have no public bounds, or an option doesn't go with several rows.
+        If weights or columns have no public bounds, or an option doesn't go with several rows.
     """
     if not people.gathered:
         return
     option = "weights=" if people.k_max is None else f"k_max={people.k_max}"
-    if trust != "two_collectors":
-        raise UnsupportedArgumentError(
-            f"{option} is there with trust='two_collectors', not yet with trust={trust!r}: give the former, or leave "
-            "it out; max_per_id= is for several reports of a person."
+    if private == "response":
+        raise OptionError(
+            f"{option} goes with private='record': how many rows a person has, and their weight, are no more public "
+            "than what is in them; leave private= out."
         )
+    if trust == "local":
+        _refuse_local(option, family, design, units)
     if people.mu is not None:
         raise UnsupportedArgumentError(f"mu={people.mu!r} of personal budgets doesn't go with {option}; give one mu.")
     if people.missing == "drop":
@@ -98,10 +103,10 @@ def refuse_of_persons(people: Participants, family: Family, design: Design, unit
             f"missing='drop' doesn't go with {option}: rows that can't be used are left out of their person, who "
             "reports all the same; leave missing= out."
         )
-    if family.code == codes.MULTINOMIAL:
+    if family.code == codes.MULTINOMIAL and trust == "two_collectors":
         raise UnsupportedArgumentError(
-            f"{option} doesn't go with Multinomial() yet: squared scores of several rows have too many numbers; use "
-            "Logistic() for each level."
+            f"{option} doesn't go with Multinomial() and two collectors: squared scores of several rows have too many "
+            "numbers; use Logistic() for each level, or trust='local'."
         )
     if people.weight is not None:
         low, high = design.schema.limits(people.weight)
@@ -112,6 +117,20 @@ def refuse_of_persons(people: Participants, family: Family, design: Design, unit
             )
     if people.effect is not None:
         _refuse_without_levels(people, family, design, units)
+
+
+def _refuse_local(option: str, family: Family, design: Design, units: Units) -> None:
+    """Refuse what local reports of several rows can't tell how much of a report is filled: second moments do."""
+    if units.unscaled.any() or (units.y_unscaled and family.of_residuals):
+        raise SchemaError(
+            f"{option} needs public bounds of every number, as reports on scales don't tell how many rows a person "
+            "has; declare bounds=."
+        )
+    if is_wide(len(design.names), label=False):
+        raise UnsupportedArgumentError(
+            f"{option} goes with {WIDE} columns of the design at most, and there are {len(design.names):,}; leave "
+            "terms out, merge levels, or use trust='two_collectors'."
+        )
 
 
 def _refuse_without_levels(people: Participants, family: Family, design: Design, units: Units) -> None:

@@ -23,6 +23,7 @@ from privreg.options.table import check
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism, resolve_mechanism
 from privreg.protocol import codes
+from privreg.protocol.plans import Persons
 from privreg.protocol.sums import MOST_NUMBERS, width
 from privreg.schema.dates import EPOCH_TEXT
 from privreg.schema.declarations import Schema
@@ -96,7 +97,7 @@ class ModelSpec:
             )
         check_response(family, design.endog_limits, design.endog_name)
         units = public_units(design, scale_response=family.scaled)
-        refuse_of_persons(people, family, design, units, trust)
+        refuse_of_persons(people, family, design, units, trust, private)
         if people.effect is not None:
             units = units.without_levels(people.spread, response=family.scaled)
         mechanism = "gaussian" if trust == "two_collectors" and mechanism == "auto" else mechanism
@@ -107,7 +108,7 @@ class ModelSpec:
             raise SchemaError(
                 f"two coefficients would be named {twice!r}, from levels and terms that read alike; rename a level."
             )
-        scalar = one_number(private, spec.classes - 1, spec.alone)
+        scalar = spec.scalar
         if trust == "two_collectors":
             refuse_what_sums_cannot(spec)
         if mechanism != "auto":  # found anew by the tuning; here so that what can't be is refused before there are data
@@ -192,7 +193,17 @@ class ModelSpec:
     @property
     def scalar(self) -> bool:
         """Whether a report is one number; see :func:`one_number`."""
-        return one_number(self.private, self.blocks, self.alone)
+        return one_number(self.private, self.blocks, self.alone and not self.people.gathered)
+
+    @property
+    def persons(self) -> Persons | None:
+        """How rows of a person become one report; None where a report is of one row that counts whole."""
+        people = self.people
+        if not people.gathered:
+            return None
+        # a weight that follows other rows' covariates needs errors that don't: true within a person, not of levels
+        one = self.trust == "two_collectors" or people.effect is not None
+        return Persons(people.reports, people.per_person == "mean", one)
 
     @property
     def probe(self) -> Array:

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.interpolate import PchipInterpolator
 
 from privreg.collector.covariates import rarity
-from privreg.errors import InferenceError, OptionError
+from privreg.errors import InferenceError, OptionError, UnsupportedArgumentError
 from privreg.fits.findings import wanted
 from privreg.fits.plan import plan_of, to_user
 from privreg.fits.settings import FitOptions
@@ -155,6 +155,11 @@ def precision_of(spec: ModelSpec, assumed: Assumed, asked: FitOptions = ASKED) -
     """
     if spec.trust != "local":
         return FittedPrecision(spec, assumed, SEED)
+    if spec.people.gathered:
+        raise UnsupportedArgumentError(
+            "plans of several rows of a person, or of weights, go with trust='two_collectors' or one row a person; of "
+            "local reports play made-up people: privreg.simulate(model.plan(rows=n), data)."
+        )
     family, units = spec.family, spec.units
     plan, order = _plan(spec, MANY, asked)
     if plan.rules.shape.family in {codes.HINGE, codes.SMOOTHED_HINGE} or plan.function is not None:

@@ -28,7 +28,11 @@ MOST_EPSILON: Final = 30.0
 
 
 def score_sensitivity(bound: float) -> float:
-    """Largest ℓ2 distance of two reports in the ball of radius `bound`; equation (1) of docs/estimator.md."""
+    """Largest ℓ2 distance of two reports in the ball of radius `bound`.
+
+    A person's report of several rows is a mean of vectors in the ball, and so in the ball. Equations (1) and (41) of
+    docs/estimator.md.
+    """
     return 2.0 * bound
 
 

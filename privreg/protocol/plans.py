@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["Channel", "ScorePlan", "Shape"]
+__all__ = ["Channel", "Persons", "ScorePlan", "Shape"]
+
+
+class Persons(NamedTuple):
+    """How several rows of a person, or rows with weights, become one report. Public."""
+
+    rows: int  # K: independent rows of a person at most, whose vectors are averaged
+    mean: bool = False  # Whether people count alike, by the mean over the rows that they have, or rows do
+    one: bool = True  # Whether all rows of a person have one bounded weight, or each its own
 
 
 class Shape(NamedTuple):

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privreg.arrays import Array, Flags, Ints
+from privreg.collector.aggregate.report import averaged
 from privreg.collector.plan import Plan
 from privreg.families.measures import Gauge
 from privreg.privacy.channels import randomised
@@ -29,7 +30,9 @@ class Block(NamedTuple):
     offset: Array | None
     weight: Array | None
     delay: Ints | None = None  # Rounds after its own in which a record's report arrives
-    clamped: Flags | None = None  # Whether bounds clamp it, by column, in rounds that ask; shape (n, D)
+    clamped: Array | Flags | None = None  # Whether bounds clamp it, by column, in rounds that ask; shape (n, D)
+    # Of people: part of each of their rows in the report, shape (n, K); y, x and offset have this axis after the first
+    parts: Array | None = None
 
 
 def cut(rows: Block, a: int, b: int) -> Block:
@@ -44,6 +47,16 @@ def joined(parts: Sequence[Block]) -> Block:
     if len(parts) == 1:
         return parts[0]
     return Block._make(None if c[0] is None else np.concatenate(c) for c in zip(*parts, strict=True))
+
+
+def _by_row(rows: Block) -> Block:
+    """Rows of people one after the other, each with its part times the weight of the person's report."""
+    if rows.parts is None:
+        return rows
+    times = rows.parts if rows.weight is None else rows.parts * rows.weight[:, None]
+    offset = None if rows.offset is None else rows.offset.reshape(-1)
+    x = rows.x.reshape(-1, rows.x.shape[-1])
+    return rows._replace(y=rows.y.reshape(-1), x=x, offset=offset, weight=times.reshape(-1))
 
 
 class Devices(NamedTuple):
@@ -102,11 +115,13 @@ class Devices(NamedTuple):
             return np.asarray(out.reshape(len(state.offsets), -1, out.shape[1]).sum(axis=1))
         if state.role == "clamping":
             return np.asarray(_weighted(self._flags(rows), rows.weight).sum(axis=0)[None])
+        rows = _by_row(rows)
         if state.role == "moments" and plan.wide is not None:
             return np.asarray(_weighted(play.numbers(plan.wide, rows.x), rows.weight).sum(axis=0)[None])
         if state.role == "moments":
             return play.moments(state, self._moments(rows), rows.weight)
-        return play.sums(plan, state, self._response(rows.y, None), rows.x, self._offset(rows), rows.weight)
+        given = rows.x, self._offset(rows), rows.weight, rows.parts
+        return play.sums(plan, state, self._response(rows.y, None), *given)
 
     def _of_public(self, rows: Block) -> Array:
         first = not any(r.role == "moments" for r in self.plan.rounds[: self.state.number])
@@ -123,17 +138,19 @@ class Devices(NamedTuple):
             return play.indicators(state, self._places(rows)), centre + 0.5
         if role == "clamping":
             return self._flags(rows), centre + 0.5
+        rows = _by_row(rows)
         if role == "moments" and plan.wide is not None:
             return play.numbers(plan.wide, rows.x), centre + 0.5
         if role == "moments":
-            return play.direction_moments(state, self._moments(rows)), centre
+            return averaged(play.direction_moments(state, self._moments(rows)), rows.parts), centre
         if role == "measures":
             assert self.gauge is not None
             y = self._response(rows.y, None)
             return play.gauged(plan, self.gauge, state, y, rows.x, self._offset(rows)), centre + 0.5
         if state.kappa > 0.0:
             centre[-1] = 0.5 * state.kappa
-        return play.reports(plan, state, self._response(rows.y, None), rows.x, self._offset(rows)), centre
+        given = rows.x, self._offset(rows), rows.parts
+        return averaged(play.reports(plan, state, self._response(rows.y, None), *given), rows.parts), centre
 
     def directions(self, rows: Block) -> Array:
         """Unit rows of a round of moments, shape (n, size); zeros of records that have nothing to tell."""

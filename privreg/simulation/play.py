@@ -120,15 +120,26 @@ def direction_moments(state: State, v: Array) -> Array:
     return np.asarray(u[:, row] * u[:, col] * np.where(row == col, 1.0, math.sqrt(2.0)))
 
 
-def _scored(plan: Plan, state: State, y: Array, x: Array, offset: Array | None) -> tuple[Array, Array, Array | None]:
+def _of_persons(inverse: Array, parts: Array) -> Array:
+    """One weight for all rows of a person: the least of those that count, `parts` of shape (people, K)."""
+    each = inverse.reshape(parts.shape)
+    least = np.where((parts > 0.0) & (each > 0.0), each, math.inf).min(axis=1, keepdims=True)
+    return np.asarray(np.where((parts > 0.0) & (each > 0.0), least, 0.0).reshape(-1))
+
+
+def _scored(
+    plan: Plan, state: State, y: Array, x: Array, offset: Array | None, parts: Array | None
+) -> tuple[Array, Array, Array | None]:
     """Rows z, shape (groups, m, d), factors ψ ω, shape (groups, m) or (groups, m, b), and numbers in joint reports.
 
-    Equation (1) of docs/estimator.md, before noise.
+    Before noise; rows of people count by their `parts`. Equations (1) and (41) of docs/estimator.md.
     """
     groups = len(state.offsets)
     m, d, shape = len(y) // groups, x.shape[1], plan.rules.shape
     raw = _mapped(state, x)
     z, inverse = _directions(raw)
+    if parts is not None and plan.persons is not None and plan.persons.one:
+        inverse = _of_persons(inverse, parts)
     theta, cube = state.theta + state.offsets, z.reshape(groups, m, d)
     number = None
     if plan.blocks > 1:
@@ -156,14 +167,23 @@ def _scored(plan: Plan, state: State, y: Array, x: Array, offset: Array | None) 
     return cube, factor.reshape(groups, m), number
 
 
-def sums(plan: Plan, state: State, y: Array, x: Array, offset: Array | None, weight: Array | None) -> Array:
+def sums(
+    plan: Plan,
+    state: State,
+    y: Array,
+    x: Array,
+    offset: Array | None,
+    weight: Array | None,
+    parts: Array | None = None,
+) -> Array:
     """Sums of score reports before noise, by group, shape (groups, numbers).
 
     There are n records, a multiple of the state's groups: the first n/groups are the first group's. `x` has the shape
-    (n, d), the others (n,); `offset` and `weight` may be None.
+    (n, d), the others (n,); `offset` and `weight` may be None. `parts`, shape (people, K), is of each row its part in its
+    person's report, if rows are of people: n = people K.
     """
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        cube, factor, number = _scored(plan, state, y, x, offset)
+        cube, factor, number = _scored(plan, state, y, x, offset, parts)
     groups, m, _ = cube.shape
     if weight is not None:
         w = weight.reshape(groups, m)
@@ -175,10 +195,10 @@ def sums(plan: Plan, state: State, y: Array, x: Array, offset: Array | None, wei
     return out if number is None else np.column_stack([out, state.kappa * number.sum(axis=1)])
 
 
-def reports(plan: Plan, state: State, y: Array, x: Array, offset: Array | None) -> Array:
+def reports(plan: Plan, state: State, y: Array, x: Array, offset: Array | None, parts: Array | None = None) -> Array:
     """Score reports before noise, one a row, shape (n, numbers), arguments as of :func:`sums`."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        cube, factor, number = _scored(plan, state, y, x, offset)
+        cube, factor, number = _scored(plan, state, y, x, offset, parts)
     n = len(y)
     if factor.ndim == 3:
         out = (factor[..., None] * cube[:, :, None, :]).reshape(n, -1)

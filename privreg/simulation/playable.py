@@ -283,7 +283,12 @@ class Playable(Described):
                 "client= is for trust='local': two collectors' sums are made in this process, which reads the files of "
                 "Dask DataFrames, too; leave it out."
             )
-        if client is not None or (source.parts and self._spec.trust == "local"):
+        if client is not None and self._spec.people.gathered:
+            raise UnsupportedArgumentError(
+                "client= doesn't go with k_max= or weights=: a person's rows may be in several parts of the files, "
+                "which are read in this process; leave it out."
+            )
+        if client is not None or (source.parts and self._spec.trust == "local" and not self._spec.people.gathered):
             if kept is not None:
                 raise OptionError(
                     "checkpoint= is for one stream; a cluster works lost parts again by itself: leave it out."

@@ -15,6 +15,7 @@ import numpy as np
 
 from privreg.collector import estimate
 from privreg.collector import rounds as collector
+from privreg.collector.aggregate.report import parts_of
 from privreg.files.archive import like
 from privreg.fits.held import Held
 from privreg.privacy.noise import derived_key, normals, refuse_fork
@@ -132,7 +133,8 @@ class RoundsRun(Keyed):
     def _begin(self, expected: int, parts: int) -> None:
         plan, role = self.plan, self.progress.state.role
         groups = len(self.progress.state.offsets)
-        self.block = play.block_of(expected, plan.d, groups) if groups > 1 else play.most(plan.d)
+        wide = plan.d * (plan.persons.rows if plan.persons else 1)
+        self.block = play.block_of(expected, wide, groups) if groups > 1 else play.most(wide)
         self.parts = parts
         self.length = max(expected // self.parts // self.block, 1) * self.block  # of a part
         self.at, self.piece = 0, 0
@@ -169,9 +171,14 @@ class RoundsRun(Keyed):
         `x`, shape (n, d), has the constant first if there is one. `y`, `offset` and `weight` have the shape (n,):
         records that have nothing to tell are NaN, and weights are (μ_i/μ_max)² in (0, 1] of records with personal
         budgets. `clamped`, shape (n, D), is whether bounds clamp them, by column of the plan's `clamps`; it is needed
-        where `asks_clamping`.
+        where `asks_clamping`. Of people (`plan.persons`) y, x and offset have an axis of their rows after the first, and
+        weights are survey weights in [0, 1].
         """
-        self._enter(self._sent(Block(y, x, offset, weight, None, clamped)))
+        rows = Block(y, x, offset, weight, None, clamped)
+        if self.plan.persons is not None:
+            usable = np.isfinite(y) & np.isfinite(x).all(axis=2)
+            rows = rows._replace(weight=None, parts=parts_of(self.plan.persons, usable, weight))
+        self._enter(self._sent(rows))
         return len(y)
 
     def _sent(self, rows: Block) -> Block:
@@ -243,7 +250,8 @@ class RoundsRun(Keyed):
 
     def _together(self) -> int:
         """Blocks that are played in one go."""
-        return max(min(TASK, play.NUMBERS // self.plan.d) // self.block, 1) if self._devices().by_group else 1
+        wide = self.plan.d * (self.plan.persons.rows if self.plan.persons else 1)
+        return max(min(TASK, play.NUMBERS // wide) // self.block, 1) if self._devices().by_group else 1
 
     def _play(self) -> None:
         """Play whole blocks that wait, in threads where there are some."""

@@ -55,6 +55,11 @@ def resolve_tuning(asked: FitOptions, spec: ModelSpec, rows: int | None = None) 
     if spec.trust == "two_collectors":
         return _summing(methods, asked, spec, rows)
     if asked.tuning == "published":
+        if spec.people.gathered:
+            raise OptionError(
+                "tuning='published' is a chain of single rows, and k_max= or weights= make reports of several, or "
+                "weighted; leave tuning= out."
+            )
         return published.resolve(asked, methods, spec, rows)
     return _efficient(methods, asked, spec, rows)
 
@@ -71,6 +76,8 @@ def _share(share: float | None, spec: ModelSpec, rows: int | None) -> float:
     """Share of the people whom the fit is measured by; 0 if it is not."""
     if share is None:
         return 0.0
+    if spec.people.gathered:
+        raise OptionError("measures= doesn't go with k_max= or weights= yet; leave it out.")
     if rows is None:
         raise OptionError(
             "measures= takes the last people of the stream, so it must be known how many come; give rows= to the model."
@@ -149,8 +156,6 @@ def _summing(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, ro
             "it; give rows= to the model."
         )
     measures = _share(asked.measures, spec, rows)
-    if measures and spec.people.gathered:
-        raise OptionError("measures= doesn't go with k_max= or weights= yet; leave it out.")
     plan, _ = plan_of(spec, rows, measures)
     mechanism = spec.mechanism_for(plan.width("main"), scalar=False)
     rules = score_rules(spec.scored, 1, math.inf, low=plan.y_low, high=plan.y_high, label=True)

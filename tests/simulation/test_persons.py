@@ -197,13 +197,18 @@ def test_weights_multiply_reports() -> None:
 @pytest.mark.parametrize(
     ("asked", "error", "words"),
     [
+        ({"trust": "local", "k_max": None}, FormulaError, "k_max=5, say"),
+        ({"trust": "local", "scaling": "private", "bounds": {}}, SchemaError, "declare bounds="),
         (
-            {"trust": "local", "formula": "y ~ x", "id": "person"},
-            UnsupportedArgumentError,
-            "not yet with trust='local'",
+            {"trust": "local", "private": "response", "id": None, "k_max": None, "weights": "w", "formula": "y ~ x"},
+            OptionError,
+            "private='record'",
         ),
-        ({"trust": "local"}, UnsupportedArgumentError, "not yet with trust='local'"),
-        ({"trust": "local", "k_max": None}, FormulaError, "trust='two_collectors' with k_max="),
+        (
+            {"trust": "local", "formula": "y ~ x + C(many)", "id": "person", "levels": {"many": list(range(120))}},
+            UnsupportedArgumentError,
+            "100 columns",
+        ),
         ({"trust": "central", "formula": "y ~ x"}, PrivregError, "leave it out"),
         ({"id": "person", "max_per_id": 2}, OptionError, "give one of them"),
         ({"formula": "y ~ x", "id": None}, OptionError, "give id='person'"),
@@ -231,7 +236,7 @@ def test_what_is_not_there_is_refused_by_name(asked: dict[str, object], error: t
     given = dict(asked)
     formula = given.pop("formula", "y ~ x | person")
     with pytest.raises(error, match=words):
-        model(panel(1, 30).assign(v=1.0), str(formula), **given)
+        model(panel(1, 30).assign(v=1.0, many=1), str(formula), **given)
 
 
 def test_measures_and_saved_streams_are_refused_and_declarations_come_back() -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from privreg.arrays import Array, Flags
     from privreg.families.family import Family
     from privreg.families.measures import Gauge
-    from privreg.protocol.plans import Shape
+    from privreg.protocol.plans import Persons, Shape
 
 ROUGH: Final = 0.2
 """Noise of what early rounds find: of means in half a range, of second moments (its edge) in a typical eigenvalue."""
@@ -65,13 +65,6 @@ class Rules(NamedTuple):
     def cornered(self) -> bool:
         """Whether the score has a threshold, beyond which it is constant."""
         return self.shares[3] > 0.0
-
-
-class Persons(NamedTuple):
-    """How several rows of a person, or rows with weights, become one report. Public."""
-
-    rows: int  # K: independent rows of a person at most, whose vectors are averaged
-    mean: bool = False  # Whether people count alike, by the mean over the rows that they have, or rows do
 
 
 class Plan(NamedTuple):

@@ -18,7 +18,8 @@ from privreg.protocol.sums import MEDIAN, SCALE
 
 if TYPE_CHECKING:
     from privreg.arrays import Array, Flags, Ints
-    from privreg.collector.aggregate.plan import Persons, Plan, Rules, State
+    from privreg.collector.aggregate.plan import Plan, Rules, State
+    from privreg.protocol.plans import Persons
 
 STEP: Final = 1e-3  # Part of a threshold over whose both sides the slope of a score of one's own is taken
 
@@ -86,7 +87,7 @@ def vectors(
     people, parts = len(y), None
     if plan.persons is not None:
         usable = np.isfinite(y) & np.isfinite(x).all(axis=2)
-        parts = _parts(plan.persons, usable, weight)
+        parts = parts_of(plan.persons, usable, weight)
         y, x = y.reshape(-1), x.reshape(-1, plan.d)
         offset = None if offset is None else offset.reshape(-1)
     silent = ~(np.isfinite(y) & np.isfinite(x).all(axis=1))
@@ -111,7 +112,7 @@ def vectors(
     return np.where(np.isfinite(out), out, 0.0)
 
 
-def _parts(persons: Persons, usable: Flags, weight: Array | None) -> Array:
+def parts_of(persons: Persons, usable: Flags, weight: Array | None) -> Array:
     """Part of each row in its person's report, 0 of one that can't be used; shape (m, K), sums 1 at most."""
     whole = usable.sum(axis=1, keepdims=True) if persons.mean else usable.shape[1]
     parts = usable / np.maximum(whole, 1.0)

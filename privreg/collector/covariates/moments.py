@@ -112,17 +112,19 @@ def learn(
     *,
     constant2: float = 1.0,
     nonresponse: bool = False,
+    rows: int = 1,
 ) -> Scatter:
     """Take in one round of reports: equations (5), (6) and (8) of docs/estimator.md.
 
     `total`, shape (d (d + 1) / 2,), is their sum, made at `asked(scatter.rows, constant2)`, `constant2` being the
     square of the constant that was asked with; `people` are their weights, summed, and `sd` is the noise sd per
     coordinate of a report. `factors` are columns made of factors alone, with places as in v. `nonresponse` says whether
-    it is known that some people have nothing to tell; else that is believed once it shows.
+    it is known that some people have nothing to tell; else that is believed once it shows. `rows` are those of which a
+    report is made at most: the trace is the part of a report that they fill.
     """
     d = scatter.rows.shape[0]
     white = moment_diagonal(d, layout.constant, constant2)
-    scatter = _counted(scatter, total, people, sd, expected=nonresponse)
+    scatter = _counted(scatter, total, people, sd, expected=nonresponse, rows=rows)
     if scatter.answering < 1.0:
         total, sd = total / scatter.answering, sd / scatter.answering
     length2 = constant2 + d - 1.0
@@ -203,7 +205,7 @@ def _span(scatter: Scatter, column: int) -> float:
     return 2.0 / float(np.linalg.norm(np.linalg.inv(scatter.rows)[column, 1:]))
 
 
-def _counted(scatter: Scatter, total: Array, people: float, sd: float, *, expected: bool) -> Scatter:
+def _counted(scatter: Scatter, total: Array, people: float, sd: float, *, expected: bool, rows: int) -> Scatter:
     """Take in who had something to tell: reports of u uᵀ have a trace of 1, those of noise alone one of 0."""
     d = scatter.rows.shape[0]
     trace = float(np.sum(total[np.arange(1, d + 1).cumsum() - 1]))
@@ -212,7 +214,8 @@ def _counted(scatter: Scatter, total: Array, people: float, sd: float, *, expect
     )
     share, error = counted.usable
     few = expected or share < 1.0 - SURE * error
-    return counted._replace(answering=min(max(share, FEWEST), 1.0) if few else 1.0)
+    fewest = min(FEWEST, max(FEWEST / rows, 2.0 * error))
+    return counted._replace(answering=min(max(share, fewest), 1.0) if few else 1.0)
 
 
 def directions(scatter: Scatter) -> Array:

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from privreg.collector.aggregate import lattice, report, rounds
-from privreg.collector.aggregate.plan import Persons, Plan
+from privreg.collector.aggregate.plan import Plan
 from privreg.data.participants import Participants
+from privreg.protocol.plans import Persons
 from privreg.simulation.streaming.encoding import Rows
 from privreg.simulation.streaming.persons import Gatherer
 from tests.collector.aggregate.test_aggregate import FAMILIES, ROLES, plan_for, state_for
