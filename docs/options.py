@@ -50,6 +50,7 @@ WORDS: Final = {
     "plan k_max": 'Rows of each person, of which its one report is made, with `trust="two_collectors"`.',
     "icc": "The correlation of residuals of one person's rows.",
     "per_person": "Whether rows of people count alike, or people do, whatever number of rows they have; with `k_max=`.",
+    "cluster": "The column of clusters of people who may be alike, which are public: all of them are in `levels=`.",
     "local weights": 'The column of survey weights, with its `bounds=`.',
     "mu_max": "The largest budget in the column that `mu=` names.",
     "epsilon": "The budget in pure ε-DP; with `delta=` in (ε, δ)-DP.",

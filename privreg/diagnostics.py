@@ -44,6 +44,7 @@ CODES: Final = {
     "biased": Code("caution", "the mechanism moves the estimates"),
     "binary": Code("info", "the response may be a yes or no"),
     "clamping": Code("caution", "declared bounds clamp more than 1% of the records"),
+    "clusters": Code("caution", "clusters are few, or one is large"),
     "diagonal": Code("caution", "no correlations of covariates are learned"),
     "early": Code("caution", "no intervals yet"),
     "excess": Code("caution", "rows beyond max_per_id may shorten intervals"),

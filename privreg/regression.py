@@ -177,6 +177,7 @@ class PrivateOnlineRegression(Playable):
         k_max: int | None = None,
         per_person: str = "sum",
         weights: str | None = None,
+        cluster: str | None = None,
         missing: str = "noise",
         rows: Any = None,
         allow_leak: Any = (),
@@ -228,6 +229,11 @@ class PrivateOnlineRegression(Playable):
         weights : str, optional
             Name of a column of survey weights with `bounds` from 0 to the largest one. Reports are
             multiplied by weight/largest, a person's by the mean of its rows' weights; they are as private as the rest.
+        cluster : str, optional
+            Name of a column of clusters of people who may be alike, as those of a school, with all of them declared,
+            ``levels={"school": [...]}``; which one somebody is in is public. All of a cluster's people answer in one
+            random group, and standard errors and t follow from how far groups differ: 8 groups, or 16 from 320 clusters
+            on (`lanes=`); with two collectors up to 24, each of whose sums has its noise. 16 clusters or more.
         schema : str, Path or Schema, optional
             Declarations, or the YAML or JSON file that holds them, see ``pr.Schema.from_file``. `bounds`, `levels` and
             `moments` given beside it take precedence, column by column; and all of these before what the data carry.

@@ -120,6 +120,7 @@ class Plan(NamedTuple):
     # Public limits of what is added to the linear predictor, where curvature goes with it; None if nothing is added
     added: tuple[float, float] | None = None
     persons: Persons | None = None  # None where a record is one row that counts whole
+    clusters: int = 0  # Clusters, each of whose people answer in one group; 0 if people are independent
 
     def people(self, progress: Progress) -> int:
         """Records of the present round."""

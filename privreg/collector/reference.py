@@ -68,8 +68,8 @@ def reference_of(
 ) -> Reference:
     """The reference model over `points`, shape (m, d), with ω = 1/‖z‖ if `unit`, else bounded leverage.
 
-    Of people with so many `rows` ω is the least of a person's rows, equation (42) of docs/estimator.md: 1/‖z‖ if these are
-    all alike, less if independent, in the middle here. `answering` is the mean part of a report that is used.
+    Of people with so many `rows` ω is the least of a person's rows: 1/‖z‖ if these are all alike, less if independent,
+    in the middle here; equation (42) of docs/estimator.md. `answering` is the mean part of a report that is used.
     """
     norm = np.maximum(np.linalg.norm(points, axis=1), 1e-300)
     far = math.sqrt(codes.LEVER2 * points.shape[1])

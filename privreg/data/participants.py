@@ -6,7 +6,7 @@ Both are read from columns that are no covariates. No error raised here quotes a
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from numbers import Complex, Number, Real
 from typing import Any, Final
@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.data.cells import LARGEST, Flags, Floats, as_series, read_numbers
-from privreg.data.columns import column_of, numbers
+from privreg.data.columns import column_of, level_codes, numbers
 from privreg.errors import BudgetError, DataError, OptionError, SchemaError, quietly, real, shown
 from privreg.options.table import check
 
@@ -45,6 +45,7 @@ class Participants:
     per_person: str = "sum"  # "mean": people count alike, however many rows they have
     weight: str | None = None  # column of survey weights, by which reports are multiplied
     effect: str | None = None  # `WITHIN` or `DIFFERENCES`; None where persons' levels stay in the model
+    cluster: str | None = None  # column of public clusters of people, who may be alike; None if people are independent
 
     @classmethod
     def declare(
@@ -58,6 +59,7 @@ class Participants:
         per_person: Any = "sum",
         weights: Any = None,
         effect: tuple[str, str] | None = None,
+        cluster: Any = None,
     ) -> Participants:
         """Check the user's options and freeze them; `effect` is what a formula has after ``|``: a kind and a column.
 
@@ -96,7 +98,13 @@ class Participants:
         if who is not None and who == column:
             raise OptionError(f"id={who!r} and mu={who!r} are the same column; name one for each.")
         rest = _gathered(who, most_rows, k_max, per_person, weights, None if effect is None else effect[0])
-        return cls(column, most, who, most_rows, check("local.formula", "missing", missing), *rest)
+        group = _column("cluster", cluster, "the column of clusters (cluster='school', levels={'school': [...]})")
+        if group is not None and group in {who, rest[2]}:
+            raise OptionError(
+                f"cluster={group!r} is the column of id= or weights= too: a cluster is of several people, and the "
+                "rows of one are one report by id= and k_max=; name another column, or leave cluster= out."
+            )
+        return cls(column, most, who, most_rows, check("local.formula", "missing", missing), *rest, group)
 
     @property
     def gathered(self) -> bool:
@@ -121,7 +129,7 @@ class Participants:
     @property
     def columns(self) -> tuple[str, ...]:
         """Raw columns to read besides the design's."""
-        return tuple(c for c in (self.mu, self.id, self.weight) if c is not None)
+        return tuple(c for c in (self.mu, self.id, self.weight, self.cluster) if c is not None)
 
     @property
     def text(self) -> tuple[str, ...]:
@@ -131,7 +139,7 @@ class Participants:
     def check_columns(self, used: Iterable[str]) -> None:
         """Refuse a column that the model uses too, in the `used` columns of its design."""
         taken = set(used)
-        for option, name in (("mu", self.mu), ("id", self.id), ("weights", self.weight)):
+        for option, name in (("mu", self.mu), ("id", self.id), ("weights", self.weight), ("cluster", self.cluster)):
             if name in taken:
                 raise SchemaError(
                     f"{option}={name!r} is a column of the model too; take it out of the formula (or offset= or "
@@ -180,6 +188,13 @@ class Participants:
         out: Floats = np.clip(given, least, largest) / largest
         return out if kept is None else out[kept]
 
+    def clusters(self, frame: Any, levels: Sequence[Any], kept: Flags | None = None) -> Counts | None:
+        """Places of the rows' clusters among the declared ones, −1 where it is missing or none; None without."""
+        if self.cluster is None:
+            return None
+        codes = level_codes(column_of(frame, self.cluster), self.cluster, levels, gaps=self.missing != "raise")
+        return codes if kept is None else codes[kept]
+
     def ids(self, frame: Any) -> Any:
         """Raw ids of the rows, for :meth:`Counter.excess`; None if every row is another person."""
         return None if self.id is None else column_of(frame, self.id)
@@ -197,7 +212,9 @@ class Participants:
         """Rebuild it from :meth:`to_json`, checked like a user's own."""
         given = doc["mu"], doc["mu_max"], doc["id"], doc["max_per_id"], doc["missing"]
         effect = None if doc.get("effect") is None else (str(doc["effect"]), str(doc["id"]))
-        return cls.declare(*given, doc.get("k_max"), doc.get("per_person", "sum"), doc.get("weight"), effect)
+        return cls.declare(
+            *given, doc.get("k_max"), doc.get("per_person", "sum"), doc.get("weight"), effect, doc.get("cluster")
+        )
 
 
 def _gathered(

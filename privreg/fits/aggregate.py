@@ -21,15 +21,16 @@ from privreg.families.measures import Gauge
 from privreg.fits.notes import Findings, clamping_words, filled_note, notes
 from privreg.fits.outcome import FitOutcome, outside_of, refuse_overflow
 from privreg.fits.plan import order_of, to_user
+from privreg.inference import clusters
 from privreg.inference.methods import Estimate
-from privreg.inference.pivots import Normal
+from privreg.inference.pivots import Normal, StudentT
 from privreg.results.data import Equation, RoundHeld
 from privreg.results.wording import Unusable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privreg.arrays import Array
+    from privreg.arrays import Array, Ints
     from privreg.collector.aggregate.plan import Progress
     from privreg.fits.settings import Settings
     from privreg.formula.spec import ModelSpec
@@ -98,6 +99,7 @@ def plan_of(spec: ModelSpec, rows: int, measures: float = 0.0) -> tuple[Plan, ND
         measured=0 if gauge is None else max(int(measures * rows), 1),
         gauge=gauge,
         persons=spec.persons,
+        clusters=spec.clusters,
     )
     return plan, order
 
@@ -127,6 +129,7 @@ class HeldSums(NamedTuple):
     history: tuple[Progress, ...]  # What was known before each batch, the last one being open
     people: tuple[int, ...]  # Of each batch that is closed
     reported: int  # Of all batches, the open one too
+    clustered: Ints | None = None  # People by cluster, where these are public
 
 
 def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[np.intp]) -> FitOutcome:
@@ -175,11 +178,13 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         ratios = np.nan_to_num(params / np.sqrt(np.diag(cov)))
     findings = _findings(held, spec, found, order, ratios)
     note = filled_note(spec.people, progress.filled, progress.filled_sd)
+    if plan.clusters and held.clustered is not None:
+        note += clusters.notes(held.clustered.tolist(), clusters.summed_groups(plan.clusters))
     return FitOutcome(
         people=held.reported,
         params=params,
         last=params,
-        estimates=(Estimate("sandwich", cov, Normal()),) if settings.methods else (),
+        estimates=_estimates(plan, found, cov, carry) if settings.methods else (),
         senders=int(counted[-1]),
         updates=len(progress.seen),
         trail_n=np.array([people[k - 1] for k, _ in trail], dtype=np.int64),
@@ -200,6 +205,15 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         measures=measuring.measured(plan, progress, units.y_scale),
         measured=sum(count for _, count in progress.gauged),
     )
+
+
+def _estimates(plan: Plan, found: Estimated, cov: Array, carry: Array) -> tuple[Estimate, ...]:
+    """Precision by the sandwich, or of clusters by how the sums of their groups differ."""
+    if not plan.clusters:
+        return (Estimate("sandwich", cov, Normal()),)
+    linear = carry @ found.back
+    some = clusters.between(found.each @ linear.T, found.parts)
+    return (Estimate("between_lanes", some.cov + linear @ found.unknown @ linear.T, StudentT(some.df)),)
 
 
 def _family(settings: Settings, found: Estimated, units: Units) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from privreg.arrays import Ints
     from privreg.collector.plan import Plan, Progress
     from privreg.protocol.rounds import Reports
 
@@ -32,6 +33,8 @@ class Held:
         Whether records have budgets of their own.
     shuffled : float
         So many records, the first ones, are known to have come in random order; infinite if all have.
+    clustered : ndarray of int, shape (clusters,), optional
+        People by cluster, where these are public.
     """
 
     plan: Plan
@@ -41,6 +44,7 @@ class Held:
     unusable: bool = False
     personal: bool = False
     shuffled: float = 0.0
+    clustered: Ints | None = None
 
     @property
     def people(self) -> int:

@@ -143,6 +143,7 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
         clamps=clamps,
         added=added,
         persons=spec.persons,
+        clusters=spec.clusters,
     )
     return plan, order
 

@@ -14,7 +14,9 @@ from privreg.fits.findings import before_role, found_of
 from privreg.fits.notes import clamping_words, filled_note, notes
 from privreg.fits.outcome import FitOutcome, outside_of, refuse_overflow
 from privreg.fits.plan import device_plan, to_user
+from privreg.inference import clusters
 from privreg.inference.batches import batches
+from privreg.inference.clusters import between
 from privreg.inference.methods import METHODS, Estimate
 from privreg.inference.pivots import Normal, RandomScaling, StudentT
 from privreg.inference.resampling import FIRST, Anytime, Bootstrap
@@ -73,7 +75,7 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
         return outside_of(coordinates.inside(plan, progress.state, at), order, units)
 
     refuse_overflow(theta)
-    estimates = () if found is None else _estimates(progress, found, settings, linear)
+    estimates = () if found is None else _estimates(plan, progress, found, settings, linear)
     senders = _senders(progress)
     trail = [] if found is None else _trail(progress, found, linear, outside, held.came)
     last = np.full(len(theta), np.nan) if found is None else np.diag(linear @ found.cov @ linear.T)
@@ -101,7 +103,15 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
         tuning=_tuning(plan, sum(n > 0 for n in held.came)),
         spending=_spending(plan, held.came),
         bound=_bound(settings) + (", one weight for all rows of a person" if plan.persons and plan.persons.one else ""),
-        notes=(*notes(findings, names, order, plan.blocks), *filled_note(spec.people, *progress.scatter.usable)),
+        notes=(
+            *notes(findings, names, order, plan.blocks),
+            *filled_note(spec.people, *progress.scatter.usable),
+            *(
+                ()
+                if held.clustered is None or not plan.clusters
+                else clusters.notes(held.clustered.tolist(), plan.groups)
+            ),
+        ),
         mechanics=_mechanics(held),
         unusable=findings.unanswered,
         measures=estimate.measured(plan, progress, held.present._replace(people=held.came[-1]), units.y_scale),
@@ -205,7 +215,9 @@ def _trail(
     return out
 
 
-def _estimates(progress: Progress, found: Estimated, settings: Settings, linear: Array) -> tuple[Estimate, ...]:
+def _estimates(
+    plan: Plan, progress: Progress, found: Estimated, settings: Settings, linear: Array
+) -> tuple[Estimate, ...]:
     """Estimates of precision by each method, user's units."""
     out = []
     senders = _senders(progress)
@@ -221,7 +233,7 @@ def _estimates(progress: Progress, found: Estimated, settings: Settings, linear:
                 out.append(Estimate(m.name, np.asarray(linear @ found.cov @ linear.T), law))
             continue
         if m.name == "between_lanes":
-            out.append(_between(found, linear, unknown))
+            out.append(_between(found, linear, unknown, clusters=plan.clusters > 0))
             continue
         sums = (moves * weights[:, None]) @ linear.T
         mean = sums.sum(axis=0) / total
@@ -238,9 +250,12 @@ def _estimates(progress: Progress, found: Estimated, settings: Settings, linear:
     return tuple(out)
 
 
-def _between(found: Estimated, linear: Array, unknown: Array) -> Estimate:
+def _between(found: Estimated, linear: Array, unknown: Array, *, clusters: bool) -> Estimate:
     """Precision as random groups differ; what all of them share, what isn't known of the curvature, is added."""
     each, weights = estimate.of_groups(found.main)
+    if clusters:  # groups are of unequal size, or have nobody
+        some = between(each[weights > 0.0] @ linear.T, weights[weights > 0.0])
+        return Estimate("between_lanes", some.cov + unknown, StudentT(some.df))
     share = weights / weights.sum()
     deviation = ((each - share @ each) * share[:, None]) @ linear.T
     groups = len(share)

@@ -79,7 +79,8 @@ def read_design(
     leaks = read_leaks(asked.get("allow_leak", ()))
     learn = read_scaling(asked.get("scaling", "public"), leaks)
     weights = asked.get("weights") if "per_person" in asked else None  # of silos they are numbers
-    beside = {name for name in (asked.get("id"), asked.get("mu"), weights) if isinstance(name, str)}
+    who = asked.get("id"), asked.get("mu"), asked.get("cluster"), weights
+    beside = {name for name in who if isinstance(name, str)}
     try:
         schema = with_counts(schema, family, formula.partition("~")[0].strip())
         functions = collect_rowwise(formula, scopes)
@@ -116,7 +117,7 @@ def formula_spec(
     if isinstance(formula, str) and (asked["trust"] == "two_collectors" or asked["k_max"] is not None):
         formula, effect = without_effect(formula)
     given = asked["id"], asked["max_per_id"], asked["missing"], asked["k_max"], asked["per_person"], asked["weights"]
-    people = Participants.declare(mu if column else None, asked["mu_max"], *given, effect)
+    people = Participants.declare(mu if column else None, asked["mu_max"], *given, effect, asked["cluster"])
     budget = Budget.declare(people.mu_max if column else mu, asked["epsilon"], asked["delta"], asked["rho"])
     family = resolve_family(asked["family"])
     design = read_design(formula, data, scopes, family, {**asked, "id": people.id}, table=data, reports=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from privreg.collector.covariates.diagonal import WIDE, is_wide
 from privreg.data.participants import DIFFERENCES, WITHIN
 from privreg.errors import FormulaError, OptionError, SchemaError, UnsupportedArgumentError
+from privreg.inference.clusters import LEAST
 from privreg.protocol import codes
 
 if TYPE_CHECKING:
@@ -86,6 +87,8 @@ def refuse_of_persons(
     OptionError, SchemaError
         If weights or columns have no public bounds, or an option doesn't go with several rows.
     """
+    if people.cluster is not None:
+        _refuse_clusters(people, design, private)
     if not people.gathered:
         return
     option = "weights=" if people.k_max is None else f"k_max={people.k_max}"
@@ -117,6 +120,25 @@ def refuse_of_persons(
             )
     if people.effect is not None:
         _refuse_without_levels(people, family, design, units)
+
+
+def _refuse_clusters(people: Participants, design: Design, private: str) -> None:
+    """Refuse clusters that aren't declared, that are too few, or of which a report tells nothing."""
+    levels = design.schema.levels.get(str(people.cluster))
+    if levels is None:
+        raise SchemaError(
+            f"cluster={people.cluster!r} needs all clusters, which are public: declare "
+            f"levels={{{people.cluster!r}: [...]}}."
+        )
+    if len(levels) < LEAST:
+        raise OptionError(
+            f"cluster={people.cluster!r} has {len(levels)} declared clusters, and intervals follow from how random "
+            f"groups of them differ: {LEAST} are the fewest. Of fewer put C({people.cluster}) into the formula."
+        )
+    if people.mu is not None or private == "response" or people.missing == "drop":
+        raise UnsupportedArgumentError(
+            f"cluster={people.cluster!r} goes with one mu=, private='record' and missing='noise'; leave the others out."
+        )
 
 
 def _refuse_local(option: str, family: Family, design: Design, units: Units) -> None:

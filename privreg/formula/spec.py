@@ -18,6 +18,7 @@ from privreg.families.family import Family, check_response
 from privreg.formula.design import Design
 from privreg.formula.persons import refuse_of_persons, with_effect
 from privreg.formula.units import Units, public_units
+from privreg.inference.clusters import local_groups, summed_groups
 from privreg.options.elsewhere import not_fitted
 from privreg.options.table import check
 from privreg.privacy.ledger import Budget
@@ -206,6 +207,11 @@ class ModelSpec:
         return Persons(people.reports, people.per_person == "mean", one)
 
     @property
+    def clusters(self) -> int:
+        """Clusters of people that are declared; 0 if people are independent."""
+        return 0 if self.people.cluster is None else len(self.design.schema.levels[self.people.cluster])
+
+    @property
     def probe(self) -> Array:
         """Rows over the public box, internal units, shape (m, p)."""
         return self.units.probe_inside(self.design.probe)
@@ -311,6 +317,13 @@ class ModelSpec:
         elif people.id is not None:
             rows = "one row" if people.max_per_id == 1 else f"{people.max_per_id:,} rows"
             out.append((people.id, f"identifies people; {rows} of each count, further ones {instead}"))
+        if people.cluster is not None:
+            each = local_groups(self.clusters), "all people of one in one of these, or of lanes="
+            if self.trust == "two_collectors":
+                groups = summed_groups(self.clusters)
+                each = groups, f"each with a sum of its own, so that the noise of all has {groups} times its variance"
+            words = f"{self.clusters:,} clusters of people in {each[0]} random groups ({each[1]}); public"
+            out.append((people.cluster, words))
         if people.weight is not None:
             out.append((people.weight, "weights of reports, relative to the largest; not public"))
         left = "rows with a value missing, unreadable or not declared, or a term not finite; left out of their person"

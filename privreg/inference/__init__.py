@@ -1,6 +1,6 @@
 """From sums of reports to covariances, intervals and tests. Reports and public numbers only.
 
-`methods` lists the ways and what each assumes. `sandwich` and `batches` make covariances; `pivots`,
+`methods` lists the ways and what each assumes. `sandwich`, `batches` and `clusters` make covariances; `pivots`,
 `resampling`, `wald` and `simultaneous` have the reference distributions of one, of several and of all t-ratios.
 """
 

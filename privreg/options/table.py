@@ -280,6 +280,8 @@ TABLE: Final = (
     Option("weights", "local.formula", "fit", group="people", metavar="COLUMN",
            curator="goes with people's reports, which are multiplied by them; leave it out",
            help="column of survey weights, with --bounds 0:largest"),
+    Option("cluster", "local.formula", "fit", group="people", metavar="COLUMN", curator=_COUNTS,
+           help="column of clusters of people who may be alike, with --levels: intervals are between random groups"),
     Option("missing", "local curator means silos", "fit means", "choice", "noise", ("noise", "raise", "drop"),
            group="people", metavar="M",
            help="records that can't be used (a value missing, no number or not declared): noise (default) sends noise "

@@ -19,6 +19,7 @@ from privreg.collector.aggregate.plan import Plan, State
 from privreg.errors import StreamError
 from privreg.files.archive import like
 from privreg.fits.aggregate import HeldSums, plan_of
+from privreg.inference.clusters import dealt, summed_groups
 from privreg.privacy.noise import derived_key, normals, refuse_fork
 from privreg.protocol.schedule import ENDLESS
 from privreg.simulation.devices import Block, cut, joined
@@ -45,10 +46,18 @@ def total(
     offset: Array | None = None,
     clamped: Flags | None = None,
     weight: Array | None = None,
+    group: Ints | None = None,
 ) -> Ints:
-    """Sum of the devices' reports in whole numbers, modulo 2⁶⁴; shape (plan.width(state.role),)."""
-    made = report.vectors(plan, state, y, x, offset, clamped, weight)
-    return np.asarray(steps(plan, state.role).whole(made).sum(axis=0))
+    """Sum of the devices' reports in whole numbers, modulo 2⁶⁴; shape (plan.width(state.role),).
+
+    With a `group` of each, shape (m,), sums by group, shape (groups up to the last, plan.width(state.role)).
+    """
+    made = steps(plan, state.role).whole(report.vectors(plan, state, y, x, offset, clamped, weight))
+    if group is None:
+        return np.asarray(made.sum(axis=0))
+    out = np.zeros((int(group.max(initial=0)) + 1, made.shape[1]), dtype=np.int64)
+    np.add.at(out, group, made)
+    return out
 
 
 class AggregateRun(Keyed):
@@ -72,6 +81,7 @@ class AggregateRun(Keyed):
 
     def _start(self) -> None:
         self.chain: Chain = chain.begin(self.plan)
+        self.clustered = np.zeros(self.plan.clusters, dtype=np.int64)  # People by cluster, who are public
         self.raw = Raw()
         self._begin()
 
@@ -81,7 +91,14 @@ class AggregateRun(Keyed):
         rows = self.plan.persons.rows if self.plan.persons else 1
         self.block = max(NUMBERS // (self.plan.width(self.progress.state.role) * rows), 1)
         self.at = self._held = 0  # Records of the open batch, and those that wait to be played
-        self.raw.sum = np.zeros(self.plan.width(self.progress.state.role), dtype=np.int64)
+        self._empty()
+
+    def _empty(self) -> None:
+        """Begin sums of the open batch, or of the batches of the main round of which each has a group of clusters."""
+        role = self.progress.state.role
+        groups = summed_groups(self.plan.clusters) if self.plan.clusters and role == "main" else 1
+        self.raw.sum = np.zeros((groups, self.plan.width(role)), dtype=np.int64)
+        self.counts = np.zeros(groups, dtype=np.int64)
 
     @property
     def progress(self) -> Progress:
@@ -101,7 +118,7 @@ class AggregateRun(Keyed):
     def held(self) -> HeldSums:
         """What there is for results."""
         people = tuple(b.people for b in self.batches)
-        return HeldSums(self.plan, self.history, people, self.people)
+        return HeldSums(self.plan, self.history, people, self.people, self.clustered)
 
     @property
     def people(self) -> int:
@@ -126,9 +143,23 @@ class AggregateRun(Keyed):
         offset: Array | None = None,
         weight: Array | None = None,
         clamped: Flags | None = None,
+        cluster: Ints | None = None,
     ) -> int:
-        """Play the devices of these rows, in order; how many. See `RoundsRun.advance`."""
-        rows, a = Block(y, x, offset, weight, None, clamped), 0
+        """Play the devices of these rows, in order; how many. See `RoundsRun.advance`.
+
+        Raises
+        ------
+        StreamError
+            If groups of clusters have had their sums: people of a cluster would be in two that count as independent.
+        """
+        if cluster is not None and len(y) and any(p.state.role == "main" for p in self.history[:-1]):
+            raise StreamError(
+                "sums of groups of clusters are published once, and results were asked for: begin a fit anew with all "
+                "people."
+            )
+        if cluster is not None:
+            self.clustered += np.bincount(cluster, minlength=self.plan.clusters)
+        rows, a = Block(y, x, offset, weight, None, clamped, None, cluster), 0
         while a < len(y):
             b = min(len(y), a + self.size - self.at - self._held)
             some = cut(rows, a, b)
@@ -148,28 +179,40 @@ class AggregateRun(Keyed):
         waiting, state = joined(self.raw.waiting), self.progress.state
         self.raw.waiting = [cut(waiting, rows, len(waiting.y))] if rows < len(waiting.y) else []
         here = [cut(waiting, a, min(a + self.block, rows)) for a in range(0, rows, self.block)]
-        work = [partial(total, self.plan, state, b.y, b.x, b.offset, b.clamped, b.weight) for b in here]
+        groups = [self._group(b) for b in here]
+        work = [
+            partial(total, self.plan, state, b.y, b.x, b.offset, b.clamped, b.weight, g)
+            for b, g in zip(here, groups, strict=True)
+        ]
         found = [one() for one in work] if self.crew is None else self.crew.each(work)
-        for one in found:
-            self.raw.sum = self.raw.sum + one
+        for one, group in zip(found, groups, strict=True):
+            self.raw.sum[: len(one)] += one
+            self.counts[: len(one)] += np.bincount(group)
         self.at, self._held = self.at + rows, self._held - rows
 
-    def _publish(self) -> None:
-        """Close the open batch: add both collectors' noise once, publish the sum, and begin the next.
+    def _group(self, rows: Block) -> Ints:
+        """Group of each record's cluster among those whose sums are published; 0 where there is one sum."""
+        if len(self.counts) == 1 or rows.cluster is None:
+            return np.zeros(len(rows.y), dtype=np.int64)
+        return dealt(self.plan.clusters, len(self.counts))[rows.cluster]
 
-        The raw sum is dropped, and the key of the noise replaced, before anything is made of the published sum.
+    def _publish(self) -> None:
+        """Close the open batch, or those of all groups: add both collectors' noise once to each sum, and publish it.
+
+        The raw sums are dropped, and the key of the noise replaced, before anything is made of the published sum.
         """
         self._play(self._held)
-        role, exact, people = self.progress.state.role, self.raw.sum, self.at
-        drawn: tuple[Array, ...] = ()
-        if self.key is not None:
-            refuse_fork(self._process)
-            name = len(self.batches)
-            drawn = tuple(normals(derived_key(self.key, f"collector {who} {name}"), len(exact)) for who in "AB")
-            self.key = derived_key(self.key, "following")
-        batch = Batch(people, noised(self.plan, role, exact, drawn))
-        self.raw.sum = np.zeros(0, dtype=np.int64)
-        self._known(batch)
+        role, exact, counts = self.progress.state.role, self.raw.sum, self.counts
+        held = [int(g) for g in np.flatnonzero(counts)] if len(counts) > 1 else [0]
+        self.raw.sum = np.zeros((0, 0), dtype=np.int64)
+        for g in held:
+            drawn: tuple[Array, ...] = ()
+            if self.key is not None:
+                refuse_fork(self._process)
+                name = len(self.batches)
+                drawn = tuple(normals(derived_key(self.key, f"collector {who} {name}"), len(exact[g])) for who in "AB")
+                self.key = derived_key(self.key, "following")
+            self._known(Batch(int(counts[g]), noised(self.plan, role, exact[g], drawn)))
 
     def _known(self, batch: Batch) -> None:
         """Make the next state of a published sum."""
@@ -206,6 +249,7 @@ class AggregateRun(Keyed):
                     f"save after {self.size - self.at - self._held:,} more records, which end it."
                 )
         out: dict[str, Any] = {"people": np.array([b.people for b in self.batches], dtype=np.int64)}
+        out |= {"clustered": self.clustered.copy()} if self.plan.clusters else {}
         return out | {f"total_{k}": b.total.copy() for k, b in enumerate(self.batches)}
 
     def from_arrays(self, arrays: dict[str, Any]) -> None:
@@ -218,7 +262,9 @@ class AggregateRun(Keyed):
             late = self.progress.state.role in LATE
             if not (0 < people <= self.size if late else people == self.size):
                 raise ValueError(f"batch {k} of another plan")
-            self._known(Batch(people, like(self.raw.sum, arrays[f"total_{k}"]).copy()))
+            self._known(Batch(people, like(self.raw.sum[0], arrays[f"total_{k}"]).copy()))
+        if self.plan.clusters:
+            self.clustered = like(self.clustered, arrays["clustered"]).copy()
 
 
 def play(plan: Plan, y: Array, x: Array, key: bytes | None, offset: Array | None = None) -> Progress:

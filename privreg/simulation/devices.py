@@ -33,6 +33,7 @@ class Block(NamedTuple):
     clamped: Array | Flags | None = None  # Whether bounds clamp it, by column, in rounds that ask; shape (n, D)
     # Of people: part of each of their rows in the report, shape (n, K); y, x and offset have this axis after the first
     parts: Array | None = None
+    cluster: Ints | None = None  # Place of its cluster among those declared; shape (n,)
 
 
 def cut(rows: Block, a: int, b: int) -> Block:
@@ -47,6 +48,18 @@ def joined(parts: Sequence[Block]) -> Block:
     if len(parts) == 1:
         return parts[0]
     return Block._make(None if c[0] is None else np.concatenate(c) for c in zip(*parts, strict=True))
+
+
+def by_group(rows: Block, group: Ints, groups: int) -> Block:
+    """Rows in the order of their groups, each group as many: those that are made up for that have no weight."""
+    order, held = np.argsort(group, kind="stable"), np.bincount(group, minlength=groups)
+    most = max(int(held.max()), 1)
+    place = np.arange(len(group)) - np.repeat(np.cumsum(held) - held, held)
+    taken, real = np.zeros(groups * most, dtype=np.int64), np.zeros(groups * most)
+    at = group[order] * most + place
+    taken[at], real[at] = order, 1.0
+    some = Block._make(None if c is None else c[taken] for c in rows)
+    return some._replace(weight=real if rows.weight is None else real * some.weight)
 
 
 def _by_row(rows: Block) -> Block:

@@ -283,12 +283,13 @@ class Playable(Described):
                 "client= is for trust='local': two collectors' sums are made in this process, which reads the files of "
                 "Dask DataFrames, too; leave it out."
             )
-        if client is not None and self._spec.people.gathered:
+        here = self._spec.people.gathered or self._spec.clusters > 0
+        if client is not None and here:
             raise UnsupportedArgumentError(
-                "client= doesn't go with k_max= or weights=: a person's rows may be in several parts of the files, "
-                "which are read in this process; leave it out."
+                "client= doesn't go with k_max=, weights= or cluster=: a person's rows may be in several parts of "
+                "the files, which are read in this process; leave it out."
             )
-        if client is not None or (source.parts and self._spec.trust == "local" and not self._spec.people.gathered):
+        if client is not None or (source.parts and self._spec.trust == "local" and not here):
             if kept is not None:
                 raise OptionError(
                     "checkpoint= is for one stream; a cluster works lost parts again by itself: leave it out."

@@ -18,11 +18,12 @@ from privreg.collector import rounds as collector
 from privreg.collector.aggregate.report import parts_of
 from privreg.files.archive import like
 from privreg.fits.held import Held
+from privreg.inference.clusters import dealt
 from privreg.privacy.noise import derived_key, normals, refuse_fork
 from privreg.protocol.rounds import PARTS, Reports
 from privreg.protocol.schedule import ENDLESS, people_of
 from privreg.simulation import play
-from privreg.simulation.devices import Block, Devices, cut, joined
+from privreg.simulation.devices import Block, Devices, by_group, cut, joined
 from privreg.simulation.keyed import Keyed
 
 if TYPE_CHECKING:
@@ -95,6 +96,8 @@ class RoundsRun(Keyed):
         self.columns = columns
         self.progress = collector.begin(plan)
         self.shuffled = 0.0  # So many records are known to come in random order
+        self.groups = dealt(plan.clusters, plan.groups)  # Of clusters
+        self.clustered = np.zeros(plan.clusters, dtype=np.int64)  # People by cluster, who are public
         self.crew: Crew | None = None  # Threads that play blocks, if there are several
         self.behind: list[Reports] = []  # Of the rounds that are over
         self.raw = Raw()
@@ -165,6 +168,7 @@ class RoundsRun(Keyed):
         offset: Array | None = None,
         weight: Array | None = None,
         clamped: Flags | None = None,
+        cluster: Ints | None = None,
     ) -> int:
         """Play the devices of these rows, in order, internal units; how many.
 
@@ -172,9 +176,12 @@ class RoundsRun(Keyed):
         records that have nothing to tell are NaN, and weights are (μ_i/μ_max)² in (0, 1] of records with personal
         budgets. `clamped`, shape (n, D), is whether bounds clamp them, by column of the plan's `clamps`; it is needed
         where `asks_clamping`. Of people (`plan.persons`) y, x and offset have an axis of their rows after the first, and
-        weights are survey weights in [0, 1].
+        weights are survey weights in [0, 1]. `cluster`, shape (n,), has places of their clusters
+        among those declared.
         """
-        rows = Block(y, x, offset, weight, None, clamped)
+        rows = Block(y, x, offset, weight, None, clamped, None, cluster)
+        if cluster is not None:
+            self.clustered += np.bincount(cluster, minlength=self.plan.clusters)
         if self.plan.persons is not None:
             usable = np.isfinite(y) & np.isfinite(x).all(axis=2)
             rows = rows._replace(weight=None, parts=parts_of(self.plan.persons, usable, weight))
@@ -251,7 +258,8 @@ class RoundsRun(Keyed):
     def _together(self) -> int:
         """Blocks that are played in one go."""
         wide = self.plan.d * (self.plan.persons.rows if self.plan.persons else 1)
-        return max(min(TASK, play.NUMBERS // wide) // self.block, 1) if self._devices().by_group else 1
+        alone = not self._devices().by_group or self.plan.clusters
+        return 1 if alone else max(min(TASK, play.NUMBERS // wide) // self.block, 1)
 
     def _play(self) -> None:
         """Play whole blocks that wait, in threads where there are some."""
@@ -278,6 +286,8 @@ class RoundsRun(Keyed):
     def _sums(self, rows: Block, number: int, groups: int | None = None) -> Ints:
         """Sums of a block's reports, or several blocks', of the first so many groups; multiples of the step."""
         devices, blocks = self._devices(), max(len(rows.y) // self.block, 1)
+        if self._grouped is not None:
+            rows = by_group(rows, self._grouped[rows.cluster], self.plan.groups)
         if groups is not None:
             offsets, thresholds = devices.state.offsets[:groups], devices.state.thresholds[:groups]
             devices = devices._replace(state=devices.state._replace(offsets=offsets, thresholds=thresholds))
@@ -296,15 +306,22 @@ class RoundsRun(Keyed):
 
     def _weights(self, rows: Block, groups: int) -> Array:
         """Weights of a block's reports, summed by group."""
+        if self._grouped is not None:
+            return np.bincount(self._grouped[rows.cluster], rows.weight, groups).astype(np.float64)
         if rows.weight is None:
             return np.full(groups, len(rows.y) / groups)
         return np.asarray(rows.weight.reshape(groups, -1).sum(axis=1))
+
+    @property
+    def _grouped(self) -> Ints | None:
+        """Groups of clusters, in main rounds of people who have clusters; None where groups are of anybody."""
+        return self.groups if self.plan.clusters and self.progress.state.role == "main" else None
 
     def _tail(self) -> None:
         """Play what waits and is no whole block: each group as many, and the first groups one more."""
         (rows,) = self._taken()
         groups = self.open_weight.shape[-1]
-        each = len(rows.y) // groups * groups
+        each = len(rows.y) // groups * groups if self._grouped is None else len(rows.y)
         if each:
             block = cut(rows, 0, each)
             self._take(self._sums(block, 0), block, groups)
@@ -408,7 +425,9 @@ class RoundsRun(Keyed):
         progress, rounds = self.so_far(), self.progress.held
         numbers = [*(k for k, people in enumerate(rounds) if people), len(rounds)]
         reports = dict(zip(numbers, [*self.behind, self.reports], strict=True))
-        return Held(self.plan, progress, reports, tuple(self.came), self.unusable, self.personal, self.shuffled)
+        return Held(
+            self.plan, progress, reports, tuple(self.came), self.unusable, self.personal, self.shuffled, self.clustered
+        )
 
     # --- storage ---------------------------------------------------------------------------------------
 
@@ -428,7 +447,7 @@ class RoundsRun(Keyed):
         out: dict[str, Any] = {"people": np.array([r.people for r in rounds]), "piece": np.array(self.piece)}
         for k, reports in enumerate(rounds):
             out |= {f"weight_{k}": reports.weight.copy(), f"total_{k}": reports.total.copy()}
-        return out
+        return out | ({"clustered": self.clustered.copy()} if self.plan.clusters else {})
 
     def from_arrays(self, arrays: dict[str, Any]) -> None:
         """Take over what `to_arrays` gave; a ValueError says that an array doesn't fit the plan."""
@@ -437,6 +456,8 @@ class RoundsRun(Keyed):
         if not counts or not 0 < len(held) == sum(k.startswith("weight_") for k in arrays) or arrays["piece"] < 0:
             raise ValueError("no counts")
         self.progress = collector.begin(self.plan)
+        if self.plan.clusters:
+            self.clustered = like(self.clustered, arrays["clustered"]).copy()
         self._begin_round()
         for k, people in enumerate(held.tolist()):
             weight, total = like(self.weight, arrays[f"weight_{k}"]), like(self.total, arrays[f"total_{k}"])

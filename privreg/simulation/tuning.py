@@ -16,6 +16,7 @@ from privreg.fits.aggregate import plan_of
 from privreg.fits.fit_plan import FitPlan
 from privreg.fits.settings import Efficient, FitOptions, ScoreReports, Settings, Summing
 from privreg.formula.spec import ModelSpec
+from privreg.inference.clusters import local_groups
 from privreg.inference.methods import METHODS, Method, resolve_methods
 from privreg.options.table import check, find
 from privreg.options.unknown import same
@@ -44,7 +45,7 @@ def resolve_tuning(asked: FitOptions, spec: ModelSpec, rows: int | None = None) 
         _refuse_local(asked)
     given = {name: check("local.fit", name, getattr(asked, name)) for name in _CHECKED}
     check("local.formula", "score_weights", spec.score_weights)
-    methods, asked = _methods(asked.inference, given["tuning"]), replace(asked, **given)
+    methods, asked = _methods(asked.inference, given["tuning"], clusters=spec.clusters > 0), replace(asked, **given)
     size = spec.blocks * spec.units.centre.shape[0]
     if size > FULLEST and any(m.full for m in methods):
         raise InferenceError(
@@ -76,8 +77,8 @@ def _share(share: float | None, spec: ModelSpec, rows: int | None) -> float:
     """Share of the people whom the fit is measured by; 0 if it is not."""
     if share is None:
         return 0.0
-    if spec.people.gathered:
-        raise OptionError("measures= doesn't go with k_max= or weights= yet; leave it out.")
+    if spec.people.gathered or spec.clusters:
+        raise OptionError("measures= doesn't go with k_max=, weights= or cluster= yet; leave it out.")
     if rows is None:
         raise OptionError(
             "measures= takes the last people of the stream, so it must be known how many come; give rows= to the model."
@@ -87,10 +88,17 @@ def _share(share: float | None, spec: ModelSpec, rows: int | None) -> float:
     return share
 
 
-def _methods(inference: object, tuning: str) -> tuple[Method, ...]:
-    """Inference methods, the default being what suits the tuning."""
+def _methods(inference: object, tuning: str, *, clusters: bool = False) -> tuple[Method, ...]:
+    """Inference methods, the default being what suits the tuning, or clusters of people."""
     if inference is None:
         return ()
+    if clusters and (tuning != "efficient" or inference not in ("auto", "between_lanes")):
+        raise InferenceError(
+            "with cluster= intervals follow from how random groups of clusters differ, inference='between_lanes' of "
+            "rounds; leave inference= and tuning= out."
+        )
+    if clusters:
+        return (METHODS["between_lanes"],)
     if isinstance(inference, str) and inference == "auto":
         return (METHODS["random_scaling" if tuning == "published" else "sandwich"],)
     methods = resolve_methods(inference)
@@ -139,7 +147,17 @@ def _efficient(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, 
         mechanism=mechanism,
         methods=methods,
         how=Efficient(
-            *(rows, rules, reports, corner, weights != "unit", _groups(asked.lanes), gauge, numbers, measures),
+            *(
+                rows,
+                rules,
+                reports,
+                corner,
+                weights != "unit",
+                _groups(asked.lanes, spec.clusters),
+                gauge,
+                numbers,
+                measures,
+            ),
             rounds=asked.rounds,
             covariates=asked.covariates,
         ),
@@ -148,7 +166,7 @@ def _efficient(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, 
 
 def _summing(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, rows: int | None) -> Settings:
     """Settings of a fit with two collectors."""
-    if any(m.name != "sandwich" for m in methods):
+    if any(m.name != "sandwich" for m in methods) and not spec.clusters:
         raise InferenceError("with two collectors intervals are by inference='sandwich'; leave it out.")
     if rows is None:
         raise OptionError(
@@ -179,10 +197,14 @@ def _refuse_local(asked: FitOptions) -> None:
             )
 
 
-def _groups(lanes: int | None) -> int:
+def _groups(lanes: int | None, clusters: int = 0) -> int:
     """Random groups of a main round."""
     if lanes is None:
-        return GROUPS
+        return local_groups(clusters) if clusters else GROUPS
+    if clusters and clusters < 2 * lanes:
+        raise OptionError(
+            f"lanes={lanes} random groups need two clusters each, and {clusters} are declared; leave it out."
+        )
     if not LEAST_GROUPS <= lanes <= MOST_GROUPS or lanes & (lanes - 1):
         raise OptionError(
             f"lanes={lanes} is the number of random groups, which must be a power of two from {LEAST_GROUPS} to "

@@ -67,7 +67,7 @@ ON_THE_WAY = {
 }
 """Options of a fit that are no part of what it does: its noise, where it runs, what it shows and keeps on the way."""
 
-ELSEWHERE = {"trust", "exog_names", "endog_name", "mended", "k_max", "per_person", "weights"}
+ELSEWHERE = {"trust", "exog_names", "endog_name", "mended", "k_max", "per_person", "weights", "cluster"}
 """Options of other front doors, of a fit that goes on, or of two collectors (`tests/simulation/test_persons.py`)."""
 
 

@@ -229,7 +229,6 @@ def test_weights_multiply_reports() -> None:
         ({"weights": "v"}, SchemaError, r"bounds=\{'v': \(0, largest\)\}"),
         ({"weights": "x"}, SchemaError, "x"),
         ({"formula": "year ~ x", "id": "person", "family": "multinomial"}, UnsupportedArgumentError, "Multinomial"),
-        ({"formula": "y ~ x", "id": "person", "cluster": "school"}, UnsupportedArgumentError, "cluster"),
     ],
 )
 def test_what_is_not_there_is_refused_by_name(asked: dict[str, object], error: type, words: str) -> None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 ALIKE: Final = math.log(1.5)  # Rounds whose thresholds differ by a larger factor estimate something else
 
 
+EARLY: Final = 1e9  # Times that the variance of rounds before the main one counts, where people have clusters
+
 PASSES: Final = 6
 """Times that estimate, threshold and weights of rounds follow from each other: the last moves it by under 0.01 sds."""
 
@@ -36,6 +38,9 @@ class Estimated(NamedTuple):
     clear: float  # Smallest eigenvalue of the curvature in multiples of what noise alone would give
     scale: float  # Residual scale; 1 without one
     classes: Array  # Contrasts, shape (b, b + 1); of one predictor shape (0, 0)
+    each: Array  # Estimates by the sums of the main round, of groups of clusters, say; shape (k, b d)
+    parts: Array  # Their weights; shape (k,)
+    unknown: Array  # Covariance of theta that comes of what isn't known of the curvature
 
     @property
     def back(self) -> Array:
@@ -93,6 +98,9 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     squares = posterior(square[:d, :d], jitter, close.whole, middle)[0] * common**2
 
     alone = np.array([middle * common**2 / t.people + float(np.trace(t.noise)) / d for t in turned])
+    main = np.array([s.state.role == "main" for s in alike])
+    if plan.clusters and main.any():  # rounds before hold people of all clusters: they give the start, and the slope
+        alone = alone * np.where(main, 1.0, EARLY)
     places = np.array([t.theta for t in turned])
     weights = 1.0 / alone / (1.0 / alone).sum()
     theta, bent = last.theta, _bend(plan, progress.known, last, curvature, places, shares)
@@ -126,7 +134,10 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     wider = abs(math.log(scale / last.scale)) / ALIKE if rules.scaled else 0.0
     reach = max(float(np.linalg.norm(move)), *(abs(float(p @ move)) for p in known.points), wider)
     clear = _clear(curvature, spread, known.classes)
-    return Estimated(last.rows, theta, root, curvature, weights, alike, reach, clear, scale, last.classes)
+    more = bent(theta)[0]
+    each = [bread @ (curvature @ t.theta - t.score - m) for t, m in zip(turned, more, strict=True)]
+    own = np.array(each)[main], weights[main], bread @ unknown @ bread.T
+    return Estimated(last.rows, theta, root, curvature, weights, alike, reach, clear, scale, last.classes, *own)
 
 
 def _bend(

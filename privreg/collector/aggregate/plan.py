@@ -83,6 +83,7 @@ class Plan(NamedTuple):
     measured: int = 0  # Records, the last ones, that report how well the estimate predicts them
     gauge: Gauge | None = None  # By what they measure it, before what is learned
     persons: Persons | None = None  # None where a record is one row that counts whole
+    clusters: int = 0  # Clusters, groups of which are batches of the main round; 0 if people are independent
 
     @property
     def first(self) -> str:

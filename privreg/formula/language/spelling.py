@@ -125,7 +125,7 @@ def foreign(formula: str) -> str | None:
     plain = " + ".join([formula.partition("|")[0].strip(), *(f"C({name})" for name in names)])
     levels = f"with levels={{{names[0]!r}: [...]}}, the reference first"
     person = f"if {names[0]!r} tells people apart, k_max=5, say, the most rows a person has, takes out their levels"
-    return f"fixed effects after | are a person's, of several rows in one report; write '{plain}', {levels}; {person}"
+    return f"fixed effects after | but a person's are not supported yet; write '{plain}', {levels}; {person}"
 
 
 # --- names of columns ------------------------------------------------------------------------------------

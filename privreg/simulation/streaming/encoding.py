@@ -22,6 +22,8 @@ class Rows(NamedTuple):
     weight: Array | None  # Squared share of the largest budget, or a survey weight over the largest; shape (n,)
     hashes: Any  # Keyed hashes of ids; shape (n,)
     clamped: NDArray[np.bool_] | None  # Whether bounds clamp them, where they may be asked that; shape (n, D)
+    # Places of their clusters among the declared ones, where people have clusters; shape (n,)
+    cluster: NDArray[np.int64] | None
     read: int  # Rows of the source they were made of
 
 
@@ -85,4 +87,8 @@ class Encoder:
         if clamped and spec.clamps:
             flags = spec.design.clamps(batch, [c.name for c in spec.clamps])
             flags = flags if rows.kept is None else flags[rows.kept]
-        return Rows(units.response_inside(rows.endog), x, offset, weight, hashes, flags, rows_of(batch))
+        y, cluster = units.response_inside(rows.endog), None
+        if spec.people.cluster is not None:
+            cluster = spec.people.clusters(batch, spec.design.schema.levels[spec.people.cluster], rows.kept)
+            y, cluster = np.where(cluster < 0, np.nan, y), np.maximum(cluster, 0)
+        return Rows(y, x, offset, weight, hashes, flags, cluster, rows_of(batch))

@@ -111,6 +111,7 @@ def _padded(rows: Rows, person: Any, most: int) -> Rows:
         weight=None if weight is None else mean(weight),
         hashes=None if rows.hashes is None else rows.hashes[first],
         clamped=None if rows.clamped is None else mean(rows.clamped),
+        cluster=None if rows.cluster is None else rows.cluster[first],
         read=rows.read,
     )
 

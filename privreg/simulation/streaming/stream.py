@@ -252,7 +252,8 @@ class Stream:
             clamped = clamped & ~silent[:, None]
         self._broken = True  # an interrupt inside would leave noise used but not marked
         self._marks.append((self.rows_read, self.nobs - skip))
-        self._run.advance(y, x, offset, rows.weight, clamped)
+        more = () if rows.cluster is None else (rows.cluster,)
+        self._run.advance(y, x, offset, rows.weight, clamped, *more)
         self.rows_read += rows.read
         while self._marks and (self.nobs if len(self._marks) < 2 else self._marks[1][1]) <= self._run.noised:
             self._marks.pop(0)

@@ -1,0 +1,98 @@
+"""Clusters of people, such as schools: who answers in which random group, and what differences of groups tell.
+
+All people of a cluster answer in one group, so that groups are independent whatever people of a cluster have in common.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from privreg.diagnostics import Diagnostic
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from privreg.arrays import Array, Ints
+
+LEAST: Final = 16
+"""Clusters at least: 8 random groups of two."""
+
+ENOUGH: Final = 20  # Clusters of a group below which a note says that t rests on few
+
+WHOLE: Final = 0.25  # Part of a group's people that one cluster may be without a note
+
+SUMMED: Final = 24  # Groups of clusters at most whose sums two collectors publish
+
+
+class Between(NamedTuple):
+    """What differences of groups tell."""
+
+    cov: Array  # Of the weighted mean; shape (p, p)
+    df: int  # Degrees of freedom
+
+
+def dealt(clusters: int, groups: int) -> Ints:
+    """Random groups of clusters by their number, shape (clusters,): of each group as many or one more; public."""
+    order = np.random.Generator(np.random.PCG64([clusters, groups])).permutation(clusters)
+    out = np.empty(clusters, dtype=np.int64)
+    out[order] = np.arange(clusters) % groups
+    return out
+
+
+def local_groups(clusters: int) -> int:
+    """Random groups of local reports: 16 where each has enough clusters, else 8."""
+    return 16 if clusters >= 16 * ENOUGH else 8
+
+
+def summed_groups(clusters: int) -> int:
+    """Random groups whose sums two collectors publish: each sum has its noise, so that they are few."""
+    return min(SUMMED, clusters // 2)
+
+
+def between(each: Array, weights: Array) -> Between:
+    """Covariance of the weighted mean of independent groups' estimates, and its degrees of freedom.
+
+    Equation (44) of docs/estimator.md.
+
+    Unbiased where a group's variance goes with 1 over its weight, as for people of clusters of a common size; the
+    degrees of freedom are Satterthwaite's (1946) under this model, rounded down: groups − 1 if weights are equal.
+
+    Parameters
+    ----------
+    each : ndarray, shape (groups, p)
+    weights : ndarray, shape (groups,)
+        Positive.
+
+    References
+    ----------
+    Bell and McCaffrey (2002), Bias reduction in standard errors for linear regression with multi-stage samples.
+    """
+    share = weights / weights.sum()
+    left = np.eye(len(share)) - share  # row g takes the weighted mean from group g's estimate
+    form = left.T @ (share[:, None] ** 2 * left) / share  # times the groups' variances
+    mean = float(np.trace(form))
+    deviation = (left @ each) * share[:, None]
+    cov = deviation.T @ deviation * float(np.sum(share) / mean)  # Σ s² v, v = 1/s
+    return Between(np.asarray(cov), max(math.floor(mean**2 / float(np.sum(form * form.T)) + 1e-9), 1))
+
+
+def notes(people: Sequence[int], groups: int) -> tuple[Diagnostic, ...]:
+    """Notes where groups have few clusters, or one cluster is much of its group; of `people` by cluster, public."""
+    out, held = [], np.asarray(people)
+    some = int(np.count_nonzero(held))
+    if some < ENOUGH * groups:
+        text = (
+            f"{some:,} clusters in {groups} random groups are {some / groups:.3g} a group, and t intervals take "
+            f"groups' means for normal, for which {ENOUGH} are enough; fewer groups (lanes=8) or more clusters help"
+        )
+        out.append(Diagnostic("clusters", text))
+    if held.sum() and held.max() > WHOLE / groups * held.sum():
+        text = (
+            f"one cluster has {held.max() / held.sum():.0%} of the people, more than 1/(4 × {groups}) of them: its "
+            "group is hardly more than this cluster, and degrees of freedom are fewer than they seem"
+        )
+        out.append(Diagnostic("clusters", text))
+    return tuple(out)

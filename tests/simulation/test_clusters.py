@@ -1,0 +1,194 @@
+"""Clusters of people: all of one in one random group, intervals by how groups differ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binom
+
+import privreg as pr
+from privreg.errors import InferenceError, OptionError, SchemaError, StreamError, UnsupportedArgumentError
+from privreg.inference import clusters
+from privreg.simulation.devices import Block, by_group
+
+FIT = pr.PrivateOnlineRegression.from_formula
+SCHOOLS = 60
+HOW = {"bounds": {"x": (-4, 4), "y": (-9, 11)}, "levels": {"school": list(range(SCHOOLS))}, "cluster": "school"}
+TRUST = pytest.mark.parametrize("trust", ["local", "two_collectors"])
+
+
+def schools(seed: int, n: int = 6_000, m: int = SCHOOLS, tau: float = 0.3) -> pd.DataFrame:
+    """People of schools of unequal sizes with levels and slopes of their own."""
+    rng = np.random.default_rng(seed)
+    size = rng.gamma(4.0, size=m)
+    s = rng.choice(m, n, p=size / size.sum())
+    x = np.clip(rng.normal(0, 0.5, m)[s] + rng.normal(0, 0.8, n), -4, 4)
+    y = 1 + (0.5 + rng.normal(0, tau / 2, m)[s]) * x + rng.normal(0, tau, m)[s] + rng.normal(0, 1, n)
+    return pd.DataFrame({"x": x, "y": y, "school": s, "person": np.arange(n)})
+
+
+def model(data: object = None, **more: object) -> pr.PrivateOnlineRegression:
+    return FIT("y ~ x", data, **{**HOW, "mu": 4, **more})
+
+
+# --- groups ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("m", "groups"), [(16, 8), (61, 16), (2_000, 24)])
+def test_clusters_are_dealt_evenly_and_each_to_one_group(m: int, groups: int) -> None:
+    of = clusters.dealt(m, groups)
+    held = np.bincount(of, minlength=groups)
+    assert held.max() - held.min() <= 1
+    assert (of == clusters.dealt(m, groups)).all()
+    assert np.abs(np.corrcoef(np.arange(m), of)[0, 1]) < 4.0 / np.sqrt(m)
+
+
+def test_equal_groups_have_the_variance_of_their_mean_and_one_degree_less() -> None:
+    each = np.random.default_rng(1).standard_normal((8, 3))
+    found = clusters.between(each, np.full(8, 5.0))
+    assert found.df == 7
+    np.testing.assert_allclose(found.cov, np.cov(each.T) / 8, rtol=1e-12)
+
+
+def test_the_variance_of_unequal_groups_is_unbiased_and_its_law_as_many_degrees() -> None:
+    """Groups of variance 1/weight: mean and Satterthwaite's degrees of 20,000 draws, within 4 standard errors."""
+    rng, weights, runs = np.random.default_rng(2), np.array([1.0, 1.0, 2.0, 4.0, 9.0, 1.0, 3.0, 2.0]), 20_000
+    share = weights / weights.sum()
+    found = [clusters.between((rng.standard_normal(8) / np.sqrt(share))[:, None], weights) for _ in range(runs)]
+    v = np.array([one.cov[0, 0] for one in found])
+    assert abs(v.mean() - 1.0) < 4.0 * v.std() / np.sqrt(runs)
+    df = 2.0 * v.mean() ** 2 / v.var()
+    assert found[0].df == int(df + 0.2) < 7
+
+
+def test_groups_are_filled_up_with_rows_of_no_weight() -> None:
+    y = np.arange(7.0)
+    group = np.array([2, 0, 2, 2, 0, 3, 2])
+    rows = by_group(Block(y, y[:, None], None, None), group, 4)
+    assert len(rows.y) == 16
+    for g in range(4):
+        real = rows.weight[4 * g : 4 * g + 4] > 0.0
+        assert rows.y[4 * g : 4 * g + 4][real].tolist() == y[group == g].tolist()
+
+
+# --- fits --------------------------------------------------------------------------------------------------------
+
+
+@TRUST
+def test_a_fit_of_clusters_is_between_groups(trust: str, tmp_path: Path) -> None:
+    data = schools(1, 12_000)
+    res = model(data, trust=trust).fit(seed=1)
+    assert res.nobs == len(data)
+    assert "between" in str(res.summary())
+    assert "t distribution with" in str(res.summary())
+    assert np.abs((res.params.to_numpy() - [1.0, 0.5]) / res.bse.to_numpy()).max() < 5.0
+    assert any(note.code == "clusters" for note in res.privacy.notes)
+    assert "60 clusters of people in" in " ".join(str(res.privacy).split())
+    plain = FIT("y ~ x", data, bounds=HOW["bounds"], mu=4, trust=trust).fit(seed=1)
+    assert res.bse.iloc[0] > 1.3 * plain.bse.iloc[0]
+    res.save(tmp_path / "fit.privreg")
+    pd.testing.assert_series_equal(pr.load(tmp_path / "fit.privreg").bse, res.bse)
+
+
+def test_local_groups_hold_whole_clusters_and_everybody_counts_once() -> None:
+    data = schools(2, 3_000)
+    stream = model(rows=3_000).start(seed=2, rounds=10)
+    stream.update(data.iloc[:1_700])
+    stream.update(data.iloc[1_700:])
+    stream.results()
+    run = stream._run
+    main = [s for s in run.so_far().scored if s.state.role == "main"]
+    held = np.sum([s.weight.sum(axis=0) for s in main], axis=0)
+    first = 3_000 - round(held.sum())
+    of = run.groups[data["school"].to_numpy()[first:]]
+    assert held.tolist() == np.bincount(of, minlength=8).tolist()
+    assert run.clustered.tolist() == np.bincount(data["school"], minlength=SCHOOLS).tolist()
+
+
+def test_each_group_of_clusters_is_a_sum_with_noise_of_its_own_and_once() -> None:
+    data = schools(3, 4_000)
+    stream = model(rows=4_000, trust="two_collectors").start(seed=2)
+    stream.update(data)
+    stream.results()
+    run = stream._run
+    main = [b.people for b, p in zip(run.batches, run.history, strict=False) if p.state.role == "main"]
+    assert len(main) == clusters.summed_groups(SCHOOLS) == 24
+    assert sum(b.people for b in run.batches) == 4_000
+    assert len({b.total[:3].tobytes() for b in run.batches}) == len(run.batches)
+    with pytest.raises(StreamError, match="published once"):
+        stream.update(data.iloc[:5])
+
+
+@TRUST
+def test_persons_with_several_rows_go_with_their_cluster(trust: str) -> None:
+    data = pd.concat([schools(4, 3_000), schools(5, 3_000).assign(school=schools(4, 3_000)["school"])])
+    res = model(data, trust=trust, id="person", k_max=2).fit(seed=3)
+    assert res.nobs == 3_000
+    assert np.isfinite(res.bse).all()
+
+
+def test_a_cluster_that_is_not_declared_or_missing_tells_nothing() -> None:
+    data = schools(6, 2_000)
+    data.loc[:99, "school"] = 999
+    stream = model(data.astype({"school": object}), rows=2_000).start(seed=1)
+    seen = []
+    stream._run.advance = lambda y, *_: seen.append(y.copy()) or len(y)
+    stream.update(data)
+    assert np.isnan(np.concatenate(seen)[:100]).all()
+    assert np.isfinite(np.concatenate(seen)[100:]).all()
+    with pytest.raises(SchemaError):
+        model(data, missing="raise").fit(seed=1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "words"),
+    [
+        ({"levels": {}}, SchemaError, r"declare levels=\{'school'"),
+        ({"levels": {"school": list(range(15))}}, OptionError, "16 are the fewest"),
+        ({"cluster": "person", "id": "person"}, OptionError, "name another column"),
+        ({"cluster": 3}, OptionError, "must be the name"),
+        ({"private": "response"}, UnsupportedArgumentError, "private='record'"),
+        ({"missing": "drop"}, UnsupportedArgumentError, "missing='noise'"),
+        ({"trust": "central"}, pr.errors.PrivregError, "cluster"),
+    ],
+)
+def test_what_cannot_be_is_refused(asked: dict[str, object], error: type, words: str) -> None:
+    with pytest.raises(error, match=words):
+        model(schools(1, 200), **asked)
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "words"),
+    [
+        ({"inference": "sandwich"}, InferenceError, "between_lanes"),
+        ({"tuning": "published"}, InferenceError, "between_lanes"),
+        ({"lanes": 64}, OptionError, "two clusters each"),
+        ({"measures": 0.1}, OptionError, "cluster="),
+        ({"client": "local"}, UnsupportedArgumentError, "cluster="),
+    ],
+)
+def test_options_that_clusters_do_not_go_with_are_refused(asked: dict[str, object], error: type, words: str) -> None:
+    with pytest.raises(error, match=words):
+        model(schools(1, 300)).fit(**asked)
+
+
+def test_notes_say_that_clusters_are_few_or_one_is_large() -> None:
+    assert clusters.notes([10] * 400, 16) == ()
+    assert len(clusters.notes([10] * 100, 16)) == 1
+    assert ["10%" in str(note) for note in clusters.notes([10] * 450 + [500], 16)] == [True]
+
+
+@pytest.mark.statistical
+@TRUST
+@pytest.mark.parametrize("m", [20, 60])
+def test_intervals_cover_the_mean_over_clusters(trust: str, m: int) -> None:
+    """Of 95% intervals of 60 fits; exact binomial limits at one in 10,000."""
+    hits, truth = np.zeros(2), np.array([1.0, 0.5])
+    for k in range(60):
+        data = schools(500 + k, 20_000, m)
+        ci = model(data, trust=trust, levels={"school": list(range(m))}).fit(seed=k).conf_int().to_numpy()
+        hits += (ci[:, 0] < truth) & (truth < ci[:, 1])
+    assert (hits >= binom.ppf(1e-4, 60, 0.95)).all()
