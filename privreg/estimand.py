@@ -12,9 +12,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from privreg.collector.covariates.whitening import inside
-from privreg.data.participants import Participants
+from privreg.data.participants import Participants, texts_of
 from privreg.data.sources.open import public_batches
 from privreg.errors import InferenceError, OptionError
 from privreg.families import scores
@@ -24,6 +25,8 @@ from privreg.options.threads import one_thread
 from privreg.protocol import codes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from privreg.arrays import Array
     from privreg.results.data import Equation, ResultData
 
@@ -67,8 +70,8 @@ def estimand(fit: ResultData, rows: Any) -> Array:
     fit.refuse_levels("the equation on other rows")
     if equation is None:
         raise InferenceError(
-            "these results hold no equation: they are of an earlier version, reports were of several rows or weighted, "
-            "or main rounds had not begun; fit again, with more people."
+            "these results hold no equation: they are of an earlier version, or "
+            "main rounds had not begun; fit again, with more people."
         )
     function = fit.family.tame
     if equation.shape[0] == codes.CUSTOM and function is None:
@@ -97,6 +100,8 @@ def _encoded(fit: ResultData, equation: Equation, rows: Any) -> list[_Rows]:
     """Rows in the coordinates of the equation, in chunks."""
     units = public_units(fit.design, scale_response=fit.family.scaled)
     people = None if equation.budgets is None else Participants(*equation.budgets, id=None)
+    people = people if equation.people is None else Participants.from_json(equation.people)
+    together: list[tuple[Array, Array, Array | None, Any, Array | None]] = []
     most = max(NUMBERS // max(len(equation.weights), len(equation.order)), 1)
     out: list[_Rows] = []
     what, more = "the coefficients that its equation has there", () if people is None else people.columns
@@ -109,21 +114,51 @@ def _encoded(fit: ResultData, equation: Equation, rows: Any) -> list[_Rows]:
         y = (units.response_inside(given.endog) - equation.y_centre) / equation.y_scale
         offset = None if given.offset is None else given.offset / (units.y_scale * equation.y_scale)
         z = _mapped(equation.rows, x)
+        if people is not None and people.gathered:
+            limits = (0.0, 1.0) if people.weight is None else fit.design.schema.limits(people.weight)
+            survey = people.survey_weights(batch, limits[1], limits[0])
+            together.append((z, y, offset, texts_of(people.ids(batch)) if people.id else np.arange(len(y)), survey))
+            continue
         weighted = z * _weights(equation, z)[:, None]
         weighted = weighted if weight is None else weighted * weight[:, None]
         for a in range(0, len(y), most):
             here = slice(a, a + most)
             out.append(_Rows(z[here], weighted[here], y[here], None if offset is None else offset[here]))
+    if people is not None and together:
+        out = _of_people(equation, people, together, most)
     if sum(len(r.y) for r in out) <= len(equation.theta):
         raise OptionError(f"rows are too few to determine {len(equation.theta)} coefficients.")
     return out
 
 
-def _weights(equation: Equation, z: Array) -> Array:
-    """Score weights ω(z), shape (n,)."""
+def _of_people(equation: Equation, people: Participants, batches: Sequence[Any], most: int) -> list[_Rows]:
+    """Rows of people, of whom the first count: each by its part of the report, equation (41) of docs/estimator.md."""
+    z, y, offset, ids, survey = (None if c[0] is None else np.concatenate(c) for c in zip(*batches, strict=True))
+    person = np.arange(len(y)) if people.id is None else pd.factorize(ids)[0]
+    order = np.argsort(person, kind="stable")
+    first = np.flatnonzero(np.r_[True, np.diff(person[order]) != 0])
+    have = np.diff(np.r_[first, len(order)])
+    kept = np.sort(order[np.arange(len(order)) - np.repeat(first, have) < people.rows])
+    z, y, person = z[kept], y[kept], person[kept]
+    have = np.bincount(person)
+    part = 1.0 / have[person] if people.per_person == "mean" else np.full(len(y), 1.0 / people.rows)
+    if survey is not None:
+        part *= (np.bincount(person, survey[kept]) / have)[person]
+    weighted = z * (part * _weights(equation, z, person))[:, None]
+    offset = None if offset is None else offset[kept]
+    cuts = [slice(a, a + most) for a in range(0, len(y), most)]
+    return [_Rows(z[c], weighted[c], y[c], None if offset is None else offset[c]) for c in cuts]
+
+
+def _weights(equation: Equation, z: Array, person: Any = None) -> Array:
+    """Score weights ω(z), shape (n,); with two collectors the least of a `person`'s rows."""
     if equation.weighing in SCORE_WEIGHTS:
         return omega(SCORE_WEIGHTS[equation.weighing], z)
     lengths = np.array([np.square(z @ cap.T).sum(axis=1) for cap in equation.caps])
+    if person is not None:
+        longest = np.zeros((len(lengths), int(person.max()) + 1))
+        np.maximum.at(longest, (slice(None), person), lengths)
+        lengths = longest[:, person]
     return np.asarray(equation.shares @ np.minimum(1.0, 1.0 / np.maximum(lengths, 1e-300)))
 
 

@@ -40,8 +40,7 @@ class Reference(NamedTuple):
     answering: float = 1.0  # Share of the records that have something to tell
     added: Array | None = None  # What is added to their linear predictors; shape (m,)
     unsure: float = 0.0  # Sd of the mean of `weight`, relative to it, as rows of a person may be more or less alike
-    # The least that a report's mean square may be, relative to that of one row that has as much to tell
-    least: float = 1.0
+    least: float = 1.0  # Mean square of a report, relative to that of one row that tells as much, at least
     rows: int = 1  # Rows of a person that have one weight
 
     @property
@@ -183,8 +182,9 @@ def _blocks_spreads(model: Reference, theta: Array, distance: Array, along: Arra
     for sign in (-1.0, 1.0):
         for away, column in zip(distance.T, along.T, strict=True):
             points = model.points + math.expm1(sign * STEP) * np.outer(away, column)
-            given = {"blocks": model.blocks, "answering": model.answering, "rows": model.rows}
-            near = reference_of(model.rules, points, unit=unit, **given)
+            near = reference_of(
+                model.rules, points, blocks=model.blocks, unit=unit, answering=model.answering, rows=model.rows
+            )
             ends.append(_blocks_secant(near, theta, theta))
     half = len(along.T)
     return (np.array(ends[half:]) - np.array(ends[:half])).reshape(-1, len(theta), len(theta)) / (2.0 * STEP)

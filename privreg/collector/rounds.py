@@ -129,7 +129,7 @@ def _moments(plan: Plan, progress: Progress, reports: Reports) -> Scatter:
         plan.factors,
         constant2=asking.constant2(plan, progress, progress.state.number),
         nonresponse=plan.nonresponse or plan.persons is not None,
-        rows=plan.persons.rows if plan.persons else 1,
+        together=plan.persons.rows if plan.persons else 1,
     )
 
 

@@ -188,10 +188,9 @@ class Participants:
         out: Floats = np.clip(given, least, largest) / largest
         return out if kept is None else out[kept]
 
-    def clusters(self, frame: Any, levels: Sequence[Any], kept: Flags | None = None) -> Counts | None:
-        """Places of the rows' clusters among the declared ones, −1 where it is missing or none; None without."""
-        if self.cluster is None:
-            return None
+    def clusters(self, frame: Any, levels: Sequence[Any], kept: Flags | None = None) -> Counts:
+        """Places of the rows' clusters among the declared ones, below 0 where it is missing or none of them."""
+        assert self.cluster is not None
         codes = level_codes(column_of(frame, self.cluster), self.cluster, levels, gaps=self.missing != "raise")
         return codes if kept is None else codes[kept]
 

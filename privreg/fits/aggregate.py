@@ -177,7 +177,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.nan_to_num(params / np.sqrt(np.diag(cov)))
     findings = _findings(held, spec, found, order, ratios)
-    note = filled_note(spec.people, progress.filled, progress.filled_sd)
+    note = filled_note(spec.people.k_max, progress.filled, progress.filled_sd) if plan.persons else ()
     if plan.clusters and held.clustered is not None:
         note += clusters.notes(held.clustered.tolist(), clusters.summed_groups(plan.clusters))
     return FitOutcome(
@@ -201,7 +201,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         clamping=None if findings.clamped is None else clamping_words(findings.clamped, "any column"),
         mechanics=_mechanics(held),
         rounds=_rounds(held, dict(trail), outside, np.sqrt(np.diag(cov))),
-        equation=_equation(plan, found, order) if plan.persons is None else None,
+        equation=_equation(plan, found, order, spec),
         measures=measuring.measured(plan, progress, units.y_scale),
         measured=sum(count for _, count in progress.gauged),
     )
@@ -296,7 +296,7 @@ def _rounds(held: HeldSums, trail: dict[int, Estimated], outside: Any, errors: A
     return tuple(out)
 
 
-def _equation(plan: Plan, found: Estimated, order: NDArray[np.intp]) -> Equation:
+def _equation(plan: Plan, found: Estimated, order: NDArray[np.intp], spec: ModelSpec) -> Equation:
     """What the estimates solve: see "Estimand" in docs/two_collectors.md."""
     shape, rules, d = plan.rules.shape, plan.rules, plan.size
     caps = np.array([s.state.rows @ np.linalg.inv(found.rows) / plan.reach for s in found.rounds])
@@ -316,6 +316,7 @@ def _equation(plan: Plan, found: Estimated, order: NDArray[np.intp]) -> Equation
         caps=caps,
         shares=found.weights,
         ratio=rules.ratio if rules.scaled and rules.cornered else None,
+        people=spec.people.to_json() if plan.persons else None,
     )
 
 

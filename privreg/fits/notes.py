@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.collector.clamping import Shares
     from privreg.collector.plan import End
-    from privreg.data.participants import Participants
 
 MANY_MORE: Final = 1.25
 """People, relative to those expected, from whom on a note says that pilots were short for them. With fewer, simulations
@@ -403,11 +402,11 @@ def _rounded_up(people: float) -> int:
     return math.ceil(math.ceil(people / unit) * unit)
 
 
-def filled_note(people: Participants, filled: float, error: float) -> tuple[Diagnostic, ...]:
+def filled_note(k_max: int | None, filled: float, error: float) -> tuple[Diagnostic, ...]:
     """Note where people surely fill less than half of a report, whose noise doesn't depend on that."""
-    if not people.gathered or filled + SURE * error > HALF:
+    if filled + SURE * error > HALF:
         return ()
-    what = "the largest weight" if people.k_max is None else f"k_max={people.k_max} rows"
+    what = "the largest weight" if k_max is None else f"k_max={k_max} rows"
     text = (
         f"people fill about {max(filled, 0.0):.0%} (± {2.0 * error:.0%}) of a report of {what}, and noise relative to "
         "scores is larger by as much: a smaller k_max, or bounds of weights that clamp the largest, may be more precise"

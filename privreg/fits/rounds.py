@@ -105,7 +105,7 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
         bound=_bound(settings) + (", one weight for all rows of a person" if plan.persons and plan.persons.one else ""),
         notes=(
             *notes(findings, names, order, plan.blocks),
-            *filled_note(spec.people, *progress.scatter.usable),
+            *(filled_note(spec.people.k_max, *progress.scatter.usable) if plan.persons else ()),
             *(
                 ()
                 if held.clustered is None or not plan.clusters
@@ -116,7 +116,7 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
         unusable=findings.unanswered,
         measures=estimate.measured(plan, progress, held.present._replace(people=held.came[-1]), units.y_scale),
         rounds=_rounds(held, trail, outside, errors),
-        equation=None if found is None or plan.persons else _equation(plan, progress, found, order),
+        equation=None if found is None else _equation(plan, progress, found, order, spec),
         measured=held.came[-1] if progress.state.role == "measures" else 0,
         clamping=_clamping(plan, progress),
         spreads=_spreads(plan, progress, order),
@@ -165,7 +165,7 @@ def _rounds(
     return tuple(out)
 
 
-def _equation(plan: Plan, progress: Progress, found: Estimated, order: NDArray[np.intp]) -> Equation:
+def _equation(plan: Plan, progress: Progress, found: Estimated, order: NDArray[np.intp], spec: ModelSpec) -> Equation:
     """What the estimates solve."""
     shape, state = plan.rules.shape, progress.state
     weights, corners, offsets, bend = estimate.equation(plan, progress, found)
@@ -182,6 +182,7 @@ def _equation(plan: Plan, progress: Progress, found: Estimated, order: NDArray[n
         offsets=offsets,
         bend=bend,
         theta=found.theta,
+        people=spec.people.to_json() if plan.persons else None,
     )
 
 

@@ -48,6 +48,7 @@ class Equation:
     shares: Array = field(default_factory=lambda: np.zeros(0))
     ratio: float | None = None  # Where c follows the residuals: in their normal-consistent median absolute size
     budgets: tuple[str, float] | None = None  # Column of personal budgets and their ceiling, by which records count
+    people: Mapping[str, Any] | None = None  # What is declared of people whose reports are of several rows, or weighted
 
     @property
     def score(self) -> Shape:
@@ -67,6 +68,7 @@ class Equation:
             "response": [self.y_centre, self.y_scale],
             "ratio": self.ratio,
             "budgets": None if self.budgets is None else list(self.budgets),
+            "people": None if self.people is None else dict(self.people),
         }
 
 
@@ -102,6 +104,7 @@ def equation_from(document: Mapping[str, Any], arrays: Mapping[str, Any], size: 
         y_scale=float(y_scale),
         ratio=None if ratio is None else float(ratio),
         budgets=None if budgets is None else (str(budgets[0]), float(budgets[1])),
+        people=document.get("people"),
         **held,
     )
 

@@ -44,7 +44,7 @@ def total(
     y: Array,
     x: Array,
     offset: Array | None = None,
-    clamped: Flags | None = None,
+    clamped: Array | Flags | None = None,
     weight: Array | None = None,
     group: Ints | None = None,
 ) -> Ints:

@@ -58,8 +58,8 @@ def by_group(rows: Block, group: Ints, groups: int) -> Block:
     taken, real = np.zeros(groups * most, dtype=np.int64), np.zeros(groups * most)
     at = group[order] * most + place
     taken[at], real[at] = order, 1.0
-    some = Block._make(None if c is None else c[taken] for c in rows)
-    return some._replace(weight=real if rows.weight is None else real * some.weight)
+    weight = real if rows.weight is None else real * rows.weight[taken]
+    return Block._make(None if c is None else c[taken] for c in rows)._replace(weight=weight)
 
 
 def _by_row(rows: Block) -> Block:

@@ -179,8 +179,8 @@ def sums(
     """Sums of score reports before noise, by group, shape (groups, numbers).
 
     There are n records, a multiple of the state's groups: the first n/groups are the first group's. `x` has the shape
-    (n, d), the others (n,); `offset` and `weight` may be None. `parts`, shape (people, K), is of each row its part in its
-    person's report, if rows are of people: n = people K.
+    (n, d), the others (n,); `offset` and `weight` may be None. `parts`, shape (people, K), is of each row its part in
+    its person's report, if rows are of people: n = people K.
     """
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         cube, factor, number = _scored(plan, state, y, x, offset, parts)

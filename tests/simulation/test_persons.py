@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import statsmodels.formula.api as smf
 from scipy.stats import binom
 
 import privreg as pr
@@ -20,6 +22,7 @@ from privreg.errors import (
     SchemaError,
     UnsupportedArgumentError,
 )
+from privreg.estimand import estimand
 
 FIT = pr.PrivateOnlineRegression.from_formula
 N = 1_500
@@ -273,3 +276,35 @@ def test_intervals_cover_however_alike_the_rows_of_a_person_are(icc: float, form
         res = model(panel(100 + k, 4_000, icc), formula, id="person", mu=2).fit(seed=k)
         hits += np.abs(res.params.to_numpy() - truth) < 1.96 * res.bse.to_numpy()
     assert (hits[1:] >= binom.ppf(1e-4, runs, 0.95)).all()
+
+
+@pytest.mark.parametrize(
+    ("more", "weigh"),
+    [
+        ({"k_max": 3}, lambda d: np.ones(len(d))),
+        ({"k_max": 3, "per_person": "mean"}, lambda d: 1.0 / d.groupby("person")["x"].transform("size")),
+        ({"k_max": 3, "weights": "w"}, lambda d: d["w"]),
+        ({"k_max": 2}, lambda d: (d.groupby("person").cumcount() < 2).astype(float)),
+        ({"weights": "w", "k_max": None, "id": None}, lambda d: d["w"]),
+    ],
+)
+def test_the_estimand_of_squares_is_weighted_least_squares_own(more: dict[str, object], weigh: object) -> None:
+    """Without bounded weights the root is that of statsmodels' WLS."""
+    data = panel(31, 2_000)
+    asked = {**HOW, "id": "person", "family": "squared", **more}
+    fit = FIT("y ~ x", data, **asked).fit(seed=1)._fit
+    assert fit.equation is not None
+    free = replace(fit, equation=replace(fit.equation, caps=1e-9 * fit.equation.caps))
+    best = smf.wls("y ~ x", data, weights=weigh(data)).fit().params
+    np.testing.assert_allclose(estimand(free, data), best, atol=1e-6)
+
+
+def test_the_estimand_of_local_reports_weighs_rows_as_reports_did(tmp_path: Path) -> None:
+    data = panel(32, 3_000)
+    asked = {**HOW, "trust": "local", "id": "person", "mu": None, "k_max": 3, "weights": "w"}
+    res = FIT("y ~ x + C(year)", data, **asked).fit(seed=1, rounds=10)
+    assert np.abs((res.estimand(data) - res.params) / res.bse).max() < 1.0
+    res.save(tmp_path / "fit.privreg")
+    pd.testing.assert_series_equal(pr.load(tmp_path / "fit.privreg").estimand(data), res.estimand(data))
+    mixed = data.sample(frac=1, random_state=1).sort_values("year", kind="stable")  # a person's rows in their order
+    np.testing.assert_allclose(res.estimand(mixed), res.estimand(data), atol=1e-9)

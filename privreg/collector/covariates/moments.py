@@ -112,19 +112,19 @@ def learn(
     *,
     constant2: float = 1.0,
     nonresponse: bool = False,
-    rows: int = 1,
+    together: int = 1,
 ) -> Scatter:
     """Take in one round of reports: equations (5), (6) and (8) of docs/estimator.md.
 
     `total`, shape (d (d + 1) / 2,), is their sum, made at `asked(scatter.rows, constant2)`, `constant2` being the
     square of the constant that was asked with; `people` are their weights, summed, and `sd` is the noise sd per
     coordinate of a report. `factors` are columns made of factors alone, with places as in v. `nonresponse` says whether
-    it is known that some people have nothing to tell; else that is believed once it shows. `rows` are those of which a
-    report is made at most: the trace is the part of a report that they fill.
+    it is known that some people have nothing to tell; else that is believed once it shows. `together` are the rows of
+    which a report is made at most: the trace is the part of a report that they fill.
     """
     d = scatter.rows.shape[0]
     white = moment_diagonal(d, layout.constant, constant2)
-    scatter = _counted(scatter, total, people, sd, expected=nonresponse, rows=rows)
+    scatter = _counted(scatter, total, people, sd, expected=nonresponse, rows=together)
     if scatter.answering < 1.0:
         total, sd = total / scatter.answering, sd / scatter.answering
     length2 = constant2 + d - 1.0

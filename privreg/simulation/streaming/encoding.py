@@ -89,6 +89,6 @@ class Encoder:
             flags = flags if rows.kept is None else flags[rows.kept]
         y, cluster = units.response_inside(rows.endog), None
         if spec.people.cluster is not None:
-            cluster = spec.people.clusters(batch, spec.design.schema.levels[spec.people.cluster], rows.kept)
-            y, cluster = np.where(cluster < 0, np.nan, y), np.maximum(cluster, 0)
+            place = spec.people.clusters(batch, spec.design.schema.levels[spec.people.cluster], rows.kept)
+            y, cluster = np.where(place < 0, np.nan, y), np.maximum(place, 0)
         return Rows(y, x, offset, weight, hashes, flags, cluster, rows_of(batch))
