@@ -133,7 +133,8 @@ def _encoded(fit: ResultData, equation: Equation, rows: Any) -> list[_Rows]:
 
 def _of_people(equation: Equation, people: Participants, batches: Sequence[Any], most: int) -> list[_Rows]:
     """Rows of people, of whom the first count: each by its part of the report, equation (41) of docs/estimator.md."""
-    z, y, offset, ids, survey = (None if c[0] is None else np.concatenate(c) for c in zip(*batches, strict=True))
+    held: list[Any] = [None if c[0] is None else np.concatenate(c) for c in zip(*batches, strict=True)]
+    z, y, offset, ids, survey = held
     person = np.arange(len(y)) if people.id is None else pd.factorize(ids)[0]
     order = np.argsort(person, kind="stable")
     first = np.flatnonzero(np.r_[True, np.diff(person[order]) != 0])
@@ -157,7 +158,8 @@ def _weights(equation: Equation, z: Array, person: Any = None) -> Array:
     lengths = np.array([np.square(z @ cap.T).sum(axis=1) for cap in equation.caps])
     if person is not None:
         longest = np.zeros((len(lengths), int(person.max()) + 1))
-        np.maximum.at(longest, (slice(None), person), lengths)
+        for most, own in zip(longest, lengths, strict=True):
+            np.maximum.at(most, person, own)
         lengths = longest[:, person]
     return np.asarray(equation.shares @ np.minimum(1.0, 1.0 / np.maximum(lengths, 1e-300)))
 

@@ -155,7 +155,10 @@ def _added(spec: ModelSpec) -> tuple[float, float] | None:
     if design.exposure is not None:
         low, high = design.schema.limits(design.exposure)
         ends.append((math.log(low), math.log(high)))
-    return (sum(e[0] for e in ends), sum(e[1] for e in ends)) if ends else None
+    low, high = sum(e[0] for e in ends), sum(e[1] for e in ends)
+    if spec.people.effect is not None:  # of two rows
+        low, high = low - high, high - low
+    return (low, high) if ends else None
 
 
 def to_user(spec: ModelSpec, order: NDArray[np.intp]) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -169,9 +170,10 @@ def _refuse_without_levels(people: Participants, family: Family, design: Design,
             f"'{said}' with Logistic() is the conditional logit of two rows a person, and k_max={people.k_max}; more "
             "rows are not there yet: give k_max=2, or Squared() for differences of shares."
         )
-    if design.offset is not None or design.exposure is not None:
-        raise UnsupportedArgumentError(
-            f"offset= and exposure= don't go with '{said}' yet; subtract it from the response."
+    if design.offset is not None and not math.isfinite(sum(design.schema.limits(design.offset))):
+        raise SchemaError(
+            f"offset={design.offset!r} needs public bounds with '{said}', which set how far responses less their "
+            f"level may be from 0: declare bounds={{{design.offset!r}: (low, high)}}."
         )
     if (units.constant != 0.0).sum() != 1:
         raise UnsupportedArgumentError(

@@ -100,7 +100,7 @@ class ModelSpec:
         units = public_units(design, scale_response=family.scaled)
         refuse_of_persons(people, family, design, units, trust, private)
         if people.effect is not None:
-            units = units.without_levels(people.spread, response=family.scaled)
+            units = units.without_levels(people.spread, response=family.scaled, offset=_apart(design))
         mechanism = "gaussian" if trust == "two_collectors" and mechanism == "auto" else mechanism
         spec = cls(design, units, family, budget, score_weights, mechanism, private, people, trust)
         names = spec.coefficients
@@ -226,7 +226,7 @@ class ModelSpec:
         """Public limits of the response, internal units."""
         low, high = (float(v) for v in self.units.response_inside(np.array(self.design.endog_limits)))
         if self.people.effect is not None and self.family.scaled:
-            high = (high - low) * self.people.spread
+            high = (high - low + _apart(self.design) / self.units.y_scale) * self.people.spread
             low = -high
         return low, high
 
@@ -330,6 +330,12 @@ class ModelSpec:
         words = UNUSABLE[people.missing].format(instead)
         out.append(("unusable", left if people.k_max is not None and people.missing == "noise" else words))
         return tuple(out)
+
+
+def _apart(design: Design) -> float:
+    """How far the bounds of the offset are apart; 0 without one."""
+    low, high = (0.0, 0.0) if design.offset is None else design.schema.limits(design.offset)
+    return high - low
 
 
 def refuse_what_sums_cannot(spec: ModelSpec) -> None:

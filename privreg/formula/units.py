@@ -63,16 +63,16 @@ class Units:
         """Constant part of the map of coefficients, shape (p,)."""
         return self.y_centre * self.constant
 
-    def without_levels(self, spread: float, *, response: bool) -> Units:
+    def without_levels(self, spread: float, *, response: bool, offset: float = 0.0) -> Units:
         """The same for rows without their person's level: nothing has a centre, and the constant stays as it is.
 
         `spread` is the largest size of such a number, relative to how far its bounds are apart; `response` says
-        whether the response is one.
+        whether the response is one, of which an offset is taken whose bounds are `offset` apart.
         """
         varies = self.constant == 0.0
         mix = None if self.mix is None else np.where(np.outer(varies, varies), self.mix, np.eye(len(varies)))
         scale = np.where(varies, 2.0 * spread * self.scale, self.scale)
-        none, wide = np.zeros(len(varies)), self.y_scale * (2.0 * spread if response else 1.0)
+        none, wide = np.zeros(len(varies)), (self.y_scale + 0.5 * offset) * 2.0 * spread if response else self.y_scale
         return replace(self, centre=none, scale=scale, mix=mix, y_centre=0.0, y_scale=wide)
 
     def keeps_levels(self, place: slice) -> bool:

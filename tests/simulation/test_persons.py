@@ -225,7 +225,7 @@ def test_weights_multiply_reports() -> None:
         ({"formula": "y ~ x + person | person"}, SchemaError, "person"),
         ({"family": pr.Quantile(0.5)}, UnsupportedArgumentError, "can't be taken out"),
         ({"formula": "b ~ x | person", "family": "logistic"}, UnsupportedArgumentError, "give k_max=2"),
-        ({"offset": "w"}, UnsupportedArgumentError, "subtract it"),
+        ({"offset": "v"}, SchemaError, "'v'"),
         ({"missing": "drop"}, OptionError, "leave missing= out"),
         ({"per_person": "median"}, OptionError, "per_person"),
         ({"formula": "y ~ x", "k_max": None, "per_person": "mean"}, OptionError, "give k_max="),
@@ -308,3 +308,27 @@ def test_the_estimand_of_local_reports_weighs_rows_as_reports_did(tmp_path: Path
     pd.testing.assert_series_equal(pr.load(tmp_path / "fit.privreg").estimand(data), res.estimand(data))
     mixed = data.sample(frac=1, random_state=1).sort_values("year", kind="stable")  # a person's rows in their order
     np.testing.assert_allclose(res.estimand(mixed), res.estimand(data), atol=1e-9)
+
+
+@pytest.mark.parametrize("trust", ["local", "two_collectors"])
+@pytest.mark.parametrize("effect", ["person", "diff(person)"])
+def test_an_offset_is_taken_off_before_levels_are(trust: str, effect: str) -> None:
+    data = panel(33, 20_000)
+    data["y"], data["w"] = data["y"].clip(-7, 8) + data["w"], data["w"] * (1 + data["year"]) / 4
+    data["y"] += data["w"]
+    asked = {"offset": "w", "family": "huber", "trust": trust, "bounds": {**HOW["bounds"], "y": (-8, 14)}, "mu": 8}
+    res = model(data, f"y ~ x + C(year) | {effect}", **asked).fit(seed=4)
+    assert np.abs(res.params.to_numpy() - [0.0, 0.3, 0.0, 0.5])[1:].max() < 4.5 * res.bse.max()
+    without = model(data, f"y ~ x + C(year) | {effect}", **{**asked, "offset": None}).fit(seed=4)
+    assert abs(without.params.iloc[2]) > 8.0 * without.bse.iloc[2]
+
+
+@pytest.mark.parametrize("trust", ["local", "two_collectors"])
+def test_an_offset_of_the_conditional_logit_is_that_of_changes(trust: str) -> None:
+    rng, n = np.random.default_rng(5), 30_000
+    who, level = np.repeat(np.arange(n), 2), np.repeat(rng.normal(0, 1, n), 2)
+    x, w = rng.normal(0, 1, 2 * n).clip(-5, 5), rng.uniform(0, 2, 2 * n)
+    b = (rng.uniform(size=2 * n) < 1 / (1 + np.exp(-(0.7 * x + w + level)))).astype(int)
+    data = pd.DataFrame({"person": who, "x": x, "w": w, "b": b})
+    res = model(data, "b ~ x | person", family="logistic", k_max=2, offset="w", trust=trust, mu=8).fit(seed=3)
+    assert abs(res.params["x"] - 0.7) < 4.0 * res.bse["x"] < 0.4

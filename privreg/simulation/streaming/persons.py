@@ -60,11 +60,12 @@ class Gatherer:
         out = _padded(rows, person, self._people.rows)
         if self._people.effect is None:
             return out
+        offset = 0.0 if out.offset is None else out.offset
         if self._binary:
             y, x = _changes(out.endog, out.exog)
-        else:
-            y, x = (_within if self._people.effect == WITHIN else _differences)(out.endog, out.exog)
-        return out._replace(endog=y, exog=x)
+            return out._replace(endog=y, exog=x, offset=None if out.offset is None else offset - offset[:, ::-1])
+        y, x = (_within if self._people.effect == WITHIN else _differences)(out.endog - offset, out.exog)
+        return out._replace(endog=y, exog=x, offset=None)
 
 
 def _some(rows: Rows, which: Any) -> Rows:
