@@ -157,8 +157,8 @@ MUTANTS = (
     Mutant(
         "a sum of two collectors without noise",
         TWO,
-        "batch = Batch(people, noised(self.plan, role, exact, drawn))",
-        "batch = Batch(people, exact)",
+        "noised(self.plan, role, exact[g], drawn)",
+        "exact[g]",
         (f"{TWO_DOOR}::test_each_collector_and_each_batch_has_noise_of_its_own",),
     ),
     Mutant(

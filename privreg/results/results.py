@@ -92,8 +92,9 @@ class PrivateResults(EstimatedResults):
         Parameters
         ----------
         rows : DataFrame, mapping of arrays, path of a file, or (endog, exog) for array models
-            With the response, and the columns of exposure, offset, personal budgets, `id` and `weights` if the model has
-            them (of several rows of a person the first `k_max` count, in their order); numbers are clamped to their declared bounds as in the fit. Nothing protects these rows.
+            With the response, and the columns of exposure, offset, personal budgets, `id` and `weights` where there are
+            any (of several rows of a person the first `k_max` count, in their order); numbers are clamped to their
+            declared bounds as in the fit. Nothing protects these rows.
 
         Returns
         -------
