@@ -60,7 +60,7 @@ class Gatherer:
         out = _padded(rows, person, self._people.rows)
         if self._people.effect is None:
             return out
-        offset = 0.0 if out.offset is None else out.offset
+        offset: Any = 0.0 if out.offset is None else out.offset
         if self._binary:
             y, x = _changes(out.endog, out.exog)
             return out._replace(endog=y, exog=x, offset=None if out.offset is None else offset - offset[:, ::-1])
