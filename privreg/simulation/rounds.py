@@ -175,8 +175,9 @@ class RoundsRun(Keyed):
         `x`, shape (n, d), has the constant first if there is one. `y`, `offset` and `weight` have the shape (n,):
         records that have nothing to tell are NaN, and weights are (μ_i/μ_max)² in (0, 1] of records with personal
         budgets. `clamped`, shape (n, D), is whether bounds clamp them, by column of the plan's `clamps`; it is needed
-        where `asks_clamping`. Of people (`plan.persons`) y, x and offset have an axis of their rows after the first, weights are survey weights in [0, 1]. `cluster`, shape (n,), has places of their clusters
-        among those declared.
+        where `asks_clamping`. Of people (`plan.persons`) y, x and offset have an axis of their rows after the first,
+        and weights are survey weights in [0, 1]. `cluster`, shape (n,), has places of their clusters among those
+        declared.
         """
         rows = Block(y, x, offset, weight, None, clamped, None, cluster)
         if cluster is not None:
