@@ -568,15 +568,15 @@ MUTANTS = (
     Mutant(
         "a browser sends what it has not stored",
         f"{WEB}/memory.js",
-        "return { result: report, put: { ...entry, report } };",
-        "return { result: report };",
+        "return { result: true, put: entries.map(",
+        "return { result: true, none: entries.map(",
         (f"{PAGES}::test_what_is_kept_is_the_noise_and_never_the_answers",),
     ),
     Mutant(
         "a browser keeps the answers",
         f"{WEB}/session.js",
-        "plan: base(planHash), token: base(token.id), state: state.number, receipt: null,",
-        "plan: base(planHash), token: base(token.id), state: state.number, receipt: null, answers,",
+        "state: state.number, receipt: null, body:",
+        "state: state.number, receipt: null, answers, body:",
         (f"{PAGES}::test_what_is_kept_is_the_noise_and_never_the_answers",),
     ),
     Mutant(
@@ -682,14 +682,56 @@ MUTANTS = (
     Mutant(
         "a report takes the place of one that was stored before",
         "privreg/device/memory.py",
-        '"INSERT INTO report VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL) ON CONFLICT DO NOTHING"',
-        '"INSERT OR REPLACE INTO report VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)"',
+        "if any(db.execute(ours, (root, slug)).fetchone() for slug in reports):",
+        "if False:",
         (f"{VISITS}::test_of_two_calls_at_once_one_report_is_kept",),
+    ),
+    Mutant(
+        "budgets of a study's analyses add up to more than it says",
+        "privreg/protocol/study.py",
+        "if analyses.together((p.mu, p.part.people) for p in plans) > Fraction(*plans[0].together) ** 2:",
+        "if False:",
+        ("tests/field/test_analyses.py::test_plans_that_break_the_whole_budget_are_refused",),
+    ),
+    Mutant(
+        "JavaScript: budgets of a study's analyses add up to more than it says",
+        f"{WEB}/plan.js",
+        " && kept(plans, within), ",
+        ", ",
+        ("tests/service/test_analyses.py::test_both_devices_read_the_same_analyses",),
+    ),
+    Mutant(
+        "a device spends one analysis's budget for all",
+        SESSION,
+        "mu=plan.together,",
+        "mu=plan.mu,",
+        ("tests/service/test_analyses.py::test_a_device_answers_all_analyses_at_once",),
+    ),
+    Mutant(
+        "weights of a table are not checked",
+        "privreg/protocol/study.py",
+        "if not kept or tables.distance2(plan.table, columns) > role.radius**2:",
+        "if not kept:",
+        ("tests/field/test_analyses.py::test_plans_that_break_the_whole_budget_are_refused",),
+    ),
+    Mutant(
+        "a person whose study is split answers every analysis",
+        SESSION,
+        "p for p in plans if p.part.people[0] <= word < p.part.people[1]",
+        "p for p in plans",
+        ("tests/service/test_analyses.py::test_people_that_are_split_answer_one_analysis",),
+    ),
+    Mutant(
+        "a new plan of a study asks under other names",
+        SESSION,
+        "if not s.memory.plans(s.root, plans[0].study) <= set(hashes.values()):",
+        "if False:",
+        (f"{VISITS}::test_a_plan_that_changes_is_refused",),
     ),
     Mutant(
         "a study is answered again",
         SESSION,
-        "if before is not None and not dry_run:",
+        "if before and not dry_run:",
         "if False:",
         (
             f"{VISITS}::test_a_study_is_answered_once",
@@ -713,8 +755,8 @@ MUTANTS = (
     Mutant(
         "a radius is not checked",
         "privreg/protocol/study.py",
-        "if not lattice.is_private(role.form, role.numbers, role.radius, plan.mu, plan.bits):",
-        "if False:",
+        "kept = lattice.is_private(role.form, role.numbers, role.radius, plan.mu, plan.bits)",
+        "kept = True",
         (f"{VISITS}::test_a_radius_too_large_is_refused_though_it_is_signed",),
     ),
     # devices and two collectors
@@ -742,7 +784,7 @@ MUTANTS = (
     Mutant(
         "another token's share was deleted",
         SESSION,
-        "(said.letter, said.state, said.ids) == (LETTERS[place], stored.state, stored.token)",
+        "(said.letter, said.state, said.ids) == (LETTERS[place], stored.state, stored.token[: messages.ID])",
         "said.letter == LETTERS[place]",
         (f"{PAIR}::test_nothing_is_made_afresh_because_of_a_forged_word",),
     ),
@@ -1344,8 +1386,8 @@ MUTANTS = (
     Mutant(
         "studies of other keys and groups don't count in a year",
         "privreg/device/memory.py",
-        "squares([*_budgets(db, _YEAR, clock - YEAR), own]) <= total",
-        "own**2 <= total",
+        "squares([*_budgets(db, _YEAR, clock - YEAR), own]) > total",
+        "own**2 > total",
         (f"{VISITS}::test_what_was_agreed_to_is_what_may_be_spent",),
     ),
     Mutant(
@@ -1358,8 +1400,8 @@ MUTANTS = (
     Mutant(
         "a study's times end a device's year",
         "privreg/device/memory.py",
-        'WHERE clock > ?"',
-        'WHERE time > ?"',
+        'WHERE clock > ? AND p > 0"',
+        'WHERE time > ? AND p > 0"',
         (f"{VISITS}::test_no_time_that_a_study_claims_lets_a_device_forget_or_remember",),
     ),
     Mutant(
@@ -1372,7 +1414,7 @@ MUTANTS = (
     Mutant(
         "JavaScript: more is spent than was agreed to",
         f"{WEB}/memory.js",
-        "if (!within([report.mu, ...yearOf(all.values(), report.clock)], agreed)) return { result: null };",
+        "if (!within([report.mu, ...yearOf(all.values(), report.clock)], agreed)) return { result: false };",
         "",
         (f"{PAGES}::test_what_was_agreed_to_is_what_may_be_spent",),
     ),

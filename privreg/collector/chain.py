@@ -14,14 +14,15 @@ import numpy as np
 from privreg.arrays import triangle
 from privreg.collector import rounds
 from privreg.collector.field import ask_of, products, reports_of
+from privreg.collector.table import ASK, Tabled
 from privreg.protocol.rounds import Reports
 from privreg.protocol.schedule import ENDLESS
 
 if TYPE_CHECKING:
     from privreg.arrays import Ints
-    from privreg.collector.plan import Plan, Progress
+    from privreg.collector.plan import Plan
     from privreg.protocol.messages import Ask
-    from privreg.protocol.study import Role
+    from privreg.protocol.roles import Role
 
 LOW: Final = 32  # Bits of a sum of products that are summed apart, so that 64 bits hold both parts
 
@@ -49,7 +50,7 @@ Cells = Mapping[Place, Cell]
 class Chain(NamedTuple):
     """What the collector of a study knows once some states have closed."""
 
-    progress: Progress
+    progress: Any  # `collector.plan.Progress`; None of a table, whose one round is all there is
     asked: tuple[int, ...]  # Round that each state published so far asks for
     known: dict[int, Reports]  # What has been taken in of closed states
     on_time: int  # Reports that came before their state closed
@@ -70,13 +71,15 @@ def add(cell: Cell | None, values: Ints, role: str) -> Cell:
     return Cell(cell.people + len(wide), cell.sums + wide.sum(axis=0), cell.squares + squares)
 
 
-def begin(plan: Plan) -> Chain:
+def begin(plan: Plan | Tabled) -> Chain:
     """Before the first report."""
-    return Chain(rounds.begin(plan), (0,), {}, 0)
+    return Chain(None if isinstance(plan, Tabled) else rounds.begin(plan), (0,), {}, 0)
 
 
-def ends(plan: Plan, chain: Chain) -> int | None:
+def ends(plan: Plan | Tabled, chain: Chain) -> int | None:
     """Reports that close the present state; None of the last, which stays open until the study closes."""
+    if isinstance(plan, Tabled):
+        return None
     people = plan.people(chain.progress)
     return None if people == ENDLESS else people
 
@@ -115,7 +118,7 @@ def present(chain: Chain, roles: Mapping[str, Role], cells: Cells) -> Reports:
     return _reports(roles, cells, len(chain.asked) - 1, chain.progress.state.role)
 
 
-def closed(plan: Plan, chain: Chain, roles: Mapping[str, Role], cells: Cells) -> Chain:
+def closed(plan: Plan | Tabled, chain: Chain, roles: Mapping[str, Role], cells: Cells) -> Chain:
     """Close the present state, with what has come of all states, the snapshot `cells`, and publish the next.
 
     Raises
@@ -123,6 +126,8 @@ def closed(plan: Plan, chain: Chain, roles: Mapping[str, Role], cells: Cells) ->
     ValueError
         If nobody has answered the present state.
     """
+    if isinstance(plan, Tabled):
+        raise ValueError("a table's one state asks until the study closes")  # noqa: TRY004 -- what comes is wrong
     chain = taken(plan, chain, roles, cells)
     reports = present(chain, roles, cells)
     if not reports.people:
@@ -132,9 +137,9 @@ def closed(plan: Plan, chain: Chain, roles: Mapping[str, Role], cells: Cells) ->
     return Chain(progress, (*chain.asked, progress.state.number), known, chain.on_time + reports.people)
 
 
-def present_ask(plan: Plan, chain: Chain) -> Ask:
+def present_ask(plan: Plan | Tabled, chain: Chain) -> Ask:
     """What the next state of a study asks; see `service.course.Study._stated`."""
-    return ask_of(plan, chain.progress.state, chain.progress.gauge)
+    return ASK if isinstance(plan, Tabled) else ask_of(plan, chain.progress.state, chain.progress.gauge)
 
 
 def plain(cells: Cells) -> list[dict[str, Any]]:

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from ..protocol import codes, lattice
 from ..protocol.messages import Ask
-from ..protocol.study import FAMILIES, PublicPlan, Role
+from ..protocol.roles import Role
+from ..protocol.study import FAMILIES, PublicPlan
 from . import score
 from .design import Row
 from .noise import Words, rounded_normal
@@ -82,6 +83,8 @@ def values(role: Role, report: Sequence[float]) -> list[int]:
     """
     if role.form == lattice.MOMENTS:
         return _moments(report, role)
+    if role.form == lattice.BLOCKS:  # which `table.whole` makes; of anything else nothing is told
+        return [0] * role.numbers
     if len(report) != role.numbers:
         report = [math.nan] * role.numbers
     if role.form == lattice.BOX:

@@ -59,13 +59,15 @@ def doubts(plan: PublicPlan, answers: Mapping[str, object]) -> list[str]:
     """For the respondent alone: a sentence for each answer out of bounds, and one for all that are missing."""
     out = [
         f"Your answer to {column.name!r} is not {allowed(column)}: it counts as {kept:.15g}, the nearest that is."
-        for column in design.used(plan)
+        for column in plan.form
         if design.beyond(column, given := answers.get(column.name)) and (kept := design.read(column, given)) is not None
     ]
     unread = design.unread(plan, answers)
     if unread and plan.missing == "noise":
-        blank = "zeros" if plan.collectors else "noise"
-        out.append(f"Missing, or not to be read: {', '.join(map(repr, unread))}. Your whole report will be {blank}.")
+        blank, what = "zeros" if plan.collectors else "noise", "Your whole report"
+        if plan.part.name or plan.table:
+            what = "What is made of it"
+        out.append(f"Missing, or not to be read: {', '.join(map(repr, unread))}. {what} will be {blank}.")
     return out
 
 
@@ -80,10 +82,10 @@ def words(plan: PublicPlan, answers: Mapping[str, object] | None = None, year: S
     year : sequence of Fraction
         Budgets μ of all reports of this year, with this one; this one alone by default.
     """
-    year = year or [Fraction(*plan.mu)]
-    mu, together = plan.mu.p / plan.mu.q, math.sqrt(squares(year))
+    year = year or [Fraction(*plan.together)]
+    mu, together = plan.together.p / plan.together.q, math.sqrt(squares(year))
     about = [plan.title, "", plan.purpose, f"Contact: {plan.contact}. Open until {_day(plan.closes)}."]
-    asks = [line for c in design.used(plan) for line in (f"  {c.name}: {c.ask}", f"    {allowed(c)}")]
+    asks = [line for c in plan.form for line in (f"  {c.name}: {c.ask}", f"    {allowed(c)}")]
     theirs = quoted([*about, "", "Your report is made of your answers to:", *asks])
     told = [] if answers is None else doubts(plan, answers)
     if plan.missing == "refuse":

@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from ..protocol import trees
-from ..protocol.study import Cell, PublicPlan
+from ..protocol.columns import Cell
+from ..protocol.study import PublicPlan
 from ..protocol.trees import Column, label_text
 from .score import divide, exp, log
 
@@ -34,12 +34,6 @@ class Row(NamedTuple):
 
 
 # --- answers -------------------------------------------------------------------------------------------------
-
-
-def used(plan: PublicPlan) -> tuple[Column, ...]:
-    """Columns that the design uses, in the plan's order."""
-    found = {n for c in (*plan.design, plan.response) for n in trees.names(c.tree)} | set(trees.names(plan.offset))
-    return tuple(c for c in plan.columns if c.name in found)
 
 
 def read(column: Column, answer: object) -> float | None:
@@ -91,14 +85,14 @@ def beyond(column: Column, answer: object) -> float:
 
 
 def unread(plan: PublicPlan, answers: Mapping[str, object]) -> list[str]:
-    """Names of columns that the design uses and the answers lack; for the respondent's own eyes."""
-    return [c.name for c in used(plan) if read(c, answers.get(c.name)) is None]
+    """Names of columns that are asked for and the answers lack; for the respondent's own eyes."""
+    return [c.name for c in plan.form if read(c, answers.get(c.name)) is None]
 
 
 def wrong(plan: PublicPlan, answers: Mapping[str, object]) -> list[str]:
     """What each answer must be that is given and isn't that, by column; public words, for the respondent's own eyes."""
     out = []
-    for column in used(plan):
+    for column in plan.form:
         answer = _own(answers.get(column.name))
         blank = answer is None or (isinstance(answer, str) and not answer.strip())
         missing = blank or (isinstance(answer, float) and math.isnan(answer))
@@ -120,7 +114,7 @@ def row_of(plan: PublicPlan, answers: Mapping[str, object]) -> Row:
     nothing = Row([math.nan] * plan.d, math.nan, math.nan, (0.0,) * len(plan.clamping))
     columns = {c.name: c for c in plan.columns}
     values: dict[str, float] = {}
-    for column in used(plan):
+    for column in plan.used:
         value = read(column, answers.get(column.name))
         if value is None:
             return nothing

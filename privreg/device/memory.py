@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
@@ -29,7 +29,8 @@ CREATE TABLE IF NOT EXISTS report (
     body BLOB, receipt BLOB, UNIQUE (root, slug));
 """
 _OURS: Final = {"study", "report"}
-_YEAR: Final = "SELECT p, q FROM report WHERE clock > ?"
+_YEAR: Final = "SELECT p, q FROM report WHERE clock > ? AND p > 0"
+_OF_STUDY: Final = "WHERE root = ? AND (slug = ? OR substr(slug, 1, length(?) + 1) = ? || '/')"
 _GROUP: Final = "SELECT p, q FROM report WHERE (release = ? OR root = ?) AND (time > ? OR clock > ?)"
 
 
@@ -47,10 +48,10 @@ class Seen(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """A report of this device."""
+    """A report of this device: to one analysis, where a study has several."""
 
     plan: bytes
-    token: bytes
+    token: bytes  # Its id; behind it the analysis's number, but of the first
     state: int
     body: bytes | None  # None once it has arrived; empty if two collectors deleted it, and it is made anew
     receipt: bytes | None
@@ -149,21 +150,27 @@ class Memory:
             ).fetchone()
         return Seen(*found)
 
-    def report(self, root: bytes, slug: str) -> Stored | None:
-        """The report to this study, if there is one."""
+    def plans(self, root: bytes, study: str) -> set[bytes]:
+        """Hashes of plans that were seen of a study of this name and key: one for each analysis."""
         with self._read() as db:
-            found = db.execute(
-                "SELECT plan, token, state, body, receipt FROM report WHERE root = ? AND slug = ?", (root, slug)
-            ).fetchone()
-        return None if found is None else Stored(*found)
+            return {
+                found for (found,) in db.execute(f"SELECT plan FROM study {_OF_STUDY}", (root, study, study, study))
+            }
+
+    def reports(self, root: bytes, study: str) -> dict[str, Stored]:
+        """The reports to this study, if there are some, by the analysis's name among all."""
+        what = f"SELECT slug, plan, token, state, body, receipt FROM report {_OF_STUDY} ORDER BY rowid"
+        with self._read() as db:
+            return {slug: Stored(*rest) for slug, *rest in db.execute(what, (root, study, study, study))}
 
     def used(self, token: bytes) -> bool:
         """Whether a token has been used, for whatever study."""
         with self._read() as db:
-            return db.execute("SELECT 1 FROM report WHERE token = ?", (token,)).fetchone() is not None
+            found = db.execute("SELECT 1 FROM report WHERE substr(token, 1, ?) = ?", (len(token), token))
+            return found.fetchone() is not None
 
     def year(self, clock: int) -> list[Fraction]:
-        """Budgets μ of a year's reports to whatever studies.
+        """Budgets μ of a year's answers to whatever studies, one for each study.
 
         The year is of this device's clock alone. Studies choose the times in their states: one far ahead would let
         budgets be forgotten, or never be.
@@ -173,28 +180,28 @@ class Memory:
 
     def store(
         self,
-        stored: Stored,
+        reports: Mapping[str, Stored],
         *,
         root: bytes,
-        slug: str,
         release: str,
         mu: Mu,
         time: int,
         clock: int,
         cap: Fraction,
         total: Fraction,
-    ) -> Stored | None:
-        """Write a report ahead of sending it, with what it spends.
+    ) -> bool:
+        """Write the reports to all of a study's analyses ahead of sending them, with what they spend: all, or none.
 
         Parameters
         ----------
-        stored : Stored
-        root, slug, release : bytes and str
-            The study's key and name, and its release group.
+        reports : mapping of str to Stored
+            By the analysis's name among all, `PublicPlan.slug`.
+        root, release : bytes and str
+            The study's key, and its release group.
         mu : Mu
-            Budget that the report spends.
+            Budget that they spend together; it is written beside the first.
         time, clock : int
-            Seconds since 1970, by the study's state and by this device.
+            Seconds since 1970, by the latest of the study's states and by this device.
         cap : Fraction
             What Σ μ² may be of a year's reports to studies of this release group or of this key. A report counts as
             one of the year if the studies' clocks or this device's say so.
@@ -203,21 +210,28 @@ class Memory:
 
         Returns
         -------
-        Stored or None
-            What is stored for this study: another process may have been faster. None if it would spend too much.
+        bool
+            Whether reports to this study are stored: another process may have been faster. False if they would spend
+            too much.
         """
+        ours, used = (f"SELECT 1 FROM report WHERE {of}" for of in ("root = ? AND slug = ?", "plan = ? OR token = ?"))
         with self._written() as db:
+            if any(db.execute(ours, (root, slug)).fetchone() for slug in reports):
+                return True
+            if any(db.execute(used, (one.plan, one.token)).fetchone() for one in reports.values()):
+                return False
             own = Fraction(*mu)
             group = _budgets(db, _GROUP, release, root, time - YEAR, clock - YEAR)
-            if squares([*group, own]) <= cap and squares([*_budgets(db, _YEAR, clock - YEAR), own]) <= total:
+            if squares([*group, own]) > cap or squares([*_budgets(db, _YEAR, clock - YEAR), own]) > total:
+                return False
+            spent = mu
+            for slug, one in reports.items():
                 db.execute(
-                    "INSERT INTO report VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL) ON CONFLICT DO NOTHING",
-                    (stored.plan, stored.token, root, slug, release, *mu, stored.state, time, clock, stored.body),
+                    "INSERT INTO report VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)",
+                    (one.plan, one.token, root, slug, release, *spent, one.state, time, clock, one.body),
                 )
-            found = db.execute(
-                "SELECT plan, token, state, body, receipt FROM report WHERE root = ? AND slug = ?", (root, slug)
-            ).fetchone()
-        return None if found is None else Stored(*found)
+                spent = Mu(0, 1)
+        return True
 
     def unsummed(self, root: bytes, slug: str, body: bytes) -> None:
         """Forget bytes that two collectors deleted, so that a report to a later state may take their place."""

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import math
 import time as clocks
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from typing import Final, NamedTuple
 
 from ..protocol import messages, peers, wire
+from ..protocol.analyses import hash_of_part, word_of
 from ..protocol.messages import FieldState, Report, Token
 from ..protocol.peers import Share
-from ..protocol.study import PublicPlan, read_plan
+from ..protocol.study import PublicPlan, read_plans
 from ..protocol.sums import LETTERS, SumAsk
 from ..protocol.wire import MessageError
-from . import answer, client, design, ed25519, noise, seal, sums
+from . import answer, client, design, ed25519, noise, seal, sums, table
 from .client import Answer, Invitation, Transport
 from .consent import GO_ON, QUESTION, doubts, plain, words, wrapped
 from .memory import Memory, Seen, Stored, StoreError, squares
@@ -147,27 +148,34 @@ def _respond(
     dry_run: bool,
     issued: bool,
 ) -> Outcome:
-    plan, plan_hash = _plan(s)
+    plans, hashes = _plan(s)
     told: str | None = None
     doubted: list[str] = []
     while True:
-        before = s.memory.report(s.root, s.invitation.slug)
-        if before is not None and not dry_run:
-            if before.body is None:
+        before = s.memory.reports(s.root, s.invitation.slug)
+        if before and not dry_run:
+            if all(one.body is None for one in before.values()):
                 raise RefusedError(ANSWERED)
-            if before.body:
-                outcome = _send(s, plan, plan_hash, before)
+            pending = [plan for plan in plans if plan.slug in before and before[plan.slug].body]
+            if pending:
+                outcome = _send_all(s, pending, hashes, before)
                 if outcome is not None:
                     return outcome._replace(words="\n".join([outcome.words, *doubted]))
                 continue  # it was summed nowhere: the present state is answered instead
-        if before is not None and before.token != s.token.id and not dry_run:
+        token = next((one.token[: messages.ID] for one in before.values()), s.token.id)
+        if token != s.token.id and not dry_run:
             if issued:
                 raise RefusedError("the study was begun with another token on this device; answer with that one.")
-            s = s._replace(token=Token(0, before.token, bytes(messages.MAC)))
-        _check_plan(s, plan, issued=issued, again=before is not None and before.body == b"")
+            s = s._replace(token=Token(0, token, bytes(messages.MAC)))
+        word = word_of(hashes[""], s.token.id)
+        mine = [p for p in plans if p.slug in before] or [
+            p for p in plans if p.part.people[0] <= word < p.part.people[1]
+        ]
+        plan = mine[0]
+        _check_plan(s, plan, issued=issued, again=any(one.body == b"" for one in before.values()))
         year = s.memory.year(int(s.clock()))
-        if before is None:
-            year = [*year, Fraction(*plan.mu)]
+        if not before:
+            year = [*year, Fraction(*plan.together)]
             if squares(year) > s.limits.total**2:
                 raise RefusedError(
                     f"it would be study {len(year)} of a year's, which cost mu = {math.sqrt(squares(year)):.4g} "
@@ -191,8 +199,12 @@ def _respond(
                 raise RefusedError("nothing is computed or sent; mend your answers, and call again.")
             if not (agreed if isinstance(agreed, bool) else agreed(f"{told}\n\n{QUESTION}")):
                 raise RefusedError("without consent nothing is computed or sent.")
-        state, named = _turn(s, plan, plan_hash, -1 if before is None else before.state)
-        _store(s, plan, state, _bodies(s, plan, state, named, row), squares(year), before)
+        made: dict[str, tuple[FieldState, bytes]] = {}
+        for each in (one for one in mine if one.slug not in before or before[one.slug].body == b""):
+            after = before[each.slug].state if before else -1
+            state, named = _turn(s, each, hashes[each.part.name], after)
+            made[each.slug] = state, _bodies(s, each, state, named, row)
+        _store(s, plan, made, squares(year), again=bool(before))
 
 
 # --- plan and states -----------------------------------------------------------------------------------------
@@ -213,7 +225,7 @@ def _got(s: _Session, path: str, what: str, until: float) -> bytes:
     """Get a message, again and again while that may help."""
     attempt = 0
     while True:
-        got = s.transport(f"{s.invitation.base}/{path}", None)
+        got = s.transport(f"{s.invitation.base}{path}", None)
         if got.status == 200:
             return got.body
         wait = client.waits(attempt, got.wait)
@@ -228,21 +240,21 @@ def _until(s: _Session, end: float) -> float:
     return end if s.patience is None else min(end, s.clock() + s.patience)
 
 
-def _plan(s: _Session) -> tuple[PublicPlan, bytes]:
-    """The plan, verified by the pinned key, and the same as ever."""
+def _plan(s: _Session) -> tuple[tuple[PublicPlan, ...], dict[str, bytes]]:
+    """The plan's analyses, verified by the pinned key and the same as ever, and their hashes by name."""
     until = s.clock() + (PATIENCE if s.patience is None else min(s.patience, PATIENCE))
-    payload = _opened(_got(s, "plan", "the plan", until), "plan", (s.root,))
-    plan, plan_hash = read_plan(payload), wire.hash_of(payload)
-    if plan.study != s.invitation.slug:
+    payload = _opened(_got(s, "/plan", "the plan", until), "plan", (s.root,))
+    plans, plan_hash = read_plans(payload), wire.hash_of(payload)
+    if plans[0].study != s.invitation.slug:
         raise RefusedError("the plan is one of another study; ask who invited you.")
-    seen = s.memory.seen(s.root, plan.study)
-    if seen is not None and seen.plan != plan_hash:
+    hashes = {plan.part.name: hash_of_part(plan_hash, plan.part.name) for plan in plans}
+    if not s.memory.plans(s.root, plans[0].study) <= set(hashes.values()):
         raise RefusedError("the plan is not the one that this device has seen before; ask who invited you.")
-    return plan, plan_hash
+    return plans, {**hashes, "": plan_hash}
 
 
 def _check_plan(s: _Session, plan: PublicPlan, *, issued: bool, again: bool) -> None:
-    mu = Fraction(*plan.mu)
+    mu = Fraction(*plan.together)
     if mu > s.limits.mu:
         raise RefusedError(f"mu = {plan.title_of_mu} is more than this device allows, {float(s.limits.mu):g}.")
     if issued != (plan.tokens == "issued"):
@@ -262,9 +274,9 @@ def _check_plan(s: _Session, plan: PublicPlan, *, issued: bool, again: bool) -> 
 def _addresses(s: _Session, plan: PublicPlan) -> list[str]:
     """Where a report is posted: at the study's server, or its shares at each collector's."""
     if not plan.collectors:
-        return [f"{s.invitation.base}/reports"]
+        return [f"{s.invitation.base}{plan.path}/reports"]
     links = [f"{c.url.rstrip('/')}/v1/studies/{plan.study}" for c in plan.collectors]
-    return [f"{client.invitation(link).base}/shares" for link in links]
+    return [f"{client.invitation(link).base}{plan.path}/shares" for link in links]
 
 
 def _turn(s: _Session, plan: PublicPlan, plan_hash: bytes, after: int) -> tuple[FieldState, bytes]:
@@ -272,7 +284,9 @@ def _turn(s: _Session, plan: PublicPlan, plan_hash: bytes, after: int) -> tuple[
     place, attempt = messages.place_of(plan_hash, s.token), 0
     until = _until(s, float(plan.closes))
     while True:
-        payload = _opened(_got(s, "state", "the state", until), "state", plan.keys, max(len(plan.collectors), 1))
+        payload = _opened(
+            _got(s, f"{plan.path}/state", "the state", until), "state", plan.keys, max(len(plan.collectors), 1)
+        )
         state, own = messages.read_state(payload, plan, plan_hash), wire.hash_of(payload)
         _check_chain(s, plan, state, own)
         if not plan.opens <= state.time <= plan.closes or not state.open:
@@ -290,14 +304,14 @@ def _check_chain(s: _Session, plan: PublicPlan, state: FieldState, own: bytes) -
     """Refuse a state that goes back, or that isn't the one after the one before."""
     if state.number == 0 and state.before != state.plan:
         raise RefusedError("the first state doesn't follow the plan.")
-    seen = s.memory.seen(s.root, plan.study)
+    seen = s.memory.seen(s.root, plan.slug)
     if seen is not None:
         back = state.number < seen.number or state.time < seen.time
         other = state.number == seen.number and own != seen.state
         torn = state.number == seen.number + 1 and state.before != seen.state
         if back or other or torn:
             raise RefusedError("the study's states go back, or are others than seen before; ask who invited you.")
-    known = s.memory.note(s.root, plan.study, Seen(state.plan, state.number, own, state.time))
+    known = s.memory.note(s.root, plan.slug, Seen(state.plan, state.number, own, state.time))
     if (known.plan, known.number, known.state) != (state.plan, state.number, own):
         raise RefusedError("another call of this device has seen another state; try again.")
 
@@ -310,48 +324,79 @@ def _bodies(s: _Session, plan: PublicPlan, state: FieldState, named: bytes, row:
     place = messages.place_of(state.plan, s.token)
     ask = messages.ask_of(state, place)
     role = plan.roles[ask.role]
-    told: list[float] = []
+    shared = isinstance(ask, SumAsk)
+    made = sums.whole(role, []) if shared else answer.values(role, [])
     with suppress(Exception):  # nothing raises there; whatever did would send noise or zeros, and not fail
-        inside = design.row_of(plan, row)
-        if isinstance(ask, SumAsk):
-            told = sums.before_shares(plan, ask, inside)
+        if plan.table:
+            made = table.whole(plan, row)
+        elif isinstance(ask, SumAsk):
+            made = sums.whole(role, sums.before_shares(plan, ask, design.row_of(plan, row)))
         else:
-            told = answer.before_noise(plan, ask, messages.group_of(plan, ask.role, place), inside)
-    if not isinstance(ask, SumAsk):
-        numbers = answer.randomised(answer.values(role, told), role, plan.bits, noise.Words())
+            group = messages.group_of(plan, ask.role, place)
+            made = answer.values(role, answer.before_noise(plan, ask, group, design.row_of(plan, row)))
+    if not shared:
+        numbers = answer.randomised(made, role, plan.bits, noise.Words())
         return messages.report_body(Report(state.plan, state.number, ask.role, s.token, tuple(numbers)))
     bodies = []
-    for letter, one, share in zip(LETTERS, plan.collectors, sums.shares(sums.whole(role, told)), strict=True):
+    for letter, one, share in zip(LETTERS, plan.collectors, sums.shares(made), strict=True):
         sealed = seal.seal(share, one.seal, peers.share_info(letter, named, s.token))
         bodies.append(peers.share_body(Share(state.plan, state.number, ask.role, s.token, sealed)))
     return LINE.join(bodies)
 
 
 def _store(
-    s: _Session, plan: PublicPlan, state: FieldState, body: bytes, agreed: Fraction, before: Stored | None
+    s: _Session, plan: PublicPlan, made: Mapping[str, tuple[FieldState, bytes]], agreed: Fraction, *, again: bool
 ) -> None:
-    """Write the report ahead: what is stored then is what is sent."""
-    if max(map(len, body.split(LINE))) > plan.limit:
+    """Write the reports ahead, all together: what is stored then is what is sent."""
+    if max(len(line) for _, body in made.values() for line in body.split(LINE)) > plan.limit:
         raise RefusedError("the plan's limit on the size of reports is too small for its own; tell its contact.")
-    if before is not None:  # it costs nothing: the shares before were deleted, and none was summed
-        s.memory.again(s.root, plan.study, state.number, body)
+    if again:  # it costs nothing: the shares before were deleted, and none was summed
+        for slug, (state, body) in made.items():
+            s.memory.again(s.root, slug, state.number, body)
         return
-    stored = s.memory.store(
-        Stored(state.plan, s.token.id, state.number, body, None),
+    kept = s.memory.store(
+        {
+            slug: Stored(state.plan, s.token.id + (bytes([k]) if k else b""), state.number, body, None)
+            for k, (slug, (state, body)) in enumerate(made.items())
+        },
         root=s.root,
-        slug=plan.study,
         release=plan.release_group,
-        mu=plan.mu,
-        time=state.time,
+        mu=plan.together,
+        time=max(state.time for state, _ in made.values()),
         clock=int(s.clock()),
         cap=s.limits.yearly**2,
         total=agreed,
     )
-    if stored is None:
+    if not kept:
         raise RefusedError(
             f"with this report the year's budget of {float(s.limits.yearly):g} for studies of {plan.release_group!r} "
             "would be overspent, or another study was answered meanwhile; then call again."
         )
+
+
+def _send_all(
+    s: _Session, plans: Sequence[PublicPlan], hashes: Mapping[str, bytes], before: Mapping[str, Stored]
+) -> Outcome | None:
+    """Send the stored reports, none of which waits for another that doesn't arrive; see `_send`."""
+    left, refused, again = list(plans), list[str](), False
+    outcome = Outcome(True, "", plans[0])
+    for patient in [*([s._replace(patience=0.0)] if len(left) > 1 else []), s]:  # each is tried once, first
+        for plan in list(left):
+            try:
+                got = _send(patient, plan, hashes[plan.part.name], before[plan.slug])
+            except RefusedError as e:
+                refused += [str(e)] if str(e) not in refused else []
+                left.remove(plan)
+                continue
+            if got is None or got.sent:
+                again |= got is None
+                left.remove(plan)
+            outcome = got if got is not None and (outcome.sent or not outcome.words) else outcome
+    if refused:
+        raise RefusedError(" ".join(refused))
+    if again:
+        return None
+    return outcome if not left else outcome._replace(sent=False)
 
 
 def _send(s: _Session, plan: PublicPlan, plan_hash: bytes, stored: Stored) -> Outcome | None:
@@ -370,7 +415,7 @@ def _send(s: _Session, plan: PublicPlan, plan_hash: bytes, stored: Stored) -> Ou
                 arrived[k] = True
             elif got.status == 410 and _is_signed("lost", plan, plan_hash, k, stored, got.body):
                 with suppress(StoreError):
-                    s.memory.arrived(s.root, plan.study, None)
+                    s.memory.arrived(s.root, plan.slug, None)
                 raise RefusedError(
                     f"your report is lost: {plan.collectors[k].name!r} has given up the batch that it was for, and "
                     "adds up nothing of it. You can't answer again, as two reports could tell more of you than one. "
@@ -408,17 +453,17 @@ def _is_signed(kind: str, plan: PublicPlan, plan_hash: bytes, place: int, stored
         said = peers.read_signed(kind, payload, plan_hash)
     except (MessageError, RefusedError):
         return False
-    return (said.letter, said.state, said.ids) == (LETTERS[place], stored.state, stored.token)
+    return (said.letter, said.state, said.ids) == (LETTERS[place], stored.state, stored.token[: messages.ID])
 
 
 def _ended(s: _Session, plan: PublicPlan, body: bytes, arrived: list[bool]) -> Outcome | None:
     """What each collector has said, or the server, is remembered; the bytes are deleted."""
     if not any(arrived):
-        s.memory.unsummed(s.root, plan.study, body)
+        s.memory.unsummed(s.root, plan.slug, body)
         return None
     receipt = b"".join(wire.hash_of(part) for part in body.split(LINE)) if all(arrived) else None
     with suppress(StoreError):  # it has arrived all the same; the next call sends the same bytes
-        s.memory.arrived(s.root, plan.study, receipt)
+        s.memory.arrived(s.root, plan.slug, receipt)
     if receipt is not None:
         return Outcome(True, "The report has arrived. Thank you.", plan)
     late, other = sorted(plan.collectors, key=lambda c: arrived[plan.collectors.index(c)])

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from ..protocol import codes, lattice
-from ..protocol.study import FAMILIES, PublicPlan, Role
+from ..protocol.roles import Role
+from ..protocol.study import FAMILIES, PublicPlan
 from ..protocol.sums import MEDIAN, SCALE, SumAsk, Sums
 from . import noise, score
 from .answer import inside, shortened
@@ -135,6 +136,8 @@ def whole(role: Role, report: Floats) -> list[int]:
         Zeros of what can't be used.
     """
     size = role.numbers
+    if role.form == lattice.BLOCKS:  # which `table.whole` makes; of anything else nothing is told
+        return [0] * size
     unit = max(lattice.unit_of_sums(role.form, size, role.radius), 0.0)
     if role.form == lattice.SWITCHES:
         one = min(round(unit / math.sqrt(size)), math.isqrt(role.radius * role.radius // size))

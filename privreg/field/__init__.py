@@ -6,8 +6,8 @@ of what respondents read. `keys` makes signing keys, signs plans and states, and
 their command line, and `running` how all commands of studies run.
 
 `collected` makes results of a plan and of sums of reports, `summed` of two collectors' sums; `connect` is
-`privreg.connect`, which makes a `study`, or one that is `shared`: it gets and verifies them, by `servers`. `reading`
-is its command. `picture` has what a dashboard shows of results, and `live` follows it in a notebook. `devices` are
-simulated ones, many at once, `swarm` lets them answer, and `demo` plays a whole study by the commands that a real one
-takes.
+`privreg.connect`, which makes a `study`, or one that is `shared`: it gets and verifies them, by `servers`; `several` is
+a study of several analyses, `tabled` are tables among them, `precision` what to expect of each. `reading` is its
+command. `picture` has what a dashboard shows of results, and `live` follows it in a notebook. `devices` are simulated
+ones, many at once, `swarm` lets them answer, and `demo` plays a whole study by the commands that a real one takes.
 """

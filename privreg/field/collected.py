@@ -14,9 +14,12 @@ from privreg.collector import rounds
 from privreg.collector.chain import Cell, Cells, Chain, Place
 from privreg.collector.field import roles_of
 from privreg.collector.plan import Plan
+from privreg.collector.table import Tabled
 from privreg.diagnostics import Diagnostic
 from privreg.errors import PrivregError, StudyError, quietly
-from privreg.field.declared import fit_of
+from privreg.field import tabled
+from privreg.field.declared import declared_of, fit_of
+from privreg.field.tabled import TableFit
 from privreg.fits import results as fits
 from privreg.fits.fit_plan import FitPlan
 from privreg.fits.held import Held
@@ -26,9 +29,10 @@ from privreg.fits.rounds import outcome
 from privreg.privacy.ledger import Release
 from privreg.protocol import lattice
 from privreg.protocol.lattice import mu_of
+from privreg.protocol.roles import TABLE
 from privreg.protocol.study import PublicPlan
 from privreg.protocol.wire import MessageError, Record
-from privreg.results.results import PrivateResults
+from privreg.results.base import Results
 
 T = TypeVar("T")
 _WHOLE: Final = re.compile(r"-?[0-9]{1,40}")
@@ -81,8 +85,19 @@ def begun(
     return fit, engine, order
 
 
-def engine_of(plan: PublicPlan) -> Plan:
+def table_of(plan: PublicPlan) -> TableFit:
+    """The table that a signed plan carries; raises as `begun` does."""
+    text = plan.model.get("declared")
+    fit = made(lambda: declared_of(text)) if isinstance(text, str) else None
+    if not isinstance(fit, TableFit):
+        raise StudyError("the plan carries no table, so nobody can estimate it; sign it by `privreg study sign`.")
+    return fit
+
+
+def engine_of(plan: PublicPlan) -> Plan | Tabled:
     """What the collector's rounds know before the first report; raises as `begun` does."""
+    if plan.table:
+        return tabled.engine_of(plan, table_of(plan))
     return _begun(plan)[1]
 
 
@@ -136,7 +151,7 @@ def _wholes(record: Record, name: str, count: int) -> list[int]:
     return out
 
 
-def follow(engine: Plan, plan: PublicPlan, snapshots: Iterable[Cells]) -> Chain:
+def follow(engine: Plan | Tabled, plan: PublicPlan, snapshots: Iterable[Cells]) -> Chain:
     """Make the chain of a study's states again.
 
     Parameters
@@ -166,7 +181,7 @@ def held_by(engine: Plan, plan: PublicPlan, chain: Chain, cells: Cells) -> Held:
     )
 
 
-def results(plan: PublicPlan, chain: Chain, cells: Cells, *, invited: int | None = None) -> PrivateResults:
+def results(plan: PublicPlan, chain: Chain, cells: Cells, *, invited: int | None = None) -> Results:
     """Results of what has come by now.
 
     Parameters
@@ -181,7 +196,7 @@ def results(plan: PublicPlan, chain: Chain, cells: Cells, *, invited: int | None
 
     Returns
     -------
-    PrivateResults
+    PrivateResults, or MeansResults of a table
         As a fit's, with the exact guarantee of the devices' mechanism.
 
     Raises
@@ -189,6 +204,13 @@ def results(plan: PublicPlan, chain: Chain, cells: Cells, *, invited: int | None
     InferenceError
         While reports still set the scales: not yet enough.
     """
+    if plan.table:
+        some = list(cells.values())
+        total = sum((c.sums for c in some), np.zeros(plan.roles[TABLE].numbers, dtype=np.int64))
+        came = Came(sum(c.people for c in some), 0, invited)
+        return tabled.results(
+            plan, table_of(plan), came.people, total, _senders(plan), [("Protocol", _protocol(plan, came))]
+        )
     fit, engine, order = _begun(plan)
     people, last = sum(c.people for c in cells.values()), len(chain.asked) - 1
     here = sum(c.people for place, c in cells.items() if place.state == last)
@@ -204,7 +226,7 @@ def results(plan: PublicPlan, chain: Chain, cells: Cells, *, invited: int | None
 
 def _protocol(plan: PublicPlan, came: Came) -> str:
     groups = max(role.groups for role in plan.roles.values())
-    parts = [f"{len(plan.rounds)} rounds", f"{groups} groups"]
+    parts = ["one round"] if plan.table else [f"{len(plan.rounds)} rounds", f"{groups} groups"]
     if came.invited:
         parts.append(f"{100.0 * (1.0 - came.people / came.invited):.1f}% never answered")
     parts.append(f"{100.0 * came.late / max(came.people, 1):.1f}% late (counted)")
@@ -217,6 +239,7 @@ def _senders(plan: PublicPlan) -> Senders:
         "whoever loses a device's memory, and meets a collector who asks the same record again, has spent √2 times mu; "
         "who took part, and from which address, is not part of the guarantee"
     )
-    main = plan.roles["main"]
-    noise = f"noise sd {2.0**plan.bits / main.radius:.4g} of a main report's bound, on a lattice, by an exact sampler"
+    sd = 2.0**plan.bits / next(plan.roles[r] for r in ("main", TABLE) if r in plan.roles).radius
+    of = "a main report's bound" if "main" in plan.roles else "how far two reports may be from each other"
+    noise = f"noise sd {sd:.4g} of {of}, on a lattice, by an exact sampler"
     return Senders("devices", "rounded Gaussian", noise, (Diagnostic("memory", text),))

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from privreg.device import ed25519
 from privreg.device.consent import QUESTION, plain, words
@@ -19,13 +19,11 @@ from privreg.field import keys
 from privreg.field.running import done, parser_of
 from privreg.files.archive import write_bytes
 from privreg.options.spelling import in_study
+from privreg.protocol.analyses import WORDS
 from privreg.protocol.lattice import unit_of_sums
-from privreg.protocol.study import PublicPlan, plan_payload, read_plan
+from privreg.protocol.study import PublicPlan, plan_payload, read_plans
 from privreg.protocol.sums import LETTERS
 from privreg.protocol.wire import MessageError, base, hash_of, key_id, open_envelope, signed_bytes
-
-if TYPE_CHECKING:
-    from privreg.fits.fit_plan import FitPlan
 
 T = TypeVar("T")
 
@@ -65,33 +63,47 @@ def shown(data: bytes, root: bytes | None) -> str:
         message = signed_bytes("plan", envelope.payload)
         if root is not None and not any(ed25519.verify(root, message, sig) for _, sig in envelope.signatures):
             raise MessageError("the plan is not signed by this key.")
-        plan = read_plan(envelope.payload)
+        plans = read_plans(envelope.payload)
+        plan = plans[0]
         if any(root in (c.key, c.seal) for c in plan.collectors):
             raise MessageError("one of its two collectors has the analyst's key: they must be others.")
     except MessageError as e:
         raise StudyError(f"devices would refuse this plan: {e}") from None
     by = "not looked at: give --key" if root is None else f"by {key_id(root)}, verified"
     name = base(hash_of(envelope.payload))
-    return f"Plan {name}, signature {by}\n\n{_lines(plan)}\n\nRespondents are told:\n\n{words(plan)}\n\n{QUESTION}"
+    lines = plain("\n\n".join([*_collectors(plan), *map(_lines, plans)]))
+    return f"Plan {name}, signature {by}\n\n{lines}\n\nRespondents are told:\n\n{words(plan)}\n\n{QUESTION}"
 
 
-def _lines(plan: PublicPlan) -> str:
-    """Collectors, roles with their noise, and the design."""
-    lines = []
+def _collectors(plan: PublicPlan) -> list[str]:
+    """Who collects, where there are two."""
+    lines: list[str] = []
     for letter, one in zip(LETTERS, plan.collectors, strict=False):
         lines += [f"Collector {letter}: {one.name}, {one.url}, {one.contact}"]
         lines += [f"  signs by {base(one.key)}", f"  is sent shares sealed to {base(one.seal)}"]
-    lines += [""] if lines else []
+    return ["\n".join(lines)] if lines else []
+
+
+def _lines(plan: PublicPlan) -> str:
+    """An analysis: roles with their noise, and the design."""
+    lines = []
+    if plan.part.name:
+        low, high = plan.part.people
+        of = "everybody" if high - low == WORDS else f"{100.0 * (high - low) / WORDS:.3g}% of the people"
+        lines += [f"Analysis {plan.part.name!r}: mu = {plan.mu.p}/{plan.mu.q}, of {of}"]
     lines += [f"{'role':<10} {'form':<8} {'numbers':>7} {'radius':>9} {'groups':>6}  noise sd"]
     for name, role in plan.roles.items():
         sd = 2.0**plan.bits / role.radius
         if plan.collectors:
-            sd = math.sqrt(2.0) * 2.0**plan.bits / unit_of_sums(role.form, role.numbers, role.radius)
+            unit = role.radius if plan.table else unit_of_sums(role.form, role.numbers, role.radius)
+            sd = math.sqrt(2.0) * 2.0**plan.bits / unit
         lines.append(f"{name:<10} {role.form:<8} {role.numbers:>7} {role.radius:>9} {role.groups:>6}  {sd:.4g}")
     if plan.collectors:
         lines.append("noise is in a round's sum, of both collectors together; a report's norm is 1 at most")
-    design = ", ".join(cell.name for cell in plan.design)
-    return plain("\n".join([*lines, "", f"Design: {plan.response.name} ~ {design}; score: {plan.family}"]))
+    design = f"Design: {plan.response.name} ~ {', '.join(c.name for c in plan.design)}; score: {plan.family}"
+    if plan.table:
+        design = f"Table: {', '.join(':'.join(block.columns) for block in plan.table)}"
+    return "\n".join([*lines, "", design])
 
 
 def _parser(prog: str) -> argparse.ArgumentParser:
@@ -119,6 +131,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     show.add_argument("--key", help="public key that must have signed it, as in invitations")
     demo = verbs.add_parser("demo", help="play a whole study on this machine: each command is printed, then run")
     demo.add_argument("--devices", type=int, metavar="N", help="people, made up; 5000 by default, 3000 with --two")
+    demo.add_argument("--analyses", action="store_true", help="several analyses: a table, and two models, of one form")
     demo.add_argument("--two", action="store_true", help="two collectors, each with a share of every report")
     demo.add_argument(
         "--folder", metavar="FOLDER", help="a new folder to keep its files in; a temporary one by default"
@@ -135,17 +148,21 @@ def _password(a: argparse.Namespace) -> bytes | None:
 
 def _sign(a: argparse.Namespace) -> str:
     from privreg.field import declared  # which a key, or a look at a plan, can do without
-    from privreg.field.plan import study_plan
+    from privreg.field.plan import study_plans
+    from privreg.field.precision import planned
+    from privreg.field.tabled import TableFit
 
-    about, fit = _in_file(lambda: declared.read(a.file))
+    analyses = _in_file(lambda: declared.read_study(a.file))
+    about, fit, _ = analyses[0]
+    trust = fit.trust if isinstance(fit, TableFit) else fit.spec.trust
     two = [c.key for c in about.collectors]
-    if bool(two) == bool(a.states) and (two or fit.spec.trust == "local"):
+    if bool(two) == bool(a.states) and (two or trust == "local"):
         why = "both collectors that the study names sign states; leave it out" if two else "name the key of the server"
         raise OptionError(f"--states says who signs states: {why}.")
     states = two or [keys.given(k, "--states") for k in a.states]
-    plan = _in_file(lambda: study_plan(fit, fit.spec.design.trees(), about, states))
+    plans = _in_file(lambda: study_plans(analyses, states))
     out = Path(a.out) if a.out else Path(a.file).with_suffix(".plan")
-    _possible(plan, {"question": about.questions, "choices": about.choices})
+    _possible(plans, {"question": about.questions, "choices": about.choices})
     root = keys.load(a.key, _password(a))
     mine = keys.public(root)
     for letter, one in zip(LETTERS, about.collectors, strict=False):
@@ -154,10 +171,10 @@ def _sign(a: argparse.Namespace) -> str:
                 f"--key {a.key!r} is the key of collector {letter}, {one.name!r}, and nobody but you may have the key "
                 "that signs plans: make one by privreg study key root.key, and give --key root.key."
             )
-    data = keys.signed("plan", plan_payload(plan), root)
+    data = keys.signed("plan", plan_payload(*plans), root)
     said = shown(data, mine)  # which refuses what devices would
     write_bytes(out, data, new=True)  # a plan is never overwritten
-    return f"{said}\n\n{_precision(fit)}Wrote {str(out)!r}. Invitations pin the key {base(mine)}"
+    return f"{said}\n\n{planned(analyses, plans)}Wrote {str(out)!r}. Invitations pin the key {base(mine)}"
 
 
 def _in_file(make: Callable[[], T]) -> T:
@@ -168,21 +185,9 @@ def _in_file(make: Callable[[], T]) -> T:
         raise type(e)(in_study(str(e))) from None
 
 
-def _precision(fit: FitPlan) -> str:
-    """What `pr.plan` says of the study's fit: how wide intervals will be, and which of them not to rely on."""
-    from privreg.planning.power import plan_of_fit
-    from privreg.tables import as_text, respelt
-
-    if fit.rows is None:
-        return ""
-    try:
-        return f"{as_text(respelt(plan_of_fit(fit, fit.rows)._layout(), in_study))}\n\n"
-    except PrivregError as e:
-        return f"How wide intervals will be is not known: {in_study(str(e))}\n\n"
-
-
-def _possible(plan: PublicPlan, said: Mapping[str, Iterable[str]]) -> None:
+def _possible(plans: Sequence[PublicPlan], said: Mapping[str, Iterable[str]]) -> None:
     """Refuse what every device would refuse, and what is said of columns that nobody would be asked about."""
+    plan = plans[0]
     asked = [column.name for column in plan.columns]
     for kind, name in ((kind, name) for kind, names in said.items() for name in names):
         if name not in asked:
@@ -190,7 +195,7 @@ def _possible(plan: PublicPlan, said: Mapping[str, Iterable[str]]) -> None:
                 f"{kind} {name!r}: the formula has no such column, and only its columns are asked.{meant(name, asked)}"
             )
     most = Limits().mu
-    if Fraction(plan.mu.p, plan.mu.q) > most:
+    if Fraction(*plan.together) > most:
         raise OptionError(f"mu: {plan.title_of_mu} is more than devices allow by themselves; write mu: {most} or less.")
     if plan.closes < time.time():
         raise OptionError("the study closes in the past, so that no device would answer it; write a later day.")
@@ -202,7 +207,7 @@ def _run(a: argparse.Namespace) -> str:
     if a.verb == "demo":
         from privreg.field.demo import demo
 
-        demo(a.devices, a.folder, two=a.two)
+        demo(a.devices, a.folder, two=a.two, analyses=a.analyses)
         return f"Done: the results above were computed from {'noised sums' if a.two else 'reports'} alone."
     if a.verb == "key":
         password = _password(a)

@@ -9,16 +9,17 @@ from privreg.device.client import invitation
 from privreg.device.consent import plain
 from privreg.errors import OptionError, StudyError
 from privreg.field.servers import Server, opened, token_of
+from privreg.field.several import Studies
 from privreg.field.shared import SharedStudy
 from privreg.field.study import Study
 from privreg.protocol import wire
-from privreg.protocol.study import read_plan
+from privreg.protocol.study import read_plans
 from privreg.protocol.wire import MessageError
 
 
 def connect(
     url: str | Sequence[str], token: str | Path | Sequence[str | Path] | None = None, *, key: str | None = None
-) -> Study:
+) -> Study | Studies:
     """Connect to a study whose reports are collected elsewhere.
 
     Parameters
@@ -34,7 +35,7 @@ def connect(
 
     Returns
     -------
-    Study
+    Study, or Studies if the plan has several analyses
 
     Raises
     ------
@@ -70,9 +71,10 @@ def connect(
     if len(set(payloads)) > 1:
         raise StudyError("the two servers have different plans, so that they are not the collectors of one study.")
     try:
-        signed = read_plan(payloads[0])
+        plans = read_plans(payloads[0])
     except MessageError as e:
         raise StudyError(f"devices would refuse the plan: {e}") from None
+    signed = plans[0]
     if any(one.slug != signed.study for one in invited):
         raise StudyError("the plan is one of another study.")
     names = " and ".join(f"{one.name} at {one.url}" for one in signed.collectors)
@@ -82,4 +84,9 @@ def connect(
         raise OptionError("the study's devices add the noise, and one server collects reports; give its address alone.")
     if any(root in (one.key, one.seal) for one in signed.collectors):
         raise StudyError("the analyst's key is that of one of the study's two collectors, who must be others.")
-    return (SharedStudy if signed.collectors else Study)(servers, signed, payloads[0])
+    make = SharedStudy if signed.collectors else Study
+    parts = {
+        plan.part.name: make([one._replace(base=one.base + plan.path) for one in servers], plan, payloads[0])
+        for plan in plans
+    }
+    return Studies(parts) if signed.part.name else parts[""]

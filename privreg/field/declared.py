@@ -11,19 +11,25 @@ from __future__ import annotations
 import datetime
 import inspect
 import json
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from fractions import Fraction
+from functools import partial
 from importlib.resources import files as files_of_package
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from privreg.device.client import invitation
-from privreg.errors import OptionError, SchemaError, choose, meant, quietly, shown
+from privreg.errors import OptionError, PrivregError, SchemaError, choose, meant, quietly, shown
 from privreg.families.builtin import FAMILIES
 from privreg.field.plan import DAY, About
+from privreg.field.tabled import TableFit, table_fit
 from privreg.fits.fit_plan import FitPlan
+from privreg.protocol.analyses import MOST, NAME, WORDS, Part
+from privreg.protocol.lattice import Mu, mu_of
 from privreg.protocol.sums import LETTERS, Collector
 from privreg.protocol.trees import label_text
 from privreg.protocol.wire import KEY, MessageError, Record, must_show, unbase
@@ -34,29 +40,45 @@ from privreg.schema.declarations import Schema
 _ABOUT: Final = ("study", "title", "purpose", "contact", "opens", "closes")
 _OPTIONAL: Final = (
     "grace_days", "questions", "choices", "texts", "release_group", "tokens", "missing", "round_hours", "least",
-    "collectors",
+    "collectors", "language",
 )  # fmt: skip
+_OF_ALL: Final = ("mu", "rows", "trust")  # Of a model, what holds for all of a study's analyses
+_OWN: Final = ("share", "table")  # Of an analysis, beside its model
 _MODEL: Final = ("formula", "family", "mu", "rows", "offset", "exposure", "scaling", "trust")
 _PLAN: Final = ("rounds", "lanes", "inference", "measures")
 _SCHEMA: Final = ("bounds", "levels", "moments", "correlations")
-KEYS: Final = (*_ABOUT, *_OPTIONAL, *_MODEL, *_PLAN, *_SCHEMA)  # Keys of a study's file
+_SEVERAL: Final = ("analyses", "split")
+KEYS: Final = (*_ABOUT, *_OPTIONAL, *_MODEL, *_PLAN, *_SCHEMA, *_SEVERAL)  # Keys of a study's file
+ANALYSIS: Final = (*(k for k in (*_MODEL, *_PLAN) if k not in _OF_ALL), *_OWN)  # Keys of one of several analyses
 
+T = TypeVar("T")
+SHIPPED: Final = ("en", "de")  # Languages of the page
 _LONGEST: Final = 1 << 16  # Bytes of a file with a public key, at most
 
 _LANGUAGE: Final = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 
 NEEDED: Final = (*_ABOUT, "formula", "mu")
+PARTS: Final = 10**6  # Budgets of several analyses are whole numbers of millionths
 
 
 class Declared(NamedTuple):
-    """A study's file, read."""
+    """An analysis of a study's file, read."""
 
-    about: About  # Whose `model` has all that `fit_of` needs
-    fit: FitPlan
+    about: About  # Of the study; its `model` has all that `fit_of` needs of this analysis
+    fit: FitPlan | TableFit
+    part: Part = Part()  # Which analysis it is, where there are several
 
 
-def read(path: str | Path) -> Declared:
-    """Read a study's file.
+def read(path: str | Path) -> tuple[About, FitPlan]:
+    """Read a study's file that has one model; see `read_study`."""
+    one, *others = read_study(path)
+    if others or not isinstance(one.fit, FitPlan):
+        raise SchemaError("the study has several analyses, or a table.")
+    return one.about, one.fit
+
+
+def read_study(path: str | Path) -> list[Declared]:
+    """Read a study's file: its analyses, in order, of which there is one unless it has `analyses`.
 
     Parameters
     ----------
@@ -71,30 +93,199 @@ def read(path: str | Path) -> Declared:
         If the model can't be what is asked.
     """
     doc = files.document(path)
+    languages = _languages(doc, Path(path).parent) if isinstance(doc, dict) else {}
+    doc, others = _spoken(doc, languages)
     if not isinstance(doc, dict):
         raise SchemaError(f"a study holds a {type(doc).__name__}; write keys such as {', '.join(NEEDED)}.")
     for key in doc:
         if key not in KEYS:
             known = ", ".join(KEYS)
             raise SchemaError(f"there is no key {shown(key)} in a study; the keys are {known}.{meant(key, KEYS)}")
+    several = doc.get("analyses") is not None
     for key in NEEDED:
-        if doc.get(key) is None:
+        if doc.get(key) is None and not (several and key == "formula"):
             raise SchemaError(f"a study needs the key {key!r}.")
     if isinstance(doc["mu"], bool) or not isinstance(doc["mu"], int | float):
         raise SchemaError(f"mu of a study is a number, such as 1, got {shown(doc['mu'])}.")
-    if not isinstance(doc["formula"], str):
-        raise SchemaError(f"'formula' of a study must be a text such as y ~ x, got {shown(doc['formula'])}.")
+    if isinstance(doc["mu"], float) and not math.isfinite(doc["mu"]):
+        raise SchemaError("mu of a study is a finite number, such as 1.")
     choose("trust", doc.get("trust") or "local", ("local", "two_collectors"))
     choices = _choices(doc)
     schema = Schema.from_document({k: doc[k] for k in _SCHEMA if doc.get(k) is not None})
-    asked = {k: doc[k] for k in (*_MODEL, *_PLAN) if doc.get(k) is not None}
-    said = {"schema": schema.to_json(), "asked": asked}
     wrong = SchemaError("a study holds Unicode text and finite numbers; mend what is neither.")
     quietly(lambda: json.dumps(doc, ensure_ascii=False, default=str).encode(), wrong)
-    text = quietly(lambda: json.dumps(said, ensure_ascii=False, allow_nan=False), wrong)
-    return Declared(
-        replace(_about(doc, text), choices=choices, collectors=_collectors(doc, Path(path).parent)), fit_of(text)
+    about = replace(_about(doc), languages=others, choices=choices, collectors=_collectors(doc, Path(path).parent))
+    out = []
+    for part, asked in _analyses(doc):
+        if not isinstance(asked.get("formula", ""), str):
+            raise SchemaError(f"'formula' of a study must be a text such as y ~ x, got {shown(asked['formula'])}.")
+        said: dict[str, Any] = {"schema": schema.to_json(), "asked": asked}
+        if "table" in asked:
+            said["missing"] = about.missing
+        text = quietly(partial(json.dumps, said, ensure_ascii=False, allow_nan=False), wrong)
+        fit = _named(part, partial(declared_of, text))
+        out.append(Declared(replace(about, model={"declared": text}), fit, part))
+    return out
+
+
+def _named(part: Part, make: Callable[[], T]) -> T:
+    """What is made of an analysis; errors name it."""
+    try:
+        return make()
+    except PrivregError as e:
+        raise type(e)(f"analyses[{part.name}]: {e}" if part.name else str(e)) from None
+
+
+def _analyses(doc: Mapping[str, Any]) -> list[tuple[Part, dict[str, Any]]]:
+    """What each analysis asks of a fit, or of a table, with its budget."""
+    asked = {k: doc[k] for k in (*_MODEL, *_PLAN) if doc.get(k) is not None}
+    if doc.get("analyses") is None:
+        if doc.get("split") is not None:
+            raise SchemaError("'split' is of a study with several analyses; take it out.")
+        return [(Part(), asked)]
+    for key in asked:
+        if key not in _OF_ALL:
+            raise SchemaError(f"{key!r} of a study with analyses stands in one of them, not beside them.")
+    given = doc["analyses"]
+    if isinstance(given, list) and all(isinstance(one, dict) for one in given):
+        named = [(one.get("name"), {k: v for k, v in one.items() if k != "name"}) for one in given]
+    else:
+        named = list(given.items()) if isinstance(given, dict) else []
+    if not 1 <= len(named) <= MOST or not all(isinstance(one, dict) for _, one in named):
+        raise SchemaError(
+            f"analyses of a study are 1 to {MOST} by name, such as {{sleep: {{formula: hours ~ age}}, who: {{table: "
+            "age + C(shift)}}."
+        )
+    for name, one in named:
+        _check_analysis(name, one)
+    if len({name for name, _ in named}) < len(named):
+        raise SchemaError("two analyses of the study have the same name.")
+    shares = _shares([one.get("share") for _, one in named])
+    split, mu = choose("split", doc.get("split") or "budget", ("budget", "people")), _fraction(doc["mu"])
+    whole = Mu(mu.numerator, mu.denominator)
+    out, low = [], Fraction(0)
+    for (name, one), share in zip(named, shares, strict=True):
+        own = {k: v for k, v in one.items() if k != "share"} | {k: asked[k] for k in _OF_ALL if k in asked}
+        people = (0, WORDS)
+        if split == "people":
+            people = round(low * WORDS), round((low + share) * WORDS)
+            own |= {"rows": max(round(asked["rows"] * share), 1)} if isinstance(asked.get("rows"), int) else {}
+        else:  # the largest number of millionths whose square is no more than its share of the whole's
+            own["mu"] = math.isqrt(int(mu * mu * share * PARTS**2)) / PARTS
+        low += share
+        out.append((Part(name, whole, people), own))
+    return out
+
+
+def _fraction(mu: float) -> Fraction:
+    """The whole budget, as a plan has it."""
+    try:
+        return Fraction(*mu_of(mu))
+    except MessageError as e:
+        raise SchemaError(str(e)) from None
+
+
+def _check_analysis(name: Any, one: Mapping[str, Any]) -> None:
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise SchemaError(f"an analysis has a short name, a-z, 0-9, - and _, got {shown(name)}.")
+    for key in one:
+        if key not in ANALYSIS:
+            of_all = " stands beside the analyses" if key in _OF_ALL else f"; the keys are {', '.join(ANALYSIS)}"
+            raise SchemaError(f"analyses[{name}] has no key {shown(key)}{of_all}.{meant(key, ANALYSIS)}")
+    if (one.get("formula") is None) == (one.get("table") is None):
+        raise SchemaError(f"analyses[{name}] has a formula, such as y ~ x, or a table, such as age + C(shift).")
+    if one.get("table") is not None and (more := [k for k in one if k not in _OWN and one[k] is not None]):
+        raise SchemaError(f"analyses[{name}] is a table, which has no {more[0]!r}; take it out.")
+
+
+def _shares(given: Sequence[Any]) -> list[Fraction]:
+    """Parts of the whole, in proportion to what each says; equal ones if none says anything."""
+    if all(v is None for v in given):
+        return [Fraction(1, len(given))] * len(given)
+    if any(isinstance(v, bool) or not isinstance(v, int | float) or not 1e-6 <= v <= 1e6 for v in given):
+        raise SchemaError("share of an analysis is its part of the whole, a positive number: of all, or of none.")
+    parts = [Fraction(repr(v)) for v in given]
+    return [v / sum(parts) for v in parts]
+
+
+def _languages(doc: Mapping[str, Any], folder: Path) -> dict[str, dict[str, str]]:
+    """Words of the page by language, the first one first: a code that is shipped, a file, or several of these."""
+    given = doc.get("language")
+    out: dict[str, dict[str, str]] = {}
+    for one in given if isinstance(given, list) else [] if given is None else [given]:
+        words = {"language": one} if isinstance(one, str) and one in SHIPPED else None
+        if words is None and isinstance(one, str) and "." in one:
+            words = files.document(folder / one)
+        if not isinstance(words, dict) or not isinstance(code := words.get("language"), str) or code in out:
+            raise SchemaError(
+                f"language of a study is {' or '.join(SHIPPED)}, or a file with texts of the page by name, among them "
+                f"language: fr; or a list of these, each once. Got {shown(one)}."
+            )
+        out[code] = words
+    return out
+
+
+def _spoken(doc: Any, languages: Mapping[str, dict[str, str]]) -> tuple[Any, dict[str, Any]]:
+    """The study in its first language, and its texts in the others, by code; texts may be given by language."""
+    if not languages:
+        return doc, {}
+    first, *others = languages
+
+    def text(value: Any, code: str, what: str) -> Any:
+        if not isinstance(value, dict):
+            return value
+        if not isinstance(value.get(code), str):
+            raise SchemaError(
+                f"{what} of the study has no text in the language {code!r}; write {{{first}: ..., {code}: ...}}."
+            )
+        return value[code].strip()
+
+    def said(code: str) -> dict[str, Any]:
+        asked, choices = (doc.get(k) if isinstance(doc.get(k), dict) else {} for k in ("questions", "choices"))
+        shown_ = {k: v if isinstance(v, dict) else {} for k, v in choices.items()}
+        return {
+            **{k: text(doc.get(k), code, k) for k in ("title", "purpose")},
+            "questions": {k: text(v, code, f"questions[{k}]") for k, v in asked.items()},
+            "choices": {
+                k: {label_text(c): text(v, code, f"choices[{k}]") for c, v in one.items()} for k, one in shown_.items()
+            },
+        }
+
+    words = doc.get("texts")
+    shared = words if isinstance(words, dict) else {}
+    if shared and others:
+        raise SchemaError("texts of a study with several languages stand in the files of these; take them out.")
+    made = {code: {**said(code), "texts": _checked_words(languages[code])} for code in others}
+    own = said(first)
+    spoken = {k: v for k, v in doc.items() if k != "language"}
+    spoken |= {k: own[k] for k in ("title", "purpose") if k in doc} | (
+        {"questions": own["questions"]} if own["questions"] else {}
     )
+    spoken |= {"choices": own["choices"]} if own["choices"] else {}
+    spoken["texts"] = {**({} if first == "en" and not shared and not others else languages[first]), **shared}
+    _must_show_all(made)
+    return spoken, made
+
+
+def _must_show_all(made: Mapping[str, Any]) -> None:
+    for code, one in made.items():
+        texts = {**one["texts"], **one["questions"], "title": one["title"], "purpose": one["purpose"]}
+        _must_show({k if k == "purpose" else f"{k} ({code})": v for k, v in texts.items()})
+
+
+def _checked_words(words: Mapping[str, Any]) -> dict[str, str]:
+    """Words of the survey's page, by name."""
+    known = _words_of_the_page()
+    if not all(isinstance(v, str) for v in words.values()):
+        raise SchemaError("texts must be words of the survey's page by name, such as {language: de, send: Absenden}.")
+    for name in words:
+        if name not in known:
+            raise SchemaError(
+                f"there is no text {shown(name)} on the survey's page; they are {', '.join(known)}.{meant(name, known)}"
+            )
+    if not _LANGUAGE.fullmatch(words.get("language", "en")):
+        raise SchemaError("language of the texts is a code such as de or pt-BR.")
+    return {str(k): v.strip() for k, v in words.items()}
 
 
 def _words_of_the_page() -> tuple[str, ...]:
@@ -103,21 +294,14 @@ def _words_of_the_page() -> tuple[str, ...]:
     return tuple(re.findall(r"^  (\w+):", text, flags=re.MULTILINE))
 
 
-def _about(doc: Mapping[str, Any], text: str) -> About:
+def _about(doc: Mapping[str, Any]) -> About:
     questions = doc.get("questions") or {}
     if not isinstance(questions, dict) or not all(isinstance(v, str) for v in questions.values()):
         raise SchemaError("questions must be texts by column, such as {age: How old are you?}.")
     words = doc.get("texts") or {}
-    if not isinstance(words, dict) or not all(isinstance(v, str) for v in words.values()):
+    if not isinstance(words, dict):
         raise SchemaError("texts must be words of the survey's page by name, such as {language: de, send: Absenden}.")
-    known = _words_of_the_page()
-    for name in words:
-        if name not in known:
-            raise SchemaError(
-                f"there is no text {shown(name)} on the survey's page; they are {', '.join(known)}.{meant(name, known)}"
-            )
-    if not _LANGUAGE.fullmatch(words.get("language", "en")):
-        raise SchemaError("language of the texts is a code such as de or pt-BR.")
+    words = _checked_words(words)
     more = {k: doc[k] for k in ("release_group", "tokens", "missing", "least") if doc.get(k) is not None}
     texts = {k: doc[k] for k in ("study", "title", "purpose", "contact")}
     for key, value in {**texts, **{k: v for k, v in more.items() if k != "least"}}.items():
@@ -135,7 +319,6 @@ def _about(doc: Mapping[str, Any], text: str) -> About:
         questions={str(k): v.strip() for k, v in questions.items()},
         texts={str(k): v.strip() for k, v in words.items()},
         after=int(3600 * _number(doc, "round_hours", 0.0)),
-        model={"declared": text},
         **more,
     )
 
@@ -245,14 +428,22 @@ def _seconds(doc: Mapping[str, Any], key: str) -> int:
     raise SchemaError(f"{key!r} of a study must be a day or a time, such as 2027-03-01 or 2027-03-01T08:00:00Z.")
 
 
-def fit_of(text: str) -> FitPlan:
-    """The plan of the fit that a study declares: of the study's file, or of the text that a signed plan carries.
+def declared_of(text: str) -> FitPlan | TableFit:
+    """The plan of the fit, or the table, that an analysis declares.
 
     Parameters
     ----------
     text : str
-        ``plan.model["declared"]``.
+        ``plan.model["declared"]``, as the study's file says it, or a signed plan carries it.
     """
+    said = json.loads(text)
+    if "table" not in said["asked"]:
+        return fit_of(text)
+    return table_fit(said["asked"], Schema.from_json(said["schema"]), said["missing"])
+
+
+def fit_of(text: str) -> FitPlan:
+    """The plan of the fit that an analysis declares; see `declared_of`."""
     said = json.loads(text)
     asked = dict(said["asked"])
     plan = {k: asked.pop(k) for k in _PLAN if k in asked}

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
@@ -24,6 +25,7 @@ from privreg.field import keys
 from privreg.field.servers import fetched
 from privreg.field.swarm import read_links
 from privreg.files.archive import write_bytes
+from privreg.protocol.study import read_plans
 from privreg.protocol.sums import LETTERS
 from privreg.protocol.wire import base, open_envelope
 
@@ -41,9 +43,7 @@ purpose: How yearly charges go with age, weight and smoking. The people are made
 contact: nobody@example.org
 opens: 2020-01-01
 closes: 2100-01-01
-formula: charges ~ age + bmi + smoker
-family: huber
-mu: {mu}
+{model}mu: {mu}
 rows: {devices}
 bounds: {{age: [18, 65], bmi: [18, 50], charges: [0, 35000]}}
 levels: {{smoker: ["no", "yes"]}}
@@ -77,14 +77,27 @@ BY_THEMSELVES: Final = 3
 NODE: Final = """\
 const { Session, Memory } = await import(process.argv[1]);
 const all = new Map(), [link, answers] = process.argv.slice(2);
-const change = async (work) => { const { result, put } = work(all); if (put) all.set(put.id, put); return result; };
+const change = async (work) => {
+  const { result, put } = work(all);
+  for (const one of [put ?? []].flat()) all.set(one.id, one);
+  return result;
+};
 const session = await Session.begin(link, { memory: new Memory({ change }) });
 await session.prepare(JSON.parse(answers));
 await session.send(); if (session.receipt === null) process.exit(1);
 """
 
 
-def demo(devices: int | None = None, folder: str | None = None, *, two: bool = False) -> None:
+ANALYSES: Final = """\
+analyses:
+  who: {{table: age + C(smoker), share: 0.2}}
+  charges: {{formula: charges ~ age + bmi + smoker, family: huber, share: 0.5}}
+  smoking: {{formula: smoker ~ age + bmi, family: logistic, share: 0.3}}
+"""
+ALONE: Final = "formula: charges ~ age + bmi + smoker\nfamily: huber\n"
+
+
+def demo(devices: int | None = None, folder: str | None = None, *, two: bool = False, analyses: bool = False) -> None:
     """Sign a study, serve it, let made-up people's devices answer over HTTP, and print the results.
 
     Every step is a command, printed before it runs.
@@ -97,6 +110,8 @@ def demo(devices: int | None = None, folder: str | None = None, *, two: bool = F
         A new folder, which is kept; a temporary one by default.
     two : bool
         Whether two collectors add up shares.
+    analyses : bool
+        Whether the study has several analyses: a table, and two models.
 
     Raises
     ------
@@ -106,7 +121,7 @@ def demo(devices: int | None = None, folder: str | None = None, *, two: bool = F
         If a step fails.
     """
     devices = (3000 if two else 5000) if devices is None else devices
-    play = _two if two else _all
+    play = partial(_two if two else _all, model=ANALYSES if analyses else ALONE)
     if devices < FEWEST:
         raise OptionError(f"--devices {devices} must be {FEWEST:,} or more: fewer tell too little.")
     if folder is None:
@@ -120,17 +135,17 @@ def demo(devices: int | None = None, folder: str | None = None, *, two: bool = F
     play(Path(folder), devices)
 
 
-def _begun(at: Path, devices: int, mu: int, more: str = "") -> None:
+def _begun(at: Path, devices: int, mu: int, model: str, more: str = "") -> None:
     """Write the study's file, and make people and the analyst's key."""
-    text = STUDY.format(devices=devices, mu=mu, more=more)
+    text = STUDY.format(devices=devices, mu=mu, model=model.format(), more=more)
     write_bytes(at / "study.yaml", text.encode())
     print(f"study.yaml, which an analyst writes:\n\n{text}")
     _run(at, "data", "us-insurance", "--rows", str(devices), "people.csv", quiet=True)  # says how to fit it
     _run(at, "study", "key", "root.key")
 
 
-def _all(at: Path, devices: int) -> None:
-    _begun(at, devices, 2)
+def _all(at: Path, devices: int, model: str) -> None:
+    _begun(at, devices, 2, model)
     _run(at, "study", "key", "server.key")
     _run(at, "study", "sign", "study.yaml", "--key", "root.key", "--states", "server.key")
     port = str(free())
@@ -143,11 +158,11 @@ def _all(at: Path, devices: int) -> None:
         _run(at, "results", url, "--token", "study.analyst")
 
 
-def _two(at: Path, devices: int) -> None:
+def _two(at: Path, devices: int, model: str) -> None:
     """A study with two collectors."""
     ports = dict(zip(LETTERS, (str(free()), str(free())), strict=True))
     servers = {letter: f"http://{LOCAL}:{port}" for letter, port in ports.items()}
-    _begun(at, devices, 1, MORE.format(**servers))
+    _begun(at, devices, 1, model, MORE.format(**servers))
     for letter in LETTERS:
         _run(at, "study", "key", f"{letter}.key", "--collector")
     _run(at, "study", "sign", "study.yaml", "--key", "root.key")
@@ -166,7 +181,8 @@ def _two(at: Path, devices: int) -> None:
         _run(at, "swarm", urls[0], "people.csv", "--tokens", "links.csv", *rest)
         _run(at, "collector", "close", "study.plan", "--role", "a")
         for letter in reversed(LETTERS):
-            _closed(f"{servers[letter]}/v1/studies/charges")
+            for path in analyses_of(at / "study.plan"):
+                _closed(f"{servers[letter]}/v1/studies/charges{path}")
         _run(at, "results", *urls, "--token", "study.a.analyst", "study.b.analyst")
 
 
@@ -186,6 +202,11 @@ def _by_themselves(at: Path) -> None:
             [node, "--input-type=module", "-e", NODE, "--", module, link, answers], check=False
         ).returncode:
             raise StudyError("this device could not answer; the lines above say why.")
+
+
+def analyses_of(plan: Path) -> list[str]:
+    """Where the analyses of a signed plan are, below the study's address."""
+    return [one.path for one in read_plans(open_envelope(plan.read_bytes(), "plan").payload)]
 
 
 def _closed(study: str) -> None:

@@ -17,10 +17,11 @@ from privreg.collector.aggregate.lattice import steps
 from privreg.collector.aggregate.plan import State
 from privreg.data.cells import as_series
 from privreg.data.columns import column_of
-from privreg.device import answer, design
+from privreg.data.sources.open import open_table
+from privreg.device import answer, design, table
 from privreg.errors import OptionError
 from privreg.field import summed
-from privreg.field.collected import engine_of, fit_plan_of
+from privreg.field.collected import engine_of, fit_plan_of, table_of
 from privreg.files.optional import need
 from privreg.fits.plan import order_of
 from privreg.formula.spec import ModelSpec
@@ -36,6 +37,13 @@ from privreg.simulation.streaming.encoding import Encoder
 def rounded_normals(rng: np.random.Generator, shape: tuple[int, ...], bits: int) -> Ints:
     """Round(2^bits Z), in double precision: enough for a trial, and no exact sampler as devices have."""
     return np.rint(2.0**bits * rng.standard_normal(shape)).astype(np.int64)
+
+
+def _rows(batch: Any, names: Sequence[str]) -> list[tuple[Any, ...]]:
+    """Rows as devices have them."""
+    columns = [as_series(column_of(batch, name)).astype(object) for name in names]
+    cells = [c.where(c.notna(), None).tolist() for c in columns]  # pandas' own missing values are none of devices'
+    return list(zip(*cells, strict=True))
 
 
 class Crowd:
@@ -56,6 +64,11 @@ class Crowd:
 
     def __init__(self, plan: PublicPlan, plan_hash: bytes, rows: Any) -> None:
         self.plan, self._hash = plan, plan_hash
+        self._rng = np.random.Generator(np.random.PCG64(secrets.randbits(128)))
+        if plan.table:
+            self._begin(None)
+            self._take(rows)
+            return
         spec = fit_plan_of(plan).spec
         order, narrow = self._begin(spec)
         encoder = Encoder(spec, order, None, narrow=narrow, by_column=True)
@@ -75,24 +88,34 @@ class Crowd:
             self._clamped = flags & ~np.isnan(self._y)[:, None]
         self._offset = None if parts[0].offset is None else np.concatenate([p.offset for p in parts])
         self._charge = Charge(source.identity, plan.mu.p / plan.mu.q, seeded=False)
-        self._rng = np.random.Generator(np.random.PCG64(secrets.randbits(128)))
 
-    def _begin(self, spec: ModelSpec) -> tuple[NDArray[np.intp], bool]:
+    def _take(self, rows: Any) -> None:
+        """Let devices have their answers to a table."""
+        fit = table_of(self.plan)
+        source = open_table(rows, fit.columns, fit.spec.schema)
+        names, self._answers = fit.columns, list[dict[str, Any]]()
+        for batch in source.batches(0):
+            self._check(batch)
+            self._answers += [dict(zip(names, row, strict=True)) for row in _rows(batch, names)]
+        self._charge = Charge(source.identity, self.plan.mu.p / self.plan.mu.q, seeded=False)
+
+    def _begin(self, spec: ModelSpec | None) -> tuple[NDArray[np.intp], bool]:
         """The order of columns inside, and whether factors of many levels are one column each."""
-        self.engine = engine_of(self.plan)
-        return order_of(spec, factors=self.engine.wide is None)[0], self.engine.wide is not None
+        engine: Any = engine_of(self.plan)
+        self.engine = engine
+        if spec is None:
+            return np.zeros(0, dtype=np.intp), False
+        return order_of(spec, factors=engine.wide is None)[0], engine.wide is not None
 
     def _check(self, batch: Any) -> None:
         """Refuse rows whose devices would ask their people again: what no device sends, a swarm doesn't either."""
-        names = [column.name for column in design.used(self.plan)]
-        columns = [as_series(column_of(batch, name)).astype(object) for name in names]
-        cells = [c.where(c.notna(), None).tolist() for c in columns]  # pandas' own missing values are none of devices'
-        for answers in zip(*cells, strict=True):
+        names = [column.name for column in self.plan.used]
+        for answers in _rows(batch, names):
             if wrong := design.wrong(self.plan, dict(zip(names, answers, strict=True))):
                 raise OptionError(f"devices would not send what the rows hold: {'; '.join(wrong)}; correct the rows.")
 
     def __len__(self) -> int:
-        return len(self._y)
+        return len(self._answers if self.plan.table else self._y)
 
     def bare(self, state: FieldState, who: Sequence[int], tokens: Sequence[Token]) -> tuple[str, list[list[int]]]:
         """The role that is asked, and reports on the lattice before noise: by the devices' own clip.
@@ -106,6 +129,8 @@ class Crowd:
             Theirs.
         """
         (ask,) = state.asks
+        if self.plan.table:
+            return ask.role, [table.whole(self.plan, self._answers[i]) for i in who]
         assert isinstance(ask, messages.Ask)
         role = self.plan.roles[ask.role]
         inside, gauge = field.state_of(self.engine, ask)
@@ -158,12 +183,12 @@ class Crowd:
 class SharedCrowd(Crowd):
     """People with rows, whose devices share their reports out to two collectors; parameters are those of `Crowd`."""
 
-    def _begin(self, spec: ModelSpec) -> tuple[NDArray[np.intp], bool]:
+    def _begin(self, spec: ModelSpec | None) -> tuple[NDArray[np.intp], bool]:
         hpke = need("cryptography.hazmat.primitives.hpke", "serve", "a swarm for two collectors")
         self._suite = hpke.Suite(hpke.KEM.X25519, hpke.KDF.HKDF_SHA256, hpke.AEAD.AES_128_GCM)
-        self._sums = summed.engine_of(self.plan)
+        self._sums: Any = summed.engine_of(self.plan)
         self._seals = [X25519PublicKey.from_public_bytes(one.seal) for one in self.plan.collectors]
-        return order_of(spec, factors=False)[0], False
+        return (np.zeros(0, dtype=np.intp) if spec is None else order_of(spec, factors=False)[0]), False
 
     def posts(self, state: FieldState, who: Sequence[int], tokens: Sequence[Token]) -> list[tuple[bytes, ...]]:
         """What each device posts to either collector: its share, sealed. See `bodies`."""
@@ -172,9 +197,12 @@ class SharedCrowd(Crowd):
         assert isinstance(ask, SumAsk)
         inside = State(state.number, ask.role, np.array(ask.rows), np.array(ask.theta), *ask[4:])
         at, named = np.asarray(who, dtype=np.int64), wire.hash_of(messages.state_payload(state))
-        offset, clamped = (None if v is None else v[at] for v in (self._offset, self._clamped))
-        made = report.vectors(self._sums, inside, self._y[at], self._x[at], offset, clamped)
-        whole = steps(self._sums, ask.role).whole(made).view(np.uint64)
+        if self.plan.table:
+            whole = np.array(self.bare(state, who, tokens)[1], dtype=np.int64).view(np.uint64)
+        else:
+            offset, clamped = (None if v is None else v[at] for v in (self._offset, self._clamped))
+            made = report.vectors(self._sums, inside, self._y[at], self._x[at], offset, clamped)
+            whole = steps(self._sums, ask.role).whole(made).view(np.uint64)
         shares = np.frombuffer(secrets.token_bytes(whole.nbytes), dtype=np.uint64).reshape(whole.shape)
         parts = (whole - shares).astype("<u8"), shares.astype("<u8")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
@@ -16,7 +16,7 @@ from privreg.errors import OptionError, StudyError, shown
 from privreg.field.picture import picture
 from privreg.files.optional import need
 from privreg.protocol import wire
-from privreg.results.results import PrivateResults
+from privreg.results.base import Results
 
 LEAST: Final = 0.5
 LONGEST: Final = 60.0  # Seconds between two questions, at least, and at most while the server can't be reached
@@ -27,15 +27,15 @@ class Followed(NamedTuple):
 
     name: str
     counts: Callable[[], bytes]  # What its server tells of its progress
-    estimated: Callable[[], PrivateResults]  # Of sums that were verified
+    estimated: Callable[[], Results]  # Of sums that were verified
 
 
-def live(study: Followed, every: float) -> Any:
-    """See `privreg.field.study.Study.live`."""
+def live(studies: Mapping[str, Followed], every: float) -> Any:
+    """Show a study's analyses, by name, the first one first; see `privreg.field.study.Study.live`."""
     if isinstance(every, bool) or not isinstance(every, int | float) or not LEAST <= every <= 3600:
         raise OptionError(f"every={shown(every)} must be a number of seconds, {LEAST} to 3600.")
-    widget = _class()()
-    widget.follow(study, float(every))
+    widget = _class()(names=list(studies), chosen=next(iter(studies)))
+    widget.follow(studies, float(every))
     return widget
 
 
@@ -52,7 +52,8 @@ def _class() -> Any:
     class Live(base):  # type: ignore[misc]
         """A study that is followed.
 
-        `progress` and `results` are what is shown, `said` what went wrong last; `stop` ends it, and so does `close`.
+        `progress` and `results` are what is shown, of the analysis `chosen` of `names`; `said` is what went wrong last.
+        `stop` ends it, and so does `close`.
         """
 
         _esm = f"const SOURCES = {json.dumps(sources)};\n{_source('notebook.js')}"
@@ -60,16 +61,22 @@ def _class() -> Any:
         progress = traits.Dict().tag(sync=True)
         results = traits.Dict().tag(sync=True)
         said = traits.Unicode("").tag(sync=True)
+        names = traits.List([]).tag(sync=True)
+        chosen = traits.Unicode("").tag(sync=True)
 
-        def follow(self, study: Followed, every: float) -> None:
-            """Ask every so many seconds, beginning now."""
-            self._over = threading.Event()
-            self._thread = threading.Thread(target=_follow, args=(self, study, every), daemon=True, name="privreg-live")
+        def follow(self, studies: Mapping[str, Followed], every: float) -> None:
+            """Ask every so many seconds, beginning now, and at once when another analysis is chosen."""
+            self._over, self._wake = threading.Event(), threading.Event()
+            self.observe(lambda _: self._wake.set(), "chosen")
+            self._thread = threading.Thread(
+                target=_follow, args=(self, studies, every), daemon=True, name="privreg-live"
+            )
             self._thread.start()
 
         def stop(self) -> None:
             """Ask no more; what was shown last stays."""
             self._over.set()
+            self._wake.set()
 
         def close(self) -> None:
             """Stop, and take the widget away."""
@@ -79,24 +86,30 @@ def _class() -> Any:
     return Live
 
 
-def _follow(widget: Any, study: Followed, every: float) -> None:
-    """Ask until it is stopped, or until no report counts any more."""
+def _follow(widget: Any, studies: Mapping[str, Followed], every: float) -> None:
+    """Ask until it is stopped, or until no report counts any more and nothing else can be chosen."""
     before: Any = None
     wait = every
     while True:
+        widget._wake.clear()
+        name = widget.chosen if widget.chosen in studies else next(iter(studies))
+        study = studies[name]
         try:
             progress = _progress(study)
-            at = progress["people"], progress["state"], progress["open"]
+            at = name, progress["people"], progress["state"], progress["open"]
             results = widget.results if at == before else picture(study.estimated)
             before, wait = at, every
             with widget.hold_sync():  # both at once: coefficients are shown by the study's status
                 widget.progress, widget.results, widget.said = progress, results, ""
             if progress["status"] == "closed":
-                return
+                if len(studies) == 1:
+                    return
+                wait = LONGEST
         except StudyError as e:
             wait = min(2.0 * wait, LONGEST)
             widget.said = str(e)
-        if widget._over.wait(wait):
+        widget._wake.wait(wait)
+        if widget._over.is_set():
             return
 
 

@@ -17,10 +17,12 @@ from privreg.arrays import Array
 from privreg.errors import InferenceError
 from privreg.inference.methods import METHODS, Anytime, Normal
 from privreg.inference.resampling import FIRST
-from privreg.protocol.study import Held, PublicPlan
+from privreg.means.results.results import MeansResults
+from privreg.protocol.roles import Held
+from privreg.protocol.study import PublicPlan
 from privreg.protocol.wire import VERSION
+from privreg.results.base import Results
 from privreg.results.estimates import band
-from privreg.results.results import PrivateResults
 
 ALPHA: Final = 0.05  # One minus the level of intervals
 
@@ -88,7 +90,7 @@ def progress(plan: PublicPlan, known: Known, minutes: Mapping[str, Any]) -> dict
     }
 
 
-def picture(made: Callable[[], PrivateResults]) -> dict[str, Any]:
+def picture(made: Callable[[], Results]) -> dict[str, Any]:
     """Results as a dashboard shows them; while reports still set the scales, that they do.
 
     Parameters
@@ -107,12 +109,12 @@ def picture(made: Callable[[], PrivateResults]) -> dict[str, Any]:
         return {"ready": False, "why": str(e)}
 
 
-def estimates(res: PrivateResults) -> dict[str, Any]:
+def estimates(res: Any) -> dict[str, Any]:
     """Coefficients now and along the way, with intervals for one look and a band for all looks.
 
     Parameters
     ----------
-    res : PrivateResults
+    res : PrivateResults or MeansResults
         Of a study in the field.
 
     Returns
@@ -125,6 +127,8 @@ def estimates(res: PrivateResults) -> dict[str, Any]:
         `first`), once the band's standard error is known; guarantee; notes. Numbers that aren't finite are None.
     """
     fit, table = res._fit, res.tidy(alpha=ALPHA)
+    if isinstance(res, MeansResults):
+        return _of_table(res, table)
     name = band(fit)
     errors = np.sqrt(fit.trail_variances)
     once = Normal() if name in {None, "anytime"} else next(e.pivot for e in fit.estimates if e.method == name)
@@ -164,6 +168,29 @@ def estimates(res: PrivateResults) -> dict[str, Any]:
         "guarantee": res.privacy.guarantee,
         "notes": [str(note) for note in res.privacy.notes if note.severity != "info"],
     }  # fmt: skip
+
+
+def _of_table(res: MeansResults, table: Any) -> dict[str, Any]:
+    """The same of a table, whose estimates have no way behind them and no band."""
+    columns = {"estimate": "estimate", "std_error": "std_error", "low": "conf_low", "high": "conf_high"}
+    lines = [{k: _plain(row[v]) for k, v in columns.items()} for _, row in table.iterrows()]
+    nothing = {"always_low": None, "always_high": None}
+    ways = [{k: [line[k]] for k in ("estimate", "low", "high")} | {k: [None] for k in nothing} for line in lines]
+    return {
+        "nobs": res.nobs,
+        "senders": res.nobs,
+        "first": FIRST,
+        "level": 1.0 - ALPHA,
+        "method": "the variance of reports",
+        "coefficients": [
+            {"term": row["term"], "reliable": bool(row["reliable"]), **line, **nothing}
+            for (_, row), line in zip(table.iterrows(), lines, strict=True)
+        ],
+        "path": {"people": [res.nobs], "coefficients": ways},
+        "ahead": None,
+        "guarantee": res.privacy.guarantee,
+        "notes": [str(note) for note in res.privacy.notes if note.severity != "info"],
+    }
 
 
 def _band(senders: int) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Never, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +12,16 @@ from numpy.typing import NDArray
 from privreg.collector.aggregate import chain
 from privreg.collector.field import check_field, family_of, roles_of
 from privreg.errors import OptionError, SchemaError, meant, shown
+from privreg.field.tabled import TableFit, blocks_of
 from privreg.fits import aggregate
 from privreg.fits.fit_plan import FitPlan
 from privreg.fits.plan import plan_of
 from privreg.protocol import lattice, trees
+from privreg.protocol.analyses import Part
+from privreg.protocol.columns import Cell
 from privreg.protocol.lattice import mu_of
-from privreg.protocol.study import FAMILIES, LIMIT, Cell, Held, PublicPlan, plan_payload, read_plan
+from privreg.protocol.roles import TABLE, Held
+from privreg.protocol.study import FAMILIES, LIMIT, NO_MODEL, PublicPlan, plan_payload, read_plans
 from privreg.protocol.sums import FAMILIES as SUMMED
 from privreg.protocol.sums import LETTERS, Collector
 from privreg.protocol.trees import Column, label_text
@@ -68,13 +72,15 @@ class About:
     least: float = 0.5  # Share of a round's reports without which it isn't
     # Words of the survey's page, by name, in place of the English ones; ``language`` is their code, such as de
     texts: Mapping[str, str] = field(default_factory=dict)
+    # Further languages of the page, by code: texts (as above), title, purpose, questions, choices
+    languages: Mapping[str, Any] = field(default_factory=dict)
     # Anything in strings and integers that the collector is to find in the plan
     model: Mapping[str, Any] = field(default_factory=dict)
     collectors: tuple[Collector, ...] = ()  # The two who add up shares, in studies with trust="two_collectors"
 
 
 def study_plan(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[bytes]) -> PublicPlan:
-    """The plan that devices get.
+    """The plan that devices get of a study with one model.
 
     Parameters
     ----------
@@ -82,15 +88,85 @@ def study_plan(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[b
         Made by ``model.plan()``.
     design : DesignTrees
         The model's formula, compiled.
+    about, keys
+        See `study_plans`.
+    """
+    return study_plans([(about, fit, Part())], keys, design)[0]
+
+
+def study_plans(
+    analyses: Sequence[tuple[About, FitPlan | TableFit, Part]], keys: Sequence[bytes], design: DesignTrees | None = None
+) -> tuple[PublicPlan, ...]:
+    """The plans that devices get, one for each analysis.
+
+    Parameters
+    ----------
+    analyses : sequence of (About, FitPlan or TableFit, Part)
+        What the study says, what is asked, and which of several it is.
     keys : sequence of bytes
         Public keys, one of which signs every state; several, so that the server's can be exchanged. With two collectors
         theirs, both of which sign.
+    design : DesignTrees, optional
+        Of one model, its formula, if it was compiled.
 
     Raises
     ------
     OptionError, SchemaError
-        If devices can't play this fit, or a question is missing.
+        If devices can't play a fit, or a question is missing.
     """
+    made = [
+        _of_table(fit, about, keys, part) if isinstance(fit, TableFit)
+        else _of_fit(fit, design or fit.spec.design.trees(), about, keys, part)
+        for about, fit, part in analyses
+    ]  # fmt: skip
+    columns = {c.name: c for plan in made for c in plan.columns}
+    order = _ordered(columns, analyses[0][0].questions)
+    limit = max(plan.limit for plan in made)
+    plans = [plan._replace(columns=tuple(columns[name] for name in order), limit=limit) for plan in made]
+    try:
+        return read_plans(plan_payload(*plans))
+    except MessageError as e:
+        raise OptionError(f"devices would refuse this plan: {e}") from None
+
+
+def _common(about: About, keys: Sequence[bytes], part: Part) -> dict[str, Any]:
+    """What the plans of all analyses have alike."""
+    return {
+        "study": about.study, "title": about.title, "purpose": about.purpose, "contact": about.contact,
+        "opens": about.opens, "closes": about.closes, "grace": about.grace, "keys": tuple(keys),
+        "missing": about.missing, "tokens": about.tokens, "release_group": about.release_group or about.contact,
+        "model": about.model, "texts": tuple(about.texts.items()), "languages": about.languages,
+        "collectors": about.collectors, "part": part,
+    }  # fmt: skip
+
+
+def _limit(about: About, numbers: int) -> int:
+    """Bytes of a report of so many numbers, at most."""
+    return min(max(512 + (12 if about.collectors else 6) * numbers, 4096), LIMIT)
+
+
+def _of_table(fit: TableFit, about: About, keys: Sequence[bytes], part: Part) -> PublicPlan:
+    """The plan of a table."""
+    if bool(about.collectors) != (fit.trust == "two_collectors"):
+        _refuse_collectors(about)
+    columns = tuple(_column(name, fit.spec.schema, about) for name in fit.columns)
+    blocks, role, bits = blocks_of(fit, columns)
+    least = max(1, min(LEAST, (fit.rows or 2 * LEAST) // 2)) if about.collectors else 0
+    return PublicPlan(
+        **_common(about, keys, part),
+        **NO_MODEL,
+        columns=columns,
+        mu=mu_of(fit.spec.budget.mu),
+        bits=bits,
+        roles={TABLE: role},
+        rounds=(Held(TABLE, 0, about.after, least, False),),
+        limit=_limit(about, role.numbers),
+        table=blocks,
+    )
+
+
+def _of_fit(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[bytes], part: Part) -> PublicPlan:
+    """The plan of a regression."""
     spec, settings = fit.spec, fit.settings
     if settings.efficient is None and spec.trust != "two_collectors":
         raise OptionError("a study in the field goes by rounds; leave tuning='published' out.")
@@ -113,34 +189,17 @@ def study_plan(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[b
         dict.fromkeys(n for t in (*(c.tree for c in cells), response.tree, offset) for n in trees.names(t)),
         about.questions,
     )
-    plan = PublicPlan(
-        study=about.study,
-        title=about.title,
-        purpose=about.purpose,
-        contact=about.contact,
-        opens=about.opens,
-        closes=about.closes,
-        grace=about.grace,
-        keys=tuple(keys),
+    return PublicPlan(
+        **_common(about, keys, part),
         columns=tuple(_column(name, spec.design.schema, about) for name in made_of),
         response=response,
         offset=offset,
         design=cells,
         mix=mix,
         mu=mu_of(spec.budget.mu),
-        missing=about.missing,
-        tokens=about.tokens,
-        limit=min(max(512 + (12 if about.collectors else 6) * numbers, 4096), LIMIT),
-        release_group=about.release_group or about.contact,
-        model=about.model,
-        texts=tuple(about.texts.items()),
-        collectors=about.collectors,
+        limit=_limit(about, numbers),
         **parts,
     )
-    try:
-        return read_plan(plan_payload(plan))
-    except MessageError as e:
-        raise OptionError(f"devices would refuse this plan: {e}") from None
 
 
 def _local(fit: FitPlan, about: About) -> tuple[dict[str, Any], NDArray[np.intp]]:
@@ -148,7 +207,7 @@ def _local(fit: FitPlan, about: About) -> tuple[dict[str, Any], NDArray[np.intp]
     engine, order = plan_of(fit.spec, fit.settings, None)
     check_field(engine)
     if about.collectors:
-        raise OptionError("a study whose devices add the noise has no collectors to name; write trust: two_collectors.")
+        _refuse_collectors(about)
     shape, wide, gauge = engine.rules.shape, engine.wide, engine.gauge
     roles = roles_of(engine, mu_of(fit.spec.budget.mu))
     rounds = [(r.role, max(r.people, 0), r.optional) for r in engine.rounds]
@@ -172,10 +231,17 @@ def _local(fit: FitPlan, about: About) -> tuple[dict[str, Any], NDArray[np.intp]
     }, order
 
 
+def _refuse_collectors(about: About) -> Never:
+    """Refuse collectors where there are none to be, or none where there are."""
+    if about.collectors:
+        raise OptionError("a study whose devices add the noise has no collectors to name; write trust: two_collectors.")
+    raise OptionError("a study with trust: two_collectors names its two collectors, see `collectors:`.")
+
+
 def _shared(fit: FitPlan, about: About) -> tuple[dict[str, Any], NDArray[np.intp]]:
     """What the plan of devices that share their reports out has beside, and the order of columns inside."""
     if len(about.collectors) != len(LETTERS):
-        raise OptionError("a study with trust: two_collectors names its two collectors, see `collectors:`.")
+        _refuse_collectors(about)
     if fit.rows is None:
         raise OptionError("a study with two collectors says how many people are expected; write rows: 3000.")
     known = {FAMILIES[name]: name for name in SUMMED}

@@ -7,14 +7,15 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from privreg.device.client import invitation
 from privreg.device.consent import plain
-from privreg.errors import OptionError, PrivregError, ReliabilityWarning
+from privreg.errors import InferenceError, OptionError, PrivregError, ReliabilityWarning
 from privreg.field import keys
 from privreg.field.connect import connect
 from privreg.field.running import done, parser_of
+from privreg.field.several import Studies
 from privreg.protocol.wire import base
 
 _VIEWS: Final = (".txt", ".html", ".md", ".docx", ".tex")  # Endings of files that hold the summary, for reading
@@ -29,6 +30,7 @@ def main(arguments: Sequence[str], prog: str = "privreg results") -> int:
     parser.add_argument(
         "--token", nargs="+", metavar="FILE", help="file of the analyst's token, which privreg serve wrote"
     )
+    parser.add_argument("--analysis", metavar="NAME", help="of a study with several analyses: one; all by default")
     parser.add_argument("--key", help="public key that has signed the plan, or its file, where the address has none")
     parser.add_argument(
         "--out", metavar="FILE", action="append", default=[],
@@ -46,7 +48,16 @@ def _run(a: argparse.Namespace) -> str:
     print(study, end="\n\n", flush=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ReliabilityWarning)  # the summary says it
-        res = study.results()
+        names: list[Any] = (
+            [a.analysis] if a.analysis is not None else list(study) if isinstance(study, Studies) else [None]
+        )
+        if len(names) > 1 and a.out:
+            raise OptionError(f"--out is of one analysis; name it: --analysis {' or '.join(map(str, names))}.")
+        for name in names[:-1]:
+            print(f"{name}:\n\n{_summary(study, name)}\n")
+        if len(names) > 1:
+            print(f"{names[-1]}:\n")
+        res: Any = study.results(names[-1])
     saved = [name for name in a.out if Path(name).suffix.lower() not in _VIEWS]
     whole = f"privreg.load({saved[0]!r}).privacy" if saved else "privreg.load(FILE).privacy, if --out FILE is given"
     summary = replace(res.summary(), whole=whole)
@@ -60,6 +71,14 @@ def _run(a: argparse.Namespace) -> str:
     if problems:
         raise OptionError(" ".join(problems))
     return ""
+
+
+def _summary(study: Any, name: str | None) -> str:
+    """The summary of an analysis, or why there is none yet."""
+    try:
+        return str(study.results(name).summary())
+    except InferenceError as e:
+        return plain(str(e))
 
 
 def _pinned(url: str) -> bool:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from privreg.collector.aggregate.chain import Chain
     from privreg.protocol.study import PublicPlan
-    from privreg.results.results import PrivateResults
+    from privreg.results.base import Results
 
 STATUS: Final = ("open", "offered", "fixed", "published", "lost")
 
@@ -175,9 +175,9 @@ class SharedStudy(Study):
 
     # --- what is known ---------------------------------------------------------------------------------
 
-    def _estimated(self) -> PrivateResults:
+    def _estimated(self) -> Results:
         a, b = self._both()
-        if all(progress.state.role != "main" for progress in self._sums.history[:-1]):
+        if not self.signed.table and all(progress.state.role != "main" for progress in self._sums.history[:-1]):
             _, role, people, end = self._held((a, b))[-1]
             closes = "is closed, by `privreg collector close` or by its last day" if end is None else f"has {end:,}"
             raise InferenceError(

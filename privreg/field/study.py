@@ -16,11 +16,12 @@ import numpy as np
 
 from privreg.collector import chain as chains
 from privreg.device.consent import WIDEST, plain
-from privreg.errors import StudyError, shown
-from privreg.field.collected import engine_of, fit_plan_of, read_cells
+from privreg.errors import StudyError, choose, shown
+from privreg.field.collected import engine_of, fit_plan_of, read_cells, table_of
 from privreg.field.collected import results as results_of
 from privreg.field.servers import Server, opened
 from privreg.protocol import messages, wire
+from privreg.protocol.analyses import hash_of_part
 from privreg.protocol.study import PublicPlan
 from privreg.protocol.wire import MessageError
 
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from privreg.collector.chain import Cells, Chain
+    from privreg.field.live import Followed
     from privreg.fits.fit_plan import FitPlan
-    from privreg.results.results import PrivateResults
+    from privreg.means.results.table_one import TableOne
+    from privreg.results.base import Results
 
 
 class _Known(NamedTuple):
@@ -44,11 +47,12 @@ class _Known(NamedTuple):
 
 
 class Study:
-    """A study that is collected elsewhere; made by `privreg.connect`.
+    """A study with one analysis that is collected elsewhere; made by `privreg.connect`.
 
     Parameters
     ----------
     servers : sequence of Server
+        At the analysis's address.
     signed : PublicPlan
     payload : bytes
         Of the plan, whose signature was verified.
@@ -58,7 +62,8 @@ class Study:
     """By which `from_formula` tells it from rows."""
 
     def __init__(self, servers: Sequence[Server], signed: PublicPlan, payload: bytes) -> None:
-        self._servers, self.signed, self.plan_hash = servers, signed, wire.hash_of(payload)
+        self._servers, self.signed = servers, signed
+        self.plan_hash = hash_of_part(wire.hash_of(payload), signed.part.name)
         self._states: list[bytes] = []  # Hashes of those that were verified
         self._is_open, self._people = True, 0
         self._lock = threading.Lock()
@@ -74,6 +79,8 @@ class Study:
     @property
     def plan(self) -> FitPlan:
         """The public plan of the fit; `privreg.simulate` plays it."""
+        if self.signed.table:
+            raise StudyError("a table has no plan of a fit; study.table() and study.results() have its estimates.")
         return fit_plan_of(self.signed)
 
     @property
@@ -137,12 +144,17 @@ class Study:
 
     # --- what is known ---------------------------------------------------------------------------------
 
-    def results(self) -> PrivateResults:
+    def results(self, name: str | None = None) -> Any:
         """Results of all that came by now.
+
+        Parameters
+        ----------
+        name : str, optional
+            Of the analysis; there is one.
 
         Returns
         -------
-        PrivateResults
+        PrivateResults, or MeansResults of a table
 
         Raises
         ------
@@ -156,11 +168,26 @@ class Study:
         ReliabilityWarning
             If rows of the results should not be relied on.
         """
+        if name is not None:
+            choose("analysis", name, (self.signed.part.name,))
         res = self._estimated()
         res._caution()
         return res
 
-    def _estimated(self) -> PrivateResults:
+    def table(self, name: str | None = None) -> TableOne:
+        """Describe the respondents by a study's table; see `results`, whose `crosstab()` has its two-way tables.
+
+        Raises
+        ------
+        StudyError
+            Also if the analysis is a regression.
+        """
+        if not self.signed.table:
+            raise StudyError("this analysis is a regression; results() has its estimates.")
+        made: TableOne = self.results(name).table_one()
+        return made
+
+    def _estimated(self) -> Results:
         known = self._known()
         return results_of(self.signed, known.chain, known.cells, invited=known.issued or None)
 
@@ -189,9 +216,16 @@ class Study:
         While the study is open, intervals for one look are not valid for stopping early; the band that is valid at
         every look begins at 30,000 reports that enter the estimate.
         """
-        from privreg.field.live import Followed, live
+        from privreg.field.live import live
 
-        return live(Followed(self.signed.study, self._counts, self._estimated), every)
+        return live({"": self.followed}, every)
+
+    @property
+    def followed(self) -> Followed:
+        """What a dashboard asks of it."""
+        from privreg.field.live import Followed
+
+        return Followed(self.signed.study, self._counts, self._estimated)
 
     def _counts(self) -> bytes:
         """Counts by minute and state, as the server tells them."""
@@ -247,13 +281,16 @@ class Study:
     # --- shown -----------------------------------------------------------------------------------------
 
     def _lines(self) -> list[tuple[str, str]]:
-        signed, plan = self.signed, self.plan
+        signed = self.signed
+        plan = table_of(signed) if signed.table else self.plan
+        model = [("Table", plan.formula)]
+        if not signed.table:
+            model = [("Formula", plan.formula), ("Family", repr(self.plan.family))]
         return [
             ("Study", f"{plain(signed.title)} ({signed.study})"),
             ("Purpose", " ".join(plain(signed.purpose).split())),
             ("Contact", plain(signed.contact)),
-            ("Formula", plan.formula),
-            ("Family", repr(plan.family)),
+            *model,
             ("Guarantee", f"{plan.guarantee}: exact, of the devices' lattice mechanism"),
             *self._now(),
         ]
@@ -270,15 +307,19 @@ class Study:
         ]
 
     def __repr__(self) -> str:
-        lines = self._lines()
-        wide = max(len(name) for name, _ in lines) + 2
-        return "\n".join(
-            textwrap.fill(f"{name + ':':<{wide}}{words}", WIDEST, subsequent_indent=wide * " ") for name, words in lines
-        )
+        return laid_out(self._lines())
 
     def _repr_html_(self) -> str:
         rows = "".join(f"<tr><th>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in self._lines())
         return f"<table><caption>A study in the field</caption>{rows}</table>"
+
+
+def laid_out(lines: Sequence[tuple[str, str]]) -> str:
+    """Names and what is said of each, as text."""
+    wide = max(len(name) for name, _ in lines) + 2
+    return "\n".join(
+        textwrap.fill(f"{name + ':':<{wide}}{words}", WIDEST, subsequent_indent=wide * " ") for name, words in lines
+    )
 
 
 class StudyModel:
@@ -287,7 +328,7 @@ class StudyModel:
     def __init__(self, study: Study) -> None:
         self._study = study
 
-    def fit(self) -> PrivateResults:
+    def fit(self) -> Any:
         """Results of all that came by now; see `Study.results`."""
         return self._study.results()
 

@@ -5,31 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from privreg.collector.aggregate import chain as chains
 from privreg.device.consent import plain
 from privreg.diagnostics import Diagnostic
 from privreg.errors import StudyError
-from privreg.field.collected import begun
+from privreg.field import tabled
+from privreg.field.collected import begun, table_of
 from privreg.fits import aggregate
 from privreg.fits import results as fits
 from privreg.fits.results import Senders
 from privreg.privacy.ledger import Release
 from privreg.protocol.lattice import unit_of_sums
+from privreg.protocol.roles import TABLE
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from privreg.collector.aggregate.chain import Batch, Chain
     from privreg.collector.aggregate.plan import Plan
+    from privreg.collector.table import Tabled
     from privreg.fits.fit_plan import FitPlan
     from privreg.protocol.study import PublicPlan
-    from privreg.results.results import PrivateResults
+    from privreg.results.base import Results
 
 
-def engine_of(plan: PublicPlan) -> Plan:
+def engine_of(plan: PublicPlan) -> Plan | Tabled:
     """What the rounds of two collectors know before the first report; raises as `begun` does."""
-    return _begun(plan)[1]
+    return tabled.engine_of(plan, table_of(plan)) if plan.table else _begun(plan)[1]
 
 
 def _begun(plan: PublicPlan) -> tuple[FitPlan, Plan, NDArray[np.intp]]:
@@ -42,7 +46,7 @@ def _begun(plan: PublicPlan) -> tuple[FitPlan, Plan, NDArray[np.intp]]:
     return begun(plan, make, lambda _, engine: (chains.roles_of(engine), chains.sums_of(engine)) == wanted)
 
 
-def follow(engine: Plan, batches: Sequence[Batch | None]) -> Chain:
+def follow(engine: Plan | Tabled, batches: Sequence[Batch | None]) -> Chain:
     """Make the chain of a study's states again, of its batches in order."""
     chain = chains.begin(engine)
     for batch in batches:
@@ -50,7 +54,7 @@ def follow(engine: Plan, batches: Sequence[Batch | None]) -> Chain:
     return chain
 
 
-def results(plan: PublicPlan, chain: Chain, senders: Senders, added: Sequence[tuple[str, str]] = ()) -> PrivateResults:
+def results(plan: PublicPlan, chain: Chain, senders: Senders, added: Sequence[tuple[str, str]] = ()) -> Results:
     """Results of the batches that are published.
 
     Parameters
@@ -68,6 +72,10 @@ def results(plan: PublicPlan, chain: Chain, senders: Senders, added: Sequence[tu
     InferenceError
         Before the main round has had a batch.
     """
+    if plan.table:
+        kept = [b for k, b in enumerate(chain.batches) if k not in chain.refused]
+        total = sum((b.total for b in kept), np.zeros(plan.roles[TABLE].numbers, dtype=np.int64))
+        return tabled.results(plan, table_of(plan), sum(b.people for b in kept), total, senders, added, len(kept))
     fit, engine, order = _begun(plan)
     people = tuple(b.people for b in chain.batches)
     held = aggregate.HeldSums(engine, chain.history, people, sum(people))
@@ -100,10 +108,11 @@ def _lost(chain: Chain) -> list[int]:
 def senders_of(plan: PublicPlan, chain: Chain) -> Senders:
     """Who randomised, as the privacy statement says it: devices that are people's own, and the two collectors."""
     names = tuple(plain(one.name) for one in plan.collectors)
-    main = plan.roles["main"]
-    sd = 2.0**plan.bits / unit_of_sums(main.form, main.numbers, main.radius)
+    main = next(plan.roles[r] for r in ("main", TABLE) if r in plan.roles)
+    unit = main.radius if plan.table else unit_of_sums(main.form, main.numbers, main.radius)
+    of = "how far two reports may be from each other" if plan.table else "a main report's bound"
     noise = (
-        f"each collector adds noise to its sum once, of sd {sd:.4g} of a main report's bound, on a lattice, by an "
+        f"each collector adds noise to its sum once, of sd {2.0**plan.bits / unit:.4g} of {of}, on a lattice, by an "
         "exact sampler; that it did can't be seen"
     )
     at = " and ".join(f"{plain(one.name)} at {one.url}" for one in plan.collectors)

@@ -15,15 +15,16 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from privreg.device.client import HERE, invitation, meaning
+from privreg.device.client import HERE, Invitation, invitation, meaning
 from privreg.errors import OptionError, StudyError
 from privreg.field.devices import Crowd, SharedCrowd
 from privreg.field.running import done, parser_of
 from privreg.field.servers import fetched, opened, verified
 from privreg.options.progress import progress_bar
 from privreg.protocol import messages, wire
+from privreg.protocol.analyses import hash_of_part, word_of
 from privreg.protocol.messages import FieldState, Token
-from privreg.protocol.study import read_plan
+from privreg.protocol.study import PublicPlan, read_plans
 
 CONNECTIONS: Final = 64
 TRIES: Final = 60
@@ -141,34 +142,57 @@ def swarm(
     where = invitation(url)
     _must_be_here(where.base, anywhere)
     root = wire.unbase(invited[0].key, "the key of the invitations")
+    given = duplicates, late, dropout
     payload = verified(where.base, "plan", (root,))
-    plan, plan_hash = read_plan(payload), wire.hash_of(payload)
+    plans = read_plans(payload)
+    told = [
+        _swarmed(where, plan, wire.hash_of(payload), rows, invited, devices, given, anywhere, progress, seen)
+        for plan in plans
+    ]
+    return told[0] if len(told) == 1 else Answers(
+        max(one.devices for one in told), sum(one.lost for one in told), sum(one.late for one in told),
+        dict(sorted(sum((Counter(one.statuses) for one in told), Counter[int]()).items())),
+    )  # fmt: skip
+
+
+def _swarmed(
+    where: Invitation, plan: PublicPlan, study_hash: bytes, rows: Any, invited: Sequence[Invitation],
+    devices: int | None, given: tuple[float, int, float], anywhere: bool, progress: bool | None,
+    seen: Callable[[FieldState], None] | None,
+) -> Answers:  # fmt: skip
+    """Let devices answer one analysis, those that are dealt to it."""
+    plan_hash = hash_of_part(study_hash, plan.part.name)
     bases = [invitation(f"{one.url}/studies/{plan.study}").base for one in plan.collectors]
     for base in bases:
         _must_be_here(base, anywhere)
     crowd = (SharedCrowd if bases else Crowd)(plan, plan_hash, rows)
+    bases = [f"{base}{plan.path}" for base in bases]
     tokens = [messages.read_token(one.token) for one in invited]
     most = min(len(crowd), len(tokens))
     devices = most if devices is None else devices
     if devices > most:
         raise OptionError(f"{devices:,} devices need as many rows and invitations; there are {most:,}.")
 
+    low, high = plan.part.people
+    mine = [i for i in range(devices) if low <= word_of(study_hash, tokens[i].id) < high]
+    address = f"{where.base}{plan.path}"
+
     @lru_cache(1)
     def read(data: bytes) -> FieldState:
         return messages.read_state(opened(data, "state", plan.keys, by_all=bool(bases)), plan, plan_hash)
 
     def state() -> FieldState:
-        said = read(fetched(where.base, "state"))
+        said = read(fetched(address, "state"))
         if seen is not None:
             seen(said)
         return said
 
     with contextlib.ExitStack() as stack:
-        addresses = [f"{base}/shares" for base in bases] or [f"{where.base}/reports"]
+        addresses = [f"{base}/shares" for base in bases] or [f"{address}/reports"]
         posters = [stack.enter_context(contextlib.closing(_Poster(one))) for one in addresses]
         pool = stack.enter_context(ThreadPoolExecutor(CONNECTIONS))
-        bar = stack.enter_context(progress_bar(devices, progress))
-        return _Swarm(crowd, tokens, posters, pool, state).run(devices, duplicates, late, dropout, bar)
+        bar = stack.enter_context(progress_bar(len(mine), progress))
+        return _Swarm(crowd, tokens, posters, pool, state).run(mine, *given, bar)
 
 
 def _must_be_here(base: str, anywhere: bool) -> None:
@@ -185,12 +209,12 @@ class _Swarm(NamedTuple):
     pool: ThreadPoolExecutor
     state: Callable[[], FieldState]
 
-    def run(self, devices: int, duplicates: float, late: int, dropout: float, bar: Any) -> Answers:
+    def run(self, devices: Sequence[int], duplicates: float, late: int, dropout: float, bar: Any) -> Answers:
         """Answer, a batch for each look at the state."""
         rng, statuses = random.SystemRandom(), Counter[int]()
-        waiting, held = list(range(devices)), list[tuple[int, int, tuple[bytes, ...]]]()
+        waiting, held = list(devices), list[tuple[int, int, tuple[bytes, ...]]]()
         lost = delayed = 0
-        size = max(min(devices // 100, MOST), 20)
+        size = max(min(len(devices) // 100, MOST), 20)
         while waiting:
             state = self.state()
             if not state.open:
@@ -212,7 +236,7 @@ class _Swarm(NamedTuple):
             waiting += again
             bar.update(len(who) - len(again))
         self._post([one[1:] for one in held], duplicates, statuses)
-        return Answers(devices, lost, delayed, dict(sorted(statuses.items())))
+        return Answers(len(devices), lost, delayed, dict(sorted(statuses.items())))
 
     def _post(self, posts: list[tuple[int, tuple[bytes, ...]]], duplicates: float, statuses: Counter[int]) -> list[int]:
         """Post; whose shares both collectors deleted unsummed, so that they answer the next state."""

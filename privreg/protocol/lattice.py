@@ -32,8 +32,10 @@ PSD: Final = "psd"
 
 SWITCHES: Final = "switches"  # Every number between 0 and a largest one, whose squares sum to R²: indicators say
 
-FORMS: Final = (BALL, JOINT, MOMENTS, BOX)
-SUM_FORMS: Final = (BALL, PSD, SWITCHES)  # Of reports to two collectors, who add the noise to their sums
+BLOCKS: Final = "blocks"  # Of a table: blocks whose distances, squared and added, are R² at most, see `tables`
+
+FORMS: Final = (BALL, JOINT, MOMENTS, BOX, BLOCKS)
+SUM_FORMS: Final = (BALL, PSD, SWITCHES, BLOCKS)  # Of reports to two collectors, who add the noise to their sums
 
 BITS: Final = 20  # m of version 1: the noise of a number has the sd 2^m lattice steps
 
@@ -92,7 +94,8 @@ def is_private(form: str, numbers: int, radius: int, mu: Mu, bits: int = BITS) -
     -----
     Distances: 2R (ball); √((2R)² + R²) (joint); √2 R + 2√D + 2 (moments: matrices u uᵀ and w wᵀ have a non-negative
     inner product, each of D entries is truncated by less than 1, see `SLACK`); √D R (box); √2 R + √D (psd: such
-    matrices, each entry rounded by 1/2 at most); R (switches). A sum of reports is as far from one that differs in one.
+    matrices, each entry rounded by 1/2 at most); R (switches, blocks). A sum of reports is as far from one that
+    differs in one.
     """
     p, q = mu
     if min(p, q, numbers, radius) < 1 or radius >= LARGEST or not 0 <= bits <= MOST_BITS:
@@ -104,7 +107,7 @@ def is_private(form: str, numbers: int, radius: int, mu: Mu, bits: int = BITS) -
         return numbers >= 2 and 5 * (q * radius) ** 2 <= noise**2
     if form == BOX:
         return numbers * (q * radius) ** 2 <= noise**2
-    if form == SWITCHES:
+    if form in {SWITCHES, BLOCKS}:
         return q * radius <= noise
     if form == PSD:  # √2 q R + q √D ≤ noise, squared twice
         square = noise**2 - q * q * (2 * radius * radius + numbers)

@@ -12,7 +12,9 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from . import lattice, sums
-from .study import LATEST, LIMIT, ROLES, PublicPlan
+from .analyses import WORDS
+from .roles import LATEST, ROLES, TABLE
+from .study import LIMIT, PublicPlan
 from .sums import SumAsk
 from .wire import (
     LONGEST,
@@ -29,8 +31,6 @@ from .wire import (
     unbase,
     unpack,
 )
-
-WORDS: Final = 1 << 32  # Thresholds and slots are whole numbers of it
 
 ALIKE: Final = 1e-6
 """Relative difference that moves no estimate, and that rounding doesn't reach: some 2⁻⁵³ times a condition number."""
@@ -158,7 +158,7 @@ def read_state(payload: bytes, plan: PublicPlan, plan_hash: bytes) -> FieldState
         record.flag("open"),
         (low, high),
         asks,
-        b"" if plan.sums is None else record.binary("nonces", 2 * NONCE),
+        record.binary("nonces", 2 * NONCE) if plan.collectors else b"",
     )
     record.done()
     ends = [0, *(a.below for a in asks)]
@@ -168,7 +168,7 @@ def read_state(payload: bytes, plan: PublicPlan, plan_hash: bytes) -> FieldState
 
 
 def _asks(records: Sequence[Record], plan: PublicPlan) -> tuple[Ask | SumAsk, ...]:
-    if plan.sums is None:
+    if not plan.collectors:
         return tuple(_ask(a, plan) for a in records)
     if len(records) != 1:
         raise MessageError("a state asks the same of everybody if there are two collectors.")
@@ -180,13 +180,13 @@ def _triangle(values: Sequence[float], size: int) -> tuple[tuple[float, ...], ..
 
 
 def _ask(record: Record, plan: PublicPlan) -> Ask:
-    role = record.choice("role", ROLES)
+    role = record.choice("role", (*ROLES, TABLE))
     if role not in plan.roles:
         raise MessageError("the state asks for a role that the plan doesn't describe.")
     groups, scores = plan.roles[role].groups, role in {"pilot", "main", "measures"}
     d = plan.d
     rows: tuple[tuple[float, ...], ...] = ()
-    if role in {"location", "clamping"} or (role == "moments" and plan.is_wide):
+    if role in {"location", "clamping", TABLE} or (role == "moments" and plan.is_wide):
         record.items("rows", 0)
     elif plan.is_wide:
         flat = record.reals("rows", 2 * d)

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
-from . import codes, lattice, sums, trees
+from . import analyses, codes, lattice, sums, tables, trees
+from .analyses import MOST_MU, Part
+from .columns import MOST_COLUMNS, Cell, column_object, read_cell, read_columns
 from .lattice import Mu
+from .roles import LATEST, ROLES, SELDOM, TABLE, Held, Role, forms_of, read_roles, read_rounds
 from .sums import Collector, Sums
+from .tables import Block
 from .trees import Column
 from .wire import KEY, LONGEST, VERSION, MessageError, Record, base, dumps, key_id, loads, must_show, plain, text_of
 
@@ -32,8 +37,6 @@ FAMILIES: Final = {
 }
 """Scores that a device knows; one's own is refused. "balanced" is the logistic score over its larger side."""
 
-ROLES: Final = ("location", "moments", "pilot", "clamping", "main", "measures")
-
 MEASURES: Final = {
     "huber": 3, "squared": 3, "logistic": 3, "balanced": 3, "poisson": 3, "robust_poisson": 3,
     "expectile": 1, "quantile": 1, "hinge": 2, "smoothed_hinge": 2,
@@ -43,46 +46,9 @@ MEASURES: Final = {
 MECHANISM: Final = "rounded_gaussian"
 LIMIT: Final = 64 * 1024  # Bytes of a report, at most
 
-MOST_NUMBERS: Final = 12_000  # Numbers of a report, at most: 64 KB hold them
-
-MOST_COLUMNS: Final = 2000
-MOST_LEVELS: Final = 200
-LONGEST_LABEL: Final = 200  # Characters of what respondents read for a level, at most
-MOST_ROUNDS: Final = 1000
-MOST_GROUPS: Final = 64
 MOST_BLOCKS: Final = 49
-MOST_MU: Final = 10**7  # Numerator and denominator of a budget, at most
 
-LATEST: Final = 1 << 36
 _SLUG: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
-
-
-class Cell(NamedTuple):
-    """A column of the design: inside it is (tree − centre)/scale."""
-
-    name: str
-    tree: Any  # See `trees`
-    centre: float
-    scale: float
-
-
-class Role(NamedTuple):
-    """A form of report."""
-
-    form: str  # One of `lattice.FORMS`
-    numbers: int
-    radius: int
-    groups: int  # Random groups that answer apart
-
-
-class Held(NamedTuple):
-    """A round."""
-
-    role: str
-    total: int  # Reports that close it; 0: what is left
-    after: int  # Seconds after which it is closed whatever came; 0: never
-    least: int  # Reports without which it isn't closed by age
-    optional: bool  # Whether it is held only if it pays
 
 
 class PublicPlan(NamedTuple):
@@ -125,7 +91,38 @@ class PublicPlan(NamedTuple):
     texts: tuple[tuple[str, str], ...] = ()  # Words of the survey's page, by name; no report depends on them
     clamping: tuple[str, ...] = ()  # Columns of which a role tells whether their bounds clamp an answer
     collectors: tuple[Collector, ...] = ()  # Two, if noise is added to sums of shares; none if devices add it
-    sums: Sums | None = None  # What reports to two collectors are made of
+    sums: Sums | None = None  # What reports of a regression to two collectors are made of
+    table: tuple[Block, ...] = ()  # What a table is made of; of a regression nothing
+    part: Part = Part()  # Which analysis of the study it is, where there are several
+    languages: Mapping[str, Any] = {}  # Texts in other languages; no report depends on them
+    asks: tuple[str, ...] = ()  # Columns that respondents are asked about; none: those of this analysis alone
+
+    @property
+    def together(self) -> Mu:
+        """Budget of a person for all of the study."""
+        return self.part.whole or self.mu
+
+    @property
+    def slug(self) -> str:
+        """Name of the analysis among all of a server or device: the study's, and its own if there are several."""
+        return f"{self.study}/{self.part.name}" if self.part.name else self.study
+
+    @property
+    def path(self) -> str:
+        """Where the analysis is below the address of the study."""
+        return f"/analyses/{self.part.name}" if self.part.name else ""
+
+    @property
+    def used(self) -> tuple[Column, ...]:
+        """Columns that the analysis uses, in the plan's order."""
+        found = {n for c in (*self.design, self.response) for n in trees.names(c.tree)} | set(trees.names(self.offset))
+        found |= {name for block in self.table for name in block.columns}
+        return tuple(c for c in self.columns if c.name in found)
+
+    @property
+    def form(self) -> tuple[Column, ...]:
+        """Columns that its respondents are asked about."""
+        return tuple(c for c in self.columns if c.name in self.asks) if self.asks else self.used
 
     @property
     def d(self) -> int:
@@ -139,11 +136,13 @@ class PublicPlan(NamedTuple):
 
     @property
     def title_of_mu(self) -> str:
-        """The budget in digits."""
-        return f"{self.mu.p / self.mu.q:.4g}"
+        """The budget of a person in digits."""
+        return f"{self.together.p / self.together.q:.4g}"
 
     def numbers(self, role: str, form: str) -> int:
         """Numbers in a report of a role: what a device makes, whatever the plan says."""
+        if role == TABLE:
+            return tables.width(self.table, {c.name: c for c in self.columns}, gaps=self.missing == "noise")
         if self.sums is not None:
             of, bounded = self.sums, len(self.clamping)
             return sums.width(
@@ -164,102 +163,39 @@ class PublicPlan(NamedTuple):
         return self.size + int(form == lattice.JOINT)
 
 
-def _columns(record: Record) -> dict[str, Column]:
-    out: dict[str, Column] = {}
-    for one in record.items("columns", most=MOST_COLUMNS):
-        each = Record(one, "a column")
-        name, kind = each.text("name", 256), each.choice("kind", ("number", "levels"))
-        low, high, levels, labels = -math.inf, math.inf, tuple[trees.Label, ...](), tuple[str, ...]()
-        if kind == "number":
-            low, high = each.real("low", infinite=True), each.real("high", infinite=True)
-            if low > high or low == math.inf or high == -math.inf:
-                raise MessageError("a column has empty bounds.")
-        else:
-            found = each.items("levels", most=MOST_LEVELS)
-            if any(not isinstance(v, str | int) for v in found):
-                raise MessageError("levels of a column must be strings, integers, true or false.")
-            must_show(found, f"levels of the column {name!r}")
-            levels = tuple(found)
-            if len({trees.label_text(v) for v in levels}) != len(levels) or len(levels) < 2:
-                raise MessageError("a column must have two levels or more, no two of the same text.")
-            if each.has("labels"):  # of which columns whose levels are shown as they are say nothing
-                held = (Record({"label": v}, f"the column {name!r}") for v in each.items("labels", len(levels)))
-                labels = tuple(one.text("label", LONGEST_LABEL) for one in held)
-                if len(set(labels)) != len(labels):
-                    raise MessageError("a column has two labels that are alike.")
-        ask = each.text("ask", 2000)
-        each.done()
-        if name in out:
-            raise MessageError("a column is declared twice.")
-        out[name] = Column(name, levels, low, high, ask, labels)
-    return out
-
-
-def _cell(record: Record, columns: Mapping[str, Column]) -> Cell:
-    name, tree = record.text("name", 1000), record.take("tree")
-    centre, scale = record.real("centre"), record.real("scale")
-    record.done()
-    trees.check(tree, columns, "a column of the design")
-    if scale == 0.0:
-        raise MessageError("a column of the design has the scale 0.")
-    return Cell(name, tree, centre, scale)
-
-
-def _roles(record: Record, *, shared: bool) -> dict[str, Role]:
-    out = {}
-    for name in sums.ROLES if shared else ROLES:
-        if name == "clamping" and not record.has(name):  # of which plans without it say nothing
-            continue
-        one = record.optional(name)
-        if one is None:
-            continue
-        out[name] = Role(
-            one.choice("form", lattice.SUM_FORMS if shared else lattice.FORMS),
-            one.integer("numbers", 1, sums.MOST_NUMBERS if shared else MOST_NUMBERS),
-            one.integer("radius", 1, lattice.LARGEST - 1),
-            one.integer("groups", 1, MOST_GROUPS),
-        )
-        one.done()
-    record.done()
-    return out
-
-
-def _forms(role: str, wide: bool) -> tuple[str, ...]:
-    if role in {"location", "clamping", "measures"} or (role == "moments" and wide):
-        return (lattice.BOX,)
-    if role == "moments":
-        return (lattice.MOMENTS,)
-    return (lattice.BALL, lattice.JOINT) if role == "pilot" else (lattice.BALL,)
-
-
-def _rounds(record: Record, roles: Mapping[str, Role]) -> tuple[Held, ...]:
-    out = []
-    for one in record.items("rounds", most=MOST_ROUNDS):
-        each = Record(one, "a round")
-        out.append(
-            Held(
-                each.choice("role", tuple(roles)),
-                each.integer("total", 0, 1 << 48),
-                each.integer("after", 0, LATEST),
-                each.integer("least", 0, 1 << 48),
-                each.flag("optional"),
-            )
-        )
-        each.done()
-    if not out:
-        raise MessageError("a plan has at least one round.")
-    return tuple(out)
-
-
 def read_plan(payload: bytes) -> PublicPlan:
-    """Read the payload of a plan whose signature was verified.
+    """Read the plan of a study with one analysis; see `read_plans`."""
+    plans = read_plans(payload)
+    if len(plans) > 1:
+        raise MessageError("the plan has several analyses.")
+    return plans[0]
+
+
+def read_plans(payload: bytes) -> tuple[PublicPlan, ...]:
+    """Read the payload of a plan whose signature was verified: a plan for each analysis, in order.
 
     Raises
     ------
     MessageError
         If anything is unknown to this version, out of range, or not private: the text names the member.
     """
-    record = Record(loads(payload, "the plan"), "the plan")
+    plans = tuple(_read(own, part) for part, own in analyses.parts_of(loads(payload, "the plan")))
+    if len({plan.release_group for plan in plans}) > 1:
+        raise MessageError("the analyses of a study are of one release group.")
+    if analyses.together((p.mu, p.part.people) for p in plans) > Fraction(*plans[0].together) ** 2:
+        raise MessageError("the analyses' budgets are more than the study's together.")
+    if not plans[0].part.name:
+        return plans
+    asked = [{c.name for p in plans if p.part.people == plan.part.people for c in p.used} for plan in plans]
+    return tuple(
+        plan._replace(asks=tuple(c.name for c in plan.columns if c.name in names))
+        for plan, names in zip(plans, asked, strict=True)
+    )
+
+
+def _read(said: dict[str, Any], part: Part) -> PublicPlan:
+    """An analysis, with all that its plan says."""
+    record = Record(said, "the plan")
     record.fixed("v", VERSION)
     for name, only in (("score_weights", "unit"), ("record_weight", None), ("cluster", None)):
         record.fixed(name, only)  # reserved
@@ -278,14 +214,72 @@ def read_plan(payload: bytes) -> PublicPlan:
             raise MessageError("a key of the plan has another key's name.")
         keys.append(key)
     collectors = sums.read_collectors(record, tuple(keys))
-    columns = _columns(record)
+    columns = read_columns(record)
+    privacy = record.object("privacy")
+    p, q = privacy.integers("mu", 1, MOST_MU, 2)
+    privacy.fixed("mechanism", sums.MECHANISM if collectors else MECHANISM)
+    bits = lattice.bits_of_sums(Mu(p, q)) if collectors else lattice.BITS
+    privacy.integer("bits", bits, bits)
+    if not collectors:
+        privacy.fixed("clamp", lattice.CLAMP)
+    group = privacy.text("release_group", 256)
+    privacy.done()
+    roles = read_roles(record.object("roles"), shared=bool(collectors))
+    read = _of_table if record.has("table") else _of_regression
+    plan = PublicPlan(
+        study=study,
+        title=record.text("title", 200),
+        purpose=record.text("purpose", lines=True),
+        contact=record.text("contact", 1000),
+        opens=opens,
+        closes=closes,
+        grace=record.integer("grace", 0, LATEST),
+        keys=tuple(keys),
+        columns=tuple(columns.values()),
+        mu=Mu(p, q),
+        bits=bits,
+        roles=roles,
+        missing=record.choice("missing", ("noise", "refuse")),
+        rounds=read_rounds(record, roles),
+        tokens=record.choice("tokens", ("issued", "open")),
+        limit=record.integer("limit", 512, LIMIT),
+        release_group=group,
+        model=record.mapping("model"),
+        texts=_texts(record.aside("x_texts")),
+        languages=_languages(record.aside("x_languages")),
+        clamping=_clamping(record, roles, columns),
+        collectors=collectors,
+        part=part,
+        **read(record, columns, shared=bool(collectors)),
+    )
+    record.done()
+    _check_reports(plan)
+    return plan
+
+
+NO_MODEL: Final[dict[str, Any]] = {
+    "response": Cell("table", ["const", text_of(0.0)], 0.0, 1.0), "offset": None, "design": (), "mix": None,
+    "family": "table", "a": 0.0, "b": 0.0, "blocks": 1, "unscaled": (), "constant": False, "moment_response": False,
+    "wide": (), "edges": (), "is_wide": False, "y_max": 0.0, "silent": False,
+}  # fmt: skip
+"""What a plan of a table has in the places of a regression's model."""
+
+
+def _of_table(record: Record, columns: Mapping[str, Column], *, shared: bool) -> dict[str, Any]:
+    """What a table is made of."""
+    del shared
+    return {**NO_MODEL, "table": tables.read_blocks(record, columns)}
+
+
+def _of_regression(record: Record, columns: Mapping[str, Column], *, shared: bool) -> dict[str, Any]:
+    """Design and score of a regression, and what its reports have beside."""
     design = record.object("design")
-    response = _cell(design.object("response"), columns)
+    response = read_cell(design.object("response"), columns)
     offset = design.take("offset")
     if offset is not None:
         trees.check(offset, columns, "the offset")
     held = design.items("columns", most=MOST_COLUMNS)
-    cells = tuple(_cell(Record(c, "a column of the design"), columns) for c in held)
+    cells = tuple(read_cell(Record(c, "a column of the design"), columns) for c in held)
     if not cells:
         raise MessageError("a design has at least one column.")
     d, mix = len(cells), design.take("mix")
@@ -299,16 +293,6 @@ def read_plan(payload: bytes) -> PublicPlan:
     a, b, blocks = score.real("a"), score.real("b"), score.integer("blocks", 1, MOST_BLOCKS)
     score.done()
     _check_score(family, a, b, blocks)
-    privacy = record.object("privacy")
-    p, q = privacy.integers("mu", 1, MOST_MU, 2)
-    privacy.fixed("mechanism", sums.MECHANISM if collectors else MECHANISM)
-    bits = lattice.bits_of_sums(Mu(p, q)) if collectors else lattice.BITS
-    privacy.integer("bits", bits, bits)
-    if not collectors:
-        privacy.fixed("clamp", lattice.CLAMP)
-    group = privacy.text("release_group", 256)
-    privacy.done()
-    roles = _roles(record.object("roles"), shared=bool(collectors))
     extra = record.object("moments")
     constant, moment_response = extra.flag("constant"), extra.flag("response")
     wide_record = extra.optional("wide")
@@ -323,49 +307,12 @@ def read_plan(payload: bytes) -> PublicPlan:
     measures = record.object("measures")
     y_max, silent = measures.real("y_max"), measures.flag("silent")
     measures.done()
-    plan = PublicPlan(
-        study=study,
-        title=record.text("title", 200),
-        purpose=record.text("purpose", lines=True),
-        contact=record.text("contact", 1000),
-        opens=opens,
-        closes=closes,
-        grace=record.integer("grace", 0, LATEST),
-        keys=tuple(keys),
-        columns=tuple(columns.values()),
-        response=response,
-        offset=offset,
-        design=cells,
-        mix=mix,
-        family=family,
-        a=a,
-        b=b,
-        blocks=blocks,
-        mu=Mu(p, q),
-        bits=bits,
-        roles=roles,
-        missing=record.choice("missing", ("noise", "refuse")),
-        rounds=_rounds(record, roles),
-        tokens=record.choice("tokens", ("issued", "open")),
-        limit=record.integer("limit", 512, LIMIT),
-        release_group=group,
-        unscaled=record.integers("unscaled", 0, d),
-        constant=constant,
-        moment_response=moment_response,
-        wide=wide,
-        edges=edges,
-        is_wide=wide_record is not None,
-        y_max=y_max,
-        silent=silent,
-        model=record.mapping("model"),
-        texts=_texts(record.aside("x_texts")),
-        clamping=_clamping(record, roles, columns),
-        collectors=collectors,
-        sums=sums.read_sums(record, d) if collectors else None,
-    )
-    record.done()
-    _check_reports(plan)
-    return plan
+    return {
+        "response": response, "offset": offset, "design": cells, "mix": mix, "family": family, "a": a, "b": b,
+        "blocks": blocks, "unscaled": record.integers("unscaled", 0, d), "constant": constant,
+        "moment_response": moment_response, "wide": wide, "edges": edges, "is_wide": wide_record is not None,
+        "y_max": y_max, "silent": silent, "sums": sums.read_sums(record, d) if shared else None,
+    }  # fmt: skip
 
 
 def _texts(value: object) -> tuple[tuple[str, str], ...]:
@@ -374,6 +321,20 @@ def _texts(value: object) -> tuple[tuple[str, str], ...]:
     out = tuple((k, v) for k, v in found if isinstance(v, str))
     must_show((text for pair in out for text in pair), "'x_texts' of the plan")
     return out
+
+
+def _languages(value: object) -> dict[str, Any]:
+    """Texts of a study in other languages, by code, if they are some."""
+    found: list[object] = [value] if isinstance(value, dict) else []
+    while found:
+        one = found.pop()
+        if isinstance(one, dict):
+            found += [*one, *one.values()]
+        elif isinstance(one, str):
+            must_show([one], "'x_languages' of the plan", lines=True)
+        else:
+            raise MessageError("'x_languages' of the plan holds texts.")
+    return value if isinstance(value, dict) else {}
 
 
 def _clamping(record: Record, roles: Mapping[str, Role], columns: Mapping[str, Column]) -> tuple[str, ...]:
@@ -404,53 +365,55 @@ def _check_score(family: str, a: float, b: float, blocks: int) -> None:
 
 def _check_reports(plan: PublicPlan) -> None:
     """Refuse radii that don't keep the budget, and reports that are not what a device makes."""
-    if sum(trees.check(c.tree, {x.name: x for x in plan.columns}, "the design") for c in plan.design) > trees.MOST:
+    columns, shared = {c.name: c for c in plan.columns}, bool(plan.collectors)
+    if sum(trees.check(c.tree, columns, "the design") for c in plan.design) > trees.MOST:
         raise MessageError("the design is too large.")
     if plan.sums is not None and (plan.family not in sums.FAMILIES or plan.is_wide or plan.unscaled):
         raise MessageError("the plan asks for reports that two collectors don't add up.")
+    if (TABLE in plan.roles) != bool(plan.table) or (plan.table and len(plan.roles) > 1):
+        raise MessageError("a table has one role, and no regression has it.")
     for name, role in plan.roles.items():
-        forms = _forms(name, plan.is_wide) if plan.sums is None else (sums.form_of(name),)
+        forms = (sums.form_of(name),) if shared else forms_of(name, wide=plan.is_wide)
         if role.form not in forms or role.numbers != plan.numbers(name, role.form):
             raise MessageError(f"the role {name!r} has another form of report, or other numbers, than devices make.")
-        if role.groups > 1 and (plan.sums is not None or name not in {"location", "main"}):
+        if role.groups > 1 and (shared or name not in {"location", "main"}):
             raise MessageError(f"the role {name!r} has one group.")
-        if not lattice.is_private(role.form, role.numbers, role.radius, plan.mu, plan.bits):
+        kept = lattice.is_private(role.form, role.numbers, role.radius, plan.mu, plan.bits)
+        if not kept or tables.distance2(plan.table, columns) > role.radius**2:
             raise MessageError(f"the radius of the role {name!r} breaks the budget: the noise would be too small.")
 
 
-def plan_payload(plan: PublicPlan) -> bytes:
-    """Write the payload of a plan; reading it gives the same plan.
+def plan_payload(*plans: PublicPlan) -> bytes:
+    """Write the payload of the plan of these analyses; reading it gives the same plans.
 
     Raises
     ------
     MessageError
         If it wouldn't be accepted.
     """
-    payload = dumps(_plan_object(plan))
+    payload = dumps(_plan_object(plans))
     if len(payload) > LONGEST:
         raise MessageError(f"the plan is longer than {LONGEST} bytes.")
-    read_plan(payload)
+    read_plans(payload)
     return payload
 
 
-def _column_object(column: Column) -> dict[str, Any]:
-    if column.levels:
-        labels = {"labels": list(column.labels)} if column.labels else {}
-        return {"name": column.name, "kind": "levels", "levels": list(column.levels), **labels, "ask": column.ask}
-    bounds = {"low": text_of(column.low), "high": text_of(column.high)}
-    return {"name": column.name, "kind": "number", **bounds, "ask": column.ask}
+_ORDER: Final = (
+    "v", "study", "title", "purpose", "contact", "opens", "closes", "grace", "keys", "columns", "design", "score",
+    "privacy", "roles", "moments", "unscaled", "measures", "missing", "rounds", "tokens", "limit", "score_weights",
+    "record_weight", "cluster", "model", "x_texts", "x_languages", "clamping", "collectors",
+    "sums", "table", "together", "analyses",
+)  # fmt: skip
 
 
-def _plan_object(plan: PublicPlan) -> dict[str, Any]:
-    shared = plan.sums is not None
-    named = [r for r in (sums.ROLES if shared else ROLES) if r != "clamping" or r in plan.roles]
-    clamping = {"clamping": list(plan.clamping)} if "clamping" in plan.roles else {}
-    wide = {"columns": list(plan.wide), "edges": plain(plan.edges)} if plan.is_wide else None
-    texts = {"x_texts": dict(plan.texts)} if plan.texts else {}
-    beside: dict[str, Any] = {}
-    if plan.sums is not None:
-        beside = {"collectors": plain(plan.collectors), "sums": plain(plan.sums)}
-    return {
+def _plan_object(plans: Sequence[PublicPlan]) -> dict[str, Any]:
+    plan, each = plans[0], [_analysis_object(one) for one in plans]
+    own: dict[str, Any] = each[0]
+    if plan.part.name:
+        ends = None if all(p.part.people == Part().people for p in plans) else [p.part.people[1] for p in plans]
+        named = [{"name": p.part.name, **one} for p, one in zip(plans, each, strict=True)]
+        own = {"together": {"mu": list(plan.together), "below": ends}, "analyses": named}
+    out = {
         "v": VERSION,
         "study": plan.study,
         "title": plan.title,
@@ -460,7 +423,27 @@ def _plan_object(plan: PublicPlan) -> dict[str, Any]:
         "closes": plan.closes,
         "grace": plan.grace,
         "keys": [{"kid": key_id(k), "key": base(k)} for k in plan.keys],
-        "columns": [_column_object(c) for c in plan.columns],
+        "columns": [column_object(c) for c in plan.columns],
+        "missing": plan.missing,
+        "tokens": plan.tokens,
+        "limit": plan.limit,
+        "score_weights": "unit",
+        "record_weight": None,
+        "cluster": None,
+        **({"x_texts": dict(plan.texts)} if plan.texts else {}),
+        **({"x_languages": dict(plan.languages)} if plan.languages else {}),
+        **({"collectors": plain(plan.collectors)} if plan.collectors else {}),
+        **own,
+    }
+    return {name: out[name] for name in _ORDER if name in out}
+
+
+def _analysis_object(plan: PublicPlan) -> dict[str, Any]:
+    """What a plan says of one analysis."""
+    shared = bool(plan.collectors)
+    named = [r for r in (*(sums.ROLES if shared else ROLES), TABLE) if r not in SELDOM or r in plan.roles]
+    wide = {"columns": list(plan.wide), "edges": plain(plan.edges)} if plan.is_wide else None
+    regression = {
         "design": {
             "response": plain(plan.response),
             "offset": plan.offset,
@@ -468,6 +451,12 @@ def _plan_object(plan: PublicPlan) -> dict[str, Any]:
             "mix": plain(plan.mix),
         },
         "score": {"family": plan.family, "a": text_of(plan.a), "b": text_of(plan.b), "blocks": plan.blocks},
+        "moments": {"constant": plan.constant, "response": plan.moment_response, "wide": wide},
+        "unscaled": list(plan.unscaled),
+        "measures": {"y_max": text_of(plan.y_max), "silent": plan.silent},
+        **({} if plan.sums is None else {"sums": plain(plan.sums)}),
+    }
+    return {
         "privacy": {
             "mu": list(plan.mu),
             "mechanism": sums.MECHANISM if shared else MECHANISM,
@@ -476,18 +465,8 @@ def _plan_object(plan: PublicPlan) -> dict[str, Any]:
             "release_group": plan.release_group,
         },
         "roles": {r: plan.roles[r]._asdict() if r in plan.roles else None for r in named},
-        "moments": {"constant": plan.constant, "response": plan.moment_response, "wide": wide},
-        "unscaled": list(plan.unscaled),
-        "measures": {"y_max": text_of(plan.y_max), "silent": plan.silent},
-        "missing": plan.missing,
         "rounds": [r._asdict() for r in plan.rounds],
-        "tokens": plan.tokens,
-        "limit": plan.limit,
-        "score_weights": "unit",
-        "record_weight": None,
-        "cluster": None,
         "model": dict(plan.model),
-        **texts,
-        **clamping,
-        **beside,
+        **({"clamping": list(plan.clamping)} if "clamping" in plan.roles else {}),
+        **({"table": plain(plan.table)} if plan.table else regression),
     }

@@ -106,7 +106,7 @@ def width(
 
 def form_of(role: str) -> str:
     """Form of a role's reports: see `lattice`."""
-    return {"moments": lattice.PSD, "clamping": lattice.SWITCHES}.get(role, lattice.BALL)
+    return {"moments": lattice.PSD, "clamping": lattice.SWITCHES, "table": lattice.BLOCKS}.get(role, lattice.BALL)
 
 
 def read_collectors(record: Record, keys: tuple[bytes, ...]) -> tuple[Collector, ...]:
@@ -170,7 +170,7 @@ def read_sums(record: Record, d: int) -> Sums:
 
 def read_ask(record: Record, roles: Mapping[str, Any], d: int, words: int) -> SumAsk:
     """Read what a state asks."""
-    role = record.choice("role", ROLES)
+    role = record.choice("role", (*ROLES, "table"))
     if role not in roles:
         raise MessageError("the state asks for a role that the plan doesn't describe.")
     flat = record.reals("rows", d * d)

@@ -3,7 +3,7 @@
 `store` is what is kept, each report once, and the databases that keep it. `course` is a study as it goes on: which
 state is published, and when it closes, by `clock`; `sums` is a study with two collectors. `tokens` entitle to one
 report each, `quota` limits how often one address asks. `desk` answers requests, `app` those of studies whose devices
-add the noise. `guard` limits connections, `feed` counts and tells what comes. `pages` shows the survey, `dashboard` is
-the analyst's page; the files of both, and the device in JavaScript, are in `web/`. `command` is `privreg serve`,
-`privreg tokens` and `privreg collector`.
+add the noise, with `metrics`. `guard` limits connections, `feed` counts and tells what comes. `pages` shows the survey,
+`dashboard` is the analyst's page; the files of both, and the device in JavaScript, are in `web/`. `command` is `privreg
+serve`, `privreg tokens` and `privreg collector`.
 """

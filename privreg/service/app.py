@@ -66,9 +66,9 @@ class Service(Desk):
         return [("POST", "/reports", self.reports), ("GET", "/cells", self.cells)]
 
 
-def make(course: Course, options: Options = Options()) -> Starlette:  # noqa: B008
-    """The application that serves a study."""
-    return application(Service(course, options))
+def make(course: Course, options: Options = Options(), *others: Course) -> Starlette:  # noqa: B008
+    """The application that serves a study, with a course for each analysis."""
+    return application(*(Service(one, options) for one in (course, *others)))
 
 
 __all__ = ["Options", "Service", "make"]

@@ -22,6 +22,7 @@ from privreg.errors import OptionError
 from privreg.field import keys
 from privreg.field.running import done, parser_of
 from privreg.files.archive import write_bytes
+from privreg.protocol.analyses import hash_of_part, word_of
 from privreg.protocol.messages import read_token
 from privreg.protocol.sums import LETTERS
 from privreg.protocol.wire import base
@@ -74,16 +75,17 @@ def _beside(plan: str, role: str | None, kind: str) -> Path:
     return Path(plan).with_suffix(f".{role}.{kind}" if role else f".{kind}")
 
 
-def _opened(a: argparse.Namespace) -> tuple[PublicPlan, bytes]:
-    """The plan and its hash; refuses a role where there is none to play, or none where there is."""
-    said, plan_hash = opened(_read(a.plan))
+def _opened(a: argparse.Namespace) -> tuple[tuple[PublicPlan, ...], bytes]:
+    """The plan, for each analysis, and its hash; refuses a role where there is none to play, or none where there is."""
+    plans, plan_hash = opened(_read(a.plan))
+    said = plans[0]
     if bool(said.collectors) != bool(a.role):
         raise OptionError(
             "this study has two collectors; say which of them this is: --role a, or --role b."
             if said.collectors
             else "this study has one collector; leave --role out."
         )
-    return said, plan_hash
+    return plans, plan_hash
 
 
 def _read(path: str) -> bytes:
@@ -93,8 +95,8 @@ def _read(path: str) -> bytes:
         raise OptionError(f"there is no plan {path!r} that can be read; make one by `privreg study sign`.") from None
 
 
-def prepared(plan: str, db: str, out: Callable[[str], Any] = print, role: str | None = None) -> Store:
-    """Open a study's database, entering the study if it is new.
+def prepared(plan: str, db: str, out: Callable[[str], Any] = print, role: str | None = None) -> list[Store]:
+    """Open a study's database, for each analysis, entering the study if it is new.
 
     Parameters
     ----------
@@ -108,15 +110,20 @@ def prepared(plan: str, db: str, out: Callable[[str], Any] = print, role: str | 
         "a" or "b", of one of two collectors.
     """
     envelope = _read(plan)
-    said, plan_hash = opened(envelope)
-    store = open_store(db, said.study, beside=_beside(plan, role, "db"))
+    plans, plan_hash = opened(envelope)
+    stores = [open_store(db, one.slug, beside=_beside(plan, role, "db")) for one in plans]
     token = secrets.token_urlsafe(32)
     where = _beside(plan, role, "analyst")
-    if not store.known():  # written first: the database has its hash alone
+    if not stores[0].known():  # written first: the database has its hash alone
         write_bytes(where, token.encode() + b"\n", secret=True)
-    if store.enter(plan_hash, envelope, hashlib.sha256(token.encode()).digest()):
+    digest = hashlib.sha256(token.encode()).digest()
+    entered = [
+        store.enter(hash_of_part(plan_hash, one.part.name), envelope, digest)
+        for store, one in zip(stores, plans, strict=True)
+    ]
+    if entered[0]:
         out(f"Wrote the analyst's token, by which results can be read, to {str(where)!r}.")
-    return store
+    return stores
 
 
 # --- serve ---------------------------------------------------------------------------------------------------
@@ -145,34 +152,34 @@ def _serve(a: argparse.Namespace) -> str:
     from privreg.service.desk import Desk, Options, application
     from privreg.service.guard import CONNECTIONS, Guarded, Proxied
 
-    plan, _ = _opened(a)
+    (plan, *_), _ = _opened(a)
     options = Options(rate=a.rate, public_results=a.public_results)
-    service: Desk
+    services: list[Desk]
     if plan.collectors:
         from privreg.service.sums.app import SumService
 
-        store = prepared(a.plan, _database(a), role=a.role)
-        service = SumService(
-            two.course_of(store, a.role, str(a.key or Path(a.plan).with_name(f"{a.role}.key"))), options
-        )
+        stores = prepared(a.plan, _database(a), role=a.role)
+        own = str(a.key or Path(a.plan).with_name(f"{a.role}.key"))
+        services = [SumService(two.course_of(store, a.role, own), options) for store in stores]
     else:
         from privreg.service.app import Service
 
         key = keys.load(a.state_key or Path(a.plan).with_name("server.key"))
-        store = prepared(a.plan, _database(a))
-        service = Service(Course(store, key), options)
+        stores = prepared(a.plan, _database(a))
+        services = [Service(Course(store, key), options) for store in stores]
+    store = stores[0]
     if plan.tokens == "issued" and not store.issuers():
         there = ", or privreg collector issuer takes the other collector's" if plan.collectors else ""
         print(f"No tokens are known here yet: privreg tokens makes them{there}, also while this runs.")
     if VARIABLE not in os.environ and plan.tokens == "issued":
         print(f"The issuer's keys are kept as they are; set {VARIABLE} before they are made to have them encrypted.")
-    app = application(service)
+    app = application(*services)
 
     class Server(uvicorn.Server):
         """Ends also while dashboards listen, whose events don't."""
 
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            service.let_go()
+            services[0].let_go()
             super().handle_exit(sig, frame)
 
     config = uvicorn.Config(
@@ -185,7 +192,8 @@ def _serve(a: argparse.Namespace) -> str:
         print(f"Serving {plan.study!r} at {where}/v1/studies/{plan.study}; its page, by invitation:")
         print(f"{where}/studies/{plan.study}/", flush=True)
         Server(config).run([listening])
-    store.leave()
+    for one in stores:
+        one.leave()
     return "Stopped; everything that was acknowledged is kept."
 
 
@@ -254,12 +262,14 @@ def write_tokens(
     """
     if count < 1:
         raise OptionError(f"-n {count} must be 1 or more.")
-    said, plan_hash = opened(_read(plan), root)
+    plans, plan_hash = opened(_read(plan), root)
+    said = plans[0]
     if said.tokens != "issued":
         raise OptionError("this study is open: anybody's device makes its own token.")
     if server is None:
         server = said.collectors[0].url if said.collectors else f"http://{HERE}:{PORT}"
-    store = prepared(plan, db, role=role)
+    stores = prepared(plan, db, role=role)
+    store = stores[0]
     have = store.issuers()
     number = max(have, default=0)
     if number:
@@ -272,10 +282,14 @@ def write_tokens(
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(["link"])
+    dealt = [0] * len(plans)
     for token in Issuer(number, secret, plan_hash).tokens(count):
         lines.writerow([keys.invitation(server, said.study, root, token)])
+        word = word_of(plan_hash, token.id)
+        dealt = [n + (one.part.people[0] <= word < one.part.people[1]) for n, one in zip(dealt, plans, strict=True)]
     write_bytes(out, text.getvalue().encode(), secret=True, new=True)
-    store.handed_out(count)
+    for one, some in zip(stores, dealt, strict=True):
+        one.handed_out(some)
     return count
 
 
@@ -297,32 +311,43 @@ def collector(arguments: Sequence[str]) -> int:
 
 
 def _collector(a: argparse.Namespace) -> str:
-    said, plan_hash = _opened(a)
+    plans, plan_hash = _opened(a)
     if a.verb == "issuer":
-        return two.take_issuer(prepared(a.plan, _database(a), role=a.role), a.issuer_file, plan_hash)
-    store = open_store(_database(a), said.study, make=False, beside=_beside(a.plan, a.role, "db"))
-    if said.collectors and a.verb != "rotate-keys":
-        return _of_two(store, a)
+        return two.take_issuer(prepared(a.plan, _database(a), role=a.role)[0], a.issuer_file, plan_hash)
+    beside = _beside(a.plan, a.role, "db")
+    stores = {p.part.name: open_store(_database(a), p.slug, make=False, beside=beside) for p in plans}
+    store = stores[plans[0].part.name]
+    if a.verb == "export":
+        made = {name: _of_two_exported(one, a) if plans[0].collectors else _export(one) for name, one in stores.items()}
+        return _written(made.get("", {"analyses": made}), a.out)
+    if a.verb != "rotate-keys":
+        work = _of_two if plans[0].collectors else _of_one
+        said = [(name, work(one, a)) for name, one in stores.items()]
+        if a.verb == "close":
+            return said[0][1]
+        return "\n".join(f"{name}: {text}" if name else text for name, text in said)
+    _, kept = new_secret()
+    number = store.issue(kept)
+    store.revoke(keys=a.revoke, tokens=[read_token(x).id for x in a.tokens])
+    return f"New tokens are made by key {number}; taken back: {len(a.revoke)} keys, {len(a.tokens)} tokens."
+
+
+def _of_one(store: Store, a: argparse.Namespace) -> str:
     if a.verb == "check":
         return _check(store)
     if a.verb == "replay":
         return f"{Course(store, None).replay()} states follow from the reports."
-    if a.verb == "close":
-        Course(store, keys.load(a.state_key or Path(a.plan).with_name("server.key"))).close()
-        return "Closed: the last state asks nobody. Reports that answer earlier states count until the grace is over."
-    if a.verb == "rotate-keys":
-        _, kept = new_secret()
-        number = store.issue(kept)
-        store.revoke(keys=a.revoke, tokens=[read_token(x).id for x in a.tokens])
-        return f"New tokens are made by key {number}; taken back: {len(a.revoke)} keys, {len(a.tokens)} tokens."
-    return _export(store, a.out)
+    Course(store, keys.load(a.state_key or Path(a.plan).with_name("server.key"))).close()
+    return "Closed: the last state asks nobody. Reports that answer earlier states count until the grace is over."
 
 
 def _of_two(store: Store, a: argparse.Namespace) -> str:
     course = SumCourse(store, None, place=LETTERS.index(a.role))
-    if a.verb == "close":
-        return two.close(course, a.role)
-    return two.check(course) if a.verb in {"check", "replay"} else _written(two.export(course), a.out)
+    return two.close(course, a.role) if a.verb == "close" else two.check(course)
+
+
+def _of_two_exported(store: Store, a: argparse.Namespace) -> dict[str, Any]:
+    return two.export(SumCourse(store, None, place=LETTERS.index(a.role)))
 
 
 def _check(store: Store) -> str:
@@ -349,9 +374,9 @@ def _check(store: Store) -> str:
     return f"{count:,} reports in {len(kept)} cells: the sums are right."
 
 
-def _export(store: Store, out: str | None) -> str:
+def _export(store: Store) -> dict[str, Any]:
     course = Course(store, None)
-    said = {
+    return {
         "plan": json.loads(course.envelope),
         "states": [json.loads(s.envelope) for s in course.states],
         "snapshots": [json.loads(s) for s in store.snapshots()],
@@ -359,7 +384,6 @@ def _export(store: Store, out: str | None) -> str:
         "counts": [{"minute": m, "outcome": n, "count": k} for m, n, k in store.counts()],
         "plan_hash": base(course.plan_hash),
     }
-    return _written(said, out)
 
 
 def _written(said: dict[str, Any], out: str | None) -> str:

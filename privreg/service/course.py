@@ -10,14 +10,16 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from privreg.collector import chain as chains
+from privreg.collector.table import Tabled
 from privreg.device import ed25519
 from privreg.errors import OptionError, StudyError
 from privreg.field import keys
 from privreg.field.collected import engine_of, read_cells, results
 from privreg.field.picture import Known, Round
 from privreg.protocol import messages, wire
+from privreg.protocol.analyses import WORDS
 from privreg.protocol.messages import FieldState
-from privreg.protocol.study import PublicPlan, read_plan
+from privreg.protocol.study import PublicPlan, read_plans
 from privreg.service.clock import Clock, steady
 from privreg.service.store import Held, Keeper, Store
 
@@ -28,14 +30,14 @@ if TYPE_CHECKING:
     from privreg.collector.plan import Plan
     from privreg.protocol.messages import Ask
     from privreg.protocol.sums import SumAsk
-    from privreg.results.results import PrivateResults
+    from privreg.results.base import Results
 
 CLOSED, SEALED = "closed", "sealed"
 """A study that asks nobody, and one of which no report counts any more, whatever clocks say."""
 
 
-def opened(envelope: bytes, root: bytes | None = None) -> tuple[PublicPlan, bytes]:
-    """The plan of an envelope and its hash.
+def opened(envelope: bytes, root: bytes | None = None) -> tuple[tuple[PublicPlan, ...], bytes]:
+    """The plan of an envelope, for each analysis, and its hash.
 
     Raises
     ------
@@ -47,7 +49,7 @@ def opened(envelope: bytes, root: bytes | None = None) -> tuple[PublicPlan, byte
         message = wire.signed_bytes("plan", given.payload)
         if root is not None and not any(ed25519.verify(root, message, sig) for _, sig in given.signatures):
             raise StudyError("the plan is not signed by this key.")
-        return read_plan(given.payload), wire.hash_of(given.payload)
+        return read_plans(given.payload), wire.hash_of(given.payload)
     except wire.MessageError as e:
         raise StudyError(f"devices would refuse this plan: {e}") from None
 
@@ -86,8 +88,9 @@ class Study:
         about = store.about()
         self.sealed = about.status == SEALED
         self._shown = -1, 0.0  # The present state, and since when by the even clock; its own time may be wrong
-        self.envelope, self.plan_hash = about.plan, about.plan_hash
-        self.plan, _ = opened(self.envelope)
+        self.envelope, self.plan_hash = about.plan, about.plan_hash  # Of this analysis
+        plans, self.study_hash = opened(self.envelope)
+        self.plan = next(plan for plan in plans if plan.slug == store.slug)
         if key is not None and keys.public(key) not in self.plan.keys:
             raise OptionError("the key that signs states is none of the plan's keys; give one that it names.")
         self._lock = threading.RLock()
@@ -120,7 +123,7 @@ class Study:
         """How it goes on, as its analyst may know; once there is a state."""
         raise NotImplementedError
 
-    def results(self) -> PrivateResults:
+    def results(self) -> Results:
         """Results of what has come by now; raises InferenceError before there are any."""
         raise NotImplementedError
 
@@ -137,7 +140,7 @@ class Study:
     def _stated(self, ask: Ask | SumAsk, when: int, *, is_open: bool, nonces: bytes = b"") -> FieldState:
         """The next state, which asks all tokens the same."""
         given = self.plan_hash, len(self.states), self._before, when, is_open
-        return FieldState(*given, (0, messages.WORDS), (ask,), nonces)
+        return FieldState(*given, (0, WORDS), (ask,), nonces)
 
     def _when(self, *, is_open: bool) -> int:
         """Time of the next state."""
@@ -173,7 +176,7 @@ class Course(Study):
 
     def _begin(self) -> None:
         super()._begin()
-        self.engine: Plan = engine_of(self.plan)
+        self.engine: Plan | Tabled = engine_of(self.plan)
         self.chain: Chain = chains.begin(self.engine)
         self.catch_up()
         if not self.states and self._key is not None and not self._publish(None):
@@ -236,6 +239,8 @@ class Course(Study):
                     self.catch_up()
                 return True
             people, end = self.store.people().get(k, 0), chains.ends(self.engine, self.chain)
+            if isinstance(self.engine, Tabled):  # whose one state asks until the study closes
+                return False
             held = self.plan.rounds[min(self.chain.asked[k], len(self.plan.rounds) - 1)]
             aged = self._is_old(k, held.after) and people >= max(held.least, 1)
             if end is None or (people < end and not aged):
@@ -286,7 +291,7 @@ class Course(Study):
             made_of=(about.seq, len(self.states), is_open),
         )  # fmt: skip
 
-    def results(self) -> PrivateResults:
+    def results(self) -> Results:
         """Results of what has come by now."""
         with self._lock:
             self.catch_up()

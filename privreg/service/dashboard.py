@@ -60,21 +60,8 @@ def served(request: Request, path: str) -> Response:
     return Response(data, headers=headers, media_type=KINDS[path.rpartition("/")[2].rpartition(".")[2]])
 
 
-def routes(
-    feed: Feed, base: str, of_study: Callable[[Handler], Handler], allowed: Callable[[Request], None]
-) -> list[Route]:
-    """Addresses of the dashboard.
-
-    Parameters
-    ----------
-    feed : Feed
-    base : str
-        Address of the study's interface, with {study}.
-    of_study : callable
-        Wraps a handler: no other study, not too often.
-    allowed : callable
-        Refuses whoever may not read results.
-    """
+def page_routes(of_study: Callable[[Handler], Handler]) -> list[Route]:
+    """Addresses of the dashboard's page; `of_study` wraps a handler: no other study, not too often."""
 
     async def page(request: Request) -> Response:
         return served(request, "index.html")
@@ -84,6 +71,26 @@ def routes(
         if name not in FILES:
             raise HTTPException(404)
         return served(request, FILES[name])
+
+    made = [("/studies/{study}/dashboard", page), ("/studies/{study}/dashboard/{file}", part)]
+    return [Route(path, of_study(handler), methods=["GET"]) for path, handler in made]
+
+
+def routes(
+    feed: Feed, base: str, of_study: Callable[[Handler], Handler], allowed: Callable[[Request], None]
+) -> list[Route]:
+    """Addresses of what the dashboard asks for.
+
+    Parameters
+    ----------
+    feed : Feed
+    base : str
+        Address of the analysis's interface, with {study}.
+    of_study : callable
+        Wraps a handler: no other study, not too often.
+    allowed : callable
+        Refuses whoever may not read results.
+    """
 
     async def progress(request: Request) -> Response:
         allowed(request)
@@ -95,8 +102,6 @@ def routes(
         return StreamingResponse(feed.listen(), media_type="text/event-stream", headers=headers)
 
     made: list[tuple[str, Handler]] = [
-        ("/studies/{study}/dashboard", page),
-        ("/studies/{study}/dashboard/{file}", part),
         (f"{base}/progress", progress),
         (f"{base}/events", events),
     ]

@@ -13,12 +13,12 @@ import json
 import math
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import generate_latest
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -29,8 +29,10 @@ from starlette.routing import Route
 from privreg.errors import OptionError
 from privreg.field.picture import picture
 from privreg.protocol import wire
+from privreg.protocol.analyses import word_of
 from privreg.service import dashboard, pages
 from privreg.service.feed import Feed
+from privreg.service.metrics import Metrics
 from privreg.service.quota import Quota
 from privreg.service.store import FAILED, NEW, OTHER, SAME, Full, Writer
 from privreg.service.tokens import is_good, opened
@@ -93,18 +95,6 @@ class Problem(Exception):
         return Response(json.dumps(said), self.status, headers, PROBLEM)
 
 
-class Metrics:
-    """Numbers for operators: of requests and reports, never of what reports hold."""
-
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self.reports = Counter("privreg_reports", "Posted reports by outcome", ["outcome"], registry=self.registry)
-        self.states = Counter("privreg_states", "States handed out by status", ["status"], registry=self.registry)
-        self.people = Gauge("privreg_people", "Reports that count", registry=self.registry)
-        self.number = Gauge("privreg_state", "Number of the present state", registry=self.registry)
-        self.seconds = Histogram("privreg_report_seconds", "From a post to its answer", registry=self.registry)
-
-
 class Desk:
     """What is handled alike in every study."""
 
@@ -120,6 +110,7 @@ class Desk:
         for kept in course.store.issuers().values():
             opened(kept)  # which says at once what passphrase is missing
         self._look()
+        self.all: Sequence[Desk] = (self,)  # Of the study's analyses; the first answers for them
         self._stop, self._due = threading.Event(), threading.Event()
         self._clerk = threading.Thread(target=self._advance, name="privreg-clerk", daemon=True)
 
@@ -139,7 +130,8 @@ class Desk:
 
     def let_go(self) -> None:
         """Let dashboards go, before the server ends."""
-        self.feed.stop()
+        for desk in self.all:
+            desk.feed.stop()
 
     def _after(self) -> None:
         self._due.set()
@@ -191,7 +183,7 @@ class Desk:
 
     async def plan(self, request: Request) -> Response:
         """The signed plan, which never changes."""
-        tag = f'"{wire.base(self.course.plan_hash)}"'
+        tag = f'"{wire.base(self.course.study_hash)}"'
         headers = {"ETag": tag, "Cache-Control": "public, max-age=86400, immutable"}
         if request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers=headers)
@@ -304,7 +296,9 @@ class Desk:
                 raise Problem(503, "Keys can't be read now; send the same bytes again later.", 5) from None
         if token.key in self.secrets and self.secrets[token.key] is None:
             raise Problem(503, "The token's key can't be opened now; send the same bytes again later.", 60)
-        good = token.key == 0 or is_good(token, self.secrets, self.course.plan_hash)
+        low, high = self.course.plan.part.people
+        good = token.key == 0 or is_good(token, self.secrets, self.course.study_hash)
+        good = good and low <= word_of(self.course.study_hash, token.id) < high
         if not good or token.id in self.revoked:
             raise Problem(403, "The token is none of this study's, or was taken back.")
 
@@ -346,6 +340,11 @@ class Desk:
 
     async def readyz(self, _: Request) -> Response:
         """Whether reports can be taken: one that says nothing goes the way of all, at most once a second."""
+        states = [await desk.ready() for desk in self.all]
+        return JSONResponse({"status": "ready", "state": min(states)})
+
+    async def ready(self) -> int:
+        """Number of the present state; raises `Problem` if reports to this analysis can't be taken."""
         course = self.course
         if not (self.writer.is_alive() and self._clerk.is_alive()) or self.broken:
             raise Problem(503, "Reports can't be kept now.", 5)
@@ -361,18 +360,28 @@ class Desk:
             fine = False
         if not fine:
             raise Problem(503, "Reports can't be kept now.", 5)
-        return JSONResponse({"status": "ready", "state": len(course.states) - 1})
+        return len(course.states) - 1
 
     async def show_metrics(self, request: Request) -> Response:
         """Numbers in Prometheus' text format."""
         self._allowed(request)
-        self.metrics.people.set(sum((await asyncio.to_thread(self.course.keeper.people)).values()))
-        self.metrics.number.set(len(self.course.states) - 1)
+        people = [sum((await asyncio.to_thread(desk.course.keeper.people)).values()) for desk in self.all]
+        self.metrics.people.set(sum(people))
+        self.metrics.number.set(min(len(desk.course.states) - 1 for desk in self.all))
         return Response(generate_latest(self.metrics.registry), media_type="text/plain; version=0.0.4")
 
     async def openapi(self, _: Request) -> Response:
-        """What there is to ask."""
-        return Response(files("privreg.service").joinpath("openapi.json").read_bytes(), media_type="application/json")
+        """What there is to ask, of each analysis."""
+        said = self._interface()
+        for path in [p for p in said["paths"] if p.startswith(f"{BASE}/") and not p.endswith("/plan")]:
+            member = said["paths"].pop(path)
+            said["paths"] |= {path.replace(BASE, desk.base): member for desk in self.all}
+        return JSONResponse(said)
+
+    def _interface(self) -> dict[str, Any]:
+        """What there is to ask of a study with one analysis."""
+        said: dict[str, Any] = json.loads(files("privreg.service").joinpath("openapi.json").read_bytes())
+        return said
 
     # --- together --------------------------------------------------------------------------------------
 
@@ -380,24 +389,33 @@ class Desk:
         """Addresses of this kind of study, below `BASE`."""
         raise NotImplementedError
 
-    def routes(self) -> list[Route]:
-        """Every address."""
-        of_study = [
-            ("GET", "/plan", self.plan),
-            ("GET", "/state", self.state),
-            ("GET", "/states/{k}", self.past),
-            ("GET", "/results", self.results),
-            *self.of_study(),
-        ]
+    @property
+    def base(self) -> str:
+        """Address of the analysis's interface."""
+        return BASE + self.course.plan.path
+
+    def common_routes(self) -> list[Route]:
+        """Every address that all analyses of the study have in common."""
         whole = [
             ("/healthz", self.healthz),
             ("/readyz", self.readyz),
             ("/metrics", self.show_metrics),
             ("/openapi.json", self.openapi),
         ]
-        out = [Route(BASE + path, self._of_study(handler), methods=[verb]) for verb, path, handler in of_study]
+        out = [Route(f"{BASE}/plan", self._of_study(self.plan), methods=["GET"])]
         out += [Route(path, handler, methods=["GET"]) for path, handler in whole]
-        return out + dashboard.routes(self.feed, BASE, self._of_study, self._shows)
+        return out + dashboard.page_routes(self._of_study)
+
+    def routes(self) -> list[Route]:
+        """Every address of this analysis."""
+        of_study = [
+            ("GET", "/state", self.state),
+            ("GET", "/states/{k}", self.past),
+            ("GET", "/results", self.results),
+            *self.of_study(),
+        ]
+        out = [Route(self.base + path, self._of_study(handler), methods=[verb]) for verb, path, handler in of_study]
+        return out + dashboard.routes(self.feed, self.base, self._of_study, self._shows)
 
     def _of_study(self, handler: Handler) -> Handler:
         async def handle(request: Request) -> Response:
@@ -443,14 +461,29 @@ async def _other(_: Request, e: Exception) -> Response:
     return Problem(status, TITLES[status] + ".").response()
 
 
-def application(service: Desk) -> Starlette:
-    """An application of these handlers."""
-    plan = service.course.plan
+def application(*services: Desk) -> Starlette:
+    """An application of these handlers, one for each analysis of a study."""
+    service, plan = services[0], services[0].course.plan
+    service.all = services
+    for one in services:
+        one.metrics = service.metrics
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            for one in services:
+                await stack.enter_async_context(one.lifespan(app))
+            yield
+
     handlers: Any = {Problem: _said, HTTPException: _other}
     app = Starlette(
-        routes=service.routes() + pages.routes(plan.study, plan.collectors),
+        routes=[
+            *(route for one in services for route in one.routes()),
+            *service.common_routes(),
+            *pages.routes(plan.study, plan.collectors),
+        ],
         middleware=pages.middleware(plan.collectors),
-        lifespan=service.lifespan,
+        lifespan=lifespan,
         exception_handlers=handlers,
     )
     app.state.service = service

@@ -703,7 +703,7 @@ def several(memory, plans):
             with pytest.raises(RefusedError, match="year's budget"):
                 at(plan.study, server, memory, k, limits=Limits(total=Fraction(9)))
             assert not server.posted
-            assert memory.report(public(ROOT), plan.study) is None
+            assert memory.reports(public(ROOT), plan.study).get(plan.study) is None
             return k
         at(plan.study, server, memory, k)
     return len(plans)
@@ -724,12 +724,13 @@ def test_studies_of_one_analyst_share_a_budget_whatever_they_call_their_groups(m
 def test_a_year_later_there_is_a_new_budget_only_if_both_clocks_say_so(memory):
     assert several(memory, named(4)) == 4
     later = NOON + 400 * DAY
-    own = {"root": public(ROOT), "slug": "s9", "release": "sleep.example.org", "mu": Mu(1, 1)}
+    own = {"root": public(ROOT), "release": "sleep.example.org", "mu": Mu(1, 1)}
     limits = {"cap": Fraction(4), "total": Fraction(100)}
     one = Stored(b"plan", b"token", 0, b"body", None)
-    assert memory.store(one, **own, **limits, time=later, clock=NOON + DAY) is None
-    assert memory.store(one, **own, **limits, time=NOON + DAY, clock=later) is None
-    assert memory.store(one, **own, **limits, time=later, clock=later) == one
+    assert not memory.store({"s9": one}, **own, **limits, time=later, clock=NOON + DAY)
+    assert not memory.store({"s9": one}, **own, **limits, time=NOON + DAY, clock=later)
+    assert memory.store({"s9": one}, **own, **limits, time=later, clock=later)
+    assert memory.reports(public(ROOT), "s9") == {"s9": one}
 
 
 def apart(k, mu=ONE, time=NOON, **more):
@@ -804,7 +805,7 @@ def test_the_memory_is_the_owners_alone(tmp_path):
 def test_after_a_receipt_no_bytes_are_kept(memory):
     server = Server()
     answered(server, memory)
-    kept = memory.report(public(ROOT), "sleep")
+    kept = memory.reports(public(ROOT), "sleep").get("sleep")
     assert kept.body is None
     assert kept.receipt == wire.hash_of(server.posted[0])
     values = json.loads(server.posted[0])["values"].encode()
@@ -840,12 +841,11 @@ def test_a_link_in_the_memorys_place_is_not_followed(tmp_path):
 
 
 def test_of_two_calls_at_once_one_report_is_kept(memory):
-    spent = {"root": b"root", "slug": "sleep", "release": "group", "mu": Mu(1, 1), "time": NOON, "clock": NOON}
-    both = [
-        memory.store(Stored(b"plan", b"token", 0, b, None), cap=Fraction(4), total=Fraction(4), **spent)
-        for b in (b"first", b"second")
-    ]
-    assert both == [Stored(b"plan", b"token", 0, b"first", None)] * 2
+    spent = {"root": b"root", "release": "group", "mu": Mu(1, 1), "time": NOON, "clock": NOON}
+    for body in (b"first", b"second"):
+        one = {"sleep": Stored(b"plan", b"token", 0, body, None)}
+        assert memory.store(one, cap=Fraction(4), total=Fraction(4), **spent)
+    assert memory.reports(b"root", "sleep") == {"sleep": Stored(b"plan", b"token", 0, b"first", None)}
     assert memory.year(NOON) == [Fraction(1)]
 
 
@@ -880,7 +880,7 @@ def test_without_randomness_nothing_is_sent(memory, monkeypatch):
 
     monkeypatch.setattr(noise.Words.__init__, "__defaults__", (none,))
     refused("no secure randomness", Server(), memory)
-    assert memory.report(public(ROOT), "sleep") is None
+    assert memory.reports(public(ROOT), "sleep").get("sleep") is None
 
 
 # --- addresses and HTTP --------------------------------------------------------------------------------------

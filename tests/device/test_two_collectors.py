@@ -189,7 +189,7 @@ def test_both_bodies_are_written_before_the_first_is_sent(memory):
 
     def transport(url, body):
         if body is not None:
-            kept = memory.report(public(ROOT), "sleep")
+            kept = memory.reports(public(ROOT), "sleep").get("sleep")
             assert body in kept.body.split(b"\n")
             assert len(kept.body.split(b"\n")) == 2
         return one(url, body)
@@ -214,7 +214,7 @@ def test_no_answer_and_no_share_is_in_what_is_kept_or_said(memory, capsys):
     assert "night" not in out.words + memory.path.read_bytes().decode("latin-1")
     assert answered(one, memory, {}, consent=False).sent
     assert one.added() == one.bare(row)
-    kept = memory.report(public(ROOT), "sleep")
+    kept = memory.reports(public(ROOT), "sleep").get("sleep")
     hashes = b"".join(wire.hash_of(one.held[place][token().id][1]) for place in (0, 1))
     assert (kept.body, kept.receipt) == (None, hashes)
     for _, body in one.posted:
@@ -381,7 +381,7 @@ def test_a_collector_that_refuses_is_believed_and_the_bytes_are_kept(memory, sta
     one.fails = {1: [status]}
     with pytest.raises(RefusedError, match=f"status {status}"):
         answered(one, memory)
-    assert memory.report(public(ROOT), "sleep").body
+    assert memory.reports(public(ROOT), "sleep").get("sleep").body
     assert answered(one, memory).sent
     assert len(set(one.posted)) == 2
 
@@ -420,7 +420,7 @@ def test_a_report_that_neither_summed_is_made_afresh_in_the_same_call(memory, po
         shares = {place: [one.opened(p, b) for p, b in dict.fromkeys(one.posted) if p == place] for place in (0, 1)}
         for first, second in shares.values():
             assert (first != second).all()  # fresh shares of the same token
-    assert memory.report(public(ROOT), "sleep").state == number
+    assert memory.reports(public(ROOT), "sleep").get("sleep").state == number
 
 
 @pytest.mark.parametrize("late", [0, 1])
@@ -439,7 +439,7 @@ def test_if_only_one_deleted_its_share_the_person_is_done(memory, late):
     ):
         answered(one, memory, transport=transport)
     posted = len(one.posted)
-    kept = memory.report(public(ROOT), "sleep")
+    kept = memory.reports(public(ROOT), "sleep").get("sleep")
     assert (kept.body, kept.receipt) == (None, None)
     assert memory.year(NOON) == [Fraction(1)]
     with pytest.raises(RefusedError, match="answers once"):
@@ -460,7 +460,7 @@ def test_whose_batch_was_given_up_hears_that_the_report_is_lost_and_what_to_do(m
     one = Study()
     with pytest.raises(RefusedError, match=f"report is lost: 'Office {'AB'[place]}' has given up.*You need do nothing"):
         answered(one, memory, transport=losing(one, place))
-    kept = memory.report(public(ROOT), "sleep")
+    kept = memory.reports(public(ROOT), "sleep").get("sleep")
     assert (kept.body, kept.receipt) == (None, None)
     with pytest.raises(RefusedError, match="answers once"):
         answered(one, memory)
@@ -472,7 +472,7 @@ def test_no_report_is_given_up_because_of_a_forged_word(memory, what):
     one = Study()
     with pytest.raises(RefusedError, match="status 410"):
         answered(one, memory, transport=losing(one, 1, **what))
-    assert memory.report(public(ROOT), "sleep").body
+    assert memory.reports(public(ROOT), "sleep").get("sleep").body
 
 
 def test_a_collector_that_still_closes_its_batch_is_asked_until_it_has(memory):
@@ -518,7 +518,7 @@ def test_nothing_is_made_afresh_because_of_a_forged_word(memory, what):
 
     with pytest.raises(RefusedError, match="status 410"):
         answered(one, memory, transport=transport)
-    assert memory.report(public(ROOT), "sleep").body
+    assert memory.reports(public(ROOT), "sleep").get("sleep").body
     assert len({b for _, b in one.posted}) == 1
 
 
@@ -529,7 +529,7 @@ def test_a_later_call_asks_for_consent_before_it_answers_afresh(memory):
     one.close()
     with pytest.raises(RefusedError, match="without consent"):
         answered(one, memory, consent=False)
-    kept = memory.report(public(ROOT), "sleep")
+    kept = memory.reports(public(ROOT), "sleep").get("sleep")
     assert (kept.body, kept.state) == (b"", 0)  # both bodies are deleted
     told = []
     assert answered(one, memory, consent=lambda words: bool(told.append(words)) or True).sent
@@ -587,7 +587,7 @@ def test_after_the_study_nothing_is_made_afresh(memory):
 
     with pytest.raises(RefusedError, match="doesn't ask anybody now"):
         answered(one, memory, transport=transport)
-    assert memory.report(public(ROOT), "sleep").body == b""
+    assert memory.reports(public(ROOT), "sleep").get("sleep").body == b""
 
 
 # --- a device that is killed ---------------------------------------------------------------------------------
@@ -652,7 +652,7 @@ def test_a_device_that_is_killed_at_any_step_goes_on_where_it_was(tmp_path, quic
             except Killed:
                 out = None
         if out is None:
-            kept = memory.report(public(ROOT), "sleep")
+            kept = memory.reports(public(ROOT), "sleep").get("sleep")
             if kept is not None and kept.body is None:
                 with pytest.raises(RefusedError, match="answers once"):
                     answered(one, memory)
@@ -664,7 +664,7 @@ def test_a_device_that_is_killed_at_any_step_goes_on_where_it_was(tmp_path, quic
             states.setdefault((place, json.loads(body)["state"]), set()).add(body)
         assert all(len(bodies) == 1 for bodies in states.values())  # never other shares for one state
         assert memory.year(NOON) == [Fraction(1)]
-        assert memory.report(public(ROOT), "sleep").body is None
+        assert memory.reports(public(ROOT), "sleep").get("sleep").body is None
         if out is not None:
             break
     assert at > 25
@@ -729,12 +729,12 @@ def test_a_memory_of_earlier_is_read_and_goes_on(tmp_path):
         db.execute("INSERT INTO report VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*own, b"waiting", None))
         db.commit()
     memory = Memory(path)
-    assert memory.report(b"root", "wake") == Stored(b"plan", token(7).id, 4, b"waiting", None)
+    assert memory.reports(b"root", "wake").get("wake") == Stored(b"plan", token(7).id, 4, b"waiting", None)
     assert memory.year(NOON) == [Fraction(3, 2)]
     one = Study()
     assert answered(one, memory).sent
     assert sorted(memory.year(NOON)) == [Fraction(1), Fraction(3, 2)]
-    assert memory.report(b"root", "wake").body == b"waiting"
+    assert memory.reports(b"root", "wake").get("wake").body == b"waiting"
 
 
 def test_constants_of_these_tests():

@@ -116,7 +116,7 @@ def test_texts_that_are_not_seen_are_named(tmp_path, key):
         inner = {"questions": {**doc["questions"], "age": text}, "texts": {"send": text}}
         path = written(tmp_path, json.dumps({**doc, key: inner.get(key, text)}, default=str), "study.json")
         if (what, key) == ("newline", "purpose"):
-            assert declared.read(path).about.purpose == text
+            assert declared.read(path)[0].purpose == text
             continue
         name = {"questions": r"questions\[age\]", "texts": "send"}.get(key, key)
         with pytest.raises(SchemaError, match=rf"'{name}' of a study must be .* visible characters, without U\+"):
@@ -125,7 +125,7 @@ def test_texts_that_are_not_seen_are_named(tmp_path, key):
 
 def test_line_breaks_at_the_end_of_a_text_are_yamls(tmp_path):
     folded = TEXT.replace("title: Sleep and shift work", "title: >\n  Sleep and\n  shift work\n")
-    assert declared.read(written(tmp_path, folded)).about.title == "Sleep and shift work"
+    assert declared.read(written(tmp_path, folded))[0].title == "Sleep and shift work"
 
 
 def test_a_file_that_is_no_study_is_refused(tmp_path):
@@ -191,7 +191,7 @@ def test_two_collectors_are_read_with_keys_as_texts_or_files(tmp_path):
     plan = study_plan(fit, fit.spec.design.trees(), about, [c.key for c in about.collectors])
     assert plan.collectors == about.collectors
     (tmp_path / "one").write_text(f"{ONE}\n")  # a file with the key alone
-    assert declared.read(written_for_two(as_new(tmp_path), "key: b.key.pub", "key: ../one")[0]).about.collectors[1].key
+    assert declared.read(written_for_two(as_new(tmp_path), "key: b.key.pub", "key: ../one")[0])[0].collectors[1].key
 
 
 def as_new(tmp_path):

@@ -152,7 +152,7 @@ def test_a_plan_that_was_signed_anew_is_served_and_connected_to_or_refused(plan,
             continue
 
         def serve(envelope=envelope):
-            engine_of(opened(envelope, public(ROOT))[0])
+            engine_of(opened(envelope, public(ROOT))[0][0])
 
         here = refused(serve, StudyError)
         there = refused(lambda: pr.connect(f"https://example.org/studies/{plan.study}/#k={root}"), StudyError)

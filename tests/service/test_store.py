@@ -318,7 +318,7 @@ def test_the_analysts_token_is_written_before_its_hash_is_kept(world, tmp_path):
         prepared(str(plan), url)
     plan.with_suffix(".analyst").rmdir()
     said = []
-    store = prepared(str(plan), url, said.append)
+    (store,) = prepared(str(plan), url, said.append)
     token = plan.with_suffix(".analyst").read_text().strip()
     assert bytes(store.about().analyst) == hashlib.sha256(token.encode()).digest()
     assert len(said) == 1

@@ -12,9 +12,10 @@ import numpy as np
 
 from privreg.collector.aggregate import measuring, rounds
 from privreg.collector.aggregate.lattice import sd, steps
+from privreg.collector.table import BEGUN, Tabled
 from privreg.errors import OptionError
-from privreg.protocol.messages import WORDS
-from privreg.protocol.study import Role
+from privreg.protocol.analyses import WORDS
+from privreg.protocol.roles import Role
 from privreg.protocol.sums import ROLES, SumAsk, Sums
 
 if TYPE_CHECKING:
@@ -44,12 +45,12 @@ class Chain(NamedTuple):
         return self.history[-1]
 
 
-def begin(plan: Plan) -> Chain:
+def begin(plan: Plan | Tabled) -> Chain:
     """Before the first report."""
-    return Chain((rounds.begin(plan),))
+    return Chain((BEGUN if isinstance(plan, Tabled) else rounds.begin(plan),))
 
 
-def closed(plan: Plan, chain: Chain, batch: Batch | None) -> Chain:
+def closed(plan: Plan | Tabled, chain: Chain, batch: Batch | None) -> Chain:
     """Take in the open batch's sum, and make the next state.
 
     A sum whose mean is longer than reports can be, by more than its noise, is left out, and so is a batch that was
@@ -57,24 +58,24 @@ def closed(plan: Plan, chain: Chain, batch: Batch | None) -> Chain:
     """
     progress, role = chain.progress, chain.progress.state.role
     lost, batch = batch is None, batch or Batch(0, np.zeros(0, dtype=np.int64))
-    public = batch.total / steps(plan, role).unit
-    noise = sd(plan, role)
-    if lost or float(np.linalg.norm(public)) > batch.people + noise * (math.sqrt(len(public)) + DOUBT):
+    public = batch.total / (plan.form.radius if isinstance(plan, Tabled) else steps(plan, role).unit)
+    noise = plan.noise if isinstance(plan, Tabled) else sd(plan, role)
+    refused = lost or float(np.linalg.norm(public)) > batch.people + noise * (math.sqrt(len(public)) + DOUBT)
+    if refused:
+        chain = chain._replace(refused=(*chain.refused, len(chain.batches)))
+    if refused or isinstance(plan, Tabled):
         state = progress.state._replace(number=progress.state.number + 1)
         after = progress._replace(state=state, held=(*progress.held, batch.people))
-        chain = chain._replace(refused=(*chain.refused, len(chain.batches)))
     else:
         after = measuring.advance(plan, progress, public, batch.people)
     return chain._replace(history=(*chain.history, after), batches=(*chain.batches, batch))
 
 
-def ends(plan: Plan, chain: Chain) -> int | None:
+def ends(plan: Plan | Tabled, chain: Chain) -> int | None:
     """Reports that close the open batch; None of the last round, which stays open until the study closes."""
-    return (
-        None
-        if chain.progress.state.role == ("measures" if plan.measured else "main")
-        else rounds.people(plan, chain.progress)
-    )
+    if isinstance(plan, Tabled) or chain.progress.state.role == ("measures" if plan.measured else "main"):
+        return None
+    return rounds.people(plan, chain.progress)
 
 
 # --- what devices are asked ------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from patsy.infix_parser import ParseNode
 from patsy.parse_formula import parse_formula
 
 from privreg.errors import FormulaError, shown
-from privreg.protocol.study import MOST_COLUMNS
+from privreg.protocol.columns import MOST_COLUMNS
 from privreg.protocol.trees import DEEPEST
 
 LONGEST: Final = 1 << 14  # Characters of a formula, at most

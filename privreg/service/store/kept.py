@@ -54,7 +54,7 @@ class About(NamedTuple):
     """A study, its plan and what commands have changed."""
 
     slug: str
-    plan_hash: bytes
+    plan_hash: bytes  # Of the analysis
     plan: bytes  # The signed envelope
     status: str  # "open", "closed" by hand, or "sealed": no report counts any more
     analyst: bytes  # SHA-256 of the token by which results may be read
@@ -76,7 +76,10 @@ class Keeper(Protocol):
 
 
 class Store(Keeper, Protocol):
-    """A study in a database. Whatever it can't read or write raises SQLAlchemy's errors, and nothing is kept then."""
+    """An analysis of a study in a database, with the study's tokens.
+
+    Whatever it can't read or write raises SQLAlchemy's errors, and nothing is kept then.
+    """
 
     slug: str
 
@@ -128,7 +131,7 @@ class Store(Keeper, Protocol):
         """Enter a new key of the issuer; its number, which is the next one unless given."""
 
     def handed_out(self, count: int) -> None:
-        """Count tokens that were handed out."""
+        """Count tokens that were handed out to people who answer the analysis."""
 
     def revoke(self, *, keys: Sequence[int] = (), tokens: Sequence[bytes] = ()) -> None:
         """Take keys back, with all tokens that aren't used yet, or tokens."""

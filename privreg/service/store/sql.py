@@ -62,15 +62,23 @@ class SQLStore(Store):
         if found != str(t.FORMAT):
             raise StoreError(f"{self} is of another release of privreg, format {found}; use that release.")
 
+    @property
+    def study(self) -> str:
+        """The study's own name, to which tokens belong."""
+        return self.slug.partition("/")[0]
+
     def beside(self, name: str) -> Path:
-        return self.path.with_name(f"{self.path.name}.{name}")
+        own = self.slug[len(self.study) + 1 :]  # of an analysis, which has keys of its own
+        return self.path.with_name(".".join([self.path.name, *([own] if own else []), name]))
 
     # --- the study -------------------------------------------------------------------------------------
 
     def enter(self, plan_hash: bytes, envelope: bytes, analyst: bytes) -> bool:
         with self.engine.begin() as c:
-            row = c.execute(sa.select(t.study.c.plan_hash).where(t.study.c.slug == self.slug)).first()
-            if row is None and not self._others(c):
+            rows = c.execute(sa.select(t.study.c.slug, t.study.c.plan_hash, t.study.c.plan)).all()
+            row = next((r for r in rows if r.slug == self.slug), None)
+            mixed = any(r.plan != envelope for r in rows if r != row and r.slug.partition("/")[0] == self.study)
+            if row is None and not mixed and not self._others(c):
                 c.execute(
                     t.study.insert().values(
                         slug=self.slug, plan_hash=plan_hash, plan=envelope, status="open", analyst=analyst, issued=0,
@@ -78,7 +86,7 @@ class SQLStore(Store):
                     )
                 )  # fmt: skip
                 return True
-        if row is None or row.plan_hash != plan_hash:
+        if row is None or mixed or row.plan_hash != plan_hash:
             raise StoreError("the database holds another study, or another plan of this one; name another by --db.")
         return False
 
@@ -108,17 +116,17 @@ class SQLStore(Store):
 
     def issuers(self) -> dict[int, bytes]:
         with self.reading() as c:
-            rows = c.execute(sa.select(t.issuer).where(t.issuer.c.study == self.slug, t.issuer.c.revoked == 0)).all()
+            rows = c.execute(sa.select(t.issuer).where(t.issuer.c.study == self.study, t.issuer.c.revoked == 0)).all()
         return {r.key: r.secret for r in rows}
 
     def issue(self, secret: bytes, number: int | None = None) -> int:
-        of = t.issuer.c.study == self.slug
+        of = t.issuer.c.study == self.study
         with self.engine.begin() as c:
             have = set(c.execute(sa.select(t.issuer.c.key).where(of)).scalars())
             number = max(have, default=0) + 1 if number is None else number
             if number > 255 or number in have:
                 raise StoreError("an issuer has at most 255 keys, each once.")
-            c.execute(t.issuer.insert().values(study=self.slug, key=number, secret=secret, revoked=0))
+            c.execute(t.issuer.insert().values(study=self.study, key=number, secret=secret, revoked=0))
         return number
 
     def handed_out(self, count: int) -> None:
@@ -129,14 +137,14 @@ class SQLStore(Store):
         with self.engine.begin() as c:
             for key in keys:
                 c.execute(
-                    t.issuer.update().where(t.issuer.c.study == self.slug, t.issuer.c.key == key).values(revoked=1)
+                    t.issuer.update().where(t.issuer.c.study == self.study, t.issuer.c.key == key).values(revoked=1)
                 )
             for token in tokens:
-                c.execute(self.insert(t.revoked).values(study=self.slug, token_id=token).on_conflict_do_nothing())
+                c.execute(self.insert(t.revoked).values(study=self.study, token_id=token).on_conflict_do_nothing())
 
     def taken_back(self) -> frozenset[bytes]:
         with self.reading() as c:
-            rows = c.execute(sa.select(t.revoked.c.token_id).where(t.revoked.c.study == self.slug)).scalars()
+            rows = c.execute(sa.select(t.revoked.c.token_id).where(t.revoked.c.study == self.study)).scalars()
             return frozenset(rows)
 
     # --- states ----------------------------------------------------------------------------------------

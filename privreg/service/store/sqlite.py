@@ -52,7 +52,7 @@ class SQLite(SQLStore):
         return self.engine.connect().execution_options(reading=True)
 
     def _others(self, c: sa.Connection) -> bool:
-        return c.execute(sa.select(t.study.c.slug).where(t.study.c.slug != self.slug)).first() is not None
+        return any(slug.partition("/")[0] != self.study for slug in c.execute(sa.select(t.study.c.slug)).scalars())
 
     @contextmanager
     def alone(self) -> Iterator[None]:

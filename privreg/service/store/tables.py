@@ -30,14 +30,14 @@ meta = Table("meta", METADATA, Column("name", String(64), primary_key=True), Col
 
 def _of_study(name: str, key: Sequence[str], *rest: Any, metadata: MetaData = METADATA, **more: Any) -> Table:
     """A table whose rows are of one study each, and that beside it has these columns as its key."""
-    own = Column("study", String(63), nullable=False)
+    own = Column("study", String(127), nullable=False)
     return Table(name, metadata, own, *rest, PrimaryKeyConstraint("study", *key), **more)
 
 
 study = Table(
     "study",
     METADATA,
-    Column("slug", String(63), primary_key=True),
+    Column("slug", String(127), primary_key=True),
     Column("plan_hash", LargeBinary, nullable=False),
     Column("plan", LargeBinary, nullable=False),  # The signed envelope
     Column("status", String(16), nullable=False),  # "open", "closed" by hand, or "sealed": no report counts any more

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from starlette.responses import JSONResponse, Response
 
 from privreg.protocol import peers, wire
 from privreg.protocol.messages import NONCE
-from privreg.service.desk import PATIENCE, Desk, Handler, Options, Problem, application, body_of
+from privreg.service.desk import BASE, PATIENCE, Desk, Handler, Options, Problem, application, body_of
 from privreg.service.store.kept import FROZEN, LOST, UNSUMMED
 from privreg.service.sums import peer
 from privreg.service.sums.book import BAD
@@ -83,21 +83,21 @@ class SumService(Desk):
             }
         )
 
-    async def openapi(self, _: Request) -> Response:
+    def _interface(self) -> dict[str, Any]:
         """What there is to ask: in place of reports and what is made of them, shares, messages and sums."""
         said, more = (
             json.loads(files(f"privreg.service{of}").joinpath("openapi.json").read_bytes()) for of in ("", ".sums")
         )
-        served = {r.path for r in self.routes()}
+        served = {r.path.replace(self.base, BASE) for r in [*self.routes(), *self.common_routes()]}
         said["paths"] = {p: v for p, v in (said["paths"] | more["paths"]).items() if p in served}
         said["components"]["schemas"] |= more["schemas"]
-        return JSONResponse(said)
+        return dict(said)
 
     def of_study(self) -> list[tuple[str, str, Handler]]:
         """Addresses of this kind of study."""
         return [("POST", "/shares", self.shares), ("POST", "/peer", self.peer), ("GET", "/sums", self.sums)]
 
 
-def make(course: SumCourse, options: Options = Options()) -> Starlette:  # noqa: B008
-    """The application that serves a study at one of its two collectors."""
-    return application(SumService(course, options))
+def make(course: SumCourse, options: Options = Options(), *others: SumCourse) -> Starlette:  # noqa: B008
+    """The application that serves a study at one of its two collectors, with a course for each analysis."""
+    return application(*(SumService(one, options) for one in (course, *others)))

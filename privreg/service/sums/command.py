@@ -31,7 +31,7 @@ def course_of(store: Store, role: str, key: str) -> SumCourse:
             "and sign it anew."
         )
     other = course.plan.collectors[1 - LETTERS.index(role)]
-    course.post = peer.poster(other.url, course.plan.study, own.sign, other.key)
+    course.post = peer.poster(other.url, course.plan.study + course.plan.path, own.sign, other.key)
     return course
 
 

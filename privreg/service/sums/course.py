@@ -28,7 +28,7 @@ from privreg.service.sums.book import SOON, Book
 from privreg.service.sums.peer import Away, Refused
 
 if TYPE_CHECKING:
-    from privreg.results.results import PrivateResults
+    from privreg.results.base import Results
 
 LAG: Final = 10.0  # Seconds for which the other collector may be waited for, and isn't said to lag
 
@@ -118,7 +118,7 @@ class SumCourse(Book):
             ahead=tuple(planned), made_of=(len(self.states),), collectors=tuple(sides),
         )  # fmt: skip
 
-    def results(self) -> PrivateResults:
+    def results(self) -> Results:
         """Results of the sums that both have published."""
         chain, issued = self.chain, self.store.about().issued
         return summed.results(

@@ -5,8 +5,8 @@ import { createInterface } from "node:readline";
 import { performance } from "node:perf_hooks";
 
 const at = (name) => new URL(`../../../privreg/service/web/device/${name}.js`, import.meta.url).href;
-const [answer, client, lattice, memory, messages, noise, plans, seal, session, shares, trees, verify, wire] = await Promise.all(
-  ["answer", "client", "lattice", "memory", "messages", "noise", "plan", "seal", "session", "shares", "trees", "verify", "wire"]
+const [analyses, answer, client, lattice, memory, messages, noise, plans, seal, session, shares, trees, verify, wire] = await Promise.all(
+  ["analyses", "answer", "client", "lattice", "memory", "messages", "noise", "plan", "seal", "session", "shares", "trees", "verify", "wire"]
     .map((name) => import(at(name))),
 );
 
@@ -23,7 +23,7 @@ export class FileStore {
     } catch {}
     const { result, put } = work(all);
     if (put) {
-      all.set(put.id, put);
+      for (const one of [put].flat()) all.set(one.id, one);
       writeFileSync(`${this.path}.new`, JSON.stringify([...all]));
       renameSync(`${this.path}.new`, this.path);
     }
@@ -175,6 +175,26 @@ const DO = {
     }
   }),
   waits: ({ attempts }) => attempts.map(([attempt, asked]) => client.waits(attempt, asked)),
+
+  /** A plan's analyses, and what a table is told of rows. */
+  async plans({ payload, ids, rows }) {
+    const data = wire.unbase(payload, "plan"), read = await plans.readPlans(data), hash = await wire.hashOf(data);
+    return {
+      plans: read.map((p) => ({
+        hash: wire.base(p.hash), form: p.form.map((c) => c.name), people: p.part.people, slug: p.slug, together: p.together,
+        wholes: p.table.length ? rows.map((row) => answer.tableOf(p, row)) : [],
+      })),
+      words: await Promise.all(ids.map((id) => analyses.wordOf(hash, wire.unbase(id, "id")))),
+    };
+  },
+  refusals: ({ payloads }) => Promise.all(payloads.map(async (payload) => {
+    try {
+      await plans.readPlans(wire.unbase(payload, "plan"));
+      return false;
+    } catch (e) {
+      return e instanceof wire.MessageError;
+    }
+  })),
 
   /** A session; `steps` of begin, prepare and send. What it refuses comes as text. */
   async session({ id, link, steps, answers, memory: file, now, patience, limits, broken, faults }) {

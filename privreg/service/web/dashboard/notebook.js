@@ -18,8 +18,23 @@ export default {
     said.setAttribute("role", "status");
     const root = document.createElement("div");
     el.classList.add("pr-live");
+    const names = model.get("names") ?? [];
+    if (names.length > 1) {
+      const which = document.createElement("select");
+      which.setAttribute("aria-label", "Analysis");
+      which.append(...names.map((name) => new Option(name, name)));
+      which.value = model.get("chosen");
+      which.addEventListener("change", () => {
+        view.destroy();
+        root.replaceChildren();
+        view = new View(uPlot, root);
+        model.set("chosen", which.value);
+        model.save_changes();
+      });
+      el.append(which);
+    }
     el.append(said, root);
-    const view = new View(uPlot, root);
+    let view = new View(uPlot, root);
     const shown = {
       progress: (value) => Object.keys(value).length && view.progress(value),
       results: (value) => Object.keys(value).length && view.results(value),

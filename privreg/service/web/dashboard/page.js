@@ -4,11 +4,12 @@ import { Unauthorised, follow } from "./stream.js";
 import { View } from "./view.js";
 
 const slug = new URL(import.meta.url).pathname.split("/").at(-3);
-const address = new URL(`../../../v1/studies/${slug}/events`, import.meta.url).href;
+const base = new URL(`../../../v1/studies/${slug}`, import.meta.url).href;
 const KEPT = `privreg-analyst:${slug}`;
 
 const at = (id) => document.getElementById(id);
-const view = new View(uPlot, at("view"));
+let view = new View(uPlot, at("view"));
+let address = `${base}/events`;
 let going = null;
 
 function said(words) {
@@ -52,6 +53,31 @@ async function start() {
   }
 }
 
+/** Names of the study's analyses, of its public plan; none if there is one alone. */
+async function analyses() {
+  const { payload } = await (await fetch(`${base}/plan`)).json();
+  const bytes = Uint8Array.from(atob(payload.replaceAll("-", "+").replaceAll("_", "/")), (c) => c.charCodeAt(0));
+  return (JSON.parse(new TextDecoder().decode(bytes)).analyses ?? []).map((one) => one.name);
+}
+
+/** Show an analysis. */
+function choose(name) {
+  address = `${base}/analyses/${encodeURIComponent(name)}/events`;
+  view.destroy();
+  at("view").replaceChildren();
+  view = new View(uPlot, at("view"));
+  start();
+}
+
+async function begin() {
+  const names = await analyses();
+  if (!names.length) return start();
+  at("analysis").append(...names.map((name) => new Option(name, name)));
+  at("analysis").addEventListener("change", () => choose(at("analysis").value));
+  at("which").hidden = false;
+  return choose(names[0]);
+}
+
 at("login").addEventListener("submit", (event) => {
   event.preventDefault();
   sessionStorage.setItem(KEPT, at("token").value.trim());
@@ -61,4 +87,4 @@ at("forget").addEventListener("click", () => {
   going?.abort();
   ask("");
 });
-start();
+begin();

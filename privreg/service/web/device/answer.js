@@ -10,6 +10,7 @@ import { askOf, groupOf, thetaOf } from "./messages.js";
 import { roundedNormal } from "./noise.js";
 import { used } from "./plan.js";
 import * as score from "./score.js";
+import { whole } from "./tables.js";
 import { valueOf } from "./trees.js";
 
 /** @typedef {import("./plan.js").Plan} Plan */
@@ -49,12 +50,15 @@ function plain(answer) {
 const given = (answers, name) => (Object.hasOwn(answers, name) ? answers[name] : undefined);
 
 /** Columns that the design uses and the answers lack. @param {Plan} plan @param {Answers} answers */
-export const unread = (plan, answers) => used(plan).filter((c) => read(c, given(answers, c.name)) === null);
+export const unread = (plan, answers) => plan.form.filter((c) => read(c, given(answers, c.name)) === null);
+
+/** A report to a table. @param {Plan} plan @param {Answers} answers */
+export const tableOf = (plan, answers) => whole(plan, (column) => read(column, given(answers, column.name)));
 
 /** What each answer must be that is given and isn't that, by column; public words. @param {Plan} plan @param {Answers} answers */
 export function wrong(plan, answers) {
   const missing = (/** @type {unknown} */ a) => a === undefined || a === null || Number.isNaN(a) || (typeof a === "string" && !a.trim());
-  const bad = used(plan).filter((c) => !missing(given(answers, c.name)) && read(c, given(answers, c.name)) === null);
+  const bad = plan.form.filter((c) => !missing(given(answers, c.name)) && read(c, given(answers, c.name)) === null);
   return bad.map((c) => `'${c.name}' must be ${c.levels.length ? `one of ${c.levels.map((l) => `'${l}'`).join(", ")}` : "a number"}`);
 }
 
@@ -155,6 +159,7 @@ export function values(role, report) {
     const good = entries.length === numbers && Math.abs(score.dot(report, report) - 1) <= score.NEAR_ONE;
     return good ? entries.map((v) => Math.trunc(radius * v) + 0) : new Array(numbers).fill(0);
   }
+  if (form === "blocks") return new Array(numbers).fill(0); // which `tables.whole` makes; of anything else nothing is told
   const told = report.length === numbers ? report : new Array(numbers).fill(NaN);
   if (form === "box") return told.map((v) => share(v, radius, radius >> 1));
   if (form === "joint") return [...ball(told.slice(0, -1), radius), share(told[numbers - 1], radius, 0)];
@@ -180,12 +185,11 @@ export function randomised(a, role, bits, words) {
  */
 export function reported(plan, state, place, answers, words) {
   const ask = /** @type {import("./messages.js").Ask} */ (askOf(state, place)), role = /** @type {Role} */ (plan.roles.get(ask.role));
-  /** @type {number[]} */
-  let told = [];
+  let made = values(role, []);
   try {
-    told = beforeNoise(plan, ask, groupOf(plan, ask.role, place), rowOf(plan, answers));
+    made = plan.table.length ? tableOf(plan, answers) : values(role, beforeNoise(plan, ask, groupOf(plan, ask.role, place), rowOf(plan, answers)));
   } catch {
-    told = []; // nothing throws there; whatever did would send noise alone, and not fail
+    // nothing throws there; whatever did would send noise alone, and not fail
   }
-  return { role: ask.role, values: randomised(values(role, told), role, plan.bits, words) };
+  return { role: ask.role, values: randomised(made, role, plan.bits, words) };
 }

@@ -5,5 +5,4 @@
 
 export { read, unread } from "./answer.js";
 export { Memory, IndexedStore, StoreError } from "./memory.js";
-export { used } from "./plan.js";
 export { RefusedError, Session } from "./session.js";

@@ -6,12 +6,12 @@
  * @module
  */
 
-/** @typedef {"ball" | "joint" | "moments" | "box" | "psd" | "switches"} Form */
+/** @typedef {"ball" | "joint" | "moments" | "box" | "psd" | "switches" | "blocks"} Form */
 
 /** @type {readonly Form[]} */
-export const FORMS = ["ball", "joint", "moments", "box"];
+export const FORMS = ["ball", "joint", "moments", "box", "blocks"];
 /** Of reports to two collectors, who add the noise to their sums. @type {readonly Form[]} */
-export const SUM_FORMS = ["ball", "psd", "switches"];
+export const SUM_FORMS = ["ball", "psd", "switches", "blocks"];
 /** m of version 1. */
 export const BITS = 20;
 /** A report's number is clamped to R + 6 · 2^m. */
@@ -22,7 +22,7 @@ const MOST_BITS = 52;
 
 /**
  * Whether reports of this form and radius are μ-GDP, μ = p/q. Distances: 2R (ball); √5 R (joint); √D R (box);
- * √2 R + 2√D + 2 (moments); √2 R + √D (psd); R (switches).
+ * √2 R + 2√D + 2 (moments); √2 R + √D (psd); R (switches, blocks).
  * @param {Form} form
  * @param {number} numbers
  * @param {number} radius
@@ -38,7 +38,7 @@ export function isPrivate(form, numbers, radius, mu, bits = BITS) {
   if (form === "ball") return 2n * q * r <= noise;
   if (form === "joint") return numbers >= 2 && 5n * (q * r) ** 2n <= noise ** 2n;
   if (form === "box") return n * (q * r) ** 2n <= noise ** 2n;
-  if (form === "switches") return q * r <= noise;
+  if (form === "switches" || form === "blocks") return q * r <= noise;
   if (form === "psd") { // √2 q R + q √D ≤ noise, squared twice
     const square = noise ** 2n - q * q * (2n * r * r + n);
     return square >= 0n && 8n * n * (q * q * r) ** 2n <= square ** 2n;

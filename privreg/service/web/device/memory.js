@@ -13,7 +13,7 @@ export class StoreError extends Error {}
 /**
  * @typedef {object} Stored
  * @property {string} plan
- * @property {string} token id
+ * @property {string} token id; of the further analyses of a study with a point and their number behind it
  * @property {number} state
  * @property {string | null} body the text that is posted, a line for each of two collectors; null once it has arrived, empty
  *   if two collectors deleted it, and it is made anew
@@ -24,7 +24,7 @@ export class StoreError extends Error {}
 /**
  * Where entries are kept. `change` hands all of them to `work`, by id, and keeps what it returns as `put`, in one durable
  * transaction; then it resolves to `result`.
- * @typedef {{change: <T>(work: (all: Map<string, Entry>) => {result: T, put?: Entry}) => Promise<T>}} Store
+ * @typedef {{change: <T>(work: (all: Map<string, Entry>) => {result: T, put?: Entry | Entry[]}) => Promise<T>}} Store
  */
 
 const YEAR = 366 * 86_400;
@@ -34,6 +34,9 @@ function entryOf(all, root, slug) {
   const id = `${root}/${slug}`;
   return all.get(id) ?? { id, root, slug, seen: null, report: null };
 }
+
+/** Entries of a study's analyses. @param {Map<string, Entry>} all @param {string} root @param {string} study */
+const ofStudy = (all, root, study) => [...all.values()].filter((e) => e.root === root && (e.slug === study || e.slug.startsWith(`${study}/`)));
 
 /** Σ (p/q)² as a fraction. @param {number[][]} budgets */
 function squares(budgets) {
@@ -52,7 +55,7 @@ export function within(budgets, caps) {
 }
 
 /** Budgets of a year's reports, by this device's clock alone. @param {Iterable<Entry>} all @param {number} clock */
-const yearOf = (all, clock) => [...all].flatMap((e) => (e.report && e.report.clock > clock - YEAR ? [e.report.mu] : []));
+const yearOf = (all, clock) => [...all].flatMap((e) => (e.report && e.report.mu[0] > 0 && e.report.clock > clock - YEAR ? [e.report.mu] : []));
 
 /** The memory of a device. */
 export class Memory {
@@ -66,14 +69,21 @@ export class Memory {
     return this.store.change((all) => ({ result: entryOf(all, root, slug).seen }));
   }
 
-  /** The report to a study, if there is one. @param {string} root @param {string} slug @returns {Promise<Stored | null>} */
-  async report(root, slug) {
-    return this.store.change((all) => ({ result: entryOf(all, root, slug).report }));
+  /** Hashes of plans that were seen of a study: one for each analysis. @param {string} root @param {string} study @returns {Promise<string[]>} */
+  async plans(root, study) {
+    return this.store.change((all) => ({ result: ofStudy(all, root, study).flatMap((e) => (e.seen ? [e.seen.plan] : [])) }));
+  }
+
+  /** The reports to a study, by the analysis's name among all. @param {string} root @param {string} study @returns {Promise<Map<string, Stored>>} */
+  async reports(root, study) {
+    return this.store.change((all) => ({
+      result: new Map(ofStudy(all, root, study).flatMap((e) => (e.report ? [[e.slug, /** @type {Stored} */ (e.report)]] : []))),
+    }));
   }
 
   /** Whether a token has been used, for whatever study. @param {string} token */
   async used(token) {
-    return this.store.change((all) => ({ result: [...all.values()].some((e) => e.report?.token === token) }));
+    return this.store.change((all) => ({ result: [...all.values()].some((e) => e.report?.token.split(".")[0] === token) }));
   }
 
   /**
@@ -101,24 +111,24 @@ export class Memory {
   }
 
   /**
-   * Write a report ahead of sending it, with what it spends.
-   * @param {string} root @param {string} slug @param {Stored & Spent} report
+   * Write the reports to all of a study's analyses ahead of sending them, with what they spend: all, or none.
+   * @param {string} root @param {Map<string, Stored & Spent>} reports by slug; the first bears what they cost together
    * @param {number[]} cap p and q of what √Σ μ² of a year's reports may be, to studies of one release group or key
    * @param {number[][]} agreed budgets that a year's reports to whatever studies may cost together
-   * @returns {Promise<Stored | null>} what is stored for this study: another page may have been faster; null if it would
-   *   spend too much, or the plan or token was used
+   * @returns {Promise<boolean>} whether reports to this study are stored: another page may have been faster; false if they
+   *   would spend too much, or a plan or token was used
    */
-  async keep(root, slug, report, cap, agreed) {
+  async keep(root, reports, cap, agreed) {
     return this.store.change((all) => {
-      const entry = entryOf(all, root, slug);
-      if (entry.report) return { result: entry.report };
+      const entries = [...reports.keys()].map((slug) => entryOf(all, root, slug)), [report] = reports.values();
+      if (entries.some((e) => e.report)) return { result: true };
       const others = [...all.values()].flatMap((e) => (e.report ? [{ root: e.root, ...e.report }] : []));
-      if (others.some((r) => r.plan === report.plan || r.token === report.token)) return { result: null };
+      if (others.some((r) => [...reports.values()].some((one) => r.plan === one.plan || r.token === one.token))) return { result: false };
       const year = others.filter((r) => (r.release === report.release || r.root === root)
         && (r.time > report.time - YEAR || r.clock > report.clock - YEAR));
-      if (!within([report.mu, ...year.map((r) => r.mu)], [cap])) return { result: null };
-      if (!within([report.mu, ...yearOf(all.values(), report.clock)], agreed)) return { result: null };
-      return { result: report, put: { ...entry, report } };
+      if (!within([report.mu, ...year.map((r) => r.mu)], [cap])) return { result: false };
+      if (!within([report.mu, ...yearOf(all.values(), report.clock)], agreed)) return { result: false };
+      return { result: true, put: entries.map((e) => ({ ...e, report: /** @type {Stored & Spent} */ (reports.get(e.slug)) })) };
     });
   }
 
@@ -176,7 +186,7 @@ export class IndexedStore {
     });
   }
 
-  /** @template T @param {(all: Map<string, Entry>) => {result: T, put?: Entry}} work @returns {Promise<T>} */
+  /** @template T @param {(all: Map<string, Entry>) => {result: T, put?: Entry | Entry[]}} work @returns {Promise<T>} */
   async change(work) {
     const db = await this.open();
     try {
@@ -191,7 +201,7 @@ export class IndexedStore {
         asked.onsuccess = () => {
           const done = work(new Map(asked.result.map((entry) => [entry.id, entry])));
           result = done.result;
-          if (done.put) kept.put(done.put);
+          for (const one of [done.put ?? []].flat()) kept.put(one);
         };
       });
     } finally {

@@ -66,7 +66,7 @@ export function readState(payload, plan, planHash) {
   record.fixed("v", VERSION);
   need(same(record.binary("plan", 32), planHash), "the state is one of another plan.");
   const slots = record.integers("slots", 0, WORDS, 2);
-  const found = record.items("asks", plan.sums ? 1 : undefined, 8).map((a) => new Record(a, "an ask of the state"));
+  const found = record.items("asks", plan.collectors.length ? 1 : undefined, 8).map((a) => new Record(a, "an ask of the state"));
   const { summing } = plan, asks = summing ? found.map((a) => summing.readSumAsk(a, plan)) : found.map((a) => readAsk(a, plan));
   const state = {
     asks, slots,
@@ -74,7 +74,7 @@ export function readState(payload, plan, planHash) {
     before: record.binary("before", 32),
     time: record.integer("time", 0, LATEST),
     open: record.flag("open"),
-    nonces: plan.sums ? record.binary("nonces", 32) : null,
+    nonces: plan.collectors.length ? record.binary("nonces", 32) : null,
   };
   record.done();
   const ends = [0, ...asks.map((a) => a.below)];
@@ -85,12 +85,12 @@ export function readState(payload, plan, planHash) {
 
 /** @param {Record} record @param {Plan} plan @returns {Ask} */
 function readAsk(record, plan) {
-  const role = record.choice("role", ROLES), form = plan.roles.get(role);
+  const role = record.choice("role", [...ROLES, "table"]), form = plan.roles.get(role);
   need(form, "the state asks for a role that the plan doesn't describe.");
   const scores = ["pilot", "main", "measures"].includes(role), d = plan.design.length, size = sizeOf(plan);
   /** @type {number[][]} */
   let rows = [];
-  if (["location", "clamping"].includes(role) || (role === "moments" && plan.isWide)) record.items("rows", 0);
+  if (["location", "clamping", "table"].includes(role) || (role === "moments" && plan.isWide)) record.items("rows", 0);
   else if (plan.isWide) {
     const flat = record.reals("rows", 2 * d);
     rows = [flat.slice(0, d), flat.slice(d)];

@@ -4,13 +4,16 @@
  * @module
  */
 
+import { kept, partHash, partsOf } from "./analyses.js";
 import * as lattice from "./lattice.js";
+import { within } from "./memory.js";
+import { distance2, readBlocks, width } from "./tables.js";
 import { MOST, check, isLabel, names } from "./trees.js";
-import { Record, VERSION, isSeen, keyId, loads, need } from "./wire.js";
+import { Record, VERSION, hashOf, isSeen, keyId, loads, need } from "./wire.js";
 
 /** @typedef {import("./trees.js").Column} Column */
 /** @typedef {typeof import("./sums.js")} Summing */
-/** @typedef {"location" | "moments" | "pilot" | "clamping" | "main" | "measures" | import("./sums.js").RoleName} RoleName */
+/** @typedef {"location" | "moments" | "pilot" | "clamping" | "main" | "measures" | "table" | import("./sums.js").RoleName} RoleName */
 /** @typedef {{form: lattice.Form, numbers: number, radius: number, groups: number}} Role */
 /** @typedef {{name: string, tree: any, centre: number, scale: number}} Cell */
 /**
@@ -51,6 +54,14 @@ import { Record, VERSION, isSeen, keyId, loads, need } from "./wire.js";
  * @property {boolean} isWide
  * @property {number} yMax
  * @property {boolean} silent
+ * @property {import("./tables.js").Block[]} table what a table is made of; of a regression nothing
+ * @property {import("./analyses.js").Part} part which analysis of the study it is, where there are several
+ * @property {Column[]} form columns that its respondents are asked about
+ * @property {number[]} together budget of a person for all of the study, as `mu`
+ * @property {string} slug name of the analysis among all of a device
+ * @property {string} path where it is below the study's address
+ * @property {Uint8Array} hash by what states and reports name it
+ * @property {Map<string, any>} languages texts of the study in other languages, which no report depends on
  * @property {Map<string, any>} texts words of the page in the plan's language, which no report depends on
  */
 
@@ -113,8 +124,8 @@ function cellOf(record, columns) {
 /** @param {Record} record @param {Summing | null} summing of two collectors @returns {Map<string, Role>} */
 function rolesOf(record, summing) {
   const out = new Map();
-  for (const name of summing ? summing.ROLES : ROLES) {
-    if (name === "clamping" && !record.left.has(name)) continue; // of which plans without it say nothing
+  for (const name of [...(summing ? summing.ROLES : ROLES), "table"]) {
+    if ((name === "clamping" || name === "table") && !record.left.has(name)) continue; // of which plans without it say nothing
     const one = record.optional(name);
     if (one === null) continue;
     out.set(name, {
@@ -151,13 +162,39 @@ function checkRounds(record, roles) {
   right(rounds.length, "rounds");
 }
 
-/**
- * Read the payload of a plan whose signature was verified.
- * @param {Uint8Array} payload
- * @returns {Promise<Plan>}
- */
+/** Read the plan of a study with one analysis. @param {Uint8Array} payload @returns {Promise<Plan>} */
 export async function readPlan(payload) {
-  const record = new Record(loads(payload, "the plan"), "the plan");
+  const plans = await readPlans(payload);
+  right(plans.length === 1, "analyses");
+  return plans[0];
+}
+
+/**
+ * Read the payload of a plan whose signature was verified: a plan for each analysis, in order.
+ * @param {Uint8Array} payload
+ * @returns {Promise<Plan[]>}
+ */
+export async function readPlans(payload) {
+  const plans = [], planHash = await hashOf(payload);
+  for (const [part, said] of partsOf(loads(payload, "the plan"))) plans.push(await readOne(said, part, await partHash(planHash, part.name)));
+  right(new Set(plans.map((p) => p.releaseGroup)).size === 1 && kept(plans, within), "analyses");
+  for (const plan of plans) {
+    const beside = plans.filter((p) => p.part.people[0] === plan.part.people[0]), asked = new Set(beside.flatMap(used));
+    plan.form = [...plan.columns.values()].filter((c) => [...asked].some((a) => a.name === c.name));
+  }
+  return plans;
+}
+
+/** What a plan of a table has in the places of a regression's model. */
+const NO_MODEL = {
+  response: { name: "table", tree: ["const", "0x0.0p+0"], centre: 0, scale: 1 }, offset: null, design: [], mix: null, family: "table",
+  a: 0, b: 0, blocks: 1, unscaled: [], constant: false, momentResponse: false, wide: [], edges: [], isWide: false, yMax: 0,
+  silent: false, sums: null,
+};
+
+/** @param {any} said @param {import("./analyses.js").Part} part @param {Uint8Array} hash @returns {Promise<Plan>} */
+async function readOne(said, part, hash) {
+  const record = new Record(said, "the plan");
   record.fixed("v", VERSION);
   record.fixed("score_weights", "unit"); // reserved, as the next two
   record.fixed("record_weight", null);
@@ -175,7 +212,51 @@ export async function readPlan(payload) {
   }
   const summing = record.left.has("collectors") ? await import("./sums.js") : null;
   const collectors = summing ? summing.readCollectors(record, keys) : [];
-  const columns = columnsOf(record), inner = record.object("design");
+  const columns = columnsOf(record);
+  const privacy = record.object("privacy"), mu = privacy.integers("mu", 1, MOST_MU, 2);
+  privacy.fixed("mechanism", summing ? "sums" : "rounded_gaussian");
+  const bits = summing ? lattice.bitsOfSums(mu) : lattice.BITS;
+  privacy.fixed("bits", bits);
+  if (!summing) privacy.fixed("clamp", lattice.CLAMP);
+  const releaseGroup = privacy.text("release_group", 256);
+  privacy.done();
+  const roles = rolesOf(record.object("roles"), summing), table = record.left.has("table") ? readBlocks(record, columns) : [];
+  /** @type {Plan} */
+  const plan = {
+    study, opens, closes, keys, columns, mu, bits, releaseGroup, roles, collectors, summing, table, part, hash, form: [],
+    ...(table.length ? NO_MODEL : regressionOf(record, columns, summing)),
+    together: part.whole ?? mu, slug: part.name ? `${study}/${part.name}` : study, path: part.name ? `/analyses/${part.name}` : "",
+    title: record.text("title", 200),
+    purpose: record.text("purpose", 4096, true),
+    contact: record.text("contact", 1000),
+    grace: record.integer("grace", 0, LATEST),
+    missing: record.choice("missing", ["noise", "refuse"]),
+    tokens: record.choice("tokens", ["issued", "open"]),
+    limit: record.integer("limit", 512, LIMIT),
+    clamping: clampingOf(record, roles, columns),
+    texts: textsOf(record.left.get("x_texts")),
+    languages: languagesOf(record.left.get("x_languages")),
+  };
+  checkRounds(record, roles);
+  record.object("model");
+  record.done();
+  if (!table.length) checkScore(plan);
+  checkReports(plan);
+  return plan;
+}
+
+/** Texts of the study in other languages, each shown text seen as it is. @param {any} value @returns {Map<string, any>} */
+function languagesOf(value) {
+  const out = value instanceof Map ? value : new Map();
+  /** @param {any} one @returns {any[]} */
+  const flat = (one) => (one instanceof Map ? [...one].flat().flatMap(flat) : Array.isArray(one) ? one.flatMap(flat) : [one]);
+  right(flat(out).every((text) => typeof text === "string" && isSeen(text.replaceAll("\n", " "))), "languages");
+  return out;
+}
+
+/** Design and score of a regression, and what its reports have beside. @param {Record} record @param {Map<string, Column>} columns @param {Summing | null} summing */
+function regressionOf(record, columns, summing) {
+  const inner = record.object("design");
   const response = cellOf(inner.object("response"), columns), offset = inner.take("offset");
   if (offset !== null) check(offset, columns, "the offset");
   const design = inner.items("columns", undefined, MOST_COLUMNS)
@@ -190,14 +271,7 @@ export async function readPlan(payload) {
   const score = record.object("score"), family = score.choice("family", [...MEASURES.keys()]);
   const a = score.real("a"), b = score.real("b"), blocks = score.integer("blocks", 1, 49);
   score.done();
-  const privacy = record.object("privacy"), mu = privacy.integers("mu", 1, MOST_MU, 2);
-  privacy.fixed("mechanism", summing ? "sums" : "rounded_gaussian");
-  const bits = summing ? lattice.bitsOfSums(mu) : lattice.BITS;
-  privacy.fixed("bits", bits);
-  if (!summing) privacy.fixed("clamp", lattice.CLAMP);
-  const releaseGroup = privacy.text("release_group", 256);
-  privacy.done();
-  const roles = rolesOf(record.object("roles"), summing), extra = record.object("moments");
+  const extra = record.object("moments");
   const constant = extra.flag("constant"), momentResponse = extra.flag("response"), of = extra.optional("wide");
   const wide = of ? of.integers("columns", 0, d - 1) : [], edges = of ? of.reals("edges", wide.length) : [];
   of?.done();
@@ -205,28 +279,10 @@ export async function readPlan(payload) {
   extra.done();
   const measured = record.object("measures"), yMax = measured.real("y_max"), silent = measured.flag("silent");
   measured.done();
-  /** @type {Plan} */
-  const plan = {
-    study, opens, closes, keys, columns, response, offset, design, mix, family, a, b, blocks, mu, bits, releaseGroup, roles,
-    constant, momentResponse, wide, edges, isWide: of !== null, yMax, silent, collectors, summing,
-    sums: summing && summing.readSums(record, d),
-    title: record.text("title", 200),
-    purpose: record.text("purpose", 4096, true),
-    contact: record.text("contact", 1000),
-    grace: record.integer("grace", 0, LATEST),
-    missing: record.choice("missing", ["noise", "refuse"]),
-    tokens: record.choice("tokens", ["issued", "open"]),
-    limit: record.integer("limit", 512, LIMIT),
-    unscaled: record.integers("unscaled", 0, d),
-    clamping: clampingOf(record, roles, columns),
-    texts: textsOf(record.left.get("x_texts")),
+  return {
+    response, offset, design, mix, family, a, b, blocks, constant, momentResponse, wide, edges, isWide: of !== null, yMax, silent,
+    unscaled: record.integers("unscaled", 0, d), sums: summing && summing.readSums(record, d),
   };
-  checkRounds(record, roles);
-  record.object("model");
-  record.done();
-  checkScore(plan);
-  checkReports(plan);
-  return plan;
 }
 
 /**
@@ -261,6 +317,7 @@ export const momentSize = (plan) => plan.design.length + Number(plan.constant) +
 
 /** Numbers that a device makes, whatever the plan says. @param {Plan} plan @param {string} role @param {string} form */
 function numbersOf(plan, role, form) {
+  if (role === "table") return width(plan.table, plan.columns, plan.missing === "noise");
   if (role === "location") return plan.unscaled.length;
   if (role === "clamping") return plan.clamping.length;
   if (role === "measures") {
@@ -276,6 +333,7 @@ function numbersOf(plan, role, form) {
 function formsOf(role, wide) {
   if (["location", "clamping", "measures"].includes(role) || (role === "moments" && wide)) return ["box"];
   if (role === "moments") return ["moments"];
+  if (role === "table") return ["blocks"];
   return role === "pilot" ? ["ball", "joint"] : ["ball"];
 }
 
@@ -284,18 +342,19 @@ function checkReports(plan) {
   const size = plan.design.reduce((n, c) => n + check(c.tree, plan.columns, "the design"), 0);
   right(size <= MOST, "design");
   const { summing } = plan;
-  if (summing) right(summing.FAMILIES.includes(plan.family) && !plan.isWide && !plan.unscaled.length, "sums");
+  right(plan.roles.has("table") === plan.table.length > 0 && (!plan.table.length || plan.roles.size === 1), "table");
+  if (summing && !plan.table.length) right(summing.FAMILIES.includes(plan.family) && !plan.isWide && !plan.unscaled.length, "sums");
   for (const [name, { form, numbers, radius, groups }] of plan.roles) {
-    const [told, own] = summing ? summing.shape(plan, name) : [numbersOf(plan, name, form), form];
-    right((summing ? own === form : formsOf(name, plan.isWide).includes(form)) && numbers === told, name);
+    const [told, own] = summing && name !== "table" ? summing.shape(plan, name) : [numbersOf(plan, name, form), form];
+    right((summing && name !== "table" ? own === form : formsOf(name, plan.isWide).includes(form)) && numbers === told, name);
     right(groups === 1 || (!summing && (name === "location" || name === "main")), "groups");
-    const kept = lattice.isPrivate(form, numbers, radius, plan.mu, plan.bits);
-    need(kept, `the radius of '${name}' doesn't keep the budget mu: the noise would be too small.`);
+    const fits = lattice.isPrivate(form, numbers, radius, plan.mu, plan.bits);
+    need(fits && distance2(plan.table, plan.columns) <= BigInt(radius) ** 2n, `the radius of '${name}' doesn't keep the budget mu: the noise would be too small.`);
   }
 }
 
 /** Columns that the design uses, in the plan's order. @param {Plan} plan @returns {Column[]} */
 export function used(plan) {
-  const found = new Set([...plan.design, plan.response].flatMap((c) => names(c.tree)).concat(names(plan.offset)));
+  const found = new Set([...plan.design, plan.response].flatMap((c) => names(c.tree)).concat(names(plan.offset), plan.table.flatMap((b) => b.columns)));
   return [...plan.columns.values()].filter((c) => found.has(c.name));
 }

@@ -11,7 +11,8 @@ import { RETRIED, invitation, meaning, transport, waits } from "./client.js";
 import { Memory, StoreError, within } from "./memory.js";
 import { askOf, isOf, placeOf, readState, readToken, reportBody } from "./messages.js";
 import * as noise from "./noise.js";
-import { readPlan } from "./plan.js";
+import { wordOf } from "./analyses.js";
+import { readPlans } from "./plan.js";
 import * as verifying from "./verify.js";
 import { MessageError, base, bytes, escaped, hashOf, keyId, loads, openEnvelope, same, signedBytes, unbase, unpack } from "./wire.js";
 
@@ -70,11 +71,21 @@ async function refusing(work) {
 /** One respondent and one study; made by `begin`. */
 export class Session {
   /**
-   * @param {import("./client.js").Invitation} invited @param {Plan} plan @param {Uint8Array} planHash
+   * @param {import("./client.js").Invitation} invited @param {Plan[]} plans one for each analysis @param {Uint8Array} planHash
    * @param {import("./messages.js").Token} token @param {Required<Omit<Options, "patience">> & Options & {limits: typeof LIMITS}} given
    */
-  constructor(invited, plan, planHash, token, given) {
-    this.plan = plan;
+  constructor(invited, plans, planHash, token, given) {
+    this.plans = plans;
+    /** @type {Plan[]} the analyses that this device answers: all, or the one that it was dealt to */
+    this.mine = [];
+    /** The first of them: what the respondent is asked and told is alike in all. */
+    this.plan = plans[0];
+    /** @type {{plan: Plan, report: Report}[]} what is stored, by analysis, and has not arrived yet */
+    this.pending = [];
+    /** @type {Map<string, string | null>} receipts by analysis, of what has arrived; null of what is lost */
+    this.receipts = new Map();
+    /** @type {Map<Plan, number>} states for which two collectors deleted a report */
+    this.stale = new Map();
     this.planHash = planHash;
     this.invited = invited;
     this.token = token;
@@ -114,9 +125,9 @@ export class Session {
       };
       const until = given.clock() + Math.min(options.patience ?? PATIENCE, PATIENCE);
       const payload = await opened(await got(given, `${invited.base}/plan`, "the plan", until), "plan", [root]);
-      const plan = await readPlan(payload), planHash = await hashOf(payload);
+      const plans = await readPlans(payload), [plan] = plans, planHash = await hashOf(payload);
       if (plan.study !== invited.slug) throw new RefusedError("the plan is one of another study.");
-      const session = new Session(invited, plan, planHash, token, given);
+      const session = new Session(invited, plans, planHash, token, given);
       session.sharing = plan.summing && await import("./shares.js");
       await session.look();
       return session;
@@ -130,36 +141,38 @@ export class Session {
 
   /** Look into the memory; without a report there, check what the plan asks. */
   async look() {
-    const { memory, limits } = this.given, { plan } = this;
-    const seen = await memory.seen(this.invited.key, plan.study);
-    if (seen && seen.plan !== base(this.planHash)) {
+    const { memory, limits } = this.given, { plans, invited: { key } } = this;
+    const hashes = new Set(plans.map((p) => base(p.hash)));
+    if (!(await memory.plans(key, plans[0].study)).every((known) => hashes.has(known))) {
       throw new RefusedError("the plan is not the one that this device has seen before.");
     }
-    const before = await memory.report(this.invited.key, plan.study);
-    this.again = before?.body === "" ? before.state : null;
-    if (before && this.again === null) {
-      if (before.body === null && before.receipt === null) throw new RefusedError(ANSWERED); // one of two deleted its part
-      this.receipt = before.receipt;
-      this.waiting = before.body === null ? null : await shown(before.body);
-      return;
+    const before = await memory.reports(key, plans[0].study), [first] = before.values();
+    await this.deal(before);
+    const { plan } = this;
+    if (before.size && !this.stale.size) {
+      if (!this.pending.length && [...this.receipts.values()].includes(null)) throw new RefusedError(ANSWERED); // one of two deleted its part
+      this.receipt = this.pending.length ? null : this.mine.map((p) => this.receipts.get(p.slug)).join(" ");
     }
+    this.waiting = combined(this.pending);
+    if (before.size && (this.pending.length || !this.stale.size)) return;
     if (plan.collectors.length) await /** @type {any} */ (this.sharing).check();
-    if (before && this.again !== null) {
-      if (base(this.token.id) !== before.token) {
+    if (first) {
+      const [own] = first.token.split(".");
+      if (base(this.token.id) !== own) {
         if (this.invited.token) throw new RefusedError("the study was begun with another token on this device; open that link.");
-        this.token = { key: 0, id: unbase(before.token, "the token"), mac: new Uint8Array(16) };
+        this.token = { key: 0, id: unbase(own, "the token"), mac: new Uint8Array(16) };
       }
       this.year ??= await memory.year(Math.floor(this.given.clock()));
       return;
     }
-    const [p, q] = plan.mu.map(BigInt), [most, of] = limits.mu.map(BigInt);
+    const [p, q] = plan.together.map(BigInt), [most, of] = limits.mu.map(BigInt);
     if (p * of > most * q) {
-      throw new RefusedError(`mu = ${plan.mu[0] / plan.mu[1]} is more than this device allows.`);
+      throw new RefusedError(`mu = ${plan.together[0] / plan.together[1]} is more than this device allows.`);
     }
     if ((this.invited.token !== "") !== (plan.tokens === "issued")) {
       throw new RefusedError(`the study ${plan.tokens === "issued" ? "needs a" : "takes no"} token in the link.`);
     }
-    this.year ??= [...await memory.year(Math.floor(this.given.clock())), plan.mu];
+    this.year ??= [...await memory.year(Math.floor(this.given.clock())), plan.together];
     if (!within(this.year, [limits.total])) {
       const together = Number(this.together.toPrecision(4)), cap = limits.total[0] / limits.total[1];
       throw new RefusedError(`it would be study ${this.year.length} of a year's, which cost mu = ${together} together, more than the ${cap} `
@@ -175,6 +188,24 @@ export class Session {
     }
   }
 
+  /** What of a study's reports is to be sent, has arrived, or was deleted; and which analyses are answered. @param {Map<string, import("./memory.js").Stored>} before */
+  async deal(before) {
+    const { plans } = this, word = await wordOf(this.planHash, this.token.id);
+    const dealt = plans.filter(({ part: { people: [low, high] } }) => low <= word && word < high);
+    this.mine = before.size ? plans.filter((p) => before.has(p.slug)) : dealt;
+    [this.plan] = this.mine;
+    this.pending = [];
+    this.stale = new Map();
+    for (const plan of this.mine) {
+      const { body, receipt, state } = before.get(plan.slug) ?? { body: undefined, receipt: null, state: 0 };
+      if (body === undefined || this.receipts.has(plan.slug)) continue;
+      if (body === null) this.receipts.set(plan.slug, receipt);
+      else if (body === "") this.stale.set(plan, state);
+      else this.pending.push({ plan, report: await shown(body) });
+    }
+    this.again = this.stale.size ? [...this.stale.values()][0] : null;
+  }
+
   /**
    * Make the one report and store it; call it with the respondent's consent only.
    * @param {import("./answer.js").Answers} answers
@@ -182,7 +213,7 @@ export class Session {
    */
   async prepare(answers) {
     return refusing(async () => {
-      const { plan, planHash, token, invited, given } = this;
+      const { plan, token, invited, given } = this;
       if (this.receipt !== null || this.waiting) throw new RefusedError(ANSWERED);
       await this.look();
       if (this.receipt !== null) throw new RefusedError(ANSWERED);
@@ -192,44 +223,54 @@ export class Session {
       if (lacking.length && plan.missing === "refuse") {
         throw new RefusedError(`answers are missing: ${lacking.map(quoted).join(", ")}.`);
       }
-      const place = await placeOf(planHash, token), [state, stateHash] = await this.turn(place.slot);
-      const bodies = await this.bodies(state, stateHash, place, answers), body = bodies.join("\n");
+      const todo = this.stale.size ? [...this.stale.keys()] : this.mine, made = new Map();
+      for (const one of todo) {
+        const place = await placeOf(one.hash, token), [state, stateHash] = await this.turn(one, place.slot);
+        made.set(one, { state, bodies: await this.bodies(one, state, stateHash, place, answers) });
+      }
       // as long for every answer
-      if (bodies.some((b) => b.length > plan.limit)) throw new RefusedError("the plan's own reports are too long for it; tell its contact.");
+      if ([...made.values()].some(({ bodies }) => bodies.some((/** @type {string} */ b) => b.length > plan.limit))) throw new RefusedError("the plan's own reports are too long for it; tell its contact.");
       this.answers = plan.collectors.length ? answers : null;
-      const stored = this.again !== null ? await given.memory.again(invited.key, plan.study, state.number, body) : await given.memory.keep(invited.key, plan.study, {
-        plan: base(planHash), token: base(token.id), state: state.number, receipt: null, body,
-        release: plan.releaseGroup, mu: plan.mu, time: state.time, clock: Math.floor(given.clock()),
-      }, given.limits.yearly, /** @type {number[][]} */ (this.year));
-      if (stored === null) {
+      let stored = true;
+      if (this.stale.size) for (const [one, { state, bodies }] of made) await given.memory.again(invited.key, one.slug, state.number, bodies.join("\n"));
+      else {
+        const time = Math.max(...[...made.values()].map(({ state }) => state.time)), clock = Math.floor(given.clock());
+        stored = await given.memory.keep(invited.key, new Map([...made].map(([one, { state, bodies }], k) => [one.slug, {
+          plan: base(one.hash), token: `${base(token.id)}${k ? `.${k}` : ""}`, state: state.number, receipt: null, body: bodies.join("\n"),
+          release: plan.releaseGroup, mu: k ? [0, 1] : plan.together, time, clock,
+        }])), given.limits.yearly, /** @type {number[][]} */ (this.year));
+      }
+      if (!stored) {
         throw new RefusedError(`with this report the year's budget for ${quoted(plan.releaseGroup)} would be overspent, or `
           + "another study was answered meanwhile; then open the link again.");
       }
-      if (!stored.body) throw new RefusedError(ANSWERED);
-      this.again = null;
-      this.waiting = await shown(stored.body);
-      return this.waiting;
+      await this.deal(await given.memory.reports(invited.key, plan.study));
+      if (!this.pending.length) throw new RefusedError(ANSWERED);
+      this.waiting = combined(this.pending);
+      return /** @type {Report} */ (this.waiting);
     });
   }
 
-  /** What is posted: one text, or one for each of two collectors. @param {State} state @param {Uint8Array} stateHash @param {import("./messages.js").Place} place @param {import("./answer.js").Answers} answers */
-  async bodies(state, stateHash, place, answers) {
-    const { plan, planHash, token, given } = this, ask = askOf(state, place);
-    if ("ball" in ask && this.sharing) return this.sharing.shareBodies(plan, planHash, state.number, stateHash, ask, token, answers);
+  /** What is posted: one text, or one for each of two collectors. @param {Plan} plan @param {State} state @param {Uint8Array} stateHash @param {import("./messages.js").Place} place @param {import("./answer.js").Answers} answers */
+  async bodies(plan, state, stateHash, place, answers) {
+    const { token, given } = this, ask = askOf(state, place);
+    if ("ball" in ask && this.sharing) return this.sharing.shareBodies(plan, plan.hash, state.number, stateHash, ask, token, answers);
     const made = reported(plan, state, place, answers, given.words());
-    return [reportBody(planHash, state.number, made.role, token, made.values)];
+    return [reportBody(plan.hash, state.number, made.role, token, made.values)];
   }
 
   /** Refuse a study that asks nobody now, before anybody fills in anything. */
   async asks() {
-    return refusing(async () => this.mustAsk((await this.present(this.given.clock() + PATIENCE)).state));
+    return refusing(async () => {
+      for (const plan of this.mine) this.mustAsk((await this.present(plan, this.given.clock() + PATIENCE)).state);
+    });
   }
 
-  /** @param {number} until @returns {Promise<{payload: Uint8Array, state: State}>} */
-  async present(until) {
-    const { plan } = this, data = await got(this.given, `${this.invited.base}/state`, "the state", until);
+  /** @param {Plan} plan @param {number} until @returns {Promise<{payload: Uint8Array, state: State}>} */
+  async present(plan, until) {
+    const data = await got(this.given, `${this.invited.base}${plan.path}/state`, "the state", until);
     const payload = await opened(data, "state", plan.keys, Math.max(plan.collectors.length, 1));
-    return { payload, state: readState(payload, plan, this.planHash) };
+    return { payload, state: readState(payload, plan, plan.hash) };
   }
 
   /** @param {State} state */
@@ -237,24 +278,24 @@ export class Session {
     if (!(this.plan.opens <= time && time <= this.plan.closes && open)) throw new RefusedError(CLOSED);
   }
 
-  /** The state that this token answers, and its hash: waits until it is its turn. @param {number} slot @returns {Promise<[State, Uint8Array]>} */
-  async turn(slot) {
-    const { plan, given } = this, until = Math.min(this.until(plan.closes), given.clock() + PATIENCE);
+  /** The state that this token answers, and its hash: waits until it is its turn. @param {Plan} plan @param {number} slot @returns {Promise<[State, Uint8Array]>} */
+  async turn(plan, slot) {
+    const { given } = this, until = Math.min(this.until(plan.closes), given.clock() + PATIENCE);
     for (let attempt = 0; ; attempt += 1) {
-      const { payload, state } = await this.present(until), own = await hashOf(payload);
-      await this.checkChain(state, base(own));
+      const { payload, state } = await this.present(plan, until), own = await hashOf(payload);
+      await this.checkChain(plan, state, base(own));
       this.mustAsk(state);
-      if (slot < state.slots[1] && state.number > (this.again ?? -1)) return [state, own];
+      if (slot < state.slots[1] && state.number > (this.stale.get(plan) ?? -1)) return [state, own];
       const wait = waits(attempt + 4, 0);
       if (given.clock() + wait > until) throw new RefusedError("it isn't this token's turn yet; try again later.");
       await given.sleep(wait);
     }
   }
 
-  /** Refuse a state that goes back, or that isn't the one after the one before. @param {State} state @param {string} own its hash */
-  async checkChain(state, own) {
-    const { memory } = this.given, { key } = this.invited, { study } = this.plan;
-    const plan = base(this.planHash), before = base(state.before);
+  /** Refuse a state that goes back, or that isn't the one after the one before. @param {Plan} of @param {State} state @param {string} own its hash */
+  async checkChain(of, state, own) {
+    const { memory } = this.given, { key } = this.invited, study = of.slug;
+    const plan = base(of.hash), before = base(state.before);
     if (state.number === 0 && before !== plan) throw new RefusedError("the first state doesn't follow the plan.");
     const seen = await memory.seen(key, study);
     if (seen) {
@@ -281,24 +322,46 @@ export class Session {
     return refusing(async () => {
       for (;;) {
         if (!this.waiting) throw new RefusedError(this.receipt === null ? "there is no report to send." : ANSWERED);
-        const arrived = await this.post(this.waiting, failed);
-        if (arrived !== null) return arrived;
-        if (this.answers === null) return false;
-        await this.prepare(this.answers);
+        const refused = new Set();
+        let deleted = false;
+        for (const hurry of this.pending.length > 1 ? [true, false] : [false]) { // none waits for one that doesn't arrive
+          for (const one of [...this.pending]) {
+            try {
+              const arrived = await this.post(one.plan, one.report, failed, hurry);
+              if (arrived !== false) this.pending = this.pending.filter((p) => p !== one);
+              deleted ||= arrived === null;
+            } catch (e) {
+              if (!(e instanceof RefusedError)) throw e;
+              refused.add(e.message);
+              if (this.receipts.has(one.plan.slug)) this.pending = this.pending.filter((p) => p !== one); // it is lost
+            }
+          }
+        }
+        this.waiting = combined(this.pending);
+        if (refused.size) throw new RefusedError([...refused].join(" "));
+        if (this.stale.size) {
+          if (!deleted || this.answers === null) return false;
+          await this.prepare(this.answers);
+          continue;
+        }
+        if (this.waiting) return false;
+        this.answers = null;
+        this.receipt = this.mine.map((p) => this.receipts.get(p.slug)).join(" ");
+        return true;
       }
     });
   }
 
   /** Where a report is posted: at the study's server, or its shares at each collector's. */
-  addresses() {
-    const { plan, invited } = this;
-    return plan.summing ? plan.summing.addresses(plan) : [`${invited.base}/reports`];
+  addresses(plan = this.plan) {
+    const { invited } = this;
+    return plan.summing ? plan.summing.addresses(plan) : [`${invited.base}${plan.path}/reports`];
   }
 
-  /** @param {Report} report @param {(status: number, wait: number) => void} failed @returns {Promise<boolean | null>} null if two collectors deleted it */
-  async post(report, failed) {
-    const { plan, given } = this, bodies = report.body.split("\n"), until = this.until(plan.closes + plan.grace);
-    const urls = this.addresses();
+  /** @param {Plan} plan @param {Report} report @param {(status: number, wait: number) => void} failed @param {boolean} hurry whether to try once @returns {Promise<boolean | null>} null if two collectors deleted it */
+  async post(plan, report, failed, hurry) {
+    const { given } = this, bodies = report.body.split("\n"), until = this.until(plan.closes + plan.grace);
+    const urls = this.addresses(plan);
     /** @type {Map<number, boolean>} by place: whether it is kept or summed there, or was deleted unsummed */
     let arrived = new Map();
     for (let attempt = 0; arrived.size < bodies.length; ) {
@@ -307,8 +370,8 @@ export class Session {
         if (arrived.has(k)) continue;
         const got = await given.transport(urls[k], body), taken = got.status === 200 || got.status === 201;
         if (taken && !([...arrived.values()].includes(false) && attempt < CLOSING)) arrived.set(k, true);
-        else if (got.status === 410 && (await this.isSigned("lost", k, report.state, body, got.body))) await this.lost(k);
-        else if (got.status === 410 && (await this.isSigned("unsummed", k, report.state, body, got.body))) {
+        else if (got.status === 410 && (await this.isSigned(plan, "lost", k, report.state, body, got.body))) await this.lost(plan, k);
+        else if (got.status === 410 && (await this.isSigned(plan, "unsummed", k, report.state, body, got.body))) {
           arrived = new Map([...arrived].filter(([, there]) => !there)).set(k, false); // ask the other anew
           attempt = 0;
         } else if (got.status === 409) throw new RefusedError(`${USED} ${quoted(plan.contact)}.`);
@@ -316,54 +379,53 @@ export class Session {
         else [wait, code] = [Math.max(wait, waits(attempt, got.wait)), got.status];
       }
       if (!wait) continue;
-      if (given.clock() + wait > until) return false;
+      if (hurry || given.clock() + wait > until) return false;
       failed(code, wait);
       await given.sleep(wait);
       attempt += 1;
     }
-    return this.ended(report, bodies.map((_, k) => /** @type {boolean} */ (arrived.get(k))));
+    return this.ended(plan, report, bodies.map((_, k) => /** @type {boolean} */ (arrived.get(k))));
   }
 
-  /** Whether a collector has signed that this token's share is "unsummed", deleted and in no sum, or "lost". @param {"unsummed" | "lost"} kind @param {number} place @param {number} state @param {string} sent @param {Uint8Array} said */
-  async isSigned(kind, place, state, sent, said) {
-    const one = this.plan.collectors[place];
+  /** Whether a collector has signed that this token's share is "unsummed", deleted and in no sum, or "lost". @param {Plan} plan @param {"unsummed" | "lost"} kind @param {number} place @param {number} state @param {string} sent @param {Uint8Array} said */
+  async isSigned(plan, kind, place, state, sent, said) {
+    const one = plan.collectors[place];
     try {
       const { id } = readToken(loads(bytes(sent), "the report").get("token"));
       return one !== undefined
-        && isOf(await opened(said, kind, [one.key]), "ab"[place], this.planHash, state, id);
+        && isOf(await opened(said, kind, [one.key]), "ab"[place], plan.hash, state, id);
     } catch (e) {
       if (e instanceof MessageError || e instanceof RefusedError) return false;
       throw e;
     }
   }
 
-  /** A collector has given up the batch of a report: it is never answered for again. @param {number} place @returns {Promise<never>} */
-  async lost(place) {
-    const { plan, invited, given: { memory } } = this;
-    this.waiting = this.answers = null;
-    await memory.arrived(invited.key, plan.study, null).catch(() => {});
+  /** A collector has given up the batch of a report: it is never answered for again. @param {Plan} plan @param {number} place @returns {Promise<never>} */
+  async lost(plan, place) {
+    const { invited, given: { memory } } = this;
+    this.answers = null;
+    this.receipts.set(plan.slug, null);
+    await memory.arrived(invited.key, plan.slug, null).catch(() => {});
     throw new RefusedError(`your report is lost: ${quoted(plan.collectors[place].name)} has given up the batch that it was for, and adds up `
       + "nothing of it. You can't answer again, as two reports could tell more of you than one. You need do nothing; if you "
       + `have questions, tell ${quoted(plan.contact)} that your batch was lost.`);
   }
 
-  /** Remember what was said of a report, and delete its bytes. @param {Report} report @param {boolean[]} arrived @returns {Promise<boolean | null>} */
-  async ended({ body, state, receipt }, arrived) {
-    const { plan, invited, given: { memory } } = this;
-    this.waiting = null;
+  /** Remember what was said of a report, and delete its bytes. @param {Plan} plan @param {Report} report @param {boolean[]} arrived @returns {Promise<boolean | null>} */
+  async ended(plan, { body, state, receipt }, arrived) {
+    const { invited, given: { memory } } = this;
     if (!arrived.includes(true)) {
-      await memory.unsummed(invited.key, plan.study, body);
-      this.again = state;
+      await memory.unsummed(invited.key, plan.slug, body);
+      this.stale.set(plan, state);
+      this.again ??= state;
       return null;
     }
-    this.answers = null;
     const whole = !arrived.includes(false);
+    this.receipts.set(plan.slug, whole ? receipt : null);
     // it has arrived, even if that can't be noted; the next call would send the same bytes
-    await memory.arrived(invited.key, plan.study, whole ? receipt : null).catch(() => {});
-    if (whole) {
-      this.receipt = receipt;
-      return true;
-    }
+    await memory.arrived(invited.key, plan.slug, whole ? receipt : null).catch(() => {});
+    if (whole) return true;
+    this.answers = null;
     const [late, other] = arrived[0] ? [1, 0] : [0, 1], name = (/** @type {number} */ k) => quoted(plan.collectors[k].name);
     throw new RefusedError(`your report came too late for ${name(late)}, who has deleted its part; ${name(other)} has the other part, `
       + "random numbers without the first. Your answers don't count, and you can't answer again: a second report beside "
@@ -394,6 +456,13 @@ async function shown(body) {
   for (const line of lines) hashes.push(base(await hashOf(bytes(line))));
   const numbers = said.has("values") ? unpack(said.get("values"), "values") : [];
   return { role: said.get("role"), state: said.get("state"), numbers, body, receipt: hashes.join(" ") };
+}
+
+/** What is sent to all analyses, as one. @param {{report: Report}[]} pending @returns {Report | null} */
+function combined(pending) {
+  if (pending.length < 2) return pending[0]?.report ?? null;
+  const reports = pending.map((one) => one.report), all = (/** @type {"body" | "receipt"} */ what, /** @type {string} */ by) => reports.map((r) => r[what]).join(by);
+  return { ...reports[0], numbers: reports.flatMap((r) => r.numbers), body: all("body", "\n"), receipt: all("receipt", " ") };
 }
 
 /** Payload of an envelope that so many of the keys have signed. @param {Uint8Array} data @param {"plan" | "state" | "unsummed" | "lost"} kind @param {Uint8Array[]} keys @param {number} [needed] */

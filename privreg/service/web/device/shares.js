@@ -6,7 +6,7 @@
  * @module
  */
 
-import { inside, rowOf, shortened } from "./answer.js";
+import { inside, rowOf, shortened, tableOf } from "./answer.js";
 import * as lattice from "./lattice.js";
 import { bodyOf } from "./messages.js";
 import { secret } from "./noise.js";
@@ -34,15 +34,14 @@ export const shareInfo = (letter, stateHash, { key, id, mac }) => joined(bytes(`
  * @param {import("./messages.js").Token} token @param {import("./answer.js").Answers} answers
  */
 export async function shareBodies(plan, planHash, state, stateHash, ask, token, answers) {
-  /** @type {number[]} */
-  let told = [];
-  try {
-    told = beforeShares(plan, ask, rowOf(plan, answers));
-  } catch {
-    told = []; // nothing throws there; whatever did would send zeros, and not fail
-  }
   const role = /** @type {Role} */ (plan.roles.get(ask.role));
-  return Promise.all(shares(whole(role, told)).map(async (share, k) => {
+  let made = whole(role, []);
+  try {
+    made = plan.table.length ? tableOf(plan, answers) : whole(role, beforeShares(plan, ask, rowOf(plan, answers)));
+  } catch {
+    // nothing throws there; whatever did would send zeros, and not fail
+  }
+  return Promise.all(shares(made).map(async (share, k) => {
     const sealed = await seal(share, plan.collectors[k].seal, shareInfo(LETTERS[k], stateHash, token));
     return bodyOf(planHash, state, ask.role, token, { share: base(sealed) });
   }));
@@ -137,6 +136,7 @@ export function whole({ form, numbers, radius }, report) {
     while (BigInt(numbers) * BigInt(one) ** 2n > BigInt(radius) ** 2n) one -= 1;
     return report.length === numbers ? report.map((v) => (v === 1 ? one : 0)) : nothing;
   }
+  if (form === "blocks") return nothing; // which `tables.whole` makes; of anything else nothing is told
   const told = inside(report);
   const entries = form === "psd" ? products(told, 1) : told;
   return entries.length === numbers ? shortened(entries.map((v) => round(v * size) + 0), radius) : nothing;

@@ -7,7 +7,7 @@ import { invitation } from "./client.js";
 import { Record, need, same } from "./wire.js";
 
 /** @typedef {import("./plan.js").Plan} Plan */
-/** @typedef {"clamping" | "location" | "moments" | "approach" | "closing" | "main"} RoleName */
+/** @typedef {"clamping" | "location" | "moments" | "approach" | "closing" | "main" | "table"} RoleName */
 /** @typedef {{name: string, url: string, contact: string, key: Uint8Array, seal: Uint8Array}} Collector */
 /**
  * @typedef {object} Sums
@@ -85,7 +85,7 @@ export function shape(plan, role) {
 
 /** What a state asks. @param {Record} record @param {Plan} plan @returns {SumAsk} */
 export function readSumAsk(record, plan) {
-  const role = record.choice("role", ROLES), d = plan.design.length;
+  const role = record.choice("role", [...ROLES, "table"]), d = plan.design.length;
   need(plan.roles.has(role), "the state asks for a role that the plan doesn't describe.");
   const flat = record.reals("rows", d * d);
   const out = {
@@ -100,4 +100,4 @@ export function readSumAsk(record, plan) {
 
 /** Where shares are posted, by place of the collector. @param {Plan} plan */
 export const addresses = (plan) => plan.collectors.map(({ url }) =>
-  `${invitation(`${url.replace(/\/+$/, "")}/v1/studies/${plan.study}`).base}/shares`);
+  `${invitation(`${url.replace(/\/+$/, "")}/v1/studies/${plan.study}`).base}${plan.path}/shares`);

@@ -1,16 +1,19 @@
 /**
  * The page of a survey, made from the signed plan alone: purpose, questions, consent, answers once more, what is sent, receipt.
  *
- * Answers live in the form and in this page's memory until they were sent; only the numbers with noise are ever stored.
+ * Answers live in the form, in this page's memory, and until a report was made in this browser's local storage, which the page
+ * says. From then on only the numbers with noise are stored.
  * @module
  */
 
-import { RefusedError, Session, read, used } from "../device/index.js";
+import { RefusedError, Session, read } from "../device/index.js";
 import { guesses, picture } from "./picture.js";
+import { GERMAN } from "./german.js";
 import { ENGLISH } from "./texts.js";
 
 /** @typedef {import("../device/trees.js").Column} Column */
-/** @typedef {{column: Column, input: HTMLElement, flaw: HTMLElement, text: () => string, value: () => any}} Field */
+/** @typedef {{column: Column, input: HTMLElement, flaw: HTMLElement, text: () => string, value: () => any, raw: () => string, put: (raw: string) => void}} Field
+ * `raw` is what is kept of a form, which `put` enters again */
 
 const MOST_CHOICES = 7;
 /** What is said in these very words too, if a plan has others: they are the study's. */
@@ -22,11 +25,74 @@ let given = new Map();
 /** With two collectors, who they are, by the names of places in texts. @type {Record<string, string> | null} */
 let pair = null;
 
+/** Texts of the study in the language that is shown. @type {Map<string, any>} */
+let local = new Map();
+
+/** The page's words in that language, as they are shipped. */
+let shipped = ENGLISH;
+
+/** A study's text, as the language has it. @param {string} name @param {string} plain @returns {string} */
+const own = (name, plain) => (typeof local.get(name) === "string" ? local.get(name) : plain);
+
+/** What is asked for a column, and what is read for its levels. @param {Column} column @returns {Column} */
+function translated(column) {
+  const ask = local.get("questions")?.get(column.name), labels = local.get("choices")?.get(column.name);
+  return { ...column, ask: ask ?? column.ask, labels: labels ? column.levels.map((l) => labels.get(String(l)) ?? String(l)) : column.labels };
+}
+
+/** Show the page in a language of the plan, its first one by default. @param {Session["plan"]} plan @param {string} [code] */
+function speak(plan, code) {
+  local = (code && plan.languages.get(code)) || new Map();
+  const words = local.get("texts") ?? (code && local.size ? new Map() : plan.texts);
+  given = new Map([...words].filter(([name]) => name !== "translated"));
+  given.set("language", known(code ?? given.get("language") ?? ENGLISH.language));
+  shipped = /^de\b/.test(given.get("language") ?? "") ? GERMAN : ENGLISH;
+  document.documentElement.lang = say("language");
+  document.documentElement.dir = say("direction");
+}
+
+/** A switch of languages, if the study has several. @param {Session["plan"]} plan @param {() => void} again shows the view anew */
+function languages(plan, again) {
+  const first = known(plan.texts.get("language") ?? ENGLISH.language), codes = [first, ...plan.languages.keys()];
+  if (codes.length < 2) return [];
+  const named = (/** @type {string} */ code) => new Intl.DisplayNames([code], { type: "language" }).of(code) ?? code;
+  const options = codes.map((code) => h("option", { value: code, lang: code, selected: known(code) === say("language") }, named(code)));
+  const input = /** @type {HTMLSelectElement} */ (h("select", { id: "language", onchange: () => {
+    speak(plan, input.value === first ? undefined : input.value);
+    again();
+  } }, ...options));
+  return [h("p", { class: "language" }, h("label", { for: "language" }, say("switch"), " ", input))];
+}
+
+// --- a half-filled form, kept in this browser until a report is made ------------------------------------------
+
+/** @param {Session} session */
+const place = (session) => `privreg-form:${session.invited.key}:${session.plan.study}`;
+
+/** @param {Session} session @returns {Record<string, string>} */
+function draft(session) {
+  try {
+    return JSON.parse(localStorage.getItem(place(session)) ?? "{}");
+  } catch {
+    return {};
+  }
+}
+
+/** Keep what was entered, or forget it. @param {Session} session @param {Record<string, string>} [entered] */
+function keep(session, entered) {
+  try {
+    if (entered) localStorage.setItem(place(session), JSON.stringify(entered));
+    else localStorage.removeItem(place(session));
+  } catch {
+    // a browser that keeps nothing: the form works without
+  }
+}
+
 /** A text's name in this study: where it has two collectors some texts are others. @param {string} name */
 const named = (name) => (pair && Object.hasOwn(ENGLISH, `${name}Sums`) ? `${name}Sums` : name);
 
 /** Words of the plan, or English ones, with values in their places. @param {string} name @param {Record<string, any>} [values] */
-const say = (name, values) => filled(given.get(named(name)) ?? ENGLISH[named(name)], { ...pair, ...values });
+const say = (name, values) => filled(given.get(named(name)) ?? shipped[named(name)], { ...pair, ...values });
 
 /** @param {string} text @param {Record<string, any>} values */
 const filled = (text, values) => text.replace(/\{(\w+)\}/g, (whole, key) => (Object.hasOwn(values, key) ? String(values[key]) : whole));
@@ -98,7 +164,7 @@ function question(column, i, needed) {
       h("input", { id: name, type: "text", inputmode: "decimal", autocomplete: "off", "aria-required": needed, ...described }));
     const hint = h("span", { class: "hint", id: `${name}-hint` }, range(column));
     const box = h("div", { class: "question" }, h("label", { for: name }, column.ask), hint, input, flaw);
-    return { box, field: { column, input, flaw, text: () => input.value.trim(), value: () => typed(input.value) } };
+    return { box, field: { column, input, flaw, text: () => input.value.trim(), value: () => typed(input.value), raw: () => input.value, put: (v) => { input.value = v; } } };
   }
   const labels = column.labels.length ? column.labels : column.levels.map(labelled);
   if (labels.length > MOST_CHOICES) {
@@ -107,7 +173,12 @@ function question(column, i, needed) {
       h("select", { id: name, autocomplete: "off", "aria-describedby": `${name}-flaw` }, ...options));
     const box = h("div", { class: "question" }, h("label", { for: name }, column.ask), input, flaw);
     const text = () => (input.value === "" ? "" : labels[Number(input.value)]);
-    return { box, field: { column, input, flaw, text, value: () => column.levels[Number(input.value)] } };
+    const raw = () => (input.value === "" ? "" : String(column.levels[Number(input.value)]));
+    const put = (/** @type {string} */ v) => {
+      const at = v === "" ? -1 : column.levels.map(String).indexOf(v);
+      input.value = at < 0 ? "" : String(at);
+    };
+    return { box, field: { column, input, flaw, text, value: () => column.levels[Number(input.value)], raw, put } };
   }
   const inputs = labels.concat(needed ? [] : [say("none")]).map((label, j) => {
     const input = /** @type {HTMLInputElement} */ (
@@ -117,7 +188,9 @@ function question(column, i, needed) {
   const chosen = () => inputs.findIndex((one) => one.input.checked);
   const box = h("fieldset", { class: "question" }, h("legend", {}, column.ask), ...inputs.map((one) => one.row), flaw);
   const text = () => labels[chosen()] ?? "";
-  return { box, field: { column, input: inputs[0].input, flaw, text, value: () => column.levels[chosen()] } };
+  const raw = () => (text() === "" ? "" : String(column.levels[chosen()] ?? ""));
+  const put = (/** @type {string} */ v) => inputs.forEach((one, j) => { one.input.checked = v !== "" && String(column.levels[j]) === v; });
+  return { box, field: { column, input: inputs[0].input, flaw, text, value: () => column.levels[chosen()], raw, put } };
 }
 
 const CLASSES = new Set(["logistic", "balanced", "hinge", "smoothed_hinge"]);
@@ -150,12 +223,12 @@ function answers(told) {
 
 /** @param {Session} session @param {...Node} before what is said above the questions */
 function ask(session, ...before) {
-  const { plan } = session, mu = plan.mu[0] / plan.mu[1], needed = plan.missing === "refuse";
+  const { plan } = session, mu = plan.together[0] / plan.together[1], needed = plan.missing === "refuse";
   const guess = {
     guess: Math.round(guesses(mu)), mu: Number(mu.toPrecision(4)), studies: session.year?.length ?? 1,
     all: Math.round(guesses(session.together)),
   };
-  const asked = used(plan).map((column, i) => question(choices(plan, column), i, needed)), fields = asked.map((one) => one.field);
+  const asked = plan.form.map((column, i) => question(choices(plan, translated(column)), i, needed)), fields = asked.map((one) => one.field);
   const consent = /** @type {HTMLInputElement} */ (h("input", { type: "checkbox", id: "consent", autocomplete: "off", "aria-describedby": "consent-flaw" }));
   const flaw = h("span", { class: "flaw", id: "consent-flaw" }), alert = h("div", { class: "alert", role: "alert" });
   const heading = h("h2", { tabindex: -1 }, say("questions"));
@@ -185,7 +258,7 @@ function ask(session, ...before) {
     const first = flaws.findIndex((f) => f !== "");
     alert.replaceChildren();
     if (first >= 0 || !consent.checked) {
-      alert.append(p("wrongTitle"), ...(!needed && fields.some((f, i) => flaws[i] && f.text() === "") ? [p("blank")] : []));
+      alert.append(p("wrongTitle"), ...(!needed && fields.some((f, i) => flaws[i] && f.text() === "") ? [p(plan.part.name || plan.table.length ? "blankPart" : "blank")] : []));
       (first >= 0 ? fields[first].input : consent).focus();
       return;
     }
@@ -200,19 +273,29 @@ function ask(session, ...before) {
     heading.focus();
   }
 
-  const own = Object.keys(ENGLISH).some((name) => given.has(name) && !["language", "direction"].includes(name));
+  const saved = draft(session);
+  fields.forEach((field) => field.put(saved[field.column.name] ?? ""));
+  /** Whatever changes in the form. */
+  const changed = () => keep(session, Object.fromEntries(fields.map((f) => [f.column.name, f.raw()]).filter(([, v]) => v !== "")));
+  const forget = () => {
+    keep(session);
+    fields.forEach((field) => field.put(""));
+  };
+
+  const anew_ = Object.keys(ENGLISH).some((name) => given.has(name) && !["language", "direction"].includes(name));
   const parts = [
+    ...languages(plan, () => ask(session, ...before)),
     ...before,
-    said(h("h2", {}, plan.title), ...plan.purpose.split("\n").map((line) => h("p", {}, line)),
+    said(h("h2", {}, own("title", plan.title)), ...own("purpose", plan.purpose).split("\n").map((line) => h("p", {}, line)),
       h("p", { class: "soft" }, say("contact", { contact: plan.contact, closes: day(plan.closes) }))),
-    h("form", { novalidate: true, autocomplete: "off", onsubmit: submit },
-      heading, said(...asked.map((one) => one.box)),
+    h("form", { novalidate: true, autocomplete: "off", onsubmit: submit, oninput: changed, onchange: changed },
+      heading, h("p", { class: "soft" }, say("kept"), " ", h("button", { type: "button", class: "other small", id: "forget", onclick: forget }, say("forget"))), said(...asked.map((one) => one.box)),
       h("section", { class: "panel", "aria-labelledby": "privacy" },
         h("h2", { id: "privacy" }, say("privacy")),
         h("details", { open: true }, h("summary", {}, say("limitsTitle")), p("limits"), ...(needed ? [p("refuseNote")] : [])),
         p("stays"), p("guess", guess), picture(mu, (name) => say(name, guess)), p("year", guess),
         h("p", { class: "soft" }, say("guarantee", guess)), ...(pair ? [h("p", { class: "soft" }, say("contacts"))] : []),
-        ...(own ? [h("p", { lang: "en", dir: "ltr", id: "unchanged" },
+        ...(anew_ ? [h("p", { lang: "en", dir: "ltr", id: "unchanged" },
           filled(UNCHANGED.map((name) => ENGLISH[named(name)]).join(" "), { ...pair, ...guess }))] : [])),
       h("div", { class: "question" }, h("label", { class: "choice", for: "consent" }, consent, h("span", {}, say("consent"))), flaw),
       alert, h("p", {}, h("button", { type: "submit" }, say("check"))), h("p", { class: "soft" }, say("next"))),
@@ -233,6 +316,7 @@ function review(session, made, told, back) {
     status.textContent = say("making");
     try {
       await session.prepare(made);
+      keep(session);
       preview(session, told);
     } catch (e) {
       for (const one of [button, again]) one.removeAttribute("disabled");
@@ -262,7 +346,8 @@ const pause = (seconds) => new Promise((resolve) => {
 /** @param {Session} session @param {string[][]} [told] questions and answers, if they are still known */
 function preview(session, told) {
   const report = /** @type {NonNullable<typeof session.waiting>} */ (session.waiting);
-  const role = /** @type {any} */ (session.plan.roles.get(/** @type {any} */ (report.role)));
+  const bits = Math.max(...session.pending.map((one) => one.plan.bits));
+  const radius = Math.max(...session.pending.map((one) => Number(one.plan.roles.get(/** @type {any} */ (one.report.role))?.radius)));
   const status = h("p", { role: "status" }), alert = h("div", { class: "alert", role: "alert" });
   const button = h("button", { type: "button", onclick: send }, say("send"));
 
@@ -288,7 +373,7 @@ function preview(session, told) {
     h("section", { class: "panel", "aria-labelledby": "sent" },
       h("h2", { id: "sent" }, say("sent")),
       ...(pair ? [] : [h("ul", { class: "numbers", id: "numbers" }, ...report.numbers.map((v) => h("li", {}, digits(v))))]),
-      h("p", { class: "soft" }, say("sentNote", { radius: digits(role.radius), noise: digits(2 ** session.plan.bits) })),
+      h("p", { class: "soft" }, say("sentNote", { radius: digits(radius), noise: digits(2 ** bits) })),
       h("details", {}, h("summary", {}, say("bytes")), h("pre", { id: "bytes" }, report.body))),
     alert, h("p", {}, button), h("p", { class: "soft" }, say("orNot")), status,
   );
@@ -332,11 +417,10 @@ function known(language) {
 async function begin() {
   try {
     const session = await Session.begin(location.href, { sleep: pause });
-    given = new Map([...session.plan.texts].filter(([name]) => name !== "translated"));
-    given.set("language", known(say("language")));
-    pair = both(session.plan);
-    document.documentElement.lang = say("language");
-    document.documentElement.dir = say("direction");
+    const { plan } = session, first = known(plan.texts.get("language") ?? ENGLISH.language).split("-")[0];
+    const wanted = navigator.languages.map((one) => [first, ...plan.languages.keys()].find((code) => code === one || code.split("-")[0] === one.split("-")[0])).find((one) => one);
+    speak(plan, wanted === first ? undefined : wanted);
+    pair = both(plan);
     if (session.receipt !== null) done(session, "before");
     else if (session.waiting) preview(session);
     else if (session.again !== null) await anew(session);

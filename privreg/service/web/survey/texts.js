@@ -89,6 +89,11 @@ export const ENGLISH = {
   blankSums:
     "You left a question open. Then your whole report is zeros, and your other answers don't count either. Press the button "
     + "again if that is what you want.",
+  blankPart:
+    "You left a question open. Each analysis that needs it then gets nothing from you. Press the button again if that is what you want.",
+  kept: "What you enter is remembered by this browser until your report is made. Whoever uses it can see it.",
+  forget: "Delete what I entered",
+  switch: "Language",
   previewTitle: "What leaves this browser",
   yours: "Your answers stay here",
   question: "Question",
