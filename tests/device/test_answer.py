@@ -51,6 +51,7 @@ def test_radii_are_the_largest_that_keep_the_budget(form, mu):
             lattice.JOINT: math.sqrt(5.0),
             lattice.BOX: math.sqrt(numbers),
             lattice.MOMENTS: math.sqrt(2.0),
+            lattice.BLOCKS: 1.0,
         }[form]
         more = 2.0 * math.sqrt(numbers) + 2.0 if form == lattice.MOMENTS else 0.0
         assert radius == max(math.floor(((mu.p / mu.q) * 2.0**20 - more) / distance), 0)
@@ -94,7 +95,7 @@ def test_whatever_comes_two_reports_are_no_farther_apart_than_the_noise_is_for(f
 
 
 @pytest.mark.parametrize("mu", BUDGETS[:4])
-@FORMS
+@pytest.mark.parametrize("form", [f for f in lattice.FORMS if f != lattice.BLOCKS])  # tables': tests/field/test_analyses
 def test_the_farthest_reports_use_up_the_radius(form, mu):
     numbers = 10
     role = role_of(form, numbers, mu)

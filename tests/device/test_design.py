@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.interpolate import BSpline, CubicSpline
 
 from privreg.device import design
-from privreg.device.design import read, row_of, unread, used, value_of
+from privreg.device.design import read, row_of, unread, value_of
 from privreg.protocol import trees
 from privreg.protocol.study import Cell
 from privreg.protocol.trees import Column
@@ -185,10 +185,10 @@ def test_a_row_is_in_internal_units():
 
 def test_columns_that_the_design_uses_are_named():
     plan = study_plan()
-    assert [c.name for c in used(plan)] == ["age", "bmi", "shift", "hours"]
+    assert [c.name for c in plan.used] == ["age", "bmi", "shift", "hours"]
     assert unread(plan, {"age": 41, "shift": "never"}) == ["bmi", "shift", "hours"]
     assert unread(plan, {**GOOD, "ill": None}) == []
-    assert [c.name for c in used(study_plan(offset=["col", "visits"]))][-1] == "visits"
+    assert [c.name for c in study_plan(offset=["col", "visits"]).used][-1] == "visits"
 
 
 @pytest.mark.parametrize("name", ["age", "bmi", "shift", "hours"])

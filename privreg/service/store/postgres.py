@@ -7,8 +7,10 @@ and nobody changes what one has read. Up to 512 reports share a transaction, so 
 from __future__ import annotations
 
 import hashlib
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -46,9 +48,10 @@ class Postgres(SQLStore):
             self.engine = sa.create_engine(address, pool_pre_ping=True)
         except (ArgumentError, ValueError):
             raise StoreError("this is no address of a database; write postgresql://USER@HOST/DATABASE.") from None
+        weakref.finalize(self, self.engine.dispose)  # whoever opens a store need not close its connections
         self._turn, self._only = (_number(f"{use} {slug}") for use in ("write", "serve"))
         sa.event.listen(self.engine, "connect", _prepare)
-        sa.event.listen(self.engine, "begin", self._begin)
+        sa.event.listen(self.engine, "begin", partial(_begin, self._turn))
         try:
             with self.engine.begin() as c:
                 if c.exec_driver_sql("SHOW server_version_num").scalar_one() < str(OLDEST):
@@ -69,11 +72,6 @@ class Postgres(SQLStore):
     def sql(self, text: str) -> str:
         return text.replace("?", "%s")
 
-    def _begin(self, connection: sa.Connection) -> None:
-        """Wait for one's turn to write; statements after it see all that was committed."""
-        if not connection.get_execution_options().get("reading", False):
-            connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s)", (self._turn,))
-
     @contextmanager
     def alone(self) -> Iterator[None]:
         with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT", reading=True) as c:
@@ -92,6 +90,12 @@ class Postgres(SQLStore):
 def _number(name: str) -> int:
     """A whole number of 64 bits, with a sign, by which PostgreSQL knows a lock."""
     return int.from_bytes(hashlib.sha256(f"privreg {name}".encode()).digest()[:8], signed=True)
+
+
+def _begin(turn: int, connection: sa.Connection) -> None:
+    """Wait for one's turn to write; statements after it see all that was committed."""
+    if not connection.get_execution_options().get("reading", False):
+        connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s)", (turn,))
 
 
 def _prepare(connection: Any, record: Any) -> None:
