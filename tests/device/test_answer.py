@@ -95,7 +95,7 @@ def test_whatever_comes_two_reports_are_no_farther_apart_than_the_noise_is_for(f
 
 
 @pytest.mark.parametrize("mu", BUDGETS[:4])
-@pytest.mark.parametrize("form", [f for f in lattice.FORMS if f != lattice.BLOCKS])  # tables': tests/field/test_analyses
+@pytest.mark.parametrize("form", [f for f in lattice.FORMS if f != lattice.BLOCKS])  # tables': see field/test_analyses
 def test_the_farthest_reports_use_up_the_radius(form, mu):
     numbers = 10
     role = role_of(form, numbers, mu)
