@@ -53,6 +53,9 @@ WORDS: Final = {
     "cluster": "The column of clusters of people who may be alike, which are public: all of them are in `levels=`.",
     "local weights": 'The column of survey weights, with its `bounds=`.',
     "mu_max": "The largest budget in the column that `mu=` names.",
+    "epsilon_max": "The largest budget in the column that `epsilon=` names.",
+    "local epsilon": "The budget in pure ε-DP; with `delta=` in (ε, δ)-DP. Or a column of public personal budgets, with "
+    '`epsilon_max=` and `tuning="published"`.',
     "epsilon": "The budget in pure ε-DP; with `delta=` in (ε, δ)-DP.",
     "delta": "Goes with `epsilon=`; 1e-6 is usual.",
     "rho": "The budget in zero-concentrated DP.",

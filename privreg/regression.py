@@ -172,6 +172,7 @@ class PrivateOnlineRegression(Playable):
         offset: str | None = None,
         exposure: str | None = None,
         mu_max: Any = None,
+        epsilon_max: Any = None,
         id: str | None = None,
         max_per_id: int = 1,
         k_max: int | None = None,
@@ -208,7 +209,9 @@ class PrivateOnlineRegression(Playable):
         mu : float, str or None
             As for the class; or the name of a column of *public* personal budgets in (0, `mu_max`], with which reports
             are weighted by (μ_i / mu_max)².
-        mu_max : float, optional
+            With ``tuning="published"`` reports are not weighted, and `epsilon` may name such a column, too: of ε, or,
+            with `delta`, of (ε, δ).
+        mu_max, epsilon_max : float, optional
             The largest personal budget; the only one that is printed.
         id : str, optional
             Name of a column that tells people apart. Ids are hashed with a secret key and never kept.

@@ -311,6 +311,20 @@ MUTANTS = (
         PIECE,
     ),
     Mutant(
+        "a smaller budget noised like the largest",
+        MECHANISMS,
+        "return 1.0 / shares",
+        "return 1.0 + 0.0 * shares",
+        "tests/published/test_personal.py",
+    ),
+    Mutant(
+        "a joint scale that no noise is made for",
+        "privreg/published/chain/numbers.py",
+        "joint_radius(self.bound, 0.5 * self.score.c**2)",
+        "joint_radius(self.bound, 0.0)",
+        "tests/published/test_personal.py",
+    ),
+    Mutant(
         "reports randomised in too small a ball",
         DEVICES,
         "before - centre, plan.radius(role), noise)",

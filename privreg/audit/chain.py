@@ -29,7 +29,12 @@ def _still(plan: Plan, bare: bool, **more: Any) -> Plan:
     return plan._replace(**{**kept, **silent, **more})
 
 
-def scores(plan: Plan, theta: Array, _: Mapping[str, Any], row: Row, n: int, bare: bool) -> Array:
+def _ratios(m: Mapping[str, Any], n: int) -> Array:
+    """Noise over that of the largest budget, of somebody with a budget of their own."""
+    return np.full(n, float(m.get("ratio", 1.0)))
+
+
+def scores(plan: Plan, theta: Array, m: Mapping[str, Any], row: Row, n: int, bare: bool) -> Array:
     """Score reports, shape (n, p)."""
     noise, plan = _noise(width(plan.channel, len(theta)), n, bare), _still(plan, bare, outer=1)
     none, block = np.empty((0, 0)), codes.BLOCK
@@ -38,12 +43,13 @@ def scores(plan: Plan, theta: Array, _: Mapping[str, Any], row: Row, n: int, bar
     for a in range(0, n, block):
         b = min(block, n - a)
         state = collector.init(theta, plan, np.zeros(len(theta)))
-        kernels.fused(x[:b], y[:b], off[:b], still[:b], noise[a : a + b], none, plan, state, none, none)
+        given = x[:b], y[:b], off[:b], still[:b], noise[a : a + b], none, plan, state, none, none
+        kernels.fused(*given, _ratios(m, b))
         out[a : a + b] = state.reports[:, :b].T
     return out
 
 
-def curvatures(plan: Plan, theta: Array, _: Mapping[str, Any], row: Row, n: int, bare: bool) -> Array:
+def curvatures(plan: Plan, theta: Array, m: Mapping[str, Any], row: Row, n: int, bare: bool) -> Array:
     """Curvature reports, shape (n, p (p + 1) / 2)."""
     size, none = len(theta) * (len(theta) + 1) // 2, np.empty((0, 0))
     noise, still = _noise(width(plan.curvature_channel, size), n, bare), np.zeros(1)
@@ -52,7 +58,7 @@ def curvatures(plan: Plan, theta: Array, _: Mapping[str, Any], row: Row, n: int,
     state, out = collector.init(theta, plan, np.zeros(len(theta))), np.empty((n, size))
     for k in range(n):
         state.curvature[:] = 0.0
-        kernels.fused(x, y, off, still, quiet, noise[k : k + 1], plan, state, none, none)
+        kernels.fused(x, y, off, still, quiet, noise[k : k + 1], plan, state, none, none, _ratios(m, 1))
         out[k] = state.curvature
     return out
 

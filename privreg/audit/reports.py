@@ -70,8 +70,8 @@ def of_sums(name: str, ends: Mapping[str, Sequence[int]], sd: float, unit: float
 
 
 def of_smaller_budget(m: Mapping[str, Any], weight: float) -> dict[str, Any]:
-    """Describe the same reports of somebody whose budget μ is √`weight` times the largest."""
-    return {**m, "report": f"{m['report']}, {math.sqrt(weight):g} mu", "weight": weight}
+    """Describe the same reports of somebody whose budget, μ or ε, is √`weight` times the largest."""
+    return {**m, "report": f"{m['report']}, {math.sqrt(weight):g} of the budget", "weight": weight}
 
 
 def _plain(value: Any) -> Any:
@@ -108,7 +108,7 @@ def trials(mechanics: Sequence[Mapping[str, Any]], budget: Budget) -> Iterator[T
         if m["kind"] == "sums":
             yield from _trials_of_sums(m, budget)
             continue
-        claim = ("epsilon", budget.epsilon) if pure else ("mu", budget.mu * math.sqrt(_weight(m)))
+        claim = ("epsilon" if pure else "mu", (budget.epsilon if pure else budget.mu) * math.sqrt(_weight(m)))
         for first, second, words, distance in _pairs(m):
             yield Trial(m["report"], words, *claim, partial(_both, m, first, second), distance)
 
@@ -193,7 +193,9 @@ def _rows(m: Mapping[str, Any]) -> Iterator[tuple[str, Row]]:
             yield f"number {j + 1} far out", Row(FAR * np.eye(d)[j], 0.0)
         return
     plan = _plan(m)
-    d = d // plan.blocks
+    joint = m["kind"] == "chain" and plan.joint > 0.0  # coefficients end with a residual scale
+    theta, sigma = (theta[:-1], float(theta[-1])) if joint else (theta, 1.0)
+    d = len(theta) // plan.blocks
     label = m["kind"] == "scores" and plan.label
     one, axes = np.ones(d), np.eye(d)
     if m["kind"] in {"curvature", "central"}:
@@ -209,7 +211,7 @@ def _rows(m: Mapping[str, Any]) -> Iterator[tuple[str, Row]]:
         xs += [("x huge", FAR * one), ("x = 0", 0.0 * one), ("last down", -axes[-1])]
         xs += [("x of length √2", edge), ("its opposite", -edge)]
     yield NOISE_ONLY, Row(xs[0][1] if label else 0.0 * one, math.nan)
-    c = float(m["c"]) if m["kind"] == "scores" else plan.c
+    c = float(m["c"]) if m["kind"] == "scores" else plan.c * sigma
     tried = [(name, x, 0.0) for name, x in xs]
     if plan.blocks == 1 and not m.get("alone"):
         tried += [(f"{xs[0][0]}, offset {sign}", xs[0][1], v) for sign, v in (("up", OFFSET), ("down", -OFFSET))]

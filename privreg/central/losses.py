@@ -197,6 +197,7 @@ def resolve_loss(family: Family, *, unit: float = 1.0, y_max: float = 1.0) -> Lo
         steep = max(family.tau, 1.0 - family.tau)
         return Loss(PINBALL, family.tau, 0.0, 1.0, steep, steep * y_max, words)
     if code == codes.HUBER:
+        family.refuse_joint()
         scale = ASSUMED_SCALE if isinstance(family.scale, str) else family.scale / unit
         ratio = CLASSICAL_C if isinstance(family.c, str) else family.c
         how = "assumed" if isinstance(family.scale, str) else "declared"

@@ -20,6 +20,7 @@ from privreg.data.cells import LARGEST, Flags, Floats, as_series, read_numbers
 from privreg.data.columns import column_of, level_codes, numbers
 from privreg.errors import BudgetError, DataError, OptionError, SchemaError, quietly, real, shown
 from privreg.options.table import check
+from privreg.privacy.conversions import gdp_mu, gdp_mus
 
 Hashes = NDArray[np.uint64]
 Counts = NDArray[np.int64]
@@ -36,7 +37,7 @@ MOST_ROWS: Final = 10**9  # Rows a person may be allowed; more is no limit
 class Participants:
     """What is declared about the people behind the rows. Made by :meth:`declare`."""
 
-    mu: str | None  # column of each person's own budget; None if all have the same
+    mu: str | None  # column of each person's own budget, see `spent`; None if all have the same
     mu_max: float | None  # public: nobody's budget is above it
     id: str | None  # column that identifies people; None if every row is another person
     max_per_id: int = 1  # rows of one person that are used: the first that come
@@ -46,6 +47,8 @@ class Participants:
     weight: str | None = None  # column of survey weights, by which reports are multiplied
     effect: str | None = None  # `WITHIN` or `DIFFERENCES`; None where persons' levels stay in the model
     cluster: str | None = None  # column of public clusters of people, who may be alike; None if people are independent
+    spent: str = "mu"  # or "epsilon": what the column of budgets holds
+    delta: float = 0.0  # of budgets that are (ε, δ), the same for all
 
     @classmethod
     def declare(
@@ -60,28 +63,35 @@ class Participants:
         weights: Any = None,
         effect: tuple[str, str] | None = None,
         cluster: Any = None,
+        spent: str = "mu",
+        delta: Any = None,
     ) -> Participants:
         """Check the user's options and freeze them; `effect` is what a formula has after ``|``: a kind and a column.
+
+        `mu_column` and `mu_max` are the column of personal budgets, in units of `spent`, and their ceiling.
 
         Raises
         ------
         OptionError, BudgetError
             Each message says what was got, what is allowed, and the fix.
         """
-        column = _column("mu", mu_column, "a column of personal budgets (mu='my_budget', mu_max=1.0)")
+        ceiling = f"{spent}_max"
+        column = _column(spent, mu_column, f"a column of personal budgets ({spent}='my_budget', {ceiling}=1.0)")
         most = real(mu_max)
         if column is None and mu_max is not None:
             raise BudgetError(
-                f"mu_max={shown(mu_max)} is the ceiling of a column of personal budgets, and none is named; give "
-                "mu='column' too, or leave mu_max out."
+                f"{ceiling}={shown(mu_max)} is the ceiling of a column of personal budgets, and none is named; give "
+                f"{spent}='column' too, or leave {ceiling} out."
             )
         if column is not None and mu_max is None:
             raise BudgetError(
-                f"mu={column!r} names a column of personal budgets, which needs a public ceiling: give mu_max=1.0, "
-                "say, if nobody's budget is above it."
+                f"{spent}={column!r} names a column of personal budgets, which needs a public ceiling: give "
+                f"{ceiling}=1.0, say, if nobody's budget is above it."
             )
         if column is not None and (most is None or not 0 < most < np.inf):
-            raise BudgetError(f"mu_max={shown(mu_max)} must be a positive finite number: the largest budget there is.")
+            raise BudgetError(
+                f"{ceiling}={shown(mu_max)} must be a positive finite number: the largest budget there is."
+            )
         who = _column("id", id, "the column that identifies people (id='person')")
         if effect is not None and who not in {None, effect[1]}:
             raise OptionError(
@@ -96,7 +106,7 @@ class Participants:
                 "leave it out."
             )
         if who is not None and who == column:
-            raise OptionError(f"id={who!r} and mu={who!r} are the same column; name one for each.")
+            raise OptionError(f"id={who!r} and {spent}={who!r} are the same column; name one for each.")
         rest = _gathered(who, most_rows, k_max, per_person, weights, None if effect is None else effect[0])
         group = _column("cluster", cluster, "the column of clusters (cluster='school', levels={'school': [...]})")
         if group is not None and group in {who, rest[2]}:
@@ -104,7 +114,8 @@ class Participants:
                 f"cluster={group!r} is the column of id= or weights= too: a cluster is of several people, and the "
                 "rows of one are one report by id= and k_max=; name another column, or leave cluster= out."
             )
-        return cls(column, most, who, most_rows, check("local.formula", "missing", missing), *rest, group)
+        missing = check("local.formula", "missing", missing)
+        return cls(column, most, who, most_rows, missing, *rest, group, spent, real(delta) or 0.0)
 
     @property
     def gathered(self) -> bool:
@@ -139,7 +150,8 @@ class Participants:
     def check_columns(self, used: Iterable[str]) -> None:
         """Refuse a column that the model uses too, in the `used` columns of its design."""
         taken = set(used)
-        for option, name in (("mu", self.mu), ("id", self.id), ("weights", self.weight), ("cluster", self.cluster)):
+        of = (self.spent, self.mu), ("id", self.id), ("weights", self.weight), ("cluster", self.cluster)
+        for option, name in of:
             if name in taken:
                 raise SchemaError(
                     f"{option}={name!r} is a column of the model too; take it out of the formula (or offset= or "
@@ -170,13 +182,15 @@ class Participants:
             raise DataError(f"{what} has a value that is not positive; leave out rows whose person reports nothing.")
         if (budgets > self.mu_max).any():
             raise DataError(
-                f"{what} has a value above mu_max={self.mu_max:g}; declare a larger mu_max, or lower such budgets."
+                f"{what} has a value above {self.spent}_max={self.mu_max:g}; declare a larger {self.spent}_max, or "
+                "lower such budgets."
             )
-        out: Floats = (budgets / self.mu_max) ** 2
+        shares = gdp_mus(budgets, self.delta) / gdp_mu(self.mu_max, self.delta) if self.delta else budgets / self.mu_max
+        out: Floats = np.minimum(shares, 1.0) ** 2
         if not (out > LEAST_WEIGHT).all():
             raise DataError(
-                f"{what} has a value too near 0 to be used, below a thousandth of mu_max; leave such rows out, whose "
-                "reports would be noise alone."
+                f"{what} has a value too near 0 to be used, below a thousandth of {self.spent}_max; leave such rows "
+                "out, whose reports would be noise alone."
             )
         return out if kept is None else out[kept]
 
@@ -211,9 +225,8 @@ class Participants:
         """Rebuild it from :meth:`to_json`, checked like a user's own."""
         given = doc["mu"], doc["mu_max"], doc["id"], doc["max_per_id"], doc["missing"]
         effect = None if doc.get("effect") is None else (str(doc["effect"]), str(doc["id"]))
-        return cls.declare(
-            *given, doc.get("k_max"), doc.get("per_person", "sum"), doc.get("weight"), effect, doc.get("cluster")
-        )
+        more = effect, doc.get("cluster"), str(doc.get("spent", "mu")), doc.get("delta", 0.0)
+        return cls.declare(*given, doc.get("k_max"), doc.get("per_person", "sum"), doc.get("weight"), *more)
 
 
 def _gathered(

@@ -28,9 +28,9 @@ MOST_PEARSON: Final = 10.0
 nearly nothing is clipped."""
 
 
-def _positive(name: str, value: object) -> float | str:
+def _positive(name: str, value: object, words: tuple[str, ...] = ("auto",)) -> float | str:
     if isinstance(value, str):
-        return choose(name, value, ("auto",))
+        return choose(name, value, words)
     number = real(value)
     if number is None or not (number > 0 and math.isfinite(number)):
         raise OptionError(f"{name}={shown(value)} must be a positive number or 'auto'.")
@@ -49,10 +49,11 @@ def Huber(c: float | str = "auto", scale: float | str = "auto") -> Family:
         where a share P(abs z ≤ c) of the residuals, z standard normal, lies within c of it: 38.3% at half.
         With symmetric errors every c gives the conditional mean; with skewed ones a small c gives nearly the
         conditional median.
-    scale : float or "auto"
+    scale : float, "auto" or "joint"
         Residual scale in the response's own units, a *public* guess: a wrong one costs
         precision, never privacy. "auto" learns it from privatised reports (with tuning="published": 1, as in
-        the sources).
+        the sources). "joint", with tuning="published": the chain estimates it beside the coefficients, by the loss
+        (σ ρ_c(r/σ) + κ_c σ/2) ω(x); each report holds a score for σ, too.
 
     Raises
     ------
@@ -61,14 +62,14 @@ def Huber(c: float | str = "auto", scale: float | str = "auto") -> Family:
 
     References
     ----------
-    XSJKH (arXiv 2505.08227), section 5.1.
+    XSJKH (arXiv 2505.08227), section 5.1; "joint": SXJKH (arXiv 2507.07041), section 5.1.
 
     Examples
     --------
     >>> Huber(1.345)
     Huber(c=1.345, scale='auto')
     """
-    corner, size = _positive("c", c), _positive("scale", scale)
+    corner, size = _positive("c", c), _positive("scale", scale, ("auto", "joint"))
     if not isinstance(corner, str) and corner > LARGEST_C:
         raise OptionError(
             f"c={corner:g} is in units of the residual scale and usually lies between 0.5 and 2; for a residual "
@@ -125,7 +126,7 @@ def Expectile(tau: float = 0.5, c: float | str = "auto", scale: float | str = "a
     >>> Expectile(0.8)
     Expectile(0.8, c='auto', scale='auto')
     """
-    huber = Huber(c, scale)
+    huber = Huber(c, _positive("scale", scale))
     return Family("Expectile", codes.EXPECTILE, "identity", c=huber.c, scale=huber.scale, tau=_level(tau))
 
 

@@ -96,6 +96,19 @@ class Family:
         return self.code in {codes.HUBER, codes.EXPECTILE}
 
     @property
+    def joint(self) -> bool:
+        """Whether the published chain estimates the residual scale beside the coefficients."""
+        return self.scale == "joint"
+
+    def refuse_joint(self) -> None:
+        """Raise an `OptionError` if the residual scale is to be estimated by the published chain, and this is none."""
+        if self.joint:
+            raise OptionError(
+                "Huber(scale='joint') is the published chain's: give tuning='published' to fit or start, or leave "
+                "scale= out, which learns it too."
+            )
+
+    @property
     def robust(self) -> bool:
         """Whether counts' Pearson residuals are clipped."""
         return self.code == codes.POISSON and not isinstance(self.c, str)
@@ -166,6 +179,7 @@ class Family:
             how = "assumed" if isinstance(self.scale, str) else "declared"
             name = self.name if self.code == codes.HUBER else f"Expectile({self.tau:g})"
             words = f"{name}, c = {ratio:.4g} × residual scale {scale * unit:.4g} ({how})"
+            words = f"{name}, c = {ratio:.4g} × residual scale, estimated jointly" if self.joint else words
             c = ratio * scale
         elif self.code == codes.LOGISTIC:
             words = "Logistic"
@@ -180,7 +194,7 @@ class Family:
             codes.MULTINOMIAL: math.sqrt(2.0),
         }.get(self.code, 1.0)
         steepest = {
-            codes.HUBER: 1.0,
+            codes.HUBER: math.inf if self.joint else 1.0,  # 1/σ
             codes.LOGISTIC: 0.25,
             codes.EXPECTILE: shape.b,
             codes.SMOOTHED_HINGE: 1.0 / self.width,

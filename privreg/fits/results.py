@@ -94,7 +94,7 @@ def results(
             measures=outcome.measures,
             spreads=outcome.spreads,
             rounds=outcome.rounds,
-            equation=_with_budgets(outcome.equation, spec),
+            equation=_with_budgets(outcome.equation, spec, settings),
             params=outcome.params,
             last=outcome.last,
             estimates=outcome.estimates,
@@ -111,10 +111,10 @@ def results(
     )
 
 
-def _with_budgets(equation: Equation | None, spec: ModelSpec) -> Equation | None:
-    """The equation of estimates, with what personal budgets are read from."""
+def _with_budgets(equation: Equation | None, spec: ModelSpec, settings: Settings) -> Equation | None:
+    """The equation of estimates, with what personal budgets are read from where reports count by them."""
     people = spec.people
-    if equation is None or people.mu is None or people.mu_max is None:
+    if equation is None or people.mu is None or people.mu_max is None or settings.tuning == "published":
         return equation
     return replace(equation, budgets=(people.mu, people.mu_max))
 
@@ -155,7 +155,7 @@ def _statement(
         operators=senders.operators,
         mechanism=senders.mechanism or mechanism.title,
         noise_sd=settings.noise_sd(p),
-        noise=senders.noise or settings.noise_text(p),
+        noise=senders.noise or settings.noise_text(p) + ", of the largest; others have theirs" * spec.personal,
         protects=_protects(spec),
         mu_max=spec.people.mu is not None,
         per_id=spec.people.max_per_id,

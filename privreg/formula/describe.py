@@ -79,7 +79,7 @@ def read_design(
     leaks = read_leaks(asked.get("allow_leak", ()))
     learn = read_scaling(asked.get("scaling", "public"), leaks)
     weights = asked.get("weights") if "per_person" in asked else None  # of silos they are numbers
-    who = asked.get("id"), asked.get("mu"), asked.get("cluster"), weights
+    who = asked.get("id"), asked.get("mu"), asked.get("epsilon"), asked.get("cluster"), weights
     beside = {name for name in who if isinstance(name, str)}
     try:
         schema = with_counts(schema, family, formula.partition("~")[0].strip())
@@ -112,13 +112,17 @@ def formula_spec(
     formula: str, data: Any, scopes: Sequence[Mapping[str, Any]], asked: Mapping[str, Any]
 ) -> tuple[ModelSpec, Source | None]:
     """A model of people's reports by a formula, and its rows."""
-    mu, column = asked["mu"], isinstance(asked["mu"], str)
+    spent = "epsilon" if isinstance(asked["epsilon"], str) else "mu"
+    column, most = asked[spent] if isinstance(asked[spent], str) else None, asked[f"{spent}_max"]
+    for other in {"mu", "epsilon"} - {spent}:
+        Participants.declare(mu_max=asked[f"{other}_max"], spent=other)  # or says that it is the ceiling of no column
     effect = None
     if isinstance(formula, str) and (asked["trust"] == "two_collectors" or asked["k_max"] is not None):
         formula, effect = without_effect(formula)
     given = asked["id"], asked["max_per_id"], asked["missing"], asked["k_max"], asked["per_person"], asked["weights"]
-    people = Participants.declare(mu if column else None, asked["mu_max"], *given, effect, asked["cluster"])
-    budget = Budget.declare(people.mu_max if column else mu, asked["epsilon"], asked["delta"], asked["rho"])
+    people = Participants.declare(column, most, *given, effect, asked["cluster"], spent, asked["delta"])
+    largest = {spent: people.mu_max} if column else {}
+    budget = Budget.declare(**{n: largest.get(n, asked[n]) for n in ("mu", "epsilon", "delta", "rho")})
     family = resolve_family(asked["family"])
     design = read_design(formula, data, scopes, family, {**asked, "id": people.id}, table=data, reports=True)
     people.check_columns(design.columns)
@@ -128,8 +132,9 @@ def formula_spec(
 
 def array_spec(endog: Any, exog: Any, asked: Mapping[str, Any]) -> tuple[ModelSpec, Source]:
     """A model of people's reports by arrays, and its rows."""
-    if isinstance(asked["mu"], str):
-        raise UnsupportedArgumentError(f"mu= {NO_COLUMN}.")
+    for name in ("mu", "epsilon"):
+        if isinstance(asked[name], str):
+            raise UnsupportedArgumentError(f"{name}= {NO_COLUMN}.")
     budget = Budget.declare(asked["mu"], asked["epsilon"], asked["delta"], asked["rho"])
     family = resolve_family(asked["family"])
     schema = Schema.declare(asked["bounds"], asked["levels"], asked["moments"])

@@ -310,7 +310,8 @@ class ModelSpec:
             out.append(CLAMPING)
         people = self.people
         if people.mu is not None:
-            out.append((people.mu, f"personal budgets, at most {people.mu_max:g}; public"))
+            unit = people.spent + (f", with delta {people.delta:g}" if people.delta else "")
+            out.append((people.mu, f"personal budgets, {unit}, at most {people.mu_max:g}; public"))
         if people.k_max is not None:
             text = "sum of rows" if people.per_person == "sum" else "mean over own rows"
             out.append((people.id or "", f"identifies people; up to {people.k_max:,} rows make one report ({text})"))
@@ -364,7 +365,7 @@ def refuse_what_sums_cannot(spec: ModelSpec) -> None:
         f"mechanism={spec.mechanism!r} {local}: sums have Gaussian noise": spec.mechanism not in {"auto", "gaussian"},
         f"private='response' {local}": spec.private == "response",
         f"score_weights= {local}": spec.score_weights is not None,
-        f"mu='column' of personal budgets {local}": spec.personal,
+        f"{spec.people.spent}='column' of personal budgets {local}": spec.personal,
         f"max_per_id={spec.people.max_per_id} {local}: with two collectors a person has one report": (
             spec.people.max_per_id > 1
         ),

@@ -103,6 +103,25 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     return root
 
 
+def gdp_mus(epsilons: Array, delta: float) -> Array:
+    """`gdp_mu` of many ε at once, shape (n,), to a relative 1e-9 on the safe side.
+
+    Examples
+    --------
+    >>> gdp_mus(np.array([1.0]), gdp_delta(1.0, 1.0)).round(6)
+    array([1.])
+    """
+    values, places = np.unique(epsilons, return_inverse=True)
+    low, high = np.full(len(values), gdp_mu(float(values[0]), delta)), np.full(len(values), gdp_mu(values[-1], delta))
+    while (high > low * (1.0 + 1e-9)).any():
+        middle = np.sqrt(low * high)
+        upper = log_ndtr(middle / 2 - values / middle)
+        lower = values + log_ndtr(-middle / 2 - values / middle)
+        kept = np.exp(upper) * -np.expm1(np.minimum(lower - upper, 0.0)) <= delta
+        low, high = np.where(kept, middle, low), np.where(kept, high, middle)
+    return np.asarray(low[places])
+
+
 def gdp_rho(mu: float) -> float:
     """Smallest ρ for which μ-GDP implies ρ-zCDP: μ²/2.
 

@@ -156,6 +156,23 @@ class Mechanism(Randomiser):
                 return Channel(codes.PRIVUNIT, 1.0 / cap.mean, cap.accept, cap.above)
         return Channel(codes.RESPONSE, 1.0 / math.tanh(0.5 * self.epsilon), 0.0, 0.0)
 
+    def ratios(self, shares: Array) -> Array:
+        """Noise of people with personal budgets over that of the largest, of any report.
+
+        Parameters
+        ----------
+        shares : ndarray, shape (n,)
+            Their μ, of a pure mechanism their ε, over the largest, which is this mechanism's budget; in (0, 1].
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            By how much `Channel.scale` grows: 1 or more.
+        """
+        if self.name == "randomized_response":
+            return np.asarray(math.tanh(0.5 * self.epsilon) / np.tanh(0.5 * self.epsilon * shares))
+        return 1.0 / shares
+
     def width(self, size: int) -> int:
         """Standard normals that a report of `size` numbers takes."""
         return width(self.channel(size), size)
@@ -312,7 +329,7 @@ def resolve_mechanism(name: object, budget: Budget, *, size: int, scalar: bool, 
     """Read ``mechanism=``: "auto" is the one with the least noise for score reports of `size` numbers at a budget.
 
     `scalar` says whether such a report is a single number of known range, `personal` whether people have budgets of
-    their own, for which there is Gaussian noise only.
+    their own: with pure ε by Laplace noise, or randomized response of one number.
 
     Raises
     ------
@@ -333,10 +350,11 @@ def resolve_mechanism(name: object, budget: Budget, *, size: int, scalar: bool, 
             f"private='response'), and a score report here has {size}; use 'privunit' or 'auto'."
         )
 
-    if personal:
-        if got not in {"auto", "gaussian"}:
-            raise OptionError(f"mechanism={got!r} has no personal budgets; use 'gaussian'.")
-        return Mechanism("gaussian", budget)
+    if personal:  # noise that is a multiple of that of the largest budget
+        have = ("randomized_response", "laplace") if budget.form == "epsilon" else ("gaussian",)
+        if got not in {"auto", *have}:
+            raise OptionError(f"mechanism={got!r} has no personal budgets of this form; use {have[-1]!r}.")
+        got = have[0 if scalar else -1] if got == "auto" else got
 
     def made(kind: str) -> Mechanism:
         return Mechanism(kind, budget if kind == "gaussian" else budget.as_pure())

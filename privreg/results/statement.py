@@ -194,7 +194,8 @@ class PrivacyStatement(View):
         if self._again:
             text = f"{wording.guarantee_in_all(self.release, said.whose, said.per)}; {said.alone}: {text}"
         if self.mu_max:
-            text = f"at most {text.removeprefix('at most ')}, per person; personal budgets are public"
+            text = f"at most {text.removeprefix('at most ')}, per person; whose budget is smaller has that guarantee; "
+            text += "personal budgets are public"
         text = self._as_run(text)
         if self._protected:
             return text

@@ -118,6 +118,11 @@ def _efficient(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, 
             f"rounds={asked.rounds} needs to know how many people will come, and of a stream of unknown length every "
             "round holds a quarter of those before; give rows= to the model, or leave rounds= out."
         )
+    if spec.personal and spec.people.spent != "mu":
+        raise OptionError(
+            f"epsilon={spec.people.mu!r} of personal budgets goes with tuning='published'; here reports count by "
+            "(mu_i / mu_max)²: give mu= and mu_max=."
+        )
     measures = _share(asked.measures, spec, rows)
     family, budget, units, weights = spec.scored, spec.budget, spec.units, spec.score_weights
     if weights not in {None, "unit", "whitened"}:

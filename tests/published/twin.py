@@ -182,6 +182,7 @@ def update(state: State, plan: Plan, steps: Steps, report: Array) -> State:
     new = copy(state)
     counts = new.counts
     counts[codes.PEOPLE] += 1
+    new.spreads[0] += 1.0
     counts[codes.POSITION] += 1
     mean = report
     if plan.batch > 1:
@@ -221,5 +222,6 @@ def update_curvature(state: State, report: Array) -> State:
     new = copy(state)
     new.curvature[:] += report
     new.counts[codes.CURVATURES] += 1
+    new.spreads[1] += 1.0
     new.counts[codes.POSITION] += 1
     return new

@@ -107,7 +107,7 @@ def test_rows_per_person_add_up_and_are_printed():
     assert several.total_mu == pytest.approx(2.0)
     assert several.guarantee == (
         "at most 2-GDP in all, hence (11, 1e-06)-DP: 1-GDP for each of a person's 4 rows (√4 × 1), per person; "
-        "personal budgets are public"
+        "whose budget is smaller has that guarantee; personal budgets are public"
     )
     assert several.short == "≤ 2-GDP"
     twice = pure(0.5, per_id=2)

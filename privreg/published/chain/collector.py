@@ -36,6 +36,7 @@ def init(start: Array, plan: Plan, functional: Array) -> State:
         reports=np.zeros((max(side, p), LINE)),
         outer=np.zeros((side, side)),
         curvature=np.zeros(p * (p + 1) // 2 if plan.curvature_share else 0),
+        spreads=np.zeros(2),
         counts=np.zeros(5, dtype=np.int64),
     )
 
@@ -119,6 +120,8 @@ class ChainSummary(NamedTuple):
     outer: Array  # Mean outer product of the reports, or of (report, θ − origin, 1); shape (p, p)
     curvature: Array  # Mean of the curvature reports, noise included; shape (p, p)
     curvature_people: int  # Curvature senders
+    # Mean noise variance of gradient and curvature reports over that of the largest budget; shape (2,)
+    spreads: Array
 
 
 def final(state: State, plan: Plan, *, whole: bool = True) -> ChainSummary:
@@ -139,7 +142,8 @@ def final(state: State, plan: Plan, *, whole: bool = True) -> ChainSummary:
             outer = symmetric(lower) / k
         mean = state.origin + centred
     people = int(counts[codes.PEOPLE] - counts[codes.IN_BATCH])
-    return ChainSummary(people, k, mean, state.theta.copy(), scaling, outer, curvature, senders)
+    spreads = state.spreads / np.maximum([int(counts[codes.PEOPLE]), senders], 1)
+    return ChainSummary(people, k, mean, state.theta.copy(), scaling, outer, curvature, senders, spreads)
 
 
 def _scaling(state: State, plan: Plan, k: int, centred: Array) -> Array:

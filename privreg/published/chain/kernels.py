@@ -7,7 +7,7 @@ readable twin of the tests operation by operation, so that the fused loop gives 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from llvmlite import ir
@@ -19,6 +19,8 @@ from privreg.protocol import codes, counts
 from privreg.protocol.normal import cdf, quantile
 from privreg.protocol.plans import Channel, Shape
 from privreg.published.chain.plans import Plan, State
+
+NO_RATIOS: Final = np.empty(0)
 
 
 @intrinsic
@@ -109,6 +111,14 @@ def _psi(shape: Shape, c: float, top: float, eta: float, y: float) -> float:
         return -r
     unit: float = unit_score(shape, c, eta, y)
     return top * unit
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _scaled_psi(c: float, sigma: float, eta: float, y: float) -> float:
+    """Huber's scalar score −ψ_c(r/σ); a scale that noise made 0 or negative counts as none, its limit."""
+    u = (y - eta) / max(sigma, codes.TINY)
+    u = c if u > c else u
+    return -(-c if u < -c else u)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -233,12 +243,14 @@ def fused(
     state: State,
     raw_curvature: Array,
     raw_outer: Array,
+    ratios: Array = NO_RATIOS,
 ) -> tuple[int, int, int]:
     """Play devices and collector for consecutive people until rows, steps or noise are used up.
 
     `x`, `y`, `offset`, shapes (n, p), (n,) and (n,) or (0,), are in internal units, `steps`, shape (m,), the γ of the
     next updates. `noise` and `curvature_noise`, shapes (g, width), (c, width), are standard normals of the next
-    gradient and curvature senders, `width` as `mechanisms.width` has it. The state is updated in place, and so, only if
+    gradient and curvature senders, `width` as `mechanisms.width` has it. `ratios`, shape (n,), or (0,) where all have
+    the same budget, are people's noise over that of the largest budget. The state is updated in place, and so, only if
     `plan.central`, are the raw sums of the central plug-in, shape (p, p).
 
     Returns
@@ -250,12 +262,12 @@ def fused(
     theta, origin, total, batch = state.theta, state.origin, state.total, state.batch
     path, reports, functional, counts = state.path, state.reports, state.functional, state.counts
     shape, c, top, weights, bound = plan.shape, plan.c, plan.top, plan.weights, plan.bound
-    additive = plan.channel.kind == codes.GAUSSIAN and plan.blocks == 1 and plan.middle == 0.0
-    sd = plan.channel.scale * plan.radius
+    additive = plan.channel.kind == codes.GAUSSIAN and plan.blocks == 1 and plan.middle == 0.0 and plan.joint == 0.0
+    ratio = 1.0
     size, mode, share = plan.batch, plan.scaling_mode, plan.curvature_share
     d = theta.shape[0]
-    answer = np.zeros(d)
-    has_offset = offset.shape[0] > 0
+    answer, middle, beside_middle = np.zeros(d), plan.middle, 0.25 * (2.0 * plan.joint - c * c)
+    has_offset, personal = offset.shape[0] > 0, ratios.shape[0] > 0
     updates, position, in_batch = counts[codes.UPDATES], counts[codes.POSITION], counts[codes.IN_BATCH]
     first = updates
     stop = updates + steps.shape[0]
@@ -273,16 +285,29 @@ def fused(
         if has_offset:
             off = offset[i]
             eta += off
+        if personal:
+            ratio = ratios[i]
+        sd = plan.channel.scale * ratio * plan.radius
         if share > 0 and is_curvature_turn(position, share):
             if used_curvature == curvature_noise.shape[0]:
                 break
-            _curvature_report(x, i, y[i], off, norm2, curvature_noise[used_curvature], plan, state, updates)
+            _curvature_report(x, i, y[i], off, norm2, curvature_noise[used_curvature], ratio, plan, state, updates)
+            state.spreads[1] += ratio * ratio
             used_curvature += 1
             position += 1
             i += 1
             continue
+        state.spreads[0] += ratio * ratio
         omega = _weight(weights, norm2, x[i, 0], p)
-        factor = _bounded(_psi(shape, c, top, eta, y[i]) * omega, math.sqrt(norm2), bound)
+        beside = 0.0
+        if plan.joint > 0.0:
+            psi = _scaled_psi(c, theta[p], eta, y[i])
+            beside = 0.5 * (plan.joint - psi * psi) * omega
+            beside = beside if abs(beside) < math.inf else 0.0
+            beside = min(max(beside, 0.5 * (plan.joint - c * c)), 0.5 * plan.joint)
+        else:
+            psi = _psi(shape, c, top, eta, y[i])
+        factor = _bounded(psi * omega, math.sqrt(norm2), bound)
         if plan.central == 1:
             curvature = _bounded(_curvature(shape, c, top, eta, y[i]) * omega, norm2, plan.curvature_bound)
             _central(x, i, curvature, factor, raw_curvature, raw_outer)
@@ -292,11 +317,16 @@ def fused(
             if plan.blocks > 1:
                 _multinomial(y[i], x[i], norm2, omega, plan.blocks, bound, theta, answer)
             else:
-                for j in range(d):
-                    answer[j] = (factor * x[i, j] if factor != 0.0 else 0.0) - plan.middle
-            randomise(answer, d, plan.radius, plan.channel, noise[used])
+                for j in range(p):
+                    answer[j] = (factor * x[i, j] if factor != 0.0 else 0.0) - middle
+                if plan.joint > 0.0:
+                    answer[p] = beside - beside_middle
+            channel = Channel(plan.channel.kind, plan.channel.scale * ratio, plan.channel.accept, plan.channel.above)
+            randomise(answer, d, plan.radius, channel, noise[used])
             for j in range(d):
-                answer[j] += plan.middle
+                answer[j] += middle
+            if plan.joint > 0.0:
+                answer[p] += beside_middle
         if size == 1:
             gamma = steps[updates - first]
             if plan.outer > 0:
@@ -366,7 +396,16 @@ def _iterate(theta: Array, origin: Array, reports: Array, slot: int) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _curvature_report(
-    x: Array, i: int, y: float, offset: float, norm2: float, noise: Array, plan: Plan, state: State, updates: int
+    x: Array,
+    i: int,
+    y: float,
+    offset: float,
+    norm2: float,
+    noise: Array,
+    ratio: float,
+    plan: Plan,
+    state: State,
+    updates: int,
 ) -> None:
     """One person's curvature ω ∂ψ x xᵀ at the running average, as its noisy upper triangle."""
     p = x.shape[1]
@@ -384,7 +423,9 @@ def _curvature_report(
             entry = factor * x[i, j] * x[i, m] if factor != 0.0 else 0.0
             answer[q] = entry * math.sqrt(2.0) if m > j else entry
             q += 1
-    randomise(answer, q, plan.curvature_radius, plan.curvature_channel, noise)
+    channel = plan.curvature_channel
+    personal = Channel(channel.kind, channel.scale * ratio, channel.accept, channel.above)
+    randomise(answer, q, plan.curvature_radius, personal, noise)
     for k in range(q):
         state.curvature[k] += answer[k]
 

@@ -32,6 +32,7 @@ class Device(NamedTuple):
     curvature_bound: float  # sup of ‖ω ∂ψ x xᵀ‖_F, or inf where no curvature may be reported
     function: Callable[[float, float], float] | None = None  # Score over its bound of a user's own family
     alone: bool = False  # Whether x is the constant 1, so that a score report is one number of known range
+    joint: float = 0.0  # E min(Z², c²), Z standard normal, where a report holds a score of the residual scale; else 0
 
     @property
     def centre(self) -> float:
@@ -42,6 +43,8 @@ class Device(NamedTuple):
     def radius(self) -> float:
         """Radius by which a score report is randomised: half the range of a single number, else by its bound."""
         low, high = self.score.range
+        if self.joint:  # whose score lies in [κ − c², κ]/2, as ω ≤ 1
+            return self.mechanism.joint_radius(self.bound, 0.5 * self.score.c**2)
         return self.mechanism.score_radius(0.5 * (high - low) if self.alone else self.bound)
 
     @property
@@ -84,8 +87,8 @@ class Published:
 
     @property
     def bound(self) -> float:
-        """Bound of the weighted score's ℓ2 norm, internal units."""
-        return self.device.bound
+        """Bound of the weighted score's ℓ2 norm, internal units; half the sensitivity of a joint report."""
+        return self.device.radius if self.device.joint else self.device.bound
 
     @property
     def weighing(self) -> str:
@@ -94,7 +97,7 @@ class Published:
 
     def report(self, p: int) -> tuple[float, int]:
         """Radius and size of a score report with `p` covariates."""
-        return self.device.radius, p * self.blocks
+        return self.device.radius, p * self.blocks + bool(self.device.joint)
 
 
 def make_plan(
@@ -119,7 +122,7 @@ def make_plan(
         bound=device.bound,
         radius=device.radius,
         middle=device.centre,
-        channel=device.mechanism.channel(p * blocks),
+        channel=device.mechanism.channel(p * blocks + bool(device.joint)),
         batch=batch,
         scaling_mode=scaling_mode,
         outer=outer,
@@ -128,4 +131,5 @@ def make_plan(
         curvature_radius=device.mechanism.curvature_radius(bound) if curvature_share > 0 else 0.0,
         curvature_channel=device.mechanism.channel(p * (p + 1) // 2),
         central=int(central),
+        joint=device.joint,
     )

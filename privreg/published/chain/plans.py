@@ -35,6 +35,7 @@ class Plan(NamedTuple):
     curvature_radius: float  # Radius by which a curvature report is randomised
     curvature_channel: Channel
     central: int  # 1 if the raw sums of the central plug-in are kept on the device side
+    joint: float = 0.0  # E min(Z², c²), Z standard normal, where θ ends with a residual scale; else 0
 
 
 class State(NamedTuple):
@@ -55,5 +56,7 @@ class State(NamedTuple):
     reports: Array
     outer: Array  # Σ v vᵀ over finished blocks, v a column of these, lower triangle; shape (p, p)
     curvature: Array  # Σ of curvature reports; shape (p (p + 1) / 2,)
+    # Σ (noise of a report/that of the largest budget)² of gradient and of curvature senders; shape (2,)
+    spreads: Array
     # Updates, gradient senders, curvature senders, people seen, people in the unfinished batch; shape (5,)
     counts: NDArray[np.int64]

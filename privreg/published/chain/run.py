@@ -14,6 +14,7 @@ from privreg.arrays import Array
 from privreg.collector.covariates import diagonal
 from privreg.files.archive import like
 from privreg.privacy.channels import width
+from privreg.privacy.mechanisms import Mechanism
 from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol import codes
 from privreg.protocol.codes import BLOCK, HISTORY
@@ -41,8 +42,9 @@ class AveragedSGD:
     """A stream in progress, of a plan and steps.
 
     The `state` is updated in place. `to_user`, shape (p, p), is the linear part of the map from internal to user's
-    coefficients, `key` the secret one of the devices' noise, None without privacy. `cut` says how the path is cut into
-    blocks, if it is, and `anytime` whether the trail is to have the variances of batch means.
+    coefficients, with a further column of zeros for a residual scale; `key` the secret one of the devices' noise, None
+    without privacy. `cut` says how the path is cut into blocks, if it is, `anytime` whether the trail is to have the
+    variances of batch means, and `mechanism` by what people with budgets of their own are noised.
     """
 
     parallel: Final = False  # Whether threads are of use, and rows may come in any order
@@ -59,6 +61,7 @@ class AveragedSGD:
         cut: blocks.Layout | None = None,
         *,
         anytime: bool = False,
+        mechanism: Mechanism | None = None,
     ) -> None:
         p, d = len(state.theta), len(state.theta) // plan.blocks
         self.width, self.curvature_width = width(plan.channel, p), width(plan.curvature_channel, d * (d + 1) // 2)
@@ -71,7 +74,7 @@ class AveragedSGD:
         side = p if plan.central else 0
         self.raw_curvature, self.raw_outer = np.zeros((2, side, side))
         self.trail: list[Mark] = []
-        self.anytime = anytime
+        self.anytime, self.mechanism = anytime, mechanism
         self.crew: Any = None
         self.shuffled = 0.0
         self.central_key: bytes | None = None  # Of the curator's one release; None once it was made
@@ -123,7 +126,7 @@ class AveragedSGD:
         updates, people, means, variances = ([mark[j] for mark in self.trail] for j in range(4))
         arrays["trail_counts"] = np.array([updates, people], dtype=np.int64)
         arrays["trail_means"] = np.array(means).reshape(-1, p)
-        arrays["trail_variances"] = np.array(variances).reshape(-1, p)
+        arrays["trail_variances"] = np.array(variances).reshape(-1, len(self.to_user))
         side = 2 * p + 1 if self.plan.outer == 2 else 0
         arrays["early_at"] = np.array(self.early_at, dtype=np.int64)
         arrays["early_grams"] = np.array(self.early_grams).reshape(len(self.early_at), side, side)
@@ -171,9 +174,16 @@ class AveragedSGD:
         if self.plan.curvature_share:
             self.curvature_noise = stream("curvature", self.curvature_width)
 
-    def advance(self, y: Array, x: Array, offset: Array | None = None, *_: Any) -> None:
-        """Play the devices of these rows, in order: internal units and finite, `x` of shape (n, p) and C-contiguous."""
+    def advance(self, y: Array, x: Array, offset: Array | None = None, weight: Array | None = None, *_: Any) -> None:
+        """Play the devices of these rows, in order: internal units and finite, `x` of shape (n, p) and C-contiguous.
+
+        `weight`, shape (n,), are squared shares of the largest budget, where people have budgets of their own.
+        """
         off = np.empty(0) if offset is None else offset
+        ratios = kernels.NO_RATIOS
+        if weight is not None:
+            assert self.mechanism is not None
+            ratios = self.mechanism.ratios(np.sqrt(weight))
         i, n = 0, y.shape[0]
         while i < n:
             k = self.updates
@@ -189,7 +199,8 @@ class AveragedSGD:
             noise = self._silence if self.noise is None else self.noise.peek()
             quiet = self._quiet_curvature if self.curvature_noise is None else self.curvature_noise.peek()
             rows, used, used_curvature = kernels.fused(
-                x[i:], y[i:], off[i:], steps, noise, quiet, self.plan, self.state, self.raw_curvature, self.raw_outer
+                *(x[i:], y[i:], off[i:], steps, noise, quiet, self.plan, self.state),
+                *(self.raw_curvature, self.raw_outer, ratios[i:]),
             )
             if self.noise is not None:
                 self.noise.advance(used)
@@ -224,13 +235,13 @@ class AveragedSGD:
         """
         if self.anytime:
             if self.blocks is None or len(self.blocks.sums) < 2:  # growing batches begin with two
-                return np.full(len(path.mean), np.nan)
+                return np.full(len(self.to_user), np.nan)
             cov = batches_of(path, self.blocks, self.state.origin, self.steps.alpha, growing=True).cov
             return np.asarray(((self.to_user @ cov) * self.to_user).sum(axis=1))
         if self.mapped is not None:
             return 6.0 * collector.variances(self.state, self.mapped) / path.updates
         if not path.scaling.size:
-            return np.full(len(path.mean), np.nan)
+            return np.full(len(self.to_user), np.nan)
         if path.scaling.ndim == 2:
             return np.asarray(6.0 * ((self.to_user @ path.scaling) * self.to_user).sum(axis=1) / path.updates)
         factors = np.append(1.0, np.diag(self.to_user)[1:])  # coordinate 0 is the user's intercept already

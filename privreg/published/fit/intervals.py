@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -53,6 +54,7 @@ def of_chain(
         if not chain.curvature_people:
             raise InferenceError("nobody has sent a curvature report yet; plug_in needs more people.")
         sds = mechanism.sd(run.plan.radius, p), mechanism.sd(run.plan.curvature_radius, p * (p + 1) // 2)
+        sds = sds[0] * math.sqrt(chain.spreads[0]), sds[1] * math.sqrt(chain.spreads[1])
         out = local_sandwich(chain._replace(outer=chain.outer[:p, :p]), *sds, run.plan.batch)
     else:
         out = release_central(chain)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from privreg.collector.covariates import diagonal
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.errors import InferenceError
 from privreg.fits.outcome import FitOutcome, outside_of, refuse_overflow
+from privreg.fits.rounds import SMALLER
 from privreg.fits.settings import Settings
 from privreg.formula.spec import ModelSpec
 from privreg.privacy.mechanisms import Mechanism, released
@@ -43,12 +45,15 @@ def begin(spec: ModelSpec, settings: Settings, key: bytes | None, start: Array |
     `key` is that of the devices' noise; None without privacy.
     """
     how, methods, p = numbers(settings), settings.methods, len(spec.design.names)
-    to_user = np.asarray(np.kron(np.eye(how.blocks), spec.units.matrix))
+    to_user, joint = np.asarray(np.kron(np.eye(how.blocks), spec.units.matrix)), bool(how.device.joint)
     mode = NONE
     if any(m.scaling for m in methods):
-        mode = DIAGONAL if how.blocks == 1 and diagonal.is_diagonal(to_user) else FULL
+        mode = DIAGONAL if how.blocks == 1 and diagonal.is_diagonal(to_user) and not joint else FULL
         if any(m.full for m in methods):
-            mode = HISTORY if len(to_user) > diagonal.WIDE else FULL
+            mode = HISTORY if len(to_user) > diagonal.WIDE and not joint else FULL
+    first = np.zeros(p * how.blocks) if start is None else start
+    if joint:  # of which the residual scale, at first the internal unit, is none of the user's coefficients
+        to_user, first = np.pad(to_user, ((0, 0), (0, 1))), np.append(first, 1.0)
     plan = make_plan(
         how.device,
         p,
@@ -59,9 +64,9 @@ def begin(spec: ModelSpec, settings: Settings, key: bytes | None, start: Array |
         curvature_share=how.curvature_share,
         central=any(m.central for m in methods),
     )
-    state = collector.init(np.zeros(p * how.blocks) if start is None else start, plan, to_user[0])
+    state = collector.init(first, plan, to_user[0])
     anytime = any(m.name == "anytime" for m in methods)
-    run = AveragedSGD(plan, how.steps, state, to_user, key, how.cut, anytime=anytime)
+    run = AveragedSGD(plan, how.steps, state, to_user, key, how.cut, anytime=anytime, mechanism=settings.mechanism)
     if plan.central and key is not None:
         run.central_key = derived_key(key, "central")
     return run
@@ -76,7 +81,7 @@ def report(run: AveragedSGD, spec: ModelSpec, settings: Settings, order: NDArray
         If there are too few people, or the steps were so large that the estimates overflowed.
     """
     how, chain, units = numbers(settings), collector.final(run.state, run.plan), spec.units
-    p = run.state.theta.shape[0]
+    p = len(run.to_user)
     refuse_overflow(chain.mean, chain.last)
     if chain.updates <= p:
         raise InferenceError(
@@ -97,22 +102,22 @@ def report(run: AveragedSGD, spec: ModelSpec, settings: Settings, order: NDArray
     mixing = mixing_note(how, chain.updates)
     return FitOutcome(
         people=run.people,
-        params=outside_of(chain.mean, order, units),
-        last=outside_of(chain.last, order, units),
+        params=outside_of(chain.mean[:p], order, units),
+        last=outside_of(chain.last[:p], order, units),
         estimates=estimates,
         senders=chain.people,
         updates=chain.updates,
         trail_n=people,
-        trail_params=np.array([outside_of(mark.mean, order, units) for mark in trail]),
+        trail_params=np.array([outside_of(mark.mean[:p], order, units) for mark in trail]),
         trail_senders=people,
         trail_variances=np.array([mark.variances for mark in trail]),
-        family=settings.score_text,
+        family=settings.score_text + (f": {chain.mean[p] * units.y_scale:.4g}" if how.device.joint else ""),
         tuning=f"published: step {steps.gamma:.4g} (k{delay})^-{steps.alpha:g}, {how.batch} a batch, averaged",
         spending=spending,
         bound=f"{how.bound:.4g} (internal units), weights ω = {weights.formula}",
         notes=() if mixing is None else (mixing,),
-        mechanics=_mechanics(run, settings),
-        equation=_equation(how, chain.mean),
+        mechanics=_mechanics(run, settings, personal=spec.personal),
+        equation=_equation(how, chain.mean[:p], float(chain.mean[p]) if how.device.joint else 1.0),
     )
 
 
@@ -129,8 +134,8 @@ def mixing_note(how: Published, updates: int) -> Diagnostic | None:
     return doubt("few", text)
 
 
-def _equation(how: Published, theta: Array) -> Equation:
-    """What the single chain solves: no row map, threshold and offsets of its own."""
+def _equation(how: Published, theta: Array, sigma: float) -> Equation:
+    """What the single chain solves, at the residual scale `sigma` where it was estimated: no row map and no offsets."""
     p, score = len(theta) // how.blocks, how.device.score
     return Equation(
         shape=(score.shape.family, score.shape.a, score.shape.b),
@@ -141,7 +146,7 @@ def _equation(how: Published, theta: Array) -> Equation:
         y_centre=0.0,
         y_scale=1.0,
         weights=np.ones(1),
-        corners=np.array([score.c]),
+        corners=np.array([score.c * sigma]),
         offsets=np.zeros((1, len(theta))),
         bend=np.zeros(len(theta)),
         theta=theta,
@@ -172,7 +177,7 @@ def curator_sds(mechanism: Mechanism, plan: Plan) -> tuple[float, float]:
     return mechanism.central_sd(plan.curvature_bound), mechanism.central_sd(plan.bound**2)
 
 
-def _mechanics(run: AveragedSGD, settings: Settings) -> tuple[dict[str, Any], ...]:
+def _mechanics(run: AveragedSGD, settings: Settings, *, personal: bool) -> tuple[dict[str, Any], ...]:
     """What is needed to audit the reports: numbers only."""
     plan, alone = run.plan, numbers(settings).device.alone
     kinds: dict[str, dict[str, Any]] = {"score": {"kind": "chain"}}
@@ -181,4 +186,8 @@ def _mechanics(run: AveragedSGD, settings: Settings) -> tuple[dict[str, Any], ..
     if plan.central:
         kinds["curator's release"] = {"kind": "central", "sds": curator_sds(settings.mechanism, plan)}
     theta = run.state.theta
-    return tuple(reports.of_chain(name, plan=plan, theta=theta, alone=alone, **how) for name, how in kinds.items())
+    out = [reports.of_chain(name, plan=plan, theta=theta, alone=alone, **how) for name, how in kinds.items()]
+    if personal:
+        ratio = float(settings.mechanism.ratios(np.array([math.sqrt(SMALLER)]))[0])
+        out += [{**reports.of_smaller_budget(m, SMALLER), "ratio": ratio} for m in out]
+    return tuple(out)

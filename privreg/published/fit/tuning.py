@@ -41,8 +41,8 @@ def resolve(asked: FitOptions, methods: tuple[Method, ...], spec: ModelSpec, row
     """
     _refuse(asked, spec)
     family, units = spec.scored, spec.units
-    alone = spec.alone and spec.blocks == 1
-    mechanism = spec.mechanism_for(spec.blocks * spec.covariates, scalar=alone)
+    alone = spec.alone and spec.blocks == 1 and not family.joint
+    mechanism = spec.mechanism_for(spec.blocks * spec.covariates + family.joint, scalar=alone)
     low, high = spec.response_limits
     weights = SCORE_WEIGHTS[str(spec.score_weights or "published")]
     score, words = family.resolve(unit=units.y_scale, low=low, high=high)
@@ -50,7 +50,8 @@ def resolve(asked: FitOptions, methods: tuple[Method, ...], spec: ModelSpec, row
     gamma, power = gamma if asked.step is None else asked.step, power if asked.alpha is None else asked.alpha
     reach2 = weights.reach2 if math.isfinite(weights.reach2) else units.reach
     curvature_bound = score.curvature_bound * reach2
-    device = Device(score, weights, mechanism, weights.reach, curvature_bound, spec.family.unit, alone)
+    kappa = _clipped_square(score.c) if family.joint else 0.0
+    device = Device(score, weights, mechanism, weights.reach, curvature_bound, spec.family.unit, alone, kappa)
     _refuse_methods(methods, asked, spec, rows, device)
     batch, share = asked.batch_size or 1, CURVATURE_SHARE if any(m.curvature for m in methods) else 0.0
     edges: tuple[int, ...] = ()
@@ -85,12 +86,21 @@ def _refuse(asked: FitOptions, spec: ModelSpec) -> None:
         (asked.covariates is None, "covariates= goes", "has no use for them: leave it out"),
         (asked.lanes in {None, 1}, f"lanes={asked.lanes} goes", "is a single chain"),
         (spec.private != "response" or not spec.scalar, "private='response' goes", "does not have it"),
+        (not spec.family.joint or spec.score_weights in {None, "published"}, "score_weights= goes", _JOINT),
         (spec.score_weights != "whitened", "score_weights='whitened' goes", "has 'published' and 'unit'"),
         (scaled, "scaling='private' goes", "needs bounds= or moments= declared"),
-        (not spec.personal, "personal budgets (mu= as a column) go", "does not have them"),
     ):
         if not fits:
             raise OptionError(f"{what} with tuning='efficient'; the published algorithm {why}.")
+
+
+_JOINT: Final = "bounds the score of a joint scale by weights of at most 1, those of 'published': leave it out"
+
+
+def _clipped_square(c: float) -> float:
+    """E min(Z², c²) of a standard normal Z."""
+    inside = math.erf(c / math.sqrt(2.0))
+    return inside - c * math.sqrt(2.0 / math.pi) * math.exp(-0.5 * c * c) + c * c * (1.0 - inside)
 
 
 def _refuse_methods(
@@ -107,6 +117,11 @@ def _refuse_methods(
         raise InferenceError(
             "plug_in_central adds Gaussian noise at the curator's, which keeps no pure epsilon; use "
             "mechanism='gaussian' with mu=, rho= or epsilon= and delta=, or inference='random_scaling'."
+        )
+    if spec.personal and any(m.central for m in methods):
+        raise InferenceError(
+            "plug_in_central is one release with the same noise for all, so that its budget is everybody's, and they "
+            f"are personal ({spec.people.spent}={spec.people.mu!r}); use inference='plug_in' or 'random_scaling'."
         )
     if spec.people.max_per_id > 1 and any(m.central for m in methods):
         raise InferenceError(

@@ -124,7 +124,7 @@ def targets(results: Sequence[Any]) -> list[str]:
         named = ", ".join(dict.fromkeys(repr(f) for f in families))
         return [f"These fits estimate different quantities unless the model is right: {named}."]
     local = [r.privacy.setting == "reports" for r in results]
-    if len(results) > 1 and any(local) and "auto" in (families[0].c, families[0].scale):
+    if len(results) > 1 and any(local) and {"auto", "joint"} & {families[0].c, families[0].scale}:
         return [
             f"Each fit learned its threshold and residual scale: with skewed errors targets differ. "
             f"{families[0].name}(c=…, scale=…) gives all fits the same."
