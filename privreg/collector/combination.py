@@ -86,6 +86,33 @@ def combine(
     return Combined(estimate, own @ left @ own.T + unknown, weights, mean_x - estimate, unknown)
 
 
+def precision(curvature: Curvature, noise: Array, g: Array) -> tuple[Array, Array]:
+    """Covariance of estimates that are no averages of all rounds: the parts of equation (34) of docs/estimator.md.
+
+    Parameters
+    ----------
+    noise : ndarray, shape (q, q)
+        Covariance of a report.
+    g : ndarray, shape (k, q)
+        Mean reports, each of which is carried to where it would be zero.
+
+    Returns
+    -------
+    ndarray, shape (q, q)
+        Of the noise, for one record.
+    ndarray, shape (r, k, q)
+        What isn't known of M: r moves of all of them, whose squares and products sum to a covariance.
+    """
+    m, draws = floored(curvature.mean), _draws(curvature)
+    own = _cautious_inverse(m)
+    each = np.asarray(own @ noise @ own.T) + _noise_by_curvature(curvature, draws, own, noise)
+    moves = np.stack([_divided(draws, one) - np.linalg.solve(m, one) for one in g], axis=1)
+    # as few as have the same covariance, but for a thousandth
+    _, sizes, along = np.linalg.svd(moves.reshape(len(moves), -1), full_matrices=False)
+    some = max(int(np.searchsorted(np.cumsum(sizes**2), 0.999 * float(sizes @ sizes))) + 1, 1)
+    return each, (sizes[:some, None] * along[:some]).reshape(some, *g.shape) / math.sqrt(len(moves))
+
+
 def _cautious_inverse(m: Array) -> Array:
     """Inverse of a curvature, made larger along directions of low curvature: equation (33) of docs/estimator.md.
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from privreg.collector import combination, reference, wide
+from privreg.collector import combination, curvature, reference, wide
 from privreg.collector.carrying import carry_rounds, counted, kept, limits, offset_bias, offset_kind
 from privreg.collector.coordinates import reference_model
 from privreg.collector.plan import Estimated, Part
@@ -17,6 +17,8 @@ from privreg.options.threads import one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from privreg.arrays import Array
     from privreg.collector.combination import Combined
@@ -194,6 +196,51 @@ def equation(plan: Plan, progress: Progress, found: Estimated) -> tuple[Array, A
     out = np.array(list(weights.values()))
     offsets = np.array([np.frombuffer(given) for _, given in weights])
     return out / out.sum(), np.array([c for c, _ in weights]), offsets, added / out.sum()
+
+
+class Steps(NamedTuple):
+    """Estimates of the parts of main rounds, each from its reports alone, but for curvature."""
+
+    ends: Array  # Records when a part ended; shape (m,)
+    begin: Array  # And when it began; shape (m,)
+    weight: Array  # shape (m,)
+    theta: Array  # shape (m, q)
+    round: NDArray[np.intp]  # Places of their rounds among the main ones; shape (m,)
+    each: Array  # Covariance at weight 1; shape (q, q)
+    unknown: Array  # What isn't known of the curvature: factors by round, squares sum to a covariance; shape (r, k, q)
+
+
+@one_thread()
+def steps(plan: Plan, progress: Progress, found: Estimated) -> Steps | None:
+    """One-step estimates by parts, of which windows of a stream are made; None of many coefficients.
+
+    Curvature is learned within rounds alone: differences between them would tell of it only if nothing changed.
+    """
+    carried = found.carried
+    if carried is None or plan.many:
+        return None
+    answered, main = carried.rounds[-carried.main :], progress.main
+    learned = curvature.learn(carried.rounds, carried.noise, carried.prior, slopes=carried.local.slopes)
+    m, back = combination.floored(learned.mean), np.linalg.inv(carried.root.T)
+    ends, begin, weight, theta, places, means = [], [], [], [], [], []
+    for k, (one, seen) in enumerate(zip(main, answered, strict=True)):
+        map_, bias = carried.maps[k - len(main)], carried.biases[k - len(main)]
+        each, at = one.weight.sum(axis=1), float(sum(progress.held[: one.state.number]))
+        came = one.weight.sum() if one.state.number >= len(progress.held) else progress.held[one.state.number]
+        edges = at + came * np.cumsum(each) / each.sum()
+        heard = each > 0.0
+        g = (one.score.sum(axis=1)[heard] / each[heard, None] - bias) @ map_.T
+        x = (one.state.theta + (one.weight[heard] @ one.state.offsets) / each[heard, None]) @ carried.root
+        theta.append((x - np.linalg.solve(m, g.T).T) @ back.T)
+        weight.append(each[heard] * float(seen.weight.sum() / each.sum()))
+        begin.append(np.append(at, edges[:-1])[heard])
+        ends.append(edges[heard])
+        places.append(np.full(int(heard.sum()), k))
+        means.append(each[heard] @ g / each.sum())
+    own, unknown = combination.precision(learned, scattered(plan, progress, carried, learned.mean), np.array(means))
+    return Steps(
+        *(np.concatenate(v) for v in (ends, begin, weight, theta, places)), back @ own @ back.T, unknown @ back.T
+    )
 
 
 def measured(plan: Plan, progress: Progress, reports: Reports, unit: float) -> tuple[Measure, ...]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from privreg.families.measures import Measure
     from privreg.formula.units import Units
     from privreg.inference.methods import Estimate
+    from privreg.inference.windows import Steps
     from privreg.results.data import Equation, RoundHeld
     from privreg.results.wording import Unusable
 
@@ -43,6 +44,7 @@ class FitOutcome(NamedTuple):
     measures: tuple[Measure, ...] = ()  # Privately released measures of fit
     measured: int = 0  # People who reported them
     rounds: tuple[RoundHeld, ...] = ()  # Of a fit by rounds
+    steps: Steps | None = None  # Estimates along the stream, of which windows are made
     equation: Equation | None = None  # That the estimates solve
     target: str = ""  # What the coefficients are; by the family alone if empty
     unusable: Unusable | None = None  # Share of the records that surely could not be used

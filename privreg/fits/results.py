@@ -94,6 +94,7 @@ def results(
             measures=outcome.measures,
             spreads=outcome.spreads,
             rounds=outcome.rounds,
+            steps=outcome.steps,
             equation=_with_budgets(outcome.equation, spec, settings),
             params=outcome.params,
             last=outcome.last,

@@ -20,6 +20,7 @@ from privreg.inference.clusters import between
 from privreg.inference.methods import METHODS, Estimate
 from privreg.inference.pivots import Normal, RandomScaling, StudentT
 from privreg.inference.resampling import FIRST, Anytime, Bootstrap
+from privreg.inference.windows import Steps
 from privreg.options.threads import one_thread
 from privreg.results.data import Equation, RoundHeld
 
@@ -116,6 +117,7 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
         unusable=findings.unanswered,
         measures=estimate.measured(plan, progress, held.present._replace(people=held.came[-1]), units.y_scale),
         rounds=_rounds(held, trail, outside, errors),
+        steps=None if found is None or not estimates else _steps(plan, progress, found, linear, outside),
         equation=None if found is None else _equation(plan, progress, found, order, spec),
         measured=held.came[-1] if progress.state.role == "measures" else 0,
         clamping=_clamping(plan, progress),
@@ -163,6 +165,18 @@ def _rounds(
             reported = came.get(number, float(one.weight.sum()))
             out.append(RoundHeld(len(out) + 1, plan.role(number), one.people, reported, far))
     return tuple(out)
+
+
+def _steps(
+    plan: Plan, progress: Progress, found: Estimated, linear: Array, outside: Callable[[Array], Array]
+) -> Steps | None:
+    """Estimates of the parts of main rounds, user's units."""
+    inside = estimate.steps(plan, progress, found)
+    if inside is None:
+        return None
+    at = np.array([outside(theta) for theta in inside.theta])
+    each, unknown = linear @ inside.each @ linear.T, inside.unknown @ linear.T
+    return Steps(inside.begin, inside.ends, inside.weight, at, inside.round, each, unknown)
 
 
 def _equation(plan: Plan, progress: Progress, found: Estimated, order: NDArray[np.intp], spec: ModelSpec) -> Equation:

@@ -18,6 +18,7 @@ from privreg.families.family import Family
 from privreg.families.measures import Measure
 from privreg.files import archive
 from privreg.inference.methods import Estimate
+from privreg.inference.windows import Steps
 from privreg.options.elsewhere import no_rows_in
 from privreg.protocol.plans import Shape
 from privreg.results.statement import PrivacyStatement
@@ -228,6 +229,7 @@ class ResultData(Labelled):
     measures: tuple[Measure, ...] = ()  # Privately released measures of fit
     spreads: Array | None = None  # Sds of the design's columns that reports have told; NaN if the scale was declared
     rounds: tuple[RoundHeld, ...] = ()  # Of a fit by rounds
+    steps: Steps | None = None  # Estimates along the stream, of which windows are made
     equation: Equation | None = None  # That the estimates solve
     within: bool = False  # Whether levels of persons were taken out, so that rows have changes, no predictions
     # the reports that these results are made of, in this process: two results with the same origin are one release

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import pandas as pd
 
 from privreg import evaluation
-from privreg.errors import InferenceError
+from privreg.errors import InferenceError, level
 from privreg.estimand import estimand
 from privreg.families.measures import frame as measures_frame
 from privreg.files import archive
@@ -22,6 +22,8 @@ from privreg.results.summary import summary as one_screen
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
+
+    from privreg.results.windows import Windows
 
 
 @all_known_arguments
@@ -126,6 +128,41 @@ class PrivateResults(EstimatedResults):
     plot_inference = inference.plot_inference
     plot_trajectory = trajectory.plot_trajectory
     summary = one_screen
+
+    def windows(self, by: Any = None, *, forget: Any = None, alpha: float = 0.05) -> Windows:
+        """Estimate windows of the stream from the same reports: no further budget.
+
+        Parameters
+        ----------
+        by : int
+            Records of a window. Windows begin and end with parts of rounds, and so about there.
+        forget : float
+            In place of `by`: records after which a report counts half. One estimate, of the present.
+        alpha : float
+            One minus the level of the intervals, each by itself.
+
+        Returns
+        -------
+        Windows
+            ``frame`` is its table, ``test_change()`` tests that coefficients are the same in all windows, ``plot()``
+            draws them.
+
+        Notes
+        -----
+        A window's estimate is the mean of its parts' one-step estimates, from differences of sums of reports; with
+        ``tuning="published"`` the mean of its iterates. Its coefficients may differ from other windows', but covariates
+        are taken to be distributed alike in all: second moments were learned at the beginning.
+
+        Raises
+        ------
+        OptionError
+            If neither, or both, of `by` and `forget` are given, or out of range.
+        InferenceError
+            If the results hold no estimates along the stream.
+        """
+        from privreg.results import windows
+
+        return windows.of(self._fit, by, forget, level(alpha))
 
     # --- views -----------------------------------------------------------------------------------------
 

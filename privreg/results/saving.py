@@ -13,6 +13,7 @@ from privreg.families.family import Family
 from privreg.families.measures import Measure
 from privreg.files import archive
 from privreg.inference.methods import METHODS, Anytime, Bootstrap, Estimate, Normal, Pivot, RandomScaling, StudentT
+from privreg.inference.windows import Steps
 from privreg.results.data import ResultData, RoundHeld, equation_from
 from privreg.results.statement import PrivacyStatement
 
@@ -36,6 +37,8 @@ def parts(fit: ResultData) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         arrays["measures"] = np.array([[m.estimate, m.std_error] for m in fit.measures])
     if fit.rounds:
         arrays["rounds"] = np.array([[r.number, r.records, r.reports, r.moved] for r in fit.rounds])
+    if fit.steps is not None:
+        arrays |= {f"steps_{name}": value for name, value in fit.steps._asdict().items()}
     if fit.equation is not None:
         arrays |= fit.equation.arrays()
     document = {
@@ -101,9 +104,22 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any
         spreads=spreads,
         rounds=tuple(RoundHeld(int(k), role, int(n), came, moved) for role, k, n, came, moved in rounds),
         equation=equation,
+        steps=_steps(arrays, p),
         within=document.get("within") is True,
         **{name: arrays[name] for name in wanted},
     )
+
+
+def _steps(arrays: Mapping[str, Any], p: int) -> Steps | None:
+    """Estimates along the stream, if they were kept."""
+    if "steps_ends" not in arrays:
+        return None
+    steps = Steps(*(arrays[f"steps_{name}"] for name in Steps._fields))
+    m, k = len(steps.ends), steps.unknown.shape[1] if steps.unknown.ndim == 3 else 0
+    shapes = (m,), (m,), (m,), (m, p), (m,), (p, p), (len(steps.unknown), k, p)
+    archive.expect(*(v.shape == shape and v.dtype.kind in "fi" for v, shape in zip(steps, shapes, strict=True)))
+    archive.expect(steps.group.dtype.kind == "i", bool((steps.weight > 0.0).all()), bool((steps.group < k).all()))
+    return steps
 
 
 def _lines(document: Mapping[str, Any], arrays: Mapping[str, Any], name: str, width: int) -> list[tuple[Any, Any]]:

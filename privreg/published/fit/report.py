@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
@@ -18,9 +19,12 @@ from privreg.fits.outcome import FitOutcome, outside_of, refuse_overflow
 from privreg.fits.rounds import SMALLER
 from privreg.fits.settings import Settings
 from privreg.formula.spec import ModelSpec
+from privreg.inference.methods import Estimate
+from privreg.inference.windows import Steps
 from privreg.privacy.mechanisms import Mechanism, released
 from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol.codes import DIAGONAL, FULL, HISTORY, NONE, PEOPLE
+from privreg.published.chain import blocks as marks
 from privreg.published.chain import collector
 from privreg.published.chain.collector import ChainSummary
 from privreg.published.chain.numbers import Published, make_plan
@@ -117,8 +121,31 @@ def report(run: AveragedSGD, spec: ModelSpec, settings: Settings, order: NDArray
         bound=f"{how.bound:.4g} (internal units), weights ω = {weights.formula}",
         notes=() if mixing is None else (mixing,),
         mechanics=_mechanics(run, settings, personal=spec.personal),
+        steps=_steps(run, chain, estimates, lambda theta: outside_of(theta[:p], order, units)),
         equation=_equation(how, chain.mean[:p], float(chain.mean[p]) if how.device.joint else 1.0),
     )
+
+
+def _steps(
+    run: AveragedSGD, chain: ChainSummary, estimates: tuple[Estimate, ...], outside: Callable[[Array], Array]
+) -> Steps | None:
+    """Means of iterates between marks, by differences of sums, if a method tells their covariance."""
+    known = next((e for e in estimates if e.method in {"plug_in", "path_curvature", "batch_means"}), None)
+    if known is None:
+        return None
+    if run.blocks is not None:
+        at, sums = marks.ends(run.blocks), run.blocks.sums + marks.ends(run.blocks)[:, None] * run.state.origin
+    else:
+        at = np.array([float(mark.updates) for mark in run.trail])
+        sums = at[:, None] * np.array([mark.mean for mark in run.trail])
+    at, sums = np.append(at, chain.updates), np.concatenate([sums, [chain.updates * chain.mean]])
+    new = np.diff(at, prepend=0.0) > 0.0
+    at, sums = at[new], sums[new]
+    weight, means = np.diff(at, prepend=0.0), np.diff(sums, axis=0, prepend=0.0 * sums[:1])
+    people = at * chain.people / chain.updates
+    theta = np.array([outside(one) for one in means / weight[:, None]])
+    none, p = np.zeros(len(at), dtype=np.intp), theta.shape[1]
+    return Steps(np.append(0.0, people[:-1]), people, weight, theta, none, known.cov * at[-1], np.zeros((1, 1, p)))
 
 
 def mixing_note(how: Published, updates: int) -> Diagnostic | None:

@@ -1,0 +1,78 @@
+"""Windows of a stream: estimates from the reports of some of the records, and whether they differ. Reports only."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtrc
+
+from privreg.arrays import Array
+from privreg.errors import InferenceError
+
+
+class Steps(NamedTuple):
+    """Estimates of consecutive runs of records, each from its own reports but for curvature; user's units."""
+
+    begin: Array  # Records before a run; shape (m,)
+    ends: Array  # And with it; shape (m,)
+    weight: Array  # shape (m,)
+    estimate: Array  # shape (m, p)
+    group: NDArray[np.intp]  # Which runs share what isn't known of the curvature; shape (m,)
+    each: Array  # Covariance of an estimate of weight 1; shape (p, p)
+    unknown: Array  # What is shared, by group: moves whose squares and products sum to a covariance; shape (r, k, p)
+
+
+class Windowed(NamedTuple):
+    """Estimates of windows."""
+
+    begin: NDArray[np.int64]  # Records before the window; shape (w,)
+    end: NDArray[np.int64]  # And with it; shape (w,)
+    estimate: Array  # shape (w, p)
+    cov: Array  # Of all windows together; shape (w, p, w, p)
+
+
+def windowed(steps: Steps, weights: Array) -> Windowed:
+    """Averages of runs by `weights`, shape (w, m), of which each window has one above 0."""
+    share = weights * steps.weight
+    share = share / share.sum(axis=1, keepdims=True)
+    squares = (share**2 / steps.weight) @ np.ones(len(steps.weight))
+    groups = share @ (steps.group[:, None] == np.arange(steps.unknown.shape[1]))
+    shared = np.einsum("wk,rkp->rwp", groups, steps.unknown)
+    cov = np.einsum("rwp,rvq->wpvq", shared, shared)
+    for w, square in enumerate(squares):
+        cov[w, :, w, :] += square * steps.each
+    inside = weights > 0.0
+    begin = [steps.begin[one].min() for one in inside]
+    end = [steps.ends[one].max() for one in inside]
+    return Windowed(np.rint(begin).astype(np.int64), np.rint(end).astype(np.int64), share @ steps.estimate, cov)
+
+
+def equal(steps: Steps, by: float) -> Array:
+    """Weights of windows of `by` records, shape (w, m): a run belongs to that in which its middle lies."""
+    place = np.floor(0.5 * (steps.begin + steps.ends) / by)
+    return np.asarray(place == np.unique(place)[:, None], dtype=np.float64)
+
+
+def forgetting(steps: Steps, half: float) -> Array:
+    """Weights of one window that halve with every `half` records back, shape (1, m)."""
+    return np.asarray(0.5 ** ((steps.ends[-1] - 0.5 * (steps.begin + steps.ends)) / half))[None]
+
+
+def change(found: Windowed, cols: list[int]) -> tuple[float, int, float]:
+    """Test that the coefficients `cols` are the same in all windows: Wald's χ² of differences, its degrees, its p.
+
+    Raises
+    ------
+    InferenceError
+        If there is one window only.
+    """
+    w, p = len(found.estimate), len(cols)
+    if w < 2:
+        raise InferenceError("a change takes two windows or more, and there is one; give a smaller by=, or wait.")
+    cov = found.cov[:, cols][..., cols].reshape(w * p, w * p)
+    turn = np.kron(np.diff(np.eye(w), axis=0), np.eye(p))
+    move = turn @ found.estimate[:, cols].reshape(-1)
+    chi2 = float(move @ np.linalg.solve(turn @ cov @ turn.T, move))
+    return chi2, (w - 1) * p, float(chdtrc((w - 1) * p, chi2))

@@ -1,0 +1,145 @@
+"""Windows of a stream, as a statistician is handed them: a table, a test of change, a figure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pandas as pd
+from scipy.special import ndtri
+
+from privreg.errors import InferenceError, OptionError, real, shown
+from privreg.inference import windows
+from privreg.results.data import Frame
+from privreg.tables import Paragraph, Part, Table, View, cells
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    from privreg.arrays import Array
+    from privreg.inference.windows import Windowed
+    from privreg.results.data import ResultData
+
+ALONE: Final = "Each interval holds by itself; reports are those of the fit: no further budget"
+
+
+@dataclass(frozen=True, repr=False)
+class Windows(View):
+    """Estimates of windows of a stream. Made by ``res.windows()``."""
+
+    fit: ResultData
+    found: Windowed
+    alpha: float
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """One row a window and coefficient.
+
+        Returns
+        -------
+        DataFrame
+            term (before it the level for multinomial fits), begin and end (records before the window, and with it),
+            estimate, std_error, conf_low, conf_high.
+        """
+        w, p = self.found.estimate.shape
+        estimate, error = self.found.estimate.reshape(-1), np.sqrt(np.einsum("wpwp->wp", self.found.cov)).reshape(-1)
+        half = float(ndtri(1.0 - 0.5 * self.alpha)) * error
+        edges = {"begin": np.repeat(self.found.begin, p), "end": np.repeat(self.found.end, p)}
+        numbers = {"estimate": estimate, "std_error": error, "conf_low": estimate - half, "conf_high": estimate + half}
+        return Frame(self.fit.labels(w).assign(**edges, **numbers))
+
+    def test_change(self, cols: Any = None) -> pd.DataFrame:
+        """Test that coefficients are the same in all windows.
+
+        Parameters
+        ----------
+        cols : str, int or sequence of them, optional
+            Coefficients; all by default.
+
+        Returns
+        -------
+        DataFrame
+            Wald's χ² (chi2, df, p_value) of each coefficient, and, in the last row, of all of them together.
+
+        Raises
+        ------
+        InferenceError
+            If there is one window only.
+        OptionError
+            If a coefficient is not known.
+        """
+        names = list(self.fit.names)
+        chosen = self.fit.places(names if cols is None else cols)
+        rows = {names[j]: windows.change(self.found, [j]) for j in chosen}
+        if len(chosen) > 1:
+            rows["all"] = windows.change(self.found, chosen)
+        return Frame(pd.DataFrame.from_dict(rows, orient="index", columns=["chi2", "df", "p_value"]))
+
+    def plot(self, terms: Any = None, *, title: str | None = None, ax: Any = None) -> Axes | NDArray[Any]:
+        """Draw estimates of windows with their intervals against the number of records.
+
+        Parameters
+        ----------
+        terms : str, int or sequence of them, optional
+            Coefficients; all by default, a panel each.
+        title : str, optional
+            Above the figure.
+        ax : Axes or sequence of Axes, optional
+            Where to draw, one for each term; without it a figure is made.
+
+        Returns
+        -------
+        Axes or ndarray of Axes
+            Of one term one Axes.
+
+        Raises
+        ------
+        OptionError
+            If a term is not known, or `ax` has another number of axes than there are terms.
+        MissingExtraError
+            If matplotlib is not installed.
+        """
+        from privreg.results.plots import windows as plots
+
+        names = list(self.fit.names)
+        out: Axes | NDArray[Any] = plots.draw(self, self.fit.places(names if terms is None else terms), ax, title)
+        return out
+
+    def _layout(self) -> list[Part]:
+        table, p = self.frame, len(self.fit.names)  # of which each coefficient has a part
+        rows = [f"{b:,} to {e:,}" for b, e in zip(self.found.begin.tolist(), self.found.end.tolist(), strict=True)]
+        out: list[Part] = []
+        for j, name in enumerate(self.fit.names):
+            own = table.iloc[j::p]
+            head, values = cells(own.reset_index(drop=True), self.alpha)
+            out.append(Table(rows, head, values, f"{name}, by records"))
+        if len(rows) > 1:
+            chi2, df, p_value = windows.change(self.found, list(range(p)))
+            out.append(
+                Paragraph(f"All coefficients the same in all windows: chi2({df}) = {chi2:.2f}, p = {p_value:.3g}")
+            )
+        return [*out, Paragraph(f"{ALONE}.")]
+
+
+def of(fit: ResultData, by: object, forget: object, alpha: float) -> Windows:
+    """Windows of `by` records, or one that forgets; see `PrivateResults.windows`."""
+    if (by is None) == (forget is None):
+        raise OptionError(
+            "windows() takes by=, the records of a window, or forget=, the records after which a report counts half; "
+            f"got {'neither' if by is None else 'both'}."
+        )
+    name, value = ("by", by) if forget is None else ("forget", forget)
+    size = real(value)
+    if size is None or not 1.0 <= size < np.inf:
+        raise OptionError(f"{name}={shown(value)} must be a number of records, 1 or more.")
+    steps = fit.steps
+    if steps is None or not len(steps.ends):
+        raise InferenceError(
+            "these results hold no estimates along the stream: windows are there once main rounds have begun, for "
+            "designs whose correlations are learned, and with tuning='published' beside inference='batch_means', "
+            "'plug_in' or 'path_curvature'."
+        )
+    weights: Array = windows.equal(steps, size) if forget is None else windows.forgetting(steps, size)
+    return Windows(fit, windows.windowed(steps, weights), alpha)

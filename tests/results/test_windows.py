@@ -1,0 +1,157 @@
+"""Windows of a stream, from the same reports."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import privreg as pr
+from privreg.errors import InferenceError, OptionError
+from privreg.inference import windows as numerics
+from privreg.inference.windows import Steps
+
+BOUNDS = {"x": (-4, 4), "y": (-8, 8)}
+
+
+def rows(n, slope=lambda t: 1.0, seed=0):
+    rng = np.random.default_rng(seed)
+    x, t = rng.standard_normal(n), np.arange(n) / n
+    return pd.DataFrame({"y": 0.5 + slope(t) * x + 0.5 * rng.standard_normal(n), "x": x})
+
+
+def stream(n=60_000, slope=lambda t: 1.0, seed=0, **how):
+    model = pr.PrivateOnlineRegression.from_formula("y ~ x", None, bounds=BOUNDS, mu=1)
+    run = model.start(seed=seed, **how)
+    frame = rows(n, slope, seed)
+    for a in range(0, n, 5_000):
+        run.update(frame[a : a + 5_000])
+    return run
+
+
+@pytest.fixture(scope="module")
+def steady():
+    return stream().results()
+
+
+def made(m=6, p=2, shared=0.0):
+    rng = np.random.default_rng(1)
+    weight, group = rng.uniform(1, 3, m), np.repeat([0, 1], m // 2)
+    ends = np.cumsum(weight * 100)
+    unknown = shared * rng.standard_normal((3, 2, p))
+    return Steps(np.append(0.0, ends[:-1]), ends, weight, rng.standard_normal((m, p)), group, np.eye(p) * 2.0, unknown)
+
+
+def test_windows_are_weighted_means_with_their_joint_covariance():
+    steps, rng = made(shared=0.3), np.random.default_rng(0)
+    weights = numerics.equal(steps, 500.0)
+    found = numerics.windowed(steps, weights)
+    draws = []
+    for _ in range(20_000):
+        noise = rng.standard_normal((6, 2)) * np.sqrt(2.0 / steps.weight)[:, None]
+        common = np.einsum("r,rkp->kp", rng.standard_normal(3), steps.unknown)[steps.group]
+        each = noise + common
+        draws.append([np.average(each[w > 0], axis=0, weights=steps.weight[w > 0]) for w in weights])
+    size = len(weights) * 2
+    empirical = np.cov(np.reshape(draws, (-1, size)).T)
+    # sd of an entry: √((σ_ii σ_jj + σ_ij²)/20,000), at most √2 times the largest variance/√20,000; 5 of them
+    assert np.abs(found.cov.reshape(size, size) - empirical).max() < 5 * math.sqrt(2 / 20_000) * empirical.max()
+    for k, w in enumerate(weights):
+        want = np.average(steps.estimate[w > 0], axis=0, weights=steps.weight[w > 0])
+        np.testing.assert_allclose(found.estimate[k], want, rtol=1e-13)
+    assert found.begin[0] == 0
+    assert (found.begin[1:] == found.end[:-1]).all()
+
+
+def test_forgetting_halves_weights():
+    steps = made()
+    weights = numerics.forgetting(steps, 300.0)[0]
+    middle = 0.5 * (steps.begin + steps.ends)
+    np.testing.assert_allclose(weights[1:] / weights[:-1], 2.0 ** (np.diff(middle) / 300.0), rtol=1e-12)
+
+
+def test_no_change_has_a_uniform_p_value():
+    steps, rng = made(), np.random.default_rng(3)
+    weights = numerics.equal(steps, 400.0)
+    p = []
+    for _ in range(2000):
+        noise = rng.standard_normal((6, 2)) * np.sqrt(2.0 / steps.weight)[:, None]
+        p.append(numerics.change(numerics.windowed(steps._replace(estimate=noise), weights), [0, 1])[2])
+    # Kolmogorov's distance has its 99.9% point at 1.95/√n
+    assert np.abs(np.sort(p) - (np.arange(2000) + 0.5) / 2000).max() < 1.95 / math.sqrt(2000)
+
+
+def test_one_window_of_all_is_about_the_estimate(steady):
+    one = steady.windows(10**9)
+    frame = one.frame
+    assert frame["end"].tolist() == [60_000, 60_000]
+    # pilot rounds are in the estimate alone: a few per cent of the reports
+    assert (np.abs(frame["estimate"].to_numpy() - steady.params.to_numpy()) < 0.5 * steady.bse.to_numpy()).all()
+    np.testing.assert_allclose(frame["std_error"], steady.bse, rtol=0.15)
+    with pytest.raises(InferenceError, match="two windows or more"):
+        one.test_change()
+
+
+def test_a_jump_is_seen_and_the_present_is_the_last_part():
+    res = stream(slope=lambda t: np.where(t < 0.5, 1.0, 2.0)).results()
+    found = res.windows(10_000)
+    slopes = found.frame.iloc[1::2]
+    early, late = slopes[slopes["end"] <= 30_000], slopes[slopes["begin"] >= 36_000]
+    assert (np.abs(early["estimate"] - 1) < 4 * early["std_error"]).all()
+    assert (np.abs(late["estimate"] - 2) < 4 * late["std_error"]).all()
+    change = found.test_change()
+    assert change.loc["x", "p_value"] < 1e-6
+    assert list(change.index) == ["Intercept", "x", "all"]
+    now = res.windows(forget=4_000).frame.iloc[1]
+    assert abs(now["estimate"] - 2) < 4 * now["std_error"]
+    assert "p = " in str(found)
+
+
+def test_windows_are_saved_with_results(steady, tmp_path):
+    steady.save(tmp_path / "r.privreg")
+    again = pr.load(tmp_path / "r.privreg").windows(20_000)
+    pd.testing.assert_frame_equal(again.frame, steady.windows(20_000).frame)
+
+
+def test_windows_of_the_published_chain_are_means_of_its_iterates():
+    frame = rows(20_000)
+    facts = {"moments": {"x": (0, 1), "y": (0, 1)}, "family": pr.Huber(1.345)}
+    model = pr.PrivateOnlineRegression.from_formula("y ~ x", None, mu=1, **facts)
+    run = model.start(tuning="published", seed=2, inference=["batch_means", "random_scaling"])
+    run.update(frame[:10_000])
+    half = run.results().params.to_numpy()
+    run.update(frame[10_000:])
+    res = run.results()
+    found = res.windows(20_000 / 4).frame.iloc[:, 1:].to_numpy().reshape(-1, 2, 6)
+    ends = found[:, 0, 1]
+    sums = (found[:, :, 2] * np.diff(ends, prepend=0)[:, None]).cumsum(axis=0)
+    np.testing.assert_allclose(sums[-1] / ends[-1], res.params, rtol=1e-9)
+    k = int(np.argmin(np.abs(ends - 10_000)))
+    if ends[k] == 10_000:
+        np.testing.assert_allclose(sums[k] / ends[k], half, rtol=1e-9)
+    alone = model.start(tuning="published", seed=2)
+    alone.update(frame)
+    with pytest.raises(InferenceError, match="batch_means"):
+        alone.results().windows(5_000)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "got neither"),
+        ({"by": 10, "forget": 10}, "got both"),
+        ({"by": 0}, "by=0 must be a number of records"),
+        ({"forget": "now"}, "forget='now' must be"),
+    ],
+)
+def test_what_is_refused(steady, options, words):
+    with pytest.raises(OptionError, match=words):
+        steady.windows(**options)
+
+
+def test_windows_are_drawn(steady):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    axes = steady.windows(20_000).plot()
+    assert [ax.get_ylabel() for ax in axes] == ["Intercept", "x"]
+    assert len(axes[1].collections) == len(steady.windows(20_000).frame) // 2 + 1
+    plt.close(axes[0].figure)
