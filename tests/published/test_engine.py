@@ -219,11 +219,11 @@ def test_the_list(capsys):
 
 
 def test_the_verb_writes_tables_and_a_figure(tmp_path, capsys):
-    words = ["experiment", "sxjkh-fig2", "--quick", "--reps", "2", "--cells", "*alpha1o3", "*alpha1", "--out"]
+    words = ["experiment", "sxjkh-fig2", "--quick", "--reps", "2", "--cells", "Unif*", "--out"]
     assert main([*words, str(tmp_path)]) == 0
-    assert "mse" in capsys.readouterr().out
+    assert "square" in capsys.readouterr().out
     found = read_table(tmp_path / "quick/sxjkh-fig2.csv")
-    assert sorted(set(found.alpha)) == ["1", "1/3"]
+    assert set(found.budget) == {"Unif(1, 2)"}
     assert (tmp_path / "quick/sxjkh-fig2-slopes.csv").exists()
     assert (tmp_path / "quick/sxjkh-fig2.png").read_bytes().startswith(b"\x89PNG")
 

@@ -12,7 +12,7 @@ Examples
 >>> import privreg as pr
 >>> pr.experiments.xsjkh_fig3
 <experiment xsjkh-fig3: coverage against the nominal level, 90% to 99%; XSJKH, arXiv 2505.08227, Figure 3>
->>> table = pr.experiments.sxjkh_fig2(2, quick=True, cells=["d5-mu1-alpha2o3"], progress=False)
+>>> table = pr.experiments.sxjkh_fig2(2, quick=True, cells=["mu=1-*"], progress=False)
 >>> sorted(set(table["iterate"]))
 ['average', 'last']
 """
@@ -40,6 +40,7 @@ __all__ = [
     "run",
     "sxjkh_fig2",
     "sxjkh_fig3",
+    "sxjkh_fig4",
     "sxjkh_fig5",
     "sxjkh_fig6",
     "sxjkh_figs7_9",
@@ -72,6 +73,6 @@ def find(name: str) -> Experiment:
 
 xsjkh_table1, xsjkh_logistic, xsjkh_expectile, xsjkh_fig2, xsjkh_fig3 = XSJKH
 xsjkh_table3, xsjkh_fig4, xsjkh_fig5 = APPLICATIONS
-sxjkh_fig2, sxjkh_fig5, sxjkh_fig6 = RATES
-sxjkh_fig3, sxjkh_figs7_9 = CLASSES
+sxjkh_fig2, sxjkh_fig3, sxjkh_fig4, sxjkh_fig5, sxjkh_fig6 = RATES
+(sxjkh_figs7_9,) = CLASSES
 dg_fig1, dg_table1, dg_table2 = DETTE_GRAW

@@ -31,7 +31,7 @@ RIDES: Final = ("distance", "driver_rating", "total_rides", "vehicle_year", "cap
 TRAIN: Final = 800_000
 BATCH: Final = 10_000
 METHODS: Final = {
-    "published": ("random_scaling", "batch_means", "block_bootstrap"),
+    "published": ("random_scaling", "batch_means", "block_bootstrap", "plug_in"),
     "efficient": ("sandwich", "random_scaling", "batch_means", "block_bootstrap"),
 }
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
-from privreg.errors import MissingExtraError
+from privreg.errors import MissingExtraError, OptionError
 from privreg.files.archive import write_bytes
 from privreg.results.plots.style import COLOURS, COLUMN, DASHES, GREY, MARKERS, SMALL, TEXT
 
@@ -161,6 +161,8 @@ def coverage_figure(table: pd.DataFrame, panel: str = "mu", level: float = 0.95,
     `table` compares printed numbers, published and efficient tuning; of several designs the first is drawn. Columns of
     lengths end with `factor`, and `panel` tells panels apart.
     """
+    if table.empty:
+        raise OptionError("there are no runs under published tuning yet to draw others beside; run those cells too.")
     if "p" in table:
         first = table.iloc[0]
         table = table[(table["p"] == first.p) & (table["rho"] == first.rho) & (table["setting"] == "stated")]
@@ -295,23 +297,56 @@ def coefficient_figure(table: pd.DataFrame, tidy: pd.DataFrame) -> Any:
 # --- errors and streams --------------------------------------------------------------------------------
 
 
-def rate_figure(table: pd.DataFrame, panel: str, words: str) -> Any:
-    """Draw mean square errors against n, both logarithmic: a row an iterate, a column a panel, a shade an exponent."""
-    values = {value: f"{words}{value:g}" for value in table[panel]}
-    iterates = {name: f"{name} iterate\nmean square error" for name in ("average", "last")}
-    lines = [a for a in ("1/3", "1/2", "2/3", "1", "efficient") if a in set(table["alpha"])]
-    size = (max(COLUMN, 1.7 * len(values) + 0.6), 4.0)
-    with _canvas(2, len(values), size, sharex=True, sharey=True) as (figure, axes):
-        for ax, iterate, value in _panels(axes, iterates, values):
+ITERATES: Final = {"average": "LDP-ASGD (average)", "last": "LDP-SGD (last)"}
+MEASURES: Final = {"square": "mean square error", "loss": "loss distance"}
+
+
+def rate_figure(table: pd.DataFrame, measure: str) -> Any:
+    """Draw a measure of errors against n, both logarithmic: a row an iterate, a column a budget, a shade an α."""
+    budgets = {value: value.replace("mu", "μ").replace("eps", "ε").replace("=", " = ") for value in table["budget"]}
+    iterates = {name: f"{words}\n{MEASURES[measure]}" for name, words in ITERATES.items()}
+    lines = list(dict.fromkeys(table["alpha"]))
+    size = (max(COLUMN, 1.7 * len(budgets) + 0.6), 4.0)
+    with _canvas(2, len(budgets), size, sharex=True, sharey=True) as (figure, axes):
+        for ax, iterate, value in _panels(axes, iterates, budgets):
             for i, alpha in enumerate(lines):
-                own = _where(table, alpha=alpha, iterate=iterate, **{panel: value})
+                own = _where(table, alpha=alpha, iterate=iterate, budget=value)
                 kind = {"color": SHADES[i], "linestyle": "-", "label": f"α = {alpha}"}
                 if alpha == "efficient":
                     kind = {"color": COLOURS[2], "linestyle": "--", "label": "default tuning"}
-                ax.plot(own["n"], own["mse"], marker=MARKERS[i], markersize=2.6, linewidth=1.0, **kind)
+                ax.plot(
+                    own["n"], own[measure].clip(lower=1e-9), marker=MARKERS[i], markersize=2.6, linewidth=1.0, **kind
+                )
             _people(ax, table["n"])
-        _plain_log(axes[0, 0], float(table["mse"].min()), float(table["mse"].max()))
+        shown = table[measure][table[measure] > 1e-9]
+        _plain_log(axes[0, 0], float(shown.min()), float(shown.max()))
         figure.supxlabel("people", fontsize=TEXT)
+        _top(figure, *axes[0, 0].get_legend_handles_labels())
+    return figure
+
+
+def box_figure(final: pd.DataFrame) -> Any:
+    """Draw boxplots of estimates: a row an iterate, a column a coefficient, a box a cell."""
+    cells, terms = list(dict.fromkeys(final["cell"])), [c for c in final if c[0] == "b"]
+    with _canvas(2, len(terms), (2 * COLUMN, 4.0), sharey="row") as (figure, axes):
+        for ax, iterate, term in _panels(
+            axes, ITERATES, dict(zip(terms, map("coefficient {}".format, range(9)), strict=False))
+        ):
+            ax.boxplot([_where(final, term, cell=c, iterate=iterate)[term] for c in cells], widths=0.6, showfliers=True)
+            ax.axhline(1.0, color=SHADES[1], linewidth=0.8)
+            ax.set_xticks(range(1, len(cells) + 1), [c.partition("-alpha")[0] for c in cells], rotation=30)
+    return figure
+
+
+def order_figure(slopes: pd.DataFrame) -> Any:
+    """Draw exponents of errors, and those of the bounds, against α."""
+    with _canvas(1, 1, (COLUMN, 2.6)) as (figure, axes):
+        for i, (iterate, words) in enumerate(ITERATES.items()):
+            own = slopes[slopes["iterate"] == iterate]
+            alpha = own["alpha"].astype(float)
+            axes[0, 0].plot(alpha, -own["slope"], linewidth=0, label=words, **_style(i, markersize=3.6))
+            axes[0, 0].plot(alpha, -own["rate"], color=COLOURS[i], linewidth=0.9, linestyle=":")
+        axes[0, 0].set(xlabel="α", ylabel="order of the error (dotted: published rate)")
         _top(figure, *axes[0, 0].get_legend_handles_labels())
     return figure
 
