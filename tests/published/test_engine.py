@@ -194,7 +194,7 @@ def test_summary_by_hand():
 
 
 def test_every_experiment_says_what_it_is_and_has_cells_that_can_be_stored():
-    assert len(EXPERIMENTS) == 16
+    assert len(EXPERIMENTS) == 17
     for name, experiment in EXPERIMENTS.items():
         assert getattr(pr.experiments, name.replace("-", "_")) is experiment
         for quick in (False, True):

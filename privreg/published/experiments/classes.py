@@ -210,8 +210,8 @@ CLASSES: Final = (
         about="The reconstructed insurance charges along a stream of 800,000, test loss and accuracy on 200,000 others "
         "every 40,000 people, over 50 permutations: steps 0.5 k^−alpha from random starts, alpha = 1/3, 1/2, 2/3, 1 "
         "(refused outside experiments), average and last iterate; the package's default beside them, whose average is "
-        "what it reports. Our choice: mu = 0.5, 1, 2, 3 and no noise, standard normal starts of coefficients of standardised "
-        "covariates, public cuts, and which family is in which figure. Records are reconstructed: nothing can be "
+        "what it reports. Our choice: mu = 0.5, 1, 2, 3 and no noise, standard normal starts (standardised "
+        "covariates), public cuts, and which family is in which figure. Records are reconstructed: nothing can be "
         "compared number by number.",
         replications=50,
         cells=partial(_cells, ["linear", "logistic", "multinomial"]),

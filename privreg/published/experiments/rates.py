@@ -194,8 +194,8 @@ RATES: Final = (
     _experiment(
         2,
         "estimates under three budgets, one of them personal",
-        "Boxplots of estimates at n = 200,000 under μ = 1, μ = 2 and personal μ ~ Unif(1, 2), 0.5 k^−0.5. Stated: three "
-        "budgets, Unif(1, 2) among them, 200 runs. Our choice: the others, p = 3, errors of sd 0.5, n and the steps.",
+        "Boxplots of estimates at n = 200,000 under μ = 1, μ = 2 and personal μ ~ Unif(1, 2), 0.5 k^−0.5. Stated: "
+        "three budgets, Unif(1, 2) among them, 200 runs. Our choice: the others, p = 3, errors of sd 0.5, n, the steps.",
         partial(_cells, Design("huber", 3), ["mu=1", "mu=2", "Unif(1, 2)"], ["1/2"], 0.5, 200_000),
         lambda tables: box_figure(tables["final"]),
     ),
@@ -227,7 +227,7 @@ RATES: Final = (
     _experiment(
         6,
         "loss distance, logistic regression",
-        "p = 5, steps 0.2 k^−α, beside a run without privacy. Our choice: the step, μ = 0.5, 1, 2, α = 1/3, 1/2, 2/3, 1 "
+        "p = 5, steps 0.2 k^−α, beside a run without privacy. Our choice: step, μ = 0.5, 1, 2, α = 1/3, 1/2, 2/3, 1 "
         "and n up to 300,000.",
         partial(_cells, _LOGISTIC, _PRIVATE, _FOUR, 0.2, 300_000),
         lambda tables: rate_figure(tables[""], "loss"),
