@@ -194,8 +194,8 @@ RATES: Final = (
     _experiment(
         2,
         "estimates under three budgets, one of them personal",
-        "Boxplots of estimates at n = 200,000 under μ = 1, μ = 2 and personal μ ~ Unif(1, 2), 0.5 k^−0.5. Stated: "
-        "three budgets, Unif(1, 2) among them, 200 runs. Our choice: the others, p = 3, errors of sd 0.5, n, the steps.",
+        "Boxplots of estimates at n = 200,000 under μ = 1, μ = 2 and personal μ ~ Unif(1, 2). Stated: three "
+        "budgets, Unif(1, 2) among them, 200 runs. Our choice: the others, p = 3, errors of sd 0.5, n, 0.5 k^−0.5.",
         partial(_cells, Design("huber", 3), ["mu=1", "mu=2", "Unif(1, 2)"], ["1/2"], 0.5, 200_000),
         lambda tables: box_figure(tables["final"]),
     ),
