@@ -160,7 +160,7 @@ def _window_cells(quick: bool) -> list[Cell]:
 
 
 def _first_cells(quick: bool) -> list[Cell]:
-    n, firsts = 40_000 if quick else 400_000, {"600": 600.0, "1200": schedule.FIRST, "as wanted": MANY}
+    n, firsts = 40_000 if quick else 400_000, {"600": 600.0, "1000": 1000.0, "as wanted": MANY}
     unknown = [Cell(f"first {words}", "huber", "steady", False, n, value) for words, value in firsts.items()]
     return [Cell("length known", "huber", "steady", True, n), *unknown]
 

@@ -38,12 +38,11 @@ MOST_BESIDE: Final = 0.015
 
 PILOT: Final = 0.15  # Share of a stream of known length
 
-FIRST: Final = 1200.0
+FIRST: Final = 1000.0
 """Records, in units of d²/μ² or so, of the stream by which the first rounds are chosen where nobody knows how many will
 come. They hold a third of these at most, so that intervals begin before a stream of known length has 600, the first
-whose intervals carry no note of few records (`fits.findings`). With 600 in place of 1,200, intervals of 400,000 records
-were longer by 3%, with first rounds as large as wanted, which intervals then wait for, shorter by a tenth
-(`benchmarks.streams`)."""
+whose intervals carry no note of few records (`fits.findings`). What later intervals lose by it, beside first rounds as
+large as wanted, is measured by `benchmarks.streams`."""
 
 ENDLESS: Final = 1 << 62
 
