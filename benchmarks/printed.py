@@ -120,6 +120,9 @@ def _dette_graw() -> list[dict[str, str]]:
 def _row(what: str, printed: str, ours: str, name: str, said: str, runs: str | None = None) -> dict[str, str]:
     command = f"privreg experiment {name}" if name in EXPERIMENTS else f"python -m benchmarks.{name}"
     row = {"what": what, "printed": printed, "ours": ours, "runs": _runs(name) if runs is None else runs}
+    compared = f"{name}-compared"
+    if (RESULTS / f"{compared}.csv").exists() and not of_present(compared):
+        said += "; our default to be run again"
     return row | {"agreement": said, "command": command}
 
 

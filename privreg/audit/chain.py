@@ -70,7 +70,7 @@ def releases(plan: Plan, theta: Array, m: Mapping[str, Any], row: Row, n: int, b
     raw, quiet = np.zeros((2, d, d)), np.zeros((1, width(plan.channel, d)))
     state = collector.init(theta, plan, np.zeros(d))
     given = row.x[None], np.array([row.y]), np.array([row.offset]), one, quiet, np.empty((0, 0))
-    kernels.fused(*given, plan, state, raw[0], raw[1])
+    kernels.fused(*given, plan, state, raw[0], raw[1], _ratios(m, 1))
     noise = _noise(d * (d + 1), n, bare).reshape(n, 2, -1)
     out = released(raw, m["sds"], noise) / np.array(m["sds"])[:, None]
     return np.asarray(out.reshape(n, -1))

@@ -238,9 +238,8 @@ def steps(plan: Plan, progress: Progress, found: Estimated) -> Steps | None:
         places.append(np.full(int(heard.sum()), k))
         means.append(each[heard] @ g / each.sum())
     own, unknown = combination.precision(learned, scattered(plan, progress, carried, learned.mean), np.array(means))
-    return Steps(
-        *(np.concatenate(v) for v in (ends, begin, weight, theta, places)), back @ own @ back.T, unknown @ back.T
-    )
+    at_end, at_begin, each, thetas, rounds = map(np.concatenate, (ends, begin, weight, theta, places))
+    return Steps(at_end, at_begin, each, thetas, rounds, back @ own @ back.T, unknown @ back.T)
 
 
 def measured(plan: Plan, progress: Progress, reports: Reports, unit: float) -> tuple[Measure, ...]:

@@ -7,7 +7,7 @@ readable twin of the tests operation by operation, so that the fused loop gives 
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
@@ -19,8 +19,6 @@ from privreg.protocol import codes, counts
 from privreg.protocol.normal import cdf, quantile
 from privreg.protocol.plans import Channel, Shape
 from privreg.published.chain.plans import Plan, State
-
-NO_RATIOS: Final = np.empty(0)
 
 
 @intrinsic
@@ -243,7 +241,7 @@ def fused(
     state: State,
     raw_curvature: Array,
     raw_outer: Array,
-    ratios: Array = NO_RATIOS,
+    ratios: Array,
 ) -> tuple[int, int, int]:
     """Play devices and collector for consecutive people until rows, steps or noise are used up.
 

@@ -180,7 +180,7 @@ class AveragedSGD:
         `weight`, shape (n,), are squared shares of the largest budget, where people have budgets of their own.
         """
         off = np.empty(0) if offset is None else offset
-        ratios = kernels.NO_RATIOS
+        ratios = np.empty(0)
         if weight is not None:
             assert self.mechanism is not None
             ratios = self.mechanism.ratios(np.sqrt(weight))
