@@ -327,7 +327,7 @@ def rate_figure(table: pd.DataFrame, measure: str) -> Any:
 
 def box_figure(final: pd.DataFrame) -> Any:
     """Draw boxplots of estimates: a row an iterate, a column a coefficient, a box a cell."""
-    cells, terms = list(dict.fromkeys(final["cell"])), [c for c in final if c[0] == "b"]
+    cells, terms = list(dict.fromkeys(final["cell"])), [c for c in map(str, final) if c[0] == "b"]
     with _canvas(2, len(terms), (2 * COLUMN, 4.0), sharey="row") as (figure, axes):
         for ax, iterate, term in _panels(
             axes, ITERATES, dict(zip(terms, map("coefficient {}".format, range(9)), strict=False))

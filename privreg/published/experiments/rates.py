@@ -75,9 +75,9 @@ class Cell:
 def _model(cell: Cell) -> PrivateOnlineRegression:
     d, (kind, _, value) = cell.design, cell.budget.partition("=")
     names, binary = d.names[1:], d.family == "logistic"
-    budget: dict[str, Any] = {"none": {"mu": None}, "Unif(1, 2)": {"mu": "budget", "mu_max": 2.0}}.get(kind, {})
-    budget = budget or {{"mu": "mu", "eps": "epsilon"}[kind]: float(value)}
-    budget |= {"mechanism": "laplace"} if kind == "eps" else {}
+    budget: dict[str, Any] = {"mu": None} if kind == "none" else {"mu": "budget", "mu_max": 2.0}
+    if value:
+        budget = {"mu": float(value)} if kind == "mu" else {"epsilon": float(value), "mechanism": "laplace"}
     public: dict[str, Any] = {"moments": dict.fromkeys(names if binary else [*names, "y"], (0.0, 1.0))}
     loss = Logistic() if binary else Huber(CORNER, scale=1.0)
     if cell.alpha == "efficient":
@@ -137,18 +137,18 @@ def _tables(from_n: int, runs: pd.DataFrame, cells: Sequence[Cell]) -> dict[str,
         by = own.groupby("n")
         means = by[["square", "loss"]].mean()
         half = 3.2905 * by[["square", "loss"]].std() / math.sqrt(own["replication"].nunique())
-        for n in means.index:
-            line = {f"{k}{end}": float(f"{means.at[n, k] + s * half.at[n, k]:.5g}") for k in means for end, s in _ENDS}
-            rows.append(head | {"n": int(n)} | line | {"replications": int(by.size()[n])} | told)
-        late = means[means.index >= (from_n if means.index[-1] > from_n else means.index[len(means) // 2])]
-        slope = float(np.polyfit(np.log(late.index), np.log(late["square"]), 1)[0]) if len(late) > 1 else math.nan
+        ends = pd.concat([means, (means - half).add_suffix("_low"), (means + half).add_suffix("_high")], axis=1)
+        counts, people = by.size().tolist(), np.array(means.index, dtype=np.float64)
+        for n, many, line in zip(people.tolist(), counts, ends.to_dict("records"), strict=True):
+            values = {str(k): float(f"{v:.5g}") for k, v in line.items()}
+            rows.append(head | {"n": int(n)} | values | {"replications": many} | told)
+        late = people >= (from_n if people[-1] > from_n else people[len(people) // 2])
+        square = means["square"].to_numpy(dtype=np.float64)
+        slope = float(np.polyfit(np.log(people[late]), np.log(square[late]), 1)[0]) if late.sum() > 1 else math.nan
         theory = 1.0 if c.exponent is None else rate(c.exponent, iterate == "average")
-        slopes.append(head | {"slope": round(slope, 3), "rate": round(-theory, 4), "from_n": int(late.index[0])})
-    final = good.dropna(subset=["b0"])[["cell", "replication", "iterate", *(c for c in good if c[0] == "b")]]
+        slopes.append(head | {"slope": round(slope, 3), "rate": round(-theory, 4), "from_n": int(people[late][0])})
+    final = good.dropna(subset=["b0"])[["cell", "replication", "iterate", *(c for c in map(str, good) if c[0] == "b")]]
     return {"": pd.DataFrame(rows), "slopes": pd.DataFrame(slopes), "final": final.round(5).reset_index(drop=True)}
-
-
-_ENDS: Final = (("", 0.0), ("_low", -1.0), ("_high", 1.0))
 
 
 def _cells(
