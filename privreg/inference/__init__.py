@@ -2,6 +2,7 @@
 
 `methods` lists the ways and what each assumes. `sandwich`, `batches` and `clusters` make covariances; `pivots`,
 `resampling`, `wald` and `simultaneous` have the reference distributions of one, of several and of all t-ratios.
+`windows` has estimates of windows of a stream, and the test that nothing changes.
 """
 
 from privreg.inference.methods import describe

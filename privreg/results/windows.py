@@ -104,7 +104,9 @@ class Windows(View):
         from privreg.results.plots import windows as plots
 
         names = list(self.fit.names)
-        out: Axes | NDArray[Any] = plots.draw(self, self.fit.places(names if terms is None else terms), ax, title)
+        out: Axes | NDArray[Any] = plots.draw(
+            self.fit, self.frame, self.alpha, self.fit.places(names if terms is None else terms), ax, title
+        )
         return out
 
     def _layout(self) -> list[Part]:

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any
 from privreg.results.plots import style
 
 if TYPE_CHECKING:
-    from privreg.results.windows import Windows
+    import pandas as pd
+
+    from privreg.results.data import ResultData
 
 
-def draw(found: Windows, places: list[int], ax: Any, title: str | None) -> Any:
+def draw(fit: ResultData, table: pd.DataFrame, alpha: float, places: list[int], ax: Any, title: str | None) -> Any:
     """One panel a coefficient: a line over each window, its interval about it, the whole fit's estimate dotted."""
-    fit = found.fit
-    table, p = found.frame, len(fit.names)
+    p = len(fit.names)
     named = {fit.names[j]: j for j in places}
-    footer = f"{100 * (1 - found.alpha):.6g}% intervals, each by itself; {style.guarantee([fit.statement])}"
+    footer = f"{100 * (1 - alpha):.6g}% intervals, each by itself; {style.guarantee([fit.statement])}"
 
     def one(name: str, panel: Any) -> str:
         own, inks = table.iloc[named[name] :: p], style.inks_for(panel)
