@@ -12,22 +12,24 @@ import numpy as np
 
 from privreg.collector import coordinates, curvature, pilot, reference
 from privreg.collector.plan import Carried, Local
+from privreg.protocol import codes
 
 if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.collector.plan import Plan, Progress, ScoreRound
     from privreg.collector.reference import Reference
+    from privreg.families.constants import ScoreRules
     from privreg.protocol.rounds import State
 
 WIDEST_THRESHOLD: Final = 2.0  # Threshold c of a round, relative to the last, up to which it enters the estimate
 
 FLATTEST: Final = 0.01  # Least singular value of a slope, relative to its largest, that is inverted as it is
 
-SPREAD: Final = 7.0
+SPREAD: Final = 0.9
 """Sd of the logarithm of a covariate's spread relative to the residuals' scale's, where curvature goes with the
 coefficients and bounds are far away (`coordinates.unbound`): second moments, which the reference model has of
-covariates, may be those of a few records far out. Without it, and without what following states tell, z-scores of the
-slope of "yes, few far out" had a mean square of 4.7 at μ = 8."""
+covariates, may be those of a few records far out. Times `curvature.SLOPE` the marginal likelihood of kept reports of
+logistic and Poisson regressions hardly differs from its largest; at twice that it falls (`benchmarks.conditional`)."""
 
 
 def carry_rounds(
@@ -58,9 +60,15 @@ def carry_rounds(
         maps.append(map_)
         biases.append(local.biases[offset_kind(one.state)])
         out.append(curvature.RoundMeans(states, (mean - biases[-1]) @ map_.T, weight / max(times, 1e-12)))
-    prior = curvature.prior_of(scaled=model.scaled, varying=plan.rules.varying)
+    prior = _prior(plan.rules, scaled=model.scaled)
     prior = prior._replace(common=math.hypot(prior.common, model.unsure))
     return Carried(out, len(main), _gain(plan, local.root, noise, out), noise, local, maps, biases, prior)
+
+
+def _prior(rules: ScoreRules, *, scaled: bool) -> curvature.Prior:
+    """The prior of M; its mean is known where residuals within c are counted, or where it follows from predictors."""
+    known = rules.shape.family == codes.HUBER if rules.track else not scaled
+    return curvature.Prior(curvature.COMMON if known else curvature.COMMON_ELSEWHERE)
 
 
 def _gain(plan: Plan, root: Array, noise: Array, rounds: list[curvature.RoundMeans]) -> Array:

@@ -23,14 +23,13 @@ if TYPE_CHECKING:
 LEAST, LARGEST = 0.1, 3.0
 """Eigenvalues of M that are believed."""
 
-USUAL: Final = 0.85  # Curvature along a direction, relative to the mean of all, below which it is low
-
-LACKING: Final = 0.35
-"""Part of what curvature then lacks by which standard errors are larger. Four coefficients of wrong models, whose
-intervals held in 91.8 to 92.2% of 1,000 fits, have ones that hold in 93.5 to 95; right models' are longer by a
-hundredth (`benchmarks.validity`)."""
-
 DRAWS: Final = 400
+
+TAILS: Final = (1.0 + 1.959963984540054**2) / 3.0
+"""What the variance that comes of a noisy standard error is multiplied by, so that normal quantiles serve at 95%.
+
+Where the variance of a standard error's logarithm is v, Student's quantile is z {1 + (1 + z²) v/2} with z normal
+(1/(2v) degrees of freedom), and the mean of M⁻¹ Σ M⁻¹ is larger by 3 v only."""
 
 
 class Combined(NamedTuple):
@@ -53,9 +52,8 @@ def combine(
 ) -> Combined:
     """Carry rounds to where mean reports would be zero, and average: equations (31), (34), (35) of docs/estimator.md.
 
-    The covariance is that of the noise carried by the mean of M, and to first order what M's spread about it adds: to
-    where mean reports are carried, and to their noise. Averaged over M's posterior itself, whose far tails the prior
-    alone makes, standard errors of right models were up to a quarter larger.
+    The covariance is that of the noise carried by the mean of M, and what M's spread about it adds: to where mean reports
+    are carried, and to second order to their noise.
 
     `noise`, shape (q, q), is the covariance of a report by the reference model, for the weights; `scattered` that by
     how reports scatter, for the covariance, by the reference model if not given. `brief` says whether the covariance
@@ -74,7 +72,7 @@ def combine(
         weights = weights / weights.sum()
     estimate = weights @ one
     mean_x, mean_g = weights @ x, weights @ g
-    own = _cautious_inverse(m)
+    own = np.linalg.inv(m)
     sent = noise if scattered is None else scattered
     left = np.asarray(sent * float(np.sum(weights**2 / total)), dtype=np.float64)
     unknown = np.zeros((q, q))
@@ -82,8 +80,8 @@ def combine(
         draws = _draws(curvature)
         moves = _divided(draws, mean_g) - np.linalg.solve(m, mean_g)
         unknown = np.asarray(moves.T @ moves / len(moves), dtype=np.float64)
-        unknown = unknown + _noise_by_curvature(curvature, draws, own, left)
-    return Combined(estimate, own @ left @ own.T + unknown, weights, mean_x - estimate, unknown)
+        unknown = unknown + TAILS * _noise_by_curvature(own, draws[: len(draws) // 2] - curvature.mean, left)
+    return Combined(estimate, own @ left @ own + unknown, weights, mean_x - estimate, unknown)
 
 
 def precision(curvature: Curvature, noise: Array, g: Array) -> tuple[Array, Array]:
@@ -104,8 +102,9 @@ def precision(curvature: Curvature, noise: Array, g: Array) -> tuple[Array, Arra
         What isn't known of M: r moves of all of them, whose squares and products sum to a covariance.
     """
     m, draws = floored(curvature.mean), _draws(curvature)
-    own = _cautious_inverse(m)
-    each = np.asarray(own @ noise @ own.T) + _noise_by_curvature(curvature, draws, own, noise)
+    own = np.linalg.inv(m)
+    added = _noise_by_curvature(own, draws[: len(draws) // 2] - curvature.mean, noise)
+    each = np.asarray(own @ noise @ own) + TAILS * added
     moves = np.stack([_divided(draws, one) - np.linalg.solve(m, one) for one in g], axis=1)
     # as few as have the same covariance, but for a thousandth
     _, sizes, along = np.linalg.svd(moves.reshape(len(moves), -1), full_matrices=False)
@@ -113,25 +112,23 @@ def precision(curvature: Curvature, noise: Array, g: Array) -> tuple[Array, Arra
     return each, (sizes[:some, None] * along[:some]).reshape(some, *g.shape) / math.sqrt(len(moves))
 
 
-def _cautious_inverse(m: Array) -> Array:
-    """Inverse of a curvature, made larger along directions of low curvature: equation (33) of docs/estimator.md.
+def _noise_by_curvature(own: Array, apart: Array, noise: Array) -> Array:
+    """Mean of M⁻¹ Ω M⁻¹ to second order in M's deviations, less that of M's mean: part of equation (33).
 
-    The prior, and secants in place of slopes, let low curvature seem less low than it is, by a few percent, and an
-    interval would be too short by as much.
+    States have followed the noise by the true M, whatever is believed of it, so that the error is M⁻¹ times the noise.
+    An inverse is convex: the mean is more than noise carried by the inverse of the mean.
+
+    Parameters
+    ----------
+    own : ndarray, shape (q, q)
+        Inverse of M's mean.
+    apart : ndarray, shape (m, q, q)
+        Deviations of M from there; their opposites are as likely.
+    noise : ndarray, shape (q, q)
     """
-    values, vectors = np.linalg.eigh(m)
-    lacking = np.maximum(USUAL - values / values.mean(), 0.0)
-    return np.asarray((vectors * ((1.0 + LACKING * lacking) / values)) @ vectors.T)
-
-
-def _noise_by_curvature(curvature: Curvature, draws: Array, own: Array, noise: Array) -> Array:
-    """Mean of B Ω Bᵀ, B = M⁻¹ (draw − M) M⁻¹: what noise of covariance Ω adds to first order as M isn't known.
-
-    Second term of equation (34) of docs/estimator.md.
-    """
-    half = draws[: len(draws) // 2] - curvature.mean  # the others are their opposites
-    turned = own @ half @ own
-    return np.asarray((turned @ noise @ turned.transpose(0, 2, 1)).mean(axis=0))
+    by, carried = own @ apart, own @ noise @ own
+    bent = (by @ by).mean(axis=0) @ carried
+    return np.asarray((by @ carried @ by.transpose(0, 2, 1)).mean(axis=0) + bent + bent.T)
 
 
 def _draws(curvature: Curvature) -> Array:

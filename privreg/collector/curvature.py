@@ -23,49 +23,22 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
 
-WIDEST: Final = 0.4  # Prior sd of the eigenvalues of M about their mean where reports tell M well
+SPREAD: Final = 0.25
+"""Prior sd of the eigenvalues of M about their mean.
 
-STEPS: Final = (1.0, 1.5, 2.25)
-"""Multiples of it of which reports choose one: models of covariates are so wrong on real data.
+This, `SLOPE` and `COMMON` are about where the marginal likelihood of reports of `benchmarks.conditional` is largest.
+A width that followed reports, or how much they show, made standard errors that varied twice as much between fits."""
 
-Where curvature goes with the coefficients, offsets are shorter and tell less: a choice would follow noise, so that
-standard errors of few records vary by a third and more, and there is none."""
+SLOPE: Final = 0.4
+"""Prior sd of the logarithm of the residuals' scale over all directions together.
 
-SLOPES: Final = (0.3, 0.8)
-"""Prior sd of the logarithm of the residuals' scale over all directions together, of which reports choose one.
+Residuals that grow wider along a covariate, or a group that the model doesn't fit, make curvature low there."""
 
-Residuals that grow wider along a covariate, or a group that the model doesn't fit, make curvature low there, and the
-law says how. With it, intervals of the same length hold in designs where they didn't (`benchmarks.validity`), and those
-of rare levels are less short."""
+COMMON: Final = 0.1  # Prior sd of the mean of the eigenvalues about 1, where the pilot or the predictor gives it
 
-ROUGH: Final = 1, 0.5  # Step and slope where the posterior's mean is enough
-
-ENTRY_SD: Final = 0.32
-"""Sd with which reports tell an entry of M at which the prior sd of eigenvalues is half of that: where they tell
-nothing, a wide prior would make intervals of noise. It falls with the fourth power: by the second, intervals of many
-coefficients were longer for no gain."""
-
-NOTHING: Final = 1e6
-"""Of the square of that sd over what reports tell, so large that no more is asked: its square is a number."""
-
-ENTRY_SD_VARYING: Final = 0.45
-"""The same where curvature goes with the coefficients: offsets are shorter there, and show less. With 0.32,
-and covariates' spread a little less free, intervals were shorter by up to 7%, and those of two more coefficients held
-in less than 92% of 1,000 fits (`benchmarks.validity`)."""
-
-SLOPE_SD: Final = 0.4  # The same of slopes, which are fewer, by the second power: that of rare levels needs them
-
-COMMON: Final = 0.3
-"""Prior sd of the mean of the eigenvalues about 1 where curvature doesn't go with a residual scale.
-
-With 0.2, a coefficient of counts with a wrong link covered 92.2% instead of 94.0% of 400 fits; intervals are longer by
-4 to 6% for it."""
-
-COMMON_OF_RESIDUALS: Final = 0.6  # The same where curvature goes with a residual scale, which few reports tell badly
+COMMON_ELSEWHERE: Final = 0.6  # The same of residuals' density far from their centre, which nobody has reported
 
 VAGUE: Final = (5.0, 2.0)  # Prior sds that hardly say anything, of the eigenvalues and of their mean
-
-NARROWEST: Final = 0.12  # Least prior sd of the eigenvalues: what a reference model is at least wrong by
 
 MOST: Final = 24  # Coefficients up to which all entries of M are learned together; of more row by row
 
@@ -112,43 +85,21 @@ class Curvature(NamedTuple):
     mean: Array  # shape (q, q)
     # Of the entries of its lower triangle, row by row, shape (q (q + 1) / 2,) squared; (0, 0) if not asked for
     cov: Array
-    spread: float  # Prior sd of its eigenvalues that was taken
     rows: ByRows | None = None  # In place of the covariance, if M was learned row by row
 
 
 class Prior(NamedTuple):
-    """How wrong the reference model's curvature may be: equations (27) and (29) of docs/estimator.md."""
+    """How wrong the reference model's curvature may be: equation (27) of docs/estimator.md."""
 
     common: float  # ρ, sd of the mean of the eigenvalues about 1
-    widest: float  # Sd of the eigenvalues about their mean where reports show M well
-    unclear: float  # r₀, sd of an entry by reports alone at which that sd is half as large
-    steps: tuple[float, ...]  # t, multiples of that sd of which reports choose one
-    slopes: tuple[float, ...]  # b, sds along the ways in which the model may be wrong; none: these don't count
-
-    def widths(self, precision: Array, gram: Array, *, brief: bool, several: bool) -> list[tuple[float, float]]:
-        """Sds of eigenvalues and along slopes that are tried; of `brief` ones where there is a choice the middle."""
-        r2 = float(np.mean(1.0 / np.maximum(np.diag(precision) * np.diag(gram), 1e-300)))
-        widest = self.widest / (1.0 + min(r2 / self.unclear**2, NOTHING) ** 2)
-        along = 1.0 / (1.0 + r2 / SLOPE_SD**2)
-        steps, slopes = self.steps, (self.slopes if several else self.slopes[:1]) or (0.0,)
-        if brief and len(steps) > 1:
-            step, slope = ROUGH
-            steps, slopes = steps[step : step + 1], (slope,)
-        return [(max(widest * step, NARROWEST), slope * along) for step in steps for slope in slopes]
-
-
-def prior_of(*, scaled: bool, varying: bool) -> Prior:
-    """The prior of a family: whether its curvature goes with a residual scale, and with the coefficients."""
-    common = COMMON_OF_RESIDUALS if scaled else COMMON
-    if varying:
-        return Prior(common, WIDEST, ENTRY_SD_VARYING, (1.0,), SLOPES[:1])
-    return Prior(common, WIDEST, ENTRY_SD, STEPS, SLOPES)
+    spread: float = SPREAD  # τ, sd of the eigenvalues about their mean
+    slope: float = SLOPE  # β, sd along the ways in which the model may be wrong
 
 
 def vague() -> Prior:
     """A prior that hardly says anything, so that reports speak alone."""
     widest, common = VAGUE
-    return Prior(common, widest, math.inf, (1.0,), ())
+    return Prior(common, widest, 0.0)
 
 
 def learn(
@@ -161,16 +112,16 @@ def learn(
     gain: Array | None = None,
     brief: bool = False,
 ) -> Curvature:
-    """Posterior of M from differences within rounds and between them: equations (25) to (30) of docs/estimator.md.
+    """Posterior of M from differences within rounds and between them: equations (25) to (28) of docs/estimator.md.
 
     `noise`, shape (q, q), is the covariance of one record's report, the same coordinates, and `prior` that of a
     residual scale if not given. `slopes`, shape (k, q, q), are what M changes by in each of k ways in which the
-    reference model may be wrong, as far as it may be if `SLOPES` were 1: residuals wider along a direction,
+    reference model may be wrong, as far as it may be if `SLOPE` were 1: residuals wider along a direction,
     `reference.slopes`, covariates wider or narrower, `reference.spreads`. The last `main` rounds have states that
     follow reports, by a part `gain` of the way, shape (q, q), `GAIN` if not given: differences between them count, too.
     `brief` says whether the posterior's mean is enough.
     """
-    q, prior = len(noise), prior or prior_of(scaled=True, varying=False)
+    q, prior = len(noise), prior or Prior(COMMON)
     precision = _inverted(noise)
     gram, cross = np.zeros((q, q)), np.zeros((q, q))
     for r in rounds:
@@ -188,33 +139,25 @@ def learn(
     half = np.where(row == col, 0.5, 1.0)
     info = _information(precision, gram, row, col)
     linear = (scores[row, col] + scores[col, row]) * half
-    on = np.flatnonzero(row == col)
-    common_part = prior.common * (row == col)[:, None].astype(np.float64)
-    directions = np.zeros((len(row), 0)) if slopes is None or not prior.slopes else slopes[:, row, col].T
-    best: tuple[float, Array, Array, float] | None = None
-    several = directions.shape[1] > 0
-    for spread, slope in prior.widths(precision, gram, brief=brief, several=several):
-        # the prior's covariance: τ² of diagonal entries and τ²/2 of others, and what many share
-        each = np.where(row == col, 1.0, 0.5) * spread**2 / (0.5 * (q + 1))
-        before, log_det = _precision(each, np.column_stack([common_part, slope * directions]))
-        pull = before[:, on].sum(axis=1)  # of the prior's mean, 1 on the diagonal
-        posterior, right = info + before, linear + pull
-        root, failed = dpotrf(posterior, lower=0)  # Rᵀ R
-        if failed:  # rounding, where nobody has some of the levels and there is no noise
-            values, vectors = np.linalg.eigh(posterior)
-            posterior = (vectors * np.maximum(values, SMALLEST * float(values[-1]))) @ vectors.T
-            root, _ = dpotrf(posterior + SMALLEST * float(values[-1]) * np.eye(len(row)), lower=0)
-        half_way, _ = dtrtrs(root, right, lower=0, trans=1)
-        evidence = 0.5 * float(half_way @ half_way) - float(np.log(np.diag(root)).sum())
-        evidence -= 0.5 * (float(pull[on].sum()) + log_det)
-        if best is None or evidence > best[0]:
-            best = evidence, root, half_way, spread
-    assert best is not None
-    _, root, half_way, spread = best
+    among = prior.common * (row == col)[:, None].astype(np.float64)
+    if slopes is not None and prior.slope > 0.0:
+        among = np.column_stack([among, prior.slope * slopes[:, row, col].T])
+    # the prior's covariance: τ² of diagonal entries and τ²/2 of others, and what many share
+    before = _precision(np.where(row == col, 1.0, 0.5) * prior.spread**2 / (0.5 * (q + 1)), among)
+    posterior, right = (
+        info + before,
+        linear + before[:, row == col].sum(axis=1),
+    )  # the prior's mean is 1 on the diagonal
+    root, failed = dpotrf(posterior, lower=0)  # Rᵀ R
+    if failed:  # rounding, where nobody has some of the levels and there is no noise
+        values, vectors = np.linalg.eigh(posterior)
+        posterior = (vectors * np.maximum(values, SMALLEST * float(values[-1]))) @ vectors.T
+        root, _ = dpotrf(posterior + SMALLEST * float(values[-1]) * np.eye(len(row)), lower=0)
+    half_way, _ = dtrtrs(root, right, lower=0, trans=1)
     mean_m = np.zeros((q, q))
     mean_m[row, col] = dtrtrs(root, half_way, lower=0)[0]
     cov = np.zeros((0, 0)) if brief else _inverse(root)
-    return Curvature(np.tril(mean_m) + np.tril(mean_m, -1).T, cov, spread)
+    return Curvature(np.tril(mean_m) + np.tril(mean_m, -1).T, cov)
 
 
 def _by_rows(noise: Array, precision: Array, gram: Array, cross: Array, prior: Prior) -> Curvature:
@@ -231,18 +174,18 @@ def _by_rows(noise: Array, precision: Array, gram: Array, cross: Array, prior: P
     size, right = np.linalg.eigh(gram)
     size = np.maximum(size, 0.0)
     reported = left.T @ (cross - mean * gram) @ right
-    best: tuple[float, Array, float] | None = None
-    for spread in SPREADS if prior.slopes else (prior.widest,):
+    best: tuple[float, Array] | None = None
+    for spread in SPREADS if prior.slope > 0.0 else (prior.spread,):
         each = 2.0 * spread**2 / (q + 1.0)  # prior variance of an entry of A
         shrunk = each / (each * size + each_row)
         evidence = 0.5 * float(np.sum(reported**2 * shrunk / each_row) - np.log1p(each * size / each_row).sum())
         if best is None or evidence > best[0]:
-            best = evidence, shrunk, spread
+            best = evidence, shrunk
     assert best is not None
-    _, shrunk, spread = best
+    shrunk = best[1]
     deviation = left @ (reported * shrunk) @ right.T
     rows = ByRows(1.0 / have, left, right, each_row * shrunk)
-    return Curvature(mean * np.eye(q) + 0.5 * (deviation + deviation.T), np.zeros((0, 0)), spread, rows)
+    return Curvature(mean * np.eye(q) + 0.5 * (deviation + deviation.T), np.zeros((0, 0)), rows)
 
 
 def _between(rounds: Sequence[RoundMeans], noise: Array, gain: Array) -> tuple[Array, Array]:
@@ -296,13 +239,13 @@ def means(rounds: Sequence[RoundMeans]) -> tuple[Array, Array, Array]:
     return total, x, g
 
 
-def _precision(each: Array, among: Array) -> tuple[Array, float]:
-    """Inverse of diag(`each`) + U Uᵀ, U of shape (m, k), and the logarithm of the determinant of that sum."""
+def _precision(each: Array, among: Array) -> Array:
+    """Inverse of diag(`each`) + U Uᵀ, U of shape (m, k)."""
     scaled = among / each[:, None]
     inner = np.eye(among.shape[1]) + among.T @ scaled
     out = -scaled @ np.linalg.solve(inner, scaled.T)
     out.flat[:: len(each) + 1] += 1.0 / each
-    return np.asarray(out), float(np.log(each).sum() + np.linalg.slogdet(inner)[1])
+    return np.asarray(out)
 
 
 def _information(precision: Array, gram: Array, row: NDArray[np.intp], col: NDArray[np.intp]) -> Array:
