@@ -1,132 +1,98 @@
-"""What the prior of the curvature costs and gains: the same reports, estimated with several priors.
+"""How wrong reference models are: the prior of the curvature under which kept reports are the likeliest.
 
-``python -m benchmarks.priors [--designs NAME …] [--n N] [--mu MU] [--reps R] [--processes K]``
+``python -m benchmarks.priors [--n N …] [--reps R]``
 
-Designs are in `benchmarks.designs`; a replication is one fit, whose reports are carried to an estimate again with each
-prior of `PRIORS`. One line for each prior:
+Designs are every other one of `benchmarks.conditional`, at μ = 1. A line for each family, n and prior: τ, β and ρ of
+equation (27) of docs/estimator.md.
 
-coverage, lowest
-    Share of 95% intervals that hold `res.estimand`, in %, averaged over coefficients; that of the coefficient
-    that is covered least.
-below_90
-    Coefficients that are covered in fewer than 90%.
-length
-    Geometric mean of the lengths of intervals, relative to the first prior's.
-right
-    The same in designs whose models are right and whose residuals are alike.
-spread
-    Median over coefficients of the root mean square of errors over their standard errors.
+short
+    By how much the logarithm of the marginal likelihood of a fit's reports, means over a design, sums over designs,
+    falls short of the largest of the family and n.
 
-The first prior knows nothing of residuals that are wider along a direction, the last is the engine's.
+β of logistic and Poisson regressions counts covariates' spreads that are off by 0.9 at 1, as the engine has it.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import warnings
 import zlib
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
-from tqdm import tqdm
 
-import privreg as pr
-from benchmarks.designs import DESIGNS
+from benchmarks import conditional
+from benchmarks.central_designs import commit
 from benchmarks.store import save_table
-from benchmarks.validity import made, truth_of
-from privreg.collector import coordinates, curvature, estimate
-from privreg.fits.plan import to_user
+from privreg.collector import curvature, estimate
+from privreg.collector.plan import Carried
 
 RESULTS: Final = Path(__file__).parent / "results" / "priors.csv"
-RIGHT: Final = ("normal", "correlated", "factors", "heavy")
-SOME: Final = (*RIGHT, "interaction", "charges", "fanned", "bent", "ten levels", "two peaks", "median", "upper")
-PRIORS: Final[dict[str, dict[str, Any]]] = {
-    "eigenvalues alone": {"SLOPES": (0.0,)},
-    "slopes 0.3": {"SLOPES": (0.3,)},
-    "slopes 0.8": {"SLOPES": (0.8,)},
-    "narrower eigenvalues": {"WIDEST": 0.3},
-    "wider where little is told": {"ENTRY_SD": 0.45},
-    "engine": {"SLOPES": curvature.SLOPES},
-}
-"""Constants of `collector.curvature`."""
+SPREADS: Final = (0.06, 0.12, 0.25, 0.5)
+SLOPES: Final = (0.1, 0.2, 0.4, 0.8, 1.6)
+COMMON: Final = (0.1, 0.3, 0.6)
+PRIORS: Final = list(itertools.product(SPREADS, SLOPES, COMMON))
 
 
-def one(name: str, n: int, mu: float, replication: int) -> list[dict[str, Any]]:
-    """A line for each prior and coefficient of one fit."""
-    design = DESIGNS[name]
-    rows = made(name, n, replication, n)
-    model = pr.PrivateOnlineRegression.from_formula(
-        design.formula, rows, family=design.family, mu=mu, rows=n, bounds=design.bounds,
-        **({"levels": design.levels} if design.levels else {}), **(design.more or {}),
-    )  # fmt: skip
-    stream = model.start(seed=zlib.crc32(f"{name} {n} {mu} {replication}".encode()), threads=1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", pr.errors.ReliabilityWarning)
-        res = stream.update(rows).results()
-    run = stream._run
-    progress = run.so_far()
-    linear = to_user(model._spec, stream._encoder.order) @ coordinates.linear(run.plan, progress.state)
-    params, truth = np.ravel(res.params), truth_of(res, name, n, mu)
-    here = estimate.estimate(run.plan, progress)
-    out = []
-    for prior, constants in PRIORS.items():
-        with patch.multiple(curvature, **constants):
-            found = estimate.estimate(run.plan, progress)
-        error = params + linear @ (found.theta - here.theta) - truth
-        sd = np.sqrt(np.diag(linear @ found.cov @ linear.T))
-        out += [
-            {"prior": prior, "design": name, "coefficient": j, "error": error[j], "sd": sd[j]} for j in range(len(sd))
-        ]
+def carried_of(name: str, family: str, n: int, run: int) -> Carried:
+    """Reports of a fit at its estimate."""
+    found: list[Carried] = []
+    ended = estimate.scattered
+
+    def kept(*args: object) -> np.ndarray:
+        found.append(args[2])  # type: ignore[arg-type]
+        return ended(*args)  # type: ignore[arg-type]
+
+    with patch.object(estimate, "scattered", kept), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        conditional.one(name, conditional.FAMILIES[family][name], n, run)
+    return found[-1]
+
+
+def likelihoods(carried: Carried) -> list[float]:
+    """Logarithm of the marginal likelihood by each of `PRIORS`."""
+    noise, q = carried.noise, len(carried.noise)
+    row, col = np.tril_indices(q)
+    gram, cross = curvature.totals(carried.rounds, noise, carried.main, carried.gain)
+    scores = np.linalg.solve(noise, cross)
+    info = curvature._information(np.linalg.inv(noise), gram, row, col)
+    linear = (scores[row, col] + scores[col, row]) * np.where(row == col, 0.5, 1.0)
+    mean, ways, out = (row == col).astype(float), carried.local.slopes[:, row, col], []
+    for tau, beta, rho in PRIORS:
+        cov = np.diag(np.where(row == col, 1.0, 0.5) * tau**2 * 2.0 / (q + 1.0)) + rho**2 * np.outer(mean, mean)
+        cov += beta**2 * ways.T @ ways
+        before = np.linalg.inv(cov)
+        right, after = linear + before @ mean, info + before
+        value = right @ np.linalg.solve(after, right) - mean @ before @ mean
+        out.append(0.5 * float(value - np.linalg.slogdet(after)[1] - np.linalg.slogdet(cov)[1]))
     return out
-
-
-def summary(rows: pd.DataFrame) -> pd.DataFrame:
-    """A line for each prior."""
-    rows["held"] = 100.0 * (rows["error"].abs() <= 1.96 * rows["sd"])
-    rows["log"], rows["square"] = np.log(rows["sd"]), rows["error"] ** 2
-    cells = rows.groupby(["prior", "design", "coefficient"], sort=False).agg(
-        held=("held", "mean"), log=("log", "mean"), square=("square", "mean"), sd=("sd", "mean")
-    )
-    cells["spread"] = np.sqrt(cells["square"]) / cells["sd"]
-    by = cells.groupby("prior", sort=False)
-    right = cells[cells.index.get_level_values("design").isin(RIGHT)].groupby("prior", sort=False)["log"].mean()
-    log = by["log"].mean()
-    return pd.DataFrame(
-        {
-            "runs": len(rows) / len(cells),
-            "coverage": by["held"].mean(),
-            "lowest": by["held"].min(),
-            "below_90": by["held"].apply(lambda held: int((held < 90.0).sum())),
-            "length": np.exp(log - log.iloc[0]),
-            "right": np.exp(right - right.iloc[0]),
-            "spread": by["spread"].median(),
-        }
-    ).reset_index()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run and store."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--designs", nargs="*", choices=DESIGNS, default=list(SOME), metavar="NAME")
-    parser.add_argument("--n", type=int, default=200_000)
-    parser.add_argument("--mu", type=float, default=1.0)
-    parser.add_argument("--reps", type=int, default=40)
-    parser.add_argument("--processes", type=int, default=1)
-    a = parser.parse_args(arguments)
-    rows: list[dict[str, Any]] = []
-    with ProcessPoolExecutor(a.processes) as pool:
-        for name in a.designs:
-            work = partial(one, name, a.n, a.mu)
-            rows += [row for found in tqdm(pool.map(work, range(a.reps)), total=a.reps, desc=name) for row in found]
-    table = summary(pd.DataFrame(rows)).round(4)
-    save_table(table, RESULTS, f"python -m benchmarks.priors --reps {a.reps}")
-    print(table.to_string(index=False))
+    parser.add_argument("--n", nargs="*", type=int, default=[50_000, 200_000])
+    parser.add_argument("--reps", type=int, default=20)
+    args = parser.parse_args(arguments)
+    out = []
+    for family, n in itertools.product(conditional.FAMILIES, args.n):
+        names = sorted(conditional.FAMILIES[family], key=lambda name: zlib.crc32(name.encode()))[::2]
+        total = np.zeros(len(PRIORS))
+        for name in names:
+            fits = [likelihoods(carried_of(name, family, n, 1_000 + run)) for run in range(args.reps)]
+            total += np.mean(fits, axis=0)
+            print(family, n, name, flush=True)
+        out += [
+            {"family": family, "n": n, "designs": len(names), "tau": t, "beta": b, "rho": r, "short": short}
+            for (t, b, r), short in zip(PRIORS, total.max() - total, strict=True)
+        ]
+    command = f"python -m benchmarks.priors --n {' '.join(map(str, args.n))} --reps {args.reps}"
+    save_table(pd.DataFrame(out).round(3), RESULTS, command, (commit(),))
 
 
 if __name__ == "__main__":

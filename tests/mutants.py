@@ -1290,11 +1290,18 @@ MUTANTS = (
         ("tests/collector/test_curvature.py",),
     ),
     Mutant(
-        "low curvature is trusted",
+        "what isn't known of curvature counts to first order",
         "privreg/collector/combination.py",
-        "(1.0 + LACKING * lacking) / values",
-        "1.0 / values",
-        ("tests/collector/test_curvature.py::test_standard_errors_are_wary_of_low_curvature_alone",),
+        "transpose(0, 2, 1)).mean(axis=0) + bent + bent.T",
+        "transpose(0, 2, 1)).mean(axis=0)",
+        ("tests/collector/test_curvature.py::test_noise_is_carried_by_a_curvature_that_is_not_known",),
+    ),
+    Mutant(
+        "a noisy standard error is as good as a known one",
+        "privreg/collector/combination.py",
+        "(1.0 + 1.959963984540054**2) / 3.0",
+        "1.0 / 3.0",
+        ("tests/collector/test_curvature.py::test_normal_quantiles_serve_where_a_standard_error_is_noisy",),
     ),
     Mutant(
         "products of the law's covariates are numbers of their own",

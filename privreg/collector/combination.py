@@ -50,10 +50,12 @@ def combine(
     scattered: Array | None = None,
     brief: bool = False,
 ) -> Combined:
-    """Carry rounds to where mean reports would be zero, and average: equations (31), (34), (35) of docs/estimator.md.
+    """Carry rounds to where mean reports would be zero, and average.
 
-    The covariance is that of the noise carried by the mean of M, and what M's spread about it adds: to where mean reports
-    are carried, and to second order to their noise.
+    Equations (31), (33), (34) and (35) of docs/estimator.md.
+
+    The covariance is that of the noise carried by the mean of M, and what M's spread about it adds: to where mean
+    reports are carried, and to second order to their noise.
 
     `noise`, shape (q, q), is the covariance of a report by the reference model, for the weights; `scattered` that by
     how reports scatter, for the covariance, by the reference model if not given. `brief` says whether the covariance
@@ -113,7 +115,7 @@ def precision(curvature: Curvature, noise: Array, g: Array) -> tuple[Array, Arra
 
 
 def _noise_by_curvature(own: Array, apart: Array, noise: Array) -> Array:
-    """Mean of M⁻¹ Ω M⁻¹ to second order in M's deviations, less that of M's mean: part of equation (33).
+    """Mean of M⁻¹ Ω M⁻¹ to second order, less that of M's mean: T of equation (33) of docs/estimator.md.
 
     States have followed the noise by the true M, whatever is believed of it, so that the error is M⁻¹ times the noise.
     An inverse is convex: the mean is more than noise carried by the inverse of the mean.

@@ -89,7 +89,7 @@ class Curvature(NamedTuple):
 
 
 class Prior(NamedTuple):
-    """How wrong the reference model's curvature may be: equation (27) of docs/estimator.md."""
+    """How wrong the reference model's curvature may be: equations (27) and (30) of docs/estimator.md."""
 
     common: float  # ρ, sd of the mean of the eigenvalues about 1
     spread: float = SPREAD  # τ, sd of the eigenvalues about their mean
@@ -112,7 +112,7 @@ def learn(
     gain: Array | None = None,
     brief: bool = False,
 ) -> Curvature:
-    """Posterior of M from differences within rounds and between them: equations (25) to (28) of docs/estimator.md.
+    """Posterior of M from differences within rounds and between them: equations (25) to (30) of docs/estimator.md.
 
     `noise`, shape (q, q), is the covariance of one record's report, the same coordinates, and `prior` that of a
     residual scale if not given. `slopes`, shape (k, q, q), are what M changes by in each of k ways in which the
@@ -123,15 +123,7 @@ def learn(
     """
     q, prior = len(noise), prior or Prior(COMMON)
     precision = _inverted(noise)
-    gram, cross = np.zeros((q, q)), np.zeros((q, q))
-    for r in rounds:
-        x = r.x - r.weight @ r.x / r.weight.sum()
-        wx = x * r.weight[:, None]
-        gram += wx.T @ x
-        cross += r.g.T @ wx
-    if main > 1:
-        more, by = _between(rounds[-main:], noise, GAIN * np.eye(q) if gain is None else gain)
-        gram, cross = gram + more, cross + by
+    gram, cross = totals(rounds, noise, main, gain)
     if q > MOST:
         return _by_rows(noise, precision, gram, cross, prior)
     scores = precision @ cross  # Σ n Ω⁻¹ g x'
@@ -144,10 +136,8 @@ def learn(
         among = np.column_stack([among, prior.slope * slopes[:, row, col].T])
     # the prior's covariance: τ² of diagonal entries and τ²/2 of others, and what many share
     before = _precision(np.where(row == col, 1.0, 0.5) * prior.spread**2 / (0.5 * (q + 1)), among)
-    posterior, right = (
-        info + before,
-        linear + before[:, row == col].sum(axis=1),
-    )  # the prior's mean is 1 on the diagonal
+    # its mean is 1 on the diagonal
+    posterior, right = info + before, linear + before[:, row == col].sum(axis=1)
     root, failed = dpotrf(posterior, lower=0)  # Rᵀ R
     if failed:  # rounding, where nobody has some of the levels and there is no noise
         values, vectors = np.linalg.eigh(posterior)
@@ -158,6 +148,21 @@ def learn(
     mean_m[row, col] = dtrtrs(root, half_way, lower=0)[0]
     cov = np.zeros((0, 0)) if brief else _inverse(root)
     return Curvature(np.tril(mean_m) + np.tril(mean_m, -1).T, cov)
+
+
+def totals(rounds: Sequence[RoundMeans], noise: Array, main: int, gain: Array | None) -> tuple[Array, Array]:
+    """Γ and Ξ, (q, q) each: equations (25) and (26) of docs/estimator.md. Arguments are those of `learn`."""
+    q = len(noise)
+    gram, cross = np.zeros((q, q)), np.zeros((q, q))
+    for r in rounds:
+        x = r.x - r.weight @ r.x / r.weight.sum()
+        wx = x * r.weight[:, None]
+        gram += wx.T @ x
+        cross += r.g.T @ wx
+    if main > 1:
+        more, by = _between(rounds[-main:], noise, GAIN * np.eye(q) if gain is None else gain)
+        gram, cross = gram + more, cross + by
+    return gram, cross
 
 
 def _by_rows(noise: Array, precision: Array, gram: Array, cross: Array, prior: Prior) -> Curvature:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from privreg.collector import combination, curvature
 from privreg.collector.curvature import GAIN, RoundMeans
@@ -43,8 +44,8 @@ def test_without_reports_the_law_is_what_is_believed():
     rng = np.random.default_rng(2)
     found = curvature.learn(reports(rng, 1e-3), NOISE)
     np.testing.assert_allclose(found.mean, np.eye(Q), atol=0.01)
-    assert found.spread == curvature.NARROWEST
-    assert curvature.learn(reports(rng, 1e8), NOISE).spread >= 0.99 * curvature.WIDEST
+    on, off = curvature.SPREAD**2 * 2.0 / (Q + 1.0) + curvature.COMMON**2, curvature.SPREAD**2 / (Q + 1.0)
+    np.testing.assert_allclose(np.diag(found.cov), [on, off, on, off, off, on], rtol=1e-3)
 
 
 @pytest.mark.statistical
@@ -54,12 +55,11 @@ def test_the_posterior_of_curvature_covers(people):
     # standard error is at most √(.05 · .95/REPEATS) as entries of one M go together
     rng, inside = np.random.default_rng(3), []
     row, col = np.tril_indices(Q)
-    spread = curvature.learn(reports(rng, people), NOISE).spread
-    tau = spread / np.sqrt(0.5 * (Q + 1))
+    tau = curvature.SPREAD / np.sqrt(0.5 * (Q + 1))
     for _ in range(REPEATS):
         m = np.zeros((Q, Q))
         m[row, col] = tau * rng.standard_normal(len(row)) * np.where(row == col, 1.0, np.sqrt(0.5))
-        m = np.tril(m) + np.tril(m, -1).T + (1.0 + curvature.COMMON_OF_RESIDUALS * rng.standard_normal()) * np.eye(Q)
+        m = np.tril(m) + np.tril(m, -1).T + (1.0 + curvature.COMMON * rng.standard_normal()) * np.eye(Q)
         found = curvature.learn(reports(rng, people, truth=m), NOISE)
         inside.append(np.abs(found.mean - m)[row, col] <= 1.96 * np.sqrt(np.diag(found.cov)))
     error = np.sqrt(0.05 * 0.95 / REPEATS)
@@ -257,24 +257,31 @@ def test_a_poor_start_tells_curvature_along_itself():
 
 
 def test_noise_is_carried_by_a_curvature_that_is_not_known():
-    """Where the mean report is zero, what isn't known of M blurs the noise alone: by v/m⁴ of it to first order."""
-    q, m, v, n = 1, 1.2, 0.01, 500.0
-    rounds = [RoundMeans(np.zeros((1, q)), np.zeros((1, q)), np.array([n]))]
-    found = combination.combine(rounds, 4.0 * np.eye(q), curvature.Curvature(m * np.eye(q), np.array([[v]]), 0.1))
-    # the sample variance of 200 draws has a standard error of a tenth
-    expected = v / m**4 * 4.0 / n * np.eye(q)
-    np.testing.assert_allclose(found.unknown, expected, rtol=0.4)
-    np.testing.assert_allclose(found.cov - found.unknown, 4.0 / n / m**2 * np.eye(q))
+    """Where the mean report is 0, what isn't known of M blurs the noise alone: by E M⁻¹ Ω M⁻¹ − (E M)⁻¹ Ω (E M)⁻¹."""
+    rng, n, sd, noise = np.random.default_rng(2), 500.0, 0.05, 4.0 * np.diag([1.0, 2.0, 0.5])
+    rounds = [RoundMeans(np.zeros((1, Q)), np.zeros((1, Q)), np.array([n]))]
+    row, col = np.tril_indices(Q)
+    m = np.array([[1.2, 0.2, 0.0], [0.2, 0.9, -0.1], [0.0, -0.1, 1.0]])
+    found = combination.combine(rounds, noise, curvature.Curvature(m, sd**2 * np.eye(len(row))))
+    draws = np.zeros((20_000, Q, Q))
+    draws[:, row, col] = m[row, col] + sd * rng.standard_normal((len(draws), len(row)))
+    draws[:, col, row] = draws[:, row, col]
+    inverse, plain = np.linalg.inv(draws), np.linalg.inv(m)
+    expected = np.diag((inverse @ noise @ inverse).mean(axis=0) - plain @ noise @ plain) / n
+    # the mean of 200 squares has a standard error of a tenth
+    np.testing.assert_allclose(np.diag(found.unknown), combination.TAILS * expected, rtol=0.4)
+    np.testing.assert_allclose(found.cov - found.unknown, plain @ noise @ plain / n)
 
 
-def test_standard_errors_are_wary_of_low_curvature_alone():
-    q, n, values = 3, 500.0, np.array([0.4, 1.1, 1.2])
-    turn = np.linalg.qr(np.random.default_rng(2).standard_normal((q, q)))[0]
-    rounds = [RoundMeans(np.zeros((1, q)), np.zeros((1, q)), np.array([n]))]
-    known = curvature.Curvature((turn * values) @ turn.T, 1e-18 * np.eye(q * (q + 1) // 2), 0.1)
-    found = combination.combine(rounds, 4.0 * np.eye(q), known)
-    times = 1.0 + combination.LACKING * np.array([combination.USUAL - 0.4 / 0.9, 0.0, 0.0])
-    np.testing.assert_allclose(turn.T @ found.cov @ turn, np.diag(4.0 / n * (times / values) ** 2), atol=1e-9)
+@pytest.mark.parametrize("df", [30, 100])
+def test_normal_quantiles_serve_where_a_standard_error_is_noisy(df):
+    """One coefficient: v = 1/(2 df) of a standard error's logarithm; Student's t at 95%, to first order in v."""
+    n, v = 500.0, 0.5 / df
+    rounds = [RoundMeans(np.zeros((1, 1)), np.zeros((1, 1)), np.array([n]))]
+    found = combination.combine(rounds, np.eye(1), curvature.Curvature(np.eye(1), np.array([[v]])))
+    # rounding of the expansion, and the draws, of which a mean of 200 squares has a standard error of a tenth
+    exact = (stats.t.ppf(0.975, df) / stats.norm.ppf(0.975)) ** 2 - 1.0
+    assert found.unknown[0, 0] * n == pytest.approx(exact, rel=0.4)
 
 
 def test_a_covariance_is_made_no_smaller_than_another_along_any_direction():

@@ -207,8 +207,8 @@ def means(rounds):
                 for some in ([r.x for r in rounds], [r.g for r in rounds]))  # fmt: skip
 
 
-def learned(fit, frame, *, brief=False):
-    """Posterior mean and covariance of the curvature M (25)-(30)."""
+def learned(fit, frame):
+    """Posterior mean and covariance of the curvature M (25)-(29)."""
     q, omega = fit.d, frame.omega
     gram, cross = np.zeros((2, q, q))
     for r in frame.rounds:  # within rounds (25)
@@ -234,26 +234,11 @@ def learned(fit, frame, *, brief=False):
     precision = np.linalg.inv(omega)
     info = np.einsum("iab,bc,jcd,da->ij", unit, precision, unit, gram, optimize=True)
     linear = np.einsum("iab,ab->i", unit, precision @ cross)
-    sd2 = np.mean(1.0 / (np.diag(precision) * np.diag(gram)))  # (29)
-    spread = curvature.WIDEST / (
-        1.0 + (sd2 / (curvature.ENTRY_SD if fit.huber else curvature.ENTRY_SD_VARYING) ** 2) ** 2
-    )
-    along = 1.0 / (1.0 + sd2 / curvature.SLOPE_SD**2)
-    tried = [(t * spread, v) for t in curvature.STEPS for v in curvature.SLOPES]
-    tried = [(curvature.STEPS[curvature.ROUGH[0]] * spread, curvature.ROUGH[1])] if brief else tried
-    tried = tried if fit.huber else [(spread, curvature.SLOPES[0])]
-    common, best = curvature.COMMON_OF_RESIDUALS if fit.huber else curvature.COMMON, (-math.inf, None, None)
-    for width, slope in tried:  # (27), (28), (30)
-        width, ways = max(width, curvature.NARROWEST), slope * along * frame.wrong[:, row, col]
-        prior = np.diag(np.where(row == col, 1.0, 0.5) * width**2 * 2.0 / (q + 1.0))
-        prior = prior + ways.T @ ways + common**2 * np.outer(row == col, row == col)
-        pull = inv(prior) @ (row == col)
-        cov = inv(info + inv(prior))
-        mean = cov @ (linear + pull)
-        evidence = 0.5 * ((linear + pull) @ mean - pull @ (row == col) - np.linalg.slogdet(prior)[1])
-        evidence += 0.5 * np.linalg.slogdet(cov)[1]
-        best = max(best, (evidence, mean, cov), key=lambda one: one[0])
-    return np.einsum("i,iab->ab", best[1], unit), best[2]
+    prior = np.diag(np.where(row == col, 1.0, 0.5) * curvature.SPREAD**2 * 2.0 / (q + 1.0))  # (27)
+    ways = curvature.SLOPE * frame.wrong[:, row, col]
+    prior = prior + ways.T @ ways + curvature.COMMON**2 * np.outer(row == col, row == col)
+    cov = inv(info + inv(prior))  # (28)
+    return np.einsum("i,iab->ab", cov @ (linear + inv(prior) @ (row == col)), unit), cov
 
 
 def combined(fit, frame, m, cov=None, scattered=None):
@@ -265,12 +250,10 @@ def combined(fit, frame, m, cov=None, scattered=None):
         far = ((x - weight @ one) ** 2).sum(axis=1)
         weight = 1.0 / (each / n + curvature.CARRY**2 * far / q)
         weight = weight / weight.sum()
-    values, vectors = np.linalg.eigh(m)
-    lacking = np.maximum(combination.USUAL - values / values.mean(), 0.0)
-    bread = (vectors * ((1.0 + combination.LACKING * lacking) / values)) @ vectors.T  # (33)
+    bread = inv(m)
     left = (frame.omega if scattered is None else scattered) * (weight**2 / n).sum()
-    out, unknown = bread @ left @ bread.T, np.zeros((q, q))
-    if cov is not None:  # (34)
+    out, unknown = bread @ left @ bread, np.zeros((q, q))
+    if cov is not None:  # (33), (34)
         row, col = np.tril_indices(q)
         apart = np.zeros((combination.DRAWS // 2, q, q))
         rng = np.random.Generator(np.random.PCG64(20_000 + q))
@@ -280,8 +263,9 @@ def combined(fit, frame, m, cov=None, scattered=None):
             for draw in (m + e, m - e):
                 move = solve(combination.floored(draw), weight @ g) - solve(m, weight @ g)
                 unknown = unknown + np.outer(move, move) / combination.DRAWS
-            unknown = unknown + bread @ e @ bread @ left @ bread @ e @ bread / len(apart)
-    return Values(x=weight @ one, cov=out + unknown, moved=weight @ (x - one), bread=bread)
+            bent = bread @ e @ bread @ e @ out
+            unknown = unknown + combination.TAILS * (bread @ e @ out @ e @ bread + bent + bent.T) / len(apart)
+    return Values(x=weight @ one, cov=out + unknown)
 
 
 def scattered(fit, frame, m):
@@ -302,7 +286,7 @@ def scattered(fit, frame, m):
 def step(fit, theta, s):
     """The next state (23), by gains (24), and the curvature that was used."""
     frame = framed(fit, theta, s, nearby=fit.huber)
-    m = combination.floored(learned(fit, frame, brief=True)[0])
+    m = combination.floored(learned(fit, frame)[0])
     n, x, g = means(frame.rounds)
     share, back = np.zeros(len(n)), inv(frame.root.T) @ inv(m)
     for k in reversed(range(len(n))):

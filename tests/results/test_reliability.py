@@ -196,7 +196,7 @@ def test_a_rare_reference_level_takes_back_all_that_is_compared_with_it(right, c
 
 def test_states_that_creep_one_way_take_their_coefficient_back():
     """Where a group's responses leave a valley, states move by as much each round; noise moves them to and fro."""
-    learned = curvature.Curvature(np.eye(2), np.eye(3), 0.1)
+    learned = curvature.Curvature(np.eye(2), np.eye(3))
     frame = SimpleNamespace(noise=np.eye(2), root=np.eye(2))
     rng = np.random.default_rng(0)
     for creep, found in ((0.0, [False, False]), (0.1, [False, True])):
