@@ -28,8 +28,8 @@ FLATTEST: Final = 0.01  # Least singular value of a slope, relative to its large
 SPREAD: Final = 0.9
 """Sd of the logarithm of a covariate's spread relative to the residuals' scale's, where curvature goes with the
 coefficients and bounds are far away (`coordinates.unbound`): second moments, which the reference model has of
-covariates, may be those of a few records far out. Times `curvature.SLOPE` the marginal likelihood of kept reports of
-logistic and Poisson regressions hardly differs from its largest; at twice that it falls (`benchmarks.conditional`)."""
+covariates, may be those of a few records far out. Times `curvature.SLOPE` it is rather wider than where reports of
+logistic and Poisson regressions are the likeliest (`benchmarks.priors`)."""
 
 
 def carry_rounds(
