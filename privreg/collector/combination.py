@@ -74,7 +74,7 @@ def combine(
         weights = weights / weights.sum()
     estimate = weights @ one
     mean_x, mean_g = weights @ x, weights @ g
-    own = np.linalg.inv(m)
+    own = np.asarray(np.linalg.inv(m), dtype=np.float64)
     sent = noise if scattered is None else scattered
     left = np.asarray(sent * float(np.sum(weights**2 / total)), dtype=np.float64)
     unknown = np.zeros((q, q))
