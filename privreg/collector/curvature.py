@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 SPREAD: Final = 0.25
 """Prior sd of the eigenvalues of M about their mean.
 
-This, `SLOPE` and `COMMON` are rather wider than where reports are the likeliest (`benchmarks.priors`). A width that
-followed reports made standard errors that varied half as much again between fits."""
+This, `SLOPE` and `COMMON` are rather wider than where reports are the likeliest (`benchmarks.priors`). With a width
+that followed reports, standard errors varied more between fits (`benchmarks.conditional`)."""
 
 SLOPE: Final = 0.4
 """Prior sd of the logarithm of the residuals' scale over all directions together.
