@@ -104,7 +104,7 @@ def precision(curvature: Curvature, noise: Array, g: Array) -> tuple[Array, Arra
         What isn't known of M: r moves of all of them, whose squares and products sum to a covariance.
     """
     m, draws = floored(curvature.mean), _draws(curvature)
-    own = np.linalg.inv(m)
+    own = np.asarray(np.linalg.inv(m), dtype=np.float64)
     added = _noise_by_curvature(own, draws[: len(draws) // 2] - curvature.mean, noise)
     each = np.asarray(own @ noise @ own) + TAILS * added
     moves = np.stack([_divided(draws, one) - np.linalg.solve(m, one) for one in g], axis=1)
