@@ -28,7 +28,12 @@ FOREIGN = {
     "benchmarks.NAME",
     "limit_conn",
     "client_header_timeout",
-}  # R's, patterns, beginnings, nginx's
+    "PGPASSWORD",
+    "prop.table",
+    "cor.test",
+    "marginaleffects.avg_comparisons",
+    "maketables.ETable",
+}  # R's, patterns, beginnings, nginx's, PostgreSQL's, other libraries'
 MAP = ROOT / "CONTRIBUTING.md"  # Its paths are those within privreg
 MADE = ("docs/_build/",)  # by commands, not kept
 NAMED = frozenset({"id", "attr", "name", "arg", "asname", "module"})  # Fields of nodes that hold a name
