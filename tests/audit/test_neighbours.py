@@ -43,7 +43,7 @@ def score_reports(plan, theta, x, y, n, noise):
         while done < block:  # a noise block may end inside
             z = quiet if noise is None else noise.peek()
             used, senders, _ = kernels.fused(
-                rows[done:], ys[done:], np.empty(0), still[done:], z, none, plan, state, none, none
+                rows[done:], ys[done:], np.empty(0), still[done:], z, none, plan, state, none, none, np.empty(0)
             )
             if noise is not None:
                 noise.advance(senders)

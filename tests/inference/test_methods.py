@@ -142,7 +142,7 @@ def spd(rng, p):
 def test_local_sandwich_is_the_sandwich_when_nothing_is_floored():
     rng = np.random.default_rng(2)
     a, s = spd(rng, 3), spd(rng, 3) * 10
-    path = ChainSummary(900, 900, np.zeros(3), np.zeros(3), np.zeros(0), s, a, 100)
+    path = ChainSummary(900, 900, np.zeros(3), np.zeros(3), np.zeros(0), s, a, 100, np.ones(2))
     found = local_sandwich(path, noise_sd=1.0, curvature_sd=0.1, batch=1)
     np.testing.assert_allclose(found.cov, np.linalg.inv(a) @ s @ np.linalg.inv(a) / 900)
     assert found.notes == ()
@@ -150,7 +150,7 @@ def test_local_sandwich_is_the_sandwich_when_nothing_is_floored():
 
 def test_floors_are_applied_and_flagged():
     a = np.diag([1.0, 1e-9])
-    path = ChainSummary(100, 100, np.zeros(2), np.zeros(2), np.zeros(0), np.eye(2) * 0.01, a, 100)
+    path = ChainSummary(100, 100, np.zeros(2), np.zeros(2), np.zeros(0), np.eye(2) * 0.01, a, 100, np.ones(2))
     found = local_sandwich(path, noise_sd=2.0, curvature_sd=0.5, batch=1)
     # meat raised to the known noise variance 4, bread's second eigenvalue to 2 sd of the noise in it, 0.1
     np.testing.assert_allclose(found.cov, np.diag([4.0, 4.0 / 0.01]) / 100)

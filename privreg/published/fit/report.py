@@ -137,7 +137,7 @@ def _steps(
         at, sums = marks.ends(run.blocks), run.blocks.sums + marks.ends(run.blocks)[:, None] * run.state.origin
     else:
         at = np.array([float(mark.updates) for mark in run.trail])
-        sums = at[:, None] * np.array([mark.mean for mark in run.trail])
+        sums = at[:, None] * np.reshape([mark.mean for mark in run.trail], (len(at), len(chain.mean)))
     at, sums = np.append(at, chain.updates), np.concatenate([sums, [chain.updates * chain.mean]])
     new = np.diff(at, prepend=0.0) > 0.0
     at, sums = at[new], sums[new]

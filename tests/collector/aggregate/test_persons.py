@@ -110,7 +110,9 @@ def gathered(people: Participants, hashes: list[int], y: np.ndarray, x: np.ndarr
     parts.append(one.rest())
     parts = [p for p in parts if p is not None]
     assert sum(p.read for p in parts) == len(y)
-    return Rows(*(np.concatenate([p[j] for p in parts]) for j in (0, 1)), None, None, parts[0].hashes, None, None, len(y))
+    return Rows(
+        *(np.concatenate([p[j] for p in parts]) for j in (0, 1)), None, None, parts[0].hashes, None, None, len(y)
+    )
 
 
 def drawn(rng: np.random.Generator) -> tuple[list[int], np.ndarray, np.ndarray, np.ndarray]:
