@@ -23,13 +23,7 @@ from .noise import Words, rounded_normal
 def before_noise(plan: PublicPlan, ask: Ask, group: int, row: Row) -> list[float]:
     """What a row says to a state, as real numbers: shape (numbers,) of the role; of moments, the direction u.
 
-    Parameters
-    ----------
-    plan : PublicPlan
-    ask : Ask
-    group : int
-        Random group of the respondent's token.
-    row : Row
+    `group` is the random one of the respondent's token.
     """
     y = row.y if (ask.y_centre, ask.y_scale) == (0.0, 1.0) else score.divide(row.y - ask.y_centre, ask.y_scale)
     less = row.y - row.offset
@@ -71,15 +65,7 @@ def _measured(plan: PublicPlan, ask: Ask, z: Sequence[float], y: float, offset: 
 def values(role: Role, report: Sequence[float]) -> list[int]:
     """Clip a report on the lattice, by the form of its role: integers that lie no farther apart than its noise is for.
 
-    Parameters
-    ----------
-    role : Role
-    report : sequence of float
-        Anything, also what is not finite.
-
-    Returns
-    -------
-    list of int, shape (numbers,)
+    The report may be anything, also what is not finite; the integers have the shape (numbers,).
     """
     if role.form == lattice.MOMENTS:
         return _moments(report, role)

@@ -107,20 +107,7 @@ def _asked(words: str) -> bool:
 
 
 def main(arguments: Sequence[str] | None = None, prog: str = "privreg-device") -> int:
-    """Run the command.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        Those of the process by default.
-    prog : str
-        Its name.
-
-    Returns
-    -------
-    int
-        Exit status.
-    """
+    """Run the command, with the process's arguments by default, under the name `prog`; its exit status."""
     try:
         a = _parser(prog).parse_args(arguments)
     except SystemExit as e:

@@ -74,13 +74,8 @@ def doubts(plan: PublicPlan, answers: Mapping[str, object]) -> list[str]:
 def words(plan: PublicPlan, answers: Mapping[str, object] | None = None, year: Sequence[Fraction] = ()) -> str:
     """Who asks what, quoted; and in the device's words what it costs, at the end, right above the question.
 
-    Parameters
-    ----------
-    plan : PublicPlan
-    answers : mapping of str to object, optional
-        By column; none says nothing of them.
-    year : sequence of Fraction
-        Budgets μ of all reports of this year, with this one; this one alone by default.
+    Without `answers`, by column, nothing is said of them. `year` are budgets μ of all reports of this year, with this
+    one; this one alone by default.
     """
     year = year or [Fraction(*plan.together)]
     mu, together = plan.together.p / plan.together.q, math.sqrt(squares(year))

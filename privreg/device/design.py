@@ -103,14 +103,7 @@ def wrong(plan: PublicPlan, answers: Mapping[str, object]) -> list[str]:
 
 
 def row_of(plan: PublicPlan, answers: Mapping[str, object]) -> Row:
-    """A respondent's row of the design.
-
-    Parameters
-    ----------
-    plan : PublicPlan
-    answers : mapping of str to object
-        By column; what the plan doesn't name is not looked at.
-    """
+    """A respondent's row of the design, of answers by column; what the plan doesn't name is not looked at."""
     nothing = Row([math.nan] * plan.d, math.nan, math.nan, (0.0,) * len(plan.clamping))
     columns = {c.name: c for c in plan.columns}
     values: dict[str, float] = {}

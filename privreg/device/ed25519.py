@@ -72,21 +72,7 @@ BASE: Final[Point] = _BASE
 
 
 def verify(key: bytes, message: bytes, signature: bytes) -> bool:
-    """Whether a signature over a message is the key's.
-
-    Parameters
-    ----------
-    key : bytes
-        32 bytes.
-    message : bytes
-    signature : bytes
-        64 bytes.
-
-    Returns
-    -------
-    bool
-        False also for a key or a signature that is none.
-    """
+    """Whether a signature, 64 bytes, over a message is the key's, 32 bytes; false if either is none."""
     if len(key) != 32 or len(signature) != 64:
         return False
     a, s = _point(key), int.from_bytes(signature[32:], "little")

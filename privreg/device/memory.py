@@ -71,13 +71,7 @@ def default_path() -> Path:
 
 
 class Memory:
-    """The memory of a device.
-
-    Parameters
-    ----------
-    path : path-like, optional
-        A file, made if it isn't there; `default_path` by default.
-    """
+    """The memory of a device: a file, made if it isn't there, `default_path` by default."""
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         try:
@@ -192,27 +186,16 @@ class Memory:
     ) -> bool:
         """Write the reports to all of a study's analyses ahead of sending them, with what they spend: all, or none.
 
-        Parameters
-        ----------
-        reports : mapping of str to Stored
-            By the analysis's name among all, `PublicPlan.slug`.
-        root, release : bytes and str
-            The study's key, and its release group.
-        mu : Mu
-            Budget that they spend together; it is written beside the first.
-        time, clock : int
-            Seconds since 1970, by the latest of the study's states and by this device.
-        cap : Fraction
-            What Σ μ² may be of a year's reports to studies of this release group or of this key. A report counts as
-            one of the year if the studies' clocks or this device's say so.
-        total : Fraction
-            What Σ μ² may be of a year's reports to whatever studies, see `year`.
+        Reports are by the analysis's name among all, `PublicPlan.slug`; `root` is the study's key, `release` its
+        release group. `mu` is the budget that they spend together, written beside the first. `time` and `clock` are
+        seconds since 1970, by the latest of the study's states and by this device.
 
-        Returns
-        -------
-        bool
-            Whether reports to this study are stored: another process may have been faster. False if they would spend
-            too much.
+        `cap` is what Σ μ² may be of a year's reports to studies of this release group or of this key, where a report
+        counts as one of the year if the studies' clocks or this device's say so; `total` what it may be of reports to
+        whatever studies, see `year`.
+
+        True says that reports to this study are stored: another process may have been faster. False, that they would
+        spend too much.
         """
         ours, used = (f"SELECT 1 FROM report WHERE {of}" for of in ("root = ? AND slug = ?", "plan = ? OR token = ?"))
         with self._written() as db:

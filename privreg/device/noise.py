@@ -42,13 +42,7 @@ def secret(count: int) -> bytes:
 
 
 class Words:
-    """Random 32-bit words, each handed out once.
-
-    Parameters
-    ----------
-    source : callable, optional
-        Gives so many bytes; by default the operating system's secure randomness.
-    """
+    """Random 32-bit words, each handed out once; `source` is by default the operating system's secure randomness."""
 
     def __init__(self, source: Callable[[int], bytes] = os.urandom) -> None:
         self._source, self._process = source, os.getpid()
@@ -133,14 +127,7 @@ def _by_fraction(k: int, x: _Uniform, words: Words) -> bool:
 
 
 def rounded_normal(bits: int, words: Words) -> int:
-    """round(2^bits Z), Z standard normal, exactly.
-
-    Parameters
-    ----------
-    bits : int
-        From 0 to 31.
-    words : Words
-    """
+    """round(2^bits Z), Z standard normal, exactly; `bits` from 0 to 31."""
     while True:
         k = 0
         while _by_half(words):

@@ -75,18 +75,10 @@ def inverse_length(z: Floats) -> float:
 
 
 def unit(family: int, a: float, b: float, c: float, eta: float, y: float) -> float:
-    """Scalar score over its bound, in [−1, 1], or not a number.
+    """Scalar score over its bound at linear predictor `eta` and response `y`, in [−1, 1], or not a number.
 
-    Parameters
-    ----------
-    family : int
-        Code, see `codes`.
-    a, b : float
-        The family's numbers, see `plans.Shape`.
-    c : float
-        Corner of Huber, expectile and robust counts.
-    eta, y : float
-        Linear predictor and response, internal units.
+    `family` is its code, see `codes`, `a` and `b` are its numbers, see `plans.Shape`; `c` is where Huber, expectile and
+    robust counts are clipped. Units are internal.
     """
     if family == codes.HUBER:
         return -clipped(divide(y - eta, c), -1.0, 1.0)
@@ -147,12 +139,7 @@ def weighted(psi: float, z: Floats) -> list[float]:
 def classes(theta: Floats, z: Floats, y: float) -> list[float]:
     """Balanced multinomial score of classes k ≥ 1 times z/‖z‖: (π − e_y)/max_k ‖π − e_k‖ for each.
 
-    Parameters
-    ----------
-    theta : sequence of float, shape ((K − 1) d,)
-    z : sequence of float, shape (d,)
-    y : float
-        Class, 0 to K − 1.
+    `theta` and `z` have the shapes ((K − 1) d,) and (d,); `y` is the class, 0 to K − 1.
     """
     d = len(z)
     blocks = len(theta) // d

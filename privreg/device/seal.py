@@ -193,22 +193,10 @@ def _shifted(v: int) -> int:
 
 
 def seal(plain: bytes, key: bytes, info: bytes, source: Callable[[int], bytes] = secret) -> bytes:
-    """Seal a message to a key.
+    """Seal a message to the X25519 public key, 32 bytes, of whoever may open it; it opens with the same `info` alone.
 
-    Parameters
-    ----------
-    plain : bytes
-    key : bytes
-        The X25519 public key, 32 bytes, of whoever may open it.
-    info : bytes
-        What it is bound to: it opens with the same alone.
-    source : callable, optional
-        Gives so many bytes; by default the operating system's secure randomness.
-
-    Returns
-    -------
-    bytes
-        The one-time public key, the ciphertext and its tag: 48 bytes more than `plain`.
+    It is the one-time public key, the ciphertext and its tag: 48 bytes more than `plain`. `source` gives so many bytes;
+    by default the operating system's secure randomness.
 
     Raises
     ------

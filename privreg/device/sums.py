@@ -122,19 +122,7 @@ def slope(family: int, a: float, b: float, c: float, eta: float, y: float, top: 
 
 
 def whole(role: Role, report: Floats) -> list[int]:
-    """A report in whole numbers, in the set of its role's form.
-
-    Parameters
-    ----------
-    role : Role
-    report : sequence of float
-        Anything, also what is not finite.
-
-    Returns
-    -------
-    list of int, shape (numbers,)
-        Zeros of what can't be used.
-    """
+    """A report in whole numbers, shape (numbers,), in the set of its role's form; zeros of what can't be used."""
     size = role.numbers
     if role.form == lattice.BLOCKS:  # which `table.whole` makes; of anything else nothing is told
         return [0] * size

@@ -15,14 +15,9 @@ from .score import clipped
 
 
 def whole(plan: PublicPlan, answers: Mapping[str, object]) -> list[int]:
-    """A report in whole numbers, shape (numbers,); each value that is missing says so, or is zeros, by itself.
+    """A report to a table in whole numbers, shape (numbers,), of answers by column.
 
-    Parameters
-    ----------
-    plan : PublicPlan
-        Of a table.
-    answers : mapping of str to object
-        By column.
+    Each value that is missing says so, or is zeros, by itself.
     """
     columns, gaps = {c.name: c for c in plan.columns}, plan.missing == "noise"
     out: list[int] = []

@@ -152,15 +152,7 @@ def _wholes(record: Record, name: str, count: int) -> list[int]:
 
 
 def follow(engine: Plan | Tabled, plan: PublicPlan, snapshots: Iterable[Cells]) -> Chain:
-    """Make the chain of a study's states again.
-
-    Parameters
-    ----------
-    engine : Plan
-    plan : PublicPlan
-    snapshots : iterable of mapping
-        What had come when each state closed, of states 0, 1, …
-    """
+    """Make the chain of a study's states again, of what had come when each closed, of states 0, 1, …"""
     chain = chains.begin(engine)
     for snapshot in snapshots:
         chain = chains.closed(engine, chain, plan.roles, snapshot)
@@ -182,22 +174,9 @@ def held_by(engine: Plan, plan: PublicPlan, chain: Chain, cells: Cells) -> Held:
 
 
 def results(plan: PublicPlan, chain: Chain, cells: Cells, *, invited: int | None = None) -> Results:
-    """Results of what has come by now.
+    """Results of what has come by now, `cells`, with the exact guarantee of the devices' mechanism; means of a table.
 
-    Parameters
-    ----------
-    plan : PublicPlan
-    chain : Chain
-        By `follow`.
-    cells : mapping
-        What has come by now.
-    invited : int, optional
-        Tokens that were issued.
-
-    Returns
-    -------
-    PrivateResults, or MeansResults of a table
-        As a fit's, with the exact guarantee of the devices' mechanism.
+    `chain` is by `follow`; `invited` are the tokens that were issued.
 
     Raises
     ------

@@ -44,14 +44,9 @@ analyst a.key.pub, which study.yaml names.
 
 
 def shown(data: bytes, root: bytes | None) -> str:
-    """What a signed plan says, in words.
+    """What a signed plan says, in words; `data` is its envelope.
 
-    Parameters
-    ----------
-    data : bytes
-        The envelope.
-    root : bytes or None
-        Public key that must have signed it; None looks at no signature, and says so.
+    The public key `root` must have signed it; None looks at no signature, and says so.
 
     Raises
     ------

@@ -78,12 +78,7 @@ def read(path: str | Path) -> tuple[About, FitPlan]:
 
 
 def read_study(path: str | Path) -> list[Declared]:
-    """Read a study's file: its analyses, in order, of which there is one unless it has `analyses`.
-
-    Parameters
-    ----------
-    path : path-like
-        YAML or JSON.
+    """Read a study's file, YAML or JSON: its analyses, in order, of which there is one unless it has `analyses`.
 
     Raises
     ------
@@ -429,13 +424,7 @@ def _seconds(doc: Mapping[str, Any], key: str) -> int:
 
 
 def declared_of(text: str) -> FitPlan | TableFit:
-    """The plan of the fit, or the table, that an analysis declares.
-
-    Parameters
-    ----------
-    text : str
-        ``plan.model["declared"]``, as the study's file says it, or a signed plan carries it.
-    """
+    """The fit's plan, or the table, that ``plan.model["declared"]`` says, as a study's file or a signed plan has it."""
     said = json.loads(text)
     if "table" not in said["asked"]:
         return fit_of(text)

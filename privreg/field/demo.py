@@ -100,18 +100,9 @@ ALONE: Final = "formula: charges ~ age + bmi + smoker\nfamily: huber\n"
 def demo(devices: int | None = None, folder: str | None = None, *, two: bool = False, analyses: bool = False) -> None:
     """Sign a study, serve it, let made-up people's devices answer over HTTP, and print the results.
 
-    Every step is a command, printed before it runs.
-
-    Parameters
-    ----------
-    devices : int, optional
-        5,000 by default; 3,000 with two collectors.
-    folder : str, optional
-        A new folder, which is kept; a temporary one by default.
-    two : bool
-        Whether two collectors add up shares.
-    analyses : bool
-        Whether the study has several analyses: a table, and two models.
+    Every step is a command, printed before it runs. By default there are 5,000 devices, 3,000 with `two` collectors
+    that add up shares, and the new `folder` is a temporary one; one that is given is kept. With `analyses` the study
+    has several: a table, and two models.
 
     Raises
     ------

@@ -47,14 +47,7 @@ def _rows(batch: Any, names: Sequence[str]) -> list[tuple[Any, ...]]:
 
 
 class Crowd:
-    """People with rows, whose devices answer a study.
-
-    Parameters
-    ----------
-    plan : PublicPlan
-    plan_hash : bytes
-    rows : DataFrame, file or mapping of arrays
-        One person each.
+    """People with rows, one each, whose devices answer a study.
 
     Raises
     ------
@@ -118,16 +111,7 @@ class Crowd:
         return len(self._answers if self.plan.table else self._y)
 
     def bare(self, state: FieldState, who: Sequence[int], tokens: Sequence[Token]) -> tuple[str, list[list[int]]]:
-        """The role that is asked, and reports on the lattice before noise: by the devices' own clip.
-
-        Parameters
-        ----------
-        state : FieldState
-        who : sequence of int
-            Rows.
-        tokens : sequence of Token
-            Theirs.
-        """
+        """The role that is asked, and reports of rows `who` on the lattice before noise: by the devices' own clip."""
         (ask,) = state.asks
         if self.plan.table:
             return ask.role, [table.whole(self.plan, self._answers[i]) for i in who]

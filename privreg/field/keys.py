@@ -32,14 +32,7 @@ class CollectorKeys(NamedTuple):
 
 
 def make(path: str | Path, password: bytes | None = None) -> Ed25519PrivateKey:
-    """Make a signing key and write it to a new file, which only its owner may read.
-
-    Parameters
-    ----------
-    path : path-like
-        A file that isn't there yet.
-    password : bytes, optional
-        By which the file is encrypted.
+    """Make a signing key and write it to a new file, which only its owner may read; with a password, encrypted.
 
     Raises
     ------
@@ -146,38 +139,19 @@ def given(text: str, option: str) -> bytes:
 
 
 def signed(kind: str, payload: bytes, *keys: Ed25519PrivateKey) -> bytes:
-    """An envelope with the signatures of these keys.
+    """An envelope with the signatures of these keys: what a server hands out. Its kind is "plan" or "state".
 
-    Parameters
-    ----------
-    kind : str
-        "plan" or "state".
-    payload : bytes
-        See `study.plan_payload` and `messages.state_payload`.
-    *keys : Ed25519PrivateKey
-
-    Returns
-    -------
-    bytes
-        What a server hands out.
+    For the payload see `study.plan_payload` and `messages.state_payload`.
     """
     sigs = tuple((key_id(public(k)), k.sign(signed_bytes(kind, payload))) for k in keys)
     return seal(Envelope(kind, payload, sigs))
 
 
 def invitation(server: str, study: str, root: bytes, token: Token | None = None) -> str:
-    """A link to a study's page, which pins the key that its plan must be signed by.
+    """A link to a study's page, which pins the analyst's public key `root`, that its plan must be signed by.
 
-    Parameters
-    ----------
-    server : str
-        Address such as https://study.example.org.
-    study : str
-        The study's short name.
-    root : bytes
-        Public key of the analyst.
-    token : Token, optional
-        Of this respondent; none for an open study.
+    `server` is an address such as https://study.example.org, `study` the short name, and `token` the respondent's; none
+    for an open study.
     """
     link = f"{server.rstrip('/')}/studies/{quote(study)}/#k={base(root)}"
     return link if token is None else f"{link}&t={token_text(token)}"

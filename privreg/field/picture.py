@@ -91,18 +91,7 @@ def progress(plan: PublicPlan, known: Known, minutes: Mapping[str, Any]) -> dict
 
 
 def picture(made: Callable[[], Results]) -> dict[str, Any]:
-    """Results as a dashboard shows them; while reports still set the scales, that they do.
-
-    Parameters
-    ----------
-    made : callable
-        Makes the results.
-
-    Returns
-    -------
-    dict
-        What JSON holds.
-    """
+    """Results that `made` makes, as the JSON of a dashboard; while reports still set the scales, that they do."""
     try:
         return {"ready": True, **estimates(made())}
     except InferenceError as e:
@@ -110,21 +99,13 @@ def picture(made: Callable[[], Results]) -> dict[str, Any]:
 
 
 def estimates(res: Any) -> dict[str, Any]:
-    """Coefficients now and along the way, with intervals for one look and a band for all looks.
+    """Coefficients now and along the way, with intervals for one look and a band for all looks, of a field study.
 
-    Parameters
-    ----------
-    res : PrivateResults or MeansResults
-        Of a study in the field.
-
-    Returns
-    -------
-    dict
-        nobs; senders (people whose reports enter the estimate); first (of them, before the band begins); level; method
-        (of the intervals for one look, None if there are none yet); coefficients (term, estimate, std_error, reliable,
-        low, high, always_low, always_high); path (people, and of each coefficient estimate, low, high, always_low,
-        always_high by number of people); ahead (multiples of `senders`, and the band's critical value there: None below
-        `first`), once the band's standard error is known; guarantee; notes. Numbers that aren't finite are None.
+    That is nobs; senders (people whose reports enter the estimate); first (of them, before the band begins); level;
+    method (of the intervals for one look, None if there are none yet); coefficients (term, estimate, std_error,
+    reliable, low, high, always_low, always_high); path (people, and of each coefficient estimate, low, high,
+    always_low, always_high by number of people); ahead (multiples of `senders`, and the band's critical value there:
+    None below `first`), once the band's standard error is known; guarantee; notes. Numbers that aren't finite are None.
     """
     fit, table = res._fit, res.tidy(alpha=ALPHA)
     if isinstance(res, MeansResults):

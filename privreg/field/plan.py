@@ -80,34 +80,17 @@ class About:
 
 
 def study_plan(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[bytes]) -> PublicPlan:
-    """The plan that devices get of a study with one model.
-
-    Parameters
-    ----------
-    fit : FitPlan
-        Made by ``model.plan()``.
-    design : DesignTrees
-        The model's formula, compiled.
-    about, keys
-        See `study_plans`.
-    """
+    """The plan that devices get of a study with one model, whose formula is compiled as `design`; see `study_plans`."""
     return study_plans([(about, fit, Part())], keys, design)[0]
 
 
 def study_plans(
     analyses: Sequence[tuple[About, FitPlan | TableFit, Part]], keys: Sequence[bytes], design: DesignTrees | None = None
 ) -> tuple[PublicPlan, ...]:
-    """The plans that devices get, one for each analysis.
+    """The plans that devices get, one for each analysis: what the study says, what is asked, which of several it is.
 
-    Parameters
-    ----------
-    analyses : sequence of (About, FitPlan or TableFit, Part)
-        What the study says, what is asked, and which of several it is.
-    keys : sequence of bytes
-        Public keys, one of which signs every state; several, so that the server's can be exchanged. With two collectors
-        theirs, both of which sign.
-    design : DesignTrees, optional
-        Of one model, its formula, if it was compiled.
+    One of the public `keys` signs every state; several, so that the server's can be exchanged. With two collectors they
+    are theirs, both of which sign. `design` is the formula of one model, if it was compiled.
 
     Raises
     ------

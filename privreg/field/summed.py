@@ -55,17 +55,9 @@ def follow(engine: Plan | Tabled, batches: Sequence[Batch | None]) -> Chain:
 
 
 def results(plan: PublicPlan, chain: Chain, senders: Senders, added: Sequence[tuple[str, str]] = ()) -> Results:
-    """Results of the batches that are published.
+    """Results of the batches that are published; `chain` is by `follow`.
 
-    Parameters
-    ----------
-    plan : PublicPlan
-    chain : Chain
-        By `follow`.
-    senders : Senders
-        Who randomised, as the privacy statement says it.
-    added : sequence of (str, str)
-        Entries of the summary's header.
+    `senders` are who randomised, as the privacy statement says it, `added` entries of the summary's header.
 
     Raises
     ------

@@ -107,30 +107,12 @@ def swarm(
     progress: bool | None = None,
     seen: Callable[[FieldState], None] | None = None,
 ) -> Answers:
-    """Let simulated devices answer a study.
+    """Let simulated devices answer the study at `url`: of this machine, unless `anywhere`.
 
-    Parameters
-    ----------
-    url : str
-        Address of the study; of this machine, unless `anywhere`.
-    rows : DataFrame, file or mapping of arrays
-        A row for each device.
-    links : sequence of str
-        Invitations, one each.
-    devices : int, optional
-        How many; as many as there are rows and invitations by default.
-    duplicates : float
-        Share of the reports that are sent twice.
-    late : int
-        States by which a report is held back, at most, all delays equally likely.
-    dropout : float
-        Share of the devices that look at the state and never answer.
-    anywhere : bool
-        Whether other machines may be asked.
-    progress : bool, optional
-        Whether to show a bar; by default at a terminal.
-    seen : callable, optional
-        Called with every state.
+    There is a row for each device, and one invitation of `links`; there are as many `devices` as rows and invitations
+    by default. A share `duplicates` of the reports is sent twice, and of the devices a share `dropout` looks at the
+    state and never answers. A report is held back by at most `late` states, all delays equally likely. `progress` says
+    whether to show a bar, by default at a terminal, and `seen` is called with every state.
 
     Raises
     ------

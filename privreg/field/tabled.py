@@ -81,15 +81,9 @@ class TableFit:
 
 
 def table_fit(asked: dict[str, Any], schema: Schema, missing: str) -> TableFit:
-    """A table as a study declares it.
+    """A table as a study declares it: table (a formula, or columns), mu, rows, trust.
 
-    Parameters
-    ----------
-    asked : dict
-        table (a formula, or columns), mu, rows, trust.
-    schema : Schema
-    missing : str
-        "noise" or "refuse", as the study says.
+    `missing` is "noise" or "refuse", as the study says.
     """
     given = asked["table"]
     text = " + ".join(given) if isinstance(given, list) and all(isinstance(v, str) for v in given) else given
@@ -159,21 +153,10 @@ def results(
     plan: PublicPlan, fit: TableFit, people: int, total: Any, senders: Senders, added: Sequence[tuple[str, str]],
     sums: int = 1,
 ) -> MeansResults:  # fmt: skip
-    """Results of a table's sums.
+    """Results of a table's sums: `total`, shape (numbers,), is that of the people's reports.
 
-    Parameters
-    ----------
-    plan : PublicPlan
-    fit : TableFit
-    people : int
-    total : ndarray, shape (numbers,)
-        Sum of their reports.
-    senders : Senders
-        Who randomised, as the privacy statement says it.
-    added : sequence of (str, str)
-        Entries of the summary's header.
-    sums : int
-        Sums that two collectors have published, each with their noise.
+    `senders` are who randomised, as the privacy statement says it, `added` entries of the summary's header, and `sums`
+    how many two collectors have published, each with their noise.
 
     Raises
     ------

@@ -57,21 +57,10 @@ MOST_MU: Final = 1e6  # Of a plan: noise of a larger budget, or of none, is noth
 
 
 def plan_of(spec: ModelSpec, rows: int, measures: float = 0.0) -> tuple[Plan, NDArray[np.intp]]:
-    """What a fit with two collectors fixes before its first record, all of it public.
+    """What a fit with two collectors fixes before its first record, all of it public; with the order of columns inside.
 
-    Parameters
-    ----------
-    spec : ModelSpec
-    rows : int
-        Records expected.
-    measures : float
-        Share of them, the last ones, by whom the fit is measured.
-
-    Returns
-    -------
-    Plan
-    ndarray of int, shape (p,)
-        The order of columns inside: the constant goes first.
+    `rows` are the records expected, `measures` the share of them, the last ones, by whom the fit is measured. In the
+    order, shape (p,), the constant goes first.
     """
     units, design = spec.units, spec.design
     order, _ = order_of(spec, factors=False)
@@ -133,15 +122,7 @@ class HeldSums(NamedTuple):
 
 
 def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[np.intp]) -> FitOutcome:
-    """Outcome of a fit with two collectors.
-
-    Parameters
-    ----------
-    held : HeldSums
-    spec : ModelSpec
-    settings : Settings
-    order : ndarray of int, shape (p,)
-        Columns of the design in the order inside, as `plan_of` gives it.
+    """Outcome of a fit with two collectors; `order`, shape (p,), is that of columns inside, as `plan_of` gives it.
 
     Raises
     ------

@@ -105,16 +105,9 @@ def found_of(
 ) -> Findings:
     """All of it together.
 
-    Parameters
-    ----------
-    found : Estimated or None
-    estimates : tuple of Estimate
-    order : ndarray of int, shape (d,)
-        Columns of the design in the order inside.
-    to_user : ndarray, shape (b d, b d)
-        Linear part of the map from internal to the user's coefficients, columns in that order.
-    ratios : ndarray, shape (b d,)
-        t-ratios of the coefficients, as the user has them.
+    `order`, shape (d,), are columns of the design in the order inside; `to_user`, shape (b d, b d), is the linear part
+    of the map from internal to the user's coefficients, columns in that order; `ratios`, shape (b d,), are t-ratios as
+    the user has them.
     """
     plan, progress, have = held.plan, held.progress, bool(estimates)
     scatter, fitted, d = progress.scatter, progress.fitted, plan.d

@@ -18,23 +18,11 @@ class Held:
     """What the collector of a fit by rounds holds by now: the input of everything that a fit says of itself.
 
     A simulation, the workers of a cluster and a study with people's own devices fill it alike. Nothing in it is a row.
-
-    Parameters
-    ----------
-    progress : Progress
-        What the collector knows, with what the present round has reported.
-    reports : mapping of int to Reports
-        Of every round that has asked anybody, by its number, and of the present one; their `people` are those asked.
-    came : tuple of int
-        Records whose report has come, by round, the present one last.
-    unusable : bool
-        Whether records may send noise only.
-    personal : bool
-        Whether records have budgets of their own.
-    shuffled : float
-        So many records, the first ones, are known to have come in random order; infinite if all have.
-    clustered : ndarray of int, shape (clusters,), optional
-        People by cluster, where these are public.
+    `progress` is what the collector knows, with what the present round has reported. `reports` are those of every round
+    that has asked anybody, by its number, and of the present one; their `people` are those asked. `came` says how many
+    records' reports have come, by round, the present one last; `unusable` whether records may send noise only, and
+    `personal` whether they have budgets of their own. The first `shuffled` records are known to have come in random
+    order, infinitely many if all have; `clustered`, shape (clusters,), are people by cluster, where these are public.
     """
 
     plan: Plan

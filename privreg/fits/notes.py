@@ -96,17 +96,9 @@ class _Fit(NamedTuple):
 
 
 def notes(found: Findings, names: Sequence[str], order: NDArray[np.intp], blocks: int) -> tuple[Diagnostic, ...]:
-    """What weakens results.
+    """What weakens results of `blocks` linear predictors.
 
-    Parameters
-    ----------
-    found : Findings
-    names : sequence of str
-        Columns inside, and the response.
-    order : ndarray of int, shape (d,)
-        Places of those columns in the design.
-    blocks : int
-        Linear predictors of a record.
+    `names` are columns inside, and the response; `order`, shape (d,), are places of those columns in the design.
     """
 
     def place(columns: Iterable[int]) -> list[int]:

@@ -39,12 +39,6 @@ RANK: Final = 1e-9  # Part of a column, relative to its largest, that counts as 
 def guess_of(spec: ModelSpec, start_params: Any) -> Array | None:
     """The user's first guess in internal units, in the design's order of columns, shape (b p,).
 
-    Parameters
-    ----------
-    spec : ModelSpec
-    start_params : array_like, mapping or None
-        User's units.
-
     Raises
     ------
     OptionError
@@ -58,20 +52,7 @@ def guess_of(spec: ModelSpec, start_params: Any) -> Array | None:
 
 
 def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[Plan, NDArray[np.intp]]:
-    """What a fit knows before its first record.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    guess : ndarray, shape (b p,), or None
-        As `guess_of` makes it.
-
-    Returns
-    -------
-    Plan
-    ndarray of int, shape (p,)
-        The order of columns inside: the constant, if the design has one, goes first.
-    """
+    """What a fit knows before its first record, and the order of columns inside, shape (p,): a constant is first."""
     units, family, efficient = spec.units, spec.family, settings.efficient
     assert efficient is not None
     reports, rules, probe = efficient.reports, efficient.rules, spec.design.probe

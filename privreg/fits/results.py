@@ -64,23 +64,10 @@ def results(
     added: Sequence[tuple[str, str]] = (),
     origin: object = None,
 ) -> PrivateResults:
-    """Results of a fit.
+    """Results of a fit, by rounds or another way, whose `release` is as the ledger has it.
 
-    Parameters
-    ----------
-    outcome : FitOutcome
-        Of `fits.rounds.outcome`, or of another way to fit.
-    spec : ModelSpec
-    release : Release
-        As the ledger has it.
-    senders : Senders
-        Who randomised the reports.
-    seeded : bool
-        Whether their noise can be drawn again.
-    added : sequence of (str, str)
-        Further entries of the header, last.
-    origin : object
-        Stands for the reports; results with the same one are one release.
+    `senders` are who randomised the reports; `seeded` says whether their noise can be drawn again. `added` are further
+    entries of the header, last. `origin` stands for the reports: results with the same one are one release.
     """
     seeded = seeded and spec.budget.private
     return PrivateResults(

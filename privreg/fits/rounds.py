@@ -48,13 +48,7 @@ SMALLER: Final = 0.25  # Weight of a budget half the largest, for which personal
 
 @one_thread()
 def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.intp]) -> FitOutcome:
-    """Outcome of a fit by rounds.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    order : ndarray of int, shape (p,)
-        Columns of the design in the order inside, as `fits.plan.plan_of` gives it.
+    """Outcome of a fit by rounds; `order`, shape (p,), is that of columns inside, as `fits.plan.plan_of` gives it.
 
     Raises
     ------

@@ -53,18 +53,11 @@ def summed_groups(clusters: int) -> int:
 
 
 def between(each: Array, weights: Array) -> Between:
-    """Covariance of the weighted mean of independent groups' estimates, and its degrees of freedom.
+    """Covariance of the weighted mean of independent groups' estimates, shape (groups, p), and its degrees of freedom.
 
-    Equation (44) of docs/estimator.md.
-
-    Unbiased where a group's variance goes with 1 over its weight, as for people of clusters of a common size; the
-    degrees of freedom are Satterthwaite's (1946) under this model, rounded down: groups − 1 if weights are equal.
-
-    Parameters
-    ----------
-    each : ndarray, shape (groups, p)
-    weights : ndarray, shape (groups,)
-        Positive.
+    Equation (44) of docs/estimator.md, for positive weights. Unbiased where a group's variance goes with 1 over its
+    weight, as for people of clusters of a common size; the degrees of freedom are Satterthwaite's (1946) under this
+    model, rounded down: groups − 1 if weights are equal.
 
     References
     ----------

@@ -19,15 +19,7 @@ def steady() -> float:
 
 
 class Clock:
-    """Seconds since 1970 UTC, without leaps.
-
-    Parameters
-    ----------
-    wall : callable
-        Seconds since 1970 UTC by the machine.
-    even : callable
-        Seconds of a clock that never leaps.
-    """
+    """Seconds since 1970 UTC, without leaps: by `wall`, the machine's, and `even`, a clock that never leaps."""
 
     def __init__(self, wall: Callable[[], float] = time.time, even: Callable[[], float] = steady) -> None:
         self._wall, self.even, self._lock = wall, even, threading.Lock()

@@ -96,18 +96,10 @@ def _read(path: str) -> bytes:
 
 
 def prepared(plan: str, db: str, out: Callable[[str], Any] = print, role: str | None = None) -> list[Store]:
-    """Open a study's database, for each analysis, entering the study if it is new.
+    """Open the database of a signed plan's study at `db`, for each analysis, entering the study if it is new.
 
-    Parameters
-    ----------
-    plan : str
-        File of the signed plan.
-    db : str
-        Its address: see `open_store`.
-    out : callable
-        Is told where the analyst's token was written.
-    role : str, optional
-        "a" or "b", of one of two collectors.
+    For `db` see `open_store`; `out` prints where the analyst's token was written. `role` is "a" or "b" of one of two
+    collectors.
     """
     envelope = _read(plan)
     plans, plan_hash = opened(envelope)
@@ -243,22 +235,11 @@ def write_tokens(
     plan: str, db: str, root: bytes, count: int, out: str, server: str | None = None, *, role: str | None = None,
     issuer: str | None = None,
 ) -> int:  # fmt: skip
-    """Write invitations to a new file.
+    """Write `count` invitations, which pin the key `root` that has signed the plan, to the new file `out`.
 
-    Parameters
-    ----------
-    plan, db : str
-        See `prepared`.
-    root : bytes
-        Public key that has signed the plan, which invitations pin.
-    count : int
-    out : str
-    server : str, optional
-        Address that devices reach the study at; by default the leading collector's, or this machine.
-    role : str, optional
-        See `prepared`.
-    issuer : str, optional
-        A new file with the secret of the issuer, for the other of two collectors.
+    For `plan`, `db` and `role` see `prepared`. `server` is the address that devices reach the study at, by default the
+    leading collector's, or this machine. `issuer` is a new file with the secret of the issuer, for the other of two
+    collectors.
     """
     if count < 1:
         raise OptionError(f"-n {count} must be 1 or more.")

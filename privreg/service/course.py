@@ -60,16 +60,9 @@ def snapshots_of(kept: list[bytes], plan: PublicPlan) -> list[Any]:
 
 
 class Study:
-    """What every study has: a plan, states, an end.
+    """What every study has: a plan, states, an end. The `store` has the study.
 
-    Parameters
-    ----------
-    store : Store
-        Which has the study.
-    key : Ed25519PrivateKey or None
-        By which states are signed; None only looks.
-    clock, even : callable
-        Seconds since 1970 UTC, and of a clock that never leaps: see `clock.Clock`.
+    States are signed by `key`; None only looks. `clock` and `even` are as in `clock.Clock`.
 
     Raises
     ------

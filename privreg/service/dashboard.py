@@ -79,17 +79,9 @@ def page_routes(of_study: Callable[[Handler], Handler]) -> list[Route]:
 def routes(
     feed: Feed, base: str, of_study: Callable[[Handler], Handler], allowed: Callable[[Request], None]
 ) -> list[Route]:
-    """Addresses of what the dashboard asks for.
+    """Addresses of what the dashboard asks for, below `base`, that of the analysis's interface, with {study}.
 
-    Parameters
-    ----------
-    feed : Feed
-    base : str
-        Address of the analysis's interface, with {study}.
-    of_study : callable
-        Wraps a handler: no other study, not too often.
-    allowed : callable
-        Refuses whoever may not read results.
+    `of_study` wraps a handler: no other study, not too often. `allowed` refuses whoever may not read results.
     """
 
     async def progress(request: Request) -> Response:

@@ -85,15 +85,7 @@ def _answer(request: Request, file: _File, policy: str) -> Response:
 
 
 def routes(study: str, collectors: Sequence[Collector] = ()) -> list[Route]:
-    """Addresses of a study's page: /studies/{study}/ and its files below.
-
-    Parameters
-    ----------
-    study : str
-        Short name of the study.
-    collectors : sequence of Collector, optional
-        Two to whom the page posts shares.
-    """
+    """Addresses of a study's page, /studies/{study}/ and its files below; the page posts shares to two `collectors`."""
     found = _found()
     policy = POLICY.replace("connect-src 'self'", " ".join(["connect-src 'self'", *_origins(collectors)]))
 

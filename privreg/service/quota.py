@@ -22,13 +22,7 @@ def place_of(address: str) -> str:
 
 
 class Quota:
-    """A bucket of requests for each address, filled at a rate.
-
-    Parameters
-    ----------
-    rate : float
-        Requests a second; 0 for no limit.
-    """
+    """A bucket of requests for each address, filled at a rate, requests a second; 0 for no limit."""
 
     def __init__(self, rate: float) -> None:
         self._rate, self._key = rate, secrets.token_bytes(16)

@@ -35,15 +35,7 @@ def is_good(token: Token, secrets_: Mapping[int, bytes | None], plan_hash: bytes
 
 
 class Issuer:
-    """One of a study's keys.
-
-    Parameters
-    ----------
-    number : int
-        1 to 255.
-    secret : bytes
-    plan_hash : bytes
-    """
+    """One of a study's keys, of number 1 to 255."""
 
     def __init__(self, number: int, secret: bytes, plan_hash: bytes) -> None:
         self._number, self._secret, self._plan_hash = number, secret, plan_hash

@@ -18,17 +18,8 @@ RAREST: Final = 0.1  # Least share of a class at the start, as a part of that of
 def contrasts(share: Array) -> tuple[Array, Array]:
     """Contrasts of classes, the directions in which their covariance diag p − p p' is diagonal: Equation (18).
 
-    Parameters
-    ----------
-    share : ndarray, shape (K,)
-        Shares p of the classes, positive.
-
-    Returns
-    -------
-    ndarray, shape (K − 1, K)
-        Orthonormal rows that add up to 0.
-    ndarray, shape (K − 1,)
-        Variances along them.
+    They are orthonormal rows, shape (K − 1, K), that add up to 0, with variances along them, shape (K − 1,), for
+    positive shares p of the classes, shape (K,).
     """
     size = len(share)
     flat = np.eye(size) - 1.0 / size
@@ -60,25 +51,12 @@ def scores(classes: Array, theta: Array, z: Array, y: Ints) -> tuple[Array, Arra
 def start(classes: Array, lines: Array, second: Array, one: Array) -> tuple[Array, Array, Array]:
     """From least squares of contrasts to predictors: Equation (20).
 
-    Parameters
-    ----------
-    classes : ndarray, shape (b, K)
-        Contrasts of equally frequent classes.
-    lines : ndarray, shape (b, d)
-        Least squares coefficients of the contrasts of what was answered.
-    second : ndarray, shape (d, d)
-        Second moments of covariates.
-    one : ndarray, shape (d,)
-        Coefficients that give 1 for everybody.
+    `classes`, shape (b, K), are contrasts of equally frequent classes; `lines`, shape (b, d), least squares
+    coefficients of the contrasts of what was answered. `second`, shape (d, d), are second moments of covariates, and
+    `one`, shape (d,), coefficients that give 1 for everybody.
 
-    Returns
-    -------
-    ndarray, shape (b, K)
-        Contrasts of classes as frequent as they are.
-    ndarray, shape (b,)
-        Curvature along them, relative to its mean.
-    ndarray, shape (b d,)
-        Coefficients.
+    It gives contrasts of classes as frequent as they are, shape (b, K); curvature along them, relative to its mean,
+    shape (b,); and coefficients, shape (b d,).
     """
     size = classes.shape[1]
     share = np.maximum(1.0 / size + classes.T @ (lines @ second @ one), RAREST / size)

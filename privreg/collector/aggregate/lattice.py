@@ -60,16 +60,9 @@ def sd(plan: Plan, role: str) -> float:
 
 
 def noised(plan: Plan, role: str, exact: Ints, normals: tuple[Array, ...]) -> Ints:
-    """Add each collector's rounded noise, modulo 2⁶⁴: the public sum.
+    """Add each collector's rounded noise, modulo 2⁶⁴, to the exact sum, shape (plan.width(role),): the public sum.
 
-    Parameters
-    ----------
-    plan : Plan
-    role : str
-    exact : ndarray of int, shape (plan.width(role),)
-        Sum of the reports in whole numbers.
-    normals : tuple of ndarray
-        Standard normals of each collector, drawn for this sum alone; shape as `exact`.
+    `normals` are each collector's standard normals of that shape, drawn for this sum alone.
     """
     for drawn in normals:
         exact = with_noise(exact, steps(plan, role).sd, drawn)

@@ -284,15 +284,9 @@ def _reach(d: int, noise: float) -> float:
 def rules_of(family: Family, low: float, high: float, y_scale: float = 1.0, *, several: bool = False) -> Rules:
     """A family's unit score and what is expected of it under the reference model: whitened normal covariates.
 
-    Parameters
-    ----------
-    family : Family
-    low, high : float
-        Public limits of the response, internal units.
-    y_scale : float
-        User's units of an internal one of the response, in which a residual scale is declared.
-    several : bool
-        Whether a report is of several rows, so that squared scores say how alike these are: they have a larger share.
+    `low` and `high` are public limits of the response, internal units; `y_scale` is the user's units of an internal
+    one, in which a residual scale is declared. `several` says whether a report is of several rows, so that squared
+    scores say how alike these are: they have a larger share.
     """
     known = score_rules(family, 1, math.inf, low=low, high=high, label=True)
     shape, shares = known.shape, (0.68, 0.26, 0.06, 0.0)

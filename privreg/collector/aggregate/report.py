@@ -63,26 +63,12 @@ def vectors(
     clamped: Array | Flags | None = None,
     weight: Array | None = None,
 ) -> Array:
-    """Reports of records, each of norm 1 at most; zeros of those that can't be used.
+    """Reports of records, shape (m, plan.width(state.role)), each of norm 1 at most; zeros of those that can't be used.
 
-    Of people (`plan.persons`) y, x and offset have an axis of their rows after the first: Equation (26).
-
-    Parameters
-    ----------
-    plan : Plan
-    state : State
-    y : ndarray, shape (m,)
-        Internal units; NaN of a record that can't be used.
-    x : ndarray, shape (m, d)
-    offset : ndarray, shape (m,), optional
-    clamped : ndarray, shape (m, plan.bounded), optional
-        Whether bounds clamp them, by column, of people in which part of their rows; needed where the state asks for it.
-    weight : ndarray, shape (m,), optional
-        Of people, in [0, 1].
-
-    Returns
-    -------
-    ndarray, shape (m, plan.width(state.role))
+    `y`, `x` and `offset` have shapes (m,), (m, d) and (m,), internal units, y NaN of a record that can't be used; of
+    people (`plan.persons`) they have an axis of their rows after the first: Equation (26). `clamped`, shape (m,
+    plan.bounded), says whether bounds clamp them, by column, of people in which part of their rows; it is needed where
+    the state asks for it. `weight`, shape (m,), is people's, in [0, 1].
     """
     people, parts = len(y), None
     if plan.persons is not None:

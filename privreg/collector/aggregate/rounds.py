@@ -78,18 +78,8 @@ def people(plan: Plan, progress: Progress) -> int:
 def advance(plan: Plan, progress: Progress, total: Array, count: int) -> Progress:
     """Take in a round's noised sum, and publish the state of the next.
 
-    Parameters
-    ----------
-    plan : Plan
-    progress : Progress
-    total : ndarray, shape (plan.width(role),)
-        Sum of the reports that answered `progress.state`, with both collectors' noise.
-    count : int
-        Records in it.
-
-    Returns
-    -------
-    Progress
+    `total`, shape (plan.width(role),), is the sum of the `count` reports that answered `progress.state`, with both
+    collectors' noise.
     """
     held = (*progress.held, count)
     match progress.state.role:
@@ -353,11 +343,7 @@ def level(pooled: Array, noise: float, reference: float, unsure: float) -> float
 def posterior(pooled: Array, noise: float, known: Known, height: float) -> tuple[Array, Array]:
     """Curvature, entry by entry, between what was reported and the second moments of covariates: Equation (9).
 
-    Returns
-    -------
-    ndarray, shape (d, d)
-    ndarray, shape (d, d)
-        Variances; √2 times an entry off the diagonal has this one.
+    Its variances have the shape (d, d), too; √2 times an entry off the diagonal has this one.
     """
     b = len(known.classes)
     twice = np.kron(1.0 - np.eye(b), 1.0 - np.eye(len(pooled) // b))  # entries that a report holds at four places

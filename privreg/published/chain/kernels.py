@@ -249,12 +249,8 @@ def fused(
     next updates. `noise` and `curvature_noise`, shapes (g, width), (c, width), are standard normals of the next
     gradient and curvature senders, `width` as `mechanisms.width` has it. `ratios`, shape (n,), or (0,) where all have
     the same budget, are people's noise over that of the largest budget. The state is updated in place, and so, only if
-    `plan.central`, are the raw sums of the central plug-in, shape (p, p).
-
-    Returns
-    -------
-    rows, gradients, curvatures : int
-        Rows of x, of noise and of curvature noise that were used.
+    `plan.central`, are the raw sums of the central plug-in, shape (p, p). Returned are the rows of x, of noise and of
+    curvature noise that were used.
     """
     n, p = x.shape
     theta, origin, total, batch = state.theta, state.origin, state.total, state.batch

@@ -61,13 +61,10 @@ def summarise(runs: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     `runs` has one row an interval: the columns `by`, replication, truth, estimate, low, high, alpha, seconds, and
     error, which is text where a fit failed (such a row may lack the other numbers).
 
-    Returns
-    -------
-    DataFrame
-        `by`; replications, failures, first_error; bias (mean error) and rmse; coverage in % with exact 99.9% limits
-        (coverage_low, coverage_high), which count coefficients of one fit as independent; low_999 and high_999, between
-        which 99.9% of such shares lie if the level holds, and whether it does (inside); mean length with 99.9% limits
-        from the replications; seconds a fit.
+    The table has `by`; replications, failures, first_error; bias (mean error) and rmse; coverage in % with exact 99.9%
+    limits (coverage_low, coverage_high), which count coefficients of one fit as independent; low_999 and high_999,
+    between which 99.9% of such shares lie if the level holds, and whether it does (inside); mean length with 99.9%
+    limits from the replications; seconds a fit.
     """
     keys = list(by)
     rows = []

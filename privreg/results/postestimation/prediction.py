@@ -70,19 +70,10 @@ def _linear(fit: ResultData, x: Array, offset: Array) -> Array:
 
 
 def _likeliest(linear: Array, levels: tuple[Any, ...] | None, index: pd.Index) -> pd.Series:
-    """Likeliest class of each row.
+    """Likeliest class of each row, shape (n,).
 
-    Parameters
-    ----------
-    linear : ndarray, shape (n,) or (n, k)
-        Linear predictors: of the second of two classes, or of each class but the first.
-    levels : tuple or None
-        Declared levels of the response; 0 and 1 without any.
-    index : Index
-
-    Returns
-    -------
-    Series, shape (n,)
+    `linear`, shape (n,) or (n, k), are linear predictors: of the second of two classes, or of each class but the first.
+    `levels` are the declared ones of the response; without any, classes are 0 and 1.
     """
     etas = _with_baseline(linear)
     values = pd.Index([0, 1] if levels is None else list(levels))

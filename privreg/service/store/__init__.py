@@ -18,21 +18,11 @@ from privreg.service.store.writer import MOST, Full, Writer
 def open_store(
     url: str, slug: str, clock: Callable[[], float] = time.time, *, make: bool = True, beside: Path | None = None
 ) -> Store:
-    """Open the database of a study.
+    """Open the database of a study, ``sqlite:///file.db`` or ``postgresql://user@host/database``, by its short name.
 
-    Parameters
-    ----------
-    url : str
-        ``sqlite:///file.db`` or ``postgresql://user@host/database``.
-    slug : str
-        The study's short name.
-    clock : callable
-        Seconds since 1970 UTC, for counts by minute.
-    make : bool
-        Whether a file is made if it isn't there.
-    beside : Path, optional
-        What is not to be in the database, keys of batches among it, is kept in files named by this and an ending. By
-        default the file of SQLite, or the study's name in the working folder.
+    `clock` has seconds since 1970 UTC, for counts by minute. `make` says whether a file is made if it isn't there. What
+    is not to be in the database, keys of batches among it, is kept in files named by `beside` and an ending: by default
+    the file of SQLite, or the study's name in the working folder.
 
     Raises
     ------

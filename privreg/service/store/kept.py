@@ -155,10 +155,7 @@ class Store(Keeper, Protocol):
     def take(self, arrived: Sequence[Arrived], counts: Mapping[str, int], *, trial: bool = False) -> list[str]:
         """Keep reports, each token's first, with their cells; what became of each. A `trial` takes as much room as one.
 
-        Returns
-        -------
-        list of str
-            "new"; "same", if the same bytes came before; "other", if other bytes of this token came before.
+        That is "new"; "same", if the same bytes came before; "other", if other bytes of this token came before.
         """
 
     def cells(self) -> dict[Place, Cell]:

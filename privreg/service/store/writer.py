@@ -23,15 +23,7 @@ class Full(Exception):
 
 
 class Writer(threading.Thread):
-    """The one thread of a process that writes reports.
-
-    Parameters
-    ----------
-    keeper : Keeper
-        Takes what is written.
-    after : callable
-        Called after a commit of new reports, in this thread.
-    """
+    """The one thread of a process that writes reports, to `keeper`; it calls `after` after a commit of new ones."""
 
     def __init__(self, keeper: Keeper, after: Callable[[], None]) -> None:
         super().__init__(name="privreg-writer", daemon=True)

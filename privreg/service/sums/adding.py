@@ -37,13 +37,7 @@ def kept(share: bytes, key: bytes, token_id: bytes) -> bytes:
 def noised(rows: Iterable[tuple[bytes, bytes]], key: bytes, numbers: int, bits: int) -> bytes:
     """Sum of kept shares, modulo 2⁶⁴, with a rounded normal of sd 2^bits on each number; little-endian words.
 
-    Parameters
-    ----------
-    rows : iterable of (bytes, bytes)
-        Ids of tokens and their shares as they are kept.
-    key : bytes
-        Of their batch.
-    numbers, bits : int
+    `rows` are ids of tokens and their shares as they are kept, `key` is their batch's.
 
     Raises
     ------

@@ -42,17 +42,8 @@ SOON: Final = 0.2  # Seconds until a batch is offered again of which the other c
 class Book(Study, Keeper):
     """What one of two collectors has of a study: states, shares, batches.
 
-    Parameters
-    ----------
-    store : Store
-    own : CollectorKeys or None
-        The collector's keys; None only looks.
-    post : callable or None
-        Sends to the other collector: see `peer.Post`.
-    clock, even : callable
-        See `course.Study`.
-    place : int
-        Of the collector in the plan, if it has no keys here.
+    `own` are its keys; None only looks, and then `place` is the collector's in the plan. `post` sends to the other
+    collector, see `peer.Post`; `clock` and `even` are as in `clock.Clock`.
 
     Raises
     ------

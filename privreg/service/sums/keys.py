@@ -14,13 +14,7 @@ SIZE: Final = 32
 
 
 class BatchKeys:
-    """Keys of batches, each in a file beside the database, in no table and no log of it.
-
-    Parameters
-    ----------
-    beside : callable
-        A path beside the database, by name.
-    """
+    """Keys of batches, each in a file `beside` the database, in no table and no log of it."""
 
     def __init__(self, beside: Callable[[str], Path]) -> None:
         self._beside = beside

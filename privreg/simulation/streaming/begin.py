@@ -17,19 +17,10 @@ from privreg.simulation.tuning import resolve_tuning
 def begin(
     spec: ModelSpec, asked: FitOptions, start_params: Any, seed: Any, rows: int | None, start: Any = None
 ) -> Stream:
-    """A stream that waits for its first rows.
+    """A stream that waits for its first rows, of which `rows` are expected, if that is known.
 
-    Parameters
-    ----------
-    spec : ModelSpec
-    start_params : array_like, mapping or None
-        A public first guess, user's units.
-    seed : int or None
-        For simulation only.
-    rows : int or None
-        Records expected, if known.
-    start : list of float, optional
-        The first guess of a saved stream, internal units, in place of the user's.
+    `start_params` is a public first guess, user's units; in its place `start` is that of a saved stream, internal
+    units. A seed is for simulation only.
 
     Raises
     ------

@@ -28,19 +28,10 @@ class Rows(NamedTuple):
 
 
 class Encoder:
-    """Makes rows of batches, in the engine's order of columns.
+    """Makes rows of batches, in the engine's `order` of the user's columns, shape (p,).
 
-    Parameters
-    ----------
-    spec : ModelSpec
-    order : ndarray of int, shape (p,)
-        The user's columns in the engine's order.
-    counter : Counter or None
-        Of rows by id.
-    narrow : bool
-        Encode factors of many levels as one column each, where that can be.
-    by_column : bool
-        Whether the numbers of a column lie together, or those of a row.
+    `counter` counts rows by id. `narrow` encodes factors of many levels as one column each, where that can be;
+    `by_column` says whether the numbers of a column lie together, or those of a row.
     """
 
     def __init__(

@@ -17,13 +17,8 @@ if TYPE_CHECKING:
 class Gatherer:
     """Makes people of rows that come one after the other, those of a person together.
 
-    A person whose rows may go on in the next batch waits. The first column of rows is the constant.
-
-    Parameters
-    ----------
-    people : Participants
-    binary : bool
-        Whether the response is 0 or 1: without levels of persons that is the conditional logit of two rows.
+    A person whose rows may go on in the next batch waits. The first column of rows is the constant. `binary` says
+    whether the response is 0 or 1: without levels of persons that is the conditional logit of two rows.
     """
 
     def __init__(self, people: Participants, *, binary: bool) -> None:
