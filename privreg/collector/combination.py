@@ -89,19 +89,9 @@ def combine(
 def precision(curvature: Curvature, noise: Array, g: Array) -> tuple[Array, Array]:
     """Covariance of estimates that are no averages of all rounds: the parts of equation (34) of docs/estimator.md.
 
-    Parameters
-    ----------
-    noise : ndarray, shape (q, q)
-        Covariance of a report.
-    g : ndarray, shape (k, q)
-        Mean reports, each of which is carried to where it would be zero.
-
-    Returns
-    -------
-    ndarray, shape (q, q)
-        Of the noise, for one record.
-    ndarray, shape (r, k, q)
-        What isn't known of M: r moves of all of them, whose squares and products sum to a covariance.
+    `noise`, shape (q, q), is the covariance of a report; `g`, shape (k, q), are mean reports, each of which is carried
+    to where it would be zero. The parts are that of the noise, for one record, shape (q, q), and of what isn't known of
+    M, shape (r, k, q): r moves of all of them, whose squares and products sum to a covariance.
     """
     m, draws = floored(curvature.mean), _draws(curvature)
     own = np.asarray(np.linalg.inv(m), dtype=np.float64)
@@ -118,15 +108,8 @@ def _noise_by_curvature(own: Array, apart: Array, noise: Array) -> Array:
     """Mean of M⁻¹ Ω M⁻¹ to second order, less that of M's mean: T of equation (33) of docs/estimator.md.
 
     States have followed the noise by the true M, whatever is believed of it, so that the error is M⁻¹ times the noise.
-    An inverse is convex: the mean is more than noise carried by the inverse of the mean.
-
-    Parameters
-    ----------
-    own : ndarray, shape (q, q)
-        Inverse of M's mean.
-    apart : ndarray, shape (m, q, q)
-        Deviations of M from there; their opposites are as likely.
-    noise : ndarray, shape (q, q)
+    An inverse is convex: the mean is more than noise carried by the inverse of the mean, `own`, shape (q, q). `apart`,
+    shape (m, q, q), are deviations of M from its mean; their opposites are as likely.
     """
     by, carried = own @ apart, own @ noise @ own
     bent = (by @ by).mean(axis=0) @ carried

@@ -101,17 +101,12 @@ def threshold_of_counts(rules: ScoreRules, eta: Array, unsure: float) -> float:
 def heaped(model: Reference, last: Observed, scale: float) -> bool:
     """Whether the last pilot round has more residuals within its threshold c than a smooth density leaves there.
 
-    The pilot brings c to half of the scale s at which normal residuals have the reported share within c: 2 Φ(1/2) − 1
-    = 38%. Near the estimate a smooth density's share is in proportion to c: there is such an s whatever its shape.
-    Where more than 38% of residuals are at one point there is none: s shrinks from round to round, the share stays, and
-    the fit to all rounds, with 2 Φ(c/s) − 1 at most, expects too few at the last c. The difference is compared with the
-    known noise of the share, than which it varies less as s was fitted to it, and with what `fit` lets a share be off.
-
-    Parameters
-    ----------
-    last : Observed
-    scale : float
-        As fitted to all rounds.
+    The pilot brings c to half of the scale s at which normal residuals have the reported share within c: 2 Φ(1/2) − 1 =
+    38%. Near the estimate a smooth density's share is in proportion to c: there is such an s whatever its shape. Where
+    more than 38% of residuals are at one point there is none: s shrinks from round to round, the share stays, and the
+    fit to all rounds, with 2 Φ(c/s) − 1 at most, expects too few at the last c. The difference is compared with the
+    known noise of the share, than which it varies less as s, `scale`, was fitted to it, and with what `fit` lets a
+    share be off.
     """
     if last.number is None:
         return False

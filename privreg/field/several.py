@@ -17,13 +17,7 @@ if TYPE_CHECKING:
 
 
 class Studies:
-    """A study with several analyses; made by `privreg.connect`.
-
-    Parameters
-    ----------
-    parts : mapping of str to Study
-        Each analysis as a study, by its name.
-    """
+    """A study with several analyses, each a study with a name; made by `privreg.connect`."""
 
     answers_formulas: Final = True
     """By which `from_formula` tells it from rows."""

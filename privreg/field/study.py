@@ -49,13 +49,7 @@ class _Known(NamedTuple):
 class Study:
     """A study with one analysis that is collected elsewhere; made by `privreg.connect`.
 
-    Parameters
-    ----------
-    servers : sequence of Server
-        At the analysis's address.
-    signed : PublicPlan
-    payload : bytes
-        Of the plan, whose signature was verified.
+    `servers` are at the analysis's address; `payload` is that of the plan, whose signature was verified.
     """
 
     answers_formulas: Final = True

@@ -93,12 +93,10 @@ class Design:
     def encode(self, rows: Any, missing: str = "raise") -> Encoded:
         """Encode raw rows: clamp numbers to their bounds, code factors by their declared levels.
 
-        Parameters
-        ----------
-        rows : DataFrame, mapping of str to array, or (endog, exog[, offset[, exposure]]) for arrays
-        missing : {"noise", "raise", "drop"}
-            What becomes of a row that can't be used, because a value that is read is missing, no number or not a
-            declared level, or a term is not finite: NaN (see `Encoded`), an error, or no row.
+        `rows` are a DataFrame, a mapping of str to array, or (endog, exog[, offset[, exposure]]) for array models.
+        `missing` says what becomes of a row that can't be used, because a value that is read is missing, no number or
+        not a declared level, or a term is not finite: with "noise" it is NaN (see `Encoded`), with "raise" an error,
+        and with "drop" it is left out.
 
         Raises
         ------
@@ -282,19 +280,12 @@ def formula_design(
     kind: str = "number",
     reports: bool = False,
 ) -> Design:
-    """Build the public design of a formula. No raw row is needed.
+    """Build the public design of a formula, for which no raw row is needed.
 
-    Parameters
-    ----------
-    functions : mapping of str to Rowwise, optional
-        Functions marked with ``pr.rowwise`` that the formula may call.
-    offset, exposure : str, optional
-        Declared numeric columns: one that is added, and one with positive bounds, whose logarithm is.
-    kind : {"number", "binary", "levels"}
-        What the response is. A bare column that is 0/1 needs no declaration; "levels" takes one column with 2 to 50
-        declared levels.
-    reports : bool
-        Whether the call takes ``scaling=`` and ``allow_leak=``, so that messages may name them.
+    `functions` are those marked with ``pr.rowwise`` that it may call. `offset` is a declared numeric column that is
+    added, `exposure` one with positive bounds, whose logarithm is. `kind` is what the response is, "number", "binary"
+    or "levels": a bare column that is 0/1 needs no declaration; "levels" takes one column with 2 to 50 declared levels.
+    `reports` says whether the call takes ``scaling=`` and ``allow_leak=``, so that messages may name them.
     """
     parsed = check_formula(formula, schema, functions or {}, kind=kind, reports=reports)
     _check_offset(offset, exposure, schema, parsed.response_columns)

@@ -108,16 +108,9 @@ class Encoder:
         """Build the matrix, shape (n, width): in the user's units row by row, in internal ones column by column.
 
         Beside it, in which rows every term is a finite number, None if in all; and which term isn't in the others, or
-        None, without a value.
-
-        Parameters
-        ----------
-        rows : mapping of str to ndarray, shape (n,)
-            Numbers, and codes of levels, 0 for one that is missing.
-        known : ndarray of bool, shape (n,), optional
-            Rows in which nothing is missing; None if that is all of them.
-        beyond : bool
-            Whether cubic splines go on beyond their knots, as for rows that are not clamped.
+        None, without a value. `rows` are numbers, and codes of levels, 0 for one that is missing, each of shape (n,);
+        `known`, of that shape, says in which of them nothing is missing, None if in all. `beyond` says whether cubic
+        splines go on beyond their knots, as for rows that are not clamped.
         """
         out = np.empty((self.width, n)).T
         values = iter(self.program(rows, known, beyond=beyond))

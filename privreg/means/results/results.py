@@ -34,11 +34,6 @@ from privreg.tables import Paragraph, Table, cells, marked
 class MeansResults(Results):
     """Results of a private estimation of means and frequencies.
 
-    Parameters
-    ----------
-    fit : MeansFit
-        Frozen payload.
-
     Notes
     -----
     `params` are means in the user's units and frequencies of levels, shape (p,). A frequency may come out below 0 or

@@ -49,15 +49,8 @@ AHEAD: Final = 2
 class Stream:
     """A fit in progress. Made by ``model.start()``; rows come in by :meth:`update`.
 
-    Parameters
-    ----------
-    spec : ModelSpec
-    options : dict
-        The user's options, by which a saved stream is rebuilt.
-    seed : int or None
-        For simulation only.
-    start : ndarray, shape (p,), or None
-        The user's public first guess, internal units.
+    `options` are the user's, by which a saved stream is rebuilt, and `start`, shape (p,), the public first guess,
+    internal units. A seed is for simulation only.
     """
 
     def __init__(
@@ -68,7 +61,6 @@ class Stream:
         key = None
         if spec.budget.private:
             key = fresh_key() if seed is None else seeded_key(seed)
-        # of the order in which rows are read
         self._counter, self._way = spec.people.counter(), way_of(settings)
         self._run, self._encoder = self._way.begin(spec, settings, key, start, self._counter)
         # of the order in which rows are read

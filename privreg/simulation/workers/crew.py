@@ -63,10 +63,7 @@ class Task(Generic[T]):
 class Crew:
     """So many threads, of which the one that made it is one: it alone hands out tasks.
 
-    Parameters
-    ----------
-    threads : int
-        With one, a task is done when its result is asked for.
+    With one thread, a task is done when its result is asked for.
     """
 
     def __init__(self, threads: int) -> None:
