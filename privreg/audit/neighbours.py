@@ -17,8 +17,7 @@ from scipy.special import betaincinv, ndtri
 from privreg.arrays import Array
 from privreg.errors import OptionError, level
 
-_THRESHOLDS: Final = 400
-"""Thresholds tried on the first half: enough that the best of them is as good as any."""
+_THRESHOLDS: Final = 400  # Thresholds tried on the first half: enough that the best of them is as good as any
 
 
 class Row(NamedTuple):

@@ -28,10 +28,8 @@ from privreg.protocol.plans import Channel, ScorePlan, Shape
 from privreg.published.chain.plans import Plan
 
 FAR: Final = 1e6
-LONG: Final = 1e3
-"""Length of rows that are clipped to the bound of a curvature report."""
-NOISE_ONLY: Final = "noise only"
-"""Name of a record that can't be used."""
+LONG: Final = 1e3  # Length of rows that are clipped to the bound of a curvature report
+NOISE_ONLY: Final = "noise only"  # Name of a record that can't be used
 OFFSET: Final = 2.0
 INSIDE: Final = 1.0 - 1e-9
 NUMBERS: Final = frozenset({"moments", "numbers"})

@@ -22,18 +22,13 @@ from privreg.errors import OptionError
 from privreg.files.optional import need
 from privreg.privacy.ledger import Budget
 
-TAIL: Final = 1e-3
-"""Share of δ that the draws beyond those looked at may have; they count as lost in full."""
-GRID: Final = 1e-4
-"""Finest grid of privacy losses."""
-SLACK: Final = 1e-7
-"""Relative slack by which noise is rounded up, after a root was found to less."""
+TAIL: Final = 1e-3  # Share of δ that the draws beyond those looked at may have; they count as lost in full
+GRID: Final = 1e-4  # Finest grid of privacy losses
+SLACK: Final = 1e-7  # Relative slack by which noise is rounded up, after a root was found to less
 HIDDEN: Final = 0.25
 """Standard error, relative to the range over which the loss is quadratic, at which noise may hide a direction."""
-MOST: Final = 0.1
-"""Share of the budget (of μ²) that curvature may cost; all intervals are then 5% longer."""
-TOP: Final = 2.02
-"""99% point of the Tracy–Widom law (β = 1)."""
+MOST: Final = 0.1  # Share of the budget (of μ²) that curvature may cost; all intervals are then 5% longer
+TOP: Final = 2.02  # 99% point of the Tracy–Widom law (β = 1)
 
 
 def edge(p: int) -> float:

@@ -28,8 +28,7 @@ from privreg.diagnostics import Diagnostic, doubt
 
 BIAS: Final = 0.25
 """Bias, in standard errors, that is let pass: 95% intervals by t with 7 degrees of freedom then have 94.4%."""
-CHANCE: Final = 0.01
-"""Probability that noise alone ties any coefficient to a direction that is not known."""
+CHANCE: Final = 0.01  # Probability that noise alone ties any coefficient to a direction that is not known
 
 
 class Directions(NamedTuple):

@@ -63,10 +63,8 @@ class Turns:
         raise TypeError("orders come from a secret key and can't be pickled")
 
 
-MOST_BYTES: Final = 4 << 30
-"""Memory that the encoded rows may take; they are held twice, once by lane."""
-AT_ONCE: Final = 1 << 20
-"""Turns that are drawn at a time."""
+MOST_BYTES: Final = 4 << 30  # Memory that the encoded rows may take; they are held twice, once by lane
+AT_ONCE: Final = 1 << 20  # Turns that are drawn at a time
 
 
 def read(source: Source, spec: ModelSpec, reach: float) -> tuple[Array, Array]:

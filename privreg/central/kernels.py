@@ -57,8 +57,7 @@ def slope(code: int, a: float, bound: float, eta: float, y: float) -> float:
     return -bound if s < -bound else s
 
 
-slopes: Any = vectorize(cache=True)(slope.py_func)
-"""The same of many predictors at once."""
+slopes: Any = vectorize(cache=True)(slope.py_func)  # The same of many predictors at once
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

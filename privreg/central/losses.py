@@ -19,8 +19,7 @@ from privreg.families.builtin import Hinge, Huber, Logistic, Quantile, SmoothedH
 from privreg.families.family import CLASSICAL_C, Family
 from privreg.protocol import codes
 
-ASSUMED_SCALE: Final = 0.2
-"""Residual scale that Huber()'s "auto" assumes, in halves of the response's public range."""
+ASSUMED_SCALE: Final = 0.2  # Residual scale that Huber()'s "auto" assumes, in halves of the response's public range
 _POWER_HINGE: Final = -1
 _POWER_NORM: Final = -2
 

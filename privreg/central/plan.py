@@ -21,36 +21,22 @@ from privreg.errors import BudgetError, OptionError, choose
 from privreg.options.table import check
 from privreg.privacy.ledger import Budget
 
-LANES: Final = 8
-"""Lanes by default."""
-FEWEST: Final = 500
-"""Records a lane needs before several lanes are the default."""
-MOST_STEPS: Final = 20_000_000
-"""Steps of all passes together by default, at most, for losses that are not smooth."""
-NOISY_PASSES: Final = 20
-"""Passes of Poisson samples by default."""
-LONGEST: Final = 1.8
-"""Step times L of one lane's noisy descent at most; from 2 on it would diverge for some records."""
-SETTLED: Final = 10.0
-"""Step times steps times curvature after which the start is forgotten."""
+LANES: Final = 8  # Lanes by default
+FEWEST: Final = 500  # Records a lane needs before several lanes are the default
+MOST_STEPS: Final = 20_000_000  # Steps of all passes together by default, at most, for losses that are not smooth
+NOISY_PASSES: Final = 20  # Passes of Poisson samples by default
+LONGEST: Final = 1.8  # Step times L of one lane's noisy descent at most; from 2 on it would diverge for some records
+SETTLED: Final = 10.0  # Step times steps times curvature after which the start is forgotten
 WANDER: Final = 0.03
 SYMMETRIC: Final = 0.5
 """How far iterates may wander, relative to the range over which the loss is quadratic; of regressions."""
-KINKED: Final = 0.03
-"""How far iterates may wander, internal units; of losses whose kink is not symmetric."""
-FULL_WORK: Final = 200_000_000
-"""Records read in all by default, where each step reads all of them."""
-PASSES_EACH: Final = 50
-"""Steps over all records by default, for each coefficient."""
-BATCHES: Final = 50
-"""Batches a pass of gradient perturbation has by default."""
-ACCOUNTED: Final = 1_000_000
-"""Noisy steps that can be accounted for in reasonable time."""
-GUESS: Final = 2.0
-"""How far off the solution is taken to be in choosing a step, internal units."""
-
-ROOMY: Final = {Q_HINGE: 5.0, Q_NORM: 2.0}
-"""Default radius for losses that are not Lipschitz, internal units."""
+KINKED: Final = 0.03  # How far iterates may wander, internal units; of losses whose kink is not symmetric
+FULL_WORK: Final = 200_000_000  # Records read in all by default, where each step reads all of them
+PASSES_EACH: Final = 50  # Steps over all records by default, for each coefficient
+BATCHES: Final = 50  # Batches a pass of gradient perturbation has by default
+ACCOUNTED: Final = 1_000_000  # Noisy steps that can be accounted for in reasonable time
+GUESS: Final = 2.0  # How far off the solution is taken to be in choosing a step, internal units
+ROOMY: Final = {Q_HINGE: 5.0, Q_NORM: 2.0}  # Default radius for losses that are not Lipschitz, internal units
 
 
 @dataclass(frozen=True)

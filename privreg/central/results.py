@@ -84,8 +84,7 @@ def estimate_of(lanes: Array, why: tuple[Diagnostic, ...] = ()) -> Estimate:
     return Estimate("between_lanes", apart.T @ apart / (b * (b - 1)), StudentT(b - 1), why)
 
 
-STILL: Final = 0.01
-"""Probability of a note on lanes that still move where none does."""
+STILL: Final = 0.01  # Probability of a note on lanes that still move where none does
 
 
 def still_moving(moved: Array, lanes: Array) -> Diagnostic | None:

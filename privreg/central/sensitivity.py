@@ -17,8 +17,7 @@ from typing import NamedTuple
 from privreg.central.losses import Loss
 from privreg.errors import OptionError
 
-ROUNDING = 1e-9
-"""Relative slack for steps that are 2/L up to their last bits."""
+ROUNDING = 1e-9  # Relative slack for steps that are 2/L up to their last bits
 
 
 class Constants(NamedTuple):

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from privreg.protocol.rounds import State
 
 WIDEST_THRESHOLD: Final = 2.0  # Threshold c of a round, relative to the last, up to which it enters the estimate
-
 FLATTEST: Final = 0.01  # Least singular value of a slope, relative to its largest, that is inverted as it is
 
 SPREAD: Final = 0.9

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from privreg.protocol.rounds import Reports
 
 SMALL: Final = 0.01  # Share of the records of which nothing is said
-
 ERROR: Final = 0.04  # Standard error of a share, times its normal quantile: a share of 5% surely shows
-
 ALPHA: Final = 0.05  # Chance that any column is named though none has more than a small share
 
 

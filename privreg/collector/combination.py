@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.collector.curvature import Curvature, RoundMeans
 
-LEAST, LARGEST = 0.1, 3.0
-"""Eigenvalues of M that are believed."""
+LEAST, LARGEST = 0.1, 3.0  # Eigenvalues of M that are believed
 
 DRAWS: Final = 400
 

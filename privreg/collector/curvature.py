@@ -35,13 +35,9 @@ SLOPE: Final = 0.4
 Residuals that grow wider along a covariate, or a group that the model doesn't fit, make curvature low there."""
 
 COMMON: Final = 0.1  # Prior sd of the mean of the eigenvalues about 1, where the pilot or the predictor gives it
-
 COMMON_ELSEWHERE: Final = 0.6  # The same of residuals' density far from their centre, which nobody has reported
-
 VAGUE: Final = (5.0, 2.0)  # Prior sds that hardly say anything, of the eigenvalues and of their mean
-
 MOST: Final = 24  # Coefficients up to which all entries of M are learned together; of more row by row
-
 SMALLEST: Final = 1e-12  # Noise of a direction, relative to the largest, at least
 
 SPREADS: Final = (0.12, 0.2, 0.3, 0.45, 0.7)

@@ -30,18 +30,11 @@ if TYPE_CHECKING:
     from privreg.families.constants import ScoreRules
 
 COMMON: Final = 0.2  # Prior sd of the mean of t about 1
-
 SPREADS: Final = (0.05, 0.1, 0.2, 0.4, 0.8)  # Prior sds of t about its mean, of which the likeliest is taken
-
 USUAL: Final = 0.2  # Scale of the (half-normal) prior of that sd
-
-LEAST, LARGEST = 0.15, 8.0
-"""Factors t that are believed."""
-
+LEAST, LARGEST = 0.15, 8.0  # Factors t that are believed
 CARRY: Final = 0.5  # Part of the way a round is carried that is taken to be lost to curvature that changes on the way
-
 PLAIN: Final = 0.5  # Distance of predictors, in their usual sd, up to which a curvature serves for all directions
-
 EVERY: Final = 8  # Of the points of the reference model, those that are used: it has few dimensions here
 
 NODES: Final = 200

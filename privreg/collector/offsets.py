@@ -64,7 +64,6 @@ predictors by several c, where scores are flat. For a number that 5% of 200,000 
 coefficient was 2.2 times as large at μ = 1 and 1.4 times at μ = 3, and a sixth of the intervals didn't hold."""
 
 STRETCHED: Final = 4  # Main rounds after which offsets are stretched where these show little curvature
-
 LONGEST: Final = 3.0  # What offsets are multiplied by at most
 
 FARTHEST: Final = 1.0

@@ -22,7 +22,6 @@ GROWTH: Final = 2.0
 """Times as far that it moves if it did and goes on the same way: eleven c in four rounds, not in twelve."""
 
 BACK: Final = 0.5  # Part of the last step that it goes back if that went too far
-
 SAME: Final = 0.9  # Cosine between two steps the same way, or the opposite one
 
 BEHIND: Final = 3.0
@@ -37,7 +36,6 @@ NEAR: Final = 1.0
 are as large as they can be."""
 
 CHANCE: Final = 3.0  # Or as many times what the noise of one round moves a state by, if that is more
-
 ENOUGH: Final = 0.8  # Reports that those which do count hold at least, relative to the largest round's
 
 

@@ -26,7 +26,6 @@ LEAK: Final = 0.1
 """Curvature of squared loss that is left beyond the limits of the response, so that a state out there finds back."""
 
 STEP: Final = 1e-3  # Of the logarithm of a scale, over which curvature's change is taken
-
 SMALL: Final = 1e-4  # Distance of two predictors below which a secant is a tangent
 
 

@@ -15,8 +15,7 @@ from privreg.protocol.roles import TABLE
 if TYPE_CHECKING:
     from privreg.protocol.roles import Role
 
-ASK = Ask(TABLE, WORDS, (), 0.0, 1.0, (), 1.0, 0.0, (), (), (), None)
-"""What a state asks of devices that add the noise."""
+ASK = Ask(TABLE, WORDS, (), 0.0, 1.0, (), 1.0, 0.0, (), (), (), None)  # What a state asks of devices that add the noise
 
 _NOTHING = np.zeros((0, 0))
 BEGUN = Progress(State(0, TABLE, _NOTHING, np.zeros(0), 0.0, 1.0, 1.0, 1.0), Known(*[_NOTHING] * 3), (), ())

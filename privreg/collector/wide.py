@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from privreg.protocol.rounds import State
 
 WANDER: Final = 1.0  # Sd of a predictor, in units of c, to which a step is held
-
 TURNS: Final = 3  # Times that curvature is taken up to the estimate before
 
 

@@ -24,8 +24,7 @@ from privreg.privacy.conversions import gdp_mu, gdp_mus
 
 Hashes = NDArray[np.uint64]
 Counts = NDArray[np.int64]
-WITHIN, DIFFERENCES = "within", "differences"
-"""How levels of persons are taken out, of rows before they are reported."""
+WITHIN, DIFFERENCES = "within", "differences"  # How levels of persons are taken out, of rows before they are reported
 
 LEAST_WEIGHT: Final = 0.99e-6
 """Smallest squared share of the largest budget. Sums are rounded to 2⁻³²; beside less that would count."""

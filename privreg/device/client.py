@@ -61,8 +61,7 @@ class Answer(NamedTuple):
     wait: float = 0.0  # Seconds that it asks to be left in peace
 
 
-Transport = Callable[[str, bytes | None], Answer]
-"""Gets an address, or posts bytes to it."""
+Transport = Callable[[str, bytes | None], Answer]  # Gets an address, or posts bytes to it
 
 
 def invitation(url: str) -> Invitation:

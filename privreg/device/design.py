@@ -17,11 +17,9 @@ from ..protocol.trees import Column, label_text
 from .score import divide, exp, log
 
 _NUMBER: Final = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")  # Texts that are numbers
-
 LONGEST_NUMBER: Final = 64  # Characters of a text that is read as a number, at most
 
-Answers = Mapping[str, float]
-"""Numbers, clamped; of a factor the place of its level."""
+Answers = Mapping[str, float]  # Numbers, clamped; of a factor the place of its level
 
 
 class Row(NamedTuple):

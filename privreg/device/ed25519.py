@@ -18,8 +18,7 @@ ORDER: Final = 2**252 + 27742317777372353535851937790883648493
 D: Final = -121665 * pow(121666, P - 2, P) % P
 ROOT: Final = pow(2, (P - 1) // 4, P)  # A square root of −1
 
-Point = tuple[int, int, int, int]
-"""Extended coordinates (X, Y, Z, T): x = X/Z, y = Y/Z, x y = T/Z."""
+Point = tuple[int, int, int, int]  # Extended coordinates (X, Y, Z, T): x = X/Z, y = Y/Z, x y = T/Z
 
 ZERO: Final[Point] = (0, 1, 1, 0)
 

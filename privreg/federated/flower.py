@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
 
 _WHAT: Final = "a federated fit on Flower"
-_COUNT: Final = "privreg"
-"""Record of a node's own state that holds how many rounds it has answered."""
+_COUNT: Final = "privreg"  # Record of a node's own state that holds how many rounds it has answered
 
 
 def client_app(model: FederatedRegression, data: Any, *, silo: int, seed: Any = None) -> Any:

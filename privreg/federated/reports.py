@@ -23,8 +23,7 @@ from privreg.privacy.scalar import NumberMechanism, number_mechanism, share
 
 UPDATE_MECHANISMS: Final = ("gaussian", "privunit", "laplace", "piecewise", "geodp", "ldpvec")
 GEOMETRIC: Final = frozenset({"geodp", "ldpvec"})
-MOST_TOLD: Final = 64
-"""Largest number of coordinates that a report of "piecewise" is tried with."""
+MOST_TOLD: Final = 64  # Largest number of coordinates that a report of "piecewise" is tried with
 MOST_UNDONE: Final = 30.0
 """Largest log of a factor by which a coordinate is blown up to undo what angle noise does to its mean."""
 

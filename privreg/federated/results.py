@@ -41,12 +41,9 @@ STILL_MOVING: Final = Diagnostic(
     "coefficients fall short of where the rounds would settle. Ask for more rounds, more local steps, or a larger "
     "clip.",
 )
-ENOUGH: Final = 0.1
-"""Share of the model's length by which it may move in the second half of the rounds."""
-MOST: Final = 12
-"""Curves drawn unless terms are named: more can't be told apart."""
-FAR: Final = 2.0
-"""Root mean squares of noise by which it may move."""
+ENOUGH: Final = 0.1  # Share of the model's length by which it may move in the second half of the rounds
+MOST: Final = 12  # Curves drawn unless terms are named: more can't be told apart
+FAR: Final = 2.0  # Root mean squares of noise by which it may move
 _NO_ERRORS: Final = frozenset(
     (
         *("bse", "tvalues", "pvalues", "conf_int", "cov_params", "get_prediction", "marginal_effects"),

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 class Studies:
     """A study with several analyses, each a study with a name; made by `privreg.connect`."""
 
-    answers_formulas: Final = True
-    """By which `from_formula` tells it from rows."""
+    answers_formulas: Final = True  # By which `from_formula` tells it from rows
 
     def __init__(self, parts: Mapping[str, Study]) -> None:
         self._parts = dict(parts)

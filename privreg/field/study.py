@@ -52,8 +52,7 @@ class Study:
     `servers` are at the analysis's address; `payload` is that of the plan, whose signature was verified.
     """
 
-    answers_formulas: Final = True
-    """By which `from_formula` tells it from rows."""
+    answers_formulas: Final = True  # By which `from_formula` tells it from rows
 
     def __init__(self, servers: Sequence[Server], signed: PublicPlan, payload: bytes) -> None:
         self._servers, self.signed = servers, signed

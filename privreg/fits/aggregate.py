@@ -40,7 +40,6 @@ REACH: Final = 1.0
 """Distance from the last state to the estimate, in thresholds, from which on the curvature found there says little."""
 
 CLEAR: Final = 2.0  # Smallest eigenvalue of the curvature, in edges of its noise, below which it is lost there
-
 SCORED: Final = frozenset({"approach", "closing", "main"})  # Roles of rounds that report scores
 
 EARLY: Final = {

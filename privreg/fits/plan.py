@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from privreg.protocol.rounds import State
 
 PARTS: Final = 12  # Columns, at most, of whose products another is looked for
-
 RANK: Final = 1e-9  # Part of a column, relative to its largest, that counts as nothing
 
 

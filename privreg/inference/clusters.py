@@ -17,13 +17,9 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array, Ints
 
-LEAST: Final = 16
-"""Clusters at least: 8 random groups of two."""
-
+LEAST: Final = 16  # Clusters at least: 8 random groups of two
 ENOUGH: Final = 20  # Clusters of a group below which a note says that t rests on few
-
 WHOLE: Final = 0.25  # Part of a group's people that one cluster may be without a note
-
 SUMMED: Final = 24  # Groups of clusters at most whose sums two collectors publish
 
 

@@ -15,10 +15,8 @@ from privreg.inference.pivots import Pivot
 DRAWS: Final = 500
 _SEED: Final = 20_240_512
 """Of the multipliers: what is done with reports needs no secret, and the same reports give the same intervals."""
-FIRST: Final = 30_000
-"""People from whom on intervals that hold at all times are given."""
-_HIGHEST: Final = 0.8
-"""Level beyond which the bound of `Anytime` is not defined; its p-values stop there at 1."""
+FIRST: Final = 30_000  # People from whom on intervals that hold at all times are given
+_HIGHEST: Final = 0.8  # Level beyond which the bound of `Anytime` is not defined; its p-values stop there at 1
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,7 @@ import numpy as np
 from privreg.arrays import Array
 from privreg.diagnostics import Diagnostic, doubt
 
-KAPPA = 1e-3
-"""Published floors κ₁ = κ₂ of the eigenvalues, internal units."""
+KAPPA = 1e-3  # Published floors κ₁ = κ₂ of the eigenvalues, internal units
 
 
 class Sandwich(NamedTuple):

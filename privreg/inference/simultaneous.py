@@ -17,15 +17,11 @@ from privreg.inference.pivots import Normal, Pivot, RandomScaling, StudentT
 from privreg.inference.resampling import Bootstrap
 
 _SEED: Final = 20_250_711
-_SCALES: Final = 1 << 15
-"""Draws of the standard errors; fewer where `_NORMALS` would be exceeded."""
-_USES: Final = 4
-"""Draws of the estimates for each of them."""
-_NORMALS: Final = 12_000_000
-"""Standard normals drawn, about and at most."""
+_SCALES: Final = 1 << 15  # Draws of the standard errors; fewer where `_NORMALS` would be exceeded
+_USES: Final = 4  # Draws of the estimates for each of them
+_NORMALS: Final = 12_000_000  # Standard normals drawn, about and at most
 _CHUNK: Final = 1 << 20
-_TERMS: Final = 32
-"""Terms of the Karhunen–Loève series for one lane; the mean over several needs fewer of each."""
+_TERMS: Final = 32  # Terms of the Karhunen–Loève series for one lane; the mean over several needs fewer of each
 
 
 def joint_critical(pivot: Pivot, cov: Array, alpha: float) -> float | Array:

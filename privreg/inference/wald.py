@@ -29,8 +29,7 @@ _SEED: Final = 20_230_917
 _LANES_TERMS: Final = 192
 """Terms over all lanes, about; 4 of each at least, as the mean of many tails is nearly its mean."""
 _MOST: Final = 20_000
-_NORMALS: Final = 80_000_000
-"""Standard normals drawn for several lanes, at most but for a thousand draws of a_q."""
+_NORMALS: Final = 80_000_000  # Standard normals drawn for several lanes, at most but for a thousand draws of a_q
 _TOGETHER: Final = 4_000_000
 
 

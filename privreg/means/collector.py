@@ -19,8 +19,7 @@ from privreg.means.terms import Term
 from privreg.privacy.scalar import NumberMechanism
 from privreg.results.wording import Unusable
 
-FEW: Final = 10.0
-"""People who must have given an answer, and who must have not, for normal limits."""
+FEW: Final = 10.0  # People who must have given an answer, and who must have not, for normal limits
 
 
 class State(NamedTuple):

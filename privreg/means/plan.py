@@ -21,8 +21,7 @@ from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism
 from privreg.privacy.scalar import NUMBER_MECHANISMS, NumberMechanism, number_mechanism, share
 
-MOST_COORDINATES: Final = 2_000
-"""Numbers in a report, at most: the collector keeps products of all pairs of them."""
+MOST_COORDINATES: Final = 2_000  # Numbers in a report, at most: the collector keeps products of all pairs of them
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,7 @@ from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import bits_sensitivity, blocks_sensitivity, square_sensitivity
 from privreg.privacy.noise import derived_key, normals
 
-UNIT: Final = 1 << 20
-"""Largest distance of two reports in whole numbers, before these are rounded."""
+UNIT: Final = 1 << 20  # Largest distance of two reports in whole numbers, before these are rounded
 
 ROOT2: Final = math.sqrt(2.0)
 

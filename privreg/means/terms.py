@@ -41,11 +41,9 @@ class Cut(str):
         return Cut, (self.column, self.breaks)
 
 
-Column = str | tuple[str, str]
-"""A column, a cut one, or two whose levels are crossed, or whose numbers are multiplied."""
+Column = str | tuple[str, str]  # A column, a cut one, or two whose levels are crossed, or whose numbers are multiplied
 
-MOST_CLASSES: Final = 200
-"""Of a histogram."""
+MOST_CLASSES: Final = 200  # Of a histogram
 
 
 @dataclass(frozen=True)

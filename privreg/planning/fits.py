@@ -34,7 +34,6 @@ FEWEST, TIMES, MOST = 500, 2.0, 32_000
 """Fits are tried of so many people, of as many times more or fewer, up to so many."""
 
 DOWN: Final = -3  # So many steps below `FEWEST` fits are tried too; with fewer people there is no precision to speak of
-
 PLAIN: Final = 20_000  # Made-up people of a fit without privacy
 
 USUAL: Final = 2.0 * 1.959963984540054

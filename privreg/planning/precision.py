@@ -35,11 +35,8 @@ if TYPE_CHECKING:
     _Planned = tuple[Plan, NDArray[np.intp]]
 
 ASKED: Final = FitOptions()  # What a plan's fit is asked for
-
 SEED: Final = 20_250_508  # Of assumed people and of noise: the same question has the same answer
-
-FEWEST, TIMES = 1000, 4
-"""Fits are rehearsed of so many people, of as many times more, and so on."""
+FEWEST, TIMES = 1000, 4  # Fits are rehearsed of so many people, of as many times more, and so on
 
 FEW_NODES: Final = 4
 """Numbers of people at which fits are rehearsed for a smooth curve, at least beside those that are known already."""
@@ -50,9 +47,7 @@ fits differ much in precision; else there is one pair. Of a factor beside seven 
 varied by 17% with the noise that was drawn, at 10 times those people; four pairs' vary by less than half of that."""
 
 ROWS: Final = 2048  # Assumed people, at least
-
 FLAT: Final = 1e-12  # Eigenvalue of the curvature, whitened covariates, below which people determine nothing
-
 MANY: Final = 10**15  # People who tell all of their covariates
 
 

@@ -23,7 +23,6 @@ from privreg.protocol.schedule import ENDLESS
 from privreg.simulation import play
 
 POINTS: Final = 512  # Of a law of several predictors
-
 STEP: Final = 1e-3  # Of a predictor, in differences that stand for derivatives
 
 

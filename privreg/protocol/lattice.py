@@ -19,7 +19,6 @@ from typing import Final, NamedTuple
 from .wire import MessageError
 
 BALL: Final = "ball"  # Σ a² ≤ R²: scores
-
 JOINT: Final = "joint"  # The same, and one number more in [0, R]
 
 MOMENTS: Final = "moments"
@@ -31,14 +30,11 @@ PSD: Final = "psd"
 """A positive semidefinite matrix of Frobenius norm R at most, entries off the diagonal times √2, each rounded."""
 
 SWITCHES: Final = "switches"  # Every number between 0 and a largest one, whose squares sum to R²: indicators say
-
 BLOCKS: Final = "blocks"  # Of a table: blocks whose distances, squared and added, are R² at most, see `tables`
 
 FORMS: Final = (BALL, JOINT, MOMENTS, BOX, BLOCKS)
 SUM_FORMS: Final = (BALL, PSD, SWITCHES, BLOCKS)  # Of reports to two collectors, who add the noise to their sums
-
 BITS: Final = 20  # m of version 1: the noise of a number has the sd 2^m lattice steps
-
 CLAMP: Final = 6  # A report's number is clamped to R + 6 · 2^m, which holds all but 2 in 10⁹ of those at the edge
 
 SLACK: Final = 2

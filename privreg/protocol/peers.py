@@ -18,9 +18,7 @@ from .wire import VERSION, MessageError, base, dumps, unbase
 TAG: Final = 16
 ENC: Final = 32
 BESIDE: Final = ENC + TAG  # Bytes by which a sealed share is longer than the share
-
 WORD: Final = 8  # Bytes of a number of a share
-
 LONGEST: Final = 1 << 28  # Bytes of a message between collectors, at most: lists of ten million ids
 
 MOST_STATES: Final = 1 << 31

@@ -15,7 +15,6 @@ LOCATIONS: Final = 8
 LOCATION: Final = 0.2
 
 MOMENTS: Final = (0.2, 0.3, 0.5)  # Parts of those asked about second moments who are in each round
-
 MEANS: Final = (400.0, 20.0)  # Records that report means and squares, for each column: in units of 1/μ², and besides
 
 CENTRES: Final = 300.0
@@ -50,7 +49,6 @@ QUARTER: Final = 0.25  # Records of a main round, relative to all before it, whe
 
 
 CLAMPED: Final = 0.01  # Share of the records, at most, who tell whether bounds clamp them
-
 FAINT: Final = 14.0  # Times as many as are asked may be wanted: with fewer, not even a share of a fifth would show
 
 

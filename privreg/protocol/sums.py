@@ -17,7 +17,6 @@ ROLES: Final = ("clamping", "location", "moments", "approach", "closing", "main"
 
 MECHANISM: Final = "sums"
 LETTERS: Final = ("a", "b")  # Collectors by their place in the plan; the first leads
-
 MOST_NUMBERS: Final = 5_900  # Numbers of a report, at most: a share of 64 KB holds them
 
 FAMILIES: Final = ("huber", "expectile", "quantile", "squared", "logistic", "poisson")
@@ -25,7 +24,6 @@ FAMILIES: Final = ("huber", "expectile", "quantile", "squared", "logistic", "poi
 
 
 MEDIAN: Final = 0.6744897501960817  # Median absolute value of a standard normal
-
 SCALE: Final = 0.2  # Norm of a report's number on the residual scale (the scale number), where the family has one
 
 

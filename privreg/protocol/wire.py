@@ -24,7 +24,6 @@ LONGEST: Final = 1 << 20
 """Bytes of a plan or a state, at most; reports have a limit of their own, which the plan states."""
 
 DEEPEST: Final = 64  # Nested lists and objects of a message, at most
-
 SAFE: Final = 2**53  # Integers beyond it aren't the same in every language
 
 TYPES: Final = ("plan", "state", "unsummed", "lost", "offer", "fixed", "commit", "value", "next", "where")

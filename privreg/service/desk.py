@@ -46,9 +46,7 @@ if TYPE_CHECKING:
 BASE: Final = "/v1/studies/{study}"
 PROBLEM: Final = "application/problem+json"
 SECONDS: Final = 1.0  # Between looks at the clock
-
 PATIENCE: Final = 30.0  # Seconds in which the body of a request must come
-
 STATE_AGE: Final = 2  # Seconds for which a state may be kept by whoever is in between
 
 TITLES: Final = {

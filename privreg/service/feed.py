@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from privreg.service.course import Study
 
 SECONDS: Final = 1.0  # Between two looks, at least
-
 SHARE: Final = 0.2  # Of a processor that looks may take: after long computations the feed waits longer
-
 ALIVE: Final = 15.0  # Seconds after which a listener hears that the server is there
 
 OUTCOMES: Final = ("new", "same", "other", "refused")

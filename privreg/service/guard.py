@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     import asyncio
 
 HEAD: Final = 32 * 1024  # Bytes of a request's head, at most
-
 SECONDS: Final = 15.0  # In which a connection's first request must come, and the head of any
 
 CONNECTIONS: Final = 800
@@ -22,8 +21,7 @@ CONNECTIONS: Final = 800
 class Guarded(HttpToolsProtocol):
     """A connection that ends when the head of a request is endless, or doesn't come, or its address has too many."""
 
-    most = CONNECTIONS // 8
-    """Of one address; beyond them the oldest of it that is idle ends, or else the new one."""
+    most = CONNECTIONS // 8  # Of one address; beyond them the oldest of it that is idle ends, or else the new one
 
     def __init__(self, *given: Any, **more: Any) -> None:
         super().__init__(*given, **more)

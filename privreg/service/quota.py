@@ -9,7 +9,6 @@ import time
 from typing import Final
 
 BURST: Final = 4.0  # Seconds' worth of requests that may come at once
-
 MOST: Final = 100_000  # Addresses that are kept at most; all are forgotten when there are more
 
 

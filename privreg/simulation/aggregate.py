@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["AggregateRun", "Batch", "plan_of", "play", "total"]
 
 NUMBERS: Final = 1 << 21  # Numbers of reports that are made together, about
-
 LATE: Final = frozenset({"main", "measures"})  # Roles of rounds whose batches end when results are asked for
 
 

@@ -33,7 +33,6 @@ from privreg.simulation.rounds import RoundsRun
 from privreg.simulation.streaming.begin import begin
 
 DRAWN: Final = 1 << 14  # Records whose arrival is drawn together, by their place in the order
-
 LATEST: Final = 100  # Rounds that a report may be late
 
 

@@ -36,7 +36,6 @@ DEVIATION: Final = 0.25
 """Sd of curvature about the second moments of covariates, relative to its level, before anything is known of it."""
 
 FILLED: Final = 1e-3  # Part of a report that people are taken to fill at least
-
 STEP: Final = 2.0  # Longest step, in thresholds
 
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from privreg.collector.plan import Plan, Progress
 
 EVEN: Final = 1  # Rounds on moments before those that ask beside a larger constant
-
 SHARP: Final = 0.2  # Sd of a variance, relative to its size, that reports beside a larger constant may have
 
 FULL: Final = 8.0
@@ -31,7 +30,6 @@ ROOM: Final = 1.15
 groups had intervals longer by a twentieth with 1.5."""
 
 REACHED: Final = 0.6  # Part of the length that a level needs at which slopes still show
-
 APART: Final = 3.0  # Square of a constant from which on what is reported beside it differs from directions alone
 
 

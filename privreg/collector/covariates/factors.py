@@ -26,11 +26,8 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
 
 RANK: Final = 1e-9  # Part of a column, relative to the largest, below which it adds nothing
-
 DIGITS: Final = 9  # Of a column's values, by which they are distinguished
-
 RAREST: Final = 0.05  # Share of a cell, relative to equal shares, below which it isn't believed
-
 SURE: Final = 10.0  # Standard errors of a level's share by which it is to exceed 0
 
 STRICT: Final = 1.5

@@ -28,7 +28,6 @@ SMALLEST, LARGEST = 0.15, 8.0
 """Eigenvalues by which one round may shrink or stretch a direction: a wrong report must not flatten one for good."""
 
 FLATTEST: Final = 1e-8  # Least eigenvalue, relative to the largest, of second moments that are inverted as they are
-
 NORMAL_LOG: Final = -0.6351814227307391  # E log abs z of a standard normal z
 
 FORGET: Final = 4.0

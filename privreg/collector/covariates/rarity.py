@@ -21,9 +21,7 @@ FEW: Final = 6.0
 intervals cover less than some 92% (`benchmarks.rare_levels`)."""
 
 SMALLEST_SHARE: Final = 0.035  # Shares below it can't be distinguished by as many rounds of moments as are held
-
 MOST_SHARE: Final = 0.35  # A value that more people have isn't called rare, however few they are in all
-
 MOST_OF_IT: Final = 0.3  # Part of a coefficient's variance from which on it is about the levels that bring it
 
 

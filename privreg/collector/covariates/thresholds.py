@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
 
 PEOPLE: Final = 800.0  # Records in a round, for each column, at μ = 1
-
 FIRST: Final = (1e15, 1e9, 1e6, 1e4, 1e2, 1.0, 1e-2, 1e-5)  # First thresholds, and their negatives
 
 AT_RANDOM: Final = (0.02, 0.3, 0.6)
@@ -29,13 +28,9 @@ AT_RANDOM: Final = (0.02, 0.3, 0.6)
 GRID: Final = 31
 ZOOMS: Final = 3
 GUARDS: Final = 4  # Thresholds far outside of what is likely, by which a search that went astray comes back
-
 NEIGHBOURS: Final = 1  # Values on either side of the best centre among which the next search for it goes
-
 RECENT: Final = 3  # Rounds whose thresholds centres are looked for at
-
 LEAST: Final = 0.02  # Standard error of a share that is believed, at least: columns aren't normal
-
 SMALLEST: Final = 1e-60  # Scale of a column that is searched for, at least: squares of numbers in it are to be numbers
 
 NARROWEST: Final = 1e-9

@@ -27,7 +27,6 @@ WIDE: Final = 28.0
 """Width of a column's bounds in learned sd from which on a note asks whether most people share one value."""
 
 PART: Final = 0.25  # Part of a sum's spread from which on a column is named as part of it
-
 SINGULAR: Final = 1e-9  # Part of their squares by which columns are distinguished that reports make one
 
 

@@ -23,8 +23,7 @@ from privreg.privacy.ledger import UNSET, Budget, refuse_fitted
 from privreg.privacy.scalar import NUMBER_MECHANISMS, NumberMechanism, number_mechanism, share
 from privreg.results.plots.style import COLUMN, DASHES, MARKERS, inks_for, panels, pyplot
 
-BERRY_ESSEEN: Final = 0.56
-"""Constant for sums of independent terms that need not be alike; Shevtsova (2010)."""
+BERRY_ESSEEN: Final = 0.56  # Constant for sums of independent terms that need not be alike; Shevtsova (2010)
 
 
 @dataclass(frozen=True)

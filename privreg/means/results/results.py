@@ -399,8 +399,7 @@ class MeansResults(Results):
 
 
 _ARRAYS = ("centres", "halves", "params", "cov", "group_params", "group_variances")
-_NEWER = ("sds", "group_tests", "moments")
-"""Arrays that older files don't have."""
+_NEWER = ("sds", "group_tests", "moments")  # Arrays that older files don't have
 
 
 def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansResults:

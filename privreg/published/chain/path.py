@@ -15,10 +15,8 @@ from privreg.published.chain import blocks as marks
 from privreg.published.chain.blocks import Blocks
 from privreg.published.chain.collector import ChainSummary as Chain
 
-BATCHES: Final = 20
-"""Growing batches of the published algorithm."""
-UNSURE: Final = 0.25
-"""Relative sd of a curvature from the path above which a note takes the intervals back."""
+BATCHES: Final = 20  # Growing batches of the published algorithm
+UNSURE: Final = 0.25  # Relative sd of a curvature from the path above which a note takes the intervals back
 
 
 def batches_of(chain: Chain, found: Blocks, origin: Array, alpha: float, *, growing: bool) -> Batches:

@@ -25,8 +25,7 @@ from privreg.published.chain.plans import Plan, State
 
 MARKS_PER_DOUBLING = 4
 STEP_BLOCK = 64 * BLOCK
-BURN_IN = 16
-"""A path's curvature is taken from all of it but a sixteenth to an eighth."""
+BURN_IN = 16  # A path's curvature is taken from all of it but a sixteenth to an eighth
 
 
 class Mark(NamedTuple):

@@ -30,8 +30,7 @@ from privreg.published.experiments.summaries import failed, rounded
 from privreg.regression import PrivateOnlineRegression
 
 CUTS: Final = (14_626.0, 18_596.0)
-CHARGES: Final = (16_742.0, 4_421.0)
-"""Mean and sd of charges in the reconstruction's law."""
+CHARGES: Final = (16_742.0, 4_421.0)  # Mean and sd of charges in the reconstruction's law
 LEVELS: Final = ("low", "middle", "high")
 MUS: Final = (0.5, 1.0, 2.0, 3.0, None)
 STEP: Final = 0.5

@@ -15,12 +15,9 @@ from scipy.stats import norm
 
 from privreg.arrays import Array
 
-CORNER: Final = 1.345
-"""Huber's c of the published tuning, the response's own units."""
-CHUNK: Final = 1 << 16
-"""Rows in memory at once."""
-POINTS: Final = 1 << 19
-"""Rows over which the expectations of the asymptotic variance are taken."""
+CORNER: Final = 1.345  # Huber's c of the published tuning, the response's own units
+CHUNK: Final = 1 << 16  # Rows in memory at once
+POINTS: Final = 1 << 19  # Rows over which the expectations of the asymptotic variance are taken
 
 
 @dataclass(frozen=True)

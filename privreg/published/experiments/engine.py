@@ -20,10 +20,8 @@ from privreg.published.experiments.store import code_hash, read_runs, save_table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FLUSH: Final = 5.0
-"""Seconds between writes of the runs: what a killed process loses at most, beside runs in progress."""
-QUICK: Final = 2
-"""Replications of a quick look."""
+FLUSH: Final = 5.0  # Seconds between writes of the runs: what a killed process loses at most, beside runs in progress
+QUICK: Final = 2  # Replications of a quick look
 
 
 class Seeds(NamedTuple):

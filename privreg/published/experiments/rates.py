@@ -28,8 +28,7 @@ from privreg.simulation.tuning import resolve_tuning
 
 ALPHAS: Final = {"1/3": 1 / 3, "1/2": 0.5, "2/3": 2 / 3, "1": 1.0}
 ORDERS: Final = {f"{k / 10:g}": k / 10 for k in range(1, 10)}
-JUDGES: Final = 20_000
-"""Records by which a loss is measured, the same for all runs."""
+JUDGES: Final = 20_000  # Records by which a loss is measured, the same for all runs
 
 
 def start(model: PrivateOnlineRegression, alpha: float | None, step: float, seed: int, guess: Any = None) -> Stream:

@@ -22,8 +22,7 @@ from privreg.regression import PrivateOnlineRegression
 from privreg.results.results import PrivateResults
 from privreg.simulation.streaming.stream import Stream
 
-EDGE: Final = 4.0
-"""Bounds declared under efficient tuning, in sd."""
+EDGE: Final = 4.0  # Bounds declared under efficient tuning, in sd
 SETTINGS: Final[dict[str, tuple[str, float, str]]] = {
     "stated": ("published", 1.0, "weights min(1, 2/‖x‖²), bound √2·c, noise sd 2·bound/mu"),
     "slopes_only": (

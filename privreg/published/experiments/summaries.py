@@ -11,8 +11,7 @@ import pandas as pd
 from scipy.stats import binom
 from statsmodels.stats.proportion import proportion_confint
 
-TAIL: Final = 0.0005
-"""Probability beyond each end of a 99.9% limit."""
+TAIL: Final = 0.0005  # Probability beyond each end of a 99.9% limit
 NORMAL_TAIL: Final = 3.2905267314919255
 
 

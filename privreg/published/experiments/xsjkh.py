@@ -26,11 +26,9 @@ STREAMED: Final = ("random_scaling", "batch_means", "block_bootstrap", "path_cur
 """Methods of one pass under published tuning."""
 DEFAULTS: Final = ("sandwich", "between_lanes", "random_scaling", "batch_means", "block_bootstrap")
 """Methods of one pass under efficient tuning."""
-TWINS: Final = {"plug_in_central": "plug_in"}
-"""What is shown beside a method that efficient tuning doesn't have."""
+TWINS: Final = {"plug_in_central": "plug_in"}  # What is shown beside a method that efficient tuning doesn't have
 PRINTED: Final = {"plug_in": "PPI", "batch_means": "PBM", "random_scaling": "PRS"}
-LONGER: Final = {"random_scaling": 1.36}
-"""Mean length of a method's intervals over that of normal ones, at the limit."""
+LONGER: Final = {"random_scaling": 1.36}  # Mean length of a method's intervals over that of normal ones, at the limit
 TRAJECTORY: Final = tuple(int(round(v, -2)) for v in np.geomspace(1_000, 200_000, 40))
 
 SHORTER: Final = (

@@ -33,8 +33,7 @@ from privreg.published.chain.run import AveragedSGD, Mark
 from privreg.published.fit.intervals import central_sandwich, of_chain
 from privreg.results.data import Equation
 
-MIXING: Final = 10.0
-"""Σγλ_min under which a note warns that the path may not have forgotten its start."""
+MIXING: Final = 10.0  # Σγλ_min under which a note warns that the path may not have forgotten its start
 
 
 def numbers(settings: Settings) -> Published:

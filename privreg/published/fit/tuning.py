@@ -21,8 +21,7 @@ from privreg.published.chain.numbers import Device, Published, Steps
 from privreg.published.chain.path import BATCHES
 
 CURVATURE_SHARE: Final = 0.1
-FEWEST: Final = 16
-"""Blocks of the path."""
+FEWEST: Final = 16  # Blocks of the path
 
 
 def resolve(asked: FitOptions, methods: tuple[Method, ...], spec: ModelSpec, rows: int | None) -> Settings:

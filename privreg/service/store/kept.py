@@ -17,12 +17,10 @@ from privreg.errors import OptionError
 NEW, SAME, OTHER, FAILED, KEPT = "new", "same", "other", "failed", "kept"
 """What became of a report; the last two of one that couldn't be written, and of a trial."""
 
-FROZEN, UNSUMMED = "frozen", "unsummed"
-"""Of a share: its batch is full or being closed, or was closed without it."""
+FROZEN, UNSUMMED = "frozen", "unsummed"  # Of a share: its batch is full or being closed, or was closed without it
 
 OPEN, OFFERED, FIXED, PUBLISHED, LOST = "open", "offered", "fixed", "published", "lost"
-HELD, SUMMED = "held", "summed"
-"""Status of a batch, and of a share, which may also be unsummed."""
+HELD, SUMMED = "held", "summed"  # Status of a batch, and of a share, which may also be unsummed
 
 
 class StoreError(OptionError):

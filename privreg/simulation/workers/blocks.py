@@ -32,9 +32,7 @@ if TYPE_CHECKING:
     from privreg.simulation.streaming.stream import Stream
 
 FEWEST: Final = 64  # Blocks that are dealt, at least: fewer and larger ones are cut
-
 TASKS: Final = 16  # Tasks of a round, unless pieces are larger than that
-
 FEWEST_OF_LINES: Final = 8  # The same where no file has row groups: what lies before a block is read, too
 
 
