@@ -21,14 +21,7 @@ from privreg.cli import data, experiment, fit, means, plan, schema, show
 from privreg.cli.output import FAILED, complain
 from privreg.cli.parser import parsers, spread
 from privreg.cli.values import check_ranges
-from privreg.errors import (
-    DataError,
-    PrivacyLeakWarning,
-    PrivregError,
-    PrivregWarning,
-    ReliabilityWarning,
-    choose,
-)
+from privreg.errors import DataError, PrivacyLeakWarning, PrivregError, PrivregWarning, ReliabilityWarning, choose
 from privreg.files.optional import need
 
 INTERRUPTED: Final = 130

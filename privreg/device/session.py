@@ -141,12 +141,7 @@ def respond(
 
 
 def _respond(
-    s: _Session,
-    row: Mapping[str, object],
-    agreed: bool | Callable[[str], bool],
-    *,
-    dry_run: bool,
-    issued: bool,
+    s: _Session, row: Mapping[str, object], agreed: bool | Callable[[str], bool], *, dry_run: bool, issued: bool
 ) -> Outcome:
     plans, hashes = _plan(s)
     told: str | None = None

@@ -80,13 +80,7 @@ def auto_c(p: int, mu: float) -> float:
 
 
 def score_rules(
-    family: Family,
-    d: int,
-    mu: float,
-    *,
-    low: float = -1.0,
-    high: float = 1.0,
-    label: bool = False,
+    family: Family, d: int, mu: float, *, low: float = -1.0, high: float = 1.0, label: bool = False
 ) -> ScoreRules:
     """What a fit by rounds of `d` coefficients at `mu` per person needs to know of a family.
 

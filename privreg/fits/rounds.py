@@ -132,10 +132,7 @@ def _diagonal(last: Array, estimates: tuple[Estimate, ...]) -> Array:
 
 
 def _rounds(
-    held: Held,
-    trail: Sequence[tuple[int, int, Array, Array]],
-    outside: Callable[[Array], Array],
-    errors: Array,
+    held: Held, trail: Sequence[tuple[int, int, Array, Array]], outside: Callable[[Array], Array], errors: Array
 ) -> tuple[RoundHeld, ...]:
     """Every round that has asked anybody: how many, and how far it moved the estimate."""
     plan, progress, out = held.plan, held.progress, list[RoundHeld]()

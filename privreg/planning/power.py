@@ -27,15 +27,7 @@ from privreg.formula.spec import ModelSpec
 from privreg.options.table import accepted, check
 from privreg.options.threads import one_thread
 from privreg.options.unknown import refuse_unknown
-from privreg.planning.plan import (
-    Goal,
-    distance,
-    find,
-    people_for,
-    read_people,
-    reliable_from,
-    with_mu,
-)
+from privreg.planning.plan import Goal, distance, find, people_for, read_people, reliable_from, with_mu
 from privreg.planning.precision import SEED, precision_of, worth
 from privreg.planning.scenario import USUAL_SCALE, Assumed, read_scale, read_shares
 from privreg.planning.study_plan import StudyPlan, answered

@@ -10,15 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binom, norm
 
-from privreg.errors import (
-    BudgetError,
-    InferenceError,
-    OptionError,
-    SchemaError,
-    UnsupportedArgumentError,
-    flag,
-    whole,
-)
+from privreg.errors import BudgetError, InferenceError, OptionError, SchemaError, UnsupportedArgumentError, flag, whole
 from privreg.families import Expectile, Family, Huber, Poisson, Squared
 from privreg.formula.spec import ModelSpec
 from privreg.options.progress import progress_bar

@@ -93,8 +93,5 @@ def routes(
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return StreamingResponse(feed.listen(), media_type="text/event-stream", headers=headers)
 
-    made: list[tuple[str, Handler]] = [
-        (f"{base}/progress", progress),
-        (f"{base}/events", events),
-    ]
+    made: list[tuple[str, Handler]] = [(f"{base}/progress", progress), (f"{base}/events", events)]
     return [Route(path, of_study(handler), methods=["GET"]) for path, handler in made]

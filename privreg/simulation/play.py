@@ -168,13 +168,7 @@ def _scored(
 
 
 def sums(
-    plan: Plan,
-    state: State,
-    y: Array,
-    x: Array,
-    offset: Array | None,
-    weight: Array | None,
-    parts: Array | None = None,
+    plan: Plan, state: State, y: Array, x: Array, offset: Array | None, weight: Array | None, parts: Array | None = None
 ) -> Array:
     """Sums of score reports before noise, by group, shape (groups, numbers).
 

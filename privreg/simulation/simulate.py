@@ -37,13 +37,7 @@ LATEST: Final = 100  # Rounds that a report may be late
 
 
 def simulate(
-    plan: FitPlan,
-    rows: Any,
-    *,
-    dropout: float = 0.0,
-    late: int = 0,
-    order: str = "random",
-    seed: int | None = None,
+    plan: FitPlan, rows: Any, *, dropout: float = 0.0, late: int = 0, order: str = "random", seed: int | None = None
 ) -> PrivateResults:
     """Play a plan on rows: every record's device answers one public state, if its answer ever arrives.
 

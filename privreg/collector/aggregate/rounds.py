@@ -10,17 +10,7 @@ from scipy.special import ndtr, ndtri
 
 from privreg.collector.aggregate import classes
 from privreg.collector.aggregate.lattice import sd
-from privreg.collector.aggregate.plan import (
-    APPROACHES,
-    STRETCH,
-    Checked,
-    Known,
-    Plan,
-    Progress,
-    State,
-    Summed,
-    pairs,
-)
+from privreg.collector.aggregate.plan import APPROACHES, STRETCH, Checked, Known, Plan, Progress, State, Summed, pairs
 from privreg.collector.aggregate.report import unstacked
 from privreg.protocol.sums import MEDIAN, SCALE
 
@@ -302,12 +292,7 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
     window = WINDOWS[2]
     if rules.scaled:  # four standard errors of the scale: the narrower, the nearer to the median (Equation 11)
         window = float(np.clip(4.0 * math.sqrt(1.0 / count + here.sds[4] ** 2) / here.steep, LEAST, window))
-    state = state._replace(
-        role="main",
-        rows=by @ state.rows,
-        theta=turned(by, theta),
-        window=window,
-    )
+    state = state._replace(role="main", rows=by @ state.rows, theta=turned(by, theta), window=window)
     return progress._replace(state=state, known=known, seen=seen, near=short)
 
 

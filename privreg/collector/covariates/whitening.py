@@ -108,11 +108,7 @@ def bring_in(rows: Array, gaps: Sequence[float], constant: bool, constant2: floa
 
 
 def wide(
-    rows: Array,
-    gaps: Sequence[float],
-    unscaled: Sequence[int],
-    constant: bool,
-    crossed: Sequence[Crossed] = (),
+    rows: Array, gaps: Sequence[float], unscaled: Sequence[int], constant: bool, crossed: Sequence[Crossed] = ()
 ) -> list[tuple[int, float]]:
     """Columns bounded at ±1 inside that range over far more than their learned sd, and over how many sd.
 

@@ -54,11 +54,7 @@ issuer = _of_study(
     Column("revoked", Integer, nullable=False),
 )
 
-revoked = _of_study(
-    "revoked",
-    ("token_id",),
-    Column("token_id", LargeBinary(16), nullable=False),
-)
+revoked = _of_study("revoked", ("token_id",), Column("token_id", LargeBinary(16), nullable=False))
 
 state = _of_study(
     "state",

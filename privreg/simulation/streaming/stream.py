@@ -15,13 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from privreg.data.sources.open import chunk_of, one_batch, pieces, rows_of
-from privreg.errors import (
-    PrivregError,
-    PrivregWarning,
-    SavedFileError,
-    StreamError,
-    UnsupportedArgumentError,
-)
+from privreg.errors import PrivregError, PrivregWarning, SavedFileError, StreamError, UnsupportedArgumentError
 from privreg.files import archive
 from privreg.fits.results import results
 from privreg.fits.settings import Settings

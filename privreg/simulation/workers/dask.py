@@ -35,13 +35,7 @@ LOCAL: Final = "local"
 
 
 def fit(
-    spec: ModelSpec,
-    source: Source,
-    asked: FitOptions,
-    start: Any,
-    seed: Any,
-    progress: bool | None,
-    client: Any,
+    spec: ModelSpec, source: Source, asked: FitOptions, start: Any, seed: Any, progress: bool | None, client: Any
 ) -> PrivateResults:
     """Fit the parts of a source's files on a cluster; see `PrivateOnlineRegression.fit`."""
     files = files_of(source, spec)
