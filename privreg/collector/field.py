@@ -28,12 +28,7 @@ if TYPE_CHECKING:
 
 
 def check_field(plan: Plan) -> None:
-    """Refuse what devices in the field don't have.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Refuse what devices in the field don't have; raises `OptionError`."""
     if plan.mechanism.name != "gaussian" or not plan.mechanism.budget.private:
         raise OptionError("devices in the field have Gaussian noise only; write mechanism='gaussian', and a budget.")
     if plan.label:

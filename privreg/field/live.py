@@ -114,12 +114,7 @@ def _follow(widget: Any, studies: Mapping[str, Followed], every: float) -> None:
 
 
 def _progress(study: Followed) -> dict[str, Any]:
-    """Counts as the server tells them.
-
-    Raises
-    ------
-    StudyError
-    """
+    """Counts as the server tells them; raises `StudyError`."""
     try:
         said: dict[str, Any] = json.loads(study.counts())
         record = wire.Record(said, "the counts")

@@ -49,12 +49,7 @@ def token_of(given: str | Path | None) -> str | None:
 
 
 def fetched(base: str, path: str, token: str | None = None) -> bytes:
-    """Get what a study's server has at an address.
-
-    Raises
-    ------
-    StudyError
-    """
+    """Get what a study's server has at an address; raises `StudyError`."""
     headers = {"Accept": "application/json"}
     if token:
         headers["Authorization"] = f"Bearer {token}"
@@ -88,22 +83,12 @@ def _whole(answer: Any, until: float) -> bytes:
 
 
 def verified(base: str, kind: str, keys: tuple[bytes, ...], *, by_all: bool = False) -> bytes:
-    """Payload of a study's plan or present state; see `opened`.
-
-    Raises
-    ------
-    StudyError
-    """
+    """Payload of a study's plan or present state; see `opened`. Raises `StudyError`."""
     return opened(fetched(base, kind), kind, keys, by_all=by_all)
 
 
 def opened(data: bytes, kind: str, keys: tuple[bytes, ...], *, by_all: bool = False) -> bytes:
-    """Payload of an envelope that one of the keys has signed, or all have.
-
-    Raises
-    ------
-    StudyError
-    """
+    """Payload of an envelope that one of the keys has signed, or all have; raises `StudyError`."""
     try:
         envelope = wire.open_envelope(data, kind)
     except MessageError as e:

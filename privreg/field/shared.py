@@ -62,12 +62,7 @@ class Said(NamedTuple):
 
 
 def read_sums(data: bytes, plan: PublicPlan, plan_hash: bytes) -> Said:
-    """Read what a collector publishes, and verify its signature on every sum.
-
-    Raises
-    ------
-    MessageError
-    """
+    """Read what a collector publishes, and verify its signature on every sum; raises `MessageError`."""
     record = wire.Record(wire.loads(data, "the sums", len(data)), "the sums")
     record.fixed("v", wire.VERSION)
     record.fixed("study", plan.study)

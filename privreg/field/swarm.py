@@ -261,12 +261,7 @@ def _run(a: argparse.Namespace) -> str:
 
 
 def read_links(path: str) -> list[str]:
-    """Invitations of a file.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Invitations of a file; raises `OptionError`."""
     try:
         with open(path, encoding="utf-8", newline="") as file:
             return [row["link"] for row in csv.DictReader(file)]

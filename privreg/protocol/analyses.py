@@ -33,12 +33,7 @@ class Part(NamedTuple):
 
 
 def parts_of(said: Any) -> list[tuple[Part, dict[str, Any]]]:
-    """Each analysis with all members of its plan, those of the study included.
-
-    Raises
-    ------
-    MessageError
-    """
+    """Each analysis with all members of its plan, those of the study included; raises `MessageError`."""
     record = Record(said, "the plan")
     if not record.has("analyses"):
         return [(Part(), said)]

@@ -68,12 +68,7 @@ def token_text(token: Token) -> str:
 
 
 def read_token(text: object) -> Token:
-    """Read a token.
-
-    Raises
-    ------
-    MessageError
-    """
+    """Read a token; raises `MessageError`."""
     data = unbase(text, "a token")
     if len(data) != TOKEN:
         raise MessageError(f"a token must be base64url of {TOKEN} bytes.")
@@ -310,12 +305,7 @@ def report_body(report: Report) -> bytes:
 
 
 def of_plan(data: bytes, what: str, plan_hash: bytes, longest: int) -> Record:
-    """Read a message of so many bytes at most, of this version and of a plan.
-
-    Raises
-    ------
-    MessageError
-    """
+    """Read a message of so many bytes at most, of this version and of a plan; raises `MessageError`."""
     record = Record(loads(data, what, longest), what)
     record.fixed("v", VERSION)
     if record.binary("plan", HASH) != plan_hash:

@@ -45,12 +45,7 @@ def share_body(share: Share) -> bytes:
 
 
 def read_share(data: bytes, plan: PublicPlan, plan_hash: bytes) -> Share:
-    """Read a share of a plan; what is sealed, is the collector's to say.
-
-    Raises
-    ------
-    MessageError
-    """
+    """Read a share of a plan; what is sealed, is the collector's to say. Raises `MessageError`."""
     record = of_plan(data, "the share", plan_hash, plan.limit)
     head = read_head(record, plan)
     sealed = record.binary("share", WORD * plan.roles[head[1]].numbers + BESIDE)
@@ -103,12 +98,7 @@ def signed_payload(one: Signed, plan_hash: bytes) -> bytes:
 
 
 def read_signed(kind: str, payload: bytes, plan_hash: bytes) -> Signed:
-    """Read a payload whose signature was verified.
-
-    Raises
-    ------
-    MessageError
-    """
+    """Read a payload whose signature was verified; raises `MessageError`."""
     record = of_plan(payload, "the message", plan_hash, LONGEST)
     letter, state = record.choice("collector", LETTERS), record.integer("state", -1, MOST_STATES)
     found: dict[str, Any] = {}
@@ -134,12 +124,7 @@ def read_signed(kind: str, payload: bytes, plan_hash: bytes) -> Signed:
 
 
 def ids_of(joined: bytes) -> list[bytes]:
-    """Ids of tokens, taken apart.
-
-    Raises
-    ------
-    MessageError
-    """
+    """Ids of tokens, taken apart; raises `MessageError`."""
     if len(joined) % ID:
         raise MessageError(f"ids of tokens have {ID} bytes each.")
     return [joined[k : k + ID] for k in range(0, len(joined), ID)]

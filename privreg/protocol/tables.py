@@ -25,12 +25,7 @@ class Block(NamedTuple):
 
 
 def read_blocks(record: Record, columns: Mapping[str, Column]) -> tuple[Block, ...]:
-    """Read what a table is made of.
-
-    Raises
-    ------
-    MessageError
-    """
+    """Read what a table is made of; raises `MessageError`."""
     out = []
     for one in record.items("table", most=MOST):
         each = Record(one, "a block of the table")

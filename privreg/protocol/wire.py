@@ -284,12 +284,7 @@ def base(data: bytes) -> str:
 
 
 def unbase(value: object, what: str) -> bytes:
-    """Read base64url without padding; only the one spelling of the bytes.
-
-    Raises
-    ------
-    MessageError
-    """
+    """Read base64url without padding; only the one spelling of the bytes. Raises `MessageError`."""
     if isinstance(value, str) and _BASE.fullmatch(value):
         try:
             out = base64.urlsafe_b64decode(value + "=" * (-len(value) % 4))
@@ -306,12 +301,7 @@ def pack(values: Sequence[int]) -> str:
 
 
 def unpack(value: object, count: int | None, what: str) -> tuple[int, ...]:
-    """Read so many integers.
-
-    Raises
-    ------
-    MessageError
-    """
+    """Read so many integers; raises `MessageError`."""
     data = unbase(value, what)
     if len(data) % 4 or (count is not None and len(data) != 4 * count):
         raise MessageError(f"{what} must be base64url of {'' if count is None else count} int32 numbers.")

@@ -33,12 +33,7 @@ class Writer(threading.Thread):
         self._lock = threading.Lock()
 
     def put(self, arrived: Any, tell: Callable[[str], None]) -> None:
-        """Let a report be written, or None to try it; `tell` hears what became of it, in this thread.
-
-        Raises
-        ------
-        Full
-        """
+        """Let a report be written, or None to try it; `tell` hears what became of it, in this thread. Raises `Full`."""
         try:
             self._queue.put_nowait((arrived, tell))
         except queue.Full:

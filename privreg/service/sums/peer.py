@@ -101,12 +101,7 @@ def envelope(one: Signed, plan_hash: bytes, key: Ed25519PrivateKey) -> bytes:
 
 
 def opened(body: bytes, plan_hash: bytes, letter: str, key: bytes) -> Signed:
-    """A message that a collector has signed.
-
-    Raises
-    ------
-    MessageError
-    """
+    """A message that a collector has signed; raises `MessageError`."""
     try:
         said: Any = json.loads(body)
     except (ValueError, RecursionError):

@@ -43,12 +43,7 @@ class Checkpoints(NamedTuple):
 
 
 def read_checkpoint(path: Any, rows: Any, seconds: Any, mended: Any, trust: Any = None) -> Checkpoints | None:
-    """Check the options of a fit that is to be kept.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Check the options of a fit that is to be kept; raises `OptionError`."""
     if path is None:
         given = {"checkpoint_rows": rows, "checkpoint_seconds": seconds, "mended": mended or None}
         given["checkpoint_trust"] = trust

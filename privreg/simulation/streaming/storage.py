@@ -15,12 +15,7 @@ if TYPE_CHECKING:
 
 
 def refuse_unstorable(spec: ModelSpec, settings: Settings) -> None:
-    """Refuse to store what would hold raw sums, who came, or code.
-
-    Raises
-    ------
-    InferenceError
-    """
+    """Refuse to store what would hold raw sums, who came, or code; raises `InferenceError`."""
     if any(m.central for m in settings.methods):
         raise InferenceError("a stream with plug_in_central holds raw sums and can't be saved; use plug_in.")
     if spec.people.id is not None:
