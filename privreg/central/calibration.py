@@ -44,8 +44,6 @@ def edge(p: int) -> float:
 def budget_share(p: int, lanes: int) -> float:
     """Share of μ² that curvature costs: 0 for one lane, which has no intervals.
 
-    Notes
-    -----
     With the share s, curvature of n records has noise sd τ = √2 h r²/(√s μ n) and is seen above ``edge(p)`` τ. The
     mean of B lanes has the standard error 2√(2B) G/(μ n λ) along a direction of curvature λ, relative to G/(h r²), the
     range of the loss, 2√B √s/``edge(p)`` at the edge. That is set to `HIDDEN`: what noise hides is hardly known
@@ -146,8 +144,6 @@ def gradient_delta(multiplier: float, share: float, steps: int, epsilon: float, 
     which each record is in a batch, independently of all others, and `beside` the μ of a release by Gaussian noise made
     besides.
 
-    Notes
-    -----
     Given the other members of a batch, the noisy sums of two neighbours are (1 − q)N(0) + qN(g) and (1 − q)N(0) +
     qN(g'), up to a shift and in units of the noise sd. By advanced joint convexity their hockey-stick divergence is q
     E(X − a − bY)₊ for lognormal X and Y of mean 1 whose logs have the covariance of g and g', which falls in ⟨g, g'⟩

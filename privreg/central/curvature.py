@@ -64,8 +64,6 @@ def symmetric_noise(sd: float, normals: Array, p: int) -> Array:
 def directions(curvature: Array, plan: Plan) -> Directions:
     """Look at each direction of a noised `curvature`, shape (p, p), internal units, and choose its step.
 
-    Notes
-    -----
     After steps whose product with λ is a, the mean of the next κ times as many iterates holds about e^(−a)/(κa) of the
     start. Steps along a direction of curvature λ are so long that this share of `GUESS` is `BIAS` of the standard error
     that the noise alone makes there; at least η and at most 1/λ. Longer ones would let iterates wander farther. A
@@ -98,8 +96,6 @@ def notes(lanes: Array, found: Directions, sd: float, matrix: Array, names: Sequ
     `lanes`, shape (B, p), are in internal units, `sd` is that of the curvature's noise, and `matrix`, shape (p, p),
     leads to the user's coefficients.
 
-    Notes
-    -----
     A direction is not known if it is hidden, or if what is left of the start there, f/(1 − f) times the average for a
     share f, is more than `BIAS` standard errors. A coefficient is marked if that comes to as much of its own standard
     error, by loadings that are more than noise in the directions: to first order it moves a loading by τ²/2 Σ_k

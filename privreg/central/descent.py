@@ -120,15 +120,13 @@ def release(
     `streams` are those of :func:`randomness`, which may have made other releases before. `report` is called on the way
     with how many more records count as done.
 
+    Which lane a record is in is drawn without looking at it and is the same for neighbours, so one lane differs between
+    them and each may spend all that curvature, of all records, leaves of the budget (parallel composition).
+
     Raises
     ------
     ValueError
         If noise has another width than `x`.
-
-    Notes
-    -----
-    Which lane a record is in is drawn without looking at it and is the same for neighbours, so one lane differs between
-    them and each may spend all that curvature, of all records, leaves of the budget (parallel composition).
     """
     turns, noise, square = streams
     if noise.width != x.shape[1]:  # compiled loops would read beyond the noise

@@ -254,8 +254,6 @@ def least_curvature(holder: float, p: int) -> float:
 def doubted(plan: Plan, loss: Loss, p: int) -> Diagnostic | None:
     """Say why intervals between the lanes of a plan should not be relied on, from public numbers; None if they may be.
 
-    Notes
-    -----
     Curvature that falls off over the range in which noisy iterates wander pushes asymmetric losses outwards, in all
     lanes alike. The limits are where coverage fell below its level in simulations (benchmarks/central.py, coverage).
     Curvature is a guess, from columns that fill their public range. What is learned of it is the business of

@@ -92,8 +92,6 @@ def still_moving(moved: Array, lanes: Array) -> Diagnostic | None:
 
     Both arrays have shape (B, p) and are of `privreg.central.curvature.Release`, NaN where it is not known.
 
-    Notes
-    -----
     How soon the start is forgotten depends on how the records lie within their public range, which no public number
     tells. The noisy iterates tell, for free: once settled they move by noise alone, which differs between lanes.
     """

@@ -36,13 +36,6 @@ def sensitivity(times: int, c: Constants, step: float, steps: int) -> float:
     c η^(1/(1−α)) √T 1{K ≥ 1} + 2 G η K with c² = ((1−α)/(1+α)) (2^(−α) L)^(2/(1−α)); for α = 1 and η ≤ 2/L it is 2 G η
     K. Internal units; η is the `step`, T the number of `steps`.
 
-    Raises
-    ------
-    OptionError
-        If α is outside [0, 1], or α = 1 and η > 2/L, where steps expand.
-
-    Notes
-    -----
     It bounds every single iterate, so it holds for any average of them with weights that don't depend on the records. A
     shared record moves two iterates at distance D to one of at most √(D² + c² η^(2/(1−α))), as the gradient is
     co-coercive; a record that differs adds 2Gη at most; projection on a convex set brings them no further apart; and
@@ -50,6 +43,11 @@ def sensitivity(times: int, c: Constants, step: float, steps: int) -> float:
 
     The Hölder condition is needed only between predictors that occur, not around the ball: for a loss of ⟨x, w⟩
     co-coercivity is the Hölder condition of φ' read from right to left.
+
+    Raises
+    ------
+    OptionError
+        If α is outside [0, 1], or α = 1 and η > 2/L, where steps expand.
 
     Examples
     --------

@@ -23,8 +23,6 @@ _HIGHEST: Final = 0.8  # Level beyond which the bound of `Anytime` is not define
 class Bootstrap(Pivot):
     """Law of the t-ratio by a multiplier block bootstrap: blocks are weighted at random, as one.
 
-    Notes
-    -----
     Multipliers are uniform on 1 ± √3. Their law is symmetric about 1, so that of the draws is about 0, and limits are
     quantiles of absolute values.
 
@@ -118,8 +116,6 @@ def _multipliers(blocks: int) -> Array:
 class Anytime(Pivot):
     """Bound of a t-ratio that holds at all numbers of people at once, from `FIRST` on: asymptotic and conservative.
 
-    Notes
-    -----
     With se the standard error at n people the half-width is se √(2 (nη² + 1)/(nη²) log(√(nη² + 1)/α)), where
     η² = (−2 log α + log(−2 log α) + 1)/n* makes it narrowest near n* = `FIRST`. It is per coefficient.
 

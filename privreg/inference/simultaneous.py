@@ -55,8 +55,6 @@ def max_critical(pivot: Pivot, correlation: Array, alpha: float) -> float | Arra
     `pivot` is the law of each, `correlation` that of the estimates, R, positive semidefinite; shape (p, p). The value
     lies between ``pivot.critical(alpha)``, of one ratio, and Bonferroni's ``pivot.critical(alpha / p)``.
 
-    Notes
-    -----
     With Z ~ N(0, R) the ratios are Z_j (Normal); Z_j/s_j with s² the diagonal of a Wishart(df, R)/df independent of Z
     (StudentT); W_j(1)/√(6 · mean over lanes of ∫bridge_j²) with W of covariance R (RandomScaling), its bridges by the
     Karhunen–Loève series with the tail's mean added, as in `privreg.inference.wald`. A bootstrap (`Bootstrap`, whose

@@ -86,8 +86,6 @@ def is_private(form: str, numbers: int, radius: int, mu: Mu, bits: int = BITS) -
     That is, whether the largest ℓ2 distance of two reports of so many `numbers`, in lattice steps, is at most μ 2^m, m
     being `bits`.
 
-    Notes
-    -----
     Distances: 2R (ball); √((2R)² + R²) (joint); √2 R + 2√D + 2 (moments: matrices u uᵀ and w wᵀ have a non-negative
     inner product, each of D entries is truncated by less than 1, see `SLACK`); √D R (box); √2 R + √D (psd: such
     matrices, each entry rounded by 1/2 at most); R (switches, blocks). A sum of reports is as far from one that

@@ -39,8 +39,6 @@ class MarginalEffects(Tested):
 def marginal_effects(known: Known, at: Any, average: bool) -> MarginalEffects:
     """Effects at public rows, by the covariance of all coefficients; see `PrivateResults.marginal_effects`.
 
-    Notes
-    -----
     With h the inverse link, the derivative of the mean by a raw number v is h′(η) ∂η/∂v with ∂η/∂v = (∂x/∂v)ᵀβ: the
     design's part by differences of public rows through the formula, so that polynomials, splines, logarithms and
     interactions count; the rest, and the gradient by β, h″(η) (∂η/∂v) x + h′(η) ∂x/∂v, analytically. A factor's effect
