@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from privreg.service import pages
 from privreg.service.feed import Feed
 
 if TYPE_CHECKING:
@@ -24,14 +25,7 @@ POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-HEADERS: Final = {
-    "Content-Security-Policy": POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-cache",
-}
+HEADERS: Final = {**pages.HEADERS, "Content-Security-Policy": POLICY}
 
 KINDS: Final = {"html": "text/html", "css": "text/css", "js": "text/javascript", "LICENSE": "text/plain"}
 FILES: Final = {
