@@ -715,6 +715,20 @@ MUTANTS = (
         ("tests/service/test_analyses.py::test_both_devices_read_the_same_analyses",),
     ),
     Mutant(
+        "an analysis has collectors or columns of its own, of which its people are not told",
+        "privreg/protocol/analyses.py",
+        "if own.keys() - OWN or OWN & common.keys():",
+        "if own.keys() & common.keys():",
+        ("tests/field/test_analyses.py::test_plans_that_break_the_whole_budget_are_refused",),
+    ),
+    Mutant(
+        "JavaScript: an analysis has collectors or columns of its own, of which its people are not told",
+        f"{WEB}/analyses.js",
+        "own.every(([key]) => OWN.has(key)) && ",
+        "",
+        ("tests/service/test_analyses.py::test_both_devices_read_the_same_analyses",),
+    ),
+    Mutant(
         "a device spends one analysis's budget for all",
         SESSION,
         "mu=plan.together,",

@@ -23,6 +23,11 @@ WORDS: Final = 1 << 32  # Thresholds are whole numbers of it
 MOST_MU: Final = 10**7  # Numerator and denominator of a budget, at most
 NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,30}")
 
+OWN: Final = frozenset({
+    "design", "score", "privacy", "roles", "moments", "unscaled", "measures", "rounds", "model", "clamping", "sums", "table",
+})  # fmt: skip
+"""What each analysis says. All else is the study's: a device asks and tells its owner once, of the first analysis."""
+
 
 class Part(NamedTuple):
     """An analysis, as far as it is one of several."""
@@ -51,8 +56,9 @@ def parts_of(said: Any) -> list[tuple[Part, dict[str, Any]]]:
         own = {key: v for key, v in one.items() if key != "name"}
         if not NAME.fullmatch(name) or name in {part.name for part, _ in out}:
             raise MessageError("an analysis has a short name, a-z, 0-9, - and _, that no other has.")
-        if own.keys() & common.keys():
-            raise MessageError("an analysis says what the study says for all.")
+        own = {key: v for key, v in own.items() if not key.startswith("x_")}
+        if own.keys() - OWN or OWN & common.keys():
+            raise MessageError("an analysis says what the study says for all, or the study what an analysis says.")
         people = (0, WORDS) if ends is None else (ends[k - 1] if k else 0, ends[k])
         out.append((Part(name, whole, people), common | own))
     if not out:

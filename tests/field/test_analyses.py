@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -191,11 +192,24 @@ def changed(plans, change):
     return json.dumps(said).encode()
 
 
+def moved(said, name):
+    """Let every analysis say what the study says, of which devices tell their owners the first one's."""
+    value = said.pop(name)
+    for one in said["analyses"]:
+        one[name] = value
+
+
 WRONG = {
     "more than the whole": lambda p: p["together"].update(mu=[199, 100]),
     "another release group": lambda p: p["analyses"][1]["privacy"].update(release_group="another"),
     "a heavier block": lambda p: p["analyses"][0]["table"][0].update(weight=10**6),
     "a larger radius": lambda p: p["analyses"][0]["roles"]["table"].update(radius=10**6),
+    **{
+        f"its own {name}": partial(moved, name=name)
+        for name in ("study", "title", "missing", "columns", "keys", "closes")
+    },
+    "its own collectors": lambda p: p["analyses"][1].update(collectors=TWO["collectors"]),
+    "the study's privacy": lambda p: p.update(privacy=p["analyses"][0]["privacy"]),
     "two of a name": lambda p: p["analyses"][1].update(name="who"),
     "a name in capitals": lambda p: p["analyses"][1].update(name="WHO"),
     "what the study says": lambda p: p["analyses"][1].update(title="Another"),
@@ -297,5 +311,6 @@ def test_widths_of_a_table_are_those_it_has(plans):
 def test_plans_of_several_analyses_are_as_the_schema_says(tmp_path, more):
     plans = plans_of(tmp_path, **more)
     assert accepts("plan", study.plan_payload(*plans))
-    for which in ("what the study says", "nobody", "one more member", "a table with a score", "a name in capitals"):
+    for which in ("what the study says", "nobody", "one more member", "a table with a score", "a name in capitals",
+                  "its own missing", "its own collectors"):  # fmt: skip
         assert not accepts("plan", changed(plans, WRONG[which])), which

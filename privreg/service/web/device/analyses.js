@@ -9,6 +9,8 @@ import { Record, bytes, hashOf, joined, need } from "./wire.js";
 
 const WORDS = 2 ** 32;
 const MOST = 16;
+/** What each analysis says. All else is the study's: a device asks and tells its owner once, of the first analysis. */
+const OWN = new Set("design score privacy roles moments unscaled measures rounds model clamping sums table".split(" "));
 const WRONG = "the plan's analyses can't be right.";
 
 /** Each analysis with all members of its plan, those of the study included. @param {any} said @returns {[Part, Map<string, any>][]} */
@@ -22,10 +24,10 @@ export function partsOf(said) {
   need(found.length && (!ends || (ends[ends.length - 1] === WORDS && ends.every((v, k) => k === 0 || v > ends[k - 1]))), WRONG);
   const common = [...said].filter(([name]) => name !== "analyses" && name !== "together"), names = new Set();
   return found.map((one, k) => {
-    const name = new Record(one, "an analysis").text("name", 31), own = [...one].filter(([key]) => key !== "name");
+    const name = new Record(one, "an analysis").text("name", 31), own = [...one].filter(([key]) => key !== "name" && !key.startsWith("x_"));
     need(/^[a-z][a-z0-9_-]{0,30}$/.test(name) && !names.has(name), WRONG);
     names.add(name);
-    need(common.every(([key]) => !one.has(key)), WRONG);
+    need(own.every(([key]) => OWN.has(key)) && common.every(([key]) => !OWN.has(key)), WRONG);
     return [{ name, whole, people: ends ? [k ? ends[k - 1] : 0, ends[k]] : [0, WORDS] }, new Map([...common, ...own])];
   });
 }
