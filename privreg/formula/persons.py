@@ -101,7 +101,9 @@ def refuse_of_persons(
     if trust == "local":
         _refuse_local(option, family, design, units)
     if people.mu is not None:
-        raise UnsupportedArgumentError(f"mu={people.mu!r} of personal budgets doesn't go with {option}; give one mu.")
+        raise UnsupportedArgumentError(
+            f"{people.spent}={people.mu!r} of personal budgets doesn't go with {option}; give one budget for all."
+        )
     if people.missing == "drop":
         raise OptionError(
             f"missing='drop' doesn't go with {option}: rows that can't be used are left out of their person, who "

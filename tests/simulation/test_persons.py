@@ -332,3 +332,15 @@ def test_an_offset_of_the_conditional_logit_is_that_of_changes(trust: str) -> No
     data = pd.DataFrame({"person": who, "x": x, "w": w, "b": b})
     res = model(data, "b ~ x | person", family="logistic", k_max=2, offset="w", trust=trust, mu=8).fit(seed=3)
     assert abs(res.params["x"] - 0.7) < 4.0 * res.bse["x"] < 0.4
+
+
+@pytest.mark.parametrize("trust", ["local", "two_collectors"])
+def test_how_many_rows_come_at_a_time_changes_no_bit_of_reports_of_persons(trust: str) -> None:
+    """Also where a person waits for more rows as the round begins that asks what bounds clamp."""
+    data, made = panel(3, 1_500), []
+    for size in (len(data), 61):
+        stream = model(None, rows=1_500, trust=trust).start(seed=1)
+        for _ in stream._update_all((data.iloc[a : a + size] for a in range(0, len(data), size)), 1):
+            pass
+        made.append(stream.results().params.to_numpy())
+    assert made[0].tolist() == made[1].tolist()

@@ -68,7 +68,15 @@ def _some(rows: Rows, which: Any) -> Rows:
 
 
 def _joined(first: Rows, then: Rows) -> Rows:
-    """Rows of both; what one of them lacks is left out."""
+    """Rows of both; those that come without what bounds clamp of them are asked nothing about it."""
+    flags = next((one.clamped for one in (first, then) if one.clamped is not None), None)
+    if flags is not None:
+        first, then = (
+            one
+            if one.clamped is not None
+            else one._replace(clamped=np.zeros((len(one.endog), flags.shape[1]), np.bool_))
+            for one in (first, then)
+        )
     pairs = zip(first[:-1], then[:-1], strict=True)
     held = [None if a is None or b is None else np.concatenate([a, b]) for a, b in pairs]
     return Rows._make([*held, first.read + then.read])

@@ -202,7 +202,7 @@ class Stream:
     def _asks(self, batches: list[Any], before: int = 0) -> bool:
         """Whether anybody of batches after so many rows may be asked whether bounds clamp them."""
         try:
-            rows = before + sum(map(rows_of, batches))
+            rows = before + sum(map(rows_of, batches)) + int(self._gather is not None)  # and whoever waits
         except Exception:  # no table; whoever encodes it says so
             rows = ENDLESS
         return self._run.asks_clamping(rows)
