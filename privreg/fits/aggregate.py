@@ -19,11 +19,11 @@ from privreg.diagnostics import Diagnostic, doubt
 from privreg.errors import InferenceError
 from privreg.families.measures import Gauge
 from privreg.fits.notes import Findings, clamping_words, filled_note, notes
-from privreg.fits.outcome import FitOutcome, outside_of, refuse_overflow
+from privreg.fits.outcome import FitOutcome, of_clusters, outside_of, refuse_overflow
 from privreg.fits.plan import order_of, to_user
 from privreg.inference import clusters
 from privreg.inference.methods import Estimate
-from privreg.inference.pivots import Normal, StudentT
+from privreg.inference.pivots import Normal
 from privreg.results.data import Equation, RoundHeld
 from privreg.results.wording import Unusable
 
@@ -170,7 +170,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         trail_n=np.array([people[k - 1] for k, _ in trail], dtype=np.int64),
         trail_senders=np.array([counted[k - 1] for k, _ in trail], dtype=np.int64),
         trail_params=np.array([outside(one) for _, one in trail]),
-        trail_variances=np.array([np.diag(covariance(one)) for _, one in trail]),
+        trail_variances=np.array([np.diag(covariance(one)) + (np.nan if plan.clusters else 0.0) for _, one in trail]),
         family=_family(settings, found, units),
         target=spec.family.target(plan.rules.ratio, learned=False),  # which doesn't depend on the scale that was found
         tuning=f"two collectors: {len(held.people)} sums, the last of {held.people[-1]:,} records",
@@ -192,8 +192,7 @@ def _estimates(plan: Plan, found: Estimated, cov: Array, carry: Array) -> tuple[
     if not plan.clusters:
         return (Estimate("sandwich", cov, Normal()),)
     linear = carry @ found.back
-    some = clusters.between(found.each @ linear.T, found.parts)
-    return (Estimate("between_lanes", some.cov + linear @ found.unknown @ linear.T, StudentT(some.df)),)
+    return tuple(of_clusters(found.each @ linear.T, found.parts, linear @ found.unknown @ linear.T))
 
 
 def _family(settings: Settings, found: Estimated, units: Units) -> str:

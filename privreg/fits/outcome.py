@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from privreg.errors import InferenceError
+from privreg.inference.clusters import between
+from privreg.inference.methods import Estimate
+from privreg.inference.pivots import StudentT
 from privreg.tables import in_one_format
 
 if TYPE_CHECKING:
@@ -16,7 +19,6 @@ if TYPE_CHECKING:
     from privreg.diagnostics import Diagnostic
     from privreg.families.measures import Measure
     from privreg.formula.units import Units
-    from privreg.inference.methods import Estimate
     from privreg.inference.windows import Steps
     from privreg.results.data import Equation, RoundHeld
     from privreg.results.wording import Unusable
@@ -70,3 +72,15 @@ def refuse_overflow(*thetas: Array) -> None:
     """Raise an `InferenceError` if an estimate is not finite."""
     if not all(np.isfinite(t).all() for t in thetas):
         raise InferenceError("the estimates overflowed: the steps are too large; leave step= out or make it smaller.")
+
+
+def of_clusters(each: Array, weights: Array, unknown: Array) -> list[Estimate]:
+    """Precision as groups of clusters differ, and what all share, `unknown`; none until two groups have reported.
+
+    Shapes as of `clusters.between`, but for groups with nobody, whose weight is 0.
+    """
+    heard = weights > 0.0
+    if np.count_nonzero(heard) < 2:
+        return []
+    some = between(each[heard], weights[heard])
+    return [Estimate("between_lanes", some.cov + unknown, StudentT(some.df))]

@@ -12,11 +12,10 @@ from privreg.collector.clamping import shares_of
 from privreg.errors import InferenceError
 from privreg.fits.findings import before_role, found_of
 from privreg.fits.notes import clamping_words, filled_note, notes
-from privreg.fits.outcome import FitOutcome, outside_of, refuse_overflow
+from privreg.fits.outcome import FitOutcome, of_clusters, outside_of, refuse_overflow
 from privreg.fits.plan import device_plan, to_user
 from privreg.inference import clusters
 from privreg.inference.batches import batches
-from privreg.inference.clusters import between
 from privreg.inference.methods import METHODS, Estimate
 from privreg.inference.pivots import Normal, RandomScaling, StudentT
 from privreg.inference.resampling import FIRST, Anytime, Bootstrap
@@ -111,7 +110,9 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
         unusable=findings.unanswered,
         measures=estimate.measured(plan, progress, held.present._replace(people=held.came[-1]), units.y_scale),
         rounds=_rounds(held, trail, outside, errors),
-        steps=None if found is None or not estimates else _steps(plan, progress, found, linear, outside),
+        steps=None  # of clusters, whose people in two windows are alike, windows' errors aren't known
+        if found is None or not estimates or plan.clusters
+        else _steps(plan, progress, found, linear, outside),
         equation=None if found is None else _equation(plan, progress, found, order, spec),
         measured=held.came[-1] if progress.state.role == "measures" else 0,
         clamping=_clamping(plan, progress),
@@ -239,7 +240,7 @@ def _estimates(
                 out.append(Estimate(m.name, np.asarray(linear @ found.cov @ linear.T), law))
             continue
         if m.name == "between_lanes":
-            out.append(_between(found, linear, unknown, clusters=plan.clusters > 0))
+            out += _between(found, linear, unknown, clusters=plan.clusters > 0)
             continue
         sums = (moves * weights[:, None]) @ linear.T
         mean = sums.sum(axis=0) / total
@@ -256,16 +257,16 @@ def _estimates(
     return tuple(out)
 
 
-def _between(found: Estimated, linear: Array, unknown: Array, *, clusters: bool) -> Estimate:
+def _between(found: Estimated, linear: Array, unknown: Array, *, clusters: bool) -> list[Estimate]:
     """Precision as random groups differ; what all of them share, what isn't known of the curvature, is added."""
     each, weights = estimate.of_groups(found.main)
     if clusters:  # groups are of unequal size, or have nobody
-        some = between(each[weights > 0.0] @ linear.T, weights[weights > 0.0])
-        return Estimate("between_lanes", some.cov + unknown, StudentT(some.df))
+        return of_clusters(each @ linear.T, weights, unknown)
     share = weights / weights.sum()
     deviation = ((each - share @ each) * share[:, None]) @ linear.T
     groups = len(share)
-    return Estimate("between_lanes", groups / (groups - 1.0) * deviation.T @ deviation + unknown, StudentT(groups - 1))
+    cov = groups / (groups - 1.0) * deviation.T @ deviation + unknown
+    return [Estimate("between_lanes", cov, StudentT(groups - 1))]
 
 
 def _family(plan: Plan, progress: Progress, settings: Settings, units: Units) -> str:

@@ -24,7 +24,8 @@ MOST_MU: Final = 10**7  # Numerator and denominator of a budget, at most
 NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,30}")
 
 OWN: Final = frozenset({
-    "design", "score", "privacy", "roles", "moments", "unscaled", "measures", "rounds", "model", "clamping", "sums", "table",
+    "design", "score", "privacy", "roles", "moments", "unscaled", "measures", "rounds", "model", "clamping", "sums",
+    "table",
 })  # fmt: skip
 """What each analysis says. All else is the study's: a device asks and tells its owner once, of the first analysis."""
 

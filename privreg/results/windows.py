@@ -140,8 +140,8 @@ def of(fit: ResultData, by: object, forget: object, alpha: float) -> Windows:
     if steps is None or not len(steps.ends):
         raise InferenceError(
             "these results hold no estimates along the stream: windows are there once main rounds have begun, for "
-            "designs whose correlations are learned, and with tuning='published' beside inference='batch_means', "
-            "'plug_in' or 'path_curvature'."
+            "designs whose correlations are learned, without cluster=, and with tuning='published' beside "
+            "inference='batch_means', 'plug_in' or 'path_curvature'."
         )
     weights: Array = windows.equal(steps, size) if forget is None else windows.forgetting(steps, size)
     return Windows(fit, windows.windowed(steps, weights), alpha)

@@ -92,7 +92,7 @@ def _methods(inference: object, tuning: str, *, clusters: bool = False) -> tuple
     """Inference methods, the default being what suits the tuning, or clusters of people."""
     if inference is None:
         return ()
-    if clusters and (tuning != "efficient" or inference not in ("auto", "between_lanes")):
+    if clusters and (tuning != "efficient" or inference not in ("auto", "between_lanes", ["between_lanes"])):
         raise InferenceError(
             "with cluster= intervals follow from how random groups of clusters differ, inference='between_lanes' of "
             "rounds; leave inference= and tuning= out."

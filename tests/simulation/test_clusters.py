@@ -192,3 +192,30 @@ def test_intervals_cover_the_mean_over_clusters(trust: str, m: int) -> None:
         ci = model(data, trust=trust, levels={"school": list(range(m))}).fit(seed=k).conf_int().to_numpy()
         hits += (ci[:, 0] < truth) & (truth < ci[:, 1])
     assert (hits >= binom.ppf(1e-4, 60, 0.95)).all()
+
+
+@TRUST
+def test_people_of_one_group_alone_have_no_intervals(trust: str) -> None:
+    """All of one cluster, or of none that is declared, who count as people of the first and send noise."""
+    for school in (0, 1_000):
+        res = model(schools(1, 4_000).assign(school=school), trust=trust).fit(seed=1)
+        assert np.isfinite(res.params).all()
+        with pytest.raises(InferenceError):
+            res.conf_int()
+
+
+@TRUST
+def test_windows_of_clusters_are_refused_as_their_errors_are_not_known(trust: str) -> None:
+    """By the sandwich they were a seventh of those between groups, with schools as unlike as these."""
+    res = model(schools(3, tau=0.6), trust=trust).fit(seed=1)
+    with pytest.raises(InferenceError, match="without cluster="):
+        res.windows(by=2_000)
+
+
+def test_a_saved_stream_of_clusters_goes_on(tmp_path: Path) -> None:
+    data = schools(2)
+    stream = model(None, rows=len(data)).start(seed=1).update(data[:3_000])
+    stream.save(tmp_path / "stream.privreg")
+    res = pr.load(tmp_path / "stream.privreg").update(data[3_000:]).results()
+    assert res.nobs == len(data)
+    pd.testing.assert_series_equal(res.params, stream.update(data[3_000:]).results().params)
