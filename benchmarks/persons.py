@@ -11,6 +11,10 @@ bias, ratio
     Mean error, and root mean square of standard errors, both over the errors' standard deviation.
 width
     Mean length of intervals.
+marked
+    Share of fits whose intervals are taken back by a note, in %. They count in no other column but "all".
+all
+    Share of intervals that hold the truth of all fits, marked ones too.
 
 Made-up people: y = 1 + x/2 + 0.3 [second wave] + error, x with a part in common to all rows of a person, errors with
 intra-person correlation `icc`. Within persons the common parts of x and y are the same number: levels go with x.
@@ -111,7 +115,7 @@ def asked(cell: Cell) -> dict[str, Any]:
 
 
 def run(name: str, trust: str, number: int) -> list[float]:
-    """Errors, standard errors and both ends of intervals less the truth, of slope and wave."""
+    """Errors, standard errors and both ends of intervals less the truth, of slope and wave, and their marks."""
     cell, (n, mu) = CELLS[name], PEOPLE[trust]
     data = rows(cell, n, np.random.default_rng([number, list(CELLS).index(name)]))
     made = pr.PrivateOnlineRegression.from_formula(
@@ -120,23 +124,27 @@ def run(name: str, trust: str, number: int) -> list[float]:
     res = made.fit(seed=number, progress=False)
     names, truth = ["x", next(n for n in res.params.index if n.startswith("second"))], np.array([0.5, 0.3])
     ends = res.conf_int().loc[names].to_numpy() - truth[:, None]
-    return [*(res.params[names] - truth), *res.bse[names], *ends[:, 0], *ends[:, 1]]
+    marked = ~res.tidy().set_index("term").loc[names, "reliable"].to_numpy(dtype=bool)
+    return [*(res.params[names] - truth), *res.bse[names], *ends[:, 0], *ends[:, 1], *marked]
 
 
 def lines(name: str, trust: str, found: np.ndarray) -> list[dict[str, object]]:
-    """Lines of a cell, from runs of 8 numbers each."""
+    """Lines of a cell, from runs of 10 numbers each."""
     out = []
     for j, term in enumerate(("x", "second")):
-        error, se, low, high = found.reshape(-1, 4, 2)[:, :, j].T
+        each = found.reshape(-1, 5, 2)[:, :, j]
+        every = ((each[:, 2] < 0) & (each[:, 3] > 0)).mean()
+        error, se, low, high, _ = each[each[:, 4] == 0.0].T
         hits, m = int(((low < 0) & (high > 0)).sum()), len(error)
         ends = beta.ppf([0.005, 0.995], [hits, hits + 1], [m - hits + 1, m - hits])
         sure = np.nan_to_num(ends, nan=1.0) if hits else np.array([0.0, ends[1]])
         sd = error.std(ddof=1)
         out.append(
             {
-                "design": name, "trust": trust, "term": term, "runs": m, "cover": 100 * hits / m, "low": 100 * sure[0],
+                "design": name, "trust": trust, "term": term, "runs": len(each),
+                "cover": 100 * hits / max(m, 1), "low": 100 * sure[0],
                 "high": 100 * sure[1], "bias": error.mean() / sd, "ratio": np.sqrt((se**2).mean()) / sd,
-                "width": (high - low).mean(),
+                "width": (high - low).mean(), "marked": 100 * (1 - m / len(each)), "all": 100 * every,
             }
         )  # fmt: skip
     return out

@@ -66,7 +66,7 @@ def plan_of(spec: ModelSpec, rows: int, measures: float = 0.0) -> tuple[Plan, ND
     inside = units.probe_inside(design.probe)[:, order]
     low, high = spec.response_limits
     lows, highs, dummies = inside.min(axis=0), inside.max(axis=0), units.gaps(design.probe)[order] > 0.0
-    people = spec.people
+    people, indicators = spec.people, dummies
     if people.effect is not None:  # what is left of a column without a person's level
         highs[1:] = (highs - lows)[1:] * people.spread
         lows[1:], dummies = -highs[1:], np.zeros(len(order), dtype=np.bool_)
@@ -87,6 +87,8 @@ def plan_of(spec: ModelSpec, rows: int, measures: float = 0.0) -> tuple[Plan, ND
         measured=0 if gauge is None else max(int(measures * rows), 1),
         gauge=gauge,
         persons=spec.persons,
+        indicators=indicators,
+        wide=2.0 * people.spread if people.effect is not None else 1.0,
         clusters=spec.clusters,
     )
     return plan, order

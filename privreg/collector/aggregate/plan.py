@@ -28,6 +28,9 @@ ROUGH: Final = 0.2
 LARGEST: Final = {"clamping": 0.025, "location": 0.04, "moments": 0.12, "approach": 0.2, "closing": 0.25}
 """Share of the records that a round has at most; sizes: Equation (4)."""
 
+SEVERAL: Final = 0.1
+"""The same of approach where a report is of several rows: a first step that is far off is mended by another round."""
+
 APPROACHES: Final = 4  # Rounds of approach at most
 
 CHECKED: Final = math.sqrt(2.0) * 2.5 / 0.04
@@ -83,6 +86,8 @@ class Plan(NamedTuple):
     measured: int = 0  # Records, the last ones, that report how well the estimate predicts them
     gauge: Gauge | None = None  # By what they measure it, before what is learned
     persons: Persons | None = None  # None where a record is one row that counts whole
+    indicators: Flags | None = None  # Columns that were 0 or 1 before a person's level was taken off; None: `dummies`
+    wide: float = 1.0  # Range of numbers less their person's mean, relative to that before
     clusters: int = 0  # Clusters, groups of which are batches of the main round; 0 if people are independent
 
     @property
@@ -109,6 +114,16 @@ class Plan(NamedTuple):
     def size(self) -> int:
         """Coefficients of all linear predictors."""
         return self.rules.blocks * self.d
+
+    @property
+    def stretch(self) -> float:
+        """By which numbers are multiplied at first: their spread is compared with the range that was declared."""
+        return STRETCH[0] * self.wide
+
+    @property
+    def several(self) -> bool:
+        """Whether a report may be of several rows of a person."""
+        return self.persons is not None and self.persons.rows > 1
 
     @property
     def square(self) -> float:
@@ -138,14 +153,17 @@ class Plan(NamedTuple):
         noise = max(16.0 * self.reach**2 / (self.mu**2 * rules.shares[0] * self.square), 20.0 * self.size)
         closing = math.sqrt(self.rows * noise)
         means = self.located + 0.5 * bool(self.persons)
+        half_filled = self.several and not (self.persons and self.persons.mean)
+        rough = ROUGH / self.wide * (0.5 if half_filled else 1.0)
         asked = {
             "clamping": CHECKED * math.sqrt(self.bounded + 1.0) / self.mu,
-            "location": 20.0 + 4.0 * math.sqrt(means) / (ROUGH * self.mu) if means else 0.0,
-            "moments": max(40.0 + math.sqrt(8.0 * size**3) / (ROUGH * self.mu), 10.0 * size),
+            "location": 20.0 + 4.0 * math.sqrt(means) / (rough * self.mu) if means else 0.0,
+            "moments": max(40.0 + math.sqrt(8.0 * size**3) / (rough * self.mu), 10.0 * size),
             "approach": noise,
             "closing": closing if closing < LARGEST["closing"] * self.rows else 0.0,
         }
-        return {role: int(min(n, LARGEST[role] * self.rows)) for role, n in asked.items()}
+        most = LARGEST | ({"approach": SEVERAL} if self.several else {})
+        return {role: int(min(n, most[role] * self.rows)) for role, n in asked.items()}
 
     @property
     def measures(self) -> Array:

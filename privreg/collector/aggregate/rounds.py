@@ -32,7 +32,7 @@ STEP: Final = 2.0  # Longest step, in thresholds
 def begin(plan: Plan) -> Progress:
     """What is known before the first report."""
     half = np.maximum(0.5 * (plan.highs - plan.lows), 1e-12)
-    rows = np.diag(np.where(plan.dummies, 0.5 * STRETCH[1], STRETCH[0]) / half)
+    rows = np.diag(np.where(plan.dummies, 0.5 * STRETCH[1], plan.stretch) / half)
     rows[0, 0] = 1.0
     wide, several = 0.5 * (plan.y_high - plan.y_low), plan.rules.blocks > 1
     size = plan.rules.blocks + 1
@@ -42,7 +42,7 @@ def begin(plan: Plan) -> Progress:
         rows=_centred(rows, np.where(plan.dummies, plan.lows, 0.5 * (plan.lows + plan.highs))),
         theta=np.zeros(plan.size),
         y_centre=0.0 if several else 0.5 * (plan.y_low + plan.y_high),
-        scale=math.sqrt(1.0 - 1.0 / size) if several else wide / (1.0 if plan.binary else STRETCH[0]),
+        scale=math.sqrt(1.0 - 1.0 / size) if several else wide / (1.0 if plan.binary else plan.stretch),
         window=WINDOWS[0],
         ball=2.0 + float((~plan.dummies[1:]).sum()) + 0.8 * float(plan.dummies.sum()),
         classes=classes.contrasts(np.full(size, 1.0 / size))[0] if several else np.zeros((0, 0)),
@@ -97,15 +97,15 @@ def _located(plan: Plan, progress: Progress, mean: Array, count: int) -> Progres
         filled = min(max(float(mean[-1]), 2.0 * noise, FILLED), 1.0)
         mean = mean[:-1] / filled
     mean, square = np.clip(mean, -1.0, 1.0).reshape(2, k)
-    wide = np.sqrt(np.clip(square - mean**2, STRETCH[0] ** -2, 1.0))
+    wide = np.sqrt(np.clip(square - mean**2, plan.stretch**-2, 1.0))
     at, half = plan.lows.copy(), 0.5 * (plan.highs - plan.lows)
     rows, n = np.diag(state.rows).copy(), len(columns)
     at[columns] = 0.5 * (plan.lows + plan.highs)[columns] + half[columns] * mean[:n]
-    rows[columns] /= STRETCH[0] * wide[:n]
+    rows[columns] /= plan.stretch * wide[:n]
     centre, scale = state.y_centre, state.scale
     if not plan.binary:
         centre += 0.5 * (plan.y_high - plan.y_low) * float(mean[-1])
-        scale *= STRETCH[0] * float(wide[-1])
+        scale *= plan.stretch * float(wide[-1])
     rows = _centred(np.diag(rows), at)
     state = state._replace(role="moments", rows=rows, y_centre=centre, scale=scale)
     return progress._replace(state=state, filled=filled, filled_sd=noise)
@@ -122,7 +122,7 @@ def _whitened(plan: Plan, progress: Progress, mean: Array, count: int) -> Progre
     edge = math.sqrt(2.0 * (d + plan.rules.blocks)) * noise
     if first:
         second, spread = floored(matrix[:d, :d], max(0.7 * edge, 0.02)), np.full((d, d), noise**2)
-        points = _points(plan, matrix[0, :d])
+        points = _points(plan, state.rows, matrix[0, :d])
     else:
         share = known.variances / (known.variances + noise**2)
         spread = share * noise**2
@@ -155,12 +155,13 @@ def turned(by: Array, theta: Array) -> Array:
     return np.asarray(np.linalg.solve(by.T, theta.reshape(-1, len(by)).T).T.reshape(-1), dtype=np.float64)
 
 
-def _points(plan: Plan, mean: Array) -> Array:
-    """Rows of records with one indicator, all else at its mean, in the coordinates of the first moments."""
+def _points(plan: Plan, rows: Array, mean: Array) -> Array:
+    """Records with one indicator, all else at its mean, in the coordinates of the first moments: Equation (5)."""
     at = np.where(plan.dummies, 0.0, mean)
     at[0] = 1.0
-    out = np.tile(at, (int(plan.dummies.sum()), 1))
-    out[np.arange(len(out)), np.flatnonzero(plan.dummies)] = STRETCH[1]
+    which = np.flatnonzero(plan.dummies if plan.indicators is None else plan.indicators)
+    out = np.tile(at, (len(which), 1))
+    out[np.arange(len(out)), which] = rows[which, 0] + rows[which, which] * plan.highs[which]
     return out
 
 
