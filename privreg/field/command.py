@@ -85,7 +85,7 @@ def _lines(plan: PublicPlan) -> str:
     if plan.part.name:
         low, high = plan.part.people
         of = "everybody" if high - low == WORDS else f"{100.0 * (high - low) / WORDS:.3g}% of the people"
-        lines += [f"Analysis {plan.part.name!r}: mu = {plan.mu.p}/{plan.mu.q}, of {of}"]
+        lines += [f"Analysis {plan.part.name!r}: mu = {plan.mu.p / plan.mu.q:.6g}, of {of}"]
     lines += [f"{'role':<10} {'form':<8} {'numbers':>7} {'radius':>9} {'groups':>6}  noise sd"]
     for name, role in plan.roles.items():
         sd = 2.0**plan.bits / role.radius

@@ -61,10 +61,8 @@ def _table(fit: TableFit, plan: PublicPlan) -> tuple[str, float]:
     found = half_widths(fit, plan.table, plan.bits, fit.rows)
     wide = max(len(name) for name, _, _ in found)
     lines = [f"  {name:<{wide}}  ± {half:.3g}" for name, half, _ in found]
-    text = (
-        f"A table of {fit.rows:,} people: 95% intervals, of numbers spread evenly and levels that are equally frequent"
-    )
-    return "\n".join([f"{text}:", *lines]), float(np.mean([ratio for _, _, ratio in found]))
+    text = f"A table of {fit.rows:,} people. 95% intervals, if numbers are spread evenly and levels equally frequent:"
+    return "\n".join([text, *lines]), float(np.mean([ratio for _, _, ratio in found]))
 
 
 def _suggested(plans: Sequence[PublicPlan], noisy: Sequence[float]) -> str:

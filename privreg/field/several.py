@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
-from privreg.errors import StudyError, choose
+from privreg.errors import OptionError, StudyError, choose
 from privreg.field.study import StudyModel, laid_out
 
 if TYPE_CHECKING:
@@ -35,13 +35,18 @@ class Studies:
     def __getitem__(self, name: str) -> Study:
         return self._parts[choose("analysis", name, self.analyses)]
 
-    def results(self, name: str) -> Any:
-        """Results of an analysis, of all that came by now; see `Study.results`."""
-        return self[name].results()
+    def results(self, name: str | None = None) -> Any:
+        """Results of the analysis with this name, of all that came by now; see `Study.results`."""
+        return self._named(name)._warned(3)
 
-    def table(self, name: str) -> TableOne:
-        """The table of an analysis that is one; see `Study.table`."""
-        return self[name].table()
+    def table(self, name: str | None = None) -> TableOne:
+        """The table of the analysis with this name, which is one; see `Study.table`."""
+        return self._named(name).table()
+
+    def _named(self, name: str | None) -> Study:
+        if name is None:
+            raise OptionError(f"this study has several analyses; name one of {', '.join(map(repr, self.analyses))}.")
+        return self[name]
 
     def live(self, name: str | None = None, *, every: float = 2.0) -> Any:
         """Show the study in a notebook, an analysis at a time, of which one is chosen there; see `Study.live`.

@@ -163,8 +163,12 @@ class Study:
         """
         if name is not None:
             choose("analysis", name, (self.signed.part.name,))
+        return self._warned(3)
+
+    def _warned(self, stacklevel: int) -> Any:
+        """Results, after a warning of rows not to be relied on, at the line of whoever asked."""
         res = self._estimated()
-        res._caution()
+        res._caution(stacklevel)
         return res
 
     def table(self, name: str | None = None) -> TableOne:

@@ -92,7 +92,13 @@ def table_fit(asked: dict[str, Any], schema: Schema, missing: str) -> TableFit:
             "'table' of a study holds columns such as age + C(smoker) + C(smoker):C(region): numbers, factors, pairs."
         )
     columns, factors = read_formula(f"{text} ~ 1")
-    declared_terms(columns, factors, schema)
+    for term in declared_terms(columns, factors, schema):
+        if term.edges or (term.parts and not term.levels):  # devices know neither classes of a number nor products
+            raise FormulaError(
+                "'table' of a study has means of numbers, shares of factors and pairs of factors, as in age + "
+                "C(smoker) + C(smoker):C(region); cut(), products and squares of numbers can't be had yet. Ask for "
+                "classes as a factor, with levels."
+            )
     people = Participants.declare(missing="noise" if missing == "noise" else "raise")
     budget = Budget.declare(mu=asked["mu"])
     trust = asked.get("trust") or "local"

@@ -78,7 +78,9 @@ def _yaml(text: str) -> Any:
     except Exception as e:
         mark = getattr(e, "problem_mark", None)
         where = "" if mark is None else f" at line {mark.line + 1}"
-        problem = SchemaError(f"not readable as YAML{where}; mend it, or write JSON.")
+        problem = SchemaError(
+            f"not readable as YAML{where}; mend it, or write JSON. Quote texts that have a mark such as ? or :."
+        )
     else:
         return {}
     raise problem

@@ -48,10 +48,11 @@ examples:
   privreg serve sleep.plan
   privreg serve sleep.plan --db sqlite:///sleep.db --port 8443 --rate 0
 
-Keeps reports in SQLite beside the plan, or in PostgreSQL (--db). States are signed by the key that the
-plan names: server.key beside it, or --state-key. It speaks HTTP on this machine
-alone; put a server that speaks HTTPS before it. Nothing is logged of requests.
-Ctrl-C ends it; it goes on where it was when it is started again.
+Keeps reports in SQLite beside the plan, or in PostgreSQL (--db), which is then
+given to privreg tokens and privreg collector, too. States are signed by the key
+that the plan names: server.key beside it, or --state-key. It speaks HTTP on this
+machine alone; put a server that speaks HTTPS before it. Nothing is logged of
+requests. Ctrl-C ends it; it goes on where it was when it is started again.
 """
 
 _COLLECTOR: Final = """\

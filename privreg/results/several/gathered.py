@@ -81,7 +81,7 @@ def gathered(results: Any, names: Sequence[str] | None, terms: Any, caller: str,
             near = nearest(str(t), [*known, *of])
             raise OptionError(
                 f"no result has the coefficient or term {t!r}; "
-                + (f"did you mean {near!r}?" if near else ", ".join(known))
+                + (f"did you mean {near!r}?" if near else f"choose one of {', '.join(map(repr, known))}.")
             )
     relative = [name for name, r in named if _silos(r)]
     if relative:
