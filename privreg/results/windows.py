@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
-from privreg.errors import InferenceError, OptionError, real, shown
+from privreg.errors import InferenceError, OptionError, ReliabilityWarning, real, shown
 from privreg.inference import windows
 from privreg.results.data import Frame
 from privreg.tables import Paragraph, Part, Table, View, cells
@@ -32,6 +33,19 @@ class Windows(View):
     fit: ResultData
     found: Windowed
     alpha: float
+
+    @property
+    def unseen(self) -> str:
+        """Why a change before the first window isn't seen; empty if windows begin with the first main round."""
+        roles = [r.role for r in self.fit.rounds]
+        first = sum(r.records for r in self.fit.rounds[: roles.index("main")]) if "main" in roles else np.inf
+        begin = int(self.found.begin.min())
+        if begin <= first:
+            return ""
+        return (
+            f"the fit left out main rounds before record {begin:,}, in which estimates were far from where they ended: "
+            "if coefficients changed before, these windows and their test don't show it"
+        )
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -69,7 +83,14 @@ class Windows(View):
             If there is one window only.
         OptionError
             If a coefficient is not known.
+
+        Warns
+        -----
+        ReliabilityWarning
+            If the fit left out its first main rounds, as estimates moved far there: a change at that time isn't seen.
         """
+        if self.unseen:
+            warnings.warn(self.unseen, ReliabilityWarning, stacklevel=2)
         names = list(self.fit.names)
         chosen = self.fit.places(names if cols is None else cols)
         rows = {names[j]: windows.change(self.found, [j]) for j in chosen}
@@ -122,7 +143,8 @@ class Windows(View):
             out.append(
                 Paragraph(f"All coefficients the same in all windows: chi2({df}) = {chi2:.2f}, p = {p_value:.3g}")
             )
-        return [*out, Paragraph(f"{ALONE}.")]
+        notes = [ALONE, self.unseen[:1].upper() + self.unseen[1:]]
+        return [*out, *(Paragraph(f"{note}.") for note in notes if note)]
 
 
 def of(fit: ResultData, by: object, forget: object, alpha: float) -> Windows:

@@ -1,5 +1,6 @@
 """Windows of a stream, from the same reports."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -7,7 +8,7 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.errors import InferenceError, OptionError
+from privreg.errors import InferenceError, OptionError, ReliabilityWarning
 from privreg.inference import windows as numerics
 from privreg.inference.windows import Steps
 
@@ -90,6 +91,16 @@ def test_one_window_of_all_is_about_the_estimate(steady):
     np.testing.assert_allclose(frame["std_error"], steady.bse, rtol=0.15)
     with pytest.raises(InferenceError, match="two windows or more"):
         one.test_change()
+
+
+def test_windows_say_where_they_begin_late_as_the_fit_left_rounds_out(steady):
+    whole = steady.windows(20_000)
+    assert whole.unseen == ""
+    whole.test_change()  # warns of nothing
+    late = dataclasses.replace(whole, found=whole.found._replace(begin=whole.found.begin + 30_000))
+    with pytest.warns(ReliabilityWarning, match="left out main rounds before record"):
+        late.test_change()
+    assert "left out main rounds before record" in " ".join(str(late).split())
 
 
 def test_a_jump_is_seen_and_the_present_is_the_last_part():
