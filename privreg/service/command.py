@@ -99,23 +99,32 @@ def _read(path: str) -> bytes:
 def prepared(plan: str, db: str, out: Callable[[str], Any] = print, role: str | None = None) -> list[Store]:
     """Open the database of a signed plan's study at `db`, for each analysis, entering the study if it is new.
 
-    For `db` see `open_store`; `out` prints where the analyst's token was written. `role` is "a" or "b" of one of two
-    collectors.
+    For `db` see `open_store`; `out` prints where the analyst's token is. `role` is "a" or "b" of one of two collectors.
+
+    A token that is there is kept, also for a database that is new: another one may have its hash.
     """
     envelope = _read(plan)
     plans, plan_hash = opened(envelope)
     stores = [open_store(db, one.slug, beside=_beside(plan, role, "db")) for one in plans]
-    token = secrets.token_urlsafe(32)
     where = _beside(plan, role, "analyst")
-    if not stores[0].known():  # written first: the database has its hash alone
-        write_bytes(where, token.encode() + b"\n", secret=True)
+    fresh = not where.is_file()
+    token = secrets.token_urlsafe(32) if fresh else where.read_text("utf-8").strip()
+    if not token:  # nobody's, which everybody could give
+        raise OptionError(f"{str(where)!r} has no token; delete the file.")
+    if fresh and not stores[0].known():  # written first: the database has its hash alone
+        write_bytes(where, token.encode() + b"\n", secret=True, new=True)
     digest = hashlib.sha256(token.encode()).digest()
     entered = [
         store.enter(hash_of_part(plan_hash, one.part.name), envelope, digest)
         for store, one in zip(stores, plans, strict=True)
     ]
     if entered[0]:
-        out(f"Wrote the analyst's token, by which results can be read, to {str(where)!r}.")
+        did = (
+            "Wrote the analyst's token, by which results can be read, to"
+            if fresh
+            else f"{stores[0]} is new; its token is in"
+        )
+        out(f"{did} {str(where)!r}.")
     return stores
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from privreg.collector import chain as chains
-from privreg.errors import SavedFileError
+from privreg.errors import OptionError, SavedFileError
 from privreg.protocol import messages
 from privreg.service.command import collector, prepared
 from privreg.service.store import MOST, StoreError, Writer, open_store, tables
@@ -322,3 +322,11 @@ def test_the_analysts_token_is_written_before_its_hash_is_kept(world, tmp_path):
     token = plan.with_suffix(".analyst").read_text().strip()
     assert bytes(store.about().analyst) == hashlib.sha256(token.encode()).digest()
     assert len(said) == 1
+    other = plan.with_suffix(".other.db")
+    (store,) = prepared(str(plan), f"sqlite:///{other}", said.append)  # such as by another --db than the server's
+    assert plan.with_suffix(".analyst").read_text().strip() == token
+    assert bytes(store.about().analyst) == hashlib.sha256(token.encode()).digest()
+    assert said[1].startswith(f"{str(other)!r} is new")
+    plan.with_suffix(".analyst").write_text("")
+    with pytest.raises(OptionError, match="has no token"):
+        prepared(str(plan), url)
