@@ -76,7 +76,8 @@ def _run(a: argparse.Namespace) -> str:
 def _summary(study: Any, name: str | None) -> str:
     """The summary of an analysis, or why there is none yet."""
     try:
-        return str(study.results(name).summary())
+        whole = f"privreg.load(FILE).privacy, if --analysis {name} --out FILE is given"
+        return str(replace(study.results(name).summary(), whole=whole))
     except InferenceError as e:
         return plain(str(e))
 

@@ -179,7 +179,7 @@ def _of_persons(spec: ModelSpec) -> list[Diagnostic]:
     )
     if spec.family.cornered:
         text += (
-            ". With Huber() they are those of the mean if errors of a person are exchangeable; Squared() needs no such"
+            ". With Huber() they are those of the mean if errors of a person are exchangeable; with Squared() always"
         )
     return [Diagnostic("within", text)]
 

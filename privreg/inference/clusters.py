@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array, Ints
 
-LEAST: Final = 16  # Clusters at least: 8 random groups of two
+FEWEST: Final = 8  # Random groups of local reports, at least, as lanes= has it
+LEAST: Final = 2 * FEWEST  # Clusters at least: two a group
 ENOUGH: Final = 20  # Clusters of a group below which a note says that t rests on few
 WHOLE: Final = 0.25  # Part of a group's people that one cluster may be without a note
 SUMMED: Final = 24  # Groups of clusters at most whose sums two collectors publish
@@ -39,8 +40,8 @@ def dealt(clusters: int, groups: int) -> Ints:
 
 
 def local_groups(clusters: int) -> int:
-    """Random groups of local reports: 16 where each has enough clusters, else 8."""
-    return 16 if clusters >= 16 * ENOUGH else 8
+    """Random groups of local reports: twice the fewest where each has enough clusters."""
+    return 2 * FEWEST if clusters >= 2 * FEWEST * ENOUGH else FEWEST
 
 
 def summed_groups(clusters: int) -> int:
@@ -73,9 +74,10 @@ def notes(people: Sequence[int], groups: int) -> tuple[Diagnostic, ...]:
     out, held = [], np.asarray(people)
     some = int(np.count_nonzero(held))
     if some < ENOUGH * groups:
+        fewer = "fewer groups (lanes=8) or " if groups > FEWEST else ""
         text = (
             f"{some:,} clusters in {groups} random groups are {some / groups:.3g} a group, and t intervals take "
-            f"groups' means for normal, for which {ENOUGH} are enough; fewer groups (lanes=8) or more clusters help"
+            f"groups' means for normal, for which {ENOUGH} are enough; {fewer}more clusters help"
         )
         out.append(Diagnostic("clusters", text))
     if held.sum() and held.max() > WHOLE / groups * held.sum():
