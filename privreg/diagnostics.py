@@ -91,6 +91,7 @@ CODES: Final = {
     "narrow": Code("doubt", "bounds that clamp so many values that coefficients are biased"),
     "nonresponse": Code("doubt", "most records seem to have sent noise only"),
     "rare": Code("doubt", "too few records with some value of a column"),
+    "rows": Code("doubt", "levels of people with many rows were taken out"),
     "strong": Code("doubt", "effects seem too strong to be estimated"),
     "unidentified": Code("doubt", "the records don't tell some columns from others"),
     "wide": Code("doubt", "bounds that don't fit the values"),

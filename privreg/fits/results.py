@@ -9,7 +9,10 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from privreg.diagnostics import Diagnostic
+import numpy as np
+
+from privreg.data.participants import WITHIN
+from privreg.diagnostics import Diagnostic, doubt
 from privreg.formula.spec import CLAMPING
 from privreg.privacy.ledger import Release, within
 from privreg.results.data import ResultData
@@ -36,6 +39,9 @@ if TYPE_CHECKING:
 OF_RESPONSES: Final = (
     f"{RESPONSE_ALONE}, used once; covariates and offsets are public, not protected; neighbours replace one response"
 )
+
+HOLD: Final = {"local": 2, "two_collectors": 5}
+"""Rows of a person up to which intervals hold where levels are taken out: benchmarks/results/persons.csv, "within"."""
 
 SCORES: Final = 0.7  # Mean squared length of a score report before noise, about, of one row: its bound is 1
 
@@ -172,16 +178,25 @@ def _of_persons(spec: ModelSpec) -> list[Diagnostic]:
     """What coefficients are of where levels of persons were taken out."""
     if spec.people.effect is None:
         return []
-    out = "the intercept is 0 but for noise" if not spec.family.cornered else "the intercept takes errors' asymmetry"
+    rest = "the intercept is 0 but for noise" if not spec.family.cornered else "the intercept takes errors' asymmetry"
     text = (
         f"coefficients are of changes within a person, whose level a device took out of all columns but the constant; "
-        f"{out}; what never changes within a person has no slope here"
+        f"{rest}; what never changes within a person has no slope here"
     )
     if spec.family.cornered:
         text += (
             ". With Huber() they are those of the mean if errors of a person are exchangeable; with Squared() always"
         )
-    return [Diagnostic("within", text)]
+    out = [Diagnostic("within", text)]
+    rows = spec.people.rows
+    if spec.people.effect != WITHIN or rows <= HOLD[spec.trust]:
+        return out
+    why = f"in simulations of people with more than {HOLD[spec.trust]} rows, their levels out, they were too short"
+    if spec.trust == "local":
+        return [*out, doubt("rows", f"{why}; take differences, | diff({spec.people.id}), or k_max=2")]
+    of = np.flatnonzero(spec.units.gaps(spec.design.probe) > 0.0).tolist()
+    why = f"{why} for what is 0 or 1; take a smaller k_max="
+    return [*out, doubt("rows", why, of)] if of else out
 
 
 def _declared(outcome: FitOutcome, spec: ModelSpec, settings: Settings) -> tuple[tuple[str, str], ...]:
