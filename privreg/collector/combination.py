@@ -103,14 +103,14 @@ def precision(curvature: Curvature, noise: Array, g: Array) -> tuple[Array, Arra
     return each, (sizes[:some, None] * along[:some]).reshape(some, *g.shape) / math.sqrt(len(moves))
 
 
-def _noise_by_curvature(own: Array, apart: Array, noise: Array) -> Array:
+def _noise_by_curvature(own: Array, deviations: Array, noise: Array) -> Array:
     """Mean of M⁻¹ Ω M⁻¹ to second order, less that of M's mean: T of equation (33) of docs/estimator.md.
 
     States have followed the noise by the true M, whatever is believed of it, so that the error is M⁻¹ times the noise.
-    An inverse is convex: the mean is more than noise carried by the inverse of the mean, `own`, shape (q, q). `apart`,
-    shape (m, q, q), are deviations of M from its mean; their opposites are as likely.
+    An inverse is convex: the mean is more than noise carried by the inverse of the mean, `own`, shape (q, q). The
+    `deviations` of M from its mean, shape (m, q, q), are as likely as their opposites.
     """
-    by, carried = own @ apart, own @ noise @ own
+    by, carried = own @ deviations, own @ noise @ own
     bent = (by @ by).mean(axis=0) @ carried
     return np.asarray((by @ carried @ by.transpose(0, 2, 1)).mean(axis=0) + bent + bent.T)
 

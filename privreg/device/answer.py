@@ -69,7 +69,7 @@ def values(role: Role, report: Sequence[float]) -> list[int]:
     """
     if role.form == lattice.MOMENTS:
         return _moments(report, role)
-    if role.form == lattice.BLOCKS:  # which `table.whole` makes; of anything else nothing is told
+    if role.form == lattice.BLOCKS:  # which `table.whole` makes; anything else gives zeros
         return [0] * role.numbers
     if len(report) != role.numbers:
         report = [math.nan] * role.numbers

@@ -124,7 +124,7 @@ def slope(family: int, a: float, b: float, c: float, eta: float, y: float, top: 
 def whole(role: Role, report: Floats) -> list[int]:
     """A report in whole numbers, shape (numbers,), in the set of its role's form; zeros of what can't be used."""
     size = role.numbers
-    if role.form == lattice.BLOCKS:  # which `table.whole` makes; of anything else nothing is told
+    if role.form == lattice.BLOCKS:  # which `table.whole` makes; anything else gives zeros
         return [0] * size
     unit = max(lattice.unit_of_sums(role.form, size, role.radius), 0.0)
     if role.form == lattice.SWITCHES:

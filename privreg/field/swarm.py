@@ -127,13 +127,13 @@ def swarm(
     given = duplicates, late, dropout
     payload = verified(where.base, "plan", (root,))
     plans = read_plans(payload)
-    told = [
+    answers = [
         _swarmed(where, plan, wire.hash_of(payload), rows, invited, devices, given, anywhere, progress, seen)
         for plan in plans
     ]
-    return told[0] if len(told) == 1 else Answers(
-        max(one.devices for one in told), sum(one.lost for one in told), sum(one.late for one in told),
-        dict(sorted(sum((Counter(one.statuses) for one in told), Counter[int]()).items())),
+    return answers[0] if len(answers) == 1 else Answers(
+        max(one.devices for one in answers), sum(one.lost for one in answers), sum(one.late for one in answers),
+        dict(sorted(sum((Counter(one.statuses) for one in answers), Counter[int]()).items())),
     )  # fmt: skip
 
 

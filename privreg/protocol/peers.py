@@ -124,7 +124,7 @@ def read_signed(kind: str, payload: bytes, plan_hash: bytes) -> Signed:
 
 
 def ids_of(joined: bytes) -> list[bytes]:
-    """Ids of tokens, taken apart; raises `MessageError`."""
+    """Ids of tokens, one by one; raises `MessageError`."""
     if len(joined) % ID:
         raise MessageError(f"ids of tokens have {ID} bytes each.")
     return [joined[k : k + ID] for k in range(0, len(joined), ID)]

@@ -159,7 +159,7 @@ export function values(role, report) {
     const good = entries.length === numbers && Math.abs(score.dot(report, report) - 1) <= score.NEAR_ONE;
     return good ? entries.map((v) => Math.trunc(radius * v) + 0) : new Array(numbers).fill(0);
   }
-  if (form === "blocks") return new Array(numbers).fill(0); // which `tables.whole` makes; of anything else nothing is told
+  if (form === "blocks") return new Array(numbers).fill(0); // which `tables.whole` makes; anything else gives zeros
   const told = report.length === numbers ? report : new Array(numbers).fill(NaN);
   if (form === "box") return told.map((v) => share(v, radius, radius >> 1));
   if (form === "joint") return [...ball(told.slice(0, -1), radius), share(told[numbers - 1], radius, 0)];

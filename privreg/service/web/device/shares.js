@@ -136,7 +136,7 @@ export function whole({ form, numbers, radius }, report) {
     while (BigInt(numbers) * BigInt(one) ** 2n > BigInt(radius) ** 2n) one -= 1;
     return report.length === numbers ? report.map((v) => (v === 1 ? one : 0)) : nothing;
   }
-  if (form === "blocks") return nothing; // which `tables.whole` makes; of anything else nothing is told
+  if (form === "blocks") return nothing; // which `tables.whole` makes; anything else gives zeros
   const told = inside(report);
   const entries = form === "psd" ? products(told, 1) : told;
   return entries.length === numbers ? shortened(entries.map((v) => round(v * size) + 0), radius) : nothing;
