@@ -46,16 +46,16 @@ WORDS: Final = {
     "local mu": "The budget of each person, in Gaussian differential privacy; 1 is usual. Or a column of public "
     "personal "
     "budgets, with `mu_max=`.",
-    "k_max": 'Rows of one person, at most, of which its one report is made, with `id=`.',
+    "k_max": "Rows of one person, at most, of which its one report is made, with `id=`.",
     "plan k_max": 'Rows of each person, of which its one report is made, with `trust="two_collectors"`.',
     "icc": "The correlation of residuals of one person's rows.",
     "per_person": "Whether rows of people count alike, or people do, whatever number of rows they have; with `k_max=`.",
     "cluster": "The column of clusters of people who may be alike, which are public: all of them are in `levels=`.",
-    "local weights": 'The column of survey weights, with its `bounds=`.',
+    "local weights": "The column of survey weights, with its `bounds=`.",
     "mu_max": "The largest budget in the column that `mu=` names.",
     "epsilon_max": "The largest budget in the column that `epsilon=` names.",
-    "local epsilon": "The budget in pure ε-DP; with `delta=` in (ε, δ)-DP. Or a column of public personal budgets, with "
-    '`epsilon_max=` and `tuning="published"`.',
+    "local epsilon": "The budget in pure ε-DP; with `delta=` in (ε, δ)-DP. Or a column of public personal "
+    'budgets, with `epsilon_max=` and `tuning="published"`.',
     "epsilon": "The budget in pure ε-DP; with `delta=` in (ε, δ)-DP.",
     "delta": "Goes with `epsilon=`; 1e-6 is usual.",
     "rho": "The budget in zero-concentrated DP.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import hashlib
 import os
 import pickle
 import random
@@ -10,6 +11,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ import hypothesis
 import numpy as np
 import pytest
 
+from privreg.privacy import noise
 from tests import compiled
 
 pytest.register_assert_rewrite("tests.wrong")
@@ -131,6 +134,53 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     if secret is not None:
         shutil.rmtree(secret, ignore_errors=True)
         os.environ.pop("PRIVREG_SECRET", None)
+
+
+class _Keys:
+    """Keys of noise by the name of the test, or of the fixture, that draws them, so that a run can be repeated."""
+
+    def __init__(self) -> None:
+        self.names = [""]
+        self.drawn = Counter[str]()
+
+    def getpid(self) -> int:
+        """As `os.getpid`, which some tests replace."""
+        return os.getpid()
+
+    def urandom(self, count: int) -> bytes:
+        """The next key of whoever draws now."""
+        name = self.names[-1]
+        self.drawn[name] += 1
+        return hashlib.shake_256(f"{name}|{self.drawn[name]}".encode()).digest(count)
+
+    @contextmanager
+    def of(self, name: str) -> Iterator[None]:
+        """Draw by this name, from the first key on."""
+        self.names.append(name)
+        self.drawn[name] = 0
+        try:
+            yield
+        finally:
+            self.names.pop()
+
+
+_keys = _Keys()
+if os.environ.get("PRIVREG_TEST_KEYS") != "secret":
+    noise.os = _keys  # type: ignore[assignment]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Iterator[object]:
+    """Draw a fixture's keys by its name and case, whichever test asks for it first."""
+    with _keys.of(f"{fixturedef.baseid}|{fixturedef.argname}|{getattr(request, 'param_index', '')}"):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Draw a test's keys by its name."""
+    with _keys.of(item.nodeid):
+        return (yield)
 
 
 def _global_streams() -> tuple[object, ...]:

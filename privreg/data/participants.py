@@ -117,6 +117,11 @@ class Participants:
         return cls(column, most, who, most_rows, missing, *rest, group, spent, real(delta) or 0.0)
 
     @property
+    def centred(self) -> bool:
+        """Whether rows are reported without their person's level."""
+        return self.effect == WITHIN
+
+    @property
     def gathered(self) -> bool:
         """Whether a report is made of all rows of a person, or of a row and its weight."""
         return self.k_max is not None or self.weight is not None

@@ -129,7 +129,8 @@ def found_of(
         scale = fitted.scale * progress.state.y_scale
         bounded = math.isfinite(high - low)
         flat = bounded and _flat(plan, progress, scale, progress.state.theta if found is None else found.theta)
-        nonresponse = held.unusable and (
+        # a response that is even over its range is as wide: not where reports show that most records were used
+        nonresponse = (held.unusable and not unusable.few) and (
             plan.rules.ratio * scale > 0.5 * (high - low) if bounded else fitted.scale > FAR
         )
     strength = 0.0 if found is None or plan.rules.track or not plan.rules.varying else _strength(plan, found.theta)

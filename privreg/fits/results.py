@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from privreg.data.participants import WITHIN
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.formula.spec import CLAMPING
 from privreg.privacy.ledger import Release, within
@@ -189,7 +188,7 @@ def _of_persons(spec: ModelSpec) -> list[Diagnostic]:
         )
     out = [Diagnostic("within", text)]
     rows = spec.people.rows
-    if spec.people.effect != WITHIN or rows <= HOLD[spec.trust]:
+    if not spec.people.centred or rows <= HOLD[spec.trust]:
         return out
     why = f"in simulations of people with more than {HOLD[spec.trust]} rows, their levels out, they were too short"
     if spec.trust == "local":

@@ -218,6 +218,11 @@ class Unusable(NamedTuple):
         return self.share > max(SURE * self.error, ROUNDED)
 
     @property
+    def few(self) -> bool:
+        """Whether it is surely below a half."""
+        return self.share + SURE * self.error < 0.5
+
+    @property
     def gone(self) -> bool:
         """Whether hardly any record is left."""
         return self.sure and self.share > MOST

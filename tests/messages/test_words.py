@@ -647,6 +647,16 @@ def test_wide_bounds_of_several_columns_are_one_note():
     assert "scaling=" not in wide[0]
 
 
+@pytest.mark.usefixtures("usual_rounds")
+@pytest.mark.parametrize("seed", [17, 20, 25])  # the learned scale is as large as if there was noise only
+def test_a_response_that_is_even_over_its_range_is_not_taken_for_noise(seed):
+    data = pd.DataFrame({"y": np.arange(2000) % 7, "g": np.where(np.arange(2000) % 2, "2", "1")})
+    given = {"mu": 10, "bounds": {"y": (0, 6)}, "levels": {"g": ["1", "2"]}}
+    model = pr.PrivateOnlineRegression.from_formula("y ~ C(g)", data, **given)
+    notes = model.fit(seed=seed, progress=False).privacy.notes
+    assert not any("most records sent noise only" in n for n in notes)
+
+
 @pytest.mark.some(1)
 @pytest.mark.parametrize(("family", "response"), [("huber", "y"), ("squared", "y"), ("logistic", "sick")])
 def test_rows_that_are_mostly_silent_are_noted(family, response):
