@@ -228,7 +228,7 @@ class SharedStudy(Study):
         names = " and ".join(f"{one.name} ({one.url})" for one in self.signed.collectors)
         return [
             ("Collectors", plain(names)),
-            ("Reports", f"{people:,}{of}, in {len(done)} sums"),
+            ("Reports", f"{people:,}{of}, in {len(done)} sum{'s' * (len(done) != 1)}"),
             ("At each", "; ".join(at)),
             ("State", f"{max(len(self._states) - 1, 0)}, {'open' if self._is_open else 'closed'}"),
         ]  # fmt: skip

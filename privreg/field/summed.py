@@ -84,7 +84,7 @@ def results(plan: PublicPlan, chain: Chain, senders: Senders, added: Sequence[tu
 def protocol_of(chain: Chain, issued: int) -> str:
     """What came, for the summary's header: batches, and invitations of which nothing is in a sum."""
     lost, people = _lost(chain), sum(b.people for b in chain.batches)
-    parts = [f"{len(chain.batches)} batches"]
+    parts = [f"{len(chain.batches)} batch{'es' * (len(chain.batches) != 1)}"]
     parts += [f"{len(lost)} lost"] if lost else []
     parts += [f"{len(chain.refused) - len(lost)} left out"] if len(chain.refused) > len(lost) else []
     if issued:

@@ -4,16 +4,19 @@ import hashlib
 import json
 import math
 import random
+import tempfile
 from pathlib import Path
 
-from privreg.device import answer, ed25519, seal, sums
+from privreg.device import answer, ed25519, seal, sums, table
 from privreg.device.design import row_of
 from privreg.device.noise import Words, rounded_normal
-from privreg.protocol import messages, peers, study, wire
+from privreg.protocol import columns, messages, peers, study, wire
+from privreg.protocol.analyses import hash_of_part, word_of
 from privreg.protocol.messages import Report
 from privreg.protocol.study import Cell
 from privreg.protocol.sums import LETTERS
 from privreg.protocol.wire import MessageError
+from tests.field.test_analyses import TWO, plans_of
 from tests.studies import (
     DAY,
     DESIGN,
@@ -262,7 +265,7 @@ def limits():
         "knots of a bspline:": (lambda n: tree(spline(1, n)), study.trees.MOST_KNOTS),
         "knots of a cr:": (lambda n: tree(spline(3, n, "cr")), study.trees.MOST_KNOTS),
         "operations inside each other:": (lambda n: tree(nested(n)), study.trees.DEEPEST),
-        "levels:": (lambda n: column(levels=[str(k) for k in range(n)]), study.MOST_LEVELS),
+        "levels:": (lambda n: column(levels=[str(k) for k in range(n)]), columns.MOST_LEVELS),
         "characters of a column's name:": (lambda n: column(name="n" * n), 256),
         "characters of a question:": (lambda n: column(ask="?" * n), 2000),
         "characters of a title:": (lambda n: lambda p: p.update(title="t" * n), 200),
@@ -412,10 +415,44 @@ def shares():
     return held
 
 
+def analyses():
+    """Studies of several analyses: of each its hash, people and budgets, what tokens are dealt by, tables' numbers."""
+    out = []
+    ids = [hashlib.shake_256(f"dealt {k}".encode()).digest(16) for k in range(8)]
+    rows = ({"age": 41, "shift": "night", "sex": "x"}, {"age": 1e9, "shift": "day"}, {"age": "71,5", "sex": "f"}, {})
+    with tempfile.TemporaryDirectory() as folder:
+        for more in ({}, {"split": "people"}, {"missing": "refuse"}, TWO):
+            plans = plans_of(Path(folder), [public(SERVER)] if more is not TWO else None, **more)
+            payload = study.plan_payload(*plans)
+            whole = wire.hash_of(payload)
+            out.append({
+                "payload": wire.base(payload),
+                "ids": [wire.base(one) for one in ids],
+                "words": [word_of(whole, one) for one in ids],
+                "rows": rows,
+                "plans": [
+                    {
+                        "hash": wire.base(hash_of_part(whole, plan.part.name)), "slug": plan.slug,
+                        "form": [c.name for c in plan.form], "people": plan.part.people, "together": plan.together,
+                        "wholes": [table.whole(plan, row) for row in rows] if plan.table else None,
+                    }
+                    for plan in plans
+                ],
+            })  # fmt: skip
+    return out
+
+
 EXACT = ("clamping", "location", "moments")
 """Reports that call neither exp nor log, of any family."""
 
-FILES = {"noise": noise, "reports": reports, "envelopes": envelopes, "seals": seals, "shares": shares}
+FILES = {
+    "noise": noise,
+    "reports": reports,
+    "envelopes": envelopes,
+    "seals": seals,
+    "shares": shares,
+    "analyses": analyses,
+}
 
 
 def text_of(name):

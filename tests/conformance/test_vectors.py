@@ -4,17 +4,22 @@ import json
 
 import pytest
 
-from privreg.device import answer, seal, sums
+from privreg.device import answer, seal, sums, table
 from privreg.device.design import row_of
 from privreg.device.noise import rounded_normal
 from privreg.protocol import messages, peers, study, wire
+from privreg.protocol.analyses import hash_of_part, word_of
 from privreg.protocol.sums import LETTERS
 from tests.conformance import make
 
 FOUND = {name: json.loads((make.FOLDER / f"{name}.json").read_text()) for name in make.FILES}
 
 
-@pytest.mark.some(3)
+@pytest.fixture(scope="module", autouse=True)
+def few_rounds():
+    """Plans of the vectors have the usual number of rounds, as the command makes them."""
+
+
 @pytest.mark.parametrize("name", make.FILES)
 def test_vectors_are_those_of_the_command(name):
     assert (make.FOLDER / f"{name}.json").read_text() == make.text_of(name)
@@ -81,3 +86,16 @@ def test_rows_give_shares_by_messages_alone():
         assert sums.shares(a, lambda n, words=words: words[:n]) == (wire.unbase(case["first"], "first"), words)
         seen.add((plan.family, ask.role, any(a)))
     assert len(seen) == len(found["plans"]) * len(plan.roles) * 2  # some rows have something to tell, and some nothing
+
+
+def test_analyses_of_a_study_by_its_payload_alone():
+    for case in FOUND["analyses"]:
+        payload = wire.unbase(case["payload"], "payload")
+        plans, whole = study.read_plans(payload), wire.hash_of(payload)
+        assert [word_of(whole, wire.unbase(one, "id")) for one in case["ids"]] == case["words"]
+        for plan, one in zip(plans, case["plans"], strict=True):
+            assert wire.base(hash_of_part(whole, plan.part.name)) == one["hash"]
+            assert ([*plan.part.people], [*plan.together], plan.slug) == (one["people"], one["together"], one["slug"])
+            assert one["wholes"] == ([table.whole(plan, row) for row in case["rows"]] if plan.table else None)
+            for numbers in one["wholes"] or ():
+                assert sum(v * v for v in numbers) <= plan.roles["table"].radius ** 2

@@ -70,6 +70,17 @@ def test_rows_give_the_same_shares_by_messages_alone(js):
     assert apart < 0.05 * exact
 
 
+def test_studies_of_several_analyses_are_read_alike(js):
+    for case in FOUND["analyses"]:
+        said = js("plans", **{name: case[name] for name in ("payload", "ids", "rows")})
+        assert said["words"] == case["words"]
+        for got, one in zip(said["plans"], case["plans"], strict=True):
+            assert {name: got[name] for name in ("hash", "slug", "form", "people", "together")} == {
+                name: one[name] for name in ("hash", "slug", "form", "people", "together")
+            }
+            assert (got["wholes"] or None) == one["wholes"]
+
+
 def test_noise_of_sums_has_the_same_size(js):
     mus = [(1, 1), (1, 2), (3, 1), (1, 100), (2, 1), (999, 1000), (1, 10**5), (10**7, 10**6), (10**7, 1), (1, 10**7)]
     assert js("bits", mus=mus) == [lattice.bits_of_sums(lattice.Mu(*mu)) for mu in mus]

@@ -586,7 +586,7 @@ def test_long_words_of_any_direction_stay_in_their_boxes(browser, tmp_path, widt
         page.locator("input[name=q2]").nth(1).check()
         page.locator("input[name=q3]").first.check()
         page.locator("#consent").check()
-        page.locator("button").click()
+        page.locator("button[type=submit]").click()
         page.locator("table").wait_for()
         fine()
         page.locator("button").first.click()

@@ -225,7 +225,7 @@ function answers(told) {
 function ask(session, ...before) {
   const { plan } = session, mu = plan.together[0] / plan.together[1], needed = plan.missing === "refuse";
   const guess = {
-    guess: Math.round(guesses(mu)), mu: Number(mu.toPrecision(4)), studies: session.year?.length ?? 1,
+    guess: Math.round(guesses(mu)), mu: digits(Number(mu.toPrecision(4))), studies: session.year?.length ?? 1,
     all: Math.round(guesses(session.together)),
   };
   const asked = plan.form.map((column, i) => question(choices(plan, translated(column)), i, needed)), fields = asked.map((one) => one.field);
