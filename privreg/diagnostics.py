@@ -202,11 +202,7 @@ def to_json(notes: Iterable[Diagnostic]) -> list[Any]:
 
 def from_json(texts: Iterable[str], about: Iterable[Any] | None) -> tuple[Diagnostic, ...]:
     """Notes from their texts and :func:`to_json`; in files of 0.1 remarks have no code, in older ones no note has.
-
-    Raises
-    ------
-    ValueError
-        If they are not as many, a code is unknown, or a number is no position.
+    Raises ValueError if they are not as many, a code is unknown, or a number is no position.
     """
     if about is None:
         return tuple(map(_without_code, texts))

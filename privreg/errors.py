@@ -196,11 +196,7 @@ def flag(name: str, got: object) -> bool:
 
 def choose(name: str, got: object, allowed: Iterable[str]) -> str:
     """Return `got`, what a user gave for the option `name`, if it is one of `allowed`.
-
-    Raises
-    ------
-    OptionError
-        If it isn't; the message lists the choices and the nearest one.
+    Raises OptionError if it isn't; the message lists the choices and the nearest one.
 
     Examples
     --------

@@ -110,11 +110,7 @@ def verify(trials: Iterable[Trial], *, claim: str, n: int, alpha: float, option:
     """Try all trials with `n` reports of each neighbour; `claim` is in words.
 
     `alpha` is the probability that any limit exceeds its true value, `option` what the user calls `n`.
-
-    Raises
-    ------
-    OptionError
-        If `n` or `alpha` is out of range.
+    Raises OptionError if `n` or `alpha` is out of range.
     """
     if isinstance(n, bool) or not isinstance(n, int) or not LEAST <= n <= MOST:
         raise OptionError(f"{option}={shown(n)} must be a whole number of reports, {LEAST:,} to {MOST:,}.")

@@ -91,11 +91,7 @@ def mixture_delta(moves: Array, probability: Array, sd: float, epsilon: float, b
 
 def sampled_sd(moves: Array, probability: Array, epsilon: float, delta: float, beside: float = 0.0) -> float:
     """Noise sd with which sampled draws keep (ε, δ)-DP: the root of E δ_{Δ(K)/sd}(ε) = δ, rounded up.
-
-    Raises
-    ------
-    OptionError
-        If the sensitivities are too large to be covered.
+    Raises OptionError if the sensitivities are too large to be covered.
     """
     top = float(moves[np.isfinite(moves)].max(initial=0.0))
     low, high = top * 1e-9, top
@@ -161,13 +157,8 @@ def gradient_delta(multiplier: float, share: float, steps: int, epsilon: float, 
 @cache  # of public numbers, a second each
 def gradient_multiplier(share: float, steps: int, epsilon: float, delta: float, beside: float = 0.0) -> float:
     """Noise multiplier with which :func:`gradient_delta` is `delta` at most, rounded up.
-
-    Raises
-    ------
-    MissingExtraError
-        If dp-accounting is not installed.
-    OptionError
-        If the multiplier is beyond what can be accounted.
+    Raises MissingExtraError if dp-accounting is not installed; OptionError if the multiplier is beyond what can be
+    accounted.
     """
 
     def kept(log: float) -> bool:

@@ -70,12 +70,8 @@ AT_ONCE: Final = 1 << 20  # Turns that are drawn at a time
 def read(source: Source, spec: ModelSpec, reach: float) -> tuple[Array, Array]:
     """Encode all rows, internal units, none longer than `reach`, the largest in the public box: y and x, shapes (n,),
     (n, p).
-
-    Raises
-    ------
-    DataError
-        If they take more than `MOST_BYTES` or there are none; with ``missing="raise"``, if one can't be used. No
-        message quotes a value.
+    Raises DataError if they take more than `MOST_BYTES` or there are none; with ``missing="raise"``, if one can't be
+    used. No message quotes a value.
     """
     width = 8 * (len(spec.design.names) + 1)
     known = source.expected()
@@ -122,11 +118,7 @@ def release(
 
     Which lane a record is in is drawn without looking at it and is the same for neighbours, so one lane differs between
     them and each may spend all that curvature, of all records, leaves of the budget (parallel composition).
-
-    Raises
-    ------
-    ValueError
-        If noise has another width than `x`.
+    Raises ValueError if noise has another width than `x`.
     """
     turns, noise, square = streams
     if noise.width != x.shape[1]:  # compiled loops would read beyond the noise

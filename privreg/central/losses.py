@@ -127,13 +127,8 @@ _CODES: Final = {
 
 def resolve(family: Any) -> Family:
     """Read ``family=`` of a curator's fit: a family, its name, or the function that makes it.
-
-    Raises
-    ------
-    OptionError
-        If the name is not known; the choices are listed and the nearest suggested.
-    UnsupportedArgumentError
-        If it is a family of local fits only.
+    Raises OptionError if the name is not known; the choices are listed and the nearest suggested;
+    UnsupportedArgumentError if it is a family of local fits only.
     """
     if isinstance(family, str):
         return LOSSES[choose("family", family, LOSSES)]()

@@ -43,11 +43,7 @@ def sensitivity(times: int, c: Constants, step: float, steps: int) -> float:
 
     The Hölder condition is needed only between predictors that occur, not around the ball: for a loss of ⟨x, w⟩
     co-coercivity is the Hölder condition of φ' read from right to left.
-
-    Raises
-    ------
-    OptionError
-        If α is outside [0, 1], or α = 1 and η > 2/L, where steps expand.
+    Raises OptionError if α is outside [0, 1], or α = 1 and η > 2/L, where steps expand.
 
     Examples
     --------
@@ -85,11 +81,7 @@ def constants(loss: Loss, reach: float, radius: float | None, step: float, steps
 
     `reach` is r = sup ‖x‖ over the public box, internal units. η and T are for the reach of iterates that are not
     projected.
-
-    Raises
-    ------
-    OptionError
-        If iterates on all of ℝ^d have no known bound.
+    Raises OptionError if iterates on all of ℝ^d have no known bound.
     """
     holder = loss.holder * reach ** (1.0 + loss.alpha)
     domain = math.inf if radius is None else radius
@@ -104,11 +96,8 @@ def iterates_within(alpha: float, holder: float, start: float, step: float, step
 
     R_T² = T sup_f {2ηf(0) + η²c₁²f^(2α/(1+α)) − 2ηf}, c₁ = (1 + 1/α)^(α/(1+α)) L^(1/(1+α)), L the gradient's Hölder
     constant on all of ℝ^d and `start` sup f(0); for α = 1 and η ≤ 1/L that is 2ηT f(0).
-
-    Raises
-    ------
-    OptionError
-        For α = 0, whose losses are Lipschitz and need no radius, or α = 1 with η > 1/L, where iterates may run away.
+    Raises OptionError for α = 0, whose losses are Lipschitz and need no radius, or α = 1 with η > 1/L, where iterates
+    may run away.
     """
     if not 0.0 < alpha <= 1.0:
         raise OptionError(f"iterates have a known reach for alpha in (0, 1], got {alpha:g}.")

@@ -178,11 +178,8 @@ def _once(option: str, name: str, seen: Iterable[str]) -> None:
 
 def budget(a: argparse.Namespace, *, needed: bool = True) -> dict[str, Any]:
     """Read the one form of budget, as keyword arguments of the model.
-
-    Raises
-    ------
-    BudgetError
-        If more than one form is given, or none though it is needed, or --mu names a column without --mu-max.
+    Raises BudgetError if more than one form is given, or none though it is needed, or --mu names a column without
+    --mu-max.
     """
     names = ("mu", "mu_max", "epsilon", "epsilon_max", "delta", "rho")
     given = {n: getattr(a, n) for n in names if vars(a).get(n) is not None}
@@ -215,11 +212,7 @@ OWN: Final = {name: tuple(o.name for o in of_verb("fit") if name in o.families.s
 
 def family(a: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     """Read the family's name, in lower case, and its own options, keywords of its constructor.
-
-    Raises
-    ------
-    OptionError
-        If there is no such family, an option belongs to another one, or Poisson has no largest count.
+    Raises OptionError if there is no such family, an option belongs to another one, or Poisson has no largest count.
     """
     name = choose("--family", a.family.lower().replace("-", "_"), OWN)
     owned = [o.name for o in of_verb(a.verb) if o.families]

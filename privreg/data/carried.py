@@ -32,13 +32,7 @@ def completed(
     The user's own declarations take precedence column by column. A list of tables or files must agree as far as they
     carry anything. `numbers` and `factors` say whether bounds and moments, and levels, are wanted: not where the user
     said that they come from elsewhere.
-
-    Raises
-    ------
-    SchemaError
-        If what they carry is malformed, or differs among them.
-    DataError
-        If a file can't be read.
+    Raises SchemaError if what they carry is malformed, or differs among them; DataError if a file can't be read.
     """
     wanted = [c for c in dict.fromkeys(columns) if not schema.declares(c)]
     if not wanted or data is None:

@@ -72,11 +72,7 @@ def spread(values: Floats, kept: Flags | None) -> Floats:
 
 def same_rows(**parties: Any) -> pd.Index | None:
     """The index that all pandas objects among these have, None if there are none: their rows are paired by position.
-
-    Raises
-    ------
-    DataError
-        If two differ, which is public as a table's form is. No label is quoted: labels may be data.
+    Raises DataError if two differ, which is public as a table's form is. No label is quoted: labels may be data.
     """
     found = [(name, held.index) for name, held in parties.items() if isinstance(held, pd.Series | pd.DataFrame)]
     for name, index in found[1:]:

@@ -93,11 +93,7 @@ _EITHER: Final = "# A CSV file has no types: keep a number (or date) under bound
 
 def template(path: str | Path, how: Csv = PLAIN) -> str:
     """A skeleton of a schema in YAML, from the names and types of a file's columns, or the names of a CSV file's.
-
-    Raises
-    ------
-    DataError
-        For a CSV file whose first line looks like a person's row.
+    Raises DataError for a CSV file whose first line looks like a person's row.
     """
     file = described(path, how)[0]
     if file.kinds is None and any(not c.strip() or reads_as_number(c) for c in file.columns):

@@ -166,11 +166,7 @@ class Participants:
         """Each person's squared share of the largest budget, in (0, 1]; None if all have the same budget.
 
         Of a frame of raw rows those `kept`; all are checked.
-
-        Raises
-        ------
-        DataError
-            If a budget is missing, not a number, not positive, or above `mu_max`.
+        Raises DataError if a budget is missing, not a number, not positive, or above `mu_max`.
         """
         if self.mu is None or self.mu_max is None:
             return None
@@ -302,11 +298,7 @@ class Counter:
 
         How the rows are cut into batches makes no difference. With `gaps` a row without an id, which can't be counted,
         is beyond them too; else it is an error.
-
-        Raises
-        ------
-        DataError
-            If an id is missing, or neither a text nor a whole number. Nothing has then been counted.
+        Raises DataError if an id is missing, or neither a text nor a whole number. Nothing has then been counted.
         """
         return self.count(self.hashed(ids, gaps=gaps))
 

@@ -23,11 +23,7 @@ def write_frames(frames: Iterable[pd.DataFrame], target: Path, rows: int, *, par
 
     They go to a temporary file beside the target, which is renamed at the end: a run that fails or is interrupted
     leaves the target as it was.
-
-    Raises
-    ------
-    DataError
-        If the file can't be written there.
+    Raises DataError if the file can't be written there.
     """
     from tqdm import tqdm
 

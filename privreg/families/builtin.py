@@ -355,13 +355,8 @@ FAMILIES: Final[dict[str, Callable[..., Family]]] = {
 
 def resolve_family(family: Any) -> Family:
     """Accept a `Family` or its lower-case name.
-
-    Raises
-    ------
-    OptionError
-        If the name is not known.
-    UnsupportedArgumentError
-        If `family` is a class, function or object of another library.
+    Raises OptionError if the name is not known; UnsupportedArgumentError if `family` is a class, function or object of
+    another library.
     """
     if isinstance(family, Family):
         if family.code < 0:

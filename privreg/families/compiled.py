@@ -18,11 +18,7 @@ def compiled(score: Callable[[float, float], float], bound: float, *, binary: bo
 
     What comes back has the function's ``address`` and ``ctypes`` form, and must be kept as long as the address is used.
     `slope` is the declared bound of the score's slope by η, 0 without one.
-
-    Raises
-    ------
-    OptionError
-        If it can't be compiled, or gives something that is no number.
+    Raises OptionError if it can't be compiled, or gives something that is no number.
 
     Warns
     -----

@@ -86,11 +86,7 @@ def score_rules(
 
     `low` and `high` are public limits of the response, internal units. `label` says whether only the response is
     private: then a score's range counts, not its size.
-
-    Raises
-    ------
-    OptionError
-        If the family is the published chain's alone.
+    Raises OptionError if the family is the published chain's alone.
     """
     family.refuse_joint()
     shape = family.shape(low, high, balanced=not label)

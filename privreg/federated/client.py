@@ -119,13 +119,8 @@ class Client:
         """Randomised update at the public model `theta`, and the share of usable records unless κ is 0: what is sent.
 
         `normals`, shape (width,), are for this report alone; they are drawn here, from a new key, if they aren't given.
-
-        Raises
-        ------
-        StreamError
-            If the silo has answered in all rounds of its plan.
-        OptionError
-            If the model is not one of this plan.
+        Raises StreamError if the silo has answered in all rounds of its plan; OptionError if the model is not one of
+        this plan.
         """
         plan = self._plan
         if theta.shape != (plan.size,) or not np.isfinite(theta).all():

@@ -111,11 +111,7 @@ class Plan:
 
 def make_plan(spec: ModelSpec, silos: int, asked: Mapping[str, Any]) -> Plan:
     """Read the options of a federated fit, by name.
-
-    Raises
-    ------
-    OptionError
-        If one is out of range, or the family has no federated fit.
+    Raises OptionError if one is out of range, or the family has no federated fit.
     """
 
     def option(name: str) -> Any:

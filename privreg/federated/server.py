@@ -31,13 +31,7 @@ def begin(plan: Plan) -> State:
 
 def step(plan: Plan, state: State, reports: Sequence[Array]) -> State:
     """Move by the weighted mean of one report of each silo, in the silos' order.
-
-    Raises
-    ------
-    StreamError
-        If the rounds are over, or reports are missing.
-    DataError
-        If a report is not of this plan.
+    Raises StreamError if the rounds are over, or reports are missing; DataError if a report is not of this plan.
     """
     if len(state.path) > plan.rounds:
         raise StreamError(f"all {plan.rounds} rounds are done; start another fit, which spends anew.")

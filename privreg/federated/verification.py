@@ -105,13 +105,7 @@ def verify_mechanism(
     """Audit the reports of all rounds together: `n` transcripts of each neighbour.
 
     `alpha` is the probability of a lower limit above the true value.
-
-    Raises
-    ------
-    BudgetError
-        If there is no noise to audit.
-    OptionError
-        If `n` or `alpha` is out of range.
+    Raises BudgetError if there is no noise to audit; OptionError if `n` or `alpha` is out of range.
 
     References
     ----------

@@ -40,11 +40,7 @@ def like(own: Any, saved: Any) -> Any:
 
 def write_bytes(path: str | Path, content: bytes, *, secret: bool = False, new: bool = False) -> None:
     """Write a file atomically, readable by its owner only if it holds a secret; with `new` only where there is none.
-
-    Raises
-    ------
-    SavedFileError
-        If the folder is missing or not writable, or `new` and there is a file of that name already.
+    Raises SavedFileError if the folder is missing or not writable, or `new` and there is a file of that name already.
     """
     target = _path(path).resolve()  # through a link, so that no second name keeps an old key
     try:
@@ -166,11 +162,8 @@ def _own_secret() -> bytes:
 
 def read(path: str | Path, trust: str | Path | None = None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Document and arrays of a saved file; if it holds keys, one that this user sealed, or whose secret is `trust`.
-
-    Raises
-    ------
-    SavedFileError
-        If the file is missing, damaged, of another program, of a newer format, or not sealed by who may.
+    Raises SavedFileError if the file is missing, damaged, of another program, of a newer format, or not sealed by who
+    may.
     """
     target = _path(path)
     if not target.is_file():

@@ -47,11 +47,7 @@ def there(path: Path) -> bool:
 
 def read_secret(path: Path, *, own: bool) -> bytes:
     """Read a secret; the user's own must be nobody else's to read.
-
-    Raises
-    ------
-    SavedFileError
-        If it is missing, no secret, or open to others.
+    Raises SavedFileError if it is missing, no secret, or open to others.
     """
     what = "your secret" if own else "the secret to trust"
     try:

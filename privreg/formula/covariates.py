@@ -82,15 +82,9 @@ def public_rows(spec: ModelSpec, covariates: Any, fitted: Any = None) -> PublicR
     """Covariates of a DataFrame of public rows, whose other columns are not read; None if there are none.
 
     `fitted` is what the ledger knows the rows by that are to be fitted.
-
-    Raises
-    ------
-    OptionError
-        If it is no DataFrame, or the model has no use for it.
-    DataError, SchemaError
-        If it lacks a column, or has too few rows, or some that can't be used. No message quotes a value.
-    NotPrivateError
-        If the rows were fitted privately in this process, or are those to be fitted.
+    Raises OptionError if it is no DataFrame, or the model has no use for it. Raises DataError or SchemaError if it
+    lacks a column, or has too few rows, or some that can't be used. No message quotes a value. Raises NotPrivateError
+    if the rows were fitted privately in this process, or are those to be fitted.
     """
     if covariates is None:
         return None

@@ -252,11 +252,7 @@ class Design:
 
     def trees(self) -> Trees:
         """What each column, the response and the offset compute of one record, for devices.
-
-        Raises
-        ------
-        FormulaError
-            If a term is not made of a device's operations; the message names it.
+        Raises FormulaError if a term is not made of a device's operations; the message names it.
         """
         return compile_trees(self)
 

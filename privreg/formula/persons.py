@@ -24,11 +24,7 @@ _EFFECT: Final = re.compile(rf"\s*(?:{_COLUMN}|(?P<diff>diff)\s*\((?P<inner>.*)\
 
 def without_effect(formula: str) -> tuple[str, tuple[str, str] | None]:
     """A formula without what it has after ``|``, and that: a kind, `WITHIN` or `DIFFERENCES`, and a column.
-
-    Raises
-    ------
-    FormulaError
-        If that is not one column, or ``diff()`` of one.
+    Raises FormulaError if that is not one column, or ``diff()`` of one.
 
     Examples
     --------
@@ -80,13 +76,8 @@ def refuse_of_persons(
     people: Participants, family: Family, design: Design, units: Units, trust: str, private: str = "record"
 ) -> None:
     """Refuse a model of which a report can't be of several rows, or weighted. On public grounds.
-
-    Raises
-    ------
-    UnsupportedArgumentError
-        If reports are those of `trust`, or of a family, that has only single rows yet.
-    OptionError, SchemaError
-        If weights or columns have no public bounds, or an option doesn't go with several rows.
+    Raises UnsupportedArgumentError if reports are those of `trust`, or of a family, that has only single rows yet;
+    OptionError or SchemaError if weights or columns have no public bounds, or an option doesn't go with several rows.
     """
     if people.cluster is not None:
         _refuse_clusters(people, design, private)

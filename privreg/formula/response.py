@@ -33,13 +33,8 @@ def public_factor(
     code: str, parsed: ParsedFormula, schema: Schema, rows: Prepared
 ) -> tuple[list[FactorColumn], NDArray[Any]]:
     """A computed factor: its columns, and its values for public rows.
-
-    Raises
-    ------
-    PrivacyLeakError
-        If its value for a public row depends on the rows beside it.
-    FormulaError
-        If it can't be computed of public rows, or is not one number, or a few, for each.
+    Raises PrivacyLeakError if its value for a public row depends on the rows beside it; FormulaError if it can't be
+    computed of public rows, or is not one number, or a few, for each.
     """
     factor = read_factor(code, parsed, schema, closed=False)
     program = Program([column.tree for column in factor], schema, parsed.functions)

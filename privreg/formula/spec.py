@@ -71,13 +71,8 @@ class ModelSpec:
         trust: str = "local",
     ) -> ModelSpec:
         """Check the options and choose units.
-
-        Raises
-        ------
-        OptionError
-            If an option is not among its choices, or does not go with another.
-        SchemaError
-            If the response has no public scale, or not the limits its family needs.
+        Raises OptionError if an option is not among its choices, or does not go with another; SchemaError if the
+        response has no public scale, or not the limits its family needs.
         """
         for name, value in (("score_weights", score_weights), ("mechanism", mechanism), ("private", private)):
             check("local.formula", name, value)
@@ -341,14 +336,9 @@ def _apart(design: Design) -> float:
 
 def refuse_what_sums_cannot(spec: ModelSpec) -> None:
     """Refuse a model that two collectors can't fit, on public grounds.
-
-    Raises
-    ------
-    BudgetError
-        If the budget is pure ε: noise of sums is Gaussian.
-    UnsupportedArgumentError
-        If the model has no intercept, a column without public bounds, a score without a bounded slope, reports of too
-        many numbers, or options of local reports.
+    Raises BudgetError if the budget is pure ε: noise of sums is Gaussian; UnsupportedArgumentError if the model has no
+    intercept, a column without public bounds, a score without a bounded slope, reports of too many numbers, or options
+    of local reports.
     """
     units, local, size = spec.units, "is for trust='local'", width("main", d=spec.covariates, blocks=spec.blocks)
     if spec.budget.pure:
@@ -393,11 +383,7 @@ def refuse_what_sums_cannot(spec: ModelSpec) -> None:
 
 def one_number(private: str, blocks: int, alone: bool) -> bool:
     """Whether a report is one number: of one linear predictor, where covariates are public or a row has none (`alone`).
-
-    Raises
-    ------
-    OptionError
-        If only one number may be randomised, and it would be several.
+    Raises OptionError if only one number may be randomised, and it would be several.
     """
     if blocks > 1 and private == "response":
         raise OptionError(

@@ -140,11 +140,7 @@ class Units:
 
 def public_units(design: Design, *, scale_response: bool) -> Units:
     """Choose internal units from the public schema of a design; some responses, 0/1 say, keep units of their own.
-
-    Raises
-    ------
-    SchemaError
-        If the response has no public scale.
+    Raises SchemaError if the response has no public scale.
     """
     schema, probe, constant = design.schema, design.probe, design.constant
     p = len(design.names)

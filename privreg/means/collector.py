@@ -399,11 +399,7 @@ def estimates(
 
     Subgroups count by their numbers of people, which are public. The covariance is that about the means of the
     population that the people were drawn from: mechanism, choice of items and the people's own variance together.
-
-    Raises
-    ------
-    InferenceError
-        If there are too few people.
+    Raises InferenceError if there are too few people.
     """
     some = [(o, p, s) for o, p, s in zip(own, plans, states, strict=True) if s.people]
     total = sum(s.people for _, _, s in some)

@@ -197,11 +197,8 @@ def factor_mechanism(name: object, budget: Budget, levels: int, bit: str = "duch
 
     "auto" takes the one of "grr" and "oue" with the smaller mean variance under a pure budget, and the best of these
     and "gaussian" under another. `bit` is the mechanism of the bits of "histogram".
-
-    Raises
-    ------
-    OptionError
-        If the name is unknown, Gaussian noise is to keep a pure ε, or the bits of a histogram would be biased.
+    Raises OptionError if the name is unknown, Gaussian noise is to keep a pure ε, or the bits of a histogram would be
+    biased.
     """
     got = choose("frequencies", name, ("auto", *FREQUENCIES))
     if not budget.private:

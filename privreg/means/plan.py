@@ -188,13 +188,8 @@ def make_plan(
     By default `m` is the number with the least noise by the exact worst variances. `nonresponse` says whether values
     may be missing, `pure` whether a budget of another form is to be kept by pure mechanisms alone; by default whichever
     has less noise.
-
-    Raises
-    ------
-    OptionError
-        If an option is not among its choices, or m is out of range.
-    BudgetError
-        If the budget is pure, and noise is added to sums.
+    Raises OptionError if an option is not among its choices, or m is out of range; BudgetError if the budget is pure,
+    and noise is added to sums.
     """
     name = check("means.arrays", "mechanism", mechanism)
     check("means.arrays", "frequencies", frequencies)

@@ -75,11 +75,8 @@ def make_sums(layout: Sequence[tuple[str, int, int]], budget: Budget, collectors
     With weights w and blocks whose largest distance is δ, Σ w² δ² = 1, an estimate's noise has the variance 1/(w μ n)².
     Over the variance of values that are evenly spread (1/3, or (1 − 1/L)/L of each of L levels, averaged over them)
     that is c/w² up to a factor, c = 3 or L²/(L − 1). Σ c/w² is least for w² ∝ √c/δ.
-
-    Raises
-    ------
-    BudgetError
-        If the budget is a pure one, which normal noise can't keep, or so small that noise would overflow.
+    Raises BudgetError if the budget is a pure one, which normal noise can't keep, or so small that noise would
+    overflow.
     """
     if budget.pure:
         who = "a curator's" if collectors == 1 else "two collectors'"

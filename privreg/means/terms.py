@@ -131,11 +131,7 @@ def flat(columns: Sequence[Column]) -> list[str]:
 
 def read_formula(formula: object) -> tuple[list[Column], list[str]]:
     """Columns of a formula, in order, pairs of factors as pairs, and the columns that are written as C().
-
-    Raises
-    ------
-    FormulaError
-        If it is not a sum of columns with 1, or nothing, on the right of the tilde.
+    Raises FormulaError if it is not a sum of columns with 1, or nothing, on the right of the tilde.
 
     Examples
     --------
@@ -240,11 +236,7 @@ def _column(node: ast.expr) -> tuple[str, bool]:
 
 def read_columns(columns: object) -> list[Column]:
     """Check a list of columns, and of pairs of them.
-
-    Raises
-    ------
-    FormulaError
-        If it is not a list of different names.
+    Raises FormulaError if it is not a list of different names.
     """
     if isinstance(columns, str) or not isinstance(columns, Sequence):
         raise FormulaError(f"columns must be a list of names such as ['age', 'bmi'], got {type(columns).__name__}.")
@@ -259,11 +251,7 @@ def read_columns(columns: object) -> list[Column]:
 
 def declared_terms(columns: Sequence[Column], factors: Sequence[str], schema: Schema) -> tuple[Term, ...]:
     """Columns with their public declarations; `factors` are those that must be factors, of pairs both must.
-
-    Raises
-    ------
-    SchemaError
-        If one has neither finite bounds nor levels, or the wrong ones.
+    Raises SchemaError if one has neither finite bounds nor levels, or the wrong ones.
     """
     out = []
     for name in columns:

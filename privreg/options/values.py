@@ -50,11 +50,7 @@ FARTHEST: Final = 1e100  # Size of a coefficient to begin with, at most: squares
 
 def read_start(start_params: Any, names: Sequence[str]) -> Array | None:
     """Coefficients to start from, user's units, shape (p,); None if none were given.
-
-    Raises
-    ------
-    OptionError
-        If they are not one finite number for each of `names`.
+    Raises OptionError if they are not one finite number for each of `names`.
     """
     if start_params is None:
         return None

@@ -50,11 +50,7 @@ def contours(plan: Planned, coef: str, *, ax: Any = None) -> Axes:
 
 def powers(plan: Planned, coefs: Sequence[str], *, ax: Any = None) -> Axes:
     """Power of each coefficient's test over people at the plan's budget; where it is grey a fit would say not to rely.
-
-    Raises
-    ------
-    OptionError
-        If a coefficient has no effect that is asked for.
+    Raises OptionError if a coefficient has no effect that is asked for.
     """
     missing = [c for c in coefs if c not in plan.goal.effects]
     if missing or not coefs:

@@ -208,11 +208,8 @@ def _alike(icc: Any, spec: ModelSpec) -> float:
 
 def plan_of_fit(fit: FitPlan, n: int) -> StudyPlan:
     """Precision of a fit that is described already, for so many people as :func:`plan` assumes them by default.
-
-    Raises
-    ------
-    OptionError, InferenceError
-        If the family has no model of the response, or the people assumed don't determine the coefficients.
+    Raises OptionError or InferenceError if the family has no model of the response, or the people assumed don't
+    determine the coefficients.
     """
     assumed = _assumed(fit.spec, None, None, None, None)
     each = precision_of(fit.spec, assumed, fit.asked)

@@ -140,13 +140,8 @@ def _plan(spec: ModelSpec, n: int, asked: FitOptions = ASKED) -> _Planned:
 
 def precision_of(spec: ModelSpec, assumed: Assumed, asked: FitOptions = ASKED) -> Precision | FittedPrecision:
     """Precision of fits with these options, for people as they are assumed.
-
-    Raises
-    ------
-    OptionError
-        If the family has no model of the response.
-    InferenceError
-        If people as assumed don't determine the coefficients.
+    Raises OptionError if the family has no model of the response; InferenceError if people as assumed don't determine
+    the coefficients.
     """
     if spec.trust != "local":
         return FittedPrecision(spec, assumed, SEED)

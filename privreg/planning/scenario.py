@@ -30,11 +30,7 @@ USUAL_SCALE: Final = 0.25
 
 def read_shares(shares: Any, schema: Schema) -> dict[str, tuple[float, ...]]:
     """Check the shares of factors' levels.
-
-    Raises
-    ------
-    OptionError
-        If they are not one positive number for each declared level.
+    Raises OptionError if they are not one positive number for each declared level.
     """
     if shares is None:
         return {}
@@ -55,11 +51,7 @@ def read_shares(shares: Any, schema: Schema) -> dict[str, tuple[float, ...]]:
 
 def read_scale(scale: Any, covariates: Any) -> float | Array:
     """Sd of the residuals: one, or one for each public row, as numbers or by the name of a column of `covariates`.
-
-    Raises
-    ------
-    OptionError
-        If it is neither.
+    Raises OptionError if it is neither.
     """
     one = real(scale)
     if one is not None and 0.0 < one < math.inf:
@@ -135,11 +127,7 @@ class Assumed:
 
     def responses(self, spec: ModelSpec, x: Array, scale: Array, rng: np.random.Generator) -> Any:
         """Responses that people with these rows of the design give, as the response's column holds them.
-
-        Raises
-        ------
-        OptionError
-            If the response is an expression, or nothing says how its values come about.
+        Raises OptionError if the response is an expression, or nothing says how its values come about.
         """
         family, design = spec.family, spec.design
         name = design.endog_bare if design.endog_bare is not None else design.endog_name

@@ -223,11 +223,7 @@ SAID: Final = frozenset({"raised", "missed", "unreliable", "seldom", "rare"})
 
 def answered(plan: StudyPlan) -> StudyPlan:
     """The plan with the people that its goal needs, where they are asked for, and from whom on fits can be relied on.
-
-    Raises
-    ------
-    InferenceError
-        If no number of people is enough.
+    Raises InferenceError if no number of people is enough.
     """
     out = plan
     if not plan.n:

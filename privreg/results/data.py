@@ -79,11 +79,7 @@ _NEWER = {"caps": (0, 0, 0), "shares": (0,)}  # Arrays that files of earlier ver
 
 def equation_from(document: Mapping[str, Any], arrays: Mapping[str, Any], size: int) -> Equation:
     """Rebuild what was saved of a fit with `size` coefficients.
-
-    Raises
-    ------
-    ValueError
-        If the arrays don't fit each other.
+    Raises ValueError if the arrays don't fit each other.
     """
     given = {f"equation_{n}": np.zeros(shape) for n, shape in _NEWER.items()} | dict(arrays)
     held = {n: np.array(given[f"equation_{n}"]) for n in _ARRAYS}

@@ -25,11 +25,7 @@ BANDS: Final = ("anytime", "sandwich", "random_scaling", "random_scaling_full", 
 
 def band(fit: ResultData, method: str | None = None) -> str | None:
     """Method whose band the way of a fit has; None if it has none.
-
-    Raises
-    ------
-    InferenceError
-        If `method` is another.
+    Raises InferenceError if `method` is another.
     """
     kept = bool(np.isfinite(fit.trail_variances).any())
     own = next((name for name in BANDS if kept and name in {e.method for e in fit.estimates}), None)

@@ -59,11 +59,7 @@ def parts(fit: ResultData) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 
 def restored(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any, family: Family) -> ResultData:
     """Rebuild the fit that :func:`parts` was given.
-
-    Raises
-    ------
-    ValueError
-        If the arrays don't fit the design or each other.
+    Raises ValueError if the arrays don't fit the design or each other.
     """
     statement = PrivacyStatement.from_json(document["statement"])
     estimates = tuple(

@@ -438,11 +438,7 @@ def _out(x: float | str) -> float | str:
 
 def combined(schema: object, bounds: object, levels: object, moments: object) -> Schema:
     """Declarations of a schema, or of a file, and those given beside it, which take precedence column by column.
-
-    Raises
-    ------
-    SchemaError
-        If one makes a factor of what the other makes a number.
+    Raises SchemaError if one makes a factor of what the other makes a number.
     """
     if schema is None:
         return Schema.declare(bounds, levels, moments)

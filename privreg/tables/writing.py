@@ -21,13 +21,7 @@ def rendered(
     """Contents of a file of a view, by its ending: .txt, .md, .html (a whole page), .tex (to be included) or .docx.
 
     `title` is that of the page, by default the first title in it; `more` are further forms, by ending.
-
-    Raises
-    ------
-    OptionError
-        If the ending is another.
-    MissingExtraError
-        If it is .docx, and python-docx is not installed.
+    Raises OptionError if the ending is another; MissingExtraError if it is .docx, and python-docx is not installed.
     """
     title = title or next(filter(None, (getattr(part, "title", "") for part in parts)), "Results")
     forms: dict[str, Callable[[], str | bytes]] = {

@@ -111,11 +111,7 @@ def as_bytes(array: Any) -> Any:
 
 def batches_of(arrow: Any, wanted: Wanted, where: str) -> Iterator[Batch]:
     """An Arrow record batch as batches of at most ``CHUNK`` rows; texts of factors become codes.
-
-    Raises
-    ------
-    DataError
-        If a column's type, which is no secret, holds neither numbers nor texts, or it is damaged.
+    Raises DataError if a column's type, which is no secret, holds neither numbers nor texts, or it is damaged.
     """
     pa = pyarrow("Arrow data")
     for name in wanted.columns:

@@ -67,13 +67,8 @@ def arrow_schema(name: str, path: Path) -> Any:
 
 def files_of(given: Path | Sequence[Path]) -> Mapping[str, Path]:
     """Files by the names that messages call them.
-
-    Raises
-    ------
-    DataError
-        If there are none, or one is given twice: its people would report twice.
-    UnsupportedArgumentError
-        If one is of a kind that can't be read.
+    Raises DataError if there are none, or one is given twice: its people would report twice; UnsupportedArgumentError
+    if one is of a kind that can't be read.
     """
     if isinstance(given, Path):
         if given.is_dir():
@@ -177,11 +172,7 @@ def is_dask(data: object) -> bool:
 
 def paths_of(frame: Any) -> Path | list[Path]:
     """Files of a Dask DataFrame that is what ``read_parquet`` gave, perhaps with fewer columns.
-
-    Raises
-    ------
-    UnsupportedArgumentError
-        If it is anything else: its rows would have to be made, and sent, to be read.
+    Raises UnsupportedArgumentError if it is anything else: its rows would have to be made, and sent, to be read.
     """
     refusal = UnsupportedArgumentError(
         "workers are told the names of Parquet files, never rows, and this Dask DataFrame is more than "

@@ -60,11 +60,7 @@ def opened(path: Path) -> Any:
 
 def header(file: Any, name: str, sep: bytes = b",") -> list[str]:
     """Read the column names off the first line that isn't blank.
-
-    Raises
-    ------
-    DataError
-        If that line is no UTF-8 or ends in carriage returns, or a quote isn't closed in it.
+    Raises DataError if that line is no UTF-8 or ends in carriage returns, or a quote isn't closed in it.
     """
     line: bytes = file.readline()
     while line and not line.removeprefix(b"\xef\xbb\xbf").strip():

@@ -106,15 +106,9 @@ def table_of(data: Any) -> Table:
 
 def open_table(data: Any, columns: tuple[str, ...], schema: Schema, text: Iterable[str] = ()) -> Source:
     """Rows of data of any supported kind; only `columns` are read, `text` ones off CSV as they are written.
-
-    Raises
-    ------
-    DataError
-        If the file is missing or the columns differ in length.
-    MissingExtraError
-        If the package that reads it is not installed.
-    UnsupportedArgumentError
-        If `data` is of a kind that is not supported; the message lists what is.
+    Raises DataError if the file is missing or the columns differ in length; MissingExtraError if the package that reads
+    it is not installed; UnsupportedArgumentError if `data` is of a kind that is not supported; the message lists what
+    is.
     """
     return table_of(data).rows(Wanted(columns, schema, frozenset(text)))
 
@@ -194,13 +188,8 @@ def as_frame(data: Any, columns: tuple[str, ...] | None = None, schema: Schema |
 
 def public_batches(rows: Any, design: Any, what: str, more: Iterable[str] = (), *, simulated: bool = False) -> Any:
     """Rows that a user calls public, in the batches that a design encodes, with `more` columns; `what` tells of them.
-
-    Raises
-    ------
-    NotPrivateError
-        If there are none, or they were fitted privately in this process (unless with a seed, in a simulation).
-    DataError
-        If rows of an array model are no tuple of arrays, or those of a formula can't be read.
+    Raises NotPrivateError if there are none, or they were fitted privately in this process (unless with a seed, in a
+    simulation); DataError if rows of an array model are no tuple of arrays, or those of a formula can't be read.
     """
     if rows is None:
         raise NotPrivateError("a fit keeps no rows; give public ones, such as a public test set, with the response.")

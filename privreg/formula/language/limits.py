@@ -58,11 +58,7 @@ def refuse_deep(tree: ast.expr, code: str) -> None:
 
 def read(formula: str) -> tuple[ModelDesc, ParseNode]:
     """Terms of a formula, and its syntax.
-
-    Raises
-    ------
-    FormulaError
-        If it is too large; of what is no formula, patsy's own errors.
+    Raises FormulaError if it is too large; of what is no formula, patsy's own errors.
     """
     node = _level(parse_formula(formula))
     if _terms(node, formula, 0) > MOST_COLUMNS + 1:  # and the response

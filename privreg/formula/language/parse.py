@@ -73,15 +73,8 @@ def check_formula(
     formula: str, schema: Schema, functions: Mapping[str, Rowwise], *, kind: str = "number", reports: bool = False
 ) -> ParsedFormula:
     """Check a formula against the allow-list and the public schema; arguments are those of `formula_design`.
-
-    Raises
-    ------
-    FormulaError
-        If it can't be read, or is not a model, or not one of this kind.
-    PrivacyLeakError
-        If a term is not on the allow-list.
-    SchemaError
-        If a column is not declared, or not in the way the term needs.
+    Raises FormulaError if it can't be read, or is not a model, or not one of this kind; PrivacyLeakError if a term is
+    not on the allow-list; SchemaError if a column is not declared, or not in the way the term needs.
     """
     choose("kind", kind, RESPONSE_KINDS)
     try:
@@ -103,11 +96,7 @@ def private_columns(parsed: ParsedFormula, schema: Schema, kind: str = "number")
     """Undeclared columns of a formula, all of them numbers, whose scale ``scaling="private"`` is to learn.
 
     A response that is not a number has no scale to learn.
-
-    Raises
-    ------
-    SchemaError
-        If the formula treats one of them as a factor: its levels can't be learned.
+    Raises SchemaError if the formula treats one of them as a factor: its levels can't be learned.
     """
     names = parsed.undeclared(schema, "number" if kind == "number" else "binary")
     factors = [c for c in parsed.coded if c in names]

@@ -32,13 +32,8 @@ class Rowwise:
 
     def __call__(self, *args: Any) -> Any:
         """Apply the function to arrays, piece by piece; a declared factor arrives as the array of its levels.
-
-        Raises
-        ------
-        FormulaError
-            If the arrays differ in length.
-        PrivacyLeakError
-            If the function doesn't give one value, or one row of values, for each row.
+        Raises FormulaError if the arrays differ in length; PrivacyLeakError if the function doesn't give one value, or
+        one row of values, for each row.
         """
         given: list[Any] = [a if isinstance(a, int | float) else np.asarray(a) for a in args]
         lengths = {len(a) for a in given if np.ndim(a)}

@@ -141,11 +141,7 @@ def as_labelled(asked: Any, labels: Collection[Any] | None) -> Any:
 
     Python reads names in their normal form NFKC, in which a micro sign is the Greek letter. In a formula a column that
     is written otherwise is put into Q(), where names are taken as they are.
-
-    Raises
-    ------
-    DataError
-        If two columns have one name to Python.
+    Raises DataError if two columns have one name to Python.
 
     Examples
     --------

@@ -404,11 +404,7 @@ _NEWER = ("sds", "group_tests", "moments")  # Arrays that older files don't have
 
 def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansResults:
     """Rebuild results from what :meth:`MeansResults.save` wrote.
-
-    Raises
-    ------
-    ValueError
-        If the arrays don't fit each other.
+    Raises ValueError if the arrays don't fit each other.
     """
     names, groups = tuple(map(str, document["names"])), tuple(map(str, document["groups"]))
     p, g = len(names), len(groups)

@@ -99,11 +99,7 @@ def to_arrays(blocks: Blocks | None) -> dict[str, Any]:
 
 def from_arrays(arrays: dict[str, Any], layout: Layout, d: int, updates: int) -> Blocks:
     """Take over what `to_arrays` gave, of a path that has had so many updates.
-
-    Raises
-    ------
-    ValueError
-        If an array doesn't fit.
+    Raises ValueError if an array doesn't fit.
     """
     length, sums, edges = (arrays[f"blocks_{k}"] for k in ("length", "sums", "edge_sums"))
     if length.shape != () or length.dtype.kind != "i" or not 1 <= int(length) < LONGEST:

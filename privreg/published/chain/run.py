@@ -133,11 +133,7 @@ class AveragedSGD:
 
     def from_arrays(self, arrays: dict[str, Any]) -> None:
         """Take over what `to_arrays` gave.
-
-        Raises
-        ------
-        ValueError
-            If an array doesn't fit the plan.
+        Raises ValueError if an array doesn't fit the plan.
         """
         self.state = State(*(like(getattr(self.state, name), arrays[f"state_{name}"]) for name in State._fields))
         if self.state.counts.min() < 0 or self.state.counts[codes.IN_BATCH] >= self.plan.batch:

@@ -62,11 +62,7 @@ EXPERIMENTS: Final = {e.name: e for e in (*XSJKH, *APPLICATIONS, *RATES, *CLASSE
 
 def find(name: str) -> Experiment:
     """Return an experiment by name.
-
-    Raises
-    ------
-    OptionError
-        If there is none of that name; the message lists all.
+    Raises OptionError if there is none of that name; the message lists all.
     """
     return EXPERIMENTS[choose("experiment", name, EXPERIMENTS)]
 

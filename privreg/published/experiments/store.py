@@ -75,11 +75,7 @@ def write_runs(folder: Path, cell: Any, runs: pd.DataFrame) -> None:
 
 def read_runs(folder: Path | None, cell: Any) -> pd.DataFrame:
     """Read the runs of a cell, none if there is no folder or no file.
-
-    Raises
-    ------
-    SavedFileError
-        If the file is of another cell or of other settings.
+    Raises SavedFileError if the file is of another cell or of other settings.
     """
     path = None if folder is None else folder / f"{cell.name}.csv"
     if path is None or not path.exists():

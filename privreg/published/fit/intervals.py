@@ -23,11 +23,7 @@ def of_chain(
     method: Method, run: AveragedSGD, chain: Chain, mechanism: Mechanism, release_central: Callable[[Chain], Sandwich]
 ) -> Estimate:
     """Precision of the chain's mean by a method, user's units; `release_central` randomises the curator's raw sums.
-
-    Raises
-    ------
-    InferenceError
-        If the method has too little to go on yet.
+    Raises InferenceError if the method has too little to go on yet.
     """
     user = run.outside
     p, name = len(chain.mean), method.name

@@ -77,11 +77,7 @@ def begin(spec: ModelSpec, settings: Settings, key: bytes | None, start: Array |
 
 def report(run: AveragedSGD, spec: ModelSpec, settings: Settings, order: NDArray[np.intp]) -> FitOutcome:
     """Outcome of the published algorithm's single chain.
-
-    Raises
-    ------
-    InferenceError
-        If there are too few people, or the steps were so large that the estimates overflowed.
+    Raises InferenceError if there are too few people, or the steps were so large that the estimates overflowed.
     """
     how, chain, units = numbers(settings), collector.final(run.state, run.plan), spec.units
     p = len(run.to_user)

@@ -26,13 +26,7 @@ FEWEST: Final = 16  # Blocks of the path
 
 def resolve(asked: FitOptions, methods: tuple[Method, ...], spec: ModelSpec, rows: int | None) -> Settings:
     """Choose the numbers of the published algorithm, one averaged chain, of options each in its range.
-
-    Raises
-    ------
-    OptionError
-        If an option belongs to fits by rounds.
-    InferenceError
-        If a method can't do what is asked.
+    Raises OptionError if an option belongs to fits by rounds; InferenceError if a method can't do what is asked.
 
     References
     ----------

@@ -136,12 +136,8 @@ def coefficients(
 
     A coefficient that a result lacks is left out there; the step of a covariate is that of the first result that knows
     it. `public` are estimates by term of other libraries' results, drawn after the others in the first one's unit.
-
-    Raises
-    ------
-    OptionError
-        If there is nothing to draw, the labels don't match the results, coefficients are to be exponentiated that are
-        no logs of ratios, or `ax` has another number of axes than there are units.
+    Raises OptionError if there is nothing to draw, the labels don't match the results, coefficients are to be
+    exponentiated that are no logs of ratios, or `ax` has another number of axes than there are units.
     """
     pyplot()
     if not isinstance(results, Sequence) or not results or not all(hasattr(r, "tidy") for r in results):

@@ -314,11 +314,7 @@ def _as_f(pivot: Pivot, statistic: float, q: int) -> tuple[float, float]:
 
 def wald_test(known: Known, restrictions: Any, about: str = "") -> WaldTest:
     """Test R θ = r jointly; see `PrivateResults.wald_test`.
-
-    Raises
-    ------
-    InferenceError
-        If the restrictions are redundant.
+    Raises InferenceError if the restrictions are redundant.
     """
     matrix, values, _ = _read(known.fit, restrictions)
     q, pivot = len(matrix), known.pivot

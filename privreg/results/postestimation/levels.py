@@ -120,11 +120,7 @@ def check_adjustment(method: str) -> str:
 
 def factor_of(fit: ResultData, factor: Any) -> str:
     """Column of a factor of the model, given by its name or by that of its term; None is the only one.
-
-    Raises
-    ------
-    OptionError
-        If it is no such factor; the message lists those there are.
+    Raises OptionError if it is no such factor; the message lists those there are.
     """
     design = fit.design
     known = [c for c in dict.fromkeys(c for t in design.terms for c in t.reads) if c in design.schema.levels]
@@ -325,11 +321,8 @@ def marginal_means(known: Known, factor: Any, at: Any, which: str) -> MarginalMe
 
 def _public_rows(at: Any, factor: str, design: Any) -> pd.DataFrame:
     """Where means are wanted.
-
-    Raises
-    ------
-    OptionError
-        If it is no table of covariates, has one that the model doesn't, or the factor, which takes all of its levels.
+    Raises OptionError if it is no table of covariates, has one that the model doesn't, or the factor, which takes all
+    of its levels.
     """
     if not isinstance(at, Mapping | pd.DataFrame):
         if isinstance(at, str) and at in design.schema.levels:
@@ -376,11 +369,7 @@ def _completed(design: Any, factor: str, at: pd.DataFrame | None) -> tuple[pd.Da
     """Public rows with a reference grid of what they lack, and in words what is averaged over.
 
     Of what is lacking, numbers are at the middle of what is declared, and factors take every combination of levels.
-
-    Raises
-    ------
-    OptionError
-        If a number's scale is private, or there are too many combinations.
+    Raises OptionError if a number's scale is private, or there are too many combinations.
     """
     schema, read = design.schema, list(dict.fromkeys(c for t in design.terms for c in t.reads))
     own = [] if at is None else [c for c in design.columns if c in at and c != factor]

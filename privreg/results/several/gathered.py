@@ -48,13 +48,8 @@ class Gathered(NamedTuple):
 
 def gathered(results: Any, names: Sequence[str] | None, terms: Any, caller: str, least: int) -> Gathered:
     """Read the results that are given to `caller`, which needs `least` fits.
-
-    Raises
-    ------
-    OptionError
-        If there are too few results, one of them is none, names or terms don't match, or responses or links differ.
-    InferenceError
-        If a result has no standard errors.
+    Raises OptionError if there are too few results, one of them is none, names or terms don't match, or responses or
+    links differ; InferenceError if a result has no standard errors.
     """
     if isinstance(results, Mapping):
         names, results = list(results) if names is None else names, list(results.values())
