@@ -13,21 +13,6 @@ from typing import Final
 from privreg.errors import OptionError, choose
 from privreg.options.spelling import quoted
 
-ABOUT: Final = "write a synthetic data set"
-USAGE: Final = None
-HELP: Final = """\
-Write a synthetic data set as CSV, or as Parquet if the file's name ends in
-.parquet or .pq, and print how to fit it. A Parquet file carries its public
-bounds and levels, so that they need not be given. Both data sets are
-reconstructions of published examples: no row is a real person or ride.
-"""
-EXAMPLES: Final = """\
-examples:
-  privreg data us-insurance --rows 1000000 people.csv
-  privreg data us-insurance people.parquet
-  privreg data us-insurance people.csv --schema schema.yaml
-  privreg data ride-sharing --rows 50000 rides.csv --seed 7
-"""
 DATA_SETS: Final = {
     "us-insurance": (
         1_000_000,

@@ -15,33 +15,6 @@ from privreg.errors import OptionError
 if TYPE_CHECKING:
     import pandas as pd
 
-ABOUT: Final = "run a published table or figure again"
-USAGE: Final = "privreg experiment NAME [--reps R] [--jobs J] [--out DIR] [--quick] | --list"
-HELP: Final = """\
-Run a published table or figure again, on simulated or reconstructed people:
-seeded replications, ours under the published and under the default tuning,
-beside the printed numbers. Tables and a figure go to --out, and so do single
-runs: a stopped command goes on where it was when it is given again. Full-sized
-experiments take minutes to days; --quick shows in seconds what they give.
-"""
-EXAMPLES: Final = """\
-examples:
-  privreg experiment --list
-  privreg experiment xsjkh-table1 --quick
-  privreg experiment xsjkh-table1 --jobs 2 --out results
-  privreg experiment xsjkh-table1 --cells "p3-rho0-*" --reps 50 --out results
-  privreg experiment dg-table1 --reps 20 --jobs 4 --out results
-
-what --out holds:
-  NAME.csv           one row a cell, method and number of people
-  NAME-compared.csv  printed | ours, published tuning | ours, default tuning,
-                     where numbers were printed
-  NAME.png           the figure
-  runs/NAME/         single runs, one file a cell; rerun to add what is missing
-
-Several jobs need joblib, and figures matplotlib: pip install privreg[experiments].
-"""
-
 
 def run(a: argparse.Namespace) -> int:
     """Run the verb."""

@@ -6,7 +6,7 @@ Needs the standard library only until it runs, so that ``--help`` answers at onc
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from privreg.cli import output
 from privreg.cli.values import budget, check_order, csv_of, given, single
@@ -17,27 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from privreg.means.results.results import MeansResults
-
-ABOUT: Final = "estimate means and frequencies of a file's columns"
-USAGE: Final = "privreg means FORMULA DATA --epsilon E --bounds NAME=LOW:HIGH ... [--levels NAME=A,B ...] [options]"
-HELP: Final = """\
-Estimate means of numbers and frequencies of factors in a CSV, Parquet or
-Feather file, one person a row, and print the summary. Every person's device
-answers a few of the questions, at random, with noise. Bounds and levels are
-public facts, which a Parquet file may carry itself. Every run on the same
-people is another release: two runs at epsilon cost twice epsilon, and the
-command can't see earlier runs.
-"""
-EXAMPLES: Final = """\
-examples:
-  privreg means "age + bmi + C(smoker) ~ 1" people.csv --epsilon 1 \\
-      --bounds age=18:65 bmi=18:50 --levels smoker=no,yes --out means.html
-  privreg means "income" people.parquet --mu 1 --bounds income=0:200000 \\
-      --missing noise
-  privreg means "income" people.csv --epsilon 2 --bounds income=0:200000 \\
-      --levels region=north,south --by region --by-budget north=1
-  privreg means --corrections      (printed numbers of the source, recomputed)
-"""
 
 
 def run(a: argparse.Namespace) -> int:

@@ -1,46 +1,20 @@
-"""The parser of the command line, made from the table of options. Needs the standard library only."""
+"""The parser of the command line, made from the table of options and what `help.toml` says of verbs.
+
+Needs the standard library only.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
-from types import ModuleType
+import tomllib
+from collections.abc import Iterable, Sequence
+from importlib.resources import files
 from typing import Any, Final, NoReturn
 
 from privreg.cli.values import as_meant, check_spaces
 from privreg.errors import OptionError, nearest
 from privreg.options.table import BUDGET, TABLE, Option, of_verb
 from privreg.version import __version__
-
-_HELP: Final = """\
-Regression with inference under local differential privacy: every person's
-record is randomised once, and all that is published is as private as the
-budget says.
-"""
-_EXAMPLES: Final = """\
-examples:
-  privreg data us-insurance --rows 1000000 people.csv
-  privreg fit "charges ~ age + bmi + smoker" people.csv --mu 1 \\
-      --bounds age=18:65 bmi=18:50 charges=0:35000 --levels smoker=no,yes
-  privreg plan "charges ~ age + smoker" --mu 1 --width age=20 --scale 2500 \\
-      --bounds age=18:65 charges=0:35000 --levels smoker=no,yes
-  privreg schema check people.parquet schema.yaml
-  privreg respond "https://study.example.org/studies/sleep/#k=..." --row me.json
-  privreg experiment --list
-  privreg fit --help
-
-studies, whose records stay on people's own devices:
-  study      make keys, sign a plan, verify one; `privreg study demo` plays all
-  serve      collect reports over HTTP; tokens makes invitations
-  results    print the results of a study so far
-  collector  check, replay, close, rotate-keys or export what was collected
-  respond    answer a study from this device
-  swarm      let simulated devices answer a study on this machine
-
-exit status: 0 done, 2 an error that the message explains, 3 results are there
-but most records seem to have sent noise only, 130 interrupted.
-Results that should not be relied on are a warning on standard error.
-"""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -132,15 +106,17 @@ def spread(arguments: Sequence[str]) -> list[str]:
     return [*out, option] if first else out
 
 
-def parsers(verbs: Mapping[str, ModuleType]) -> tuple[_Parser, dict[str, _Parser]]:
+def parsers(verbs: Iterable[str]) -> tuple[_Parser, dict[str, _Parser]]:
     """Build the parser of the command, and those of its verbs by name."""
-    top = _Parser(prog="privreg", description=_HELP, epilog=_EXAMPLES)
+    said = tomllib.loads(files("privreg.cli").joinpath("help.toml").read_text("utf-8"))
+    top = _Parser(prog="privreg", description=said["privreg"]["help"], epilog=said["privreg"]["examples"])
     top.add_argument("--version", action="version", version=f"privreg {__version__}")
     under = top.add_subparsers(dest="verb", title="verbs", metavar="VERB")
     made = {}
-    for name, verb in verbs.items():
+    for name in verbs:
+        about = said[name]
         made[name] = under.add_parser(
-            name, help=verb.ABOUT, usage=verb.USAGE, description=verb.HELP, epilog=verb.EXAMPLES
+            name, help=about["about"], usage=about.get("usage"), description=about["help"], epilog=about["examples"]
         )
         groups: dict[str, Any] = {"": made[name]}
         for option in of_verb(name):

@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from privreg.cli import output
 from privreg.cli.values import budget, check_order, family, floats, given
@@ -20,27 +20,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from privreg.planning.study_plan import StudyPlan
-
-ABOUT: Final = "sample size, width of intervals or budget, before any data"
-USAGE: Final = "privreg plan FORMULA [--mu MU] [--n N] [--width NAME=W ...] [--effect NAME=E ...] [options]"
-HELP: Final = """\
-What a regression would show, before any data: the sample size for intervals
-of a width or for a test with some power, the widths for a sample size, or the
-budget for both. With --n and --power alone it lists the effects that tests find.
-Everything follows from public facts and from what you expect; nothing is read.
-"""
-EXAMPLES: Final = """\
-examples:
-  privreg plan "charges ~ age + smoker" --mu 1 --width age=20 --scale 2500 \\
-      --bounds age=18:65 charges=0:35000 --levels smoker=no,yes
-  privreg plan "charges ~ age + smoker" --mu 1 --n 200000 --scale 2500 ...
-  privreg plan "charges ~ age + smoker" --n 200000 --width age=10 ...
-  privreg plan "ill ~ dose" --family logistic --mu 1 --effect dose=0.2 \\
-      --power 0.9 --params Intercept=-1.5 --bounds dose=0:4 --levels ill=0,1
-  ... --check 20                 fit simulated samples and compare
-  ... --plot plan.png            width over budgets and sample sizes
-  ... --at-n 1e5,1e6 --at-mu 0.5,1,2   a table of widths
-"""
 
 
 def run(a: argparse.Namespace) -> int:

@@ -7,43 +7,9 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Final
 
 from privreg.cli.values import csv_of
 from privreg.errors import OptionError, choose
-
-ABOUT: Final = "compare a file's columns with public declarations"
-USAGE: Final = "privreg schema check DATA SCHEMA [--formula FORMULA] | privreg schema template DATA [--out SCHEMA]"
-HELP: Final = """\
-check tells which declared columns the data lack, and whose type can't be what
-is declared. template writes a skeleton to fill in. Both look at names and
-types of columns, as the file's header or footer has them, never at rows: what
-they print may be shown to anybody who may know the columns. The first line of
-a CSV file must hold names. Whether values lie inside the bounds is in the
-rows, so nothing here tells; values outside are clamped on the device.
-"""
-EXAMPLES: Final = """\
-examples:
-  privreg schema template people.parquet --out schema.yaml
-  privreg schema template people.csv --sep ";" --out schema.yaml
-  privreg schema check people.parquet schema.yaml
-  privreg schema check people.csv schema.yaml --formula "charges ~ age + smoker"
-
-a schema, in YAML (pip install privreg[yaml]) or the same in JSON:
-  bounds:
-    age: [18, 65]
-    charges: [0, 35000]
-    day: [2020-01-01, 2020-12-31]
-  levels:
-    smoker: ["no", "yes"]       # in quotes: YAML takes no for false
-  moments:
-    x1: [0, 1]                  # mean and sd
-    x2: [5, 2]
-  correlations:
-    - [x1, x2, 0.9]
-
-exit status of check: 0 if nothing was found, 2 otherwise.
-"""
 
 
 def run(a: argparse.Namespace) -> int:

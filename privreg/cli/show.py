@@ -6,24 +6,9 @@ Needs the standard library only until it runs, so that ``--help`` answers at onc
 from __future__ import annotations
 
 import argparse
-from typing import Final
 
 from privreg.cli import fit, means, output
 from privreg.errors import OptionError
-
-ABOUT: Final = "print saved results again, or in another form"
-USAGE: Final = None
-HELP: Final = """\
-Print results that privreg fit, means or results kept in a .privreg file, or
-save() in Python, and write them in other forms. Nobody is asked anything anew:
-the budget is spent once, however often and in whatever form results are shown.
-"""
-EXAMPLES: Final = """\
-examples:
-  privreg fit "charges ~ age + smoker" people.parquet --mu 1 --out fit.privreg
-  privreg show fit.privreg
-  privreg show fit.privreg --level 0.9 --out fit.html --out fit.docx
-"""
 
 
 def run(a: argparse.Namespace) -> int:
