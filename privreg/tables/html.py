@@ -5,50 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from html import escape
+from importlib.resources import files
 from typing import Final
 
 from privreg.tables.parts import Header, Lines, Notes, Pairs, Paragraph, Part, Table
 from privreg.tables.words import plain
 
-# Colours are inherited, so that the same page reads on a light and on a dark ground. The class is doubled where
+# In it colours are inherited, so that the same page reads on a light and on a dark ground. The class is doubled where
 # notebooks' own rules for tables would otherwise weigh more.
-STYLE: Final = """<style>
-.privreg { font-size: 0.9em; line-height: 1.4; max-width: 54em; overflow-x: auto; }
-.privreg table { border-collapse: collapse; width: 100%; margin: 0; font-size: inherit; table-layout: auto;
-  border: 0 solid; border-top: 2px solid; }
-.privreg tr, .privreg tbody tr:nth-child(n) { background: none; }
-.privreg.privreg th, .privreg.privreg td { border: 0; padding: 0.1em 0.6em; text-align: left; vertical-align: top;
-  color: inherit; white-space: normal; max-width: none; }
-.privreg th { font-weight: normal; opacity: 0.8; width: 1%; min-width: 11.5em; }
-.privreg .title { font-weight: bold; text-align: center; padding: 0.4em; caption-side: top; color: inherit; }
-.privreg.privreg .coef th, .privreg.privreg .coef td { text-align: right; white-space: nowrap;
-  width: auto; min-width: 0; font-variant-numeric: tabular-nums; }
-.privreg.privreg .coef th:first-child { text-align: left; white-space: normal; overflow-wrap: break-word; opacity: 1;
-  min-width: 7em; }
-.privreg.privreg .coef th.inside { padding-left: 2em; }
-.privreg.privreg .coef .fact td { white-space: normal; }
-.privreg.privreg .coef thead th { border-bottom: 1px solid; opacity: 1; }
-.privreg.privreg .coef .fact.first th, .privreg.privreg .coef .fact.first td { border-top: 1px solid; }
-.privreg.privreg .coef .block th { border-top: 1px solid; font-weight: bold; }
-.privreg .value { overflow-wrap: anywhere; }
-.privreg .whole { white-space: nowrap; }
-.privreg p, .privreg ol { margin: 0; padding: 0.3em 0.6em; border-top: 1px solid; }
-.privreg ol { padding-left: 2.4em; }
-.privreg li::marker { content: "[" counter(list-item) "] "; }
-.privreg .loud { font-weight: bold; border: 2px solid; text-align: center; }
-.privreg .caution { font-weight: bold; }
-@media (max-width: 36em) {
-  .privreg.privreg table:not(.coef) tr { display: flex; flex-wrap: wrap; }
-  .privreg.privreg table:not(.coef) th { flex: 0 0 30%; min-width: 0; box-sizing: border-box; }
-  .privreg.privreg table:not(.coef) td { flex: 1 0 70%; box-sizing: border-box; }
-  .privreg .coef, .privreg .coef thead, .privreg .coef caption, .privreg .coef tbody { display: block; }
-  .privreg.privreg .coef tr { display: grid; grid-template-columns: repeat(var(--columns), 1fr); }
-  .privreg.privreg .coef th, .privreg.privreg .coef td { padding: 0 0.15em; font-size: 0.85em; min-width: 0;
-    overflow-wrap: anywhere; white-space: pre-line; }
-  .privreg.privreg .coef th:first-child { grid-column: 1 / -1; padding-top: 0.3em; font-size: 1em; }
-  .privreg.privreg .coef thead th:empty { display: none; }
-}
-</style>"""
+STYLE: Final = f"<style>\n{files('privreg.tables').joinpath('style.css').read_text('utf-8')}</style>"
 
 
 def as_html(parts: Iterable[Part]) -> str:

@@ -5,7 +5,7 @@ as they come, so that a stopped run goes on where it was. It returns a tidy tabl
 a figure. Published numbers stand beside ours under the published tuning and under the package's own.
 
 `engine` runs them, `simulation` and `designs` make data, `store`, `summaries` and `figures` what is shown; `xsjkh`,
-`rates`, `classes`, `applications` and `dette_graw` are the papers.
+`rates`, `classes`, `applications` and `dette_graw` are the papers, and `experiments.toml` says what each experiment is.
 
 Examples
 --------

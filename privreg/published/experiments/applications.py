@@ -16,7 +16,7 @@ from privreg import datasets
 from privreg.arrays import Array
 from privreg.errors import PrivacyLeakWarning
 from privreg.families.builtin import Huber
-from privreg.published.experiments.engine import Experiment, seeds
+from privreg.published.experiments.engine import Experiment, described, seeds
 from privreg.published.experiments.figures import coefficient_figure, path_figure
 from privreg.published.experiments.simulation import along, at_hand
 from privreg.published.experiments.summaries import failed, first_error, rounded
@@ -186,45 +186,23 @@ def _path_cells(name: str, first: int, rows: int, quick: bool) -> list[Cell]:
     return _cell(name, rows, rows, [int(round(v, -2)) for v in np.geomspace(first, rows, 12 if quick else 40)])
 
 
-_SOURCE: Final = "XSJKH, arXiv 2505.08227"
-_HOW: Final = (
-    "mu = 1. Published tuning: steps 0.2 k^−0.501, columns standardised by the data's own mean and sd, which is not "
-    "private; efficient tuning: public bounds only. Coefficients of standardised columns. Reconstructed records, see "
-    "privreg.datasets."
-)
-
-
-def _paths(number: int, what: str, about: str, name: str, first: int, rows: int) -> Experiment:
+def _paths(name: str, data: str, first: int, rows: int) -> Experiment:
     words = "reconstructed records; dotted: least squares on all of them"
-    return Experiment(
-        name=f"xsjkh-fig{number}",
-        title=f"paths of the coefficients of the {what} records",
-        source=f"{_SOURCE}, Figure {number}",
-        about=f"{about} {_HOW}",
-        replications=1,
-        cells=partial(_path_cells, name, first, rows),
-        replicate=_replicate,
-        tabulate=_path_tables,
-        draw=lambda tables: path_figure(tables[""], "tuning", footer=words),
+    cells = partial(_path_cells, data, first, rows)
+    return described(
+        name, cells, _replicate, _path_tables, lambda tables: path_figure(tables[""], "tuning", footer=words)
     )
 
 
-_RIDES: Final = "50,000 rides in random order, fare on six covariates, of which distance and duration matter."
-_INSURANCE: Final = "800,000 records in random order, charges on ten covariates."
 APPLICATIONS: Final = (
-    Experiment(
-        name="xsjkh-table3",
-        title="coefficients and test error of the insurance records",
-        source=f"{_SOURCE}, Table 3",
-        about="800,000 of 1,000,000 records to fit, 200,000 to test, medians over permutations, beside least squares. "
-        + _HOW,
-        replications=20,
-        cells=_table3_cells,
-        replicate=_replicate,
-        tabulate=_table3,
-        draw=lambda tables: coefficient_figure(tables["compared"], tables[""]),
+    described(
+        "xsjkh-table3",
+        _table3_cells,
+        _replicate,
+        _table3,
+        lambda tables: coefficient_figure(tables["compared"], tables[""]),
     ),
-    _paths(4, "ride-sharing", _RIDES, "ride-sharing", 1_000, 50_000),
-    _paths(5, "insurance", _INSURANCE, "us-insurance", 2_000, TRAIN),
+    _paths("xsjkh-fig4", "ride-sharing", 1_000, 50_000),
+    _paths("xsjkh-fig5", "us-insurance", 2_000, TRAIN),
 )
 """The applications."""

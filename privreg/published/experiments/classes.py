@@ -22,7 +22,7 @@ from privreg import datasets
 from privreg.arrays import Array
 from privreg.families.builtin import Huber, Logistic, Multinomial
 from privreg.published.experiments.applications import TEN, TRAIN, insurance
-from privreg.published.experiments.engine import Experiment, seeds
+from privreg.published.experiments.engine import described, seeds
 from privreg.published.experiments.figures import stream_figure
 from privreg.published.experiments.rates import ALPHAS, start
 from privreg.published.experiments.simulation import along
@@ -202,21 +202,12 @@ def _tables(runs: pd.DataFrame, cells: Sequence[Cell]) -> dict[str, pd.DataFrame
 
 
 CLASSES: Final = (
-    Experiment(
-        name="sxjkh-figs7-9",
-        title="linear, logistic and multinomial regression along the insurance stream",
-        source="SXJKH, arXiv 2507.07041, Figures 7 to 9",
-        about="The reconstructed insurance charges along a stream of 800,000, test loss and accuracy on 200,000 others "
-        "every 40,000 people, over 50 permutations: steps 0.5 k^−alpha from random starts, alpha = 1/3, 1/2, 2/3, 1 "
-        "(refused outside experiments), average and last iterate; the package's default beside them, whose average is "
-        "what it reports. Our choice: mu = 0.5, 1, 2, 3 and no noise, standard normal starts (standardised "
-        "covariates), public cuts, and which family is in which figure. Records are reconstructed: nothing can be "
-        "compared number by number.",
-        replications=50,
-        cells=partial(_cells, ["linear", "logistic", "multinomial"]),
-        replicate=_replicate,
-        tabulate=_tables,
-        draw=lambda tables: stream_figure(tables[""], tables["final"]),
+    described(
+        "sxjkh-figs7-9",
+        partial(_cells, ["linear", "logistic", "multinomial"]),
+        _replicate,
+        _tables,
+        lambda tables: stream_figure(tables[""], tables["final"]),
     ),
 )
 """The insurance stream."""

@@ -12,7 +12,7 @@ import pandas as pd
 
 from privreg.datasets import published
 from privreg.published.experiments.designs import Design
-from privreg.published.experiments.engine import Experiment
+from privreg.published.experiments.engine import described
 from privreg.published.experiments.figures import coverage_figure, path_figure
 from privreg.published.experiments.simulation import Cell, at_hand, limit_sd, replicate
 from privreg.published.experiments.summaries import beside, rounded, summarise
@@ -118,47 +118,14 @@ def _draw_paths(tables: Mapping[str, pd.DataFrame]) -> Any:
     return path_figure(table.assign(term=table["cell"].str.rpartition("-")[0]), "setting")
 
 
-_SOURCE: Final = "DG, arXiv 2405.12553"
 DETTE_GRAW: Final = (
-    Experiment(
-        name="dg-fig1",
-        title="paths of private quantiles with their bands",
-        source=f"{_SOURCE}, Figure 1",
-        about="One stream of N(0, 1), its quantiles 0.5 and 0.9 under pure epsilon = 1 by randomised response: "
-        "estimates and 90% intervals by every method, up to 2,000,000 people. What exactly the printed figure holds is "
-        "not known to us.",
-        replications=1,
-        cells=_path_cells,
-        replicate=replicate,
-        tabulate=trajectories,
-        draw=_draw_paths,
-    ),
-    Experiment(
-        name="dg-table1",
-        title="coverage and length of 90% intervals of private quantiles",
-        source=f"{_SOURCE}, Table 1",
-        about="Quantiles 0.5 and 0.9 of N(0, 1), epsilon = 1 (randomised response), n = 10^6, 10^7, 10^8, steps "
-        "i^−0.51: block bootstrap, batch means and random scaling from one pass. The numbers of people and "
-        "epsilon are inferred from the printed lengths, which are then the asymptotic ones.",
-        replications=500,
-        cells=partial(_cells, QUANTILES, "randomized_response"),
-        replicate=replicate,
-        tabulate=partial(_tables, regression=False),
-        draw=_draw,
-    ),
-    Experiment(
-        name="dg-table2",
-        title="coverage and length of 90% intervals in private quantile regression",
-        source=f"{_SOURCE}, Table 2",
-        about="Our version of a design that is only partly recoverable: three independent standard normals truncated "
-        "to [−1, 1], all coefficients 1, standard normal errors, the median, epsilon = 1 by the Laplace mechanism, "
-        "steps i^−0.51, weights min(1, 2/‖x‖²), n = 10^6, 10^7, 10^8. Printed numbers are shown beside it; no match is "
-        "claimed.",
-        replications=500,
-        cells=partial(_cells, REGRESSION, "laplace"),
-        replicate=replicate,
-        tabulate=partial(_tables, regression=True),
-        draw=_draw,
+    described("dg-fig1", _path_cells, replicate, trajectories, _draw_paths),
+    *(
+        described(name, partial(_cells, designs, noise), replicate, partial(_tables, regression=regression), _draw)
+        for name, designs, noise, regression in (
+            ("dg-table1", QUANTILES, "randomized_response", False),
+            ("dg-table2", REGRESSION, "laplace", True),
+        )
     ),
 )
 """The simulations."""

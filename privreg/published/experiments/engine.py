@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+import tomllib
 import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -75,6 +77,19 @@ class Experiment:
 
     def __repr__(self) -> str:
         return f"<experiment {self.name}: {self.title}; {self.source}>"
+
+
+def described(
+    name: str,
+    cells: Callable[[bool], Sequence[Any]],
+    replicate: Callable[[Any, int], list[dict[str, Any]]],
+    tabulate: Callable[[pd.DataFrame, Sequence[Any]], Mapping[str, pd.DataFrame]],
+    draw: Callable[[Mapping[str, pd.DataFrame]], Figure],
+) -> Experiment:
+    """An experiment whose texts and number of replications are in `experiments.toml`, by its name."""
+    text = files("privreg.published.experiments").joinpath("experiments.toml").read_text("utf-8")
+    said = tomllib.loads(text)[name]
+    return Experiment(name=name, cells=cells, replicate=replicate, tabulate=tabulate, draw=draw, **said)
 
 
 def run(

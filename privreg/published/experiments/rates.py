@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, Final
@@ -16,7 +16,7 @@ from privreg.families.builtin import Huber, Logistic
 from privreg.fits.settings import FitOptions, Settings
 from privreg.published.chain.numbers import Steps
 from privreg.published.experiments.designs import CORNER, Design, chunks, truth
-from privreg.published.experiments.engine import Experiment, seeds
+from privreg.published.experiments.engine import described, seeds
 from privreg.published.experiments.figures import box_figure, order_figure, rate_figure
 from privreg.published.experiments.simulation import EDGE, along
 from privreg.published.experiments.summaries import failed, first_error
@@ -163,73 +163,43 @@ def _cells(
     ]
 
 
-_ABOUT: Final = (
-    "Covariates are standard normal beside an intercept, all coefficients 1; published weights, Huber with c = 1.345 "
-    "or logistic loss; steps as stated from zero. Mean square error and loss distance, the excess of the mean weighted "
-    "loss on 20,000 further records over that at the truth, of LDP-SGD (last iterate) and LDP-ASGD (average). "
-)
 _LINEAR, _NOISY, _LOGISTIC = Design("huber", 5), Design("huber", 5, sd=2.0), Design("logistic", 5)
-
-
-def _experiment(
-    number: int, title: str, about: str, cells: Callable[[bool], list[Cell]], draw: Callable[[Mapping[str, Any]], Any]
-) -> Experiment:
-    return Experiment(
-        name=f"sxjkh-fig{number}",
-        title=title,
-        source=f"SXJKH, arXiv 2507.07041, Figure {number}",
-        about=_ABOUT + about,
-        replications=200,
-        cells=cells,
-        replicate=_replicate,
-        tabulate=partial(_tables, 30_000),
-        draw=draw,
-    )
 
 
 _FOUR: Final = [*ALPHAS, "efficient"]
 _PRIVATE: Final = ["mu=0.5", "mu=1", "mu=2", "none"]
+_TABLES: Final = partial(_tables, 30_000)
 RATES: Final = (
-    _experiment(
-        2,
-        "estimates under three budgets, one of them personal",
-        "Boxplots of estimates at n = 200,000 under μ = 1, μ = 2 and personal μ ~ Unif(1, 2). Stated: three "
-        "budgets, Unif(1, 2) among them, 200 runs. Our choice: the others, p = 3, errors of sd 0.5, n, 0.5 k^−0.5.",
+    described(
+        "sxjkh-fig2",
         partial(_cells, Design("huber", 3), ["mu=1", "mu=2", "Unif(1, 2)"], ["1/2"], 0.5, 200_000),
+        _replicate,
+        _TABLES,
         lambda tables: box_figure(tables["final"]),
     ),
-    _experiment(
-        3,
-        "relative order of errors against the exponent of the steps",
-        "Minus the slope of log error on log n, from 30,000 to 300,000 people, against α = 0.1 … 0.9, beside the "
-        "published rates; μ = 1, p = 5, errors of sd 0.5, 0.5 k^−α. What 'relative' is relative to, n, and the design "
-        "are not stated where we read: our choice.",
+    described(
+        "sxjkh-fig3",
         partial(_cells, _LINEAR, ["mu=1"], list(ORDERS), 0.5, 300_000),
+        _replicate,
+        _TABLES,
         lambda tables: order_figure(tables["slopes"]),
     ),
-    _experiment(
-        4,
-        "Laplace and Gaussian noise",
-        "Laplace noise with ε = 1, 2, 3 against Gaussian noise with μ = 1, up to n = 300,000; 0.5 k^−α. Our choice: "
-        "p = 5, errors of sd 0.5, α = 1/2 and 2/3.",
+    described(
+        "sxjkh-fig4",
         partial(_cells, _LINEAR, ["mu=1", "eps=1", "eps=2", "eps=3"], ["1/2", "2/3"], 0.5, 300_000),
+        _replicate,
+        _TABLES,
         lambda tables: rate_figure(tables[""], "square"),
     ),
-    _experiment(
-        5,
-        "loss distance, linear regression",
-        "p = 5, errors of sd 2, steps 0.2 k^−α, beside a run without privacy. Our choice: μ = 0.5, 1, 2, α = 1/3, 1/2, "
-        "2/3, 1 and n up to 300,000.",
-        partial(_cells, _NOISY, _PRIVATE, _FOUR, 0.2, 300_000),
-        lambda tables: rate_figure(tables[""], "loss"),
-    ),
-    _experiment(
-        6,
-        "loss distance, logistic regression",
-        "p = 5, steps 0.2 k^−α, beside a run without privacy. Our choice: step, μ = 0.5, 1, 2, α = 1/3, 1/2, 2/3, 1 "
-        "and n up to 300,000.",
-        partial(_cells, _LOGISTIC, _PRIVATE, _FOUR, 0.2, 300_000),
-        lambda tables: rate_figure(tables[""], "loss"),
+    *(
+        described(
+            name,
+            partial(_cells, design, _PRIVATE, _FOUR, 0.2, 300_000),
+            _replicate,
+            _TABLES,
+            lambda tables: rate_figure(tables[""], "loss"),
+        )
+        for name, design in (("sxjkh-fig5", _NOISY), ("sxjkh-fig6", _LOGISTIC))
     ),
 )
 """The figures of errors."""

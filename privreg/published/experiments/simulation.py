@@ -23,21 +23,13 @@ from privreg.results.results import PrivateResults
 from privreg.simulation.streaming.stream import Stream
 
 EDGE: Final = 4.0  # Bounds declared under efficient tuning, in sd
-SETTINGS: Final[dict[str, tuple[str, float, str]]] = {
-    "stated": ("published", 1.0, "weights min(1, 2/‖x‖²), bound √2·c, noise sd 2·bound/mu"),
-    "slopes_only": (
-        "published_slopes",
-        math.sqrt(3.0),
-        "weights without the constant, noise sd 2c/mu; their bound is √3·c, so the guarantee is √3·mu",
-    ),
-    "small_noise": (
-        "published",
-        math.sqrt(2.0) * CORNER,
-        "weights min(1, 2/‖x‖²), noise sd 2/mu; the guarantee is √2·c·mu",
-    ),
-    "efficient": ("whitened", 1.0, "the package's default; the guarantee is mu"),
+SETTINGS: Final = {
+    "stated": ("published", 1.0),  # weights min(1, 2/‖x‖²), bound √2·c, noise sd 2·bound/mu
+    "slopes_only": ("published_slopes", math.sqrt(3.0)),  # bound √3·c, noise sd 2c/mu, so the guarantee is √3·mu
+    "small_noise": ("published", math.sqrt(2.0) * CORNER),  # noise sd 2/mu; the guarantee is √2·c·mu
+    "efficient": ("whitened", 1.0),  # the package's default; the guarantee is mu
 }
-"""Score weights, budget over mu, and words."""
+"""Score weights, and budget over mu."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +99,7 @@ def model(cell: Cell, rows: int | None, data: tuple[Array, Array] | None = None)
         public = {"bounds": dict.fromkeys(d.names[1:], (-edge, edge))}
         if d.family != "logistic":
             public["bounds"]["y"] = (mean - EDGE * sd, mean + EDGE * sd)
-    weights, factor, _ = SETTINGS[cell.setting]
+    weights, factor = SETTINGS[cell.setting]
     budget: dict[str, Any] = {"mu": None if cell.mu is None else cell.mu * factor}
     if cell.epsilon is not None:
         budget = {"epsilon": cell.epsilon}
@@ -235,7 +227,7 @@ def limit_sd(cell: Cell) -> Array:
         rate = 1.0 / math.tanh(cell.epsilon / 2.0)
         density = math.exp(-(float(ndtri(d.tau)) ** 2) / 2) / math.sqrt(2 * math.pi) / d.sd
         return np.array([math.sqrt(rate**2 / 4 - (d.tau - 0.5) ** 2) / density])
-    weights, factor, _ = SETTINGS[cell.setting]
+    weights, factor = SETTINGS[cell.setting]
     if cell.epsilon is not None:
         if cell.mechanism != "laplace":
             return np.full(size, math.nan)

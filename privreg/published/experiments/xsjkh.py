@@ -13,9 +13,9 @@ import pandas as pd
 
 from privreg.datasets import published
 from privreg.published.experiments.designs import Design
-from privreg.published.experiments.engine import Experiment
+from privreg.published.experiments.engine import Experiment, described
 from privreg.published.experiments.figures import coverage_figure, level_figure, path_figure
-from privreg.published.experiments.simulation import SETTINGS, Cell, at_hand, limit_sd, replicate
+from privreg.published.experiments.simulation import Cell, at_hand, limit_sd, replicate
 from privreg.published.experiments.summaries import beside, rounded, summarise
 
 SIZES: Final = (40_000, 80_000, 120_000, 160_000, 200_000)
@@ -197,71 +197,16 @@ def _level_cells(quick: bool) -> list[Cell]:
     ]  # fmt: skip
 
 
-def _table(name: str, family: str, title: str, about: str, tau: float = 0.5) -> Experiment:
-    return Experiment(
-        name=name,
-        title=title,
-        source="XSJKH, arXiv 2505.08227, Table 1 and its like in the supplement",
-        about=about,
-        replications=200,
-        cells=partial(_table_cells, family, tau, family == "huber"),
-        replicate=replicate,
-        tabulate=_both,
-        draw=lambda tables: coverage_figure(tables["compared"]),
-    )
+def _table(name: str, family: str, tau: float = 0.5) -> Experiment:
+    cells = partial(_table_cells, family, tau, family == "huber")
+    return described(name, cells, replicate, _both, lambda tables: coverage_figure(tables["compared"]))
 
 
-_DESIGN: Final = (
-    "Intercept and p = 3, 5, 10 standard normal covariates, independent or with correlation 0.5^abs(j−k), all "
-    "coefficients 1; mu = 1, 2, none; n = 40,000 … 200,000; steps 0.5 k^−0.51 from zero. "
-)
 XSJKH: Final = (
-    _table(
-        "xsjkh-table1",
-        "huber",
-        "coverage and length of 95% intervals, linear regression",
-        _DESIGN + "Normal errors of sd 0.5, Huber with c = 1.345. Beside the stated setting two that come near the "
-        "printed lengths: "
-        + "; ".join(f"{k}: {SETTINGS[k][2]}" for k in ("slopes_only", "small_noise"))
-        + ". The cause of the difference is not known. p = 5, 10 and the correlated design are printed in a supplement "
-        "that we don't have: compare with the asymptotic column.",
-    ),
-    _table(
-        "xsjkh-logistic",
-        "logistic",
-        "coverage and length of 95% intervals, logistic regression",
-        _DESIGN + "A 0/1 response with these log-odds. " + NOT_PRINTED + ".",
-    ),
-    _table(
-        "xsjkh-expectile",
-        "expectile",
-        "coverage and length of 95% intervals, expectile regression at 0.8",
-        _DESIGN + "Normal errors of sd 0.5; robust expectile at 0.8 (our choice) with corner 1.345, half the residual "
-        "sd under efficient tuning, each with its own estimand. " + NOT_PRINTED + ".",
-        tau=0.8,
-    ),
-    Experiment(
-        name="xsjkh-fig2",
-        title="paths of estimates with their bands",
-        source="XSJKH, arXiv 2505.08227, Figure 2",
-        about="One stream of the simulation of Table 1 (p = 3, mu = 1): estimates and 95% intervals at 40 numbers of "
-        "people up to 200,000, pointwise, under both tunings.",
-        replications=1,
-        cells=_path_cells,
-        replicate=replicate,
-        tabulate=trajectories,
-        draw=lambda tables: path_figure(tables[""], "setting"),
-    ),
-    Experiment(
-        name="xsjkh-fig3",
-        title="coverage against the nominal level, 90% to 99%",
-        source="XSJKH, arXiv 2505.08227, Figure 3",
-        about="The simulation of Table 1 (p = 5, n = 200,000): share of intervals that miss, at nominal 1% … 10%.",
-        replications=200,
-        cells=_level_cells,
-        replicate=replicate,
-        tabulate=_levels,
-        draw=lambda tables: level_figure(tables[""]),
-    ),
+    _table("xsjkh-table1", "huber"),
+    _table("xsjkh-logistic", "logistic"),
+    _table("xsjkh-expectile", "expectile", tau=0.8),
+    described("xsjkh-fig2", _path_cells, replicate, trajectories, lambda tables: path_figure(tables[""], "setting")),
+    described("xsjkh-fig3", _level_cells, replicate, _levels, lambda tables: level_figure(tables[""])),
 )
 """The simulations."""
