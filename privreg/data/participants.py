@@ -68,11 +68,6 @@ class Participants:
         """Check the user's options and freeze them; `effect` is what a formula has after ``|``: a kind and a column.
 
         `mu_column` and `mu_max` are the column of personal budgets, in units of `spent`, and their ceiling.
-
-        Raises
-        ------
-        OptionError, BudgetError
-            Each message says what was got, what is allowed, and the fix.
         """
         ceiling = f"{spent}_max"
         column = _column(spent, mu_column, f"a column of personal budgets ({spent}='my_budget', {ceiling}=1.0)")

@@ -22,18 +22,8 @@ from privreg.families.family import Family
 from privreg.options.elsewhere import public_names
 
 __all__ = [
-    "Expectile",
-    "Family",
-    "Hinge",
-    "Huber",
-    "Logistic",
-    "Multinomial",
-    "Poisson",
-    "Quantile",
-    "SmoothedHinge",
-    "Squared",
-    "custom",
-    "resolve_family",
-]
+    "Expectile", "Family", "Hinge", "Huber", "Logistic", "Multinomial", "Poisson", "Quantile", "SmoothedHinge",
+    "Squared", "custom", "resolve_family",
+]  # fmt: skip
 
 __dir__, __getattr__ = public_names(__name__, __all__)

@@ -30,19 +30,8 @@ from privreg.options.elsewhere import public_names
 from privreg.results.statement import PrivacyStatement as ClientStatement
 
 __all__ = [
-    "UPDATE_MECHANISMS",
-    "AngleBox",
-    "ClientStatement",
-    "Convergence",
-    "FederatedRegression",
-    "FederatedResults",
-    "UpdateMechanism",
-    "Verdict",
-    "from_angles",
-    "predicted_error",
-    "to_angles",
-    "update_mechanism",
-    "verify_mechanism",
-]
+    "UPDATE_MECHANISMS", "AngleBox", "ClientStatement", "Convergence", "FederatedRegression", "FederatedResults",
+    "UpdateMechanism", "Verdict", "from_angles", "predicted_error", "to_angles", "update_mechanism", "verify_mechanism",
+]  # fmt: skip
 
 __dir__, __getattr__ = public_names(__name__, __all__)

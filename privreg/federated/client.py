@@ -27,12 +27,8 @@ def read_silo(plan: Plan, source: Source, number: int) -> tuple[Array, Array]:
     """Encode the records of silo `number`, from 1, internal units: rows, shape (n, p), and responses, shape (n,).
 
     Responses are NaN of records that can't be used.
-
-    Raises
-    ------
-    PrivregError
-        The source's own, and of a column that is absent, with the silo's number; of a record, without it: that would
-        tell whose it was.
+    Errors of the source, and of a column that is absent, have the silo's number; those of a record don't: that would
+    say whose it was.
     """
     design, units = plan.spec.design, plan.spec.units
     xs, ys = [np.empty((0, len(design.names)))], [np.empty(0)]

@@ -51,13 +51,8 @@ def array_design(
     Each is declared as a number, except "const" or "Intercept", which is the constant 1, and a response of 0 and 1.
     `offset` and `exposure` say whether such an array is given with each batch, declared under these names. `kind` is
     what the response is; "levels" needs its levels declared, 2 to 50 of them.
-
-    Raises
-    ------
-    SchemaError
-        A column is not declared as a number.
-    FormulaError
-        The columns are linearly dependent whatever the data.
+    Raises SchemaError if a column is not declared as a number; FormulaError if columns are linearly dependent whatever
+    the data.
     """
     choose("kind", kind, RESPONSE_KINDS)
     names = tuple(exog_names)

@@ -121,11 +121,7 @@ def read_arrays(
     endog: Any, exog: Any, offset: Any, exog_names: Sequence[str] | None, endog_name: str | None, exposure: Any = None
 ) -> Held:
     """Name the columns of arrays or pandas objects and check that their shapes fit.
-
-    Raises
-    ------
-    DataError
-        The arrays don't fit each other, or the names don't fit them.
+    Raises DataError if the arrays don't fit each other, or the names don't fit them.
     """
     if endog is None or exog is None:
         raise DataError("endog and exog must both be given; to describe a model without data use from_formula.")

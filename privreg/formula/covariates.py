@@ -157,12 +157,7 @@ def _check_varied(x: Array, names: Sequence[str], constant: Array) -> None:
 
 def check_covariates(covariates: Any, columns: Sequence[str], what: str) -> pd.DataFrame:
     """Public rows to take covariates from, those columns alone; `what` would tell of them, were they people's.
-
-    Raises
-    ------
-    OptionError, DataError
-    NotPrivateError
-        If they were fitted privately in this process.
+    Raises NotPrivateError if they were fitted privately in this process.
     """
     import pandas as pd
 

@@ -97,13 +97,8 @@ class Design:
         `missing` says what becomes of a row that can't be used, because a value that is read is missing, no number or
         not a declared level, or a term is not finite: with "noise" it is NaN (see `Encoded`), with "raise" an error,
         and with "drop" it is left out.
-
-        Raises
-        ------
-        DataError
-            A column is absent; with "raise", a row can't be used.
-        SchemaError
-            With "raise", a factor has a value that is not declared. No message quotes a value.
+        Raises DataError if a column is absent, or with "raise" a row can't be used; with "raise" SchemaError if a
+        factor has a value that is not declared. No message quotes a value.
         """
         gaps = check("local.formula", "missing", missing) != "raise"
         whole: set[str] = set()

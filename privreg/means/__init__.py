@@ -22,21 +22,8 @@ from privreg.means.stream import MeansStream
 from privreg.options.elsewhere import public_names
 
 __all__ = [
-    "MeansResults",
-    "MeansStream",
-    "PrivateMeans",
-    "benchmark",
-    "break_even",
-    "corrections",
-    "estimate",
-    "hdr4me",
-    "james_stein",
-    "moments",
-    "plot_benchmark",
-    "shrink",
-    "soft_threshold",
-    "sure_threshold",
-    "table_one",
-]
+    "MeansResults", "MeansStream", "PrivateMeans", "benchmark", "break_even", "corrections", "estimate", "hdr4me",
+    "james_stein", "moments", "plot_benchmark", "shrink", "soft_threshold", "sure_threshold", "table_one",
+]  # fmt: skip
 
 __dir__, __getattr__ = public_names(__name__, __all__)

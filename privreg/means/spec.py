@@ -75,13 +75,7 @@ def declared(
     by_bounds: Any,
     **how: Any,
 ) -> Spec:
-    """Check declarations and plan who is asked what; `how` goes to `privreg.means.plan.make_plan`.
-
-    Raises
-    ------
-    SchemaError, BudgetError, OptionError
-        Each message says what was got, what is allowed, and the fix.
-    """
+    """Check declarations and plan who is asked what; `how` goes to `privreg.means.plan.make_plan`."""
     terms = declared_terms(columns, factors, schema)
     names = flat(columns)
     people.check_columns(names)

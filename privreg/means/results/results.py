@@ -187,20 +187,10 @@ class MeansResults(Results):
         return Histogram(name, edges, f.params[at], f.cov[at, at], f.nobs, f.statement.short, notes)
 
     def sd(self, *, alpha: float = 0.05) -> pd.DataFrame:
-        """Standard deviations of numbers, with standard errors and intervals.
+        """Standard deviations of numbers: estimate, std_error, conf_low, conf_high, reliable, by column.
 
         With noise on sums of every number; with ``trust="local"`` of those whose square is in the formula, as in
-        ``age + I(age**2)``. It costs no budget.
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the level of the intervals.
-
-        Returns
-        -------
-        DataFrame
-            Index: columns; estimate, std_error, conf_low, conf_high, reliable.
+        ``age + I(age**2)``. `alpha` is one minus the level of the intervals. It costs no budget.
 
         Raises
         ------
@@ -217,17 +207,9 @@ class MeansResults(Results):
     def corr(self, *, alpha: float = 0.05) -> Correlations:
         """Correlations of the numbers whose product is in the formula, as in ``age + bmi + age:bmi``.
 
-        With ``trust="local"`` their squares are needed as well, ``I(age**2) + I(bmi**2)``. It costs no budget.
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the level of the intervals.
-
-        Returns
-        -------
-        Correlations
-            ``matrix`` and ``frame()``: estimate, std_error, limits and the p-value of no correlation.
+        They have a ``matrix`` and a ``frame()``: estimate, std_error, limits, `alpha` being one minus their level, and
+        the p-value of no correlation. With ``trust="local"`` squares are needed as well, ``I(age**2) + I(bmi**2)``. It
+        costs no budget.
 
         Raises
         ------

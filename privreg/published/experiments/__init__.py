@@ -31,28 +31,10 @@ from privreg.published.experiments.rates import RATES
 from privreg.published.experiments.xsjkh import XSJKH
 
 __all__ = [
-    "EXPERIMENTS",
-    "Experiment",
-    "dg_fig1",
-    "dg_table1",
-    "dg_table2",
-    "find",
-    "run",
-    "sxjkh_fig2",
-    "sxjkh_fig3",
-    "sxjkh_fig4",
-    "sxjkh_fig5",
-    "sxjkh_fig6",
-    "sxjkh_figs7_9",
-    "xsjkh_expectile",
-    "xsjkh_fig2",
-    "xsjkh_fig3",
-    "xsjkh_fig4",
-    "xsjkh_fig5",
-    "xsjkh_logistic",
-    "xsjkh_table1",
-    "xsjkh_table3",
-]
+    "EXPERIMENTS", "Experiment", "dg_fig1", "dg_table1", "dg_table2", "find", "run", "sxjkh_fig2", "sxjkh_fig3",
+    "sxjkh_fig4", "sxjkh_fig5", "sxjkh_fig6", "sxjkh_figs7_9", "xsjkh_expectile", "xsjkh_fig2", "xsjkh_fig3",
+    "xsjkh_fig4", "xsjkh_fig5", "xsjkh_logistic", "xsjkh_table1", "xsjkh_table3",
+]  # fmt: skip
 
 __dir__, __getattr__ = public_names(__name__, __all__)
 

@@ -14,25 +14,13 @@ import pandas as pd
 
 from privreg.errors import MissingExtraError, OptionError
 from privreg.files.archive import write_bytes
-from privreg.results.plots.style import COLOURS, COLUMN, DASHES, GREY, MARKERS, SMALL, TEXT
+from privreg.results.plots.style import COLOURS, COLUMN, DASHES, GREY, MARKERS, SMALL, STYLE, TEXT
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_RC: Final = {
-    "font.size": SMALL,
-    "axes.labelsize": TEXT,
-    "axes.titlesize": TEXT,
-    "axes.linewidth": 0.6,
-    "xtick.labelsize": SMALL,
-    "ytick.labelsize": SMALL,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "legend.frameon": False,
-    "legend.fontsize": SMALL,
-}
+_TICKS: Final = {f"{axis}tick.{what}": of for axis in "xy" for what, of in (("labelsize", SMALL), ("major.width", 0.6))}
+_RC: Final = STYLE | _TICKS | {"font.size": SMALL}
 SHADES: Final = ("#f0b323", "#e0703a", "#a8326d", "#3b1053", "#000000")
 """Lighter to darker, in grey too."""
 TUNINGS: Final = dict.fromkeys(("published", "stated"), "published tuning") | {"efficient": "efficient tuning"}

@@ -31,7 +31,7 @@ CONSTANTS: Final = ("Intercept", "const")  # Names of the constant, in formulas 
 SMALL: Final = 7.0
 TEXT: Final = 8.0
 DPI: Final = 150  # Dots per inch of figures, at least: at matplotlib's 100 a column's width has letters of ten dots
-_RC: Final = {
+STYLE: Final = {
     "font.size": TEXT,
     "axes.titlesize": TEXT,
     "axes.labelsize": TEXT,
@@ -59,7 +59,7 @@ def panels(rows: int, columns: int, size: tuple[float, float], **more: Any) -> I
     # loads the backend now: loaded inside, leaving the context would undo a notebook's interactive mode, which the
     # backend sets, and every figure but the first would stay unseen
     plt.draw_if_interactive()
-    with plt.rc_context({**_RC, "figure.dpi": max(plt.rcParams["figure.dpi"], DPI)}):
+    with plt.rc_context({**STYLE, "figure.dpi": max(plt.rcParams["figure.dpi"], DPI)}):
         figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, **more)
         for ax in axes.flat:
             # ticks made at drawing time would take the global sizes again
