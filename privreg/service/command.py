@@ -12,6 +12,7 @@ import os
 import secrets
 import socket
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +27,7 @@ from privreg.protocol.analyses import hash_of_part, word_of
 from privreg.protocol.messages import read_token
 from privreg.protocol.sums import LETTERS
 from privreg.protocol.wire import base
+from privreg.service import keeping
 from privreg.service.course import Course, opened
 from privreg.service.store import Store, open_store
 from privreg.service.sums import command as two
@@ -55,14 +57,14 @@ machine alone; put a server that speaks HTTPS before it. Nothing is logged of
 requests. Ctrl-C ends it; it goes on where it was when it is started again.
 """
 
-_COLLECTOR: Final = """\
+_COLLECTOR: Final = f"""\
 verbs:
   check        add up all reports again, and compare with the sums
   replay       make every state again, and compare it with the published one
   close        publish a last state that asks nobody
   rotate-keys  make the issuer a new key; --revoke takes an old one back
   export       write sums, states and counts as JSON, for anybody to recompute
-of studies with two collectors:
+{keeping.HELP}of studies with two collectors:
   issuer       take in --issuer-file, by which the other's tokens are good here
 """
 
@@ -289,10 +291,11 @@ def write_tokens(
 
 def collector(arguments: Sequence[str]) -> int:
     """Run ``privreg collector``."""
-    verbs = ("check", "replay", "close", "rotate-keys", "export", "issuer")
+    verbs = ("check", "replay", "close", "rotate-keys", "export", "issuer", *keeping.VERBS)
     parser = _parser("privreg collector", "Look after what was collected.", _COLLECTOR, verbs)
     parser.add_argument("--state-key", metavar="FILE", help="of close: signs the last state; server.key by default")
-    parser.add_argument("--out", metavar="FILE", help="of export: a new JSON file")
+    parser.add_argument("--out", metavar="FILE", help="of export: a new JSON file; of backup: a new file")
+    keeping.add_options(parser)
     parser.add_argument(
         "--issuer-file", metavar="FILE", help="of issuer: what the other collector's tokens has written"
     )
@@ -306,8 +309,11 @@ def _collector(a: argparse.Namespace) -> str:
     if a.verb == "issuer":
         return two.take_issuer(prepared(a.plan, _database(a), role=a.role)[0], a.issuer_file, plan_hash)
     beside = _beside(a.plan, a.role, "db")
+    if a.verb in keeping.VERBS:
+        return keeping.run(a, plans, _database(a), beside, partial(_audited, a))
     stores = {p.part.name: open_store(_database(a), p.slug, make=False, beside=beside) for p in plans}
     store = stores[plans[0].part.name]
+    store.about()  # which refuses what is elsewhere
     if a.verb == "export":
         made = {name: _of_two_exported(one, a) if plans[0].collectors else _export(one) for name, one in stores.items()}
         return _written(made.get("", {"analyses": made}), a.out)
@@ -321,6 +327,13 @@ def _collector(a: argparse.Namespace) -> str:
     number = store.issue(kept)
     store.revoke(keys=a.revoke, tokens=[read_token(x).id for x in a.tokens])
     return f"New tokens are made by key {number}; taken back: {len(a.revoke)} keys, {len(a.tokens)} tokens."
+
+
+def _audited(a: argparse.Namespace, store: Store) -> str:
+    """What can be checked of an analysis."""
+    if a.role:
+        return two.check(SumCourse(store, None, place=LETTERS.index(a.role)))
+    return f"{_check(store)} {Course(store, None).replay()} states follow from the reports."
 
 
 def _of_one(store: Store, a: argparse.Namespace) -> str:
@@ -343,6 +356,9 @@ def _of_two_exported(store: Store, a: argparse.Namespace) -> dict[str, Any]:
 
 def _check(store: Store) -> str:
     """Add up all reports again."""
+    if store.about().erased is not None:
+        people = sum(cell.people for cell in store.cells().values())
+        return f"Reports were erased after their sums had been checked; {people:,} people are in them."
     found: dict[Place, Cell] = {}
     waiting: dict[Place, list[bytes]] = {}
 

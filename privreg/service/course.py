@@ -22,6 +22,7 @@ from privreg.protocol.messages import FieldState
 from privreg.protocol.study import PublicPlan, read_plans
 from privreg.service.clock import Clock, steady
 from privreg.service.store import Held, Keeper, Store
+from privreg.service.store.kept import CLOSED, SEALED
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     from privreg.protocol.messages import Ask
     from privreg.protocol.sums import SumAsk
     from privreg.results.base import Results
-
-CLOSED, SEALED = "closed", "sealed"
-"""A study that asks nobody, and one of which no report counts any more, whatever clocks say."""
 
 
 def opened(envelope: bytes, root: bytes | None = None) -> tuple[tuple[PublicPlan, ...], bytes]:

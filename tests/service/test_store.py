@@ -215,8 +215,8 @@ def test_a_database_of_another_release_or_study_is_refused(world):
     with pytest.raises(StoreError, match="another plan"):
         world.store.enter(bytes(32), b"", bytes(32))
     with world.store.engine.begin() as c:
-        c.execute(tables.meta.update().values(value="2"))
-    with pytest.raises(StoreError, match="format 2"):
+        c.execute(tables.meta.update().values(value=str(tables.FORMAT + 1)))
+    with pytest.raises(StoreError, match=f"version {tables.FORMAT + 1}, of a later release.*pip install -U privreg"):
         open_store(world.url, "sleep")
 
 

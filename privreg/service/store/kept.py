@@ -17,6 +17,9 @@ from privreg.errors import OptionError
 NEW, SAME, OTHER, FAILED, KEPT = "new", "same", "other", "failed", "kept"
 """What became of a report; the last two of one that couldn't be written, and of a trial."""
 
+CLOSED, SEALED = "closed", "sealed"
+"""A study that asks nobody, and one of which no report counts any more, whatever clocks say."""
+
 FROZEN, UNSUMMED = "frozen", "unsummed"  # Of a share: its batch is full or being closed, or was closed without it
 
 OPEN, OFFERED, FIXED, PUBLISHED, LOST = "open", "offered", "fixed", "published", "lost"
@@ -58,6 +61,8 @@ class About(NamedTuple):
     analyst: bytes  # SHA-256 of the token by which results may be read
     issued: int  # Tokens that were handed out
     seq: int  # Reports that count
+    moved: str | None  # Where it is since; then nothing here counts
+    erased: int | None  # When its reports were deleted, seconds since 1970; their sums stay
 
 
 class Keeper(Protocol):
@@ -95,8 +100,8 @@ class Store(Keeper, Protocol):
     def known(self) -> bool:
         """Whether the database has a study."""
 
-    def alone(self) -> AbstractContextManager[None]:
-        """Keep other servers away from this database.
+    def alone(self, *, shared: bool = False) -> AbstractContextManager[None]:
+        """Keep other servers away from this database; if `shared`, those that don't share it.
 
         Raises
         ------
@@ -108,7 +113,13 @@ class Store(Keeper, Protocol):
         """End, and leave the database so that it can be copied."""
 
     def about(self) -> About:
-        """The study."""
+        """The study.
+
+        Raises
+        ------
+        StoreError
+            If it was moved to another database, or this is a backup.
+        """
 
     @property
     def shares(self) -> Shares:
@@ -118,7 +129,10 @@ class Store(Keeper, Protocol):
         """A file beside the database."""
 
     def mark(self, status: str) -> None:
-        """Mark the study as closed, or sealed."""
+        """Mark the study as closed, or sealed; what is sealed tells no order in which reports came."""
+
+    def erase(self) -> int:
+        """Delete all reports, and keep their sums; how many there were."""
 
     # --- tokens ----------------------------------------------------------------------------------------
 

@@ -20,7 +20,8 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from privreg.errors import OptionError
-from privreg.service.store.kept import StoreError
+from privreg.service.store import tables as t
+from privreg.service.store.kept import SEALED, StoreError
 from privreg.service.store.sql import BUSY, SQLStore
 
 SCHEMES: Final = ("postgresql://", "postgresql+psycopg://")
@@ -38,7 +39,7 @@ class Postgres(SQLStore):
 
     insert = staticmethod(insert)
 
-    def __init__(self, url: str, slug: str, clock: Callable[[], float], beside: Path) -> None:
+    def __init__(self, url: str, slug: str, clock: Callable[[], float], beside: Path, *, old: bool = False) -> None:
         self.slug, self.clock, self.path = slug, clock, beside
         if find_spec("psycopg") is None:
             raise StoreError("PostgreSQL needs psycopg: pip install 'privreg[postgres]'.")
@@ -56,8 +57,9 @@ class Postgres(SQLStore):
             with self.engine.begin() as c:
                 if c.exec_driver_sql("SHOW server_version_num").scalar_one() < str(OLDEST):
                     raise StoreError("privreg needs PostgreSQL 14 or later.")
-                c.exec_driver_sql("CREATE SCHEMA IF NOT EXISTS privreg")
-            self._make()
+                if not old:
+                    c.exec_driver_sql("CREATE SCHEMA IF NOT EXISTS privreg")
+            self._make(old=old)
         except SQLAlchemyError:
             raise StoreError(f"{self} can't be reached, or may not be written.") from None
 
@@ -72,16 +74,38 @@ class Postgres(SQLStore):
     def sql(self, text: str) -> str:
         return text.replace("?", "%s")
 
-    @contextmanager
-    def alone(self) -> Iterator[None]:
+    def mark(self, status: str) -> None:
+        """Mark the study; one that is sealed has its rows written anew, in an order that tells nothing.
+
+        Where a row stands, and which transaction wrote it, tells when it came.
+        """
+        with self.engine.begin() as c:
+            for table in (t.report, t.share) if status == SEALED else ():
+                if sa.inspect(c).has_table(table.name):
+                    name, whose = table.name, (self.slug,)
+                    kept = f"CREATE TEMP TABLE {name}_ ON COMMIT DROP AS SELECT * FROM {name} WHERE study = %s"
+                    c.exec_driver_sql(kept, whose)
+                    c.exec_driver_sql(f"DELETE FROM {name} WHERE study = %s", whose)
+                    c.exec_driver_sql(f"INSERT INTO {name} SELECT * FROM {name}_ ORDER BY token_id")
+            c.execute(t.study.update().where(t.study.c.slug == self.slug).values(status=status))
+
+    def compact(self) -> None:
         with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT", reading=True) as c:
-            if not c.exec_driver_sql("SELECT pg_try_advisory_lock(%s)", (self._only,)).scalar_one():
+            for table in (t.report, t.share):
+                if sa.inspect(c).has_table(table.name):
+                    c.exec_driver_sql(f"VACUUM (FULL, ANALYZE) {table.name}")
+
+    @contextmanager
+    def alone(self, *, shared: bool = False) -> Iterator[None]:
+        how = "_shared" * shared
+        with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT", reading=True) as c:
+            if not c.exec_driver_sql(f"SELECT pg_try_advisory_lock{how}(%s)", (self._only,)).scalar_one():
                 raise OptionError("another privreg serve has this study; stop it first.")
             try:
                 yield
             finally:
                 with suppress(SQLAlchemyError):  # a lost session has lost its lock
-                    c.exec_driver_sql("SELECT pg_advisory_unlock(%s)", (self._only,))
+                    c.exec_driver_sql(f"SELECT pg_advisory_unlock{how}(%s)", (self._only,))
 
     def leave(self) -> None:
         self.engine.dispose()

@@ -21,9 +21,11 @@ from privreg.collector import chain as chains
 from privreg.collector.chain import Cell, Place
 from privreg.protocol.study import LIMIT
 from privreg.service.store import tables as t
+from privreg.service.store import versions
 from privreg.service.store.kept import NEW, OTHER, SAME, About, Arrived, Held, Shares, Store, StoreError
 from privreg.service.store.shares import SQLShares, Way
 
+BACKUP: Final = "backup"  # Where the study of a backup has been moved to
 BUSY: Final = 30_000  # Milliseconds to wait for another process's transaction
 
 
@@ -47,20 +49,59 @@ class SQLStore(Store):
         """Text as the driver takes it, of text with a question mark for each parameter."""
         return text
 
-    def _make(self) -> None:
-        """Make tables that are missing.
+    @abstractmethod
+    def compact(self) -> None:
+        """Leave nothing of deleted rows in the database's files."""
+
+    def _make(self, *, old: bool) -> None:
+        """Make the tables if there are none, and see whose they are.
 
         Raises
         ------
         StoreError
-            If they are of another release.
+            If they are of another version, unless of an earlier one and `old`.
         """
-        with self.engine.begin() as c:
-            t.METADATA.create_all(c)
-            c.execute(self.insert(t.meta).values(name="format", value=str(t.FORMAT)).on_conflict_do_nothing())
-            found = c.execute(sa.select(t.meta.c.value).where(t.meta.c.name == "format")).scalar_one()
-        if found != str(t.FORMAT):
-            raise StoreError(f"{self} is of another release of privreg, format {found}; use that release.")
+        if not old:
+            with self.engine.begin() as c:
+                found = versions.version_of(c)
+                if not found:
+                    t.METADATA.create_all(c)
+                    c.execute(t.meta.insert().values(name="format", value=str(found := t.FORMAT)))
+            versions.must_be_this(found, str(self))
+        sa.event.listen(self.engine, "begin", self._must_be_here)
+
+    def _must_be_here(self, c: sa.Connection) -> None:
+        """Refuse to change what has been moved to another database, or is a backup."""
+        if not c.get_execution_options().keys() & {"reading", "keeping"}:
+            _must_be_here(c.exec_driver_sql(self.sql(_MOVED), (self.slug,)).scalar(), str(self))
+
+    def keeping(self) -> sa.Connection:
+        """A transaction that may also change what has been moved, or is a backup, or has other tables."""
+        return self.engine.connect().execution_options(keeping=True)
+
+    def migrate(self, *, check: bool = False) -> tuple[int, list[str]]:
+        """Bring the tables to this release's version; the version that they had, and the statements of that.
+
+        With `check` nothing is changed.
+
+        Raises
+        ------
+        StoreError
+            If there are none, or of a later version.
+        """
+        with self.keeping() as c, c.begin():
+            found = versions.version_of(c)
+            if not found:
+                raise StoreError(f"{self} has no study; privreg serve makes its tables.")
+            versions.must_be_known(found, str(self))
+            made = versions.steps(found, c.dialect.name)
+            for line in () if check else made:
+                c.exec_driver_sql(line)
+            if made and not check:
+                c.execute(t.meta.update().where(t.meta.c.name == "format").values(value=str(t.FORMAT)))
+        if made and not check:
+            self.compact()
+        return found, made
 
     @property
     def study(self) -> str:
@@ -78,7 +119,7 @@ class SQLStore(Store):
             rows = c.execute(sa.select(t.study.c.slug, t.study.c.plan_hash, t.study.c.plan)).all()
             row = next((r for r in rows if r.slug == self.slug), None)
             mixed = any(r.plan != envelope for r in rows if r != row and r.slug.partition("/")[0] == self.study)
-            if row is None and not mixed and not self._others(c):
+            if row is None and not mixed and not self.other_studies(c):
                 c.execute(
                     t.study.insert().values(
                         slug=self.slug, plan_hash=plan_hash, plan=envelope, status="open", analyst=analyst, issued=0,
@@ -90,19 +131,20 @@ class SQLStore(Store):
             raise StoreError("the database holds another study, or another plan of this one; name another by --db.")
         return False
 
-    def _others(self, c: sa.Connection) -> bool:
+    def other_studies(self, c: sa.Connection) -> bool:
         """Whether other studies are in the way."""
         return False
 
     def known(self) -> bool:
         with self.reading() as c:
-            return (
-                self._others(c) or c.execute(sa.select(t.study).where(t.study.c.slug == self.slug)).first() is not None
-            )
+            own = c.execute(sa.select(t.study.c.slug).where(t.study.c.slug == self.slug)).first()
+            return own is not None or self.other_studies(c)
 
     def about(self) -> About:
         with self.reading() as c:
-            return About(*c.execute(sa.select(t.study).where(t.study.c.slug == self.slug)).one())
+            found = About(*c.execute(sa.select(t.study).where(t.study.c.slug == self.slug)).one())
+        _must_be_here(found.moved, str(self))
+        return found
 
     @cached_property
     def shares(self) -> Shares:
@@ -111,6 +153,13 @@ class SQLStore(Store):
     def mark(self, status: str) -> None:
         with self.engine.begin() as c:
             c.execute(t.study.update().where(t.study.c.slug == self.slug).values(status=status))
+
+    def erase(self) -> int:
+        with self.engine.begin() as c:
+            count = c.execute(t.report.delete().where(t.report.c.study == self.slug)).rowcount
+            c.execute(t.study.update().where(t.study.c.slug == self.slug).values(erased=int(self.clock())))
+        self.compact()
+        return count
 
     # --- tokens ----------------------------------------------------------------------------------------
 
@@ -268,6 +317,7 @@ class SQLStore(Store):
 
 _KNOWN: Final = "SELECT token_id, body_hash FROM report WHERE study = ? AND token_id IN ({})"
 _KEEP: Final = "INSERT INTO report (study, token_id, k, role, grp, body_hash, vals) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_MOVED: Final = "SELECT moved FROM study WHERE slug = ?"
 _COUNT: Final = """\
 INSERT INTO counter (study, minute, name, count) VALUES (?, ?, ?, ?)
 ON CONFLICT (study, minute, name) DO UPDATE SET count = counter.count + excluded.count"""
@@ -279,6 +329,13 @@ _UPDATE: Final = (
     .where(*(t.cell.c[name] == sa.bindparam(f"{name}_") for name in _KEY))
     .values({name: sa.bindparam(name) for name in ("people", "sums", "squares", "upto")})
 )
+
+
+def _must_be_here(moved: str | None, name: str) -> None:
+    if moved == BACKUP:
+        raise StoreError(f"{name} is a backup; put it into another database by privreg collector restore --from FILE.")
+    if moved is not None:
+        raise StoreError(f"the study was moved from {name} to {moved}; name that by --db.")
 
 
 def _packed(values: NDArray[np.int64]) -> bytes:

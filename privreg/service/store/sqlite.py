@@ -19,6 +19,7 @@ from privreg.service.store.kept import StoreError
 from privreg.service.store.sql import BUSY, SQLStore
 
 SCHEME: Final = "sqlite:///"
+_OURS: Final = {"meta", "study", "report"}  # Tables of every version
 
 
 class SQLite(SQLStore):
@@ -26,7 +27,7 @@ class SQLite(SQLStore):
 
     insert = staticmethod(insert)
 
-    def __init__(self, url: str, slug: str, clock: Callable[[], float], *, make: bool) -> None:
+    def __init__(self, url: str, slug: str, clock: Callable[[], float], *, make: bool, old: bool = False) -> None:
         self.slug, self.clock = slug, clock
         self.path = path = Path(url.removeprefix(SCHEME))
         if not path.parent.is_dir():
@@ -41,7 +42,7 @@ class SQLite(SQLStore):
         sa.event.listen(self.engine, "connect", _prepare)
         sa.event.listen(self.engine, "begin", _begin)
         try:
-            self._make()
+            self._make(old=old)
         except SQLAlchemyError:
             raise StoreError(f"{self} is no database of a collector, or can't be written.") from None
 
@@ -51,17 +52,26 @@ class SQLite(SQLStore):
     def reading(self) -> sa.Connection:
         return self.engine.connect().execution_options(reading=True)
 
-    def _others(self, c: sa.Connection) -> bool:
+    def other_studies(self, c: sa.Connection) -> bool:
         return any(slug.partition("/")[0] != self.study for slug in c.execute(sa.select(t.study.c.slug)).scalars())
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def alone(self, *, shared: bool = False) -> Iterator[None]:
+        if shared:
+            raise OptionError(
+                "SQLite has one server at a time; servers share a study in PostgreSQL: --db postgresql://…"
+            )
         with self.beside("lock").open("a") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise OptionError("another privreg serve has this database; stop it first.") from None
             yield
+
+    def compact(self) -> None:
+        with closing(self.engine.raw_connection()) as raw:
+            raw.cursor().execute("VACUUM")
+        self.leave()
 
     def leave(self) -> None:
         with closing(self.engine.raw_connection()) as raw:
@@ -76,12 +86,15 @@ def _must_be_ours(path: Path) -> None:
             names = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")}
     except sqlite3.Error:
         raise StoreError(f"{str(path)!r} is no database of a collector, or can't be read.") from None
-    if names and not names >= set(t.METADATA.tables):
+    if names and not names >= _OURS:
         raise StoreError(f"{str(path)!r} has tables of another program; name a new file by --db sqlite:///FILE.")
 
 
+_SETTINGS: Final = ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON")
+
+
 def _prepare(connection: Any, record: Any) -> None:
-    for line in ("journal_mode=WAL", "synchronous=FULL", f"busy_timeout={BUSY}", "foreign_keys=ON"):
+    for line in (*_SETTINGS, f"busy_timeout={BUSY}"):
         connection.execute(f"PRAGMA {line}")
 
 

@@ -21,7 +21,7 @@ from sqlalchemy import (
     Table,
 )
 
-FORMAT: Final = 1  # Of the tables; a database of a later one is refused
+FORMAT: Final = 2  # Version of the tables; a change of them needs a step in `versions`
 
 METADATA: Final = MetaData()
 
@@ -44,6 +44,8 @@ study = Table(
     Column("analyst", LargeBinary, nullable=False),  # SHA-256 of the token by which results may be read
     Column("issued", BigInteger, nullable=False),  # Tokens that were handed out
     Column("seq", BigInteger, nullable=False),  # Number of the last report
+    Column("moved", String(256)),  # Where the study is since; then nothing here counts
+    Column("erased", BigInteger),  # When reports were deleted, in seconds since 1970; their sums stay
 )
 
 issuer = _of_study(
@@ -76,7 +78,6 @@ report = _of_study(
     Column("grp", Integer, nullable=False),
     Column("body_hash", LargeBinary(32), nullable=False),
     Column("vals", LargeBinary, nullable=False),  # int32, little-endian
-    Column("seq", BigInteger),  # In which order cells took it in; none before
     ForeignKeyConstraint(["study", "k"], ["state.study", "state.k"]),
     Index("report_by_place", "study", "k", "role", "grp"),
     sqlite_with_rowid=False,  # rows' own numbers would tell in which order reports came

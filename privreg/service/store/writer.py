@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from privreg.service.store.kept import FAILED, KEPT, NEW, Keeper
+from privreg.service.store.kept import FAILED, KEPT, NEW, Keeper, StoreError
 
 MOST: Final = 512
 TICK: Final = 0.02  # Seconds between two transactions, at least: each takes as long as many a report
@@ -73,7 +73,7 @@ class Writer(threading.Thread):
         try:
             kept = iter(self._keeper.take(reports, counts, trial=len(reports) < len(some)))
             outcomes = [KEPT if arrived is None else next(kept) for arrived, _ in some]
-        except SQLAlchemyError:  # a full disk, a lock held too long: nothing was kept, devices come again
+        except (SQLAlchemyError, StoreError):  # a full disk, another place: nothing was kept, devices come again
             outcomes = [FAILED] * len(some)
         for (_, tell), outcome in zip(some, outcomes, strict=True):
             tell(outcome)

@@ -11,9 +11,8 @@ from privreg.field import keys
 from privreg.files.archive import write_bytes
 from privreg.protocol import peers, wire
 from privreg.protocol.sums import LETTERS
-from privreg.service.course import CLOSED
 from privreg.service.store import Store
-from privreg.service.store.kept import LOST, PUBLISHED, SUMMED
+from privreg.service.store.kept import CLOSED, LOST, PUBLISHED, SUMMED
 from privreg.service.sums import peer
 from privreg.service.sums.course import SumCourse
 from privreg.service.tokens import SECRET, kept_secret

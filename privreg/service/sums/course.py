@@ -21,8 +21,7 @@ from privreg.protocol.peers import Signed, ids_of, list_hash
 from privreg.protocol.sums import LETTERS
 from privreg.protocol.wire import MessageError, hash_of
 from privreg.service.clock import STANDS
-from privreg.service.course import CLOSED, SEALED
-from privreg.service.store.kept import FIXED, LOST, OFFERED, OPEN, PUBLISHED, Batch
+from privreg.service.store.kept import CLOSED, FIXED, LOST, OFFERED, OPEN, PUBLISHED, SEALED, Batch
 from privreg.service.sums import peer
 from privreg.service.sums.book import SOON, Book
 from privreg.service.sums.peer import Away, Refused

@@ -23,6 +23,13 @@ class BatchKeys:
         """File of a batch's key."""
         return self._beside(f"batch{k}.key")
 
+    def all(self) -> list[int]:
+        """Batches that have a key."""
+        stem = self._beside("batch").name
+        found = self._beside("").parent.glob("*.key")
+        numbers = [p.name.removeprefix(stem).removesuffix(".key") for p in found if p.name.startswith(stem)]
+        return sorted(int(n) for n in numbers if n.isdecimal())
+
     def _read(self, k: int) -> bytes:
         path = self.path(k)
         return path.read_bytes() if path.exists() else b""

@@ -1,0 +1,147 @@
+"""Databases of earlier releases: each is brought to this release's tables, with all that it has."""
+
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from privreg.collector import chain as chains
+from privreg.service.command import collector
+from privreg.service.store import StoreError, open_store, versions
+from privreg.service.store import tables as t
+from tests.service import postgres
+from tests.service.test_store import added_up
+from tests.service.world import DATABASES, KINDS, SERVER, Course, World
+
+SCHEMAS = Path(__file__).with_name("schemas")
+OLD = [
+    pytest.param(path, marks=pytest.mark.skipif(path.name[0] == "p" and bool(postgres.MISSING), reason="no PostgreSQL"))
+    for path in sorted(SCHEMAS.glob("*.sql"))
+]
+
+
+def shape(store):
+    """Columns, keys and indexes of all tables."""
+    with store.keeping() as c:
+        look = sa.inspect(c)
+        out = {
+            name: (
+                sorted((x["name"], str(x["type"]), x["nullable"]) for x in look.get_columns(name)),
+                look.get_pk_constraint(name)["constrained_columns"],
+                [(x["constrained_columns"], x["referred_table"]) for x in look.get_foreign_keys(name)],
+                sorted((x["name"], tuple(x["column_names"])) for x in look.get_indexes(name)),
+            )
+            for name in look.get_table_names()
+        }
+        if c.dialect.name == "sqlite":  # where the length of a text says nothing
+            out = {
+                name: ([(n, x.partition("(")[0], null) for n, x, null in one[0]], *one[1:]) for name, one in out.items()
+            }
+            sql = c.exec_driver_sql("SELECT name, sql FROM sqlite_master WHERE type = 'table'")
+            out["without rowid"] = {name for name, text in sql if "WITHOUT ROWID" in text}
+    return out
+
+
+def rows(store):
+    """All rows, by table, but for what tells the version."""
+    with store.keeping() as c:
+        there = [x for x in t.METADATA.sorted_tables if x is not t.meta]
+        return {x.name: sorted(map(tuple, c.execute(sa.select(x))), key=repr) for x in there}
+
+
+def aged(world, schema, to):
+    """The world's study in tables of an earlier version, in another folder's database; its address."""
+    kind = schema.name.partition("_")[0]
+    url = DATABASES[kind](to)
+    if kind == "sqlite":
+        (to / "study.db").touch()
+        old = sa.create_engine(url)
+    else:
+        old = sa.create_engine(sa.make_url(url).set(drivername="postgresql+psycopg"))
+    with old.begin() as c:
+        if kind == "postgres":
+            c.exec_driver_sql("CREATE SCHEMA privreg")
+            c.exec_driver_sql("SET LOCAL search_path TO privreg")
+        for line in schema.read_text().partition("\n")[2].split(";\n"):
+            if line.strip():
+                c.exec_driver_sql(line)
+        with world.store.reading() as d:
+            for table in (x for x in t.METADATA.sorted_tables if x is not t.meta):
+                given = [dict(r._mapping) for r in d.execute(sa.select(table))]
+                new = {"moved", "erased"} if table is t.study else set()
+                for row in given:
+                    c.execute(table.insert(), {k: v for k, v in row.items() if k not in new})
+    old.dispose()
+    return url
+
+
+@pytest.mark.parametrize("schema", OLD, ids=lambda p: p.stem)
+def test_a_database_of_an_earlier_version_is_brought_to_this_one_and_goes_on(tmp_path, schema, capsys):
+    kind = schema.name.partition("_")[0]
+    world = World(tmp_path, n=60, database=kind)
+    world.answer(40)
+    to = tmp_path / "old"
+    to.mkdir()
+    url, plan = aged(world, schema, to), tmp_path / "sleep.plan"
+    plan.write_bytes(world.envelope)
+    with pytest.raises(StoreError, match=r"has version 2\. Stop privreg serve, and run privreg collector migrate"):
+        open_store(url, "sleep")
+    assert collector(["check", str(plan), "--db", url]) == 2
+    capsys.readouterr()
+    assert collector(["migrate", str(plan), "--db", url, "--check"]) == 0
+    assert "to bring it to 2" in capsys.readouterr().out
+    with pytest.raises(StoreError, match="version 1"):  # nothing was changed
+        open_store(url, "sleep")
+    assert collector(["migrate", str(plan), "--db", url]) == 0
+    assert collector(["migrate", str(plan), "--db", url]) == 0
+    assert "nothing is to be done" in capsys.readouterr().out
+    store = open_store(url, "sleep", beside=to / "study.db")
+    assert rows(store) == rows(world.store)
+    both = [store, world.store]
+    for one in both:
+        assert one.shares.people() == {}  # makes the tables of two collectors
+    assert shape(store) == shape(world.store)
+    assert Course(store, None).replay() == len(world.course.states)
+    again = Course(store, SERVER, world.clock, world.clock)
+    some = [world.arrived(b) for b in world.bodies(20)]
+    assert store.take(some, {}) == ["new"] * 20
+    assert store.take(some, {}) == ["same"] * 20
+    while again.advance():
+        pass
+    assert chains.plain(store.cells()) == added_up(store)
+
+
+def test_every_version_has_a_step_for_every_database():
+    assert sorted(versions.STEPS) == list(range(1, t.FORMAT))
+    assert all(set(step) == {"sqlite", "postgresql"} for step in versions.STEPS.values())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_migration_that_fails_changes_nothing(tmp_path, kind, monkeypatch):
+    world = World(tmp_path, n=20, database=kind)
+    world.answer(10)
+    schema = SCHEMAS / f"{kind}_1_analyses.sql"
+    to = tmp_path / "old"
+    to.mkdir()
+    url = aged(world, schema, to)
+    store = open_store(url, "sleep", beside=to / "study.db", old=True)
+    before = shape(store)
+    name = store.engine.dialect.name
+    broken = {1: {name: (*versions.STEPS[1][name], "SELECT nothing FROM nowhere")}}
+    with monkeypatch.context() as m:
+        m.setattr(versions, "STEPS", broken)
+        with pytest.raises(sa.exc.DBAPIError):
+            store.migrate()
+    assert shape(store) == before
+    assert store.migrate()[0] == 1
+    assert rows(store) == rows(world.store)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_later_version_is_neither_opened_nor_migrated(tmp_path, kind):
+    world = World(tmp_path, n=10, database=kind)
+    with world.store.engine.begin() as c:
+        c.execute(t.meta.update().values(value="3"))
+    for work in (lambda: open_store(world.url, "sleep"), lambda: open_store(world.url, "sleep", old=True).migrate()):
+        with pytest.raises(StoreError, match=r"version 3, of a later release.*pip install -U privreg"):
+            work()
