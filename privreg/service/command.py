@@ -107,7 +107,7 @@ def prepared(plan: str, db: str, out: Callable[[str], Any] = print, role: str | 
     """
     envelope = _read(plan)
     plans, plan_hash = opened(envelope)
-    stores = [open_store(db, one.slug, beside=_beside(plan, role, "db")) for one in plans]
+    stores: list[Store] = [open_store(db, one.slug, beside=_beside(plan, role, "db")) for one in plans]
     where = _beside(plan, role, "analyst")
     fresh = not where.is_file()
     token = secrets.token_urlsafe(32) if fresh else where.read_text("utf-8").strip()

@@ -13,9 +13,10 @@ import sqlalchemy as sa
 
 from privreg.errors import OptionError
 from privreg.files.archive import write_bytes
-from privreg.service.course import SEALED
 from privreg.service.store import StoreError, copies, open_store
 from privreg.service.store import tables as t
+from privreg.service.store.kept import SEALED
+from privreg.service.store.sql import BACKUP
 from privreg.service.store.sqlite import SCHEME
 from privreg.service.sums.keys import BatchKeys
 
@@ -50,8 +51,10 @@ def run(
     return VERBS[a.verb](a, opened, url, audit)
 
 
-def _opened(plans: Sequence[PublicPlan], url: str, *, beside: Path, **more: bool) -> list[SQLStore]:
-    return [open_store(url, one.slug, beside=beside, **more) for one in plans]
+def _opened(
+    plans: Sequence[PublicPlan], url: str, *, beside: Path, make: bool = True, old: bool = False
+) -> list[SQLStore]:
+    return [open_store(url, one.slug, beside=beside, make=make, old=old) for one in plans]
 
 
 _Open = Callable[..., "list[SQLStore]"]
@@ -87,7 +90,7 @@ def _restore(a: argparse.Namespace, opened: _Open, url: str, audit: _Audit) -> s
     if a.backup is None:
         raise OptionError("restore needs --from FILE, which privreg collector backup has written.")
     source = opened(SCHEME + a.backup, make=False)[0]
-    if copies.moved_to(source) != copies.BACKUP:
+    if copies.moved_to(source) != BACKUP:
         raise StoreError(f"{source} is no backup of this study; privreg collector backup makes one.")
     stores = opened(url)
     with stores[0].alone():

@@ -19,6 +19,7 @@ from privreg.service.store import tables as t
 from privreg.service.store.kept import OPEN, PUBLISHED
 from tests.service import postgres
 from tests.service.pair import LETTERS, Pair
+from tests.service.test_analyses import Several
 from tests.service.test_store import added_up
 from tests.service.test_two import FAST
 from tests.service.test_two_courses import DUE, come, on, status
@@ -393,3 +394,29 @@ def test_rows_of_a_sealed_study_tell_no_order_in_which_reports_came(tmp_path):
     assert len(ids) == PEOPLE
     assert writers == 1
     assert chains.plain(world.store.cells()) == added_up(world.store)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_analyses_of_a_study_are_copied(tmp_path, kind):
+    several = Several(tmp_path)
+    stores = [course.store for course in several.courses]
+    before = rows(stores[0])
+    assert len({row[0] for row in before["study"]}) == len(several.plans) > 1
+    (to := tmp_path / "other").mkdir()
+    url, old, beside = DATABASES[kind](to), f"sqlite:///{tmp_path / 'study.db'}", tmp_path / "study.db"
+    a = argparse.Namespace(plan="sleep.plan", role=None, out=str(tmp_path / "backup.db"), to=url)
+
+    def run(verb, at=old):
+        a.verb = verb
+        return keeping.run(a, several.plans, at, beside, partial(command._audited, a))
+
+    run("backup")
+    assert run("move").count("states follow") == len(several.plans)
+    assert rows(open_store(url, several.plans[0].slug, beside=beside)) == before
+    for store in stores:
+        with pytest.raises(StoreError, match="was moved"):
+            store.mark("closed")
+    (again := tmp_path / "again").mkdir()
+    a.backup = a.out
+    run("restore", DATABASES["sqlite"](again))
+    assert rows(open_store(DATABASES["sqlite"](again), several.plans[0].slug)) == before

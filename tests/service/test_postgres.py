@@ -82,6 +82,18 @@ def test_a_study_is_served_once(world):
         ended(world.store)  # the lock is lost with its session
 
 
+def test_servers_share_a_study_if_each_says_so(world, tmp_path):
+    other, third = open_store(world.url, "sleep"), open_store(world.url, "sleep")
+    refused = pytest.raises(OptionError, match="another privreg serve")
+    with world.store.alone(shared=True), other.alone(shared=True), refused, third.alone():
+        pass
+    with third.alone(), refused, other.alone(shared=True):
+        pass
+    alone = open_store(f"sqlite:///{tmp_path / 'alone.db'}", "sleep")
+    with pytest.raises(OptionError, match="servers share a study in PostgreSQL"), alone.alone(shared=True):
+        pass
+
+
 def test_what_is_wrong_with_an_address_is_said_without_its_password(tmp_path, monkeypatch):
     with pytest.raises(StoreError, match=r"postgresql\+psycopg://me:\*\*\*@127.0.0.1:9/x' can't be reached"):
         open_store("postgresql://me:secret@127.0.0.1:9/x", "sleep")
