@@ -130,6 +130,8 @@ async def soaked(it: Served, at: Path, links: Sequence[str], rows: pd.DataFrame,
     def made(first: int) -> tuple[int, list[bytes]]:
         state = state_of(one, it)
         who = range(first, min(first + some, FIRST + count))
+        if not who:
+            return 0, []
         tokens = [messages.read_token(invitation(links[i]).token) for i in who]
         return state.number, [request("POST", path, bodies[0]) for bodies in crowd.posts(state, who, tokens)]
 

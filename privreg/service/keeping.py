@@ -93,6 +93,8 @@ def _restore(a: argparse.Namespace, opened: _Open, url: str, audit: _Audit) -> s
     if copies.moved_to(source) != BACKUP:
         raise StoreError(f"{source} is no backup of this study; privreg collector backup makes one.")
     stores = opened(url)
+    if copies.moved_to(stores[0]) is not None:
+        stores[0].about()  # refuses: the study goes on elsewhere
     with stores[0].alone():
         for store in stores:  # before anything is there that they could open: no share enters a second sum
             _destroy(BatchKeys(store.beside))

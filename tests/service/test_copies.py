@@ -157,6 +157,7 @@ def test_studies_of_one_database_are_copied_one_by_one(tmp_path):
 def test_a_study_is_moved_while_it_is_open_and_back(world, kind, capsys):
     world.answer(30)
     before, url, old = rows(world.store), other_of(world, kind), world.url
+    assert ran(world, "backup", "--out", world.folder / "backup.db") == 0
     assert ran(world, "move", "--to", url) == 0
     there = open_store(url, "sleep", beside=world.folder / "study.db")
     assert rows(there) == before
@@ -171,6 +172,9 @@ def test_a_study_is_moved_while_it_is_open_and_back(world, kind, capsys):
     assert ran(world, "move", "--to", url) == 2
     assert "already" in capsys.readouterr().err
     assert ran(world, "move", "--to", other_of(world, name="third")) == 2
+    capsys.readouterr()
+    assert ran(world, "restore", "--from", world.folder / "backup.db") == 2
+    assert "was moved from" in capsys.readouterr().err
     goes_on(world, url)
     before = rows(there)
     assert ran(world, "move", "--to", old, db=url) == 0

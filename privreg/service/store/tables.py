@@ -44,7 +44,7 @@ study = Table(
     Column("analyst", LargeBinary, nullable=False),  # SHA-256 of the token by which results may be read
     Column("issued", BigInteger, nullable=False),  # Tokens that were handed out
     Column("seq", BigInteger, nullable=False),  # Number of the last report
-    Column("moved", String(256)),  # Where the study is since; then nothing here counts
+    Column("moved", String(1024)),  # Where the study is since; then nothing here counts
     Column("erased", BigInteger),  # When reports were deleted, in seconds since 1970; their sums stay
 )
 

@@ -23,7 +23,7 @@ STEPS: Final[Mapping[int, Mapping[str, tuple[str, ...]]]] = {
     # with names too short for an analysis
     1: {
         "sqlite": (
-            "ALTER TABLE study ADD COLUMN moved VARCHAR(256)",
+            "ALTER TABLE study ADD COLUMN moved VARCHAR(1024)",
             "ALTER TABLE study ADD COLUMN erased BIGINT",
             "DROP TABLE IF EXISTS lease",
             "CREATE TABLE report_2 (study VARCHAR(127) NOT NULL, token_id BLOB NOT NULL, k INTEGER NOT NULL, "
@@ -39,7 +39,7 @@ STEPS: Final[Mapping[int, Mapping[str, tuple[str, ...]]]] = {
                 f"ALTER TABLE IF EXISTS {name} ALTER COLUMN {'slug' if name == 'study' else 'study'} TYPE VARCHAR(127)"
                 for name in _OF_STUDY
             ),
-            "ALTER TABLE study ADD COLUMN moved VARCHAR(256)",
+            "ALTER TABLE study ADD COLUMN moved VARCHAR(1024)",
             "ALTER TABLE study ADD COLUMN erased BIGINT",
             "ALTER TABLE report DROP COLUMN seq",
         ),
