@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 FLUSH: Final = 5.0  # Seconds between writes of the runs: what a killed process loses at most, beside runs in progress
 QUICK: Final = 2  # Replications of a quick look
+_SAID: Final = tomllib.loads(files("privreg.published.experiments").joinpath("experiments.toml").read_text("utf-8"))
 
 
 class Seeds(NamedTuple):
@@ -87,9 +88,7 @@ def described(
     draw: Callable[[Mapping[str, pd.DataFrame]], Figure],
 ) -> Experiment:
     """An experiment whose texts and number of replications are in `experiments.toml`, by its name."""
-    text = files("privreg.published.experiments").joinpath("experiments.toml").read_text("utf-8")
-    said = tomllib.loads(text)[name]
-    return Experiment(name=name, cells=cells, replicate=replicate, tabulate=tabulate, draw=draw, **said)
+    return Experiment(name=name, cells=cells, replicate=replicate, tabulate=tabulate, draw=draw, **_SAID[name])
 
 
 def run(
