@@ -182,6 +182,7 @@ def test_a_study_is_moved_while_it_is_open_and_back(world, kind, capsys):
     goes_on(world, old)
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("step", ["fence", "copy", "clear"])
 @pytest.mark.parametrize("done", [False, True])
 def test_a_move_that_is_killed_ends_when_it_is_run_again_and_never_counts_in_two_places(world, step, done, monkeypatch):

@@ -152,7 +152,7 @@ TestFaults.settings = settings(
 
 @pytest.mark.thorough
 def test_many_faults():
-    many = settings(max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck))
+    many = settings(max_examples=12, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck))
     run_state_machine_as_test(Faults, settings=many)
 
 
