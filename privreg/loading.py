@@ -21,6 +21,7 @@ from privreg.privacy.ledger import Budget
 from privreg.regression import PrivateOnlineRegression
 from privreg.results.results import PrivateResults
 from privreg.results.saving import restored
+from privreg.results.target import Target
 from privreg.schema.declarations import RESPONSE_KINDS
 
 
@@ -99,7 +100,10 @@ def _rebuild(path: Path, document: dict[str, Any], arrays: dict[str, Any], funct
     spec = ModelSpec.declare(design, family, budget, *how)
     model._build(spec, None, rows)
     public = PublicRows.restored(document.get("covariates"), arrays.get("covariates"), len(design.names))
-    stream = model._begin(FitOptions(**options, covariates=public), None, document["seed"], document.get("start"))
+    like = Target.from_json(options.pop("like", None), len(design.names))
+    stream = model._begin(
+        FitOptions(**options, covariates=public, like=like), None, document["seed"], document.get("start")
+    )
     stream._restore(path, document, arrays)
     return stream
 

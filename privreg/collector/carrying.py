@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from privreg.protocol.rounds import State
 
 WIDEST_THRESHOLD: Final = 2.0  # Threshold c of a round, relative to the last, up to which it enters the estimate
+NEARLY: Final = 1.0 + 1e-9
 FLATTEST: Final = 0.01  # Least singular value of a slope, relative to its largest, that is inverted as it is
 
 SPREAD: Final = 0.9
@@ -165,7 +166,8 @@ def counted(plan: Plan, progress: Progress) -> list[ScoreRound]:
     main, rules = progress.main, plan.rules
     if (rules.varying and rules.track) or rules.centre != 0.0 or progress.since > 0:
         return main
-    corner = WIDEST_THRESHOLD * main[-1].state.corner
+    widest = WIDEST_THRESHOLD if plan.like is None else NEARLY  # another c would make another estimand
+    corner = widest * main[-1].state.corner
     pilots = [s for s in progress.scored if s.state.role == "pilot" and s.state.corner < corner and s.weight.any()]
     return [*pilots[-2:], *main]
 

@@ -83,6 +83,11 @@ def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, Stat
     corner = plan.corner / state.y_scale if not rules.track and not rules.varying else rules.ratio * scale
     if rules.shape.family == codes.ROBUST_POISSON:
         corner = pilot.threshold_of_counts(rules, HALF + np.log(rules.shape.a), 1.0)
+    if plan.like is not None:  # another map of the same covariates; what was learned of these stays
+        back = np.linalg.solve(whitener.T, plan.like[0].T)  # z of the earlier map are z back, shape (d, d)
+        points = points @ back
+        theta, known = (np.linalg.solve(back, t.reshape(-1, d).T).T.reshape(-1) for t in (theta, known))
+        whitener = plan.like[0]
     fitted = pilot.Fitted(theta, scale if not rules.varying else 1.0, np.diag(prior))
     before = fitted._replace(theta=known)  # a guess that is far off must not hold the pilot back
     state = state._replace(rows=whitener, theta=theta, corner=corner)

@@ -120,6 +120,9 @@ class Plan(NamedTuple):
     # Public limits of what is added to the linear predictor, where curvature goes with it; None if nothing is added
     added: tuple[float, float] | None = None
     persons: Persons | None = None  # None where a record is one row that counts whole
+    # Row map W, shape (d, d), and threshold c, internal units before a learned scale, of an earlier fit whose estimand
+    # is to be this one's; c is None where the score has none, or where it is declared
+    like: tuple[Array, float | None] | None = None
     clusters: int = 0  # Clusters, each of whose people answer in one group; 0 if people are independent
 
     def people(self, progress: Progress) -> int:

@@ -223,6 +223,8 @@ def _next_of_few(plan: Plan, progress: Progress, state: State) -> tuple[Progress
             if state.role == "pilot":
                 unsure = min(math.sqrt(max(float(np.trace(progress.fitted.cov[:-1, :-1])), 0.0)), 1.5 * scale)
             corner = plan.rules.ratio * math.hypot(scale, unsure)
+            if plan.like is not None and plan.like[1] is not None and unsure <= scale:  # far off, the pilot needs more
+                corner = plan.like[1] / state.y_scale
             state = state._replace(corner=corner)
         elif plan.rules.shape.family == codes.ROBUST_POISSON:
             eta, cov = model.predictors(progress.fitted.theta), progress.fitted.cov[:-1, :-1]

@@ -177,6 +177,8 @@ class FitPlan:
             ("Records", "unknown" if self.rows is None else f"{self.rows:,}"),
             ("Groups", str(self.groups)),
         ]
+        if self.asked.like is not None:
+            out.append(("Target", "fixed, that of the fit in like="))
         if self.asked.covariates is not None:
             out.append(("Covariates", self.asked.covariates.words))
         table = self.rounds

@@ -124,6 +124,7 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
         added=added,
         persons=spec.persons,
         clusters=spec.clusters,
+        like=None if efficient.like is None else (efficient.like.map, efficient.like.corner),
     )
     return plan, order
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
     from privreg.collector.plan import Estimated, Plan, Progress
+    from privreg.families.family import Family
     from privreg.fits.held import Held
     from privreg.fits.settings import Settings
     from privreg.formula.spec import ModelSpec
@@ -93,7 +94,7 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
         trail_params=np.array(params),
         trail_variances=np.array(variances) if banded else np.full((len(trail), len(theta)), np.nan),
         family=_family(plan, progress, settings, units),
-        target=spec.family.target(plan.rules.ratio, learned=plan.rules.track),
+        target=_target(plan, progress, spec.family),
         tuning=_tuning(plan, sum(n > 0 for n in held.came)),
         spending=_spending(plan, held.came),
         bound=_bound(settings) + (", one weight for all rows of a person" if plan.persons and plan.persons.one else ""),
@@ -277,7 +278,18 @@ def _family(plan: Plan, progress: Progress, settings: Settings, units: Units) ->
     name, _, _ = settings.score_text.partition(",")
     if name.startswith("Quantile"):
         return f"{name}, density there that of a normal with sd {scale:.4g} (learned)"
+    if plan.like is not None and plan.like[1] is not None:
+        return f"{name}, c = {plan.like[1] * units.y_scale:.4g} (fixed by like=), residual scale {scale:.4g}"
     return f"{name}, c = {rules.ratio:.4g} × residual scale {scale:.4g} (learned)"
+
+
+def _target(plan: Plan, progress: Progress, family: Family) -> str:
+    """What the coefficients are, in words, and whether what defines it was learned or fixed."""
+    ratio, fixed = plan.rules.ratio, plan.like is not None
+    if plan.like is not None and plan.like[1] is not None and progress.fitted is not None:
+        ratio = plan.like[1] / (progress.state.y_scale * progress.fitted.scale)
+    words = family.target(ratio, learned=plan.rules.track and not fixed)
+    return f"{words}; the target is fixed, that of the fit in like=" if fixed else words
 
 
 def _spending(plan: Plan, came: Sequence[int]) -> str:

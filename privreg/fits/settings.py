@@ -14,6 +14,7 @@ from privreg.inference.methods import Method
 from privreg.options.table import check
 from privreg.privacy.mechanisms import Mechanism
 from privreg.published.chain.numbers import Published
+from privreg.results.target import Target
 
 
 @dataclass(frozen=True)
@@ -31,12 +32,14 @@ class FitOptions:
     order: Any = None  # Which is at random where rows can be addressed
     rounds: Any = 20  # Public states of moments, pilot and main together
     covariates: PublicRows | None = None  # Which stand for records' covariates; saved as an array
+    like: Target | None = None  # That of an earlier fit
 
     def plain(self, methods: list[str]) -> dict[str, Any]:
         """Options as plain numbers and names, from which a saved stream is rebuilt."""
         named = None if self.inference is None else methods
-        given = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "covariates"}
-        return {n: named if n == "inference" else check("local.fit", n, value) for n, value in given.items()}
+        given = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in {"covariates", "like"}}
+        out = {n: named if n == "inference" else check("local.fit", n, value) for n, value in given.items()}
+        return out if self.like is None else out | {"like": self.like.to_json()}
 
 
 class ScoreReports(NamedTuple):
@@ -77,6 +80,7 @@ class Efficient:
     measures: float = 0.0  # Share of the people who do
     rounds: int = 20  # Public states of moments, pilot and main together, of a fit by rounds
     covariates: PublicRows | None = None  # Which stand for records' covariates
+    like: Target | None = None  # That of an earlier fit, if its estimand is this one's
 
     @property
     def weights(self) -> ScoreWeights:

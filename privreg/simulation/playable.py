@@ -10,6 +10,7 @@ from privreg.data.sources.open import Source
 from privreg.errors import DataError, InferenceError, OptionError, UnsupportedArgumentError
 from privreg.fits.fit_plan import FitPlan
 from privreg.fits.settings import FitOptions
+from privreg.fits.target import target_of
 from privreg.formula.covariates import public_rows
 from privreg.formula.spec import Described, ModelSpec
 from privreg.options.progress import progress_bar
@@ -49,6 +50,7 @@ class Playable(Described):
         measures: float | None = None,
         rounds: int = 20,
         covariates: Any = None,
+        like: Any = None,
         **unknown: Never,
     ) -> FitPlan:
         """Lay a fit's public plan open before anybody reports: declarations, guarantee, mechanism, rounds.
@@ -57,7 +59,7 @@ class Playable(Described):
         ----------
         rows : int, optional
             Records expected; as many as the model's data have, or its ``rows=``, by default.
-        tuning, inference, lanes, threads, batch_size, alpha, step, start_params, measures, rounds, covariates
+        tuning, inference, lanes, threads, batch_size, alpha, step, start_params, measures, rounds, covariates, like
             As for `fit`.
 
         Returns
@@ -80,7 +82,8 @@ class Playable(Described):
         """What is asked of a fit, of what a call was given by name."""
         options = {f.name: given[f.name] for f in fields(FitOptions) if f.name in given}
         identity = None if self._source is None else self._source.identity
-        return FitOptions(**{**options, "covariates": public_rows(self._spec, options["covariates"], identity)})
+        options["covariates"] = public_rows(self._spec, options["covariates"], identity)
+        return FitOptions(**{**options, "like": target_of(self._spec, options["like"])})
 
     # --- fitting ---------------------------------------------------------------------------------------
 
@@ -104,6 +107,7 @@ class Playable(Described):
         measures: float | None = None,
         rounds: int = 20,
         covariates: Any = None,
+        like: Any = None,
         seed: int | None = None,
         **unknown: Never,
     ) -> Stream:
@@ -152,6 +156,7 @@ class Playable(Described):
         measures: float | None = None,
         rounds: int = 20,
         covariates: Any = None,
+        like: Any = None,
         order: str | None = None,
         seed: int | None = None,
         progress: bool | None = None,
@@ -207,6 +212,11 @@ class Playable(Described):
             little of it: with more than 24 coefficients. Neither the model, nor what a person is asked, nor the
             guarantee changes. Columns beside the design's are not read, numbers outside their bounds are clamped, and
             rows with missing values are refused.
+        like : PrivateResults or FitPlan, optional
+            An earlier fit of the same design (columns, levels, family, bounds), or a plan made with ``like=``: its
+            score weights' map of covariates and its Huber threshold c are taken over, and so its estimand. Two fits
+            that learn these estimate different numbers where the model is wrong. The map and c are functions of the
+            earlier fit's reports, and public; the budget and the rounds stay as they are.
         order : {"random", "position"}, optional
             In which order rows are read. "random" is the default where rows can be addressed: short blocks of rows of
             arrays and DataFrames, and of files, tables and row groups as many as can be held, each read once. The order

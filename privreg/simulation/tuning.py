@@ -56,6 +56,8 @@ def resolve_tuning(asked: FitOptions, spec: ModelSpec, rows: int | None = None) 
     if spec.trust == "two_collectors":
         return _summing(methods, asked, spec, rows)
     if asked.tuning == "published":
+        if asked.like is not None:
+            raise OptionError("tuning='published' learns no map and takes none over; leave like= or tuning= out.")
         if spec.people.gathered:
             raise OptionError(
                 "tuning='published' is a chain of single rows, and k_max= or weights= make reports of several, or "
@@ -165,6 +167,7 @@ def _efficient(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, 
             ),
             rounds=asked.rounds,
             covariates=asked.covariates,
+            like=asked.like,
         ),
     )
 
@@ -188,7 +191,7 @@ def _summing(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, ro
     )
 
 
-_LOCAL: Final = ("tuning", "lanes", "rounds", "covariates")  # Options of fits of local reports alone
+_LOCAL: Final = ("tuning", "lanes", "rounds", "covariates", "like")  # Options of fits of local reports alone
 
 
 def _refuse_local(asked: FitOptions) -> None:

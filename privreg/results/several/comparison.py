@@ -20,6 +20,7 @@ from privreg.results.base import Results
 from privreg.results.data import Frame
 from privreg.results.postestimation.hypothesis import WaldTest, wald_test
 from privreg.results.results import PrivateResults
+from privreg.results.target import of_results
 from privreg.tables import MARK, Paragraph, Table, View, in_one_format, plain
 
 if TYPE_CHECKING:
@@ -124,10 +125,13 @@ def targets(results: Sequence[Any]) -> list[str]:
         named = ", ".join(dict.fromkeys(repr(f) for f in families))
         return [f"These fits estimate different quantities unless the model is right: {named}."]
     local = [r.privacy.setting == "reports" for r in results]
+    found = [of_results(r._fit) for r in results]
+    if len(results) > 1 and found[0] is not None and all(found[0].same(t) for t in found):
+        return []
     if len(results) > 1 and any(local) and {"auto", "joint"} & {families[0].c, families[0].scale}:
         return [
             f"Each fit learned its threshold and residual scale: with skewed errors targets differ. "
-            f"{families[0].name}(c=…, scale=…) gives all fits the same."
+            f"{families[0].name}(c=…, scale=…) gives all fits the same, and so does fit(like=) of an earlier one."
         ]
     return []
 

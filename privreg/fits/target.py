@@ -1,0 +1,78 @@
+"""Whose estimand a fit is to have: an earlier fit's, of the same design."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privreg.collector.covariates import diagonal
+from privreg.errors import OptionError
+from privreg.fits.fit_plan import FitPlan
+from privreg.formula.units import public_units
+from privreg.results.results import PrivateResults
+from privreg.results.target import Target, of_results
+
+if TYPE_CHECKING:
+    from privreg.formula.spec import ModelSpec
+
+
+def target_of(spec: ModelSpec, like: Any) -> Target | None:
+    """The target of an earlier fit: of its results, or of a plan that has one; None if none is asked for.
+
+    Raises
+    ------
+    OptionError
+        If `like` holds no target, or that of another design, or the model has no use for it. Public grounds alone.
+    """
+    if like is None:
+        return None
+    if spec.trust == "two_collectors":
+        raise OptionError("like= belongs to trust='local': two collectors weigh records in another way; leave it out.")
+    columns = len(spec.design.names)
+    if diagonal.is_wide(spec.blocks * columns, label=spec.scalar):
+        raise OptionError(
+            f"like= goes with up to {diagonal.WIDE} coefficients, and there are {spec.blocks * columns}; leave it out."
+        )
+    if isinstance(like, FitPlan):
+        if like.asked.like is None:
+            raise OptionError("this plan holds no target, as no like= was given to it; give an earlier fit's results.")
+        _refuse_other(spec, like.spec.design, like.family, label=like.spec.scalar)
+        return like.asked.like
+    if not isinstance(like, PrivateResults):
+        raise OptionError(
+            f"like= is of type {type(like).__name__}; give the results of an earlier fit, what pr.load() made of their "
+            "file, or a plan made with like=."
+        )
+    fit = like._fit
+    found = of_results(fit)
+    if found is None:
+        raise OptionError(
+            "these results hold no target: they are of two collectors, of a curator, of tuning='published', or of a "
+            "fit whose main rounds had not begun; give results of a fit by rounds of local reports."
+        )
+    assert fit.equation is not None
+    _refuse_other(spec, fit.design, fit.family, label=fit.equation.weighing == "leverage")
+    return found
+
+
+def _refuse_other(spec: ModelSpec, design: Any, family: Any, *, label: bool) -> None:
+    """Refuse the target of another design, and name what differs."""
+    own = spec.design
+    pairs: list[tuple[str, Any, Any]] = [
+        ("columns", tuple(own.names), tuple(design.names)),
+        ("response", own.endog_name, design.endog_name),
+        ("family", repr(spec.family), repr(family)),
+        ("public covariates", spec.scalar, label),
+    ]
+    for name in own.columns:
+        pairs += [
+            (f"levels of {name!r}", own.schema.levels.get(name), design.schema.levels.get(name)),
+            (f"bounds of {name!r}", own.schema.bounds.get(name), design.schema.bounds.get(name)),
+        ]
+    for what, mine, theirs in pairs:
+        if mine != theirs:
+            raise OptionError(f"like= is of another design: its {what} {theirs!r}, here {mine!r}; declare the same.")
+    theirs, mine = (public_units(d, scale_response=spec.family.scaled) for d in (design, own))
+    if not np.array_equal(theirs.matrix, mine.matrix) or theirs.y_scale != mine.y_scale:
+        raise OptionError("like= is of another design: other moments, or a scale that is learned; declare the same.")

@@ -1,0 +1,65 @@
+"""What defines the estimand of a fit by rounds: its row map and its threshold c, which another fit can take over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from privreg.protocol import codes
+
+if TYPE_CHECKING:
+    from privreg.arrays import Array
+    from privreg.results.data import ResultData
+
+LEARNED: Final = frozenset({codes.HUBER, codes.EXPECTILE})
+"""Families whose threshold c is part of the estimand: a quantile's serves its density alone."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Row map W and threshold c of an earlier fit, both functions of its reports and so public."""
+
+    rows: tuple[tuple[float, ...], ...]  # W, internal units, in the engine's order of columns; shape (d, d)
+    corner: float | None  # c, internal units of the response; None if the score has none, or if it is declared
+
+    @property
+    def map(self) -> Array:
+        """W; shape (d, d)."""
+        return np.array(self.rows)
+
+    def same(self, other: Target | None) -> bool:
+        """Whether another one defines the same estimand."""
+        if other is None or (self.corner is None) != (other.corner is None):
+            return False
+        near = self.corner is None or bool(np.isclose(self.corner, other.corner or 0.0, rtol=1e-9, atol=0.0))
+        return near and self.rows == other.rows
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON has it, to the bit."""
+        return {"rows": [list(row) for row in self.rows], "corner": self.corner}
+
+    @classmethod
+    def from_json(cls, document: Any, columns: int) -> Target | None:
+        """Rebuild what `to_json` gave; a ValueError says that it is none of a design of so many columns."""
+        if document is None:
+            return None
+        rows, corner = np.array(document["rows"], dtype=np.float64), document["corner"]
+        usable = rows.shape == (columns, columns) and np.isfinite(rows).all() and (np.diag(rows) > 0.0).all()
+        if not usable or np.triu(rows, 1).any() or not (corner is None or 0.0 < corner < np.inf):
+            raise ValueError("no target of this design")
+        return cls(tuple(tuple(row) for row in rows.tolist()), corner)
+
+
+def of_results(fit: ResultData) -> Target | None:
+    """The target of results; None if they are of no fit by rounds of local reports."""
+    equation = fit.equation
+    if equation is None or not fit.rounds or len(equation.caps) or equation.ratio is not None:
+        return None
+    d = len(equation.order)
+    if equation.rows.shape != (d, d) or equation.weighing not in {"unit", "leverage"}:
+        return None
+    # rounds with the same c count together, pilot rounds first: the last is that of main rounds
+    corner = float(equation.corners[-1]) * equation.y_scale if equation.shape[0] in LEARNED else None
+    return Target(tuple(tuple(row) for row in equation.rows.tolist()), corner)

@@ -1,0 +1,125 @@
+"""Fits whose estimand is that of an earlier one."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import privreg as pr
+from privreg.errors import OptionError
+from privreg.results.results import PrivateResults
+
+BOUNDS = {"x": (0, 8), "w": (-4, 6), "y": (-5, 40)}
+
+
+def _people(n: int, seed: int) -> pd.DataFrame:
+    """Synthetic records of a curved model with skewed errors."""
+    rng = np.random.default_rng(seed)
+    x = rng.gamma(2.0, 1.0, n).clip(0, 8)
+    w = (rng.normal(size=n) + 0.3 * x).clip(-4, 6)
+    y = 1.0 + x + 0.12 * x**2 + 0.5 * w + rng.exponential(1.0 + 0.5 * x)
+    return pd.DataFrame({"x": x, "w": w, "y": y.clip(-5, 40), "b": (y > 4).astype(float)})
+
+
+def _model(data: object, formula: str = "y ~ x + w", **given: object) -> pr.PrivateOnlineRegression:
+    given = {"family": pr.Huber(), "mu": 2, "bounds": BOUNDS, **given}
+    return pr.PrivateOnlineRegression.from_formula(formula, data, **given)
+
+
+@pytest.fixture(scope="module")
+def data() -> pd.DataFrame:
+    return _people(20_000, 1)
+
+
+@pytest.fixture(scope="module")
+def first(data: pd.DataFrame) -> PrivateResults:
+    return _model(data).fit(seed=1)
+
+
+def test_target_is_that_of_the_earlier_fit(data, first):
+    own, like = _model(data).fit(seed=2), _model(data).fit(seed=2, like=first)
+    kept = like._fit.equation
+    np.testing.assert_array_equal(kept.rows, first._fit.equation.rows)
+    assert {*kept.corners} == {first._fit.equation.corners[-1]}  # pilot rounds with another c don't count
+    assert not np.array_equal(own._fit.equation.rows, kept.rows)
+    # intervals of both are for the same numbers; what is left is of pilot rounds of the first
+    rows = _people(100_000, 2)
+    a, b, c = (r.estimand(rows) for r in (first, like, own))
+    assert (np.abs(a - b) < 0.1 * first.bse).all()
+    assert np.abs(a - b).max() < 0.5 * np.abs(a - c).max()
+
+
+def test_results_carry_it_through_a_file_a_plan_and_a_second_fit(data, first, tmp_path):
+    like = _model(data).fit(seed=2, like=first)
+    first.save(tmp_path / "first.res")
+    loaded = pr.load(tmp_path / "first.res")
+    plan = _model(data).plan(like=first)
+    assert "fixed" in str(plan)
+    for source in (loaded, plan, like):
+        again = _model(data).fit(seed=2, like=source)
+        np.testing.assert_array_equal(again.params, like.params)
+    assert plan.to_dict()["options"]["like"]["corner"] == plan.asked.like.corner
+
+
+def test_a_saved_stream_goes_on_with_it(data, first, tmp_path):
+    stream = _model(None, rows=len(data)).start(seed=3, like=first)
+    stream.update(data[:300])  # within the rounds on moments: the map comes after
+    stream.save(tmp_path / "half.stream")
+    stream = pr.load(tmp_path / "half.stream")
+    stream.update(data[300:])
+    found = stream.results()._fit.equation
+    np.testing.assert_array_equal(found.rows, first._fit.equation.rows)
+    assert {*found.corners} == {first._fit.equation.corners[-1]}
+
+
+def test_budget_and_rounds_are_those_without(data, first):
+    own, like = _model(data).plan(), _model(data).plan(like=first)
+    assert own.mu == like.mu
+    pd.testing.assert_frame_equal(own.rounds, like.rounds)
+
+
+@pytest.mark.parametrize("family", [pr.Logistic(), pr.Quantile(0.8), pr.Expectile(0.7)])
+def test_other_families(family, data):
+    formula = "b ~ x + w" if family.kind == "binary" else "y ~ x + w"
+    model = _model(data, formula, family=family)
+    first = model.fit(seed=1)
+    like = model.fit(seed=2, like=first)
+    np.testing.assert_array_equal(first._fit.equation.rows, like._fit.equation.rows)
+    z = (like.params - first.params) / np.hypot(like.bse, first.bse)
+    assert (np.abs(z) < 4.5).all()  # normal: 6 in a million
+    assert "fixed" in str(like.summary())
+
+
+def test_summary_and_comparison_say_whether_it_is_fixed(data, first):
+    own, like = _model(data).fit(seed=2), _model(data).fit(seed=2, like=first)
+    assert "fixed" not in str(own.summary())
+    assert "the target is fixed" in " ".join(str(like.summary()).split())
+    assert "fit(like=)" in " ".join(str(pr.compare([first, own])).split())
+    assert "fit(like=)" not in " ".join(str(pr.compare([first, like])).split())
+
+
+@pytest.mark.parametrize(
+    ("formula", "given", "words"),
+    [
+        ("y ~ x", {}, "columns"),
+        ("b ~ x + w", {"bounds": BOUNDS | {"b": (0, 1)}}, "response"),
+        ("y ~ x + w", {"bounds": BOUNDS | {"x": (0, 9)}}, "bounds of 'x'"),
+        ("y ~ x + w", {"bounds": BOUNDS | {"y": (-5, 41)}}, "bounds of 'y'"),
+        ("y ~ x + w", {"family": pr.Quantile(0.5)}, "family"),
+        ("y ~ x + w", {"private": "response"}, "covariates"),
+        ("y ~ x + w", {"trust": "two_collectors"}, "two collectors"),
+    ],
+)
+def test_another_design_is_refused(data, first, formula, given, words):
+    with pytest.raises(OptionError, match=words):
+        _model(data, formula, **given).plan(like=first)
+
+
+def test_what_holds_no_target_is_refused(data, first):
+    with pytest.raises(OptionError, match="type DataFrame"):
+        _model(data).plan(like=data)
+    with pytest.raises(OptionError, match="no target"):
+        _model(data).plan(like=_model(data).plan())
+    with pytest.raises(OptionError, match="published"):
+        _model(data).plan(like=first, tuning="published")
+    with pytest.raises(OptionError, match="no target"):
+        _model(data).plan(like=_model(data).fit(seed=1, tuning="published"))
