@@ -101,7 +101,7 @@ def main() -> None:
         pd.DataFrame(lines).to_csv(new, index=False)
         new.replace(asked.runs)
     command = f"python -m benchmarks.replication --pairs {asked.pairs} --n {asked.n}"
-    save_table(RESULTS, summarised(pd.DataFrame(lines)).assign(command=command, commit=commit()))
+    save_table(summarised(pd.DataFrame(lines)).round(4), RESULTS, command, (commit(),))
 
 
 if __name__ == "__main__":

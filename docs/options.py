@@ -66,6 +66,8 @@ WORDS: Final = {
     "allow_leak": "Takes levels or scales that are not declared from the rows, which is NOT private.",
     "covariates": "Public rows, as of a census or an earlier study, that are distributed like the covariates of the "
     "records. The curvature is computed from them.",
+    "like": "An earlier fit of the same design, whose map of covariates and threshold are taken over, and so its "
+    "estimand.",
     "family": "The loss, by name or as an object such as `pr.Huber()`; [families](guides/models.md) has all.",
     "score_weights": "How the influence of a record is bounded. By default the tuning chooses.",
     "exog_names": "Names of the columns of an array.",

@@ -68,6 +68,13 @@ FARTHEST = ("tests/device/test_noise.py::test_the_farthest_reports_show_what_is_
 MUTANTS = (
     # sensitivity
     Mutant(
+        "a target that was learned without noise is published",
+        "privreg/fits/target.py",
+        "if spec.budget.private and not earlier.private:",
+        "if False:",
+        ("tests/simulation/test_like.py::test_a_target_learned_without_noise_is_refused",),
+    ),
+    Mutant(
         "one of two collectors adds no noise",
         LATTICE,
         "    for drawn in normals:\n",

@@ -15,6 +15,7 @@ from privreg.results.target import Target, of_results
 
 if TYPE_CHECKING:
     from privreg.formula.spec import ModelSpec
+    from privreg.privacy.ledger import Budget
 
 
 def target_of(spec: ModelSpec, like: Any) -> Target | None:
@@ -34,6 +35,8 @@ def target_of(spec: ModelSpec, like: Any) -> Target | None:
         raise OptionError(
             f"like= goes with up to {diagonal.WIDE} coefficients, and there are {spec.blocks * columns}; leave it out."
         )
+    if isinstance(like, FitPlan | PrivateResults):
+        _refuse_unprotected(spec, like.budget if isinstance(like, FitPlan) else like.privacy.budget)
     if isinstance(like, FitPlan):
         if like.asked.like is None:
             raise OptionError("this plan holds no target, as no like= was given to it; give an earlier fit's results.")
@@ -54,6 +57,15 @@ def target_of(spec: ModelSpec, like: Any) -> Target | None:
     assert fit.equation is not None
     _refuse_other(spec, fit.design, fit.family, label=fit.equation.weighing == "leverage")
     return found
+
+
+def _refuse_unprotected(spec: ModelSpec, earlier: Budget) -> None:
+    """Refuse what was learned without noise: the map is published with the new fit's results."""
+    if spec.budget.private and not earlier.private:
+        raise OptionError(
+            "like= is of a fit without privacy, whose map and threshold were learned of rows without noise, and this "
+            "fit would publish them; fit the earlier one with mu=, epsilon= or rho=."
+        )
 
 
 def _refuse_other(spec: ModelSpec, design: Any, family: Any, *, label: bool) -> None:

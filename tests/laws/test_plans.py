@@ -51,6 +51,7 @@ FIT = {
     "measures": [{"measures": 0.1}],
     "start_params": [{"start_params": {"Intercept": 1.0, "x": 1.0, "g[T.v]": 0.0}}],
     "covariates": [{"covariates": "public"}],
+    "like": [{"like": "earlier"}],
     "threads": [{"threads": 2}],
 }
 """Values of a fit's options, by the option they try."""
@@ -102,6 +103,7 @@ def test_what_a_plan_says_is_what_the_fit_does(where, given):
     described = {k: v for k, v in {**BASE, **(given if where == "model" else {})}.items() if v is not None}
     asked = {k: people(500, 1) if k == "covariates" else v for k, v in given.items()} if where == "fit" else {}
     model = pr.PrivateOnlineRegression.from_formula("y ~ x + g", data, **described)
+    asked |= {"like": model.fit(seed=2, progress=False)} if "like" in asked else {}
     plan, res = model.plan(**asked), model.fit(seed=1, progress=False, **asked)
     statement, text = res.privacy, res.summary().as_text()
     assert plan.rows == N == res.nobs

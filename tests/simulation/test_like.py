@@ -114,6 +114,15 @@ def test_another_design_is_refused(data, first, formula, given, words):
         _model(data, formula, **given).plan(like=first)
 
 
+def test_a_target_learned_without_noise_is_refused(data):
+    without = _model(data, mu=None).fit(seed=1)
+    with pytest.raises(OptionError, match="without privacy"):
+        _model(data).plan(like=without)
+    plan = _model(data, mu=None).plan(like=without)
+    with pytest.raises(OptionError, match="without privacy"):
+        _model(data).plan(like=plan)
+
+
 def test_what_holds_no_target_is_refused(data, first):
     with pytest.raises(OptionError, match="type DataFrame"):
         _model(data).plan(like=data)
