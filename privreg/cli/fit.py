@@ -27,6 +27,7 @@ def run(a: argparse.Namespace) -> int:
 
     from privreg.families.builtin import FAMILIES
     from privreg.families.family import check_ratios
+    from privreg.loading import load_results
     from privreg.regression import PrivateOnlineRegression
 
     model = PrivateOnlineRegression.from_formula(
@@ -34,6 +35,8 @@ def run(a: argparse.Namespace) -> int:
     )
     if a.exponentiate:  # before anybody's budget is spent
         check_ratios(model.family, model.endog_names)
+    if "like" in asked:
+        asked["like"] = load_results(asked["like"])
     if "covariates" in asked:
         asked["covariates"] = _public(asked["covariates"], model)
     res = model.fit(progress=False if a.quiet else None, **asked)

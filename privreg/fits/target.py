@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from privreg.privacy.ledger import Budget
 
 
-def target_of(spec: ModelSpec, like: Any) -> Target | None:
+def target_of(spec: ModelSpec, like: Any, *, seeded: bool = False) -> Target | None:
     """The target of an earlier fit: of its results, or of a plan that has one; None if none is asked for.
+
+    `seeded` says that this fit's noise can be redrawn, too.
 
     Raises
     ------
@@ -46,6 +48,11 @@ def target_of(spec: ModelSpec, like: Any) -> Target | None:
         raise OptionError(
             f"like= is of type {type(like).__name__}; give the results of an earlier fit, what pr.load() made of their "
             "file, or a plan made with like=."
+        )
+    if spec.budget.private and like._fit.statement.seeded and not seeded:
+        raise OptionError(
+            "like= is of a fit with seed=, whose noise anybody can redraw, and this fit would publish its map; give a "
+            "fit without seed=, or seed= here, too, in a simulation."
         )
     fit = like._fit
     found = of_results(fit)

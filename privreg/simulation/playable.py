@@ -83,7 +83,8 @@ class Playable(Described):
         options = {f.name: given[f.name] for f in fields(FitOptions) if f.name in given}
         identity = None if self._source is None else self._source.identity
         options["covariates"] = public_rows(self._spec, options["covariates"], identity)
-        return FitOptions(**{**options, "like": target_of(self._spec, options["like"])})
+        seeded = given.get("seed", 0) is not None  # which a plan can't know
+        return FitOptions(**{**options, "like": target_of(self._spec, options["like"], seeded=seeded)})
 
     # --- fitting ---------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import privreg as pr
+from privreg.cli.app import main
 from privreg.errors import OptionError
 from privreg.results.results import PrivateResults
 
@@ -132,3 +133,18 @@ def test_what_holds_no_target_is_refused(data, first):
         _model(data).plan(like=first, tuning="published")
     with pytest.raises(OptionError, match="no target"):
         _model(data).plan(like=_model(data).fit(seed=1, tuning="published"))
+
+
+def test_the_shell_takes_it_from_a_file(data, first, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    first.save("first.privreg")
+    data[["x", "w", "y"]].to_csv("rows.csv", index=False)
+    bounds = [f"{name}={low}:{high}" for name, (low, high) in BOUNDS.items()]
+    words = ["fit", "y ~ x + w", "rows.csv", "--mu", "2", "--bounds", *bounds, "--seed", "2", "--quiet"]
+    assert main([*words, "--like", "first.privreg", "--out", "second.privreg"]) == 0
+    np.testing.assert_array_equal(pr.load("second.privreg")._fit.equation.rows, first._fit.equation.rows)
+
+
+def test_a_seeded_target_is_for_seeded_fits(data, first):
+    with pytest.raises(OptionError, match="redraw"):
+        _model(data).fit(like=first)
