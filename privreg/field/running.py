@@ -20,13 +20,16 @@ def parser_of(prog: str, about: str | None = None, epilog: str | None = None) ->
     )
 
 
-def done(parser: argparse.ArgumentParser, arguments: Sequence[str], run: Callable[[argparse.Namespace], str]) -> int:
-    """Parse, run and print; 0 done, 2 an error that the message explains."""
+def done(
+    parser: argparse.ArgumentParser, arguments: Sequence[str], run: Callable[[argparse.Namespace], str],
+    settled: Callable[[Sequence[str]], Sequence[str]] | None = None,
+) -> int:  # fmt: skip
+    """Parse, run and print; 0 done, 2 an error that the message explains. `settled` adds what is set elsewhere."""
     try:
-        a = parser.parse_args(arguments)
-    except SystemExit as e:
-        return 2 if e.code else 0
-    try:
+        try:
+            a = parser.parse_args(arguments) if settled is None else parser.parse_intermixed_args(settled(arguments))
+        except SystemExit as e:
+            return 2 if e.code else 0
         said = run(a)
         print(said, end="\n" * bool(said), flush=True)
     except (PrivregError, MessageError) as e:

@@ -10,6 +10,8 @@ from starlette.responses import Response
 
 from privreg.collector import chain as chains
 from privreg.protocol import messages, wire
+from privreg.service import operate
+from privreg.service.access import CELLS
 from privreg.service.desk import Desk, Handler, Options, application
 from privreg.service.store import Arrived
 
@@ -47,7 +49,7 @@ class Service(Desk):
 
     async def cells(self, request: Request) -> Response:
         """Sums of reports, from which anybody can make all again: now, and when each state closed."""
-        self._allowed(request)
+        self.allow(request, CELLS)
         return Response(await asyncio.to_thread(self._cells), media_type="application/json")
 
     def _cells(self) -> bytes:
@@ -60,6 +62,14 @@ class Service(Desk):
             kept = b",".join(course.store.snapshots())
             cells = json.dumps(chains.plain(course.store.cells())).encode()
         return json.dumps(head).encode()[:-1] + b',"snapshots":[' + kept + b'],"cells":' + cells + b"}"
+
+    def close(self) -> None:
+        """Close the study."""
+        self.course.close()
+
+    def exported(self) -> dict[str, Any]:
+        """All there is of it but single reports."""
+        return operate.exported(self.course)
 
     def of_study(self) -> list[tuple[str, str, Handler]]:
         """Addresses of this kind of study."""

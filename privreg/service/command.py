@@ -7,10 +7,10 @@ import csv
 import errno
 import hashlib
 import io
-import json
 import os
 import secrets
 import socket
+import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -27,8 +27,9 @@ from privreg.protocol.analyses import hash_of_part, word_of
 from privreg.protocol.messages import read_token
 from privreg.protocol.sums import LETTERS
 from privreg.protocol.wire import base
-from privreg.service import keeping
+from privreg.service import access, keeping, mail, operate, settings
 from privreg.service.course import Course, opened
+from privreg.service.logs import FORMS
 from privreg.service.store import Store, open_store
 from privreg.service.sums import command as two
 from privreg.service.sums.course import SumCourse
@@ -44,17 +45,25 @@ if TYPE_CHECKING:
 
 HERE: Final = "127.0.0.1"
 PORT: Final = 8000
+ENDING: Final = 45  # Seconds for requests that are not answered yet: more than a body may take
 
 _SERVE: Final = """\
 examples:
   privreg serve sleep.plan
   privreg serve sleep.plan --db sqlite:///sleep.db --port 8443 --rate 0
+  privreg serve --config serve.toml
 
 Keeps reports in SQLite beside the plan, or in PostgreSQL (--db), which is then
 given to privreg tokens and privreg collector, too. States are signed by the key
 that the plan names: server.key beside it, or --state-key. It speaks HTTP on this
 machine alone; put a server that speaks HTTPS before it. Nothing is logged of
-requests. Ctrl-C ends it; it goes on where it was when it is started again.
+requests, unless --log json is said. Ctrl-C ends it, after it has answered what
+was asked; it goes on where it was when it is started again.
+
+Each option may be a line of a TOML file (--config), such as port = 8000, or a
+variable, such as PRIVREG_SERVE_PORT. Options come before variables, and these
+before the file. Passwords are read from PRIVREG_STORE_KEY and PGPASSWORD, or
+from files that PRIVREG_STORE_KEY_FILE and PGPASSWORD_FILE name.
 """
 
 _COLLECTOR: Final = f"""\
@@ -64,9 +73,20 @@ verbs:
   close        publish a last state that asks nobody
   rotate-keys  make the issuer a new key; --revoke takes an old one back
   export       write sums, states and counts as JSON, for anybody to recompute
-{keeping.HELP}of studies with two collectors:
+{keeping.HELP}of who may read results or operate the server, by name:
+  grant        write a token to --out for --name, who may do what --may says
+  rotate-token write a token in place of that of --name, which ends --hours later
+  revoke-token take back the tokens of --name at once
+  list-tokens  names, and what each may do
+of studies with two collectors:
   issuer       take in --issuer-file, by which the other's tokens are good here
 """
+
+
+_ACCESS: Final = {
+    "grant": "--name NAME --may ROLE --out FILE", "rotate-token": "--name NAME --out FILE",
+    "revoke-token": "--name NAME alone", "list-tokens": "",
+}  # fmt: skip
 
 
 def _database(a: argparse.Namespace) -> str:
@@ -80,6 +100,9 @@ def _beside(plan: str, role: str | None, kind: str) -> Path:
 
 def _opened(a: argparse.Namespace) -> tuple[tuple[PublicPlan, ...], bytes]:
     """The plan, for each analysis, and its hash; refuses a role where there is none to play, or none where there is."""
+    a.plan = a.plan or a.config_plan
+    if a.plan is None:
+        raise OptionError('name the signed plan, PLAN, or give it as plan = "FILE" in the file of --config.')
     plans, plan_hash = opened(_read(a.plan))
     said = plans[0]
     if bool(said.collectors) != bool(a.role):
@@ -145,6 +168,12 @@ def serve(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--proxy", action="store_true", help="believe the address that a server before it, on this machine, forwards"
     )
+    parser.add_argument(
+        "--proxy-at",
+        metavar="ADDRESS",
+        default=HERE,
+        help=f"the address, or network, of that server; {HERE} by default",
+    )
     parser.add_argument("--key", metavar="FILE", help="of one of two collectors: its keys; ROLE.key by default")
     parser.add_argument(
         "--shared",
@@ -152,7 +181,10 @@ def serve(arguments: Sequence[str]) -> int:
         help="with PostgreSQL: others that say so, too, serve the study beside this one",
     )
     parser.add_argument("--public-results", action="store_true", help="let anybody read results")
-    return done(parser, arguments, _serve)
+    parser.add_argument(
+        "--log", choices=FORMS, default=FORMS[0], help="json: a line an event, of requests too, without addresses"
+    )
+    return done(parser, arguments, _serve, settings.settled)
 
 
 def _serve(a: argparse.Namespace) -> str:
@@ -160,11 +192,13 @@ def _serve(a: argparse.Namespace) -> str:
 
     from privreg.service.desk import Desk, Options, application
     from privreg.service.guard import CONNECTIONS, Guarded, Proxied
+    from privreg.service.logs import Journal, Logged, take_over
 
     (plan, *_), _ = _opened(a)
     if a.shared and plan.collectors:
         raise OptionError("a collector of a study with two has one server; leave --shared out.")
-    options = Options(rate=a.rate, public_results=a.public_results)
+    journal = Journal(a.log)
+    options = Options(rate=a.rate, public_results=a.public_results, journal=journal)
     services: list[Desk]
     if plan.collectors:
         from privreg.service.sums.app import SumService
@@ -185,24 +219,30 @@ def _serve(a: argparse.Namespace) -> str:
     if VARIABLE not in os.environ and plan.tokens == "issued":
         print(f"The issuer's keys are kept as they are; set {VARIABLE} before they are made to have them encrypted.")
     app = application(*services)
+    paths = {getattr(route, "endpoint", None): getattr(route, "path", "") for route in app.routes}
 
     class Server(uvicorn.Server):
-        """Ends also while dashboards listen, whose events don't."""
+        """Ends in the same way however often it is asked to, and while dashboards listen, whose events don't end."""
 
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
             services[0].let_go()
-            super().handle_exit(sig, frame)
+            self.should_exit = True
 
     config = uvicorn.Config(
-        app, host=a.host, port=a.port, access_log=False, log_level="warning", log_config=None, lifespan="on",
+        Logged(app, journal, paths), host=a.host, port=a.port, access_log=False, log_level="warning",
+        log_config=None, lifespan="on",
         server_header=False, timeout_keep_alive=30, backlog=2048, limit_concurrency=CONNECTIONS,
-        http=Proxied if a.proxy else Guarded, proxy_headers=a.proxy,
+        http=Proxied if a.proxy else Guarded, proxy_headers=a.proxy, forwarded_allow_ips=a.proxy_at,
+        timeout_graceful_shutdown=ENDING,
     )  # fmt: skip
+    take_over(journal)
     with store.alone(shared=a.shared), _bound(a.host, a.port) as listening:
         where = f"http://{a.host}:{listening.getsockname()[1]}"
         print(f"Serving {plan.study!r} at {where}/v1/studies/{plan.study}; its page, by invitation:")
         print(f"{where}/studies/{plan.study}/", flush=True)
+        journal("start", study=plan.study, state=len(services[0].course.states) - 1)
         Server(config).run([listening])
+    journal("stop")
     for one in stores:
         one.leave()
     return "Stopped; everything that was acknowledged is kept."
@@ -225,7 +265,12 @@ def _bound(host: str, port: int) -> socket.socket:
 def tokens(arguments: Sequence[str]) -> int:
     """Run ``privreg tokens``."""
     parser = _parser("privreg tokens", "Make invitations: each entitles to one report.")
-    parser.add_argument("-n", type=int, required=True, metavar="N", help="how many")
+    parser.add_argument("-n", type=int, metavar="N", help="how many")
+    parser.add_argument(
+        "--mail", metavar="FILE", help="CSV file of people, name and address: one for each, in --out beside them"
+    )
+    parser.add_argument("--qr", metavar="FOLDER", help="a new folder for the links' QR codes")
+    parser.add_argument("--qr-kind", choices=mail.KINDS, default=mail.KINDS[0], help=f"{mail.KINDS[0]} by default")
     parser.add_argument("--out", required=True, metavar="FILE", help="a new CSV file of links, which only you may read")
     parser.add_argument(
         "--server",
@@ -237,13 +282,19 @@ def tokens(arguments: Sequence[str]) -> int:
         "--issuer-file", metavar="FILE", help="of one of two collectors: a new file with what the other needs"
     )
     parser.add_argument("--key", required=True, help="public key, or file of the key, that has signed the plan")
-    return done(parser, arguments, _tokens)
+    return done(parser, arguments, _tokens, partial(settings.settled, names=settings.SHARED[:3]))
 
 
 def _tokens(a: argparse.Namespace) -> str:
     root = keys.given(a.key, "--key")
     _opened(a)
-    count = write_tokens(a.plan, _database(a), root, a.n, a.out, a.server, role=a.role, issuer=a.issuer_file)
+    if (a.n is None) == (a.mail is None):
+        raise OptionError("say how many, -n N, or for whom, --mail FILE.")
+    people = None if a.mail is None else mail.read_people(a.mail)
+    count = write_tokens(
+        a.plan, _database(a), root, a.n if people is None else len(people.rows), a.out, a.server, role=a.role,
+        issuer=a.issuer_file, people=people, codes=None if a.qr is None else partial(mail.write_codes, folder=a.qr, kind=a.qr_kind),
+    )  # fmt: skip
     wrote = f"Wrote {count:,} invitations to {a.out!r}: hand each to one person, and delete the file."
     if a.role is None or a.issuer_file is not None:
         return wrote
@@ -252,13 +303,14 @@ def _tokens(a: argparse.Namespace) -> str:
 
 def write_tokens(
     plan: str, db: str, root: bytes, count: int, out: str, server: str | None = None, *, role: str | None = None,
-    issuer: str | None = None,
+    issuer: str | None = None, people: mail.People | None = None, codes: Callable[[list[str]], list[str]] | None = None,
 ) -> int:  # fmt: skip
     """Write `count` invitations, which pin the key `root` that has signed the plan, to the new file `out`.
 
     For `plan`, `db` and `role` see `prepared`. `server` is the address that devices reach the study at, by default the
     leading collector's, or this machine. `issuer` is a new file with the secret of the issuer, for the other of two
-    collectors.
+    collectors. Each of `people` has one, in a row with what their list has; `codes` writes QR codes of links, and names
+    the files.
     """
     if count < 1:
         raise OptionError(f"-n {count} must be 1 or more.")
@@ -281,10 +333,17 @@ def write_tokens(
         two.write_issuer(issuer, number, secret, plan_hash)
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(["link"])
+    made = list(Issuer(number, secret, plan_hash).tokens(count))
+    columns = [[keys.invitation(server, said.study, root, token) for token in made]]
+    if codes is not None:
+        columns.append(codes(columns[0]))
+    lines.writerow([*(people.header if people else []), *mail.ADDED[: len(columns)]])
+    lines.writerows(
+        [*row, *more]
+        for row, more in zip(people.rows if people else [[]] * count, zip(*columns, strict=True), strict=True)
+    )
     dealt = [0] * len(plans)
-    for token in Issuer(number, secret, plan_hash).tokens(count):
-        lines.writerow([keys.invitation(server, said.study, root, token)])
+    for token in made:
         word = word_of(plan_hash, token.id)
         dealt = [n + (one.part.people[0] <= word < one.part.people[1]) for n, one in zip(dealt, plans, strict=True)]
     write_bytes(out, text.getvalue().encode(), secret=True, new=True)
@@ -298,17 +357,25 @@ def write_tokens(
 
 def collector(arguments: Sequence[str]) -> int:
     """Run ``privreg collector``."""
-    verbs = ("check", "replay", "close", "rotate-keys", "export", "issuer", *keeping.VERBS)
+    verbs = ("check", "replay", "close", "rotate-keys", "export", "issuer", *keeping.VERBS, *_ACCESS)
     parser = _parser("privreg collector", "Look after what was collected.", _COLLECTOR, verbs)
     parser.add_argument("--state-key", metavar="FILE", help="of close: signs the last state; server.key by default")
-    parser.add_argument("--out", metavar="FILE", help="of export: a new JSON file; of backup: a new file")
+    parser.add_argument(
+        "--out", metavar="FILE", help="of export: a new JSON file; of backup and tokens: a new file of one"
+    )
     keeping.add_options(parser)
     parser.add_argument(
         "--issuer-file", metavar="FILE", help="of issuer: what the other collector's tokens has written"
     )
     parser.add_argument("--revoke", type=int, nargs="*", default=[], metavar="KEY", help="of rotate-keys: take back")
     parser.add_argument("--tokens", nargs="*", default=[], metavar="TOKEN", help="of rotate-keys: tokens to take back")
-    return done(parser, arguments, _collector)
+    parser.add_argument("--name", help="of tokens: whose")
+    parser.add_argument("--may", nargs="+", choices=access.ROLES, metavar="ROLE", help=", ".join(access.ROLES))
+    parser.add_argument(
+        "--hours", type=float, default=access.HOURS,
+        help=f"of rotate-token: for which the old one counts, {access.HOURS:g} by default",
+    )  # fmt: skip
+    return done(parser, arguments, _collector, partial(settings.settled, names=settings.SHARED))
 
 
 def _collector(a: argparse.Namespace) -> str:
@@ -321,9 +388,12 @@ def _collector(a: argparse.Namespace) -> str:
     stores = {p.part.name: open_store(_database(a), p.slug, make=False, beside=beside) for p in plans}
     store = stores[plans[0].part.name]
     store.about()  # which refuses what is elsewhere
+    if a.verb in _ACCESS:
+        return _access(list(stores.values()), a)
     if a.verb == "export":
-        made = {name: _of_two_exported(one, a) if plans[0].collectors else _export(one) for name, one in stores.items()}
-        return _written(made.get("", {"analyses": made}), a.out)
+        made = {name: (two.export(SumCourse(one, None, place=LETTERS.index(a.role))) if plans[0].collectors
+                       else operate.exported(Course(one, None))) for name, one in stores.items()}  # fmt: skip
+        return _written(operate.together(made), a.out)
     if a.verb != "rotate-keys":
         work = _of_two if plans[0].collectors else _of_one
         said = [(name, work(one, a)) for name, one in stores.items()]
@@ -357,8 +427,23 @@ def _of_two(store: Store, a: argparse.Namespace) -> str:
     return two.close(course, a.role) if a.verb == "close" else two.check(course)
 
 
-def _of_two_exported(store: Store, a: argparse.Namespace) -> dict[str, Any]:
-    return two.export(SumCourse(store, None, place=LETTERS.index(a.role)))
+def _access(stores: list[Store], a: argparse.Namespace) -> str:
+    """Say, and change, who may read results or operate the server."""
+    now = time.time()
+    if a.verb == "list-tokens":
+        known = access.granted(stores[0], now)
+        left = [f", for {(one.until - now) / 3600.0:.1f} hours more" if one.until else "" for one in known]
+        return "\n".join(f"{one.name}: {', '.join(one.may)}{more}" for one, more in zip(known, left, strict=True))
+    if a.name is None or (a.out is None) != (a.verb == "revoke-token") or bool(a.may) != (a.verb == "grant"):
+        raise OptionError(f"{a.verb} needs {_ACCESS[a.verb]}.")
+    if a.verb == "grant":
+        access.grant(stores, now, a.name, a.may, a.out)
+    elif a.verb == "rotate-token":
+        access.rotate(stores, now, a.name, a.out, a.hours)
+    else:
+        access.revoke(stores, now, a.name)
+        return f"Tokens of {a.name!r} are taken back."
+    return f"Wrote a token of {a.name!r} to {a.out!r}: hand it over, and delete the file."
 
 
 def _check(store: Store) -> str:
@@ -388,22 +473,10 @@ def _check(store: Store) -> str:
     return f"{count:,} reports in {len(kept)} cells: the sums are right."
 
 
-def _export(store: Store) -> dict[str, Any]:
-    course = Course(store, None)
-    return {
-        "plan": json.loads(course.envelope),
-        "states": [json.loads(s.envelope) for s in course.states],
-        "snapshots": [json.loads(s) for s in store.snapshots()],
-        "cells": chains.plain(store.cells()),
-        "counts": [{"minute": m, "outcome": n, "count": k} for m, n, k in store.counts()],
-        "plan_hash": base(course.plan_hash),
-    }
-
-
-def _written(said: dict[str, Any], out: str | None) -> str:
+def _written(said: bytes, out: str | None) -> str:
     if out is None:
         raise OptionError("export needs --out FILE.")
-    write_bytes(out, json.dumps(said, indent=1).encode() + b"\n", new=True)
+    write_bytes(out, said, new=True)
     return f"Wrote plan, states and sums to {out!r}; no single report is in it."
 
 
@@ -414,7 +487,7 @@ def _parser(prog: str, about: str, epilog: str | None = None, verbs: Sequence[st
     parser = parser_of(prog, about, epilog)
     if verbs:
         parser.add_argument("verb", choices=verbs, metavar="VERB")
-    parser.add_argument("plan", metavar="PLAN", help="signed plan, made by `privreg study sign`")
+    settings.add_to(parser)
     parser.add_argument(
         "--db", metavar="URL", help="sqlite:///FILE, beside the plan by default, or postgresql://USER@HOST/DATABASE"
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import hmac
 import json
 import math
 import threading
@@ -30,9 +29,11 @@ from privreg.errors import OptionError
 from privreg.field.picture import picture
 from privreg.protocol import wire
 from privreg.protocol.analyses import word_of
-from privreg.service import dashboard, pages
+from privreg.service import access, dashboard, operate, pages
 from privreg.service.feed import Feed
+from privreg.service.logs import quiet
 from privreg.service.metrics import Metrics
+from privreg.service.problems import TITLES, Problem
 from privreg.service.quota import Quota
 from privreg.service.store import FAILED, NEW, OTHER, SAME, Full, Writer
 from privreg.service.tokens import is_good, opened
@@ -44,28 +45,9 @@ if TYPE_CHECKING:
     from privreg.service.course import Study
 
 BASE: Final = "/v1/studies/{study}"
-PROBLEM: Final = "application/problem+json"
 SECONDS: Final = 1.0  # Between looks at the clock
 PATIENCE: Final = 30.0  # Seconds in which the body of a request must come
 STATE_AGE: Final = 2  # Seconds for which a state may be kept by whoever is in between
-
-TITLES: Final = {
-    400: "Bad request",
-    401: "Not authorised",
-    403: "Forbidden",
-    404: "Not found",
-    405: "Method not allowed",
-    409: "Token used",
-    410: "Closed",
-    412: "No such state yet",
-    413: "Too large",
-    415: "Unsupported media type",
-    422: "No report of this study",
-    425: "Too early",
-    429: "Too many requests",
-    503: "Busy",
-}
-
 
 Handler = Callable[["Request"], Awaitable[Response]]
 
@@ -75,22 +57,7 @@ class Options(NamedTuple):
 
     rate: float = 50.0  # Requests a second from one address; 0: no limit
     public_results: bool = False  # Whether anybody may read results
-
-
-class Problem(Exception):
-    """An answer that is no success, after RFC 9457. Its words are fixed: they hold nothing of a request."""
-
-    def __init__(self, status: int, detail: str, wait: int | None = None) -> None:
-        super().__init__(detail)
-        self.status, self.detail, self.wait = status, detail, wait
-
-    def response(self) -> Response:
-        """The problem as a response."""
-        said = {"type": "about:blank", "title": TITLES[self.status], "status": self.status, "detail": self.detail}
-        headers = {} if self.wait is None else {"Retry-After": str(self.wait)}
-        if self.status == 401:
-            headers["WWW-Authenticate"] = "Bearer"
-        return Response(json.dumps(said), self.status, headers, PROBLEM)
+    journal: Callable[..., None] = quiet  # Writes events
 
 
 class Desk:
@@ -147,11 +114,16 @@ class Desk:
                 broken = self._fails(self._look)
                 looked = time.monotonic()
             broken |= self._fails(self._close_states)
+            if broken != self.broken:
+                self.options.journal("broken" if broken else "mended")
             self.broken = broken
 
     def _close_states(self) -> None:
+        before = len(self.course.states)
         while self.course.advance():
             pass
+        if len(self.course.states) > before:
+            self.options.journal("state", study=self.course.plan.study, number=len(self.course.states) - 1)
 
     def _fails(self, work: Callable[[], None]) -> bool:
         """Whether it fails, as on a full disk: all stays as it is then, and readyz says so."""
@@ -170,7 +142,7 @@ class Desk:
             if self._looked > asked:
                 return
             now = store.issuers()
-            self.revoked, self.analyst = store.taken_back(), store.about().analyst
+            self.revoked, self.access = store.taken_back(), access.granted(store, self.course.clock())
             secrets: dict[int, bytes | None] = {k: None for k in now}
             for k, v in now.items():
                 with suppress(OptionError):
@@ -302,17 +274,19 @@ class Desk:
 
     # --- for analysts ----------------------------------------------------------------------------------
 
-    def _allowed(self, request: Request) -> None:
-        if self.options.public_results:
+    def allow(self, request: Request, *may: str) -> None:
+        """Refuse whoever has no token for one of these; raises `Problem`."""
+        if self.options.public_results and access.OPERATE not in may:
             return
-        kind, _, given = request.headers.get("authorization", "").partition(" ")
-        digest = hashlib.sha256(given.strip().encode()).digest()
-        if kind.lower() != "bearer" or not hmac.compare_digest(digest, self.analyst):
-            raise Problem(401, "Results of this study need its analyst's token.")
+        has = access.roles_of(self.access, request.headers.get("authorization", ""))
+        if not has:
+            raise Problem(401, "This needs a token, such as the analyst's token for results.")
+        if may and not has & set(may):
+            raise Problem(403, "This token is for something else.")
 
     def _shows(self, request: Request) -> None:
         """Refuse whoever may not read results, and all before there is a state."""
-        self._allowed(request)
+        self.allow(request, access.RESULTS)
         if not self.course.states:
             raise Problem(425, "The other collector has not signed the first state yet.", 10)
 
@@ -362,7 +336,7 @@ class Desk:
 
     async def show_metrics(self, request: Request) -> Response:
         """Numbers in Prometheus' text format."""
-        self._allowed(request)
+        self.allow(request)
         people = [sum((await asyncio.to_thread(desk.course.keeper.people)).values()) for desk in self.all]
         self.metrics.people.set(sum(people))
         self.metrics.number.set(min(len(desk.course.states) - 1 for desk in self.all))
@@ -371,7 +345,9 @@ class Desk:
     async def openapi(self, _: Request) -> Response:
         """What there is to ask, of each analysis."""
         said = self._interface()
-        for path in [p for p in said["paths"] if p.startswith(f"{BASE}/") and not p.endswith("/plan")]:
+        for path in [
+            p for p in said["paths"] if p.startswith(f"{BASE}/") and not p.endswith(("/plan", "/close", "/export"))
+        ]:
             member = said["paths"].pop(path)
             said["paths"] |= {path.replace(BASE, desk.base): member for desk in self.all}
         return JSONResponse(said)
@@ -385,6 +361,14 @@ class Desk:
 
     def of_study(self) -> list[tuple[str, str, Handler]]:
         """Addresses of this kind of study, below `BASE`."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Close the study; raises `Problem` if that is done elsewhere."""
+        raise NotImplementedError
+
+    def exported(self) -> dict[str, Any]:
+        """All there is of it but what single devices sent."""
         raise NotImplementedError
 
     @property
@@ -402,6 +386,7 @@ class Desk:
         ]
         out = [Route(f"{BASE}/plan", self._of_study(self.plan), methods=["GET"])]
         out += [Route(path, handler, methods=["GET"]) for path, handler in whole]
+        out += [Route(BASE + path, self._of_study(do), methods=[verb]) for verb, path, do in operate.routes(self)]
         return out + dashboard.page_routes(self._of_study)
 
     def routes(self) -> list[Route]:

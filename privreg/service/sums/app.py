@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.responses import JSONResponse, Response
 
+from privreg.errors import OptionError
 from privreg.protocol import peers, wire
 from privreg.protocol.messages import NONCE
-from privreg.service.desk import BASE, PATIENCE, Desk, Handler, Options, Problem, application, body_of
+from privreg.service.access import CELLS
+from privreg.service.desk import BASE, PATIENCE, Desk, Handler, Options, application, body_of
+from privreg.service.problems import Problem
 from privreg.service.store.kept import FROZEN, LOST, UNSUMMED
-from privreg.service.sums import peer
+from privreg.service.sums import command, peer
 from privreg.service.sums.book import BAD
 
 if TYPE_CHECKING:
@@ -70,7 +73,7 @@ class SumService(Desk):
 
     async def sums(self, request: Request) -> Response:
         """Signed sums of batches that both have published, and what has become of others."""
-        self._allowed(request)
+        self.allow(request, CELLS)
         course = self.course
         return JSONResponse(
             {
@@ -92,6 +95,17 @@ class SumService(Desk):
         said["paths"] = {p: v for p, v in (said["paths"] | more["paths"]).items() if p in served}
         said["components"]["schemas"] |= more["schemas"]
         return dict(said)
+
+    def close(self) -> None:
+        """Let the study be closed at the next turn, which collector a alone may."""
+        try:
+            command.close(self.course, self.course.letter)
+        except OptionError:
+            raise Problem(403, "Collector a leads: the study is closed there.") from None
+
+    def exported(self) -> dict[str, Any]:
+        """All there is of it but single shares."""
+        return command.export(self.course)
 
     def of_study(self) -> list[tuple[str, str, Handler]]:
         """Addresses of this kind of study."""

@@ -1,0 +1,58 @@
+"""What whoever operates a collector asks for over HTTP: to close the study, and what there is of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import JSONResponse, Response
+
+from privreg.collector import chain as chains
+from privreg.protocol.wire import base
+from privreg.service.access import OPERATE
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from privreg.service.course import Course
+    from privreg.service.desk import Desk, Handler
+
+
+def exported(course: Course) -> dict[str, Any]:
+    """Plan, states, sums and counts, for anybody to recompute."""
+    with course.still():
+        return {
+            "plan": json.loads(course.envelope),
+            "states": [json.loads(s.envelope) for s in course.states],
+            "snapshots": [json.loads(s) for s in course.store.snapshots()],
+            "cells": chains.plain(course.store.cells()),
+            "counts": [{"minute": m, "outcome": n, "count": k} for m, n, k in course.store.counts()],
+            "plan_hash": base(course.plan_hash),
+        }
+
+
+def together(made: Mapping[str, dict[str, Any]]) -> bytes:
+    """What is exported of a study's analyses, by name; a study of one has no name for it."""
+    return json.dumps(made.get("", {"analyses": made}), indent=1).encode() + b"\n"
+
+
+def routes(desk: Desk) -> list[tuple[str, str, Handler]]:
+    """Verbs, addresses and handlers, of all analyses together."""
+
+    async def close(request: Request) -> Response:
+        """Publish a last state that asks nobody."""
+        desk.allow(request, OPERATE)
+        for one in desk.all:
+            await asyncio.to_thread(one.close)
+            one.options.journal("close", analysis=one.course.plan.part.name)
+        return JSONResponse({"status": "closed"})
+
+    async def export(request: Request) -> Response:
+        """Plan, states, sums and counts."""
+        desk.allow(request, OPERATE)
+        made = {one.course.plan.part.name: await asyncio.to_thread(one.exported) for one in desk.all}
+        return Response(together(made), media_type="application/json")
+
+    return [("POST", "/close", close), ("GET", "/export", export)]
