@@ -26,7 +26,6 @@ from privreg.files.archive import write_bytes
 from privreg.protocol.analyses import hash_of_part, word_of
 from privreg.protocol.messages import read_token
 from privreg.protocol.sums import LETTERS
-from privreg.protocol.wire import base
 from privreg.service import access, keeping, mail, operate, settings
 from privreg.service.course import Course, opened
 from privreg.service.logs import FORMS
@@ -293,7 +292,8 @@ def _tokens(a: argparse.Namespace) -> str:
     people = None if a.mail is None else mail.read_people(a.mail)
     count = write_tokens(
         a.plan, _database(a), root, a.n if people is None else len(people.rows), a.out, a.server, role=a.role,
-        issuer=a.issuer_file, people=people, codes=None if a.qr is None else partial(mail.write_codes, folder=a.qr, kind=a.qr_kind),
+        issuer=a.issuer_file, people=people,
+        codes=None if a.qr is None else partial(mail.write_codes, folder=a.qr, kind=a.qr_kind),
     )  # fmt: skip
     wrote = f"Wrote {count:,} invitations to {a.out!r}: hand each to one person, and delete the file."
     if a.role is None or a.issuer_file is not None:

@@ -61,9 +61,7 @@ def write_codes(links: list[str], folder: str, kind: str = "svg") -> list[str]:
     OptionError
         If segno is missing, or the folder exists or can't be made.
     """
-    need("segno", "qr", "QR codes")
-    import segno
-
+    segno = need("segno", "qr", "QR codes")
     try:
         Path(folder).mkdir(mode=0o700)
     except OSError:
