@@ -1,4 +1,4 @@
-"""The guide to operating a collector, played from its page alone; without containers and systemd, which are linted elsewhere."""
+"""The guide to operating a collector, played from its page alone, without containers and systemd."""
 
 import json
 import os
