@@ -123,6 +123,7 @@ class Plan(NamedTuple):
     # Row map W, shape (d, d), and threshold c, internal units before a learned scale, of an earlier fit whose estimand
     # is to be this one's; c is None where the score has none, or where it is declared
     like: tuple[Array, float | None] | None = None
+    widened: float = 1.0  # Widths of bounds in sd, relative to those of numbers with persons' levels; see `fits.plan`
     clusters: int = 0  # Clusters, each of whose people answer in one group; 0 if people are independent
 
     def people(self, progress: Progress) -> int:

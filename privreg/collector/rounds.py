@@ -94,7 +94,7 @@ def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
         progress, state = _located(plan, progress, state)
     if following == "moments":
         if plan.rounds[number].optional and (far := asking.overstretched(plan, progress, number)):
-            progress = progress._replace(scatter=moments.drawn_in(progress.scatter, far))
+            progress = progress._replace(scatter=moments.drawn_in(progress.scatter, far, plan.widened))
         return progress._replace(
             state=state._replace(rows=moments.asked(progress.scatter.rows, asking.constant2(plan, progress, number)))
         )

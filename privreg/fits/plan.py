@@ -13,6 +13,7 @@ from privreg.collector.covariates import diagonal, thresholds
 from privreg.collector.covariates import factors as cells
 from privreg.collector.covariates.moments import Layout
 from privreg.collector.plan import Crossed, End, Made, Plan
+from privreg.data.participants import WITHIN
 from privreg.formula.language.allowlist import SPLINES
 from privreg.options.values import read_start
 from privreg.protocol.plans import ScorePlan
@@ -68,7 +69,7 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
     added = _added(spec) if rules.varying and not is_many else None
     size = p + int(not constant) + int(not own or added is not None)
     numbers = size * (size + 1) // 2
-    gaps = units.gaps(probe)[order] * (not within)
+    gaps = units.gaps(probe)[order]
     wide, box = _wide(spec, order, gaps, unscaled, constant) if is_many else (None, None)
     rows = efficient.covariates
     made = () if is_many or reports.label or within else _made(spec, order, held, None if rules.varying else crossed)
@@ -123,10 +124,24 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
         clamps=clamps,
         added=added,
         persons=spec.persons,
+        widened=_widened(spec),
         clusters=spec.clusters,
         like=None if efficient.like is None else (efficient.like.map, efficient.like.corner),
     )
     return plan, order
+
+
+def _widened(spec: ModelSpec) -> float:
+    """How many times as many sd wide the bounds of numbers are once persons' levels are out, by public numbers.
+
+    What is left is within ±(hi − lo)(1 − 1/K), 2 (1 − 1/K) times as wide; half of the variance is taken to be between
+    persons, and a mean of K rows takes 1/K of the rest. Of differences it is twice as wide, with twice that variance.
+    """
+    people = spec.people
+    if people.effect is None:
+        return 1.0
+    left = 0.5 * people.spread if people.effect == WITHIN else 1.0
+    return 2.0 * people.spread / math.sqrt(left)
 
 
 def _added(spec: ModelSpec) -> tuple[float, float] | None:

@@ -100,4 +100,4 @@ def overstretched(plan: Plan, progress: Progress, number: int) -> list[int]:
     """Numbers, by their places where moments are reported, that this round is to draw in."""
     if plan.rules.varying or plan.label or plan.wide is not None or _told(plan, plan.rounds[number].people) < APART:
         return []
-    return moments.overstretched(progress.scatter, [j + plan.extra for j in plan.alone])
+    return moments.overstretched(progress.scatter, [j + plan.extra for j in plan.alone], plan.widened)

@@ -182,12 +182,15 @@ def asked(rows: Array, constant2: float) -> Array:
     return out
 
 
-def overstretched(scatter: Scatter, columns: Sequence[int]) -> list[int]:
-    """Which of these columns, within ±1, were stretched too far, by all appearances. The map is one with a constant."""
-    return [j for j in columns if _span(scatter, j) > STRETCHED]
+def overstretched(scatter: Scatter, columns: Sequence[int], widened: float = 1.0) -> list[int]:
+    """Which of these columns, within ±1, were stretched too far, by all appearances. The map is one with a constant.
+
+    Bounds are `widened` times as wide, in sd, as numbers' are.
+    """
+    return [j for j in columns if _span(scatter, j) > STRETCHED * widened]
 
 
-def drawn_in(scatter: Scatter, columns: Sequence[int]) -> Scatter:
+def drawn_in(scatter: Scatter, columns: Sequence[int], widened: float = 1.0) -> Scatter:
     """Columns that were stretched too far, nearer, from where reports tell how wide they are.
 
     Where most records share a value, each round by directions alone stretches a column on. Reports of rows that are far
@@ -195,7 +198,7 @@ def drawn_in(scatter: Scatter, columns: Sequence[int]) -> Scatter:
     """
     rows = np.array(scatter.rows)
     for j in columns:
-        rows[j] *= DRAWN_IN / _span(scatter, j)
+        rows[j] *= DRAWN_IN * widened / _span(scatter, j)
     return scatter._replace(rows=rows, memory=np.zeros_like(rows), weight=0.0, drawn_in=True)
 
 

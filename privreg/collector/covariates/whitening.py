@@ -108,17 +108,18 @@ def bring_in(rows: Array, gaps: Sequence[float], constant: bool, constant2: floa
 
 
 def wide(
-    rows: Array, gaps: Sequence[float], unscaled: Sequence[int], constant: bool, crossed: Sequence[Crossed] = ()
+    rows: Array, gaps: Sequence[float], unscaled: Sequence[int], constant: bool, crossed: Sequence[Crossed] = (),
+    widened: float = 1.0,
 ) -> list[tuple[int, float]]:
     """Columns bounded at ±1 inside that range over far more than their learned sd, and over how many sd.
 
     What crosses a factor with a number is 0 for other levels, which makes its learned sd small: the number itself and
-    the level's share tell whether it is to be relied on.
+    the level's share tell whether it is to be relied on. Bounds are `widened` times as wide, in sd, as numbers' are.
     """
     spans = 2.0 * np.diag(rows)[: len(gaps)]
     left = {c.column for c in crossed}
     columns = [j for j in range(int(constant), len(gaps)) if gaps[j] == 0.0 and j not in unscaled and j not in left]
-    return [(j, float(spans[j])) for j in columns if spans[j] > WIDE]
+    return [(j, float(spans[j])) for j in columns if spans[j] > WIDE * widened]
 
 
 def collinear(rows: Array, columns: Sequence[int], constant: bool) -> dict[int, list[int]]:
