@@ -20,10 +20,10 @@ from .noise import Words, rounded_normal
 # --- numbers -------------------------------------------------------------------------------------------------
 
 
-def before_noise(plan: PublicPlan, ask: Ask, group: int, row: Row) -> list[float]:
+def before_noise(plan: PublicPlan, ask: Ask, group: int, row: Row, weight: float | None = None) -> list[float]:
     """What a row says to a state, as real numbers: shape (numbers,) of the role; of moments, the direction u.
 
-    `group` is the random one of the respondent's token.
+    `group` is the random one of the respondent's token; `weight`, if given, stands for 1/‖z‖.
     """
     y = row.y if (ask.y_centre, ask.y_scale) == (0.0, 1.0) else score.divide(row.y - ask.y_centre, ask.y_scale)
     less = row.y - row.offset
@@ -46,7 +46,7 @@ def before_noise(plan: PublicPlan, ask: Ask, group: int, row: Row) -> list[float
     if plan.family == "multinomial":
         return score.classes(theta, z, y)
     family, eta = FAMILIES[plan.family], score.dot(z, theta) + offset
-    out = score.weighted(score.unit(family, plan.a, plan.b, ask.corner, eta, y), z)
+    out = score.weighted(score.unit(family, plan.a, plan.b, ask.corner, eta, y), z, weight)
     if plan.roles[ask.role].form == lattice.JOINT:
         out.append(score.number(family, plan.a, plan.b, ask.corner, eta, y))
     return out
@@ -57,6 +57,26 @@ def _measured(plan: PublicPlan, ask: Ask, z: Sequence[float], y: float, offset: 
     gauge = score.Gauged(FAMILIES[plan.family], *ask.gauge, plan.y_max, plan.silent)
     d = plan.d
     return score.gauged(gauge, [score.dot(z, ask.theta[k * d : (k + 1) * d]) + offset for k in range(plan.blocks)], y)
+
+
+def of_person(plan: PublicPlan, ask: Ask, group: int, rows: Sequence[Row]) -> list[float]:
+    """The same of a person's rows, by their parts: Equation (41) of docs/estimator.md.
+
+    Of moments the directions one after the other, each times the root of its part: their products sum to the report.
+    """
+    if plan.diary is None:
+        return before_noise(plan, ask, group, rows[0])
+    if ask.role == "clamping":  # in which part of the person's rows, whatever they weigh
+        return list(rows[0].clamped) if rows else [0.0] * len(plan.clamping)
+    weight = None
+    if plan.diary.one and ask.role not in {"moments"}:
+        each = (score.inverse_length(score.mapped(ask.rows, row.x)) for row in rows)
+        weight = min((v for v in each if v > 0.0), default=0.0)
+    made = [before_noise(plan, ask, group, row, weight) for row in rows]
+    parts = [row.part for row in rows]
+    if ask.role == "moments":
+        return [v * math.sqrt(part) for u, part in zip(made, parts, strict=True) for v in u]
+    return score.summed(made, parts) or [0.0] * plan.roles[ask.role].numbers
 
 
 # --- the lattice ---------------------------------------------------------------------------------------------
@@ -108,10 +128,12 @@ def shortened(a: list[int], radius: int) -> list[int]:
 
 
 def _moments(u: Sequence[float], role: Role) -> list[int]:
-    """Lower triangle of R u uᵀ, truncated; zeros unless Σ u² is 1, up to 2⁻³⁰."""
-    entries = score.outer(u)
-    if len(entries) != role.numbers or not abs(score.dot(u, u) - 1.0) <= score.NEAR_ONE:
+    """Lower triangle of R Σ u uᵀ over rows u, one after the other, truncated; zeros if Σ u² is above 1, up to 2⁻³⁰."""
+    size = (math.isqrt(8 * role.numbers + 1) - 1) // 2
+    rows = [u[k : k + size] for k in range(0, len(u), size)]
+    if not rows or len(rows[-1]) != size or not score.dot(u, u) <= 1.0 + score.NEAR_ONE:
         return [0] * role.numbers
+    entries = score.summed([score.outer(row) for row in rows], [1.0] * len(rows))
     return [int(role.radius * v) for v in entries]
 
 

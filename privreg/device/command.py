@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from .consent import wrapped
+from .diary import Diary
 from .memory import Memory, StoreError
 from .session import Limits, RefusedError, respond
 
@@ -27,6 +28,8 @@ first.
 _STATUS: Final = """\
 me.json holds your answers by column, of a choice its code: {"age": 41,
 "shift": "night"}. --dry-run says what is asked and which answers are allowed.
+Of a study of several rows a person it may be a list of them, or --diary FILE
+keeps each call's row until reports are made, and then needs no --row.
 You are asked about an answer out of bounds first; if you go on, it counts as
 the nearest number that is allowed.
 
@@ -63,7 +66,8 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     parser.add_argument("url", metavar="URL", help="the invitation: https://host/studies/NAME/#k=KEY&t=TOKEN")
     parser.add_argument("--token", help="where the invitation has none")
     parser.add_argument("--key", help="public key of the analyst, where the invitation has none")
-    parser.add_argument("--row", metavar="FILE", required=True, help="your answers, JSON; - reads standard input")
+    parser.add_argument("--row", metavar="FILE", help="your answers, JSON; - reads standard input")
+    parser.add_argument("--diary", metavar="FILE", help="where rows are kept until the study's day for reports")
     parser.add_argument("--dry-run", action="store_true", help="show what is asked and what it costs; send nothing")
     parser.add_argument("--yes", action="store_true", help="agree without being asked")
     parser.add_argument("--memory", metavar="FILE", help="where this device remembers what it has answered")
@@ -80,17 +84,22 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     return parser
 
 
-def _answers(name: str) -> dict[str, Any]:
-    """Answers of a file; what it holds is in no message."""
+def _answers(name: str | None) -> list[dict[str, Any]]:
+    """Rows of a file, of which there is one unless it holds a list; what it holds is in no message."""
+    if name is None:
+        return []
     row = None
     try:
         with sys.stdin if name == "-" else Path(name).open(encoding="utf-8") as file:
             row = json.loads(file.read(LONGEST))
     except (OSError, ValueError, RecursionError):
         pass
-    if not isinstance(row, dict):
-        raise RefusedError("the answers must be a JSON object by column, in a file that can be read.")
-    return row
+    rows = row if isinstance(row, list) and row else [row]
+    if not all(isinstance(one, dict) for one in rows):
+        raise RefusedError(
+            "the answers must be a JSON object by column, or a list of them, in a file that can be read."
+        )
+    return rows
 
 
 def _asked(words: str) -> bool:
@@ -109,7 +118,10 @@ def _asked(words: str) -> bool:
 def main(arguments: Sequence[str] | None = None, prog: str = "privreg-device") -> int:
     """Run the command, with the process's arguments by default, under the name `prog`; its exit status."""
     try:
-        a = _parser(prog).parse_args(arguments)
+        parser = _parser(prog)
+        a = parser.parse_args(arguments)
+        if a.row is None and a.diary is None:
+            parser.error("the following arguments are required: --row, or --diary")
     except SystemExit as e:
         return USAGE if e.code else DONE
     try:
@@ -120,6 +132,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "privreg-device") -
             consent=True if a.yes else _asked,
             key=a.key,
             memory=Memory(a.memory),
+            diary=None if a.diary is None else Diary(a.diary),
             limits=Limits(a.most_mu, a.yearly, a.yearly_total),
             patience=a.patience,
             dry_run=a.dry_run,

@@ -16,6 +16,7 @@ from ..protocol.trees import Column, label_text
 from ..protocol.wire import HIDDEN
 from . import design
 from .memory import squares
+from .persons import Answers, Rows
 
 WIDEST: Final = 80  # Columns of a terminal that texts fill, at most
 
@@ -55,8 +56,14 @@ def allowed(column: Column) -> str:
     return f"a number, {high} or less" if math.isfinite(column.high) else "a number"
 
 
-def doubts(plan: PublicPlan, answers: Mapping[str, object]) -> list[str]:
-    """For the respondent alone: a sentence for each answer out of bounds, and one for all that are missing."""
+def doubts(plan: PublicPlan, rows: Answers | Rows) -> list[str]:
+    """For the respondent alone: a sentence for each answer out of bounds, and one for all that are missing, by row."""
+    if isinstance(rows, Mapping) or len(rows) == 1:
+        return _doubts(plan, rows if isinstance(rows, Mapping) else rows[0])
+    return [f"Row {k}: {text}" for k, row in enumerate(rows, 1) for text in _doubts(plan, row)]
+
+
+def _doubts(plan: PublicPlan, answers: Answers) -> list[str]:
     out = [
         f"Your answer to {column.name!r} is not {allowed(column)}: it counts as {kept:.15g}, the nearest that is."
         for column in plan.form
@@ -67,22 +74,29 @@ def doubts(plan: PublicPlan, answers: Mapping[str, object]) -> list[str]:
         blank, what = "zeros" if plan.collectors else "noise", "Your whole report"
         if plan.part.name or plan.table:
             what = "What is made of it"
+        if plan.diary is not None:
+            blank, what = "left out", "This row"
         out.append(f"Missing, or not to be read: {', '.join(map(repr, unread))}. {what} will be {blank}.")
     return out
 
 
-def words(plan: PublicPlan, answers: Mapping[str, object] | None = None, year: Sequence[Fraction] = ()) -> str:
+def words(plan: PublicPlan, rows: Answers | Rows | None = None, year: Sequence[Fraction] = ()) -> str:
     """Who asks what, quoted; and in the device's words what it costs, at the end, right above the question.
 
-    Without `answers`, by column, nothing is said of them. `year` are budgets μ of all reports of this year, with this
-    one; this one alone by default.
+    Without `rows`, each answers by column, nothing is said of them. `year` are budgets μ of all reports of this year,
+    with this one; this one alone by default.
     """
     year = year or [Fraction(*plan.together)]
     mu, together = plan.together.p / plan.together.q, math.sqrt(squares(year))
     about = [plan.title, "", plan.purpose, f"Contact: {plan.contact}. Open until {_day(plan.closes)}."]
     asks = [line for c in plan.form for line in (f"  {c.name}: {c.ask}", f"    {allowed(c)}")]
     theirs = quoted([*about, "", "Your report is made of your answers to:", *asks])
-    told = [] if answers is None else doubts(plan, answers)
+    told = [] if rows is None else doubts(plan, rows)
+    if plan.diary is not None:
+        told.append(
+            f"Your report is made of up to {plan.diary.rows} rows of answers, from {_day(plan.diary.until)} on. The "
+            "guarantee below is for all of them together, and for how many there are."
+        )
     if plan.missing == "refuse":
         told.append(
             "The study asks only who can answer everything: that you don't answer shows, and why can be guessed."

@@ -29,6 +29,7 @@ class Row(NamedTuple):
     y: float
     offset: float
     clamped: tuple[float, ...] = ()  # Of each of the plan's `clamping`: 1 if bounds clamp the answer, else 0
+    part: float = 1.0  # In its person's report, π of equations (26) and (41); of a report of one row 1
 
 
 # --- answers -------------------------------------------------------------------------------------------------

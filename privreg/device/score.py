@@ -126,9 +126,9 @@ def number(family: int, a: float, b: float, c: float, eta: float, y: float) -> f
     return min(rise, 1.0) if rise > 0.0 else 0.0
 
 
-def weighted(psi: float, z: Floats) -> list[float]:
-    """ψ z/‖z‖, of length at most 1; zeros where ψ or the row can't be used."""
-    inverse = inverse_length(z)
+def weighted(psi: float, z: Floats, weight: float | None = None) -> list[float]:
+    """ψ z/‖z‖, of length at most 1; zeros where ψ or the row can't be used. `weight`, if given, stands for 1/‖z‖."""
+    inverse = inverse_length(z) if weight is None else min(weight, inverse_length(z))
     if not math.isfinite(psi * inverse) or psi * inverse == 0.0:
         return [0.0] * len(z)
     factor = clipped(psi * inverse, -inverse, inverse)
@@ -185,6 +185,14 @@ def means_and_squares(x: Floats, edges: Floats) -> list[float]:
 def above(x: Floats, thresholds: Floats) -> list[float]:
     """Whether each number lies above its threshold: 1 or 0, or 1/2 of what is no number."""
     return [0.5 if math.isnan(a) else 1.0 if a > t else 0.0 for a, t in zip(x, thresholds, strict=True)]
+
+
+def summed(vectors: Sequence[Floats], parts: Floats) -> list[float]:
+    """Σ π v of vectors of one length, by their parts π, from the first to the last."""
+    out = [0.0] * (len(vectors[0]) if vectors else 0)
+    for v, part in zip(vectors, parts, strict=True):
+        out = [a + part * b if part > 0.0 else a for a, b in zip(out, v, strict=True)]
+    return out
 
 
 def half(x: float) -> float:

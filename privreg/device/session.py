@@ -20,10 +20,12 @@ from ..protocol.peers import Share
 from ..protocol.study import PublicPlan, read_plans
 from ..protocol.sums import LETTERS, SumAsk
 from ..protocol.wire import MessageError
-from . import answer, client, design, ed25519, noise, seal, sums, table
+from . import answer, client, design, ed25519, noise, persons, seal, sums, table
 from .client import Answer, Invitation, Transport
 from .consent import GO_ON, QUESTION, doubts, plain, words, wrapped
+from .diary import Diary, DiaryError
 from .memory import Memory, Seen, Stored, StoreError, squares
+from .persons import Rows
 
 LINE: Final = b"\n"  # Between the bodies of two collectors, in memory; no body has a line's end
 
@@ -75,11 +77,12 @@ class _Session(NamedTuple):
 def respond(
     url: str,
     token: str | None = None,
-    row: Mapping[str, object] | None = None,
+    row: Mapping[str, object] | Sequence[Mapping[str, object]] | None = None,
     consent: bool | Callable[[str], bool] = False,
     *,
     key: str | None = None,
     memory: Memory | None = None,
+    diary: Diary | None = None,
     limits: Limits = Limits(),  # noqa: B008
     patience: float | None = None,
     dry_run: bool = False,
@@ -95,8 +98,8 @@ def respond(
         Invitation: https://host/studies/{name}/#k={key of the analyst}&t={token}.
     token : str, optional
         Where the invitation has none. An open study takes one that this device makes.
-    row : mapping of str to object
-        Answers by column: numbers, strings, true or false. They stay here.
+    row : mapping of str to object, or sequence of them
+        Answers by column: numbers, strings, true or false. They stay here. Of a study of several rows a person, all.
     consent : bool or callable
         True, or a function of what the respondent is told and asked, in words, that returns whether they agree. If an
         answer is out of bounds or missing it is called twice: first with what is allowed and what the answer counts as.
@@ -104,6 +107,9 @@ def respond(
         Public key of the analyst, where the invitation has none.
     memory : Memory, optional
         In the user's data directory by default.
+    diary : Diary, optional
+        Of a study of several rows a person: where `row` is added until the plan's day for reports, and nothing sent;
+        from then on the report is made of what is there.
     limits : Limits
         Budgets μ that this device spends at most.
     patience : float, optional
@@ -135,15 +141,23 @@ def respond(
         mine = messages.read_token(given) if given else None
         own = mine if mine is not None else Token(0, noise.secret(messages.ID), bytes(messages.MAC))
         session = _Session(invited, root, own, held, transport, sleep, clock, limits, patience)
-        return _respond(session, {} if row is None else row, consent, dry_run=dry_run, issued=mine is not None)
-    except (ValueError, StoreError, noise.NoiseError) as e:
+        rows = [row] if isinstance(row, Mapping) else list(row or ())
+        return _respond(session, rows, consent, dry_run=dry_run, issued=mine is not None, diary=diary)
+    except (ValueError, StoreError, DiaryError, noise.NoiseError) as e:
         raise RefusedError(f"{e}") from None
 
 
 def _respond(
-    s: _Session, row: Mapping[str, object], agreed: bool | Callable[[str], bool], *, dry_run: bool, issued: bool
+    s: _Session, rows: Rows, agreed: bool | Callable[[str], bool], *, dry_run: bool, issued: bool, diary: Diary | None
 ) -> Outcome:
     plans, hashes = _plan(s)
+    if plans[0].diary is None and (diary is not None or len(rows) > 1):
+        raise RefusedError("the study asks for one row of answers; give it alone, and no diary.")
+    if plans[0].diary is not None:
+        if s.clock() < plans[0].diary.until:
+            _check_plan(s, plans[0], issued=issued, again=False)
+            return _kept(s, plans[0], rows, diary, dry_run=dry_run)
+        rows = diary.rows(s.invitation.slug, s.root) if diary is not None else rows
     told: str | None = None
     doubted: list[str] = []
     while True:
@@ -177,17 +191,17 @@ def _respond(
                     f"together, more than the {float(s.limits.total):g} that this device allows; wait until a year has "
                     "passed, or allow more: --yearly-total, Limits(total=)."
                 )
-        wrong = design.wrong(plan, row)
+        wrong = list(dict.fromkeys(one for row in rows for one in design.wrong(plan, row)))
         if wrong and callable(agreed):  # of a device that nobody watches silence would tell of an answer
             raise RefusedError(f"{'; '.join(wrong)}. Correct the answers, or leave out what you don't answer.")
-        unread = design.unread(plan, row)
+        unread = sorted({name for row in rows or [{}] for name in design.unread(plan, row)})
         if unread and plan.missing == "refuse":
             raise RefusedError(
                 f"answers are missing or can't be read: {', '.join(map(repr, unread))}. The study asks only who can "
                 "answer everything."
             )
         if told is None:  # of a later state the same is asked, at no further cost
-            told, doubted = words(plan, row, year), [wrapped(one) for one in doubts(plan, row)]
+            told, doubted = words(plan, rows, year), [wrapped(one) for one in doubts(plan, rows)]
             if dry_run:
                 return Outcome(False, f"{told}\n\nNothing was computed, stored or sent.", plan)
             if doubted and callable(agreed) and not agreed("\n".join([*doubted, GO_ON])):
@@ -198,8 +212,25 @@ def _respond(
         for each in (one for one in mine if one.slug not in before or before[one.slug].body == b""):
             after = before[each.slug].state if before else -1
             state, named = _turn(s, each, hashes[each.part.name], after)
-            made[each.slug] = state, _bodies(s, each, state, named, row)
+            made[each.slug] = state, _bodies(s, each, state, named, rows)
         _store(s, plan, made, squares(year), again=bool(before))
+
+
+def _kept(s: _Session, plan: PublicPlan, rows: Rows, diary: Diary | None, *, dry_run: bool) -> Outcome:
+    """Add rows to the diary before reports are made. Nothing that is sent depends on how many there are, or on them."""
+    assert plan.diary is not None
+    day = clocks.strftime("%Y-%m-%d", clocks.gmtime(plan.diary.until))
+    if diary is None:
+        raise RefusedError(f"reports are made from {day} on; until then keep rows in a diary: --diary FILE.")
+    wrong = [one for row in rows for one in design.wrong(plan, row)]
+    if wrong:
+        raise RefusedError(f"{'; '.join(wrong)}. Correct the answers, or leave out what you don't answer.")
+    told = [wrapped(one) for one in doubts(plan, rows)] if rows else []
+    if dry_run:
+        return Outcome(False, "\n".join([words(plan, rows), "", "Nothing was computed, stored or sent."]), plan)
+    many = diary.add(rows, s.invitation.slug, s.root, plan.diary.rows)
+    said = f"The diary has {many} of {plan.diary.rows} rows. Nothing was sent: call again from {day} on."
+    return Outcome(False, "\n".join([*told, said]), plan)
 
 
 # --- plan and states -----------------------------------------------------------------------------------------
@@ -314,8 +345,8 @@ def _check_chain(s: _Session, plan: PublicPlan, state: FieldState, own: bytes) -
 # --- the report ----------------------------------------------------------------------------------------------
 
 
-def _bodies(s: _Session, plan: PublicPlan, state: FieldState, named: bytes, row: Mapping[str, object]) -> bytes:
-    """Make the report: the bytes to post, of two collectors a line for each. Nothing here raises because of the row."""
+def _bodies(s: _Session, plan: PublicPlan, state: FieldState, named: bytes, rows: Rows) -> bytes:
+    """Make the report: the bytes to post, of two collectors a line for each. Nothing here raises because of rows."""
     place = messages.place_of(state.plan, s.token)
     ask = messages.ask_of(state, place)
     role = plan.roles[ask.role]
@@ -323,12 +354,12 @@ def _bodies(s: _Session, plan: PublicPlan, state: FieldState, named: bytes, row:
     made = sums.whole(role, []) if shared else answer.values(role, [])
     with suppress(Exception):  # nothing raises there; whatever did would send noise or zeros, and not fail
         if plan.table:
-            made = table.whole(plan, row)
+            made = table.whole(plan, rows[0] if rows else {})
         elif isinstance(ask, SumAsk):
-            made = sums.whole(role, sums.before_shares(plan, ask, design.row_of(plan, row)))
+            made = sums.whole(role, sums.of_person(plan, ask, persons.rows_of(plan, rows)))
         else:
             group = messages.group_of(plan, ask.role, place)
-            made = answer.values(role, answer.before_noise(plan, ask, group, design.row_of(plan, row)))
+            made = answer.values(role, answer.of_person(plan, ask, group, persons.rows_of(plan, rows)))
     if not shared:
         numbers = answer.randomised(made, role, plan.bits, noise.Words())
         return messages.report_body(Report(state.plan, state.number, ask.role, s.token, tuple(numbers)))

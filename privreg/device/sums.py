@@ -31,31 +31,46 @@ LINEAR: Final = frozenset({codes.HUBER, codes.EXPECTILE, codes.QUANTILE, codes.S
 
 def before_shares(plan: PublicPlan, ask: SumAsk, row: Row) -> list[float]:
     """What a row says to a state, as real numbers of norm 1 at most; of moments, a vector u, reported as u u'."""
-    sums = plan.sums
+    return of_person(plan, ask, [row])
+
+
+def of_person(plan: PublicPlan, ask: SumAsk, rows: Sequence[Row]) -> list[float]:
+    """What a person's rows say to a state, as real numbers of norm 1 at most, by the rows' parts: Equation (26).
+
+    Of moments, vectors u one after the other, reported as the sum of u u'. Of a plan without a diary there is one row.
+    """
+    sums, persons = plan.sums, plan.diary is not None
     assert sums is not None  # of every plan with collectors
-    if not all(map(math.isfinite, (*row.x, row.y, row.offset))):
+    rows = [row for row in rows if all(map(math.isfinite, (*row.x, row.y, row.offset)))]
+    if not rows:
         return []
-    y = score.clipped(row.y, sums.y_low, sums.y_high)
-    x = [score.clipped(v, *ends) for v, *ends in zip(row.x, sums.lows, sums.highs, strict=True)]
-    if ask.role == "clamping":
-        return [1.0, *row.clamped]
+    parts = [row.part for row in rows]
+    held = []
+    for row in rows:
+        x = [score.clipped(v, *ends) for v, *ends in zip(row.x, sums.lows, sums.highs, strict=True)]
+        held.append((x, score.clipped(row.y, sums.y_low, sums.y_high), row.offset))
+    if ask.role == "clamping":  # in which part of the person's rows, whatever they weigh
+        return [1.0, *rows[0].clamped]
     if ask.role == "location":
-        return _places(sums, x, y)
-    z = [score.dot(line, x) for line in ask.rows]
-    family = FAMILIES[plan.family]
+        return score.summed([_places(sums, x, y, persons=persons) for x, y, _ in held], parts)
+    mapped = [([score.dot(line, x) for line in ask.rows], y, offset) for x, y, offset in held]
     if ask.role == "moments":
-        less = y - (row.offset if family in LINEAR else 0.0)
-        return _direction([*z, score.divide(less - ask.y_centre - score.dot(z, ask.theta), ask.scale)], ask.ball)
-    return _scores(plan, sums, ask, z, score.dot(z, ask.theta) + row.offset, y)
+        out: list[float] = []
+        for (z, y, offset), part in zip(mapped, parts, strict=True):
+            less = y - (offset if FAMILIES[plan.family] in LINEAR else 0.0)
+            u = [*z, score.divide(less - ask.y_centre - score.dot(z, ask.theta), ask.scale)]
+            out += [v * math.sqrt(part) for v in _direction(u, ask.ball)]
+        return out
+    return _scores(plan, sums, ask, [(z, score.dot(z, ask.theta) + offset, y) for z, y, offset in mapped], parts)
 
 
-def _places(sums: Sums, x: Floats, y: float) -> list[float]:
-    """Numbers within ±1 and their squares: Equation (1)."""
+def _places(sums: Sums, x: Floats, y: float, *, persons: bool) -> list[float]:
+    """Numbers within ±1 and their squares: Equation (1), of persons (27)."""
     numbers = [(x[j], sums.lows[j], sums.highs[j]) for j in sums.numbers]
     numbers += [] if sums.binary else [(y, sums.y_low, sums.y_high)]
     t = [score.clipped(score.divide(v - 0.5 * (a + b), 0.5 * (b - a)), -1.0, 1.0) for v, a, b in numbers]
-    root = math.sqrt(2.0 * len(t))
-    return [v / root for v in (*t, *(v * v for v in t))]
+    root = math.sqrt(2.0 * len(t) + float(persons))
+    return [v / root for v in (*t, *(v * v for v in t), *([1.0] * persons))]
 
 
 def _direction(u: Floats, ball: float) -> list[float]:
@@ -69,29 +84,45 @@ def products(z: Floats, by: float) -> list[float]:
     return [u * v * (1.0 if k == 0 else ROOT2) * by for j, u in enumerate(z) for k, v in enumerate(z[j:])]
 
 
-def _scores(plan: PublicPlan, sums: Sums, ask: SumAsk, z: Floats, eta: float, y: float) -> list[float]:
-    """Score, slope and squared score with bounded weights, the score beyond c, and the scale: Equation (3)."""
+def _scores(
+    plan: PublicPlan, sums: Sums, ask: SumAsk, rows: Sequence[tuple[Floats, float, float]], parts: Floats
+) -> list[float]:
+    """Score, slope and squared score with bounded weights, the score beyond c, and the scale: Equation (3).
+
+    `rows` are z, predictor and response of each, which have one weight: Equations (26) and (28).
+    """
     family, reach = FAMILIES[plan.family], sums.reach
     c = sums.ratio * ask.scale if sums.scaled else sums.fixed
-    weight = min(1.0, score.divide(reach * reach, max(score.dot(z, z), LEAST)))
-    psi = score.unit(family, plan.a, plan.b, c, eta, y) * weight
-    rise = slope(family, plan.a, plan.b, c, eta, y, sums.top) * weight
+    longest = max((score.dot(z, z) for (z, _, _), part in zip(rows, parts, strict=True) if part > 0.0), default=0.0)
+    weight = min(1.0, score.divide(reach * reach, max(longest, LEAST)))
     a, b, m, o = map(math.sqrt, sums.shares)
-    scores = [v * (psi / reach) for v in z]
-    out = [v * a for v in scores] + products(z, rise * (b / (sums.top * (reach * reach))))
-    if not sums.scaled:
-        return out + products(scores, m)
-    r = y - eta
-    far = score.divide(score.log(score.divide(max(abs(r), LEAST), MEDIAN * ask.scale)), ask.window)
-    number, inside = score.clipped(far, -1.0, 1.0), abs(far) < 1.0
-    out += products([*scores, number], 0.5 * m)
-    if o > 0.0:  # no residual is beyond the threshold and in the middle
-        beyond = abs(r) > c
-        out += [v * o if beyond else 0.0 for v in scores]
+    made: dict[str, list[list[float]]] = {name: [] for name in ("score", "slope", "number", "far", "near", "scale")}
+    for z, eta, y in rows:
+        psi = score.unit(family, plan.a, plan.b, c, eta, y) * weight
+        rise = slope(family, plan.a, plan.b, c, eta, y, sums.top) * weight
+        scores = [v * (psi / reach) for v in z]
+        made["score"].append(scores)
+        made["slope"].append(products(z, rise * (b / (sums.top * (reach * reach)))))
+        if not sums.scaled:
+            continue
+        r = y - eta
+        far = score.divide(score.log(score.divide(max(abs(r), LEAST), MEDIAN * ask.scale)), ask.window)
+        number, inside = score.clipped(far, -1.0, 1.0), abs(far) < 1.0
+        beyond = abs(r) > c  # no residual is beyond the threshold and in the middle
         sign = 0.0 if r == 0.0 or beyond or not inside else math.copysign(1.0, r)
-        out += [v * (sign * weight * (o / reach)) for v in z]
+        made["number"].append([number])
+        made["far"].append([v * o if beyond else 0.0 for v in scores])
+        made["near"].append([v * (sign * weight * (o / reach)) for v in z])
+        halves = [float(inside) - 0.5] if plan.diary is None else [0.5 * inside, 0.5 * (not inside)]
+        made["scale"].append([SCALE * number, *(SCALE * v for v in halves)])
+    mean = {name: score.summed(vectors, parts) for name, vectors in made.items() if vectors}
+    out = [v * a for v in mean["score"]] + mean["slope"]
+    if not sums.scaled:
+        return out + products(mean["score"], m)
+    out += products([*mean["score"], *mean["number"]], 0.5 * m)
+    out += [*mean["far"], *mean["near"]] if o > 0.0 else []
     root = math.sqrt(1.0 - 1.25 * (SCALE * SCALE))
-    return [*(root * v for v in out), SCALE * number, SCALE * (float(inside) - 0.5)]
+    return [*(root * v for v in out), *mean["scale"]]
 
 
 def slope(family: int, a: float, b: float, c: float, eta: float, y: float, top: float) -> float:
@@ -129,10 +160,14 @@ def whole(role: Role, report: Floats) -> list[int]:
     unit = max(lattice.unit_of_sums(role.form, size, role.radius), 0.0)
     if role.form == lattice.SWITCHES:
         one = min(round(unit / math.sqrt(size)), math.isqrt(role.radius * role.radius // size))
-        return [one if v == 1.0 else 0 for v in report] if len(report) == size else [0] * size
+        shares = [0.0 if math.isnan(v) else score.clipped(v, 0.0, 1.0) for v in report]
+        return [round(one * v) for v in shares] if len(report) == size else [0] * size
     entries = inside(report)
     if role.form == lattice.PSD:
-        entries = products(entries, 1.0)
+        width = (math.isqrt(8 * size + 1) - 1) // 2
+        rows = [entries[k : k + width] for k in range(0, len(entries), width)]
+        fits = bool(rows) and len(rows[-1]) == width
+        entries = score.summed([products(row, 1.0) for row in rows], [1.0] * len(rows)) if fits else []
     if len(entries) != size:
         return [0] * size
     return shortened([round(v * unit) for v in entries], role.radius)

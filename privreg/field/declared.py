@@ -28,6 +28,7 @@ from privreg.families.builtin import FAMILIES
 from privreg.field.plan import DAY, About
 from privreg.field.tabled import TableFit, table_fit
 from privreg.fits.fit_plan import FitPlan
+from privreg.formula.persons import without_effect
 from privreg.protocol.analyses import MOST, NAME, WORDS, Part
 from privreg.protocol.lattice import Mu, mu_of
 from privreg.protocol.sums import LETTERS, Collector
@@ -40,11 +41,13 @@ from privreg.schema.declarations import Schema
 _ABOUT: Final = ("study", "title", "purpose", "contact", "opens", "closes")
 _OPTIONAL: Final = (
     "grace_days", "questions", "choices", "texts", "release_group", "tokens", "missing", "round_hours", "least",
-    "collectors", "language",
+    "collectors", "language", "diary_days",
 )  # fmt: skip
 _OF_ALL: Final = ("mu", "rows", "trust")  # Of a model, what holds for all of a study's analyses
 _OWN: Final = ("share", "table")  # Of an analysis, beside its model
-_MODEL: Final = ("formula", "family", "mu", "rows", "offset", "exposure", "scaling", "trust")
+_MODEL: Final = (
+    "formula", "family", "mu", "rows", "offset", "exposure", "scaling", "trust", "k_max", "per_person", "weights",
+)  # fmt: skip
 _PLAN: Final = ("rounds", "lanes", "inference", "measures")
 _SCHEMA: Final = ("bounds", "levels", "moments", "correlations")
 _SEVERAL: Final = ("analyses", "split")
@@ -58,6 +61,8 @@ _LONGEST: Final = 1 << 16  # Bytes of a file with a public key, at most
 _LANGUAGE: Final = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 
 NEEDED: Final = (*_ABOUT, "formula", "mu")
+PERSON: Final = "person"  # What tells people apart in a trial of a study; in the study each device is one's
+
 PARTS: Final = 10**6  # Budgets of several analyses are whole numbers of millionths
 
 
@@ -311,6 +316,7 @@ def _about(doc: Mapping[str, Any]) -> About:
         opens=_seconds(doc, "opens"),
         closes=_seconds(doc, "closes"),
         grace=int(DAY * _number(doc, "grace_days", 2.0)),
+        diary=int(DAY * _number(doc, "diary_days", 0.0)),
         questions={str(k): v.strip() for k, v in questions.items()},
         texts={str(k): v.strip() for k, v in words.items()},
         after=int(3600 * _number(doc, "round_hours", 0.0)),
@@ -439,6 +445,8 @@ def fit_of(text: str) -> FitPlan:
     family, rows = _family(asked.pop("family", "huber")), asked.pop("rows", None)
     schema = Schema.from_json(said["schema"])
     formula = asked.pop("formula")
+    if asked.get("k_max") is not None and without_effect(formula)[1] is None:
+        asked["id"] = PERSON
     model = PrivateOnlineRegression.from_formula(
         formula, None, family=family, schema=schema, mechanism="gaussian", **asked
     )

@@ -18,7 +18,7 @@ from privreg.collector.aggregate.plan import State
 from privreg.data.cells import as_series
 from privreg.data.columns import column_of
 from privreg.data.sources.open import open_table
-from privreg.device import answer, design, table
+from privreg.device import answer, design, persons, sums, table
 from privreg.errors import OptionError
 from privreg.field import summed
 from privreg.field.collected import engine_of, fit_plan_of, table_of
@@ -47,7 +47,7 @@ def _rows(batch: Any, names: Sequence[str]) -> list[tuple[Any, ...]]:
 
 
 class Crowd:
-    """People with rows, one each, whose devices answer a study.
+    """People with rows, one each, or several with a diary, whose devices answer a study.
 
     Raises
     ------
@@ -64,6 +64,9 @@ class Crowd:
             return
         spec = fit_plan_of(plan).spec
         order, narrow = self._begin(spec)
+        if plan.diary is not None:
+            self._gather(rows, spec)
+            return
         encoder = Encoder(spec, order, None, narrow=narrow, by_column=True)
         self._columns = encoder.columns
         asked = "clamping" in plan.roles
@@ -92,6 +95,19 @@ class Crowd:
             self._answers += [dict(zip(names, row, strict=True)) for row in _rows(batch, names)]
         self._charge = Charge(source.identity, self.plan.mu.p / self.plan.mu.q, seeded=False)
 
+    def _gather(self, rows: Any, spec: ModelSpec) -> None:
+        """Let devices have diaries: rows of each person, whom the column of `id=` tells from others."""
+        names = [column.name for column in self.plan.used]
+        source = open_table(rows, (*names, *spec.people.columns), spec.design.schema)
+        held: dict[Any, list[dict[str, Any]]] = {}
+        for batch in source.batches(0):
+            self._check(batch)
+            who = None if spec.people.id is None else _rows(batch, [spec.people.id])
+            for k, row in enumerate(_rows(batch, names)):
+                held.setdefault(len(held) if who is None else who[k], []).append(dict(zip(names, row, strict=True)))
+        self._diaries = list(held.values())
+        self._charge = Charge(source.identity, self.plan.mu.p / self.plan.mu.q, seeded=False)
+
     def _begin(self, spec: ModelSpec | None) -> tuple[NDArray[np.intp], bool]:
         """The order of columns inside, and whether factors of many levels are one column each."""
         engine: Any = engine_of(self.plan)
@@ -108,6 +124,8 @@ class Crowd:
                 raise OptionError(f"devices would not send what the rows hold: {'; '.join(wrong)}; correct the rows.")
 
     def __len__(self) -> int:
+        if self.plan.diary is not None:
+            return len(self._diaries)
         return len(self._answers if self.plan.table else self._y)
 
     def bare(self, state: FieldState, who: Sequence[int], tokens: Sequence[Token]) -> tuple[str, list[list[int]]]:
@@ -115,11 +133,16 @@ class Crowd:
         (ask,) = state.asks
         if self.plan.table:
             return ask.role, [table.whole(self.plan, self._answers[i]) for i in who]
-        assert isinstance(ask, messages.Ask)
         role = self.plan.roles[ask.role]
+        held = [persons.rows_of(self.plan, self._diaries[i]) for i in who] if self.plan.diary is not None else []
+        if isinstance(ask, SumAsk):
+            return ask.role, [sums.whole(role, sums.of_person(self.plan, ask, rows)) for rows in held]
         inside, gauge = field.state_of(self.engine, ask)
         places = [messages.place_of(self._hash, token) for token in tokens]
         groups = np.array([messages.group_of(self.plan, ask.role, place) for place in places], dtype=np.int64)
+        if self.plan.diary is not None:
+            made = zip(groups.tolist(), held, strict=True)
+            return ask.role, [answer.values(role, answer.of_person(self.plan, ask, g, rows)) for g, rows in made]
         told = np.zeros((len(who), len(self._u(ask.role, role.numbers))))
         at = np.asarray(who, dtype=np.int64)
         for group in np.unique(groups).tolist():
@@ -181,7 +204,7 @@ class SharedCrowd(Crowd):
         assert isinstance(ask, SumAsk)
         inside = State(state.number, ask.role, np.array(ask.rows), np.array(ask.theta), *ask[4:])
         at, named = np.asarray(who, dtype=np.int64), wire.hash_of(messages.state_payload(state))
-        if self.plan.table:
+        if self.plan.table or self.plan.diary is not None:
             whole = np.array(self.bare(state, who, tokens)[1], dtype=np.int64).view(np.uint64)
         else:
             offset, clamped = (None if v is None else v[at] for v in (self._offset, self._clamped))

@@ -16,9 +16,11 @@ from privreg.field.tabled import TableFit, blocks_of
 from privreg.fits import aggregate
 from privreg.fits.fit_plan import FitPlan
 from privreg.fits.plan import plan_of
+from privreg.formula.spec import ModelSpec
 from privreg.protocol import lattice, trees
 from privreg.protocol.analyses import Part
 from privreg.protocol.columns import Cell
+from privreg.protocol.diaries import Diary
 from privreg.protocol.lattice import mu_of
 from privreg.protocol.roles import TABLE, Held
 from privreg.protocol.study import FAMILIES, LIMIT, NO_MODEL, PublicPlan, plan_payload, read_plans
@@ -62,6 +64,7 @@ class About:
     opens: int
     closes: int
     grace: int = 2 * DAY  # Seconds after closing in which reports still count
+    diary: int = 0  # Seconds after opening in which people add rows, before anybody reports
     questions: Mapping[str, str] = field(default_factory=dict)  # Text of the question behind each column
     # What respondents read for each level of a column, by its code as text; a column left out shows its codes
     choices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -153,8 +156,25 @@ def _of_fit(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[byte
     spec, settings = fit.spec, fit.settings
     if settings.efficient is None and spec.trust != "two_collectors":
         raise OptionError("a study in the field goes by rounds; leave tuning='published' out.")
-    if spec.people.mu is not None or spec.people.id is not None:
-        raise OptionError("devices in the field know neither personal budgets nor several rows of a person.")
+    people = spec.people
+    if people.mu is not None or people.cluster is not None or (people.id is not None and people.k_max is None):
+        raise OptionError(
+            "devices in the field know neither personal budgets, clusters, nor several reports of a person; k_max= "
+            "makes one report of several rows."
+        )
+    if people.gathered and part.name:
+        raise OptionError(
+            "k_max: or weights: is of a study with one model, whose devices hold a person's rows; make it a study of "
+            "its own, without analyses."
+        )
+    if people.gathered and about.missing == "refuse":
+        raise OptionError(
+            "missing: refuse doesn't go with k_max: or weights:, as rows that lack an answer are left out."
+        )
+    if about.diary and people.k_max is None:
+        raise OptionError("diary_days is of a study of several rows a person; give k_max, or take it out.")
+    if about.opens + about.diary >= about.closes:
+        raise OptionError("diary_days ends after the study closes; leave days for reports, or close it later.")
     parts, order = _shared(fit, about) if spec.trust == "two_collectors" else _local(fit, about)
     units, at = spec.units, order.tolist()
     cells = tuple(
@@ -168,8 +188,11 @@ def _of_fit(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[byte
     if offset is not None and units.y_scale != 1.0:
         offset = ["div", offset, ["const", float(units.y_scale).hex()]]
     numbers = max(role.numbers for role in parts["roles"].values())
+    weight = [] if people.weight is None else [people.weight]
     made_of = _ordered(
-        dict.fromkeys(n for t in (*(c.tree for c in cells), response.tree, offset) for n in trees.names(t)),
+        dict.fromkeys(
+            (*(n for t in (*(c.tree for c in cells), response.tree, offset) for n in trees.names(t)), *weight)
+        ),
         about.questions,
     )
     return PublicPlan(
@@ -181,8 +204,18 @@ def _of_fit(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[byte
         mix=mix,
         mu=mu_of(spec.budget.mu),
         limit=_limit(about, numbers),
+        diary=_diary(spec, about),
         **parts,
     )
+
+
+def _diary(spec: ModelSpec, about: About) -> Diary | None:
+    """How devices make a report of several rows, or of one that has a weight."""
+    people, made = spec.people, spec.persons
+    if made is None:
+        return None
+    effect = people.effect or "none"
+    return Diary(people.rows, made.mean, made.one, effect, people.weight or "", about.opens + about.diary)
 
 
 def _local(fit: FitPlan, about: About) -> tuple[dict[str, Any], NDArray[np.intp]]:

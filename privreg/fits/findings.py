@@ -117,9 +117,7 @@ def found_of(
     unusable = Unusable(1.0 - share, error)
     wide: list[tuple[int, float]] = []
     if have and plan.wide is None:
-        wide = whitening.wide(
-            scatter.rows, plan.gaps, plan.unscaled, plan.layout.constant, plan.crossed, plan.widened
-        )
+        wide = whitening.wide(scatter.rows, plan.gaps, plan.unscaled, plan.layout.constant, plan.crossed, plan.widened)
     empty = coordinates.far_ends(plan, progress) if have else []
     spline = {int(j) for end in empty for j in end.columns}
     wide = [one for one in wide if one[0] not in spline]

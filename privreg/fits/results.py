@@ -39,7 +39,7 @@ OF_RESPONSES: Final = (
     f"{RESPONSE_ALONE}, used once; covariates and offsets are public, not protected; neighbours replace one response"
 )
 
-HOLD: Final = {"local": 2, "two_collectors": 5}
+HOLD: Final = {"local": 5, "two_collectors": 5}
 """Rows of a person up to which intervals hold where levels are taken out: benchmarks/results/persons.csv, "within"."""
 
 SCORES: Final = 0.7  # Mean squared length of a score report before noise, about, of one row: its bound is 1

@@ -22,7 +22,7 @@ BALL: Final = "ball"  # Σ a² ≤ R²: scores
 JOINT: Final = "joint"  # The same, and one number more in [0, R]
 
 MOMENTS: Final = "moments"
-"""Lower triangle of R u uᵀ, ‖u‖ = 1 or u = 0, off-diagonal entries times √2, each truncated to an integer."""
+"""Lower triangle of R Σ u uᵀ, Σ ‖u‖² ≤ 1, off-diagonal entries times √2, each truncated to an integer."""
 
 BOX: Final = "box"  # Every number in [0, R]: indicators, and other numbers that lie in [0, 1]
 
@@ -40,7 +40,7 @@ CLAMP: Final = 6  # A report's number is clamped to R + 6 · 2^m, which holds al
 SLACK: Final = 2
 """Lattice steps by which rounding of u, and of R u uᵀ in floating point, may part two reports of moments.
 
-u is computed to |Σ u² − 1| ≤ 2⁻³⁰, which moves R u uᵀ by R 2⁻³⁰ at most, and R < 2³⁰; floating point by far less.
+Σ ‖u‖² is at most 1 + 2⁻³⁰, which moves R u uᵀ by R 2⁻³⁰ at most, and R < 2³⁰; floating point by far less.
 """
 
 LARGEST: Final = 1 << 30
@@ -86,10 +86,10 @@ def is_private(form: str, numbers: int, radius: int, mu: Mu, bits: int = BITS) -
     That is, whether the largest ℓ2 distance of two reports of so many `numbers`, in lattice steps, is at most μ 2^m, m
     being `bits`.
 
-    Distances: 2R (ball); √((2R)² + R²) (joint); √2 R + 2√D + 2 (moments: matrices u uᵀ and w wᵀ have a non-negative
-    inner product, each of D entries is truncated by less than 1, see `SLACK`); √D R (box); √2 R + √D (psd: such
-    matrices, each entry rounded by 1/2 at most); R (switches, blocks). A sum of reports is as far from one that
-    differs in one.
+    Distances: 2R (ball); √((2R)² + R²) (joint); √2 R + 2√D + 2 (moments: positive semidefinite matrices of trace R at
+    most have a non-negative inner product, each of D entries is truncated by less than 1, see `SLACK`); √D R (box);
+    √2 R + √D (psd: such matrices, each entry rounded by 1/2 at most); R (switches, blocks). A sum of reports is as far
+    from one that differs in one.
     """
     p, q = mu
     if min(p, q, numbers, radius) < 1 or radius >= LARGEST or not 0 <= bits <= MOST_BITS:

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from . import analyses, codes, lattice, sums, tables, trees
 from .analyses import MOST_MU, Part
 from .columns import MOST_COLUMNS, Cell, column_object, read_cell, read_columns
+from .diaries import Diary, read_diary
 from .lattice import Mu
 from .roles import LATEST, ROLES, SELDOM, TABLE, Held, Role, forms_of, read_roles, read_rounds
 from .sums import Collector, Sums
@@ -95,6 +96,7 @@ class PublicPlan(NamedTuple):
     table: tuple[Block, ...] = ()  # What a table is made of; of a regression nothing
     part: Part = Part()  # Which analysis of the study it is, where there are several
     languages: Mapping[str, Any] = {}  # Texts in other languages; no report depends on them
+    diary: Diary | None = None  # How several rows of a person become a report; None if a report is of one row
     asks: tuple[str, ...] = ()  # Columns that respondents are asked about; none: those of this analysis alone
 
     @property
@@ -117,6 +119,7 @@ class PublicPlan(NamedTuple):
         """Columns that the analysis uses, in the plan's order."""
         found = {n for c in (*self.design, self.response) for n in trees.names(c.tree)} | set(trees.names(self.offset))
         found |= {name for block in self.table for name in block.columns}
+        found |= {self.diary.weight} if self.diary else set()
         return tuple(c for c in self.columns if c.name in found)
 
     @property
@@ -146,8 +149,9 @@ class PublicPlan(NamedTuple):
         if self.sums is not None:
             of, bounded = self.sums, len(self.clamping)
             return sums.width(
-                role, d=self.d, bounded=bounded, located=of.located, cornered=of.cornered, scaled=of.scaled
-            )
+                role, d=self.d, bounded=bounded, located=of.located, cornered=of.cornered, scaled=of.scaled,
+                persons=self.diary is not None,
+            )  # fmt: skip
         if role == "location":
             return len(self.unscaled)
         if role == "clamping":
@@ -250,7 +254,7 @@ def _read(said: dict[str, Any], part: Part) -> PublicPlan:
         clamping=_clamping(record, roles, columns),
         collectors=collectors,
         part=part,
-        **read(record, columns, shared=bool(collectors)),
+        **read(record, columns, shared=bool(collectors), times=(opens, closes - 1)),
     )
     record.done()
     _check_reports(plan)
@@ -265,13 +269,15 @@ NO_MODEL: Final[dict[str, Any]] = {
 """What a plan of a table has in the places of a regression's model."""
 
 
-def _of_table(record: Record, columns: Mapping[str, Column], *, shared: bool) -> dict[str, Any]:
+def _of_table(record: Record, columns: Mapping[str, Column], *, shared: bool, times: tuple[int, int]) -> dict[str, Any]:
     """What a table is made of."""
-    del shared
+    del shared, times
     return {**NO_MODEL, "table": tables.read_blocks(record, columns)}
 
 
-def _of_regression(record: Record, columns: Mapping[str, Column], *, shared: bool) -> dict[str, Any]:
+def _of_regression(
+    record: Record, columns: Mapping[str, Column], *, shared: bool, times: tuple[int, int]
+) -> dict[str, Any]:
     """Design and score of a regression, and what its reports have beside."""
     design = record.object("design")
     response = read_cell(design.object("response"), columns)
@@ -312,6 +318,7 @@ def _of_regression(record: Record, columns: Mapping[str, Column], *, shared: boo
         "blocks": blocks, "unscaled": record.integers("unscaled", 0, d), "constant": constant,
         "moment_response": moment_response, "wide": wide, "edges": edges, "is_wide": wide_record is not None,
         "y_max": y_max, "silent": silent, "sums": sums.read_sums(record, d) if shared else None,
+        "diary": read_diary(record, columns, family, times),
     }  # fmt: skip
 
 
@@ -370,6 +377,9 @@ def _check_reports(plan: PublicPlan) -> None:
         raise MessageError("the design is too large.")
     if plan.sums is not None and (plan.family not in sums.FAMILIES or plan.is_wide or plan.unscaled):
         raise MessageError("the plan asks for reports that two collectors don't add up.")
+    beside = plan.part.name or plan.missing == "refuse" or plan.unscaled or plan.is_wide or "measures" in plan.roles
+    if plan.diary is not None and beside:
+        raise MessageError("a diary goes with one analysis, missing 'noise', public bounds, and no measures of fit.")
     if (TABLE in plan.roles) != bool(plan.table) or (plan.table and len(plan.roles) > 1):
         raise MessageError("a table has one role, and no regression has it.")
     for name, role in plan.roles.items():
@@ -402,7 +412,7 @@ _ORDER: Final = (
     "v", "study", "title", "purpose", "contact", "opens", "closes", "grace", "keys", "columns", "design", "score",
     "privacy", "roles", "moments", "unscaled", "measures", "missing", "rounds", "tokens", "limit", "score_weights",
     "record_weight", "cluster", "model", "x_texts", "x_languages", "clamping", "collectors",
-    "sums", "table", "together", "analyses",
+    "sums", "table", "diary", "together", "analyses",
 )  # fmt: skip
 
 
@@ -455,6 +465,7 @@ def _analysis_object(plan: PublicPlan) -> dict[str, Any]:
         "unscaled": list(plan.unscaled),
         "measures": {"y_max": text_of(plan.y_max), "silent": plan.silent},
         **({} if plan.sums is None else {"sums": plain(plan.sums)}),
+        **({} if plan.diary is None else {"diary": plain(plan.diary)}),
     }
     return {
         "privacy": {

@@ -7,20 +7,23 @@ import random
 import tempfile
 from pathlib import Path
 
-from privreg.device import answer, ed25519, seal, sums, table
+from privreg.device import answer, ed25519, persons, seal, sums, table
 from privreg.device.design import row_of
 from privreg.device.noise import Words, rounded_normal
 from privreg.protocol import columns, messages, peers, study, wire
 from privreg.protocol.analyses import hash_of_part, word_of
+from privreg.protocol.diaries import Diary
 from privreg.protocol.messages import Report
 from privreg.protocol.study import Cell
 from privreg.protocol.sums import LETTERS
 from privreg.protocol.wire import MessageError
 from tests.field.test_analyses import TWO, plans_of
 from tests.studies import (
+    CLAMPING,
     DAY,
     DESIGN,
     HIDDEN,
+    NOON,
     PLACES,
     ROOT,
     SCORES,
@@ -442,6 +445,44 @@ def analyses():
     return out
 
 
+DIARIES = {
+    "pooled": Diary(3, False, False, "none", "", NOON),
+    "people alike, weighted": Diary(4, True, True, "none", "bmi", NOON),
+    "within": Diary(4, False, True, "within", "", NOON),
+    "differences": Diary(3, True, True, "differences", "", NOON),
+}
+PERSONS = ([], [ROWS[0]], [ROWS[0], ROWS[1], ROWS[2]], list(ROWS))  # Rows of each person
+
+
+def diaries():
+    """Rows of persons and states, and the whole numbers that they make: where devices add noise, and of sums."""
+    held = {"plans": {}, "states": {}, "cases": []}
+    for kind, diary in DIARIES.items():
+        local = study_plan("huber", unscaled=(), clamping=CLAMPING, diary=diary)
+        local = local._replace(roles={k: v for k, v in local.roles.items() if k not in {"location", "measures"}})
+        for trust, plan in (("local", local), ("two collectors", sum_plan("huber", diary=diary._replace(one=True)))):
+            name, payload = f"{kind}, {trust}", study.plan_payload(plan)
+            held["plans"][name] = wire.base(payload)
+            for role in plan.roles:
+                asked = ask(plan, role) if trust == "local" else sum_ask(plan, role)
+                state = messages.state_payload(field_state(wire.hash_of(payload), asked))
+                held["states"][f"{name} {role}"] = wire.base(state)
+                held["cases"] += [
+                    {"plan": name, "state": f"{name} {role}", "rows": rows, "whole": whole_of(plan, role, state, rows)}
+                    for rows in PERSONS
+                ]
+    return held
+
+
+def whole_of(plan, role, state, rows):
+    """The whole numbers of a person's report before noise, of the first group."""
+    (ask,) = messages.read_state(state, plan, wire.hash_of(study.plan_payload(plan))).asks
+    mine, form = persons.rows_of(plan, rows), plan.roles[role]
+    if plan.collectors:
+        return sums.whole(form, sums.of_person(plan, ask, mine))
+    return answer.values(form, answer.of_person(plan, ask, 0, mine))
+
+
 EXACT = ("clamping", "location", "moments")
 """Reports that call neither exp nor log, of any family."""
 
@@ -452,6 +493,7 @@ FILES = {
     "seals": seals,
     "shares": shares,
     "analyses": analyses,
+    "diaries": diaries,
 }
 
 

@@ -99,3 +99,14 @@ def test_analyses_of_a_study_by_its_payload_alone():
             assert one["wholes"] == ([table.whole(plan, row) for row in case["rows"]] if plan.table else None)
             for numbers in one["wholes"] or ():
                 assert sum(v * v for v in numbers) <= plan.roles["table"].radius ** 2
+
+
+def test_persons_give_reports_by_messages_alone():
+    found, seen = FOUND["diaries"], set()
+    for case in found["cases"]:
+        plan = study.read_plan(wire.unbase(found["plans"][case["plan"]], "plan"))
+        role = case["state"].removeprefix(f"{case['plan']} ")
+        whole = make.whole_of(plan, role, wire.unbase(found["states"][case["state"]], "state"), case["rows"])
+        assert whole == case["whole"]
+        seen.add((plan.diary.effect, role, any(whole)))
+    assert {effect for effect, _, told in seen if told} == {"none", "within", "differences"}

@@ -69,8 +69,7 @@ def in_its_set(role, a):
     assert len(a) == role.numbers
     assert all(type(v) is int for v in a)
     if role.form == lattice.SWITCHES:
-        (one,) = {v for v in a if v} or {0}
-        return one >= 0 and role.numbers * one * one <= role.radius**2
+        return min(a) >= 0 and role.numbers * max(a) ** 2 <= role.radius**2
     if sum(v * v for v in a) > role.radius**2:
         return False
     if role.form == lattice.PSD:

@@ -5,7 +5,9 @@ import json
 import math
 import random
 import struct
+import subprocess
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives import hpke
@@ -18,8 +20,10 @@ from privreg.protocol import lattice, messages, study, trees, wire
 from privreg.protocol.study import Role
 from tests.conformance import make
 from tests.device.test_seal import SMALL
+from tests.service.node import node
 from tests.studies import HIDDEN, PLACES, ROOT, SEEN, hexed, public, signed, study_plan, sum_plan
 
+PAGE = Path(study.__file__).parents[1] / "service" / "web" / "device" / "plan.js"
 FOUND = {name: json.loads((make.FOLDER / f"{name}.json").read_text()) for name in make.FILES}
 
 
@@ -417,3 +421,16 @@ def test_invitations_are_read_alike(js):
         (wait,) = js("waits", attempts=[[attempt, asked]])
         most = min(2.0 ** min(attempt, 12), 3600)
         assert max(0.5 * most, min(asked, 3600)) <= wait <= max(most, min(asked, 3600))
+
+
+def test_a_page_refuses_by_name_a_study_whose_rows_it_cannot_keep():
+    """Which the program of the device answers."""
+    code = f"""
+        const {{ readPlan }} = await import("{PAGE.as_uri()}");
+        for (const text of {json.dumps(list(FOUND["diaries"]["plans"].values()))})
+          await readPlan(Buffer.from(text, "base64url")).then(() => console.log("read"), (e) => console.log(e.message));
+    """
+    said = subprocess.run([node(), "--input-type=module", "-e", code], capture_output=True, text=True, check=True)
+    lines = said.stdout.splitlines()
+    assert len(lines) == len(FOUND["diaries"]["plans"])
+    assert all("privreg respond --diary" in line for line in lines)

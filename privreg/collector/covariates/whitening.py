@@ -108,7 +108,11 @@ def bring_in(rows: Array, gaps: Sequence[float], constant: bool, constant2: floa
 
 
 def wide(
-    rows: Array, gaps: Sequence[float], unscaled: Sequence[int], constant: bool, crossed: Sequence[Crossed] = (),
+    rows: Array,
+    gaps: Sequence[float],
+    unscaled: Sequence[int],
+    constant: bool,
+    crossed: Sequence[Crossed] = (),
     widened: float = 1.0,
 ) -> list[tuple[int, float]]:
     """Columns bounded at ±1 inside that range over far more than their learned sd, and over how many sd.

@@ -9,7 +9,7 @@ import * as lattice from "./lattice.js";
 import { within } from "./memory.js";
 import { distance2, readBlocks, width } from "./tables.js";
 import { MOST, check, isLabel, names } from "./trees.js";
-import { Record, VERSION, hashOf, isSeen, keyId, loads, need } from "./wire.js";
+import { MessageError, Record, VERSION, hashOf, isSeen, keyId, loads, need } from "./wire.js";
 
 /** @typedef {import("./trees.js").Column} Column */
 /** @typedef {typeof import("./sums.js")} Summing */
@@ -199,6 +199,7 @@ async function readOne(said, part, hash) {
   record.fixed("score_weights", "unit"); // reserved, as the next two
   record.fixed("record_weight", null);
   record.fixed("cluster", null);
+  if (record.left.has("diary")) throw new MessageError("the study asks for several rows of answers, or weighs them, which this page can't keep: answer it by the program of the device, privreg respond --diary.");
   const study = record.text("study", 63);
   right(/^[a-z0-9][a-z0-9_-]{0,62}$/.test(study), "name");
   const opens = record.integer("opens", 0, LATEST), closes = record.integer("closes", 0, LATEST);

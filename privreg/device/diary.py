@@ -1,0 +1,69 @@
+"""A diary: rows that a person adds over days, in one file of the device, until a report is made of them all."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+LONGEST: Final = 1 << 22  # Bytes of the file, at most
+
+
+class DiaryError(RuntimeError):
+    """The diary can't be used; nothing was sent, and it is as it was."""
+
+
+class Diary:
+    """A diary's file, which is made with the first row and belongs to one study. It is the owner's alone (mode 0600).
+
+    It is written whole: to a new file beside it, which then takes its place.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+
+    def rows(self, study: str, root: bytes) -> list[dict[str, Any]]:
+        """Rows that are there, in order; `study` and its key `root` must be the diary's. Raises `DiaryError`."""
+        try:
+            with self.path.open(encoding="utf-8") as file:
+                said = json.loads(file.read(LONGEST))
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError, RecursionError):
+            said = None
+        fine = isinstance(said, dict) and isinstance(said.get("rows"), list)
+        if not fine or not all(isinstance(row, dict) for row in said["rows"]):
+            raise DiaryError(f"{self.path} is no diary that can be read; name the file of this study's.")
+        if (said.get("study"), said.get("key")) != _named(study, root):
+            raise DiaryError(f"{self.path} is the diary of another study; name a file for each.")
+        return list(said["rows"])
+
+    def add(self, rows: Sequence[Mapping[str, object]], study: str, root: bytes, most: int) -> int:
+        """Add rows; how many there are then, `most` at most. Raises `DiaryError`."""
+        held = [*self.rows(study, root), *rows]
+        if len(held) > most:
+            raise DiaryError(f"the diary holds {most} rows at most; nothing was added.")
+        slug, key = _named(study, root)
+        beside = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
+        try:
+            text = json.dumps({"study": slug, "key": key, "rows": held}, ensure_ascii=False, indent=1)
+            try:
+                with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                    file.write(text.encode())
+                    file.flush()
+                    os.fsync(file.fileno())
+                beside.replace(self.path)
+            finally:
+                with suppress(OSError):
+                    beside.unlink()
+        except (OSError, TypeError, ValueError) as e:
+            raise DiaryError(f"the diary {self.path} can't be written: {type(e).__name__}.") from None
+        return len(held)
+
+
+def _named(study: str, root: bytes) -> tuple[str, str]:
+    return study, base64.urlsafe_b64encode(root).rstrip(b"=").decode()
