@@ -129,11 +129,9 @@ def shortened(a: list[int], radius: int) -> list[int]:
 
 def _moments(u: Sequence[float], role: Role) -> list[int]:
     """Lower triangle of R Σ u uᵀ over rows u, one after the other, truncated; zeros if Σ u² is above 1, up to 2⁻³⁰."""
-    size = (math.isqrt(8 * role.numbers + 1) - 1) // 2
-    rows = [u[k : k + size] for k in range(0, len(u), size)]
-    if not rows or len(rows[-1]) != size or not score.dot(u, u) <= 1.0 + score.NEAR_ONE:
+    entries = score.over_rows(u, role.numbers, score.outer)
+    if len(entries) != role.numbers or not score.dot(u, u) <= 1.0 + score.NEAR_ONE:
         return [0] * role.numbers
-    entries = score.summed([score.outer(row) for row in rows], [1.0] * len(rows))
     return [int(role.radius * v) for v in entries]
 
 

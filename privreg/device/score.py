@@ -8,7 +8,7 @@ number in [0, 1] that stands for an indicator. How far reports may be apart is `
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from ..protocol import codes, counts
@@ -193,6 +193,15 @@ def summed(vectors: Sequence[Floats], parts: Floats) -> list[float]:
     for v, part in zip(vectors, parts, strict=True):
         out = [a + part * b if part > 0.0 else a for a, b in zip(out, v, strict=True)]
     return out
+
+
+def over_rows(rows: Floats, numbers: int, of: Callable[[Floats], list[float]]) -> list[float]:
+    """Sum of what is made of rows of a triangle's width, one after the other in `rows`; empty if they don't fit."""
+    width = (math.isqrt(8 * numbers + 1) - 1) // 2
+    if not rows or len(rows) % max(width, 1) or width * (width + 1) // 2 != numbers:
+        return []
+    made = [of(rows[k : k + width]) for k in range(0, len(rows), width)]
+    return summed(made, [1.0] * len(made))
 
 
 def half(x: float) -> float:

@@ -164,10 +164,7 @@ def whole(role: Role, report: Floats) -> list[int]:
         return [round(one * v) for v in shares] if len(report) == size else [0] * size
     entries = inside(report)
     if role.form == lattice.PSD:
-        width = (math.isqrt(8 * size + 1) - 1) // 2
-        rows = [entries[k : k + width] for k in range(0, len(entries), width)]
-        fits = bool(rows) and len(rows[-1]) == width
-        entries = score.summed([products(row, 1.0) for row in rows], [1.0] * len(rows)) if fits else []
+        entries = score.over_rows(entries, size, lambda row: products(row, 1.0))
     if len(entries) != size:
         return [0] * size
     return shortened([round(v * unit) for v in entries], role.radius)

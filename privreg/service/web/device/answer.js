@@ -155,8 +155,8 @@ export function shortened(a, radius) {
 export function values(role, report) {
   const { form, numbers, radius } = role;
   if (form === "moments") {
-    const entries = score.outer(report);
-    const good = entries.length === numbers && Math.abs(score.dot(report, report) - 1) <= score.NEAR_ONE;
+    const entries = score.overRows(report, numbers, score.outer);
+    const good = entries.length === numbers && score.dot(report, report) <= 1 + score.NEAR_ONE;
     return good ? entries.map((v) => Math.trunc(radius * v) + 0) : new Array(numbers).fill(0);
   }
   if (form === "blocks") return new Array(numbers).fill(0); // which `tables.whole` makes; anything else gives zeros

@@ -11,6 +11,18 @@ const TINY = 1e-290;
 /** How far Σ u² of a direction may be from 1. */
 export const NEAR_ONE = 2 ** -30;
 
+/**
+ * Sum of what is made of rows of a triangle's width, which come one after the other; empty if they don't fit.
+ * @param {readonly number[]} rows @param {number} numbers @param {(row: number[]) => number[]} of
+ */
+export function overRows(rows, numbers, of) {
+  const width = Math.floor((Math.floor(Math.sqrt(8 * numbers + 1)) - 1) / 2);
+  if (!rows.length || rows.length % width || (width * (width + 1)) / 2 !== numbers) return [];
+  const out = new Array(numbers).fill(0);
+  for (let k = 0; k < rows.length; k += width) of(rows.slice(k, k + width)).forEach((v, j) => (out[j] += v));
+  return out;
+}
+
 /** @param {number} x @param {number} low @param {number} high */
 export const clipped = (x, low, high) => (x < low ? low : x > high ? high : x);
 

@@ -10,7 +10,7 @@ import { inside, rowOf, shortened, tableOf } from "./answer.js";
 import * as lattice from "./lattice.js";
 import { bodyOf } from "./messages.js";
 import { secret } from "./noise.js";
-import { clipped, dot, unit } from "./score.js";
+import { clipped, dot, overRows, unit } from "./score.js";
 import { seal } from "./seal.js";
 import { LETTERS } from "./sums.js";
 import { round } from "./trees.js";
@@ -134,10 +134,10 @@ export function whole({ form, numbers, radius }, report) {
     // whatever floating point makes of it, R/√D at most
     let one = Math.min(round(size / Math.sqrt(numbers)), radius);
     while (BigInt(numbers) * BigInt(one) ** 2n > BigInt(radius) ** 2n) one -= 1;
-    return report.length === numbers ? report.map((v) => (v === 1 ? one : 0)) : nothing;
+    return report.length === numbers ? report.map((v) => (Number.isNaN(v) ? 0 : round(one * Math.min(Math.max(v, 0), 1)) + 0)) : nothing;
   }
   if (form === "blocks") return nothing; // which `tables.whole` makes; anything else gives zeros
   const told = inside(report);
-  const entries = form === "psd" ? products(told, 1) : told;
+  const entries = form === "psd" ? overRows(told, numbers, (row) => products(row, 1)) : told;
   return entries.length === numbers ? shortened(entries.map((v) => round(v * size) + 0), radius) : nothing;
 }
