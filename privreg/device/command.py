@@ -88,13 +88,13 @@ def _answers(name: str | None) -> list[dict[str, Any]]:
     """Rows of a file, of which there is one unless it holds a list; what it holds is in no message."""
     if name is None:
         return []
-    row = None
+    row: Any = None
     try:
         with sys.stdin if name == "-" else Path(name).open(encoding="utf-8") as file:
             row = json.loads(file.read(LONGEST))
     except (OSError, ValueError, RecursionError):
         pass
-    rows = row if isinstance(row, list) and row else [row]
+    rows: list[Any] = row if isinstance(row, list) and row else [row]
     if not all(isinstance(one, dict) for one in rows):
         raise RefusedError(
             "the answers must be a JSON object by column, or a list of them, in a file that can be read."

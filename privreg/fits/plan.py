@@ -13,7 +13,6 @@ from privreg.collector.covariates import diagonal, thresholds
 from privreg.collector.covariates import factors as cells
 from privreg.collector.covariates.moments import Layout
 from privreg.collector.plan import Crossed, End, Made, Plan
-from privreg.data.participants import WITHIN
 from privreg.formula.language.allowlist import SPLINES
 from privreg.options.values import read_start
 from privreg.protocol.plans import ScorePlan
@@ -140,7 +139,7 @@ def _widened(spec: ModelSpec) -> float:
     people = spec.people
     if people.effect is None:
         return 1.0
-    left = 0.5 * people.spread if people.effect == WITHIN else 1.0
+    left = 0.5 * people.spread if people.spread < 1.0 else 1.0
     return 2.0 * people.spread / math.sqrt(left)
 
 
