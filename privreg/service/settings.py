@@ -21,7 +21,7 @@ PREFIX: Final = "PRIVREG_SERVE_"
 """Of variables with a setting: ``PRIVREG_SERVE_PROXY_AT`` has ``proxy-at``; ``PRIVREG_SERVE_CONFIG`` names the file."""
 
 SHARED: Final = ("plan", "db", "role", "state-key")  # Of other verbs' options, those that mean the same
-FLAGS: Final = ("proxy", "public-results")
+FLAGS: Final = ("proxy", "public-results", "shared")
 SETTINGS: Final = (*SHARED, "host", "port", "rate", *FLAGS, "proxy-at", "key", "log")
 
 SECRETS: Final = (VARIABLE, "PGPASSWORD")

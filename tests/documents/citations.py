@@ -29,6 +29,8 @@ FOREIGN = {
     "limit_conn",
     "client_header_timeout",
     "PGPASSWORD",
+    "pg_dump",
+    "pg_restore",
     "prop.table",
     "cor.test",
     "marginaleffects.avg_comparisons",
@@ -46,7 +48,7 @@ SHORT = re.compile(r"`([\w/]+\.(?:py|js))`")
 COMMENT = re.compile(rf"#.*(?:`|{PATH.pattern}|{DOTTED.pattern})")
 """Where a comment may cite something."""
 WORD = re.compile(r"\w+")
-FILE = re.compile(r"\.(?:py|md|toml|yml|csv|json|db|plan|key|privreg|html|parquet|analyst|pkl)$")
+FILE = re.compile(r"\.(?:py|md|toml|yml|csv|json|db|plan|key|privreg|html|parquet|analyst|pkl|pub|access|yaml)$")
 
 
 @cache
