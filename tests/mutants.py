@@ -1481,6 +1481,22 @@ MUTANTS = (
         "return out",
         (f"{VISITS}::test_the_studys_text_is_seen_to_be_its_own_and_the_guarantee_comes_last",),
     ),
+    Mutant(
+        "a diary's report is made before the day on which everybody's is, which tells of its rows",
+        "privreg/device/session.py",
+        "if s.clock() < plans[0].diary.until:",
+        "if s.clock() < plans[0].diary.until and len(rows) < plans[0].diary.rows:",
+        (
+            "tests/device/test_diary.py::test_when_a_report_is_made_and_how_large_it_is_say_nothing_of_how_many_rows_there_are",
+        ),
+    ),
+    Mutant(
+        "rows of a person count whole, each",
+        "privreg/device/persons.py",
+        "part = weight / ((len(out) or 1) if diary.mean else diary.slots(plan.family))",
+        "part = weight",
+        ("tests/device/test_diary.py::test_shares_of_adversarial_rows_are_in_their_roles_sets",),
+    ),
     # collectors, and who reads them
     Mutant(
         "a clock is believed from its first second on",
