@@ -169,7 +169,7 @@ def test_a_collector_that_lags_is_named_and_waited_for(fresh):
     assert "lags" not in said.partition("Office b: ")[0].partition("Office a: ")[2]
     assert [one["lags"] for one in json.loads(study._counts())["collectors"]] == [False, True]
     fresh.batches[0]["b"] = before
-    assert "in 1 sums" in repr(study)
+    assert "in 1 sum" in repr(study)
     assert "lags" not in repr(study)
 
 
@@ -377,7 +377,7 @@ def test_a_sum_that_is_published_twice_is_refused(fresh):
         with pytest.raises(StudyError, match="Office a has taken back a sum, or published another"):
             repr(study)
     fresh.batches = [one]
-    assert "in 1 sums" in repr(study)
+    assert "in 1 sum" in repr(study)
 
 
 def test_sums_of_a_state_that_was_not_published_are_refused(fresh):
