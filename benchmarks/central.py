@@ -52,7 +52,7 @@ from scipy.optimize import minimize
 from scipy.stats import beta
 
 import privreg as pr
-from benchmarks.central_designs import DESIGNS, cell, commit, lines
+from benchmarks.central_designs import DESIGNS, cell, lines
 from benchmarks.store import save_table
 from privreg.central import Absolute, QHinge, QNorm, Regression, kernels
 from privreg.central.losses import Loss, resolve_loss
@@ -417,7 +417,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         table = STUDIES[name](args.quick, args.peer, Runs(None if args.quick else args.keep))
         if not args.quick:
             shown = f"python -m benchmarks.central {name}" + (" --peer PYTHON" if name == "peers" and args.peer else "")
-            save_table(table.round(6), path, shown, (commit(),))
+            save_table(table.round(6), path, shown)
         with pd.option_context("display.width", 250, "display.max_columns", 30, "display.max_rows", 200):
             print(table.to_string(index=False))
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -150,13 +148,6 @@ def limits(inside: int, trials: int) -> tuple[float, float]:
     """Clopper and Pearson's 99% limits."""
     low = float(beta.ppf(0.005, inside, trials - inside + 1)) if inside else 0.0
     return low, float(beta.ppf(0.995, inside + 1, trials - inside)) if inside < trials else 1.0
-
-
-def commit() -> str:
-    """Commit of the working tree, with -dirty where it differs."""
-    root = Path(__file__).resolve().parents[1]
-    told = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=root, capture_output=True, text=True)
-    return f"commit: {told.stdout.strip() or 'unknown'}"
 
 
 def cell(name: str, family: str, runs: range, **options: Any) -> list[float]:

@@ -44,7 +44,7 @@ import pandas as pd
 
 import privreg as pr
 from benchmarks.central import Runs
-from benchmarks.central_designs import commit, limits
+from benchmarks.central_designs import limits
 from benchmarks.conditional_designs import COUNTS, HUBER, YES
 from benchmarks.designs import Design
 from benchmarks.store import save_table
@@ -189,8 +189,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         command += f" --families {' '.join(args.families)}" if args.families != list(FAMILIES) else ""
         command += f" --n {' '.join(map(str, args.n))} --runs {runs}"
         end = "_some" if some else ""
-        save_table(by_coefficient(rows).round(4), RESULTS / f"conditional{end}.csv", command, (commit(),))
-        save_table(fifths, RESULTS / f"conditional_fifths{end}.csv", command, (commit(),))
+        save_table(by_coefficient(rows).round(4), RESULTS / f"conditional{end}.csv", command)
+        save_table(fifths, RESULTS / f"conditional_fifths{end}.csv", command)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,6 @@ from scipy.stats import beta
 
 import privreg as pr
 from benchmarks.central import Runs
-from benchmarks.central_designs import commit
 from benchmarks.store import save_table
 
 RESULTS = Path(__file__).parent / "results" / "persons.csv"
@@ -195,7 +194,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             found,
             RESULTS.with_name("persons_price.csv"),
             f"python -m benchmarks.persons --price --runs {args.runs[0]}",
-            (commit(),),
         )
         print(found.to_string(index=False))
         return
@@ -211,7 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         what = "" if args.trust == list(PEOPLE) else " --trust " + " ".join(args.trust)
         what += "" if args.cells == list(CELLS) else " --cells " + " ".join(f'"{name}"' for name in args.cells)
         command = f"python -m benchmarks.persons{what} --runs {' '.join(map(str, args.runs))}"
-        save_table(found, RESULTS, command, (commit(),))
+        save_table(found, RESULTS, command)
     print(found.to_string(index=False))
 
 

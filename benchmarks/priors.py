@@ -27,7 +27,6 @@ import numpy as np
 import pandas as pd
 
 from benchmarks import conditional
-from benchmarks.central_designs import commit
 from benchmarks.store import save_table
 from privreg.collector import curvature, estimate
 from privreg.collector.plan import Carried
@@ -92,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for (t, b, r), short in zip(PRIORS, total.max() - total, strict=True)
         ]
     command = f"python -m benchmarks.priors --n {' '.join(map(str, args.n))} --reps {args.reps}"
-    save_table(pd.DataFrame(out).round(3), RESULTS, command, (commit(),))
+    save_table(pd.DataFrame(out).round(3), RESULTS, command)
 
 
 if __name__ == "__main__":

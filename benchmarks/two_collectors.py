@@ -43,7 +43,6 @@ from scipy.stats import beta
 
 import privreg as pr
 from benchmarks.central import Runs
-from benchmarks.central_designs import commit
 from benchmarks.designs import ANSWERS, DESIGNS
 from benchmarks.store import save_table
 from privreg.collector.aggregate import estimate as estimates
@@ -244,7 +243,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if args.constants:
         found = constants(args.runs[0], kept)
         command = f"python -m benchmarks.two_collectors --constants --runs {args.runs[0]}"
-        save_table(found, RESULTS.with_name("two_collectors_constants.csv"), command, (commit(),))
+        save_table(found, RESULTS.with_name("two_collectors_constants.csv"), command)
         return
     if len(args.runs) not in (1, len(args.n)):
         parser.error("--runs is one number, or one for each n")
@@ -266,7 +265,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         what += "" if args.mu == [1.0] else " --mu " + " ".join(f"{mu:g}" for mu in args.mu)
         what += "" if args.table == RESULTS.stem else f" --table {args.table}"
         command = f"python -m benchmarks.two_collectors{what} --runs {' '.join(map(str, args.runs))}"
-        save_table(found, RESULTS.with_name(f"{args.table}.csv"), command, (commit(),))
+        save_table(found, RESULTS.with_name(f"{args.table}.csv"), command)
     with pd.option_context("display.width", 250, "display.max_columns", 30, "display.max_rows", 1_000):
         print(found.to_string(index=False))
 

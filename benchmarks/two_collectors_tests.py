@@ -22,7 +22,6 @@ from scipy.stats import beta
 
 import privreg as pr
 from benchmarks.central import Runs
-from benchmarks.central_designs import commit
 from benchmarks.store import save_table
 
 RESULTS = Path(__file__).parent / "results" / "two_collectors_tests.csv"
@@ -132,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         what = "" if all_of_them else "--nulls " + " ".join(f'"{name}"' for name in args.nulls) + " "
         command = f"python -m benchmarks.two_collectors_tests {what}--n {' '.join(map(str, args.n))} --runs {args.runs}"
         path = RESULTS if all_of_them else RESULTS.with_name("two_collectors_tests_some.csv")
-        save_table(table, path, command, (commit(),))
+        save_table(table, path, command)
     print(table.to_string(index=False))
 
 
