@@ -3,8 +3,9 @@
 ``python -m benchmarks.sensitivity [--constants PATH …] [--groups NAME …] [--designs NAME …] [--runs R] [--n N]
 [--keep FOLDER] [--quick]``
 
-Designs are those of `benchmarks.conditional` whose models are wrong: `DESIGNS`. Both fits of a pair have the same people
-and the same seed. μ = 1. Whole numbers stay whole. A line for each constant, factor and design, and for all designs:
+Designs are those of `benchmarks.conditional` whose models are wrong: `DESIGNS`. Both fits of a pair have the same
+people and the same seed. μ = 1. Whole numbers stay whole. A line for each constant, factor and design, and
+for all designs:
 
 reached
     Share of the runs in which an estimate, a standard error or a mark has other bits. At 0 the constant is "not
@@ -20,9 +21,9 @@ marked
 failed
     Runs that raised an error with the other value: they count nowhere else.
 
-Table sensitivity.csv. With --keep FOLDER finished cells are kept there, by hashes of all constants and of the source, and
-a study that was killed goes on. With --quick, three constants, if none are named, and 2 runs of 20,000 records; nothing
-is stored.
+Table sensitivity.csv. With --keep FOLDER finished cells are kept there, by hashes of all constants and of the source,
+and a study that was killed goes on. With --quick, three constants, if none are named, and 2 runs of 20,000 records;
+nothing is stored.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def family_of(name: str) -> str:
 
 
 def runs_of(name: str, n: int, runs: int, values: dict[str, Any]) -> list[float]:
-    """Numbers of all runs of a design with other constants, (runs, coefficients, `KEPT`) raveled; NaN where one failed."""
+    """Numbers of all runs of a design with other constants, (runs, coefficients, `KEPT`) raveled; NaN: it failed."""
     design, out = FAMILIES[family_of(name)][name], list[np.ndarray | None]()
     with changed(values), warnings.catch_warnings():
         warnings.simplefilter("ignore")
