@@ -7,5 +7,5 @@ read or operate. `desk` answers requests, `app` those of studies whose devices a
 is what operators ask, `problems` what is answered instead. `guard` limits connections, `feed` counts and tells what
 comes, `logs` writes what happens. `pages` shows the survey, `dashboard` is the analyst's page; the files of both, and
 the device in JavaScript, are in `web/`. `command` is `privreg serve`, `privreg tokens` and `privreg collector`,
-`settings` their options said elsewhere.
+`settings` their options said elsewhere, `keeping` backups, moves and deletion.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from starlette.responses import JSONResponse, Response
 
@@ -14,10 +14,20 @@ from privreg.protocol.wire import base
 from privreg.service.access import OPERATE
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
     from starlette.requests import Request
 
     from privreg.service.course import Course
-    from privreg.service.desk import Desk, Handler
+
+
+class Operated(Protocol):
+    """A desk, as far as it is operated."""
+
+    all: Sequence[Any]  # Desks of the study's analyses
+
+    def allow(self, request: Request, *may: str) -> None:
+        """Refuse whoever has no token for one of these."""
 
 
 def exported(course: Course) -> dict[str, Any]:
@@ -38,7 +48,7 @@ def together(made: Mapping[str, dict[str, Any]]) -> bytes:
     return json.dumps(made.get("", {"analyses": made}), indent=1).encode() + b"\n"
 
 
-def routes(desk: Desk) -> list[tuple[str, str, Handler]]:
+def routes(desk: Operated) -> list[tuple[str, str, Callable[[Request], Awaitable[Response]]]]:
     """Verbs, addresses and handlers, of all analyses together."""
 
     async def close(request: Request) -> Response:
