@@ -27,7 +27,6 @@ import pandas as pd
 from scipy.stats import beta
 
 import privreg as pr
-from benchmarks.central_designs import commit
 from benchmarks.store import save_table
 
 RESULTS: Final = Path(__file__).parent / "results" / "replication.csv"
@@ -101,7 +100,7 @@ def main() -> None:
         pd.DataFrame(lines).to_csv(new, index=False)
         new.replace(asked.runs)
     command = f"python -m benchmarks.replication --pairs {asked.pairs} --n {asked.n}"
-    save_table(summarised(pd.DataFrame(lines)).round(4), RESULTS, command, (commit(),))
+    save_table(summarised(pd.DataFrame(lines)).round(4), RESULTS, command)
 
 
 if __name__ == "__main__":

@@ -719,7 +719,7 @@ MUTANTS = (
         f"{WEB}/plan.js",
         " && kept(plans, within), ",
         ", ",
-        ("tests/service/test_analyses.py::test_both_devices_read_the_same_analyses",),
+        ("tests/service/test_analyses.py::test_plans_of_analyses_that_python_refuses_are_refused",),
     ),
     Mutant(
         "an analysis has collectors or columns of its own, of which its people are not told",
@@ -733,7 +733,7 @@ MUTANTS = (
         f"{WEB}/analyses.js",
         "own.every(([key]) => OWN.has(key)) && ",
         "",
-        ("tests/service/test_analyses.py::test_both_devices_read_the_same_analyses",),
+        ("tests/service/test_analyses.py::test_plans_of_analyses_that_python_refuses_are_refused",),
     ),
     Mutant(
         "a device spends one analysis's budget for all",
@@ -1536,9 +1536,16 @@ MUTANTS = (
     Mutant(
         "anybody reads a study's results",
         "privreg/service/desk.py",
-        "        self._allowed(request)\n        if not self.course.states:",
+        "        self.allow(request, access.RESULTS)\n        if not self.course.states:",
         "        if not self.course.states:",
         ("tests/service/test_two_app.py::test_the_dashboard_shows_what_came_here_and_what_both_have_published",),
+    ),
+    Mutant(
+        "public results let anybody operate",
+        "privreg/service/desk.py",
+        "if self.options.public_results and access.OPERATE not in may:",
+        "if self.options.public_results:",
+        ("tests/service/test_access.py::test_public_results_let_nobody_operate",),
     ),
     Mutant(
         "tokens of a new key are refused",
