@@ -1360,7 +1360,7 @@ MUTANTS = (
         "privreg/collector/covariates/moments.py",
         "rows[j] *= DRAWN_IN * widened / _span(scatter, j)",
         "rows[j] *= 1.0",
-        ("tests/collector/test_estimate.py::test_a_number_that_is_mostly_0_is_drawn_in",),
+        ("tests/collector/test_estimate.py::test_a_stretched_column_is_brought_to_a_width_that_reports_tell",),
     ),
     Mutant(
         "covariates of the law go beyond their bounds",

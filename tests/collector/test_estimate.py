@@ -9,7 +9,7 @@ from scipy.stats import chi2
 import privreg as pr
 from benchmarks.designs import DESIGNS
 from privreg.collector import estimate, rounds
-from privreg.collector.covariates import asking, factors
+from privreg.collector.covariates import asking, factors, moments
 from privreg.collector.offsets import SHORT
 from privreg.fits.plan import plan_of
 from privreg.planning.precision import ASKED
@@ -205,6 +205,17 @@ def test_slopes_of_levels_are_told_with_few_in_one_of_them():
         truth = [1.0, 1.0, -1.0, 0.5, 0.5, 1.5]
         inside += ((told.conf_low <= truth) & (truth <= told.conf_high)).to_numpy()
     assert inside.min() >= 6  # of 8; fewer happen to one of 95% in 6 of 1,000
+
+
+@pytest.mark.parametrize("widened", [1.0, 2.5])
+def test_a_stretched_column_is_brought_to_a_width_that_reports_tell(widened):
+    scatter = moments.start_from(np.array([[1.0, 0.0, 0.0], [0.3, 60.0, 0.0], [-0.2, 5.0, 2.0]]))
+    near = moments.drawn_in(scatter, [1], widened)
+    # the widths of bounds in sd: 2 over the sd of the column that the map W takes its covariance to be
+    widths = 2.0 / np.linalg.norm(np.linalg.inv(near.rows)[1:, 1:], axis=1)
+    assert widths[0] == pytest.approx(moments.DRAWN_IN * widened)
+    assert near.drawn_in
+    assert near.weight == 0.0
 
 
 @pytest.mark.some(1)
