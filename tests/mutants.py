@@ -1491,6 +1491,13 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "a server is asked whenever a row is added to a diary",
+        "privreg/device/session.py",
+        'signed = kept or _got(s, "/plan", "the plan", until)',
+        'signed = _got(s, "/plan", "the plan", until)',
+        ("tests/device/test_diary.py::test_rows_are_kept_until_the_day_of_reports_and_make_one",),
+    ),
+    Mutant(
         "rows of a person count whole, each",
         "privreg/device/persons.py",
         "part = weight / ((len(out) or 1) if diary.mean else diary.slots(plan.family))",

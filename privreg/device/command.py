@@ -29,7 +29,8 @@ _STATUS: Final = """\
 me.json holds your answers by column, of a choice its code: {"age": 41,
 "shift": "night"}. --dry-run says what is asked and which answers are allowed.
 Of a study of several rows a person it may be a list of them, or --diary FILE
-keeps each call's row until reports are made, and then needs no --row.
+keeps them: begin it without --row, then each call adds a row and asks no server
+anything; from the day of reports on a call without --row sends the report.
 You are asked about an answer out of bounds first; if you go on, it counts as
 the nearest number that is allowed.
 

@@ -18,9 +18,11 @@ class DiaryError(RuntimeError):
 
 
 class Diary:
-    """A diary's file, which is made with the first row and belongs to one study. It is the owner's alone (mode 0600).
+    """A diary's file, which belongs to one study and is the owner's alone (mode 0600).
 
-    It is written whole: to a new file beside it, which then takes its place.
+    It is begun without rows, with the study's signed plan, so that rows are added without asking a server anything:
+    when, and how often, somebody did would tell of rows. It is written whole: to a new file beside it, which then takes
+    its place.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -28,29 +30,40 @@ class Diary:
 
     def rows(self, study: str, root: bytes) -> list[dict[str, Any]]:
         """Rows that are there, in order; `study` and its key `root` must be the diary's. Raises `DiaryError`."""
+        return list(self._read(study, root).get("rows", []))
+
+    def plan(self, study: str, root: bytes) -> bytes | None:
+        """The envelope of the plan with which it was begun; None if it wasn't. Raises `DiaryError`."""
+        said = self._read(study, root).get("plan")
+        return None if said is None else str(said).encode()
+
+    def _read(self, study: str, root: bytes) -> dict[str, Any]:
+        """All that the file says; nothing if there is none."""
         try:
             with self.path.open(encoding="utf-8") as file:
                 said = json.loads(file.read(LONGEST))
         except FileNotFoundError:
-            return []
+            return {}
         except (OSError, ValueError, RecursionError):
             said = None
-        fine = isinstance(said, dict) and isinstance(said.get("rows"), list)
+        form = {"study": str, "key": str, "plan": str, "rows": list}
+        fine = isinstance(said, dict) and all(isinstance(said.get(name), kind) for name, kind in form.items())
         if not fine or not all(isinstance(row, dict) for row in said["rows"]):
             raise DiaryError(f"{self.path} is no diary that can be read; name the file of this study's.")
         if (said.get("study"), said.get("key")) != _named(study, root):
             raise DiaryError(f"{self.path} is the diary of another study; name a file for each.")
-        return list(said["rows"])
+        return dict(said)
 
-    def add(self, rows: Sequence[Mapping[str, object]], study: str, root: bytes, most: int) -> int:
-        """Add rows; how many there are then, `most` at most. Raises `DiaryError`."""
+    def add(self, rows: Sequence[Mapping[str, object]], study: str, root: bytes, most: int, plan: bytes) -> int:
+        """Add rows; how many there are then, `most` at most. `plan` is its envelope. Raises `DiaryError`."""
         held = [*self.rows(study, root), *rows]
         if len(held) > most:
             raise DiaryError(f"the diary holds {most} rows at most; nothing was added.")
         slug, key = _named(study, root)
         beside = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
         try:
-            text = json.dumps({"study": slug, "key": key, "rows": held}, ensure_ascii=False, indent=1)
+            said = {"study": slug, "key": key, "plan": plan.decode(), "rows": held}
+            text = json.dumps(said, ensure_ascii=False, indent=1)
             try:
                 with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                     file.write(text.encode())

@@ -150,13 +150,16 @@ def respond(
 def _respond(
     s: _Session, rows: Rows, agreed: bool | Callable[[str], bool], *, dry_run: bool, issued: bool, diary: Diary | None
 ) -> Outcome:
-    plans, hashes = _plan(s)
+    kept = None if diary is None else diary.plan(s.invitation.slug, s.root)
+    if diary is not None and kept is None and rows:
+        raise RefusedError("begin the diary by the same call without answers: from then on rows are added unseen.")
+    plans, hashes, signed = _plan(s, kept)
     if plans[0].diary is None and (diary is not None or len(rows) > 1):
         raise RefusedError("the study asks for one row of answers; give it alone, and no diary.")
     if plans[0].diary is not None:
         if s.clock() < plans[0].diary.until:
             _check_plan(s, plans[0], issued=issued, again=False)
-            return _kept(s, plans[0], rows, diary, dry_run=dry_run)
+            return _kept(s, plans[0], rows, diary, signed, dry_run=dry_run)
         rows = diary.rows(s.invitation.slug, s.root) if diary is not None else rows
     told: str | None = None
     doubted: list[str] = []
@@ -191,9 +194,8 @@ def _respond(
                     f"together, more than the {float(s.limits.total):g} that this device allows; wait until a year has "
                     "passed, or allow more: --yearly-total, Limits(total=)."
                 )
-        wrong = list(dict.fromkeys(one for row in rows for one in design.wrong(plan, row)))
-        if wrong and callable(agreed):  # of a device that nobody watches silence would tell of an answer
-            raise RefusedError(f"{'; '.join(wrong)}. Correct the answers, or leave out what you don't answer.")
+        if callable(agreed):  # of a device that nobody watches silence would show an answer
+            _must_be_right(plan, rows)
         unread = sorted({name for row in rows or [{}] for name in design.unread(plan, row)})
         if unread and plan.missing == "refuse":
             raise RefusedError(
@@ -216,21 +218,24 @@ def _respond(
         _store(s, plan, made, squares(year), again=bool(before))
 
 
-def _kept(s: _Session, plan: PublicPlan, rows: Rows, diary: Diary | None, *, dry_run: bool) -> Outcome:
-    """Add rows to the diary before reports are made. Nothing that is sent depends on how many there are, or on them."""
+def _kept(s: _Session, plan: PublicPlan, rows: Rows, diary: Diary | None, signed: bytes, *, dry_run: bool) -> Outcome:
+    """Begin the diary, or add rows, before reports are made. Once it is begun no server is asked anything."""
     assert plan.diary is not None
     day = clocks.strftime("%Y-%m-%d", clocks.gmtime(plan.diary.until))
     if diary is None:
         raise RefusedError(f"reports are made from {day} on; until then keep rows in a diary: --diary FILE.")
-    wrong = [one for row in rows for one in design.wrong(plan, row)]
-    if wrong:
-        raise RefusedError(f"{'; '.join(wrong)}. Correct the answers, or leave out what you don't answer.")
-    told = [wrapped(one) for one in doubts(plan, rows)] if rows else []
+    _must_be_right(plan, rows)
     if dry_run:
-        return Outcome(False, "\n".join([words(plan, rows), "", "Nothing was computed, stored or sent."]), plan)
-    many = diary.add(rows, s.invitation.slug, s.root, plan.diary.rows)
+        return Outcome(False, f"{words(plan, rows)}\n\nNothing was computed, stored or sent.", plan)
+    many = diary.add(rows, s.invitation.slug, s.root, plan.diary.rows, signed)
     said = f"The diary has {many} of {plan.diary.rows} rows. Nothing was sent: call again from {day} on."
-    return Outcome(False, "\n".join([*told, said]), plan)
+    return Outcome(False, "\n".join([*(wrapped(one) for one in doubts(plan, rows)), said]), plan)
+
+
+def _must_be_right(plan: PublicPlan, rows: Rows) -> None:
+    """Let answers be corrected that are none of the allowed ones, while whoever gave them is asked."""
+    if wrong := list(dict.fromkeys(one for row in rows for one in design.wrong(plan, row))):
+        raise RefusedError(f"{'; '.join(wrong)}. Correct the answers, or leave out what you don't answer.")
 
 
 # --- plan and states -----------------------------------------------------------------------------------------
@@ -266,17 +271,18 @@ def _until(s: _Session, end: float) -> float:
     return end if s.patience is None else min(end, s.clock() + s.patience)
 
 
-def _plan(s: _Session) -> tuple[tuple[PublicPlan, ...], dict[str, bytes]]:
-    """The plan's analyses, verified by the pinned key and the same as ever, and their hashes by name."""
+def _plan(s: _Session, kept: bytes | None) -> tuple[tuple[PublicPlan, ...], dict[str, bytes], bytes]:
+    """The plan's analyses, verified by the pinned key and the same as ever, their hashes by name, and the envelope."""
     until = s.clock() + (PATIENCE if s.patience is None else min(s.patience, PATIENCE))
-    payload = _opened(_got(s, "/plan", "the plan", until), "plan", (s.root,))
+    signed = kept or _got(s, "/plan", "the plan", until)
+    payload = _opened(signed, "plan", (s.root,))
     plans, plan_hash = read_plans(payload), wire.hash_of(payload)
     if plans[0].study != s.invitation.slug:
         raise RefusedError("the plan is one of another study; ask who invited you.")
     hashes = {plan.part.name: hash_of_part(plan_hash, plan.part.name) for plan in plans}
     if not s.memory.plans(s.root, plans[0].study) <= set(hashes.values()):
         raise RefusedError("the plan is not the one that this device has seen before; ask who invited you.")
-    return plans, {**hashes, "": plan_hash}
+    return plans, {**hashes, "": plan_hash}, signed
 
 
 def _check_plan(s: _Session, plan: PublicPlan, *, issued: bool, again: bool) -> None:

@@ -252,9 +252,13 @@ def server(tmp_path: Any) -> Server:
 def test_rows_are_kept_until_the_day_of_reports_and_make_one(tmp_path: Any, server: Server) -> None:
     memory, diary = Memory(tmp_path / "device" / "memory.sqlite"), Diary(tmp_path / "diary.json")
     server.time -= 10 * 86_400
+    refused("begin the diary", server, memory, GOOD, diary=diary)
+    assert server.asked == []  # when there are rows is seen by nobody
+    assert "0 of 4 rows" in answered(server, memory, [], diary=diary).words
+    assert server.asked == ["plan"]
     for k in range(3):
         out = answered(server, memory, {**GOOD, "y": k}, diary=diary)
-        assert (out.sent, server.posted) == (False, [])
+        assert (out.sent, server.posted, server.asked) == (False, [], ["plan"])
         assert f"The diary has {k + 1} of 4 rows" in out.words
         assert stat.S_IMODE(diary.path.stat().st_mode) == 0o600
     refused("'z' must be one of '0', '1'", server, memory, {**GOOD, "z": 7}, diary=diary)
@@ -273,16 +277,17 @@ def test_rows_are_kept_until_the_day_of_reports_and_make_one(tmp_path: Any, serv
 def test_when_a_report_is_made_and_how_large_it_is_say_nothing_of_how_many_rows_there_are(
     tmp_path: Any, server: Server
 ) -> None:
-    """Nobody has a report before the day, nor with no row none: requests are the same from one row to K."""
+    """Nobody has a report before the day, nor with no row none: requests are the same from none to K rows."""
     seen = []
     for k in range(5):
         memory, diary = Memory(tmp_path / f"m{k}"), Diary(tmp_path / f"{k}.json")
         server.time -= 10 * 86_400
-        if k:
-            answered(server, memory, [GOOD] * k, diary=diary)
+        before = len(server.asked)
+        answered(server, memory, [], diary=diary)
+        for _ in range(k):
+            answered(server, memory, GOOD, diary=diary)
         assert not server.posted
         server.time += 10 * 86_400
-        before = len(server.asked)
         assert answered(server, memory, [], diary=diary).sent
         seen.append((server.asked[before:], set(json.loads(server.posted[-1]))))
         server.posted.clear()
@@ -292,18 +297,20 @@ def test_when_a_report_is_made_and_how_large_it_is_say_nothing_of_how_many_rows_
 def test_a_diary_is_of_one_study_and_is_never_half_written(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     diary = Diary(tmp_path / "diary.json")
     assert diary.rows("a", b"k") == []
-    assert diary.add([GOOD], "a", b"k", 4) == 1
+    assert diary.plan("a", b"k") is None
+    assert diary.add([GOOD], "a", b"k", 4, b"{}") == 1
+    assert diary.plan("a", b"k") == b"{}"
     for study_, key in (("b", b"k"), ("a", b"l")):
         with pytest.raises(DiaryError, match="another study"):
             diary.rows(study_, key)
     before = diary.path.read_bytes()
     monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(DiaryError, match="can't be written"):
-        diary.add([GOOD], "a", b"k", 4)
+        diary.add([GOOD], "a", b"k", 4, b"{}")
     assert diary.path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["diary.json"]
     with pytest.raises(DiaryError, match="can't be written: TypeError"):
-        diary.add([{"x": object()}], "a", b"k", 4)
+        diary.add([{"x": object()}], "a", b"k", 4, b"{}")
     diary.path.write_text("31 years")
     with pytest.raises(DiaryError, match="no diary that can be read") as e:
         diary.rows("a", b"k")
