@@ -22,12 +22,12 @@ def parser_of(prog: str, about: str | None = None, epilog: str | None = None) ->
 
 def done(
     parser: argparse.ArgumentParser, arguments: Sequence[str], run: Callable[[argparse.Namespace], str],
-    settled: Callable[[Sequence[str]], Sequence[str]] | None = None,
+    complete: Callable[[Sequence[str]], Sequence[str]] | None = None,
 ) -> int:  # fmt: skip
-    """Parse, run and print; 0 done, 2 an error that the message explains. `settled` adds what is set elsewhere."""
+    """Parse, run and print; 0 done, 2 an error that the message explains. `complete` adds what is set elsewhere."""
     try:
         try:
-            a = parser.parse_args(arguments) if settled is None else parser.parse_intermixed_args(settled(arguments))
+            a = parser.parse_args(arguments) if complete is None else parser.parse_intermixed_args(complete(arguments))
         except SystemExit as e:
             return 2 if e.code else 0
         said = run(a)

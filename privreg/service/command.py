@@ -183,7 +183,7 @@ def serve(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--log", choices=FORMS, default=FORMS[0], help="json: a line an event, of requests too, without addresses"
     )
-    return done(parser, arguments, _serve, settings.settled)
+    return done(parser, arguments, _serve, settings.completed)
 
 
 def _serve(a: argparse.Namespace) -> str:
@@ -281,7 +281,7 @@ def tokens(arguments: Sequence[str]) -> int:
         "--issuer-file", metavar="FILE", help="of one of two collectors: a new file with what the other needs"
     )
     parser.add_argument("--key", required=True, help="public key, or file of the key, that has signed the plan")
-    return done(parser, arguments, _tokens, partial(settings.settled, names=settings.SHARED[:3]))
+    return done(parser, arguments, _tokens, partial(settings.completed, names=settings.SHARED[:3]))
 
 
 def _tokens(a: argparse.Namespace) -> str:
@@ -375,7 +375,7 @@ def collector(arguments: Sequence[str]) -> int:
         "--hours", type=float, default=access.HOURS,
         help=f"of rotate-token: for which the old one counts, {access.HOURS:g} by default",
     )  # fmt: skip
-    return done(parser, arguments, _collector, partial(settings.settled, names=settings.SHARED))
+    return done(parser, arguments, _collector, partial(settings.completed, names=settings.SHARED))
 
 
 def _collector(a: argparse.Namespace) -> str:

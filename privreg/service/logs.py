@@ -60,14 +60,19 @@ def _place(error: BaseException) -> str:
 
 
 class _Handler(logging.Handler):
-    """Libraries' warnings, without what is put into them."""
+    """Libraries' warnings: the first line as it is in their code, without what is put into it.
+
+    Errors of the event loop have been put together already, arguments and all: of these it says that there was one.
+    """
 
     def __init__(self, journal: Journal) -> None:
         super().__init__(logging.WARNING)
         self._journal = journal
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._journal.wrong(record.name, str(record.msg), record.exc_info[1] if record.exc_info else None)
+        as_written = isinstance(record.msg, str) and record.name != "asyncio"
+        message = record.msg.partition("\n")[0] if as_written else "an error"
+        self._journal.wrong(record.name, message, record.exc_info[1] if record.exc_info else None)
 
 
 def take_over(journal: Journal) -> None:

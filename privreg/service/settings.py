@@ -30,7 +30,7 @@ SECRETS: Final = (VARIABLE, "PGPASSWORD")
 _PASSWORD: Final = re.compile(r"postgresql[^/]*://[^/@]*:[^/@]+@")
 
 
-def settled(arguments: Sequence[str], names: Sequence[str] = SETTINGS) -> list[str]:
+def completed(arguments: Sequence[str], names: Sequence[str] = SETTINGS) -> list[str]:
     """Arguments of a verb after those that the environment and the file give it, by the `names` that it knows.
 
     The plan comes as ``--config-plan``, since a path has no place of its own among options.

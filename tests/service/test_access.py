@@ -164,12 +164,12 @@ def test_options_come_before_variables_and_these_before_the_file(tmp_path, monke
     file.write_text('plan = "a.plan"\nport = 1\nrate = 2\nproxy = true\npublic-results = false\n')
     monkeypatch.setenv("PRIVREG_SERVE_PORT", "3")
     monkeypatch.setenv("PRIVREG_SERVE_PROXY_AT", "10.0.0.0/8")
-    said = settings.settled(["--config", str(file), "--rate", "4"])
+    said = settings.completed(["--config", str(file), "--rate", "4"])
     assert said == [
         "--config-plan=a.plan", "--port=3", "--rate=2", "--proxy", "--proxy-at=10.0.0.0/8",
         "--config", str(file), "--rate", "4",
     ]  # fmt: skip
-    assert settings.settled(["--config", str(file)], settings.SHARED)[:-2] == ["--config-plan=a.plan"]
+    assert settings.completed(["--config", str(file)], settings.SHARED)[:-2] == ["--config-plan=a.plan"]
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_passwords_are_read_from_files_and_refused_as_options(tmp_path, monkeypa
         monkeypatch.setenv(name, "")  # so that it is restored
         monkeypatch.delenv(name)
         monkeypatch.setenv(f"{name}_FILE", str(tmp_path / "password"))
-    settings.settled([])
+    settings.completed([])
     assert [os.environ[name] for name in settings.SECRETS] == ["hidden word"] * 2
     assert serve(["sleep.plan", "--db", "postgresql://me:secret@h/x"]) == 2
     said = capsys.readouterr().err
@@ -254,6 +254,12 @@ def test_a_warning_is_logged_without_what_was_put_into_it():
         assert "it broke for %s" in out.getvalue()
         assert "ValueError" in out.getvalue()
         assert "test_access.py:" in out.getvalue()
+        assert "hidden" not in out.getvalue()
+        handler.emit(logging.LogRecord("other", 40, "x.py", 1, "it broke\nat hidden", (), None))
+        handler.emit(logging.LogRecord("other", 40, "x.py", 1, ValueError("hidden"), (), None))
+        handler.emit(logging.LogRecord("asyncio", 40, "x.py", 1, "Exception in callback f('hidden')", (), None))
+        assert "it broke" in out.getvalue()
+        assert "asyncio" in out.getvalue()
         assert "hidden" not in out.getvalue()
         assert "10.1.2.3" not in out.getvalue()
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from privreg.collector import chain as chains
 from privreg.errors import OptionError
-from privreg.service import command, keeping
+from privreg.service import access, command, keeping
 from privreg.service.command import collector, prepared
 from privreg.service.course import SEALED
 from privreg.service.store import StoreError, copies, open_store
@@ -156,11 +156,19 @@ def test_studies_of_one_database_are_copied_one_by_one(tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_study_is_moved_while_it_is_open_and_back(world, kind, capsys):
     world.answer(30)
+
+    def names(url):
+        """Of tokens that count at a database, as the command finds it."""
+        return {one.name for one in access.granted(open_store(url, "sleep", beside=world.folder / "sleep.db"), 0.0)}
+
+    own = open_store(world.url, "sleep", beside=world.folder / "sleep.db")
+    access.grant([own], 0.0, "ann", ("results",), str(world.folder / "ann"))
     before, url, old = rows(world.store), other_of(world, kind), world.url
     assert ran(world, "backup", "--out", world.folder / "backup.db") == 0
     assert ran(world, "move", "--to", url) == 0
     there = open_store(url, "sleep", beside=world.folder / "study.db")
     assert rows(there) == before
+    assert names(url) == {"ann", "analyst"}
     late = [world.arrived(b) for b in world.bodies(1)]
     for work in (
         world.store.about, lambda: world.store.take(late, {}), lambda: world.store.issue(b""),
@@ -179,6 +187,7 @@ def test_a_study_is_moved_while_it_is_open_and_back(world, kind, capsys):
     before = rows(there)
     assert ran(world, "move", "--to", old, db=url) == 0
     assert rows(open_store(old, "sleep")) == before
+    assert names(old) == {"ann", "analyst"}
     goes_on(world, old)
 
 

@@ -92,7 +92,7 @@ def test_a_collector_takes_its_variables_and_no_secret_is_among_them(path, tmp_p
     for name, value in services["collector"]["environment"].items():
         assert "{" not in value
         monkeypatch.setenv(name, str(tmp_path / "password") if name.endswith("_FILE") else value)
-    said = settings.settled(["--config", str(FOLDER / "serve.toml")])
+    said = settings.completed(["--config", str(FOLDER / "serve.toml")])
     assert "--host=0.0.0.0" in said
     assert [word for word in said if "word" in word] == []
     letter = path.name.split(".")[1]

@@ -18,7 +18,7 @@ from privreg.audit.neighbours import audit
 from privreg.errors import InferenceError, ReliabilityWarning, StreamError
 from privreg.files import archive
 from privreg.privacy.mechanisms import Mechanism
-from privreg.privacy.noise import normals, seeded_key
+from privreg.privacy.noise import fresh_key, normals, seeded_key
 from privreg.protocol.rounds import PARTS
 from privreg.protocol.schedule import Round
 from privreg.simulation import rounds
@@ -235,7 +235,7 @@ def told(times=1.0, n=800):
         sd = plan_.sd("moments") * times
         m.setattr(type(plan_), "sd", lambda *_: sd)
         for v in (np.array([[0.0, 1.0, 0.0]]), np.array([[0.0, 0.0, 1.0]])):
-            run, seen = run_of(plan_, os.urandom(32)), []
+            run, seen = run_of(plan_, fresh_key()), []
             for _ in range(n):
                 run.total[:], run.weight[:] = 0.0, 0.0
                 run.advance(np.zeros(1), v)

@@ -55,7 +55,7 @@ def code_hash() -> str:
     """Eight digits that stand for the package's source."""
     found = hashlib.sha256()
     root = Path(__file__).resolve().parents[2]
-    for path in sorted(root.rglob("*.py")):
+    for path in sorted(p for p in root.rglob("*") if p.suffix in {".py", ".json", ".toml"}):
         found.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
     return found.hexdigest()[:8]
 
