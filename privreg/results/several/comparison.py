@@ -126,10 +126,10 @@ def targets(results: Sequence[Any]) -> list[str]:
         return [f"These fits estimate different quantities unless the model is right: {named}."]
     local = [r.privacy.setting == "reports" for r in results]
     found = [of_results(r._fit) for r in results]
-    people = [None if r._fit.equation is None else r._fit.equation.people for r in results]
-    alike = found[0] is not None and all(found[0].same(t) for t in found) and all(p == people[0] for p in people)
-    if len(results) > 1 and alike:
-        return []
+    if len(results) > 1 and found[0] is not None and all(found[0].same(t) for t in found):
+        people = [None if r._fit.equation is None else r._fit.equation.people for r in results]
+        if all(one == people[0] for one in people):
+            return []
     if len(results) > 1 and any(local) and {"auto", "joint"} & {families[0].c, families[0].scale}:
         return [
             f"Each fit learned its threshold and residual scale: with skewed errors targets differ. "
