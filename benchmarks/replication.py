@@ -3,8 +3,8 @@
 ``python -m benchmarks.replication [--pairs P] [--n N] [--minutes M]``
 
 Two samples of N people are drawn from one population and fitted at μ = 2. The second is fitted as it is, and with
-``like=`` the first. In all designs the model is wrong or errors are skewed. Runs go over the designs in turn; what is
-stored is not run again. A line for each design, coefficient and kind of pair:
+``like=`` the first. In all designs the model is wrong or errors are skewed. Runs go over the designs in turn; what --runs
+keeps is not run again. A line for each design, coefficient and kind of pair:
 
 pairs, significant
     Pairs by now, and those whose difference, over the root of the sum of squared standard errors, exceeds 1.96.
@@ -86,7 +86,7 @@ def main() -> None:
     ask.add_argument("--pairs", type=int, default=200)
     ask.add_argument("--n", type=int, default=50_000)
     ask.add_argument("--minutes", type=float, default=600.0)
-    ask.add_argument("--runs", type=Path, default=RESULTS.with_name("replication_runs.csv"))
+    ask.add_argument("--runs", type=Path, default=Path("replication_runs.csv"), help="where runs are kept")
     asked = ask.parse_args()
     kept = pd.read_csv(asked.runs) if asked.runs.exists() else pd.DataFrame()
     had = set() if kept.empty else set(zip(kept["design"], kept["n"], kept["run"], strict=True))
