@@ -3,8 +3,8 @@
 ``python -m benchmarks.replication [--pairs P] [--n N] [--minutes M]``
 
 Two samples of N people are drawn from one population and fitted at μ = 2. The second is fitted as it is, and with
-``like=`` the first. In all designs the model is wrong or errors are skewed. Runs go over the designs in turn; what --runs
-keeps is not run again. A line for each design, coefficient and kind of pair:
+``like=`` the first. In all designs the model is wrong or errors are skewed. Runs go over the designs in turn; what
+--runs keeps is not run again. A line for each design, coefficient and kind of pair:
 
 pairs, significant
     Pairs by now, and those whose difference, over the root of the sum of squared standard errors, exceeds 1.96.
