@@ -178,9 +178,12 @@ class Course(Study):
     def catch_up(self) -> None:
         """Take over what other processes have published."""
         with self._lock:
-            for snapshot in snapshots_of(self.store.snapshots(len(self.chain.asked) - 1), self.plan):
+            with self.store.moment():
+                kept = self.store.snapshots(len(self.chain.asked) - 1)
+                states = self.store.states(len(self.states))
+            for snapshot in snapshots_of(kept, self.plan):
                 self.chain = self._closed(self.chain, snapshot)
-            self.states += self.store.states(len(self.states))
+            self.states += states
 
     def _closed(self, chain: Chain, snapshot: Cells) -> Chain:
         try:
@@ -216,7 +219,9 @@ class Course(Study):
     def advance(self) -> bool:
         """Close the present state if its time has come; whether it did."""
         with self._lock:
-            self.catch_up()
+            with self.store.moment():
+                self.catch_up()
+                came = self.store.people()
             now, k, sure = self.clock(), len(self.chain.asked) - 1, self.clock.sure
             if self._key is None or not self.is_open:
                 if self._key is not None and not self.sealed and sure and not self.takes():
@@ -229,7 +234,7 @@ class Course(Study):
                 if not self._publish(None, is_open=False):
                     self.catch_up()
                 return True
-            people, end = self.store.people().get(k, 0), chains.ends(self.engine, self.chain)
+            people, end = came.get(k, 0), chains.ends(self.engine, self.chain)
             if isinstance(self.engine, Tabled):  # whose one state asks until the study closes
                 return False
             held = self.plan.rounds[min(self.chain.asked[k], len(self.plan.rounds) - 1)]
@@ -250,8 +255,8 @@ class Course(Study):
 
     @contextmanager
     def still(self) -> Iterator[None]:
-        """Publish nothing meanwhile."""
-        with self._lock:
+        """Publish nothing meanwhile, and read one moment."""
+        with self._lock, self.store.moment():
             self.catch_up()
             yield
 
@@ -285,8 +290,10 @@ class Course(Study):
     def results(self) -> Results:
         """Results of what has come by now."""
         with self._lock:
-            self.catch_up()
-            return results(self.plan, self.chain, self.store.cells(), invited=self.store.about().issued or None)
+            with self.store.moment():
+                self.catch_up()
+                cells, issued = self.store.cells(), self.store.about().issued
+            return results(self.plan, self.chain, cells, invited=issued or None)
 
     def replay(self) -> int:
         """Make every state again from the snapshots, see `messages.agree`; how many.
@@ -297,12 +304,13 @@ class Course(Study):
             If one differs.
         """
         chain, before = chains.begin(self.engine), self.plan_hash
-        snapshots = snapshots_of(self.store.snapshots(), self.plan)
-        for held in self.store.states():
+        with self.store.moment():
+            snapshots, states = snapshots_of(self.store.snapshots(), self.plan), self.store.states()
+        for held in states:
             published = messages.read_state(held.payload, self.plan, self.plan_hash)
             if not messages.follows(published, chains.present_ask(self.engine, chain), held.k, before):
                 raise OptionError(f"state {held.k} does not follow from the reports before it.")
             before = held.hash
             if held.k < len(snapshots):
                 chain = self._closed(chain, snapshots[held.k])
-        return len(self.states)
+        return len(states)

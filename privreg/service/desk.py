@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 BASE: Final = "/v1/studies/{study}"
 SECONDS: Final = 1.0  # Between looks at the clock
+PAUSE: Final = 0.2  # Seconds between looks at what has come, at least: each asks the database
 PATIENCE: Final = 30.0  # Seconds in which the body of a request must come
 STATE_AGE: Final = 2  # Seconds for which a state may be kept by whoever is in between
 
@@ -117,6 +118,7 @@ class Desk:
             if broken != self.broken:
                 self.options.journal("broken" if broken else "mended")
             self.broken = broken
+            self._stop.wait(PAUSE)
 
     def _close_states(self) -> None:
         before = len(self.course.states)

@@ -109,6 +109,9 @@ class Store(Keeper, Protocol):
             If another one serves it.
         """
 
+    def moment(self) -> AbstractContextManager[None]:
+        """Let all that this thread reads be of one moment, whatever others write meanwhile."""
+
     def leave(self) -> None:
         """End, and leave the database so that it can be copied."""
 

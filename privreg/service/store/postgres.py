@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.util import find_spec
@@ -21,7 +21,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from privreg.errors import OptionError
 from privreg.service.store import tables as t
-from privreg.service.store.kept import SEALED, StoreError
+from privreg.service.store.kept import SEALED, Arrived, StoreError
 from privreg.service.store.sql import BUSY, SQLStore
 
 SCHEMES: Final = ("postgresql://", "postgresql+psycopg://")
@@ -32,6 +32,11 @@ _SETTINGS: Final = (
     "SET synchronous_commit TO on",  # answers leave after the commit, which must be there after a crash
     f"SET lock_timeout TO {BUSY}",
 )
+
+_KEEP: Final = """\
+INSERT INTO report (study, token_id, k, role, grp, body_hash, vals)
+SELECT %s, * FROM unnest(%s::bytea[], %s::int[], %s::text[], %s::int[], %s::bytea[], %s::bytea[])
+ON CONFLICT DO NOTHING RETURNING token_id"""
 
 
 class Postgres(SQLStore):
@@ -66,13 +71,20 @@ class Postgres(SQLStore):
     def __str__(self) -> str:
         return self._name
 
-    def reading(self) -> sa.Connection:
+    def _reading(self) -> sa.Connection:
         return self.engine.connect().execution_options(
             isolation_level="REPEATABLE READ", postgresql_readonly=True, reading=True
         )
 
     def sql(self, text: str) -> str:
         return text.replace("?", "%s")
+
+    def _keep(self, c: sa.Connection, some: Sequence[Arrived]) -> list[Arrived]:
+        if not some:
+            return []
+        columns = [list(column) for column in zip(*some, strict=True)]
+        kept = {bytes(token) for (token,) in c.exec_driver_sql(_KEEP, (self.slug, *columns))}
+        return [one for one in some if one.token_id in kept]
 
     def mark(self, status: str) -> None:
         """Mark the study; one that is sealed has its rows written anew, in an order that tells nothing.

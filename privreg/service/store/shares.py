@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
@@ -41,7 +42,7 @@ class Way(NamedTuple):
 
     engine: sa.Engine
     slug: str
-    reading: Callable[[], sa.Connection]
+    reading: Callable[[], AbstractContextManager[sa.Connection]]
     sql: Callable[[str], str]
     insert: Callable[[sa.Table], Any]
     note: Callable[[sa.Connection, Mapping[str, int], bool], None]

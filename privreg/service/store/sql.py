@@ -6,9 +6,11 @@ that nobody changes what it has read. How, each database says: `sqlite`, `postgr
 
 from __future__ import annotations
 
+import threading
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -42,8 +44,30 @@ class SQLStore(Store):
     insert: Callable[[sa.Table], Any]
 
     @abstractmethod
-    def reading(self) -> sa.Connection:
+    def _reading(self) -> sa.Connection:
         """A transaction that only reads, and sees one state of the database."""
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """A transaction that only reads, and sees one state of the database: that of the thread's `moment`, if any."""
+        if (now := getattr(self._here, "now", None)) is not None:
+            yield now
+        else:
+            with self._reading() as c:
+                yield c
+
+    @contextmanager
+    def moment(self) -> Iterator[None]:
+        before = getattr(self._here, "now", None)
+        with self.reading() as self._here.now:
+            try:
+                yield
+            finally:
+                self._here.now = before
+
+    @cached_property
+    def _here(self) -> threading.local:
+        return threading.local()
 
     def sql(self, text: str) -> str:
         """Text as the driver takes it, of text with a question mark for each parameter."""
@@ -226,12 +250,11 @@ class SQLStore(Store):
             first: dict[bytes, int] = {}
             for i, one in enumerate(arrived):
                 first.setdefault(one.token_id, i)
-            known = self._known(c, list(first))  # exact, as nobody else writes until this transaction ends
-            new = [arrived[i] for token, i in first.items() if token not in known]
+            new = self._keep(c, [arrived[i] for i in first.values()])
             if new:
-                c.exec_driver_sql(self.sql(_KEEP), [(self.slug, *one) for one in new])
                 self._fold(c, new)
             fresh = {one.token_id: one.body_hash for one in new}
+            known = self._known(c, [token for token in first if token not in fresh])
             for i, one in enumerate(arrived):
                 token = one.token_id
                 if token in fresh and first[token] == i:
@@ -241,6 +264,14 @@ class SQLStore(Store):
                     outcomes[i] = SAME if have == one.body_hash else OTHER
             self.note(c, Counter(outcomes) + Counter(counts), trial)
         return outcomes
+
+    def _keep(self, c: sa.Connection, some: Sequence[Arrived]) -> list[Arrived]:
+        """Keep those of different tokens that have sent nothing before; which they are."""
+        known = self._known(c, [one.token_id for one in some])  # exact: nobody else writes until this transaction ends
+        new = [one for one in some if one.token_id not in known]
+        if new:
+            c.exec_driver_sql(_KEEP, [(self.slug, *one) for one in new])
+        return new
 
     def has(self, token: bytes, body_hash: bytes) -> bool:
         with self.reading() as c:

@@ -49,7 +49,7 @@ class SQLite(SQLStore):
     def __str__(self) -> str:
         return repr(str(self.path))
 
-    def reading(self) -> sa.Connection:
+    def _reading(self) -> sa.Connection:
         return self.engine.connect().execution_options(reading=True)
 
     def other_studies(self, c: sa.Connection) -> bool:

@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from privreg.service.store.kept import FAILED, KEPT, NEW, Keeper, StoreError
 
 MOST: Final = 512
-TICK: Final = 0.02  # Seconds between two transactions, at least: each takes as long as many a report
+TICK: Final = 0.05  # Seconds between two transactions, at least: each takes as long as many a report
 WAITING: Final = 4096  # Reports that may wait for the writer; beyond them devices are asked to come later
 
 
