@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import csv
 import errno
-import hashlib
 import io
 import os
 import secrets
@@ -137,9 +136,9 @@ def prepared(plan: str, db: str, out: Callable[[str], Any] = print, role: str | 
         raise OptionError(f"{str(where)!r} has no token; delete the file.")
     if fresh and not stores[0].known():  # written first: the database has its hash alone
         write_bytes(where, token.encode() + b"\n", secret=True, new=True)
-    digest = hashlib.sha256(token.encode()).digest()
+    first = access.first_of(token)
     entered = [
-        store.enter(hash_of_part(plan_hash, one.part.name), envelope, digest)
+        store.enter(hash_of_part(plan_hash, one.part.name), envelope, first)
         for store, one in zip(stores, plans, strict=True)
     ]
     if entered[0]:
@@ -389,7 +388,7 @@ def _collector(a: argparse.Namespace) -> str:
     store = stores[plans[0].part.name]
     store.about()  # which refuses what is elsewhere
     if a.verb in _ACCESS:
-        return _access(list(stores.values()), a)
+        return _access(store, a)
     if a.verb == "export":
         made = {name: (two.export(SumCourse(one, None, place=LETTERS.index(a.role))) if plans[0].collectors
                        else operate.exported(Course(one, None))) for name, one in stores.items()}  # fmt: skip
@@ -427,27 +426,32 @@ def _of_two(store: Store, a: argparse.Namespace) -> str:
     return two.close(course, a.role) if a.verb == "close" else two.check(course)
 
 
-def _access(stores: list[Store], a: argparse.Namespace) -> str:
+def _access(store: Store, a: argparse.Namespace) -> str:
     """Say, and change, who may read results or operate the server."""
     now = time.time()
     if a.verb == "list-tokens":
-        known = access.granted(stores[0], now)
+        known = access.granted(store, now)
         left = [f", for {(one.until - now) / 3600.0:.1f} hours more" if one.until else "" for one in known]
         return "\n".join(f"{one.name}: {', '.join(one.may)}{more}" for one, more in zip(known, left, strict=True))
     if a.name is None or (a.out is None) != (a.verb == "revoke-token") or bool(a.may) != (a.verb == "grant"):
         raise OptionError(f"{a.verb} needs {_ACCESS[a.verb]}.")
     if a.verb == "grant":
-        access.grant(stores, now, a.name, a.may, a.out)
+        access.grant(store, now, a.name, a.may, a.out)
     elif a.verb == "rotate-token":
-        access.rotate(stores, now, a.name, a.out, a.hours)
+        access.rotate(store, now, a.name, a.out, a.hours)
     else:
-        access.revoke(stores, now, a.name)
+        access.revoke(store, now, a.name)
         return f"Tokens of {a.name!r} are taken back."
     return f"Wrote a token of {a.name!r} to {a.out!r}: hand it over, and delete the file."
 
 
 def _check(store: Store) -> str:
-    """Add up all reports again."""
+    """Add up all reports again, with the sums of the same moment."""
+    with store.moment():
+        return _added_up(store)
+
+
+def _added_up(store: Store) -> str:
     if store.about().erased is not None:
         people = sum(cell.people for cell in store.cells().values())
         return f"Reports were erased after their sums had been checked; {people:,} people are in them."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -15,7 +16,7 @@ from privreg.errors import OptionError
 from privreg.files.archive import write_bytes
 from privreg.service.store import StoreError, copies, open_store
 from privreg.service.store import tables as t
-from privreg.service.store.kept import SEALED
+from privreg.service.store.kept import SEALED, Access
 from privreg.service.store.sql import BACKUP
 from privreg.service.store.sqlite import SCHEME
 from privreg.service.sums.keys import BatchKeys
@@ -62,7 +63,7 @@ _Audit = Callable[["SQLStore"], str]
 
 
 def _migrate(a: argparse.Namespace, opened: _Open, url: str, _: _Audit) -> str:
-    store = opened(url, make=False, old=True)[0]
+    store, *_ = stores = opened(url, make=False, old=True)
     with ExitStack() as stack:
         if not a.check:
             with store.reading() as c:
@@ -70,11 +71,26 @@ def _migrate(a: argparse.Namespace, opened: _Open, url: str, _: _Audit) -> str:
             for slug in slugs:  # of all studies, whose tables these are
                 stack.enter_context(open_store(url, slug, beside=store.path, make=False, old=True).alone())
         found, made = store.migrate(check=a.check)
+        if not a.check:
+            for one in stores:
+                _take_in(one)
     if not made:
         return f"{store} has version {found}, which is this release's: nothing is to be done."
     if a.check:
         return "\n".join([f"{store} has version {found}; to bring it to {t.FORMAT}:", *(f"  {x};" for x in made)])
     return f"{store} had version {found}, and has {t.FORMAT}."
+
+
+def _take_in(store: SQLStore) -> None:
+    """Keep tokens that earlier releases kept in a file beside the database."""
+    path = store.beside("access")
+    if path.exists():
+        said = json.loads(path.read_bytes())["tokens"]
+        known = {one.digest for one in store.access()}
+        some = [Access(bytes.fromhex(d["sha256"]), d["name"], tuple(d["may"]), d["until"] and int(d["until"]))
+                for d in said]  # fmt: skip
+        store.grant([one for one in some if one.digest not in known])
+        path.unlink()
 
 
 def _backup(a: argparse.Namespace, opened: _Open, url: str, _: _Audit) -> str:
@@ -83,7 +99,7 @@ def _backup(a: argparse.Namespace, opened: _Open, url: str, _: _Audit) -> str:
     if a.out is None:
         raise OptionError("backup needs --out FILE.")
     count = copies.back_up(store, Path(a.out))
-    return f"Wrote {count:,} rows to {a.out!r}; keys of batches and tokens of analysts are not in it."
+    return f"Wrote {count:,} rows to {a.out!r}; keys of batches are not in it."
 
 
 def _restore(a: argparse.Namespace, opened: _Open, url: str, audit: _Audit) -> str:
@@ -119,10 +135,6 @@ def _move(a: argparse.Namespace, opened: _Open, url: str, audit: _Audit) -> str:
             copies.copy(source, target)
         for one, other in zip(sources, targets, strict=True):
             _take(BatchKeys(one.beside), BatchKeys(other.beside))
-            old, new = one.beside("access"), other.beside("access")
-            if old.exists() and old.resolve() != new.resolve():  # hashes of tokens
-                write_bytes(new, old.read_bytes(), secret=True)
-                old.unlink()
         said = [audit(store) for store in targets]
         copies.clear(source)
     return "\n".join([f"Moved to {target}; give it as --db from now on.", *said])

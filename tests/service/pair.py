@@ -16,6 +16,7 @@ from privreg.protocol import messages, peers, study, wire
 from privreg.protocol.messages import Token
 from privreg.protocol.peers import Share, share_body, share_info
 from privreg.protocol.sums import Collector
+from privreg.service import access
 from privreg.service.store import open_store
 from privreg.service.sums import course as courses
 from privreg.service.sums.adding import SUITE
@@ -117,7 +118,7 @@ class Pair:
         """Begin a process; what was in memory is gone."""
         self.leave(place)
         store = open_store(self.url(place), self.plan.study, beside=self.folder / LETTERS[place] / "study.db")
-        store.enter(self.hash, self.envelope, hashlib.sha256(ANALYST.encode()).digest())
+        store.enter(self.hash, self.envelope, access.first_of(ANALYST))
         course = courses.SumCourse(store, self.own[place], lambda body: self.post(place, body), self.clock, self.clock)
         begin, destroy = store.engine.begin, course.keys.destroy
 

@@ -20,7 +20,7 @@ from starlette.testclient import TestClient
 
 from privreg.protocol import messages, wire
 from privreg.protocol.messages import Token
-from privreg.service import desk, guard
+from privreg.service import access, desk, guard
 from privreg.service.app import Options, Service, make
 from privreg.service.clock import Clock
 from privreg.service.course import Course
@@ -346,7 +346,7 @@ def test_a_server_that_begins_after_the_end_waits_an_hour_before_it_says_so(tmp_
 
 def test_a_first_state_of_a_wrong_clock_is_one_that_devices_take(world, tmp_path):
     store = open_store(f"sqlite:///{tmp_path / 'new.db'}", "sleep")
-    store.enter(world.hash, world.envelope, bytes(32))
+    store.enter(world.hash, world.envelope, access.first_of(""))
     machine = Machine(world.plan.closes + DAY)
     course = Course(store, SERVER, machine, lambda: machine.even)
     assert course.present.time == world.plan.closes

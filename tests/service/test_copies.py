@@ -144,7 +144,7 @@ def test_studies_of_one_database_are_copied_one_by_one(tmp_path):
         pytest.skip(f"{postgres.MISSING} missing")
     world = World(tmp_path, n=20, database="postgres")
     for slug in ("sleep2", "sleep_", "SLEEP"):
-        assert open_store(world.url, slug).enter(bytes(32), b"", bytes(32))
+        assert open_store(world.url, slug).enter(bytes(32), b"", access.first_of(""))
     copies.back_up(world.store, tmp_path / "b.db")
     with open_store(f"sqlite:///{tmp_path / 'b.db'}", "sleep").reading() as c:
         assert c.execute(sa.select(t.study.c.slug)).scalars().all() == ["sleep"]
@@ -162,7 +162,7 @@ def test_a_study_is_moved_while_it_is_open_and_back(world, kind, capsys):
         return {one.name for one in access.granted(open_store(url, "sleep", beside=world.folder / "sleep.db"), 0.0)}
 
     own = open_store(world.url, "sleep", beside=world.folder / "sleep.db")
-    access.grant([own], 0.0, "ann", ("results",), str(world.folder / "ann"))
+    access.grant(own, 0.0, "ann", ("results",), str(world.folder / "ann"))
     before, url, old = rows(world.store), other_of(world, kind), world.url
     assert ran(world, "backup", "--out", world.folder / "backup.db") == 0
     assert ran(world, "move", "--to", url) == 0

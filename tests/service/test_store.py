@@ -1,6 +1,5 @@
 """What the collector keeps: a token counts once, whatever is dropped, repeated, restarted, killed or full."""
 
-import hashlib
 import os
 import signal
 import subprocess
@@ -17,9 +16,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from privreg.collector import chain as chains
 from privreg.errors import OptionError, SavedFileError
 from privreg.protocol import messages
+from privreg.service import access
 from privreg.service.command import collector, prepared
 from privreg.service.store import MOST, StoreError, Writer, open_store, tables
 from privreg.service.store.postgres import Postgres
+from privreg.service.store.sql import SQLStore
 from tests.service import postgres
 from tests.service.world import KINDS, SERVER, Course, World, keys
 
@@ -206,14 +207,14 @@ def test_a_database_of_another_release_or_study_is_refused(world):
     other = open_store(world.url, "wake")
     if isinstance(other, Postgres):  # which holds several
         assert not other.known()
-        assert other.enter(bytes(32), b"", bytes(32))
+        assert other.enter(bytes(32), b"", access.first_of(""))
         assert other.about().slug == "wake"
         assert world.store.about().slug == "sleep"
     else:
         with pytest.raises(StoreError, match="another study"):
-            other.enter(bytes(32), b"", bytes(32))
+            other.enter(bytes(32), b"", access.first_of(""))
     with pytest.raises(StoreError, match="another plan"):
-        world.store.enter(bytes(32), b"", bytes(32))
+        world.store.enter(bytes(32), b"", access.first_of(""))
     with world.store.engine.begin() as c:
         c.execute(tables.meta.update().values(value=str(tables.FORMAT + 1)))
     with pytest.raises(StoreError, match=f"version {tables.FORMAT + 1}, of a later release.*pip install -U privreg"):
@@ -242,6 +243,26 @@ def test_the_collectors_command_finds_what_was_changed(world, capsys):
     if world.store.snapshots():
         assert collector(["replay", *given]) == 2
         assert "does not follow" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("verb", "read"), [("check", "reports"), ("replay", "snapshots")])
+def test_what_is_checked_is_of_one_moment_though_a_server_writes_meanwhile(world, monkeypatch, verb, read):
+    plan = world.folder / "sleep.plan"
+    plan.write_bytes(world.envelope)
+    world.answer(10)
+    real, served, counts = getattr(SQLStore, read), world.store, []
+
+    def interrupted(store, *given):
+        yield from real(store, *given)
+        if store is not served and len(counts) < 3:
+            with monkeypatch.context() as m:
+                m.setattr(SQLStore, read, real)
+                world.answer(10)
+            counts.append(sum(world.store.people().values()))
+
+    monkeypatch.setattr(SQLStore, read, lambda *given: iter(list(interrupted(*given))))
+    assert collector([verb, str(plan), "--db", world.url]) == 0
+    assert counts[0] == 20
 
 
 def test_keys_are_made_and_taken_back(world, capsys):
@@ -320,12 +341,12 @@ def test_the_analysts_token_is_written_before_its_hash_is_kept(world, tmp_path):
     said = []
     (store,) = prepared(str(plan), url, said.append)
     token = plan.with_suffix(".analyst").read_text().strip()
-    assert bytes(store.about().analyst) == hashlib.sha256(token.encode()).digest()
+    assert store.access() == [access.first_of(token)]
     assert len(said) == 1
     other = plan.with_suffix(".other.db")
     (store,) = prepared(str(plan), f"sqlite:///{other}", said.append)  # such as by another --db than the server's
     assert plan.with_suffix(".analyst").read_text().strip() == token
-    assert bytes(store.about().analyst) == hashlib.sha256(token.encode()).digest()
+    assert store.access() == [access.first_of(token)]
     assert said[1].startswith(f"{str(other)!r} is new")
     plan.with_suffix(".analyst").write_text("")
     with pytest.raises(OptionError, match="has no token"):

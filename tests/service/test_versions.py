@@ -1,17 +1,19 @@
 """Databases of earlier releases: each is brought to this release's tables, with all that it has."""
 
+import json
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
 from privreg.collector import chain as chains
+from privreg.service import access
 from privreg.service.command import collector
 from privreg.service.store import StoreError, open_store, versions
 from privreg.service.store import tables as t
 from tests.service import postgres
 from tests.service.test_store import added_up
-from tests.service.world import DATABASES, KINDS, SERVER, Course, World
+from tests.service.world import ANALYST, DATABASES, KINDS, SERVER, Course, World
 
 SCHEMAS = Path(__file__).with_name("schemas")
 OLD = [
@@ -52,6 +54,7 @@ def rows(store):
 def aged(world, schema, to):
     """The world's study in tables of an earlier version, in another folder's database; its address."""
     kind = schema.name.partition("_")[0]
+    given = {"study": {"analyst": access.first_of(ANALYST).digest}}  # where the first token was
     url = DATABASES[kind](to)
     if kind == "sqlite":
         (to / "study.db").touch()
@@ -65,12 +68,15 @@ def aged(world, schema, to):
         for line in schema.read_text().partition("\n")[2].split(";\n"):
             if line.strip():
                 c.exec_driver_sql(line)
+        there = {name: {x["name"] for x in sa.inspect(c).get_columns(name)} for name in sa.inspect(c).get_table_names()}
         with world.store.reading() as d:
-            for table in (x for x in t.METADATA.sorted_tables if x is not t.meta):
-                given = [dict(r._mapping) for r in d.execute(sa.select(table))]
-                new = {"moved", "erased"} if table is t.study else set()
-                for row in given:
-                    c.execute(table.insert(), {k: v for k, v in row.items() if k not in new})
+            for table in (x for x in t.METADATA.sorted_tables if x.name in there.keys() - {"meta"}):
+                for r in d.execute(sa.select(table)):
+                    row = {
+                        k: v for k, v in {**r._mapping, **given.get(table.name, {})}.items() if k in there[table.name]
+                    }
+                    names, marks = ", ".join(row), ", ".join(f":{k}" for k in row)
+                    c.execute(sa.text(f"INSERT INTO {table.name} ({names}) VALUES ({marks})"), row)
     old.dispose()
     return url
 
@@ -84,13 +90,13 @@ def test_a_database_of_an_earlier_version_is_brought_to_this_one_and_goes_on(tmp
     to.mkdir()
     url, plan = aged(world, schema, to), tmp_path / "sleep.plan"
     plan.write_bytes(world.envelope)
-    with pytest.raises(StoreError, match=r"has version 2\. Stop privreg serve, and run privreg collector migrate"):
+    with pytest.raises(StoreError, match=r"has version 3\. Stop privreg serve, and run privreg collector migrate"):
         open_store(url, "sleep")
     assert collector(["check", str(plan), "--db", url]) == 2
     capsys.readouterr()
     assert collector(["migrate", str(plan), "--db", url, "--check"]) == 0
-    assert "to bring it to 2" in capsys.readouterr().out
-    with pytest.raises(StoreError, match="version 1"):  # nothing was changed
+    assert "to bring it to 3" in capsys.readouterr().out
+    with pytest.raises(StoreError, match=f"version {schema.name.split('_')[1][0]}"):  # nothing was changed
         open_store(url, "sleep")
     assert collector(["migrate", str(plan), "--db", url]) == 0
     assert collector(["migrate", str(plan), "--db", url]) == 0
@@ -111,6 +117,26 @@ def test_a_database_of_an_earlier_version_is_brought_to_this_one_and_goes_on(tmp
     assert chains.plain(store.cells()) == added_up(store)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_tokens_that_were_in_a_file_are_taken_into_the_database(tmp_path, kind):
+    world = World(tmp_path, n=10, database=kind)
+    world.store.revoke(tokens=[access.first_of(ANALYST).digest[:16]])  # as the first token was taken back
+    (to := tmp_path / "old").mkdir()
+    url, plan = aged(world, SCHEMAS / f"{kind}_2.sql", to), to / "study.plan"
+    plan.write_bytes(world.envelope)
+    file = to / "study.db.access"
+    file.write_text(json.dumps({"v": 1, "tokens": [
+        {"name": "analyst", "may": ["results", "cells"], "sha256": access.first_of(ANALYST).digest.hex(), "until": 9.5},
+        {"name": "ann", "may": ["operate"], "sha256": "ab" * 32, "until": None},
+    ]}))  # fmt: skip
+    assert collector(["migrate", str(plan), "--db", url]) == 0
+    assert not file.exists()
+    store = open_store(url, "sleep")
+    assert [one.name for one in access.granted(store, 8.0)] == ["ann", "analyst"]
+    assert [one.name for one in access.granted(store, 10.0)] == ["ann"]
+    assert access.roles_of(access.granted(store, 8.0), f"Bearer {ANALYST}") == {"results", "cells"}
+
+
 def test_every_version_has_a_step_for_every_database():
     assert sorted(versions.STEPS) == list(range(1, t.FORMAT))
     assert all(set(step) == {"sqlite", "postgresql"} for step in versions.STEPS.values())
@@ -127,7 +153,7 @@ def test_a_migration_that_fails_changes_nothing(tmp_path, kind, monkeypatch):
     store = open_store(url, "sleep", beside=to / "study.db", old=True)
     before = shape(store)
     name = store.engine.dialect.name
-    broken = {1: {name: (*versions.STEPS[1][name], "SELECT nothing FROM nowhere")}}
+    broken = {**versions.STEPS, 2: {name: (*versions.STEPS[2][name], "SELECT nothing FROM nowhere")}}
     with monkeypatch.context() as m:
         m.setattr(versions, "STEPS", broken)
         with pytest.raises(sa.exc.DBAPIError):
@@ -141,7 +167,7 @@ def test_a_migration_that_fails_changes_nothing(tmp_path, kind, monkeypatch):
 def test_a_later_version_is_neither_opened_nor_migrated(tmp_path, kind):
     world = World(tmp_path, n=10, database=kind)
     with world.store.engine.begin() as c:
-        c.execute(t.meta.update().values(value="3"))
+        c.execute(t.meta.update().values(value="4"))
     for work in (lambda: open_store(world.url, "sleep"), lambda: open_store(world.url, "sleep", old=True).migrate()):
-        with pytest.raises(StoreError, match=r"version 3, of a later release.*pip install -U privreg"):
+        with pytest.raises(StoreError, match=r"version 4, of a later release.*pip install -U privreg"):
             work()

@@ -17,6 +17,7 @@ from privreg.field.plan import study_plan
 from privreg.privacy.ledger import Release
 from privreg.protocol import messages, study, wire
 from privreg.protocol.messages import Token
+from privreg.service import access
 from privreg.service.course import Course
 from privreg.service.store import Arrived, open_store
 from privreg.service.tokens import Issuer
@@ -99,7 +100,7 @@ class World:
 
     def open(self):
         self.store = open_store(self.url, self.plan.study, beside=self.folder / "study.db")
-        self.store.enter(self.hash, self.envelope, hashlib.sha256(ANALYST.encode()).digest())
+        self.store.enter(self.hash, self.envelope, access.first_of(ANALYST))
 
     @property
     def state(self):

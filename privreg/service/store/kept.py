@@ -51,6 +51,15 @@ class Held(NamedTuple):
     time: int
 
 
+class Access(NamedTuple):
+    """A token of somebody who reads results, or operates the collector."""
+
+    digest: bytes  # SHA-256 of the token
+    name: str
+    may: tuple[str, ...]
+    until: int | None = None  # Seconds since 1970 UTC when it ends
+
+
 class About(NamedTuple):
     """A study, its plan and what commands have changed."""
 
@@ -58,7 +67,6 @@ class About(NamedTuple):
     plan_hash: bytes  # Of the analysis
     plan: bytes  # The signed envelope
     status: str  # "open", "closed" by hand, or "sealed": no report counts any more
-    analyst: bytes  # SHA-256 of the token by which results may be read
     issued: int  # Tokens that were handed out
     seq: int  # Reports that count
     moved: str | None  # Where it is since; then nothing here counts
@@ -88,8 +96,8 @@ class Store(Keeper, Protocol):
 
     # --- the study -------------------------------------------------------------------------------------
 
-    def enter(self, plan_hash: bytes, envelope: bytes, analyst: bytes) -> bool:
-        """Enter the study if it isn't there; whether it was new.
+    def enter(self, plan_hash: bytes, envelope: bytes, first: Access) -> bool:
+        """Enter the study, with its first token, if it isn't there; whether it was new.
 
         Raises
         ------
@@ -153,6 +161,12 @@ class Store(Keeper, Protocol):
 
     def taken_back(self) -> frozenset[bytes]:
         """Ids of tokens that were taken back."""
+
+    def access(self) -> list[Access]:
+        """Tokens of those who read results, or operate the collector, also such as have ended."""
+
+    def grant(self, some: Sequence[Access], without: str | None = None) -> None:
+        """Keep such tokens, in place of those of the name `without`."""
 
     # --- states ----------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from privreg.collector.chain import Cell, Place
 from privreg.protocol.study import LIMIT
 from privreg.service.store import tables as t
 from privreg.service.store import versions
-from privreg.service.store.kept import NEW, OTHER, SAME, About, Arrived, Held, Shares, Store, StoreError
+from privreg.service.store.kept import NEW, OTHER, SAME, About, Access, Arrived, Held, Shares, Store, StoreError
 from privreg.service.store.shares import SQLShares, Way
 
 BACKUP: Final = "backup"  # Where the study of a backup has been moved to
@@ -138,18 +138,20 @@ class SQLStore(Store):
 
     # --- the study -------------------------------------------------------------------------------------
 
-    def enter(self, plan_hash: bytes, envelope: bytes, analyst: bytes) -> bool:
+    def enter(self, plan_hash: bytes, envelope: bytes, first: Access) -> bool:
         with self.engine.begin() as c:
             rows = c.execute(sa.select(t.study.c.slug, t.study.c.plan_hash, t.study.c.plan)).all()
             row = next((r for r in rows if r.slug == self.slug), None)
-            mixed = any(r.plan != envelope for r in rows if r != row and r.slug.partition("/")[0] == self.study)
+            others = [r for r in rows if r != row and r.slug.partition("/")[0] == self.study]
+            mixed = any(r.plan != envelope for r in others)
             if row is None and not mixed and not self.other_studies(c):
                 c.execute(
                     t.study.insert().values(
-                        slug=self.slug, plan_hash=plan_hash, plan=envelope, status="open", analyst=analyst, issued=0,
-                        seq=0,
+                        slug=self.slug, plan_hash=plan_hash, plan=envelope, status="open", issued=0, seq=0
                     )
                 )  # fmt: skip
+                if not others:
+                    self._grant(c, [first])
                 return True
         if row is None or mixed or row.plan_hash != plan_hash:
             raise StoreError("the database holds another study, or another plan of this one; name another by --db.")
@@ -214,6 +216,20 @@ class SQLStore(Store):
                 )
             for token in tokens:
                 c.execute(self.insert(t.revoked).values(study=self.study, token_id=token).on_conflict_do_nothing())
+
+    def access(self) -> list[Access]:
+        with self.reading() as c:
+            rows = c.execute(sa.select(t.access).where(t.access.c.study == self.study)).all()
+        return [Access(bytes(r.digest), r.name, tuple(r.may.split()), r.until) for r in rows]
+
+    def grant(self, some: Sequence[Access], without: str | None = None) -> None:
+        with self.engine.begin() as c:
+            c.execute(t.access.delete().where(t.access.c.study == self.study, t.access.c.name == without))
+            self._grant(c, some)
+
+    def _grant(self, c: sa.Connection, some: Sequence[Access]) -> None:
+        for one in some:
+            c.execute(t.access.insert().values(study=self.study, **one._asdict() | {"may": " ".join(one.may)}))
 
     def taken_back(self) -> frozenset[bytes]:
         with self.reading() as c:

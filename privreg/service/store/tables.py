@@ -1,4 +1,4 @@
-"""Tables of the collector. Laid out so that several workers on one server can share them; SQLite needs the first eight.
+"""Tables of the collector. Laid out so that several workers on one server can share them; SQLite needs the first nine.
 
 Sums are whole numbers of 64 bits, little-endian, in binary columns; squares two rows of them, see `collector.chain`.
 """
@@ -19,9 +19,10 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     String,
     Table,
+    Text,
 )
 
-FORMAT: Final = 2  # Version of the tables; a change of them needs a step in `versions`
+FORMAT: Final = 3  # Version of the tables; a change of them needs a step in `versions`
 
 METADATA: Final = MetaData()
 
@@ -41,7 +42,6 @@ study = Table(
     Column("plan_hash", LargeBinary, nullable=False),
     Column("plan", LargeBinary, nullable=False),  # The signed envelope
     Column("status", String(16), nullable=False),  # "open", "closed" by hand, or "sealed": no report counts any more
-    Column("analyst", LargeBinary, nullable=False),  # SHA-256 of the token by which results may be read
     Column("issued", BigInteger, nullable=False),  # Tokens that were handed out
     Column("seq", BigInteger, nullable=False),  # Number of the last report
     Column("moved", String(1024)),  # Where the study is since; then nothing here counts
@@ -54,6 +54,15 @@ issuer = _of_study(
     Column("key", Integer, nullable=False),  # 1 to 255: the first byte of its tokens
     Column("secret", LargeBinary, nullable=False),  # Encrypted, if a key was given
     Column("revoked", Integer, nullable=False),
+)
+
+access = _of_study(
+    "access",
+    ("digest",),
+    Column("digest", LargeBinary(32), nullable=False),  # SHA-256 of a token of whoever reads results or operates
+    Column("name", Text, nullable=False),
+    Column("may", String(64), nullable=False),  # Roles, with blanks between
+    Column("until", BigInteger),  # Seconds since 1970 when it ends
 )
 
 revoked = _of_study("revoked", ("token_id",), Column("token_id", LargeBinary(16), nullable=False))
@@ -79,7 +88,6 @@ report = _of_study(
     Column("body_hash", LargeBinary(32), nullable=False),
     Column("vals", LargeBinary, nullable=False),  # int32, little-endian
     ForeignKeyConstraint(["study", "k"], ["state.study", "state.k"]),
-    Index("report_by_place", "study", "k", "role", "grp"),
     sqlite_with_rowid=False,  # rows' own numbers would tell in which order reports came
 )
 

@@ -18,6 +18,12 @@ _REPORT: Final = "study, token_id, k, role, grp, body_hash, vals"
 
 _OF_STUDY: Final = ("study", "issuer", "revoked", "state", "report", "cell", "snapshot", "counter", "share", "batch")
 
+_FIRST: Final = """\
+INSERT INTO access (study, digest, name, may)
+SELECT DISTINCT {study}, analyst, 'analyst', 'results cells' FROM study
+WHERE (moved IS NULL OR moved = 'backup') AND NOT EXISTS (
+SELECT 1 FROM revoked WHERE revoked.study = {study} AND token_id = substr(analyst, 1, 16))"""
+
 STEPS: Final[Mapping[int, Mapping[str, tuple[str, ...]]]] = {
     # Of version 1 there are databases with a table of leases, with rows of reports in the order in which they came, and
     # with names too short for an analysis
@@ -42,6 +48,28 @@ STEPS: Final[Mapping[int, Mapping[str, tuple[str, ...]]]] = {
             "ALTER TABLE study ADD COLUMN moved VARCHAR(1024)",
             "ALTER TABLE study ADD COLUMN erased BIGINT",
             "ALTER TABLE report DROP COLUMN seq",
+        ),
+    },
+    # Of version 2 the first token of those who read results was in the study's row, all others in a file
+    2: {
+        "sqlite": (
+            "CREATE TABLE access (study VARCHAR(127) NOT NULL, digest BLOB NOT NULL, name TEXT NOT NULL, "
+            "may VARCHAR(64) NOT NULL, until BIGINT, PRIMARY KEY (study, digest))",
+            _FIRST.format(study="substr(slug, 1, instr(slug || '/', '/') - 1)"),
+            "CREATE TABLE study_3 (slug VARCHAR(127) NOT NULL, plan_hash BLOB NOT NULL, plan BLOB NOT NULL, "
+            "status VARCHAR(16) NOT NULL, issued BIGINT NOT NULL, seq BIGINT NOT NULL, moved VARCHAR(1024), "
+            "erased BIGINT, PRIMARY KEY (slug))",
+            "INSERT INTO study_3 SELECT slug, plan_hash, plan, status, issued, seq, moved, erased FROM study",
+            "DROP TABLE study",
+            "ALTER TABLE study_3 RENAME TO study",
+            "DROP INDEX report_by_place",
+        ),
+        "postgresql": (
+            "CREATE TABLE access (study VARCHAR(127) NOT NULL, digest BYTEA NOT NULL, name TEXT NOT NULL, "
+            "may VARCHAR(64) NOT NULL, until BIGINT, PRIMARY KEY (study, digest))",
+            _FIRST.format(study="split_part(slug, '/', 1)"),
+            "ALTER TABLE study DROP COLUMN analyst",
+            "DROP INDEX report_by_place",
         ),
     },
 }
