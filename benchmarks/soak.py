@@ -17,7 +17,8 @@ behind
 state
     Number of the state that was answered.
 memory
-    MiB resident in each server, and in all processes of PostgreSQL together (what they share counts once).
+    MiB resident in each server, and in all processes of PostgreSQL together (what they share counts once): its cache,
+    which fills with pages of the database up to ``shared_buffers``, 128 MiB, and the rest.
 load
     Processes that run or wait on the machine, mean of a minute.
 
@@ -102,14 +103,15 @@ def resident(pid: int, name: str = "VmRSS") -> float:
     return next(int(x.split()[1]) / 1024 for x in text.splitlines() if x.startswith(name))
 
 
-def proportional(pids: Sequence[int]) -> float:
-    """MiB of some processes together, what they share divided by how many share it."""
-    total = 0.0
+def proportional(pids: Sequence[int]) -> tuple[float, float]:
+    """MiB of some processes together, what they share divided by how many share it: memory made to be shared, the rest."""
+    shared = rest = 0.0
     for pid in pids:
-        with contextlib.suppress(OSError, StopIteration):
-            text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-            total += next(int(x.split()[1]) / 1024 for x in text.splitlines() if x.startswith("Pss:"))
-    return total
+        with contextlib.suppress(OSError):
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
+            of = {name: int(value.split()[0]) / 1024 for name, _, value in (x.partition(":") for x in lines)}
+            shared, rest = shared + of["Pss_Shmem"], rest + of["Pss"] - of["Pss_Shmem"]
+    return shared, rest
 
 
 def of_postgres(at: Path) -> list[int]:
@@ -145,6 +147,7 @@ async def soaked(it: Served, at: Path, links: Sequence[str], rows: pd.DataFrame,
         sent += len(bodies)
         next_ = await asyncio.to_thread(made, FIRST + sent)
         await asyncio.sleep(max(began + sent / rate - time.monotonic(), 0.0))
+        cache, rest = proportional(of_postgres(at))
         new, seen = generator.lags[seen:], len(generator.lags)
         lags = 1e3 * np.array([lag for _, lag, _ in new] or [np.nan])
         row = {
@@ -152,7 +155,7 @@ async def soaked(it: Served, at: Path, links: Sequence[str], rows: pd.DataFrame,
             "lag, median": float(np.median(lags)), "lag, 99th percentile": float(np.quantile(lags, 0.99)),
             "behind": sent - seen, "state": k,
             **{f"memory, server {i + 1}": resident(p.pid) for i, p in enumerate(it.processes)},
-            "memory, PostgreSQL": proportional(of_postgres(at)), "load": os.getloadavg()[0],
+            "memory, PostgreSQL's cache": cache, "memory, PostgreSQL but for it": rest, "load": os.getloadavg()[0],
         }  # fmt: skip
         out.append(row)
         print("  ".join(f"{name} {value:,.1f}" for name, value in row.items()), flush=True)
