@@ -18,11 +18,11 @@ all
 
 Made-up people: y = 1 + x/2 + 0.3 [second wave] + error, x with a part in common to all rows of a person, errors with
 intra-person correlation `icc`. Within persons the common parts of x and y are the same number: levels go with x.
-"weights": people were drawn with a probability that rises with their level, and weights undo it. "clusters": levels and
-slopes of clusters of unequal size vary; the truth is their mean. Reports are local (20,000 people, μ = 4) or of two
-collectors (4,000, μ = 2). Table persons.csv; with --price persons_price.csv: standard errors of one report of all rows
-at μ, of as many reports of single rows, √k μ in all, and of one row. With --keep FOLDER finished runs are kept there,
-and a study that was killed goes on.
+"weights": people were drawn with a probability that rises with their level, and weights undo it. "clusters": levels
+and slopes of clusters of unequal size vary; the truth is their mean. Reports are local (20,000 people, μ = 4) or of
+two collectors (4,000, μ = 2). Table persons.csv; with --price persons_price.csv: median standard errors of local
+reports, one of all rows at μ, as many reports of single rows, √k μ in all, and one of one row, and the share of fits
+that mark them, in %. With --keep FOLDER finished runs are kept there, and a study that was killed goes on.
 """
 
 from __future__ import annotations
@@ -154,11 +154,11 @@ def lines(name: str, trust: str, found: np.ndarray) -> list[dict[str, object]]:
 
 def price(runs: int) -> pd.DataFrame:
     """Standard errors of the slope of x, of local reports: one of k rows, k of one row each, and one of one row."""
-    table = []
+    table, names = [], ("one report", "k reports", "one row")
     for k in (2, 5, 10):
         for icc in (0.0, 0.5, 0.9):
             for mu in (1.0, 4.0):
-                found = np.zeros((runs, 3))
+                found, marked = np.zeros((runs, 3)), np.zeros((runs, 3))
                 for r in range(runs):
                     data = rows(Cell(k, k, icc), 20_000, np.random.default_rng([r, k]))
                     ways = {"id": "person", "k_max": k}, {"id": "person", "max_per_id": k}, {"id": "person"}
@@ -166,9 +166,13 @@ def price(runs: int) -> pd.DataFrame:
                         model = pr.PrivateOnlineRegression.from_formula(
                             "y ~ x + second", data, bounds=BOUNDS, levels={"second": [0, 1]}, mu=mu, **way
                         )
-                        found[r, j] = model.fit(seed=r, progress=False).bse["x"]
-                one, many, single = found.mean(axis=0)
-                table.append({"k": k, "icc": icc, "mu": mu, "one report": one, "k reports": many, "one row": single})
+                        res = model.fit(seed=r, progress=False)
+                        at = list(res.params.index).index("x")
+                        found[r, j] = res.bse["x"]
+                        marked[r, j] = any(d.code != "rows" and (not d.rows or at in d.rows) for d in res._doubts())
+                line = dict(zip(names, np.median(found, axis=0), strict=True))
+                doubts = {f"{name}, marked": m for name, m in zip(names, 100 * marked.mean(axis=0), strict=True)}
+                table.append({"k": k, "icc": icc, "mu": mu, **line, **doubts})
     return pd.DataFrame(table)
 
 

@@ -160,8 +160,9 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         ratios = np.nan_to_num(params / np.sqrt(np.diag(cov)))
     findings = _findings(held, spec, found, order, ratios)
     note = filled_note(spec.people.k_max, progress.filled, progress.filled_sd) if plan.persons else ()
-    if plan.clusters and held.clustered is not None:
-        note += clusters.notes(held.clustered.tolist(), clusters.summed_groups(plan.clusters))
+    of = held.clustered.tolist() if plan.clusters and held.clustered is not None else []
+    groups = clusters.summed_groups(plan.clusters)
+    note += clusters.notes(of, groups, lanes=False) if of else ()
     return FitOutcome(
         people=held.reported,
         params=params,
@@ -180,6 +181,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         bound=f"1 for a whole report; of scores weights {settings.how.weighing}",
         notes=(*notes(findings, names, order, plan.rules.blocks), *_notes(plan, found), *note),
         unusable=findings.unanswered,
+        clusters=clusters.counted(of, groups) if of else "",
         clamping=None if findings.clamped is None else clamping_words(findings.clamped, "any column"),
         mechanics=_mechanics(held),
         rounds=_rounds(held, dict(trail), outside, np.sqrt(np.diag(cov))),

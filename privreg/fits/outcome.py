@@ -50,6 +50,7 @@ class FitOutcome(NamedTuple):
     equation: Equation | None = None  # That the estimates solve
     target: str = ""  # What the coefficients are; by the family alone if empty
     unusable: Unusable | None = None  # Share of the records that surely could not be used
+    clusters: str = ""  # Clusters that people are of, and groups of them; empty if people are independent
     clamping: str | None = None  # What reports show of clamping, if anybody is asked
     spreads: Array | None = None  # Sds of the design's columns, learned from reports; NaN if the scale was declared
 

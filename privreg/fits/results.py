@@ -30,6 +30,7 @@ from privreg.results.wording import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from privreg.data.participants import Participants
     from privreg.fits.outcome import FitOutcome
     from privreg.fits.settings import Settings
     from privreg.formula.spec import ModelSpec
@@ -120,6 +121,7 @@ def _title(outcome: FitOutcome, spec: ModelSpec, settings: Settings) -> tuple[tu
         ("Formula", spec.formula),
         *spec.added,
         ("No. Observations", spec.counted(outcome.people)),
+        *([("Clusters", outcome.clusters)] if outcome.clusters else []),
         *([] if outcome.unusable is None else [("Unusable", f"{outcome.unusable} of the records")]),
         ("Score weights", settings.how.weighing),
         ("Tuning", outcome.tuning),
@@ -173,6 +175,17 @@ def _protects(spec: ModelSpec) -> str:
     return whole_records(spec.people.max_per_id) if spec.people.k_max is None else ALL_ROWS
 
 
+def of_many_rows(people: Participants, trust: str) -> str:
+    """Why intervals are too short where levels are taken out of many rows of a person; empty if they hold."""
+    most = HOLD[trust]
+    if not people.centred or people.rows <= most:
+        return ""
+    why = f"in simulations of people with more than {most} rows, their levels out, they were too short"
+    if trust == "local":
+        return f"{why}; take differences, | diff({people.id}), or k_max={most}"
+    return f"{why} for what is 0 or 1; take a smaller k_max="
+
+
 def _of_persons(spec: ModelSpec) -> list[Diagnostic]:
     """What coefficients are of where levels of persons were taken out."""
     if spec.people.effect is None:
@@ -187,15 +200,11 @@ def _of_persons(spec: ModelSpec) -> list[Diagnostic]:
             ". With Huber() they are those of the mean if errors of a person are exchangeable; with Squared() always"
         )
     out = [Diagnostic("within", text)]
-    rows = spec.people.rows
-    if not spec.people.centred or rows <= HOLD[spec.trust]:
-        return out
-    why = f"in simulations of people with more than {HOLD[spec.trust]} rows, their levels out, they were too short"
-    if spec.trust == "local":
-        return [*out, doubt("rows", f"{why}; take differences, | diff({spec.people.id}), or k_max=2")]
+    why = of_many_rows(spec.people, spec.trust)
+    if why and spec.trust == "local":
+        return [*out, doubt("rows", why)]
     of = np.flatnonzero(spec.units.gaps(spec.design.probe) > 0.0).tolist()
-    why = f"{why} for what is 0 or 1; take a smaller k_max="
-    return [*out, doubt("rows", why, of)] if of else out
+    return [*out, doubt("rows", why, of)] if why and of else out
 
 
 def _declared(outcome: FitOutcome, spec: ModelSpec, settings: Settings) -> tuple[tuple[str, str], ...]:

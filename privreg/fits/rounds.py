@@ -82,6 +82,7 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
         ratios = np.nan_to_num(params[-1] / errors)
     findings = found_of(held, found, settings, estimates, order, carry, ratios)
     names = [*np.array(spec.design.names)[order].tolist(), spec.design.endog_name]
+    of = held.clustered.tolist() if plan.clusters and held.clustered is not None else []
     return FitOutcome(
         people=held.people,
         params=params[-1],
@@ -101,12 +102,9 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
         notes=(
             *notes(findings, names, order, plan.blocks),
             *(filled_note(spec.people.k_max, *progress.scatter.usable) if plan.persons else ()),
-            *(
-                ()
-                if held.clustered is None or not plan.clusters
-                else clusters.notes(held.clustered.tolist(), plan.groups)
-            ),
+            *(clusters.notes(of, plan.groups, lanes=True) if of else ()),
         ),
+        clusters=clusters.counted(of, plan.groups) if of else "",
         mechanics=_mechanics(held),
         unusable=findings.unanswered,
         measures=estimate.measured(plan, progress, held.present._replace(people=held.came[-1]), units.y_scale),

@@ -69,12 +69,20 @@ def between(each: Array, weights: Array) -> Between:
     return Between(np.asarray(cov), max(math.floor(mean**2 / float(np.sum(form * form.T)) + 1e-9), 1))
 
 
-def notes(people: Sequence[int], groups: int) -> tuple[Diagnostic, ...]:
-    """Notes where groups have few clusters, or one cluster is much of its group; of `people` by cluster, public."""
+def counted(people: Sequence[int], groups: int) -> str:
+    """How many clusters people are of, and how many random groups they make, for the header; `people` by cluster."""
+    return f"{int(np.count_nonzero(people)):,} in {groups} random groups"
+
+
+def notes(people: Sequence[int], groups: int, *, lanes: bool) -> tuple[Diagnostic, ...]:
+    """Notes where groups have few clusters, or one cluster is much of its group; of `people` by cluster, public.
+
+    `lanes` says whether ``lanes=`` sets the number of groups, as of local reports.
+    """
     out, held = [], np.asarray(people)
     some = int(np.count_nonzero(held))
     if some < ENOUGH * groups:
-        fewer = "fewer groups (lanes=8) or " if groups > FEWEST else ""
+        fewer = "fewer groups (lanes=8) or " if lanes and groups > FEWEST else ""
         text = (
             f"{some:,} clusters in {groups} random groups are {some / groups:.3g} a group, and t intervals take "
             f"groups' means for normal, for which {ENOUGH} are enough; {fewer}more clusters help"

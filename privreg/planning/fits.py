@@ -21,6 +21,7 @@ from privreg.central.regression import Regression
 from privreg.data.sources.open import open_table
 from privreg.errors import InferenceError, PrivregWarning
 from privreg.fits.settings import FitOptions
+from privreg.planning.scenario import response_of
 from privreg.protocol import codes
 from privreg.simulation.streaming.begin import begin
 
@@ -45,7 +46,7 @@ FITS: Final = {"two_collectors": 6, "central": 2}
 
 def fit_of(spec: ModelSpec, assumed: Assumed, n: int, rng: np.random.Generator, seed: int | None) -> tuple[Any, Any]:
     """Results of a fit of made-up people, and its settings (None of a curator); `seed` is that of noise."""
-    name = spec.design.endog_bare if spec.design.endog_bare is not None else spec.design.endog_name
+    name = response_of(spec)
 
     def people(m: int, first: int = 0) -> dict[str, Any]:
         rows, x, scale = assumed.exog(spec, m * spec.people.rows, rng)

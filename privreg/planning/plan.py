@@ -15,6 +15,7 @@ from scipy.stats import norm
 from privreg.arrays import Array
 from privreg.diagnostics import Diagnostic
 from privreg.errors import OptionError, meant, shown
+from privreg.fits.results import of_many_rows
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import check
 from privreg.planning.fits import MOST, FittedPrecision, PlainPrecision
@@ -172,6 +173,8 @@ class Planned(View):
 
     def _answer(self) -> str:
         what = f"{self.spec.family!r}, {self.spec.budget} per person{TRUST[self.spec.trust]}"
+        if self.asked == "people" and self._rows:
+            return f"{self.n:,} records are needed, of which no fit lets intervals be relied on ({what})."
         if self.asked == "people" and self.reliable > MOST_PEOPLE:
             never = self._named(self._precision.rare(MOST_PEOPLE))
             rare = f"No number of records is enough to rely on the intervals of {never}: a level is too rare."
@@ -192,9 +195,16 @@ class Planned(View):
         names = self.spec.coefficients
         return ", ".join(c for k, c in enumerate(names) if k % len(self.spec.design.names) in columns)
 
+    @property
+    def _rows(self) -> str:
+        """Why no number of people is enough to rely on any interval; empty if one is."""
+        return of_many_rows(self.spec.people, "local") if self.spec.trust == "local" else ""
+
     def _doubts(self) -> dict[str, str]:
         """Why a fit of so many people would say not to rely on intervals."""
         out, each = dict[str, str](), self._precision
+        if self._rows:
+            return {"rows": f"don't rely on intervals: {self._rows}"}
         enough = least(lambda n: each.reliable(n, ()))
         if self.n < enough:
             more = f"with so few records: {enough:,} are needed for that"

@@ -115,9 +115,9 @@ def plan(
     trust : {"local", "two_collectors", "central"}
         Who is trusted, as for the model; ``plan.compare_trust()`` puts all three beside each other.
     k_max : int, optional
-        Rows of each person, who all have as many, of which its one report is made; with two collectors. The formula
-        may end in ``| person``. Covariates are drawn anew for each row: where one is the same in all rows of a person,
-        as sex is, its coefficient is known less precisely, up to as if `icc` were that of a mean.
+        Rows of each person, who all have as many, of which its one report is made. The formula may end in
+        ``| person`` or ``| diff(person)``. Covariates are drawn anew for each row: where one is the same in all rows of
+        a person, as sex is, its coefficient is known less precisely, up to as if `icc` were that of a mean.
     icc : float
         Correlation of residuals of one person's rows, in [0, 1).
 

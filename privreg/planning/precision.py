@@ -14,14 +14,20 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
+from privreg.collector.aggregate.report import parts_of
 from privreg.collector.covariates import rarity
 from privreg.errors import InferenceError, OptionError, UnsupportedArgumentError
 from privreg.fits.findings import wanted
 from privreg.fits.plan import plan_of, to_user
+from privreg.fits.results import of_many_rows
 from privreg.fits.settings import FitOptions
 from privreg.planning.fits import FittedPrecision
 from privreg.planning.rehearsal import People, bread, enough_in_main, located, rehearse, residuals, rows_map
+from privreg.planning.scenario import response_of
 from privreg.protocol import codes
+from privreg.simulation.devices import Block
+from privreg.simulation.streaming.encoding import Encoder
+from privreg.simulation.streaming.persons import Gatherer
 from privreg.simulation.tuning import resolve_tuning
 
 if TYPE_CHECKING:
@@ -118,7 +124,7 @@ class Precision:
 
     def reliable(self, n: int, columns: Collection[int]) -> bool:
         """Whether a fit of so many people takes no interval of these columns back for their being few."""
-        if not self.rare(n).isdisjoint(columns):
+        if of_many_rows(self.spec.people, "local") or not self.rare(n).isdisjoint(columns):
             return False
         plan = self.plan(n)
         return enough_in_main(plan, self.people, self._begun, wanted(plan))
@@ -143,13 +149,13 @@ def precision_of(spec: ModelSpec, assumed: Assumed, asked: FitOptions = ASKED) -
     Raises OptionError if the family has no model of the response; InferenceError if people as assumed don't determine
     the coefficients.
     """
+    if spec.people.weight is not None or spec.clusters:
+        raise UnsupportedArgumentError(
+            "a plan assumes nothing of survey weights, nor of how alike people of a cluster are; leave weights= and "
+            "cluster= out, or play made-up people: privreg.simulate(model.plan(rows=n), data)."
+        )
     if spec.trust != "local":
         return FittedPrecision(spec, assumed, SEED)
-    if spec.people.gathered:
-        raise UnsupportedArgumentError(
-            "plans of several rows of a person, or of weights, go with trust='two_collectors' or one row a person; of "
-            "local reports play made-up people: privreg.simulate(model.plan(rows=n), data)."
-        )
     family, units = spec.family, spec.units
     plan, order = _plan(spec, MANY, asked)
     if plan.rules.shape.family in {codes.HINGE, codes.SMOOTHED_HINGE} or plan.function is not None:
@@ -158,14 +164,18 @@ def precision_of(spec: ModelSpec, assumed: Assumed, asked: FitOptions = ASKED) -
             "Logistic() or Huber(), or simulate people and fit them."
         )
     rng = np.random.Generator(np.random.PCG64(SEED))
-    _, x, scale = assumed.exog(spec, max(ROWS, 12 * len(order)), rng)
-    inside = units.probe_inside(x)
+    m = max(ROWS, 12 * len(order))
     blocks = assumed.params.reshape(plan.blocks, -1)
-    theta = np.concatenate([units.params_inside(block) for block in blocks])
-    eta = inside @ theta.reshape(plan.blocks, -1).T
-    sd = scale / units.y_scale if family.of_residuals or family.code == codes.SQUARED else np.ones(len(x))
-    own = np.ascontiguousarray(inside[:, order])
-    people = People(own, eta, sd, eta[:, 0] + sd * residuals(len(x)))
+    theta = np.concatenate([units.params_inside(block) for block in blocks]).reshape(plan.blocks, -1)[:, order]
+    if spec.people.gathered:
+        people = _persons(spec, assumed, m // 2, rng, order, theta)
+    else:
+        _, x, scale = assumed.exog(spec, m, rng)
+        own = np.ascontiguousarray(units.probe_inside(x)[:, order])
+        eta = own @ theta.T
+        sd = scale / units.y_scale if family.of_residuals or family.code == codes.SQUARED else np.ones(m)
+        people = People(own, eta, sd, eta[:, 0] + sd * residuals(m))
+    own = people.x
     given = None if assumed.covariates is None else len(assumed.covariates)
     if given is not None and given < own.shape[1]:
         raise InferenceError(
@@ -180,3 +190,20 @@ def precision_of(spec: ModelSpec, assumed: Assumed, asked: FitOptions = ASKED) -
         )
     begun = located(plan, people)
     return Precision(spec, people, units.matrix[np.ix_(order, order)], asked, begun, rows_map(plan, people, begun))
+
+
+def _persons(
+    spec: ModelSpec, assumed: Assumed, m: int, rng: np.random.Generator, order: NDArray[np.intp], theta: Array
+) -> People:
+    """Assumed people with several rows each, as their devices hold them."""
+    k, persons = spec.people.rows, spec.persons
+    assert persons is not None
+    who = np.repeat(np.arange(1, m + 2, dtype=np.uint64), k)  # the last one waits for rows to come
+    raw, x, scale = assumed.exog(spec, len(who), rng)
+    raw = {**raw, response_of(spec): assumed.responses(spec, x, scale, rng)}
+    encoder = Encoder(spec, order, None, narrow=False, by_column=False)
+    held = Gatherer(spec.people, binary=spec.family.binary).take(encoder.encode(raw)._replace(hashes=who))
+    usable = np.isfinite(held.endog) & np.isfinite(held.exog).all(axis=2)
+    rows = Block(held.endog, held.exog, held.offset, None, parts=parts_of(persons, usable, None))
+    x, y = held.exog[usable], held.endog[usable]
+    return People(x, x @ theta.T, np.ones(len(x)), y, rows)

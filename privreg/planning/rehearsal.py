@@ -21,6 +21,7 @@ from privreg.collector.plan import Plan, Progress
 from privreg.protocol.rounds import Reports, State
 from privreg.protocol.schedule import ENDLESS
 from privreg.simulation import play
+from privreg.simulation.devices import Block, Devices
 
 POINTS: Final = 512  # Of a law of several predictors
 STEP: Final = 1e-3  # Of a predictor, in differences that stand for derivatives
@@ -33,6 +34,7 @@ class People(NamedTuple):
     eta: Array  # Linear predictors of the response; shape (m, b)
     scale: Array  # Sd of the residual; shape (m,)
     y: Array  # Responses where moments or locations are told of them; shape (m,)
+    persons: Block | None = None  # Where a report is of several rows: people with theirs, of which the above are
 
 
 class Expected(NamedTuple):
@@ -131,6 +133,8 @@ def _reports(
         return Reports(np.full((1, 1), float(size)), np.zeros((1, 1, plan.numbers(state.role))), size)
     if state.role == "location":
         mean, spread = _located(plan, state, people)
+    elif people.persons is not None:
+        mean, spread = _of_persons(plan, state, people.persons)
     elif state.role == "moments":
         mean, spread = _moments(plan, state, people)
     else:
@@ -141,6 +145,19 @@ def _reports(
         mean = mean + (normal @ spread.T if spread.ndim == 2 else normal * spread) / math.sqrt(each)
     weight = np.full((1, len(mean)), each)
     return Reports(weight, mean[None] * each, size)
+
+
+def _of_persons(plan: Plan, state: State, rows: Block) -> tuple[Array, Array]:
+    """What devices of people with several rows report: means, shape (groups, numbers), and spread as of the others."""
+    groups, m = len(state.offsets), len(rows.y)
+    each = Block._make(None if c is None else np.concatenate([c] * groups) for c in rows)
+    made = Devices(plan, state, None, None).before_noise(each)[0].reshape(groups, m, -1)
+    mean, sd = made.mean(axis=1), plan.sd(state.role)
+    left = (made - mean[:, None]).reshape(groups * m, -1)
+    if state.role == "moments":
+        return mean, np.sqrt(sd**2 + left.var(axis=0))
+    sampled = left.T @ left / len(left) if plan.mechanism.additive else 0.0
+    return mean, np.linalg.cholesky(sd**2 * np.eye(left.shape[1]) + sampled)
 
 
 def _located(plan: Plan, state: State, people: People) -> tuple[Array, Array]:

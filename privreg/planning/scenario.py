@@ -130,7 +130,7 @@ class Assumed:
         Raises OptionError if the response is an expression, or nothing says how its values come about.
         """
         family, design = spec.family, spec.design
-        name = design.endog_bare if design.endog_bare is not None else design.endog_name
+        name = response_of(spec)
         if name not in design.columns:
             raise OptionError(
                 f"the response {design.endog_name} is an expression, whose column can't be made up from its value; "
@@ -215,6 +215,12 @@ class Assumed:
             else:
                 out.append((c, "uniform on {} to {}".format(*schema.bounds_text(c))))
         return out
+
+
+def response_of(spec: ModelSpec) -> str:
+    """The response's column, or the expression that it is."""
+    design = spec.design
+    return design.endog_bare if design.endog_bare is not None else design.endog_name
 
 
 def _read(value: float) -> str:

@@ -282,10 +282,10 @@ class Playable(Described):
         if self._source is None:
             raise DataError("this model has no data; use start() and update(batch), or build it with data.")
         source, rows = self._source, self._expected()
-        if kept is not None and self._spec.people.gathered:
+        if kept is not None and self._spec.people.k_max is not None:
             raise UnsupportedArgumentError(
-                "checkpoint= doesn't go with k_max= or weights= yet, as the person whose rows are being read is in "
-                "memory; leave it out."
+                "checkpoint= doesn't go with k_max=: who came, and the rows of whoever is being read, are never "
+                "stored; leave it out."
             )
         asked = self._asked(locals())
         warn_of_steps(asked, 2)

@@ -80,7 +80,10 @@ def _share(share: float | None, spec: ModelSpec, rows: int | None) -> float:
     if share is None:
         return 0.0
     if spec.people.gathered or spec.clusters:
-        raise OptionError("measures= doesn't go with k_max=, weights= or cluster= yet; leave it out.")
+        raise OptionError(
+            "measures= is of single rows that count alike, not of people with k_max=, weights= or cluster=; leave it "
+            "out, and measure by public rows: results.evaluate(rows)."
+        )
     if rows is None:
         raise OptionError(
             "measures= takes the last people of the stream, so it must be known how many come; give rows= to the model."

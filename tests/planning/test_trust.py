@@ -232,4 +232,39 @@ def test_a_plan_knows_rows_of_a_person_and_how_alike_they_are() -> None:
     said = " ".join(str(within).split())
     assert "y ~ x | person" in said
     assert "3 rows each, covariates drawn anew for each row, residuals correlated by 0.9" in said
-    assert list(within.compare_trust().table["people"].isna()) == [True, False, True]
+    assert list(within.compare_trust().table["people"].isna()) == [False, False, True]
+
+
+@pytest.mark.some(2)
+@pytest.mark.parametrize(
+    ("formula", "more"),
+    [
+        ("y ~ x | person", {"k_max": 3, "icc": 0.5}),
+        ("y ~ x", {"k_max": 3, "icc": 0.9}),
+        ("y ~ x", {"k_max": 3}),
+        ("y ~ x | diff(person)", {"k_max": 3, "icc": 0.5}),
+        ("d ~ x | person", {"k_max": 2, "family": "logistic", "scale": None}),
+        ("y ~ x", {"k_max": 3, "mu": None, "epsilon": 6}),
+    ],
+)
+def test_local_plans_of_several_rows_are_as_wide_as_fits(formula: str, more: dict[str, object]) -> None:
+    """Mean widths of 8 fits; their standard error is 1 to 4%, as `check` has it, and plans may be some 10% off."""
+    asked = {"bounds": {"y": (-6, 8), "x": (-4, 4), "d": (0, 1)}, "scale": 1.0, "n": 20_000, "mu": 4}
+    asked = {k: v for k, v in {**asked, **more}.items() if v is not None}
+    plan = pr.plan(formula, **asked)
+    found = plan.check(8, seed=1, progress=False)
+    assert (np.abs(found["ratio"] - 1.0) < 0.1 + 4.0 * found["ratio_se"]).all()
+    assert plan.reliable < 20_000
+
+
+def test_local_plans_know_people_rows_correlation_and_power() -> None:
+    asked = {"bounds": {"y": (-6, 8), "x": (-4, 4)}, "scale": 1.0, "mu": 1, "effect": 0.02, "coef": "x"}
+    one = pr.plan("y ~ x", **asked)
+    alone, alike = (pr.plan("y ~ x | person", k_max=5, icc=icc, **asked) for icc in (0.0, 0.9))
+    assert alike.n < 0.5 * alone.n
+    assert one.table()["power"]["x"] == pytest.approx(0.8, abs=0.02)
+    assert alike.table()["power"]["x"] == pytest.approx(0.8, abs=0.02)
+    many = pr.plan("y ~ x | person", k_max=6, icc=0.5, **asked)
+    assert "no fit lets intervals be relied on" in " ".join(str(many).split())
+    assert "k_max=5" in " ".join(str(many).split())
+    assert not many.reliable < np.inf

@@ -500,3 +500,19 @@ def test_processes_that_are_really_stopped(people, tmp_path):
     out = subprocess.run(given, capture_output=True, check=True, env=os.environ).stdout.decode().strip()
     assert out == bits(model(big, rows=6 * N).fit(seed=5, progress=False)).hex()
     assert not kept.exists()
+
+
+@pytest.mark.parametrize("trust", ["local", "two_collectors"])
+def test_a_fit_of_weighted_rows_that_is_killed_ends_in_the_same_bits(people, tmp_path, monkeypatch, trust):
+    data = pd.read_csv(people).head(30_000)
+    data.assign(w=np.random.default_rng(1).uniform(0.5, 2, 30_000)).to_csv(tmp_path / "people.csv", index=False)
+    weighted = {"weights": "w", "bounds": {**PUBLIC["bounds"], "w": (0, 2)}, "rows": 30_000, "trust": trust}
+    made = model(tmp_path / "people.csv", **weighted)
+    whole = bits(made.fit(seed=5, progress=False))
+    with monkeypatch.context() as patch:
+        patch.setattr("privreg.data.sources.open.CHUNK", 20_000)
+        killed_after(patch, 12_000)
+        with pytest.raises(Killed):
+            made.fit(seed=5, progress=False, checkpoint=tmp_path / "run.privreg", checkpoint_rows=5_000)
+    assert (tmp_path / "run.privreg").exists()
+    assert bits(made.fit(seed=5, progress=False, checkpoint=tmp_path / "run.privreg")) == whole

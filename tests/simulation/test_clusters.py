@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom
 
 import privreg as pr
-from privreg.errors import InferenceError, OptionError, SchemaError, StreamError, UnsupportedArgumentError
+from privreg.errors import InferenceError, SchemaError, StreamError
 from privreg.inference import clusters
 from privreg.simulation.devices import Block, by_group
 
@@ -83,6 +83,8 @@ def test_a_fit_of_clusters_is_between_groups(trust: str, tmp_path: Path) -> None
     res = model(data, trust=trust).fit(seed=1)
     assert res.nobs == len(data)
     assert "between" in str(res.summary())
+    groups = 8 if trust == "local" else 24
+    assert f"Clusters: 60 in {groups} random groups" in " ".join(str(res.summary()).split())
     assert "t distribution with" in str(res.summary())
     assert np.abs((res.params.to_numpy() - [1.0, 0.5]) / res.bse.to_numpy()).max() < 5.0
     assert any(note.code == "clusters" for note in res.privacy.notes)
@@ -143,42 +145,13 @@ def test_a_cluster_that_is_not_declared_or_missing_tells_nothing() -> None:
         model(data, missing="raise").fit(seed=1)
 
 
-@pytest.mark.parametrize(
-    ("asked", "error", "words"),
-    [
-        ({"levels": {}}, SchemaError, r"declare levels=\{'school'"),
-        ({"levels": {"school": list(range(15))}}, OptionError, "16 are the fewest"),
-        ({"cluster": "person", "id": "person"}, OptionError, "name another column"),
-        ({"cluster": 3}, OptionError, "must be the name"),
-        ({"private": "response"}, UnsupportedArgumentError, "private='record'"),
-        ({"missing": "drop"}, UnsupportedArgumentError, "missing='noise'"),
-        ({"trust": "central"}, pr.errors.PrivregError, "cluster"),
-    ],
-)
-def test_what_cannot_be_is_refused(asked: dict[str, object], error: type, words: str) -> None:
-    with pytest.raises(error, match=words):
-        model(schools(1, 200), **asked)
-
-
-@pytest.mark.parametrize(
-    ("asked", "error", "words"),
-    [
-        ({"inference": "sandwich"}, InferenceError, "between_lanes"),
-        ({"tuning": "published"}, InferenceError, "between_lanes"),
-        ({"lanes": 64}, OptionError, "two clusters each"),
-        ({"measures": 0.1}, OptionError, "cluster="),
-        ({"client": "local"}, UnsupportedArgumentError, "cluster="),
-    ],
-)
-def test_options_that_clusters_do_not_go_with_are_refused(asked: dict[str, object], error: type, words: str) -> None:
-    with pytest.raises(error, match=words):
-        model(schools(1, 300)).fit(**asked)
-
-
 def test_notes_say_that_clusters_are_few_or_one_is_large() -> None:
-    assert clusters.notes([10] * 400, 16) == ()
-    assert len(clusters.notes([10] * 100, 16)) == 1
-    assert ["10%" in str(note) for note in clusters.notes([10] * 450 + [500], 16)] == [True]
+    """Below 20 a group, and from a quarter of a group on; `lanes=` is named where it is an option."""
+    assert clusters.notes([10] * 320, 16, lanes=True) == ()
+    few, less = (clusters.notes([10] * 319 + [0] * 9, 16, lanes=own) for own in (True, False))
+    assert (len(few), "lanes=8" in str(few[0]), "lanes=" in str(less[0])) == (1, True, False)
+    assert clusters.notes([10] * 630 + [100], 16, lanes=True) == ()  # 1 in 64
+    assert ["2%" in str(note) for note in clusters.notes([10] * 630 + [101], 16, lanes=True)] == [True]
 
 
 @pytest.mark.statistical

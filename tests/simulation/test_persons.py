@@ -15,12 +15,8 @@ import privreg as pr
 from privreg.data.participants import Counter, Participants
 from privreg.errors import (
     DataError,
-    FormulaError,
     InferenceError,
     OptionError,
-    PrivregError,
-    SchemaError,
-    UnsupportedArgumentError,
 )
 from privreg.estimand import estimand
 
@@ -122,8 +118,6 @@ def test_files_do_not_tell_how_many_people_there_are(tmp_path: Path) -> None:
     panel(2, 50).to_csv(tmp_path / "panel.csv", index=False)
     with pytest.raises(OptionError, match="give rows= to the model"):
         model(tmp_path / "panel.csv").fit()
-    with pytest.raises(UnsupportedArgumentError, match="checkpoint= doesn't go with k_max="):
-        model(tmp_path / "panel.csv", rows=50).fit(checkpoint=tmp_path / "kept")
 
 
 def test_a_report_that_hardly_anybody_fills_is_noted() -> None:
@@ -197,54 +191,7 @@ def test_weights_multiply_reports() -> None:
     assert "not public" in str(res.privacy)
 
 
-@pytest.mark.parametrize(
-    ("asked", "error", "words"),
-    [
-        ({"trust": "local", "k_max": None}, FormulaError, "k_max=5, say"),
-        ({"trust": "local", "scaling": "private", "bounds": {}}, SchemaError, "declare bounds="),
-        (
-            {"trust": "local", "private": "response", "id": None, "k_max": None, "weights": "w", "formula": "y ~ x"},
-            OptionError,
-            "private='record'",
-        ),
-        (
-            {"trust": "local", "formula": "y ~ x + C(many)", "id": "person", "levels": {"many": list(range(120))}},
-            UnsupportedArgumentError,
-            "100 columns",
-        ),
-        ({"trust": "central", "formula": "y ~ x"}, PrivregError, "leave it out"),
-        ({"id": "person", "max_per_id": 2}, OptionError, "give one of them"),
-        ({"formula": "y ~ x", "id": None}, OptionError, "give id='person'"),
-        ({"formula": "y ~ x", "k_max": 0}, OptionError, "1 to 1,000"),
-        ({"k_max": None}, OptionError, "give k_max=5"),
-        ({"k_max": 1}, OptionError, "2 or more"),
-        ({"id": "year"}, OptionError, r"must be one column; for another factor write C\(person\)"),
-        ({"formula": "y ~ x | person + year"}, FormulaError, "further factors are terms"),
-        ({"formula": "y ~ x | lag(person)"}, FormulaError, r"diff\(person\)"),
-        ({"formula": "y ~ x - 1 | person"}, UnsupportedArgumentError, "an intercept"),
-        ({"formula": "y ~ x + person | person"}, SchemaError, "person"),
-        ({"family": pr.Quantile(0.5)}, UnsupportedArgumentError, "can't be taken out"),
-        ({"formula": "b ~ x | person", "family": "logistic"}, UnsupportedArgumentError, "give k_max=2"),
-        ({"offset": "v"}, SchemaError, "'v'"),
-        ({"missing": "drop"}, OptionError, "leave missing= out"),
-        ({"per_person": "median"}, OptionError, "per_person"),
-        ({"formula": "y ~ x", "k_max": None, "per_person": "mean"}, OptionError, "give k_max="),
-        ({"weights": "v"}, SchemaError, r"bounds=\{'v': \(0, largest\)\}"),
-        ({"weights": "x"}, SchemaError, "x"),
-        ({"formula": "year ~ x", "id": "person", "family": "multinomial"}, UnsupportedArgumentError, "Multinomial"),
-    ],
-)
-def test_what_is_not_there_is_refused_by_name(asked: dict[str, object], error: type, words: str) -> None:
-    given = dict(asked)
-    formula = given.pop("formula", "y ~ x | person")
-    with pytest.raises(error, match=words):
-        model(panel(1, 30).assign(v=1.0, many=1), str(formula), **given)
-
-
-def test_measures_and_saved_streams_are_refused_and_declarations_come_back() -> None:
-    made = model(panel(1, 400))
-    with pytest.raises(OptionError, match="measures= doesn't go with k_max="):
-        made.fit(measures=0.1)
+def test_declarations_come_back() -> None:
     for effect in (None, ("within", "who"), ("differences", "who")):
         people = Participants.declare(id="who", k_max=4, per_person="mean", weights="w", effect=effect)
         assert Participants.from_json(people.to_json()) == people

@@ -10,7 +10,6 @@ import pytest
 
 import privreg as pr
 from privreg.collector.aggregate.report import parts_of
-from privreg.errors import OptionError, UnsupportedArgumentError
 from privreg.privacy.mechanisms import score_sensitivity
 from privreg.privacy.noise import seeded_key
 from privreg.protocol.plans import Persons
@@ -170,19 +169,6 @@ def test_a_weight_of_all_rows_would_bias_slopes_of_levels_and_rows_have_their_ow
     persons = [model(None, f, k_max=3, id="person")._spec.persons for f in ("y ~ x", "y ~ x | person")]
     assert [p.one for p in persons] == [False, True]
     assert model(None, "y ~ x", k_max=3, id="person", trust="two_collectors")._spec.persons.one
-
-
-@pytest.mark.parametrize(
-    ("asked", "error", "words"),
-    [
-        ({"tuning": "published"}, OptionError, "chain of single rows"),
-        ({"measures": 0.1}, OptionError, "measures= doesn't go"),
-        ({"client": "local"}, UnsupportedArgumentError, "client= doesn't go"),
-    ],
-)
-def test_options_of_single_rows_are_refused_by_name(asked: dict[str, object], error: type, words: str) -> None:
-    with pytest.raises(error, match=words):
-        model(panel(1, 300), "y ~ x", id="person", k_max=3).fit(**asked)
 
 
 def test_noise_of_weighted_people_is_that_of_whole_reports() -> None:

@@ -125,10 +125,10 @@ def foreign(formula: str) -> str | None:
     plain = " + ".join([formula.partition("|")[0].strip(), *(f"C({name})" for name in names)])
     levels = f"with levels={{{names[0]!r}: [...]}}, the reference first"
     person = (
-        f"if {names[0]!r} tells people apart, id={names[0]!r}, k_max=5, say, the most rows a person has, takes out "
-        "their levels"
+        f"if {names[0]!r} tells people apart, their own reports do without their levels (trust='local' or "
+        "'two_collectors'): give k_max=5, say, the most rows a person has"
     )
-    return f"fixed effects after | but a person's are not supported yet; write '{plain}', {levels}; {person}"
+    return f"fixed effects after | but a person's are not supported; write '{plain}', {levels}; {person}"
 
 
 # --- names of columns ------------------------------------------------------------------------------------
