@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 from privreg.privacy import noise
+from privreg.protocol.schedule import MOST
 from tests import compiled
 
 pytest.register_assert_rewrite("tests.wrong")
@@ -235,7 +236,7 @@ def the_same_rounds(coarse_search: None) -> Iterator[None]:
         m.setattr("privreg.fits.findings._strength", lambda *_: 0.0)
         m.setattr("privreg.fits.findings._imprecise", lambda *_: 0.0)
         m.setattr("privreg.collector.clamping.people_for", lambda *_: 30)
-        m.setattr("privreg.protocol.schedule.CLAMPED", 0.1)
+        m.setitem(MOST, "clamping", 0.1)
         yield
 
 

@@ -215,7 +215,7 @@ def known(way="default"):
     return statistics(rows(), way)
 
 
-CONSTANTS = (offsets.LONGEST, combination.LARGEST)
+CONSTANTS = (offsets.LONGEST, combination.LIMITS[1])
 """Public limits of what is learned, which numbers that reach them are but for rounding."""
 
 

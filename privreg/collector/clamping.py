@@ -21,14 +21,9 @@ if TYPE_CHECKING:
     from privreg.protocol.rounds import Reports
 
 SMALL: Final = 0.01  # Share of the records of which nothing is said
-ERROR: Final = 0.04  # Standard error of a share, times its normal quantile: a share of 5% surely shows
+LARGE: Final = 0.05  # That surely shows: the others' standard error, times its normal quantile, is LARGE − SMALL
 ALPHA: Final = 0.05  # Chance that any column is named though none has more than a small share
-
-
 HARM: Final = 0.5  # Standard errors by which clamping may move a coefficient: a 95% interval then covers 92%
-
-USUAL: Final = 10.0
-"""t-ratio that a coefficient is taken to have at least, as clamping makes it smaller: shares surely above 5% harm."""
 
 
 class Shares(NamedTuple):
@@ -72,7 +67,7 @@ def harmed(shares: Shares, ratios: Array, together: Array) -> list[int]:
     for j in shares.noted:
         _, part, columns = shares.columns[j]
         own = list(columns) if part == "covariate" else list(range(len(together)))
-        t = max(USUAL, float(np.abs(ratios[:, own]).max()))
+        t = max(HARM / LARGE, float(np.abs(ratios[:, own]).max()))
         rho = together[own].max(axis=0)
         reach = np.minimum(0.5 * rho / np.maximum(1.0 - rho**2, 1e-300), 1.0)
         moved = np.maximum(moved, shares.surely[j] * t * reach)
@@ -96,7 +91,7 @@ def people_for(columns: int, sd: float) -> int:
     """
     if not columns:
         return 0
-    return math.ceil((quantile(columns) / ERROR) ** 2 * max(sd**2, 0.05 * 0.95))
+    return math.ceil((quantile(columns) / (LARGE - SMALL)) ** 2 * max(sd**2, LARGE * (1.0 - LARGE)))
 
 
 def taken(number: int, reports: Reports) -> Clamped:

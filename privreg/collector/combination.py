@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.collector.curvature import Curvature, RoundMeans
 
-LEAST, LARGEST = 0.1, 3.0  # Eigenvalues of M that are believed
+LIMITS: Final = (0.1, 3.0)  # Eigenvalues of M that are believed
 
 DRAWS: Final = 400
 
@@ -137,7 +137,7 @@ def _draws(curvature: Curvature) -> Array:
 def floored(m: Array) -> Array:
     """Symmetric matrices, shape (…, q, q), with eigenvalues that are believed."""
     values, vectors = np.linalg.eigh(m)
-    values = np.clip(values, LEAST, LARGEST)
+    values = np.clip(values, *LIMITS)
     return np.asarray((vectors * values[..., None, :]) @ np.swapaxes(vectors, -1, -2))
 
 
@@ -158,13 +158,13 @@ def _divided(m: Array, g: Array) -> Array:
     """M⁻¹ g of symmetric matrices, shape (draws, q, q), with eigenvalues that are believed; shape (draws, q)."""
     eye = np.eye(len(g))
     try:  # a tenth of the time of all eigenvalues tells whether they are believed as they are, as a rule
-        np.linalg.cholesky(m - LEAST * eye)
-        np.linalg.cholesky(LARGEST * eye - m)
+        np.linalg.cholesky(m - LIMITS[0] * eye)
+        np.linalg.cholesky(LIMITS[1] * eye - m)
         return np.asarray(np.linalg.solve(m, np.broadcast_to(g, m.shape[:-1])[..., None])[..., 0])
     except np.linalg.LinAlgError:
         pass
     values, vectors = np.linalg.eigh(m)
-    along = np.einsum("kij,i->kj", vectors, g) / np.clip(values, LEAST, LARGEST)
+    along = np.einsum("kij,i->kj", vectors, g) / np.clip(values, *LIMITS)
     return np.asarray(np.einsum("kij,kj->ki", vectors, along))
 
 

@@ -34,7 +34,10 @@ SLOPE: Final = 0.4
 
 Residuals that grow wider along a covariate, or a group that the model doesn't fit, make curvature low there."""
 
-COMMON: Final = 0.1  # Prior sd of the mean of the eigenvalues about 1, where the pilot or the predictor gives it
+COMMON: Final = 0.1
+"""Prior sd of the mean of the eigenvalues about 1, where the pilot or the predictor gives it: the error that is allowed
+for, relative to it, of the share of residuals within the threshold c, by which the pilot does."""
+
 COMMON_ELSEWHERE: Final = 0.6  # The same of residuals' density far from their centre, which nobody has reported
 VAGUE: Final = (5.0, 2.0)  # Prior sds that hardly say anything, of the eigenvalues and of their mean
 MOST: Final = 24  # Coefficients up to which all entries of M are learned together; of more row by row
@@ -53,7 +56,8 @@ of right models had a standard error larger by a hundredth, and curvature was le
 STEADY: Final = 0.5
 """Sd, on the scale of the predictor, that the noise of one round gives the next state, at most, where curvature depends
 on the coefficients: it falls off outwards, and states that wander there multiply noise. Each direction has an equal
-part of it: where one is known badly, the others go on."""
+part of it: where one is known badly, the others go on. The reference model is asked for curvature no farther from the
+mean state."""
 
 SLOWEST: Final = 0.1  # Part of the way that is gone even so
 

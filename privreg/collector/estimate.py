@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from privreg.collector import combination, curvature, reference, wide
+from privreg.collector import combination, curvature, pilot, reference, wide
 from privreg.collector.carrying import carry_rounds, counted, kept, limits, offset_bias, offset_kind
 from privreg.collector.coordinates import reference_model
 from privreg.collector.plan import Estimated, Part
@@ -26,17 +26,6 @@ if TYPE_CHECKING:
     from privreg.collector.reference import Reference
     from privreg.families.measures import Measure
     from privreg.protocol.rounds import Reports, State
-
-TURNS: Final = 3  # Times that rounds are carried by secants to the estimate before, at most
-
-REACH: Final = 0.5
-"""Length from the mean state, on the scale of the predictor, up to which the reference model is asked for curvature."""
-
-WRONG: Final = 0.3
-"""Sd of the reference model's error in the variance of scores, relative to it.
-
-For the covariate of "two peaks" (`benchmarks.validity`) the reference model's variance is a third too small. With it
-alone, intervals at μ = 8 cover 89 and 91%; with `scattered`, 94 and 95%."""
 
 CONVERGED: Final = 0.1  # Standard errors by which an estimate may still move then
 
@@ -56,17 +45,18 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     assert progress.fitted is not None
     model, scale = reference_model(plan, progress), progress.fitted.scale
     at = progress.state.theta
-    for _ in range(TURNS):
+    for _ in range(wide.TURNS):
         before = at
         carried = carry_rounds(plan, progress, model, at, scale)
         learned = carried.learned()
         found = combination.combine(carried.rounds, carried.noise, learned, brief=True)
         theta = np.asarray(np.linalg.solve(carried.root.T, found.x), dtype=np.float64)
         at = theta
-        # far from all states curvature is the reference model's alone, and noise would choose it
+        # far from all states, on the scale of the predictor, curvature is the reference model's alone, and noise would
+        # choose it
         if plan.rules.varying:
             away = np.linalg.solve(carried.root.T, found.moved)
-            at = theta + away * (1.0 - min(1.0, REACH / max(float(np.linalg.norm(away)), 1e-300)))
+            at = theta + away * (1.0 - min(1.0, curvature.STEADY / max(float(np.linalg.norm(away)), 1e-300)))
         moved = carried.root.T @ (at - before)
         if (moved**2 < CONVERGED**2 * np.diag(found.cov)).all():  # which may be 0 if the reference model has no spread
             break
@@ -111,7 +101,7 @@ def scattered(plan: Plan, progress: Progress, carried: Carried, m: Array) -> Arr
     reference model's is the least: for a number that 5% of the records have, else 0, it is twice too large, but so is
     the curvature learned, and without it intervals covered 88% (20,000 records, no noise).
     """
-    prior, least = 2.0 / max(WRONG * plan.sampled, 1e-6) ** 2, carried.noise
+    prior, least = 2.0 / max(pilot.DOUBT * plan.sampled, 1e-6) ** 2, carried.noise
     if plan.persons is not None and plan.mechanism.additive:
         prior, least = _of_persons(plan, progress, carried)
     total, freedom = prior * carried.noise, -0.5 * (len(m) + 1.0)  # which the slope has taken
@@ -140,7 +130,7 @@ def _of_persons(plan: Plan, progress: Progress, carried: Carried) -> tuple[float
     inverse = np.linalg.inv(carried.root)
     own = carried.noise - last.sd**2 * inverse @ inverse.T
     sampled = float(np.trace(own) / max(np.trace(carried.noise), 1e-300))
-    wrong = math.hypot(WRONG, (1.0 - model.least) / (1.0 + model.least) / math.sqrt(3.0))
+    wrong = math.hypot(pilot.DOUBT, (1.0 - model.least) / (1.0 + model.least) / math.sqrt(3.0))
     return 2.0 / max(wrong * sampled, 1e-6) ** 2, carried.noise - (1.0 - model.least / model.square) * own
 
 

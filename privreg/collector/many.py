@@ -16,7 +16,9 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import ndtri
 
 from privreg.collector import reference
+from privreg.collector.covariates.moments import LIMITS
 from privreg.collector.covariates.points import lattice
+from privreg.collector.curvature import CARRY
 from privreg.protocol import codes
 
 if TYPE_CHECKING:
@@ -32,9 +34,6 @@ if TYPE_CHECKING:
 COMMON: Final = 0.2  # Prior sd of the mean of t about 1
 SPREADS: Final = (0.05, 0.1, 0.2, 0.4, 0.8)  # Prior sds of t about its mean, of which the likeliest is taken
 USUAL: Final = 0.2  # Scale of the (half-normal) prior of that sd
-LEAST, LARGEST = 0.15, 8.0  # Factors t that are believed
-CARRY: Final = 0.5  # Part of the way a round is carried that is taken to be lost to curvature that changes on the way
-PLAIN: Final = 0.5  # Distance of predictors, in their usual sd, up to which a curvature serves for all directions
 EVERY: Final = 8  # Of the points of the reference model, those that are used: it has few dimensions here
 
 NODES: Final = 200
@@ -219,7 +218,7 @@ def fit(rules: ScoreRules, box: Box, seen: Sequence[Observed], prior: Fitted) ->
         sizes = np.array([float(np.trace(small) / np.trace(last)) for small in smalls])
         noises = np.array([r.variance for r in seen])
         far = np.array([box.distance2(r.theta - theta) for r in seen])
-        each = noises / sizes**2 * (1.0 + (CARRY / PLAIN) ** 2 * far / within)
+        each = noises / sizes**2 * (1.0 + far / within)
         weights = 1.0 / each
         scores = [
             (r.score - box.forth(small, (r.theta - prior.theta)[None])[0]) / size
@@ -293,7 +292,7 @@ def learn(rounds: Sequence[RoundMeans], box: Box) -> Learned:
         info += n @ f**2 / each
         cross += (n @ (f * r.g[heard])) / each
     have = float(info.sum()) + COMMON**-2
-    common = min(max((float(cross.sum()) + COMMON**-2) / have, LEAST), LARGEST)
+    common = min(max((float(cross.sum()) + COMMON**-2) / have, LIMITS[0]), LIMITS[1])
     off2 = (cross - common * info) ** 2 / np.maximum(info, 1e-300)
     evidence = []
     for tau in SPREADS:
@@ -302,7 +301,7 @@ def learn(rounds: Sequence[RoundMeans], box: Box) -> Learned:
     tau = SPREADS[int(np.argmax(evidence))]
     variance = 1.0 / (info + tau**-2)
     mean = variance * (cross + common * tau**-2)
-    return Learned(np.clip(mean, LEAST, LARGEST), variance, 1.0 / have / common**2, tau)
+    return Learned(np.clip(mean, *LIMITS), variance, 1.0 / have / common**2, tau)
 
 
 class Found(NamedTuple):
@@ -362,7 +361,7 @@ def combine(rounds: Sequence[RoundMeans], box: Box, learned: Learned) -> Found:
     variance = float(share @ [r.variance for r in rounds])
     sampling = float(share @ [r.square for r in rounds]) / blocks
     normal = ndtri((np.arange(NODES) + 0.5) / NODES)[:, None]
-    inverse = 1.0 / np.clip(learned.mean + np.sqrt(learned.variance) * normal, LEAST, LARGEST)
+    inverse = 1.0 / np.clip(learned.mean + np.sqrt(learned.variance) * normal, *LIMITS)
     mean_g = (weights * ratio) @ g
     return Found(
         weights @ one,

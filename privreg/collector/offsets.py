@@ -22,24 +22,17 @@ if TYPE_CHECKING:
 OFFSET: Final = 0.35
 """Length of a group's offset in units of c with few records in main rounds; it falls with the fourth root of more."""
 
-OFFSET_PEOPLE: Final = 170_000.0
-"""Records in all rounds, times 4/(σ² + 0.7/d), up to which it is that long with `OFFSET_FOR` coefficients."""
+OFFSET_PEOPLE: Final = 10_625.0
+"""Records in all rounds, times 4/(σ² + 0.7/d) and over the squared number of coefficients, up to which it is that long:
+of more coefficients, more entries of the curvature are to be learned; of fewer, what offsets add to a mean report is
+larger beside a standard error. Where this was 170,000 whatever their number, the sd of a constant alone, of the 0.9
+quantile, was 1.3 times its standard error (`benchmarks.families`)."""
 
-OFFSET_FOR: Final = 4
-"""Coefficients with which that is so: of more, more entries of the curvature are to be learned; of fewer, what offsets
-add to a mean report is larger beside a standard error. With a constant alone the 0.9 quantile's sd was 1.3 times its
-standard error (`benchmarks.families`)."""
-
-OWN: Final = 0.7  # Length of offsets of a score of one's own, on the scale of the predictor
-
-MARGIN: Final = 0.5
-"""The same of hinges, whose curvature changes with the predictor in a way that no reference model here has: with 0.7
-estimates lay up to 2 standard errors from where the mean score is zero, with 0.5 up to 0.8; with 0.2 reports showed
-nothing."""
-
-SMOOTH: Final = 0.2
-"""The same of smoothed hinges: 5.8 standard errors with 0.7, 0.7 with this, for intervals a fifth longer
-(`benchmarks.families`)."""
+MARGINS: Final = {codes.CUSTOM: 0.7, codes.HINGE: 0.5, codes.SMOOTHED_HINGE: 0.2}
+"""Length of offsets on the scale of the predictor, of a score of one's own and of hinges, whose curvature changes with
+the predictor in a way that no reference model here has. Of hinges, with 0.7 estimates lay up to 2 standard errors from
+where the mean score is zero, with 0.5 up to 0.8; with 0.2 reports showed nothing. Of smoothed ones, 5.8 standard errors
+with 0.7, 0.7 with this, for intervals a fifth longer (`benchmarks.families`)."""
 
 OF_MANY: Final = 0.25
 """Length of offsets, relative to that of others, where curvature changes with the predictor of many coefficients."""
@@ -64,11 +57,11 @@ predictors by several c, where scores are flat. For a number that 5% of 200,000 
 coefficient was 2.2 times as large at μ = 1 and 1.4 times at μ = 3, and a sixth of the intervals didn't hold."""
 
 STRETCHED: Final = 4  # Main rounds after which offsets are stretched where these show little curvature
-LONGEST: Final = 3.0  # What offsets are multiplied by at most
 
-FARTHEST: Final = 1.0
-"""Thresholds c by which that may move predictors of records that tell curvature along a direction: at three thresholds
-none of a rare level were left whose scores bent, and its coefficient's sd was larger by a quarter."""
+LONGEST: Final = 3.0
+"""What offsets are multiplied by at most, and so far that predictors of records that tell curvature along a direction
+move by c: with three c none of a rare level were left whose scores bent, and its coefficient's sd was a quarter
+larger."""
 
 
 def offsets(plan: Plan, progress: Progress, state: State) -> Array:
@@ -96,12 +89,12 @@ def _length(plan: Plan, progress: Progress, state: State) -> float:
     # where offsets bend what is expected, their length falls with a standard error; else curvature is what matters
     strength2 = plan.effective_mu**2 if curved else 4.0 / (plan.sd("main") ** 2 + SAMPLED / plan.d)
     effective = people * strength2
-    enough = OFFSET_PEOPLE * (q / OFFSET_FOR) ** 2
+    enough = OFFSET_PEOPLE * q**2
     size = OFFSET * min(1.0, (enough / max(effective, 1.0)) ** 0.25)
     length = size * (state.corner if plan.rules.track or plan.rules.shape.family == codes.HUBER else 1.0)
     if plan.rules.varying and plan.rules.track:
         # c is that of a window about a margin
-        length = size * {codes.CUSTOM: OWN, codes.HINGE: MARGIN}.get(plan.rules.shape.family, SMOOTH)
+        length = size * MARGINS[plan.rules.shape.family]
     if plan.rules.shape.family == codes.QUANTILE:  # far out the density, which is the curvature, is low
         length *= min(math.exp(0.5 * float(ndtri(plan.rules.shape.a)) ** 2), LONGER)
     if plan.many and plan.rules.from_predictor:
@@ -128,7 +121,7 @@ def stretched(plan: Plan, progress: Progress, state: State, model: Reference, ca
     values, vectors = np.linalg.eigh(carried.root @ learned.mean @ carried.root.T)
     along = (model.points @ vectors) ** 2
     reach = np.sqrt((model.weight @ along**2) / np.maximum(model.weight @ along, 1e-300))
-    most = np.clip(FARTHEST / np.maximum(each * reach, 1e-300), 1.0, LONGEST)
+    most = np.clip(1.0 / np.maximum(each * reach, 1e-300), 1.0, LONGEST)
     usually = max(float(values.mean()), 1e-290)
     times = np.clip(usually / np.maximum(values, 1e-9 * usually), 1.0, most)
     stretch = np.eye(plan.size) + (vectors * (times - 1.0)) @ vectors.T

@@ -7,7 +7,7 @@ state; `estimate.estimate` carries all that was reported to the coefficients.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from privreg.collector.curvature import Curvature, RoundMeans
     from privreg.collector.pilot import Fitted
     from privreg.collector.reference import Reference
-
-ENOUGH: Final = 0.8  # Reports by which a state follows its predecessor, relative to the largest round's
 
 
 @one_thread()
@@ -283,7 +281,7 @@ def _latest(rounds: Sequence[RoundMeans], m: Array) -> tuple[Array, Array]:
     most, share = float(total.max()), np.zeros(len(rounds))
     for k in reversed(range(len(rounds))):
         share[k] = min(total[k], most - share.sum())
-        if share.sum() >= ENOUGH * most:
+        if share.sum() >= reach.ENOUGH * most:
             break
     return x[-1], share @ (g + (x[-1] - x) @ m.T) / share.sum()
 

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from privreg.collector.plan import Plan, Progress
     from privreg.protocol.rounds import State
 
-WANDER: Final = 1.0  # Sd of a predictor, in units of c, to which a step is held
-TURNS: Final = 3  # Times that curvature is taken up to the estimate before
+TURNS: Final = 3  # Times that curvature is taken up to the estimate before, at most
 
 
 def next_state(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
@@ -49,7 +48,7 @@ def next_state(plan: Plan, progress: Progress, state: State) -> tuple[Progress, 
     scaled = rules.track or rules.shape.family == codes.HUBER
     unit = state.corner if scaled else 1.0
     precision = float(last.weight.sum()) / (last.variance + last.square / plan.size)
-    step = -box.near(last.small, mean / learned.mean, precision, (WANDER * unit) ** 2)
+    step = -box.near(last.small, mean / learned.mean, precision, unit**2)
     step *= min(1.0, reach.FAR * unit / max(math.sqrt(box.distance2(step)), 1e-300))
     return progress, state._replace(theta=state.theta + curvature.GAIN * step)
 

@@ -11,7 +11,7 @@ from privreg.collector.aggregate import measuring, report
 from privreg.collector.aggregate.classes import against_first
 from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.lattice import sd, steps
-from privreg.collector.aggregate.plan import APPROACHES, Plan, State, rules_of
+from privreg.collector.aggregate.plan import Plan, State, rules_of
 from privreg.collector.clamping import Shares, harmed
 from privreg.collector.covariates.moments import FEWEST
 from privreg.collector.covariates.whitening import correlation
@@ -24,6 +24,7 @@ from privreg.fits.plan import order_of, to_user
 from privreg.inference import clusters
 from privreg.inference.methods import Estimate
 from privreg.inference.pivots import Normal
+from privreg.protocol.schedule import PILOTS
 from privreg.results.data import Equation, RoundHeld
 from privreg.results.wording import Unusable
 
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
     from privreg.fits.settings import Settings
     from privreg.formula.spec import ModelSpec
     from privreg.formula.units import Units
-
-REACH: Final = 1.0
-"""Distance from the last state to the estimate, in thresholds, from which on the curvature found there says little."""
 
 CLEAR: Final = 2.0  # Smallest eigenvalue of the curvature, in edges of its noise, below which it is lost there
 SCORED: Final = frozenset({"approach", "closing", "main"})  # Roles of rounds that report scores
@@ -101,7 +99,7 @@ def lines_of_sums(spec: ModelSpec, rows: int, measures: float) -> list[tuple[Any
         ["clamping"] * bool(plan.sizes["clamping"])
         + ["location"] * (plan.first == "location")
         + ["moments"] * 2
-        + ["approach"] * APPROACHES
+        + ["approach"] * PILOTS
     )
     roles += ["closing"] * bool(plan.sizes["closing"])
     first = roles.index("approach")
@@ -259,7 +257,7 @@ def _notes(plan: Plan, found: Estimated) -> tuple[Diagnostic, ...]:
             "terms or knots, merged levels"
         )
         out.append(doubt("curvature", text))
-    if found.reach > REACH:
+    if found.reach > 1.0:  # in thresholds: beyond one, the curvature at the last state says little
         text = (
             "the early rounds ended far from the estimate, so that the main round's reports say little of it; more "
             "people, narrower bounds, or a larger mu give a better start"

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.special import chdtrc, ndtr
 
-from privreg.collector import carrying, clamping, combination, coordinates, curvature, estimate, pilot
+from privreg.collector import carrying, clamping, combination, coordinates, curvature, estimate, pilot, reach
 from privreg.collector.covariates import diagonal, moments, rarity, thresholds, whitening
-from privreg.collector.pilot import FARTHEST
+from privreg.collector.offsets import STRETCHED
+from privreg.collector.pilot import FARTHEST, SHOWN
 from privreg.diagnostics import Diagnostic
 from privreg.fits.notes import RARE, Findings
 from privreg.inference.resampling import FIRST
@@ -30,21 +31,9 @@ if TYPE_CHECKING:
 ENOUGH: Final = 400.0
 """Records in main rounds, times μ²/d²; no study of many designs was made with fewer (`benchmarks.validity`)."""
 
-SHOWN: Final = 2.5
-"""Standard errors of what reports alone tell of the curvature along a coefficient, by which it must be above 0. With 2,
-one of eight fits of design "charges" to a million records wasn't marked; with 3, a quarter of those of "upper" was."""
-
-LESS: Final = 2.6
-"""Or by which it may be below the mean over all directions at most. With 2, one fit of six to 60,000 records of a right
-model was marked."""
-
 BELIEVED: Final = 0.7
 """Curvature, relative to that mean, that must be believed if it isn't: with a valley where most responses should lie,
 states hardly move and the reference model alone makes intervals short (design "charges" of `benchmarks.validity`)."""
-
-DRIFT: Final = 3.0
-"""Standard errors by which a coefficient may move one way over the main rounds. In 20 designs chance alone moved one of
-a thousand so far; in "charges", whose states creep through a valley, every fourth."""
 
 RESTING: Final = 1.5
 """Standard errors by which the last two thirds of them must move less than steadily, if only the start was poor.
@@ -60,11 +49,6 @@ KEPT: Final = 0.5
 """Part of the records in main rounds that counts at least where states don't come from too far: with fewer rounds near
 the estimate little is known of curvature there, and by which rounds these are."""
 
-MANY: Final = 4  # Main rounds from which on that is looked at
-
-UNCLEAR: Final = 0.4
-"""Standard error of the curvature along a coefficient, relative to that mean, from which on reports tell nothing."""
-
 HARDLY: Final = 0.2
 """Curvature, relative to that mean, that is no reason to wait for more precise reports if it is believed."""
 
@@ -74,15 +58,8 @@ FLAT: Final = 1e-4
 PINNED: Final = 0.01
 """The same where the mean prediction lies at an end of that range, as if most responses were clamped there."""
 
-AT_END: Final = 3.0  # Residual scales from an end of the range within which it is taken to lie there
-
-IMPRECISE: Final = 1.5
-"""Sd of a linear predictor's error, along one direction of whitened covariates, from which on curvature that depends on
-it isn't known: in design "counts, mostly none" of `benchmarks.validity`, slopes of fits beyond it covered 81%, others
-94%."""
-
-SHUFFLED, IN_ORDER = 1e-6, 0.01
-"""Chance of a note that records come in an order that matters, where it doesn't: if it is random, and if not."""
+CHANCES: Final = (1e-6, 0.01)
+"""Chances of a note that records come in an order that matters, where it doesn't: if it is random, and if not."""
 
 SPANS: Final = 12  # Parts of the main records, in order, that are compared with each other
 
@@ -219,8 +196,8 @@ def _bare(held: Held, found: Estimated, to_user: Array) -> list[int]:
     mean, sd = curvature.along(alone, along)
     believed, _ = curvature.along(learned, along)
     usual = float(np.trace(learned.mean)) / len(learned.mean)
-    clear = (sd < UNCLEAR * usual) | (believed < HARDLY * usual)
-    little = (mean < SHOWN * sd) & (mean < usual - LESS * sd) & (believed < BELIEVED * usual) & clear
+    clear = (SHOWN * sd < usual) | (believed < HARDLY * usual)
+    little = (mean < SHOWN * sd) & (mean < usual - SHOWN * sd) & (believed < BELIEVED * usual) & clear
     unclear = (mean < PRECISE * sd) | (believed < BELIEVED * usual)  # through a valley curvature changes on the way
     moving = _creeping(progress, carried, learned, linear) & unclear
     return np.flatnonzero(little | moving | _late(progress, found, linear @ carried.root.T)).tolist()
@@ -233,7 +210,7 @@ def _late(progress: Progress, found: Estimated, linear: Array) -> NDArray[np.boo
     if kept >= KEPT * people:
         return np.zeros(len(linear), dtype=np.bool_)
     moved = linear @ (progress.main[0].state.theta - main[0].state.theta)
-    return np.asarray(np.abs(moved) > DRIFT * np.sqrt(np.diag(linear @ found.cov @ linear.T)))
+    return np.asarray(np.abs(moved) > moments.SURE * np.sqrt(np.diag(linear @ found.cov @ linear.T)))
 
 
 def _creeping(progress: Progress, carried: Carried, learned: Curvature, linear: Array) -> NDArray[np.bool_]:
@@ -242,7 +219,7 @@ def _creeping(progress: Progress, carried: Carried, learned: Curvature, linear: 
     States that only come near from a poor start move in the first third and rest in the others, which does no harm.
     """
     main = progress.main
-    if len(main) < MANY or not carried.noise.any():
+    if len(main) < STRETCHED or not carried.noise.any():
         return np.zeros(len(linear), dtype=np.bool_)
     states = np.array([s.state.theta for s in main]) @ carried.root @ linear.T
     people = np.array([s.weight.sum() for s in main])
@@ -252,7 +229,7 @@ def _creeping(progress: Progress, carried: Carried, learned: Curvature, linear: 
     late, fewer = _trend(states[len(main) // 3 :], people[len(main) // 3 :])
     whole, late = whole / np.sqrt(noise * steps), late / np.sqrt(noise * fewer)
     steady = np.sqrt(fewer / steps) * np.abs(whole)  # of states that move by as much in each round
-    return np.asarray((np.abs(whole) > DRIFT) & (np.sign(whole) * late > steady - RESTING))
+    return np.asarray((np.abs(whole) > moments.SURE) & (np.sign(whole) * late > steady - RESTING))
 
 
 def _trend(states: Array, people: Array) -> tuple[Array, float]:
@@ -267,7 +244,7 @@ def _flat(plan: Plan, progress: Progress, scale: float, theta: Array) -> bool:
     if scale < FLAT * width or not plan.layout.constant:
         return scale < FLAT * width
     mean = progress.state.y_centre + progress.state.y_scale * float(theta[0])  # whitened covariates have mean 0
-    return scale < PINNED * width and min(mean - plan.y_low, plan.y_high - mean) < AT_END * scale
+    return scale < PINNED * width and min(mean - plan.y_low, plan.y_high - mean) < moments.SURE * scale
 
 
 def wanted(plan: Plan, filled: float = 1.0) -> float:
@@ -292,7 +269,7 @@ def _imprecise(plan: Plan, found: Estimated) -> float:
     d = plan.d
     blocks = [found.cov[k : k + d, k : k + d] for k in range(0, len(found.cov), d)]
     sd = math.sqrt(max(0.0, *(float(np.linalg.eigvalsh(one)[-1]) for one in blocks)))  # rounding, where it is 0
-    return sd if sd > IMPRECISE else 0.0
+    return sd if sd > reach.FAR else 0.0
 
 
 def _at_limit(plan: Plan, progress: Progress, found: Estimated) -> bool:
@@ -310,7 +287,7 @@ def _changing(plan: Plan, progress: Progress, found: Estimated, *, shuffled: boo
     at = (np.cumsum(weights) - 0.5 * weights) / total
     number = np.minimum((SPANS * at).astype(np.int64), SPANS - 1)
     span = np.unique(number)[:, None] == number
-    if len(progress.main) < MANY or len(span) < MANY:
+    if len(progress.main) < STRETCHED or len(span) < STRETCHED:
         return False
     # where it goes with coefficients, curvature that isn't known moves what early rounds tell, as their states do
     unknown = np.diag(found.unknown)
@@ -326,7 +303,7 @@ def _changing(plan: Plan, progress: Progress, found: Estimated, *, shuffled: boo
         scatter = each @ (means - weights @ moves / total) ** 2 / (variance * total)
         chance = 2.0 * min(chance, float(chdtrc(len(span) - 1, scatter.max())))
     p_value = chance * plan.size
-    return p_value < (SHUFFLED if shuffled else IN_ORDER)
+    return p_value < CHANCES[0 if shuffled else 1]
 
 
 def before_role(plan: Plan, progress: Progress, *roles: str) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from privreg.collector.clamping import SMALL
 from privreg.collector.covariates.diagonal import WIDE
 from privreg.collector.covariates.rarity import Rare
+from privreg.collector.pilot import SHOWN
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.families.measures import NORMAL_95
 from privreg.results.wording import MATCH, Unusable
@@ -34,8 +35,7 @@ RARE: Final = 0.02
 common error, that of the reference level, once the budget was so large that noise didn't hide it."""
 
 
-HALF, SURE = 0.5, 2.5
-"""Part of a report below which people fill little of it, where it is below that by so many standard deviations."""
+HALF: Final = 0.5  # Part of a report below which people fill little of it
 
 
 class Findings(NamedTuple):
@@ -396,7 +396,7 @@ def _rounded_up(people: float) -> int:
 
 def filled_note(k_max: int | None, filled: float, error: float) -> tuple[Diagnostic, ...]:
     """Note where people surely fill less than half of a report, whose noise doesn't depend on that."""
-    if filled + SURE * error > HALF:
+    if filled + SHOWN * error > HALF:
         return ()
     what = "the largest weight" if k_max is None else f"k_max={k_max} rows"
     text = (

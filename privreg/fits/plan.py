@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from privreg.collector import clamping, many
-from privreg.collector.covariates import diagonal, thresholds
+from privreg.collector.covariates import diagonal
 from privreg.collector.covariates import factors as cells
 from privreg.collector.covariates.moments import Layout
 from privreg.collector.plan import Crossed, End, Made, Plan
 from privreg.formula.language.allowlist import SPLINES
 from privreg.options.values import read_start
 from privreg.protocol.plans import ScorePlan
-from privreg.protocol.schedule import schedule
+from privreg.protocol.schedule import WANTED, schedule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,7 +87,7 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
             # of people's reports they tell how much of a report is filled
             numbers=p > int(constant) or not own or added is not None or spec.people.gathered,
             wide=None if wide is None else len(wide.columns),
-            located=thresholds.PEOPLE * len(unscaled) * max(noise / 4.0, 0.25),
+            located=WANTED["location"] * len(unscaled) * max(noise / 4.0, 0.25),
             measured=efficient.measures,
             clamped=clamping.people_for(len(clamps), reports.mechanism.sd(radius, len(clamps))) if clamps else 0,
         ),

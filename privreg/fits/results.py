@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from privreg.collector.plan import SAMPLED
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.formula.spec import CLAMPING
 from privreg.privacy.ledger import Release, within
@@ -42,8 +43,6 @@ OF_RESPONSES: Final = (
 
 HOLD: Final = {"local": 5, "two_collectors": 5}
 """Rows of a person up to which intervals hold where levels are taken out: benchmarks/results/persons.csv, "within"."""
-
-SCORES: Final = 0.7  # Mean squared length of a score report before noise, about, of one row: its bound is 1
 
 
 class Senders(NamedTuple):
@@ -253,5 +252,5 @@ def _repeated(spec: ModelSpec, settings: Settings) -> list[Diagnostic]:
     """What it would do to standard errors if all rows of one person had the same score. Public numbers."""
     rows, p = spec.people.max_per_id, len(spec.coefficients)
     noise = p * settings.mechanism.sd(1.0, p) ** 2
-    times = math.sqrt((noise + rows * SCORES) / (noise + SCORES))
+    times = math.sqrt((noise + rows * SAMPLED) / (noise + SAMPLED))
     return repeated_notes(rows, times)

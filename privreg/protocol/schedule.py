@@ -12,30 +12,32 @@ ROUNDS: Final = 20
 LOCATIONS: Final = 8
 """Rounds on where columns lie whose scale nobody declared: a mean up to 10⁵ sd away from 0 is found."""
 
-LOCATION: Final = 0.2
-
 MOMENTS: Final = (0.2, 0.3, 0.5)  # Parts of those asked about second moments who are in each round
-MEANS: Final = (400.0, 20.0)  # Records that report means and squares, for each column: in units of 1/μ², and besides
-
-CENTRES: Final = 300.0
-"""Records of a wide design who tell means of numbers, for each pair of them, in units of 1/μ². Errors of all means add
-up: with fewer, steps of 110 numbers that lie off the middle of their bounds went too far, and fits diverged."""
-
-MOST_MEANS: Final = 0.05
-
 PILOTS: Final = 4  # Pilot rounds, each twice as long as the one before
 
-LEAST_MOMENTS: Final = 0.01
-MORE_MOMENTS: Final = 0.03
-BESIDE: Final = 750.0
-"""Records of each of two rounds, in units of d²/μ² or so, that take the place of the last where curvature depends on
-coefficients: they ask beside a larger constant, see `moments.asked`, which lets noise weigh more. One round of as many
-left scales with more than twice the sd, as a round corrects to first order."""
+WANTED: Final = {
+    "moments": 300.0, "declared": 150.0, "beside": 750.0, "correlated": 350.0, "pilot": 2000.0,
+    "sizes": 15.0, "public": 105.0, "means": 400.0, "no noise": 20.0, "centres": 300.0, "location": 800.0,
+}  # fmt: skip
+"""Records that roles want, in units of d²/μ² or so (`schedule`).
 
-MOST_BESIDE: Final = 0.015
-"""Share of the records who are in each of them, at most, where that is more than half of the last."""
+"moments": of all rounds on second moments, "declared": where scales and correlations are. "beside": of each of two
+rounds that take the place of the last where curvature depends on coefficients: they ask beside a larger constant, see
+`moments.asked`, which lets noise weigh more; one round of as many left scales with more than twice the sd, as a round
+corrects to first order. "correlated": of the optional round. "sizes" and "public": of the two rounds on public
+covariates, in units of d². Of a wide design, "means": for each column, in units of 1/μ², and "no noise": besides;
+"centres": for each pair of numbers, in units of 1/μ². Errors of all means add up: with fewer, steps of 110 numbers that
+lie off the middle of their bounds went too far, and fits diverged. "location": of a round on where columns lie, for
+each, in units of 1/μ² or more."""
 
-PILOT: Final = 0.15  # Share of a stream of known length
+LEAST: Final = {"moments": 0.01, "correlated": 0.03, "pilot": 0.15}
+"""Shares of the records that they have at least where the number of records is known; the pilot no more, either."""
+
+MOST: Final = {
+    "location": 0.2, "moments": 0.1, "beside": 0.015, "correlated": 0.08, "sizes": 0.01, "public": 0.03, "means": 0.05,
+    "clamping": 0.01,
+}  # fmt: skip
+"""Shares that they have at most: "beside" each of its rounds, where that is more than half of the last."""
 
 FIRST: Final = 1000.0
 """Records, in units of d²/μ² or so, of the stream by which the first rounds are chosen where nobody knows how many will
@@ -46,9 +48,6 @@ large as wanted, is measured by `benchmarks.streams`."""
 ENDLESS: Final = 1 << 62
 
 QUARTER: Final = 0.25  # Records of a main round, relative to all before it, where nobody knows how many will come
-
-
-CLAMPED: Final = 0.01  # Share of the records, at most, who tell whether bounds clamp them
 FAINT: Final = 14.0  # Times as many as are asked may be wanted: with fewer, not even a share of a fifth would show
 
 
@@ -78,9 +77,9 @@ def schedule(
 ) -> tuple[Round, ...]:
     """Choose the rounds.
 
-    Whether bounds clamp is asked before the main rounds, of `CLAMPED` of the records if that is fewer than `clamped`,
+    Whether bounds clamp is asked before the main rounds, of `MOST` of the records if that is fewer than `clamped`,
     but at least of a part 1/`FAINT` of these. Where nobody knows how many will come, it is asked between main rounds,
-    as soon as they are at most `CLAMPED` of all before them: a short stream never comes so far.
+    as soon as they are at most `MOST` of all before them: a short stream never comes so far.
     """
     # noise of a score in units of 4/μ²; without privacy its own variance, about 0.7/d, remains
     unit = max(d, 4) ** 2 * (noise / (4.0 * d if label else 4.0) + 0.7 / (4.0 * d))
@@ -93,26 +92,27 @@ def schedule(
 
     out: list[Round] = []
     if located:
-        out += [held("location", located, LOCATION / LOCATIONS)] * LOCATIONS
+        out += [held("location", located, MOST["location"] / LOCATIONS)] * LOCATIONS
     if wide is not None:
-        asked = d * (MEANS[0] * noise / 4.0 + MEANS[1]) + CENTRES * wide**2 * noise / 4.0
-        out += [held("moments", asked, MOST_MEANS)] if wide else []
+        asked = d * (WANTED["means"] * noise / 4.0 + WANTED["no noise"]) + WANTED["centres"] * wide**2 * noise / 4.0
+        out += [held("moments", asked, MOST["means"])] if wide else []
     elif numbers and label:
-        out += [held("moments", 15.0 * max(d, 4) ** 2, 0.01), held("moments", 105.0 * max(d, 4) ** 2, 0.03)]
+        out += [held("moments", WANTED[part] * max(d, 4) ** 2, MOST[part]) for part in ("sizes", "public")]
     elif numbers:
-        total = max((150.0 if declared else 300.0) * unit * heavy, LEAST_MOMENTS * least)
-        out += [held("moments", part * total, 0.1 * part) for part in MOMENTS]
+        total = max(WANTED["declared" if declared else "moments"] * unit * heavy, LEAST["moments"] * least)
+        out += [held("moments", part * total, MOST["moments"] * part) for part in MOMENTS]
         if varying and rows:
-            each = max(out.pop().people // 2, min(BESIDE * unit * heavy, MOST_BESIDE * known))
+            each = max(out.pop().people // 2, min(WANTED["beside"] * unit * heavy, MOST["beside"] * known))
             out += [held("moments", each, 1.0)] * 2
-        out.append(held("moments", max(350.0 * unit * heavy, MORE_MOMENTS * least), 0.08, optional=True))
+        more = max(WANTED["correlated"] * unit * heavy, LEAST["correlated"] * least)
+        out.append(held("moments", more, MOST["correlated"], optional=True))
     pilots = min(PILOTS, max(rounds - len(MOMENTS) - 3, 1))
-    total = max(2000.0 * unit, PILOT * least)
+    total = max(WANTED["pilot"] * unit, LEAST["pilot"] * least)
     whole = 2.0**pilots - 1.0
-    out += [held("pilot", total * 2.0**k / whole, PILOT * 2.0**k / whole) for k in range(pilots)]
+    out += [held("pilot", total * 2.0**k / whole, LEAST["pilot"] * 2.0**k / whole) for k in range(pilots)]
     if rows is None:
         return (*out, *_asked_late(tuple(out), clamped), Round("main", -1))
-    few = min(clamped, int(CLAMPED * rows))
+    few = min(clamped, int(MOST["clamping"] * rows))
     if 0 < clamped <= FAINT * few:
         out.append(Round("clamping", few))
     out += [Round("main", -1)] * max(rounds - len(MOMENTS) - pilots, 1)
@@ -127,7 +127,7 @@ def _asked_late(before: tuple[Round, ...], clamped: int) -> tuple[Round, ...]:
     sizes = tuple(0 if r.optional else r.people for r in before)
     main = (Round("main", -1),)
     out: tuple[Round, ...] = ()
-    while clamped > CLAMPED * sum(sizes):
+    while clamped > MOST["clamping"] * sum(sizes):
         sizes = (*sizes, people_of((*before, *out, *main), sizes, None))
         out += main
     return (*out, Round("clamping", clamped))

@@ -27,8 +27,7 @@ from privreg.published.fit import tuning as published
 if TYPE_CHECKING:
     from privreg.formula.units import Units
 
-LEAST_RATIO: Final = 0.1
-MOST_RATIO: Final = 2.0
+RATIOS: Final = (0.1, 2.0)  # Threshold of a loss over the residual scale where a fit learns that, at least and at most
 
 
 def resolve_tuning(asked: FitOptions, spec: ModelSpec, rows: int | None = None) -> Settings:
@@ -137,11 +136,11 @@ def _efficient(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, 
     p = units.centre.shape[0]
     low, high = spec.response_limits
     rules = score_rules(family, p, budget.mu, low=low, high=high, label=spec.scalar)
-    if family.cornered and rules.track and not LEAST_RATIO <= rules.ratio <= MOST_RATIO:
+    if family.cornered and rules.track and not RATIOS[0] <= rules.ratio <= RATIOS[1]:
         name = repr(family).partition("(")[0]
         raise OptionError(
             f"c={rules.ratio:g} residual scales: the scale is learned from how many residuals lie within c, which "
-            f"tells little outside {LEAST_RATIO:g} to {MOST_RATIO:g}; declare it, as in family={name}(c="
+            f"tells little outside {RATIOS[0]:g} to {RATIOS[1]:g}; declare it, as in family={name}(c="
             f"{rules.ratio:g}, scale=...)."
         )
     scalar = spec.scalar

@@ -165,7 +165,7 @@ def test_of_many_coefficients_standard_errors_have_what_noise_of_moments_does_to
 
 def test_eigenvalues_that_are_not_believed_are_moved():
     m = np.diag([-1.0, 0.5, 9.0])
-    np.testing.assert_allclose(np.diag(combination.floored(m)), [combination.LEAST, 0.5, combination.LARGEST])
+    np.testing.assert_allclose(np.diag(combination.floored(m)), [combination.LIMITS[0], 0.5, combination.LIMITS[1]])
 
 
 def test_a_direction_that_the_law_names_is_believed_with_fewer_reports():

@@ -8,7 +8,7 @@ from scipy.stats import chi2
 
 import privreg as pr
 from benchmarks.designs import DESIGNS
-from privreg.collector import estimate, rounds
+from privreg.collector import estimate, pilot, rounds
 from privreg.collector.covariates import asking, factors, moments
 from privreg.collector.offsets import SHORT
 from privreg.fits.plan import plan_of
@@ -81,7 +81,7 @@ def test_how_reports_scatter_is_in_the_covariance_as_far_as_the_law_may_be_wrong
         seen.append(one)
     frame = law._replace(rounds=[one._replace(weight=np.full(16, 300.0 * parts)) for one in law.rounds])
     found = estimate.scattered(plan, progress._replace(scored=tuple(seen)), frame, np.eye(2))
-    prior = 2.0 / (estimate.WRONG * plan.sampled) ** 2
+    prior = 2.0 / (pilot.DOUBT * plan.sampled) ** 2
     expected = (prior + times * (cells - 1.5)) / (prior + cells - 1.5)
     assert 1.0 < expected < (1.1 if mu < 1.0 else times)
     error = times * np.sqrt(2.0 / cells) * cells / (prior + cells)

@@ -18,7 +18,7 @@ from privreg.privacy.mechanisms import Gaussian, bits_sensitivity, joint_sensiti
 from privreg.protocol.codes import BALANCED, HUBER
 from privreg.protocol.plans import Shape
 from privreg.protocol.rounds import GROUPS
-from privreg.protocol.schedule import LOCATIONS
+from privreg.protocol.schedule import LOCATIONS, WANTED
 from privreg.published.chain import kernels
 from privreg.simulation import play
 from tests.devices import moment_report, round_report, threshold_report
@@ -307,8 +307,8 @@ def test_a_hopeless_round_cannot_flatten_a_direction():
     for seed in range(50):
         rows = whitened(lambda rng, n: rng.standard_normal((n, 4)), Layout(False, False), 4, 10, 10.0, 1, seed).rows
         values = np.linalg.eigvalsh(np.linalg.inv(rows) @ np.linalg.inv(rows).T)
-        assert values.min() >= whitening.SMALLEST * (1 - 1e-9)  # rounding of two inverses
-        assert values.max() <= whitening.LARGEST * (1 + 1e-9)
+        assert values.min() >= whitening.LIMITS[0] * (1 - 1e-9)  # rounding of two inverses
+        assert values.max() <= whitening.LIMITS[1] * (1 + 1e-9)
 
 
 # --- location ------------------------------------------------------------------------------------------
@@ -320,7 +320,7 @@ PLACES = np.array([[40.0, 14.0], [2015.0, 3.0], [0.0, 1e-4], [1e5, 1e3]])
 
 def test_columns_of_any_scale_are_found_through_noise():
     m = len(PLACES)
-    each = int(thresholds.PEOPLE * m) // GROUPS
+    each = int(WANTED["location"] * m) // GROUPS
     sd = MECHANISM.sd(MECHANISM.bits_radius(m), m)
     found = []
     for seed in range(2):

@@ -79,7 +79,7 @@ def learn(rows, memory, weight, mean, people, sd, lead, response, factor=None, s
     noise2[0, 1:] /= lead
     noise2[1:, 0] /= lead
     values, vectors = np.linalg.eigh(np.eye(d) + believed(deviation, noise2, response))
-    values = np.clip(values, m.SMALLEST, m.LARGEST)
+    values = np.clip(values, *m.LIMITS)
     back = inv(cholesky((vectors * values) @ vectors.T))  # (8)
     new = back @ rows
     new = new / new[0, 0]
@@ -94,7 +94,7 @@ def learn(rows, memory, weight, mean, people, sd, lead, response, factor=None, s
 def lead_of(number, people, sd, d):
     """Square of the constant where curvature goes with the coefficients (6)."""
     found = asking.SHARP * math.sqrt(people) / sd - (d - 1.0)
-    return max(min(found, asking.FULL * d), 1.0) if number >= asking.EVEN else 1.0
+    return max(min(found, asking.FULL * d), 1.0) if number else 1.0
 
 
 # --- levels of one factor, whose columns follow the constant -------------------------------------------------------

@@ -13,10 +13,9 @@ from numpy.linalg import cholesky, inv, solve
 from scipy.linalg import hadamard
 from scipy.special import expit, ndtr
 
-from privreg.collector import carrying, combination, coordinates, curvature, estimate, offsets, pilot, reach
+from privreg.collector import carrying, combination, coordinates, curvature, estimate, offsets, pilot, reach, wide
 from privreg.collector import plan as planned
 from privreg.collector import reference as reference_law
-from privreg.collector import rounds as collector
 from tests.reference import covariates
 
 
@@ -114,7 +113,7 @@ def distance(fit, at, seen, prior):
         if fit.huber:
             off = np.mean(ndtr(high) - ndtr(low)) - one.number
             by = np.r_[fit.z.T @ (phi(low) - phi(high)) / s, (low * phi(low) - high * phi(high)).sum()] / len(fit.z)
-            error2 = (one.sd**2 + 0.25) / n + (pilot.TRUSTED * one.number) ** 2
+            error2 = (one.sd**2 + 0.25) / n + (curvature.COMMON * one.number) ** 2
             parts.append((by[None], np.array([off]), error2))
         for by, rest, variance in parts:
             value = value + rest @ rest / variance
@@ -155,7 +154,7 @@ def group_offsets(fit, number, c, stretch):
 def length(fit, c):
     """Length of offsets (18)."""
     effective = fit.n * 4.0 / (fit.sd**2 + planned.SAMPLED / fit.d)
-    enough = offsets.OFFSET_PEOPLE * (fit.d / offsets.OFFSET_FOR) ** 2
+    enough = offsets.OFFSET_PEOPLE * fit.d**2
     return offsets.OFFSET * min(1.0, (enough / effective) ** 0.25) * (c if fit.huber else offsets.GENTLE)
 
 
@@ -164,7 +163,7 @@ def stretched(fit, found, c):
     values, vectors = np.linalg.eigh(found.root @ found.m @ found.root.T)
     along = (fit.z @ vectors) ** 2
     far = length(fit, c) / (c * math.sqrt(fit.d)) * np.sqrt((fit.omega @ along**2) / (fit.omega @ along))
-    most = np.clip(offsets.FARTHEST / far, 1.0, offsets.LONGEST)
+    most = np.clip(1.0 / far, 1.0, offsets.LONGEST)
     return np.eye(fit.d) + (vectors * (np.clip(values.mean() / values, 1.0, most) - 1.0)) @ vectors.T
 
 
@@ -272,7 +271,7 @@ def scattered(fit, frame, m):
     """Covariance of a report by how cells scatter, and by the reference model (32)."""
     sampled = planned.SAMPLED / fit.d
     sampled = sampled / (fit.sd**2 + sampled)
-    prior = 2.0 / (estimate.WRONG * sampled) ** 2
+    prior = 2.0 / (pilot.DOUBT * sampled) ** 2
     total, df = prior * frame.omega, prior - 0.5 * (fit.d + 1.0)
     for r in (r for r in frame.rounds if r.seen.role == "main"):
         each = r.n.sum() / r.seen.weight.sum()
@@ -291,7 +290,7 @@ def step(fit, theta, s):
     share, back = np.zeros(len(n)), inv(frame.root.T) @ inv(m)
     for k in reversed(range(len(n))):
         share[k] = min(n[k], n.max() - share.sum())
-        if share.sum() >= collector.ENOUGH * n.max():
+        if share.sum() >= reach.ENOUGH * n.max():
             break
     mean = share @ (g + (x[-1] - x) @ m) / share.sum()
     move = -back @ mean
@@ -303,7 +302,7 @@ def step(fit, theta, s):
 
 def estimated(fit, theta, s):
     """Estimate and covariance in the coordinates of the scores (31)-(36)."""
-    for _ in range(estimate.TURNS):
+    for _ in range(wide.TURNS):
         frame, before = framed(fit, theta, s), theta
         m, cov = learned(fit, frame)
         found = combined(fit, frame, combination.floored(m))

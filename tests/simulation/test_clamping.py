@@ -18,7 +18,7 @@ from privreg.fits.settings import FitOptions
 from privreg.formula.design import Design
 from privreg.privacy.noise import seeded_key
 from privreg.protocol.rounds import Reports
-from privreg.protocol.schedule import CLAMPED, Round, people_of, schedule
+from privreg.protocol.schedule import MOST, Round, people_of, schedule
 from privreg.results.statement import PrivacyStatement
 from privreg.simulation.rounds import RoundsRun
 from privreg.simulation.workers.blocks import blocks_of, fit_blocks
@@ -103,8 +103,8 @@ def test_a_stream_of_unknown_length_asks_once_it_is_long(clamped):
     sizes = ()
     for r in held[:at]:
         sizes = (*sizes, 0 if r.optional else people_of(held, sizes, None))
-    assert clamped <= CLAMPED * sum(sizes)
-    assert held[at - 1].role == "pilot" or clamped > CLAMPED * sum(sizes[:-1])
+    assert clamped <= MOST["clamping"] * sum(sizes)
+    assert held[at - 1].role == "pilot" or clamped > MOST["clamping"] * sum(sizes[:-1])
     assert held[at + 1 :] == (Round("main", -1),)
     assert [r for r in held if r.role not in {"main", "clamping"}] == list(scheduled(None, 0)[:-1])
     assert people_of(held, (*sizes, clamped), None) == people_of(held, (*sizes, clamped, 0), None)
@@ -420,7 +420,7 @@ def test_a_stream_of_unknown_length_is_looked_at_once_it_is_long():
     res = stream.results()
     roles = res.rounds["role"].tolist()
     at = roles.index("clamping")
-    assert res.rounds["records"][:at].sum() * CLAMPED >= res.rounds["records"][at]
+    assert res.rounds["records"][:at].sum() * MOST["clamping"] >= res.rounds["records"][at]
     found = told(stream)
     truth = [beyond(data, c.name, box).mean() for c in found.columns]
     assert (np.abs(found.share - truth) < 4 * found.error).all()

@@ -8,18 +8,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from privreg.collector.aggregate.classes import against_first, expected, points
-from privreg.collector.aggregate.rounds import DEVIATION, floored, level, pooling, posterior
+from privreg.collector.aggregate.rounds import WINDOWS, floored, level, pooling, posterior
+from privreg.collector.curvature import SPREAD
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from privreg.arrays import Array
     from privreg.collector.aggregate.plan import Known, Plan, Progress, State, Summed
-
-ALIKE: Final = math.log(1.5)  # Rounds whose thresholds differ by a larger factor estimate something else
-
-
-EARLY: Final = 1e9  # Times that the variance of rounds before the main one counts, where people have clusters
 
 PASSES: Final = 6
 """Times that estimate, threshold and weights of rounds follow from each other: the last moves it by under 0.01 sds."""
@@ -76,7 +72,8 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         return None
     last = progress.state if progress.state.gauge is None else progress.seen[-1].state  # the estimate's, measured
     c = progress.seen[-1].state.threshold(plan.rules)
-    alike = tuple(s for s in progress.seen if abs(math.log(s.state.threshold(plan.rules) / c)) < ALIKE)
+    most = WINDOWS[1]  # rounds whose thresholds differ by more estimate something else
+    alike = tuple(s for s in progress.seen if abs(math.log(s.state.threshold(plan.rules) / c)) < most)
     rules, d = plan.rules, plan.size
     best = _narrowest(alike)
     scale, common = _scale(best, last.rows, last.theta) if rules.scaled else 1.0, c
@@ -93,14 +90,14 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     parts, jitter = pooling([t.sds[2] * t.wider for t in turned], people, plan.square**2)
     square = sum(w * t.square for w, t in zip(parts, turned, strict=True))
     middle = level(square[:d, :d], jitter, plan.square, plan.unsure)
-    unlike = np.full((plan.d, plan.d), DEVIATION**2 + plan.alike**2)
+    unlike = np.full((plan.d, plan.d), SPREAD**2 + plan.alike**2)
     close = progress.known._replace(mean=np.eye(plan.d), variances=unlike)
     squares = posterior(square[:d, :d], jitter, close.whole, middle)[0] * common**2
 
     alone = np.array([middle * common**2 / t.people + float(np.trace(t.noise)) / d for t in turned])
     main = np.array([s.state.role == "main" for s in alike])
     if plan.clusters and main.any():  # rounds before hold people of all clusters: they give the start, and the slope
-        alone = alone * np.where(main, 1.0, EARLY)
+        alone = np.where(main, alone, np.inf)
     places = np.array([t.theta for t in turned])
     weights = 1.0 / alone / (1.0 / alone).sum()
     theta, bent = last.theta, _bend(plan, progress.known, last, curvature, places, shares)
@@ -131,7 +128,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     values, vectors = np.linalg.eigh(meat + unknown)
     root = bread @ (vectors * np.sqrt(np.maximum(values, 0.0)))
     move = (theta - last.theta) / c
-    wider = abs(math.log(scale / last.scale)) / ALIKE if rules.scaled else 0.0
+    wider = abs(math.log(scale / last.scale)) / most if rules.scaled else 0.0
     reach = max(float(np.linalg.norm(move)), *(abs(float(p @ move)) for p in known.points), wider)
     clear = _clear(curvature, spread, known.classes)
     more = bent(theta)[0]

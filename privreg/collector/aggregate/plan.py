@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from scipy.special import gammaincinv
 
+from privreg.collector.clamping import LARGE, SMALL
+from privreg.collector.pilot import SHOWN
 from privreg.families.constants import score_rules
 from privreg.protocol import codes, sums
+from privreg.protocol.schedule import PILOTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,16 +28,15 @@ if TYPE_CHECKING:
 ROUGH: Final = 0.2
 """Noise of what early rounds find: of means in half a range, of second moments (its edge) in a typical eigenvalue."""
 
-LARGEST: Final = {"clamping": 0.025, "location": 0.04, "moments": 0.12, "approach": 0.2, "closing": 0.25}
-"""Share of the records that a round has at most; sizes: Equation (4)."""
+LARGEST: Final = {
+    "clamping": 0.025, "location": 0.04, "moments": 0.12, "approach": 0.2, "several": 0.1, "closing": 0.25,
+}  # fmt: skip
+"""Share of the records that a round has at most; sizes: Equation (4). "several": of approach where a report is of
+several rows, as a first step that is far off is mended by another round."""
 
-SEVERAL: Final = 0.1
-"""The same of approach where a report is of several rows: a first step that is far off is mended by another round."""
-
-APPROACHES: Final = 4  # Rounds of approach at most
-
-CHECKED: Final = math.sqrt(2.0) * 2.5 / 0.04
-"""Records beside √(bounded columns + 1)/μ of whom a share is known to 0.04 with 2.5 standard errors of its noise."""
+CHECKED: Final = math.sqrt(2.0) * SHOWN / (LARGE - SMALL)
+"""Records beside √(bounded columns + 1)/μ of whom a share of `LARGE` exceeds `SMALL` by `SHOWN` standard errors of its
+noise."""
 
 ITSELF: Final = 0.8  # Squared norm of the numbers of a report on measures of fit; their products have the rest
 
@@ -162,7 +164,7 @@ class Plan(NamedTuple):
             "approach": noise,
             "closing": closing if closing < LARGEST["closing"] * self.rows else 0.0,
         }
-        most = LARGEST | ({"approach": SEVERAL} if self.several else {})
+        most = LARGEST | ({"approach": LARGEST["several"]} if self.several else {})
         return {role: int(min(n, most[role] * self.rows)) for role, n in asked.items()}
 
     @property
@@ -177,7 +179,7 @@ class Plan(NamedTuple):
     @property
     def early(self) -> int:
         """Records of all rounds before the main one, at most."""
-        times = {"moments": 2, "approach": APPROACHES}
+        times = {"moments": 2, "approach": PILOTS}
         return sum(max(n, 1) * times.get(role, 1) for role, n in self.sizes.items())
 
     def width(self, role: str) -> int:

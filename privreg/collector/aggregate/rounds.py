@@ -10,8 +10,10 @@ from scipy.special import ndtr, ndtri
 
 from privreg.collector.aggregate import classes
 from privreg.collector.aggregate.lattice import sd
-from privreg.collector.aggregate.plan import APPROACHES, STRETCH, Checked, Known, Plan, Progress, State, Summed, pairs
+from privreg.collector.aggregate.plan import STRETCH, Checked, Known, Plan, Progress, State, Summed, pairs
 from privreg.collector.aggregate.report import unstacked
+from privreg.collector.curvature import SPREAD
+from privreg.protocol.schedule import PILOTS
 from privreg.protocol.sums import MEDIAN, SCALE
 
 if TYPE_CHECKING:
@@ -21,9 +23,6 @@ WINDOWS: Final = (math.log(2.0), math.log(1.5), math.log(1.3))
 """Within which factor the scale number follows the scale: in approach, after a short step, and in the main round."""
 
 LEAST: Final = 0.15  # Logarithm of the least such factor: wider windows are off by as much where errors are skewed
-
-DEVIATION: Final = 0.25
-"""Sd of curvature about the second moments of covariates, relative to its level, before anything is known of it."""
 
 FILLED: Final = 1e-3  # Part of a report that people are taken to fill at least
 STEP: Final = 2.0  # Longest step, in thresholds
@@ -142,7 +141,7 @@ def _whitened(plan: Plan, progress: Progress, mean: Array, count: int) -> Progre
             state = state._replace(theta=state.theta + state.y_centre * _constant(state.rows), y_centre=0.0)
         return progress._replace(state=state._replace(ball=float(d + plan.rules.blocks)), known=known)
     role = "approach"
-    known = known._replace(variances=known.variances + DEVIATION**2)
+    known = known._replace(variances=known.variances + SPREAD**2)
     if plan.rules.blocks > 1:
         lines, one = state.theta.reshape(plan.rules.blocks, -1), _constant(state.rows)
         basis, bent, theta = classes.start(state.classes, lines, known.mean, one)
@@ -282,13 +281,13 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
     more = short and state.role == "approach" and plan.sizes["closing"] > plan.sizes["approach"]
     role = "closing" if more else "approach"
     state = state._replace(theta=theta, scale=state.scale * math.exp(moved), window=WINDOWS[int(short)], role=role)
-    if more or not (short or late or held >= APPROACHES):
+    if more or not (short or late or held >= PILOTS):
         return progress._replace(state=state, seen=seen)
     second, unsure = _of_covariates(curvature / height, known.classes), _of_covariates(spread, known.classes**2)
     edge = math.sqrt(2.0 * plan.d * float(unsure.mean()) / rules.blocks) / height
     by, root = _whitening(second, known.points, plan.reach, edge)
     noisy = (noise / height) ** 2 * float((1.0 / known.classes**2).mean()) / rules.blocks
-    variances = np.full(second.shape, DEVIATION**2) + _spread(np.full(second.shape, noisy), root)
+    variances = np.full(second.shape, SPREAD**2) + _spread(np.full(second.shape, noisy), root)
     known = known._replace(mean=by @ second @ by.T, variances=variances, points=known.points @ by.T)
     window = WINDOWS[2]
     if rules.scaled:  # four standard errors of the scale: the narrower, the nearer to the median (Equation 11)

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from privreg.collector.covariates.moments import Scatter
     from privreg.collector.plan import Plan, Progress
 
-EVEN: Final = 1  # Rounds on moments before those that ask beside a larger constant
 SHARP: Final = 0.2  # Sd of a variance, relative to its size, that reports beside a larger constant may have
 
 FULL: Final = 8.0
@@ -35,10 +34,10 @@ APART: Final = 3.0  # Square of a constant from which on what is reported beside
 
 def constant2(plan: Plan, progress: Progress, number: int) -> float:
     """Square λ of the constant in reports on moments of this round: equation (6) of docs/estimator.md."""
-    before = sum(r.role == "moments" for r in plan.rounds[:number])
-    if plan.label or plan.wide is not None or before < EVEN:
+    before = any(r.role == "moments" for r in plan.rounds[:number])  # the first has no scales to ask by
+    if plan.label or plan.wide is not None or not before:
         return 1.0
-    people = sum([r.people for r in plan.rounds if r.role == "moments" and not r.optional][EVEN:])
+    people = sum([r.people for r in plan.rounds if r.role == "moments" and not r.optional][1:])
     most = FULL * (_others(plan) + 1.0)
     always = plan.rules.varying and not plan.bases
     wanted = most if always else _needed(plan, progress.scatter) - _others(plan)
@@ -90,7 +89,7 @@ def least_share(plan: Plan, group: Cells) -> float:
     """
     if plan.label or plan.rules.varying or plan.wide is not None:
         return 0.0
-    people = sum([r.people for r in plan.rounds if r.role == "moments" and not r.optional][EVEN:])
+    people = sum([r.people for r in plan.rounds if r.role == "moments" and not r.optional][1:])
     own = set(group.columns.tolist())
     columns = max((n for levels, n in _crossings(plan).items() if levels & own), default=0.0)
     return REACHED * ROOM * columns / max(_told(plan, people) + _others(plan), 1e-300)

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from privreg.collector.covariates.factors import STRICT
+from privreg.collector.covariates.whitening import FARTHEST
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -23,9 +26,7 @@ FULLEST: Final = 4000
 WIDE: Final = 100  # Coefficients up to which correlations are learned, and random scaling keeps the whole matrix
 USUAL: Final = 0.25  # Mean square of a column relative to its public edge, until it is learned: bounds at two sd
 NARROWEST: Final = 1.0 / 400.0  # Least variance of a column relative to its edge that is believed
-STRICT: Final = 1.5  # Sd of the noise's own size by which numbers must exceed it before any of it is believed
 UNEQUAL: Final = 100.0  # Ratio of a column's variance to the common one, at most
-FARTHEST: Final = 5.0  # Distance of the two values of a two-valued column in the scores' coordinates, at most
 
 
 class Wide(NamedTuple):

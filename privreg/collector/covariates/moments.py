@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.collector.covariates.factors import Cells, Shares
 
-SMALLEST, LARGEST = 0.15, 8.0
+LIMITS: Final = (0.15, 8.0)
 """Eigenvalues by which one round may shrink or stretch a direction: a wrong report must not flatten one for good."""
 
 FLATTEST: Final = 1e-8  # Least eigenvalue, relative to the largest, of second moments that are inverted as they are
@@ -146,7 +146,7 @@ def learn(
     coded = [int(j) for g in factors for j in g.columns]
     believed = _believed(deviation, noise2 * left, layout, scatter.moved, coded)
     values, vectors = np.linalg.eigh(np.eye(d) + believed)
-    values = np.clip(values, SMALLEST, LARGEST)
+    values = np.clip(values, *LIMITS)
     low = np.linalg.cholesky((vectors * values) @ vectors.T)
     inverse = np.linalg.inv(low)
     rows = inverse @ scatter.rows

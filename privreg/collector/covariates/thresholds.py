@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
 
-PEOPLE: Final = 800.0  # Records in a round, for each column, at μ = 1
 FIRST: Final = (1e15, 1e9, 1e6, 1e4, 1e2, 1.0, 1e-2, 1e-5)  # First thresholds, and their negatives
 
 AT_RANDOM: Final = (0.02, 0.3, 0.6)
@@ -27,8 +26,10 @@ AT_RANDOM: Final = (0.02, 0.3, 0.6)
 
 GRID: Final = 31
 ZOOMS: Final = 3
-GUARDS: Final = 4  # Thresholds far outside of what is likely, by which a search that went astray comes back
-NEIGHBOURS: Final = 1  # Values on either side of the best centre among which the next search for it goes
+
+GUARDS: Final = (-8.0, -3.0, 3.0, 8.0)
+"""Thresholds far outside of what is likely, in half ranges of it, by which a search that went astray comes back."""
+
 RECENT: Final = 3  # Rounds whose thresholds centres are looked for at
 LEAST: Final = 0.02  # Standard error of a share that is believed, at least: columns aren't normal
 SMALLEST: Final = 1e-60  # Scale of a column that is searched for, at least: squares of numbers in it are to be numbers
@@ -104,7 +105,7 @@ def _located(tried: Array, shares: Array, variance: Array) -> tuple[float, float
     best = np.unravel_index(int(np.argmax(value)), value.shape)
     centre, scale = float(c[best]), float(s[best])
     # a scale far below the distance of thresholds is all one: the centre may be anywhere between its neighbours
-    near = centres[[max(int(best[0]) - NEIGHBOURS, 0), min(int(best[0]) + NEIGHBOURS, len(centres) - 1)]]
+    near = centres[[max(int(best[0]) - 1, 0), min(int(best[0]) + 1, len(centres) - 1)]]
     reach = (max(4.0, float(np.abs(near - centre).max()) / scale), 3.0)
     steps = np.linspace(-1.0, 1.0, GRID)
     for _ in range(ZOOMS):
@@ -129,10 +130,11 @@ def _located(tried: Array, shares: Array, variance: Array) -> tuple[float, float
     points = (c[..., None] + s[..., None] * normal).reshape(-1)
     order = np.argsort(points)
     share = np.cumsum(np.repeat(weight.reshape(-1), 9)[order])
-    at = np.searchsorted(share, (np.arange(GROUPS - GUARDS) + 0.5) / (GROUPS - GUARDS) * share[-1])
+    inside = GROUPS - len(GUARDS)
+    at = np.searchsorted(share, (np.arange(inside) + 0.5) / inside * share[-1])
     inner = points[order][np.minimum(at, len(points) - 1)]
     middle, half = 0.5 * (inner[0] + inner[-1]), 0.5 * (inner[-1] - inner[0])
-    guards = middle + half * np.array([-8.0, -3.0, 3.0, 8.0])
+    guards = middle + half * np.array(GUARDS)
     return centre, scale, unsure, np.concatenate([inner, guards])
 
 
