@@ -30,23 +30,55 @@ hypothesis.settings.load_profile("few")
 
 _SECRET = pytest.StashKey[str]()
 SLOW = Path(__file__).with_name("slow.txt")
-"""Test functions whose cases take longer than `LONG` together; ``python -m tests --record`` measures them anew."""
+"""Test functions whose cases take longer than `LONG` together, and how long, by ``python -m tests --record``."""
 LONG = 0.1
 """Seconds of the processor, children's among them, so that the list is the same whatever else the machine does."""
 LAWS, QUICK = "tests/laws/", 8
 """Of a slow function's cases in this folder every `QUICK`-th stays in the fast subset."""
 _seconds: Counter[str] = Counter()
 _so_far = pytest.StashKey[float]()
+_others = pytest.StashKey[set[Path]]()
+BYTES = 50_000
+"""So much of a file counts as a second where files are dealt to parts, for collection and quick tests."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that writes the list."""
+    """Add the option that writes the list, and the one for several processes that collect a part of the files each."""
     parser.addoption("--record", action="store_true", help=f"write tests that take more than {LONG} s to {SLOW.name}")
+    parser.addoption("--part", metavar="K/N", help="files of part K of N alone, which take about as long as the others")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def _slow() -> dict[str, float]:
+    """The list: seconds by test function."""
+    return {name: float(s) for name, s in map(str.split, SLOW.read_text("utf-8").splitlines())}
+
+
+def _files_of_others(root: Path, part: str, *, fast: bool) -> set[Path]:
+    """Files that are not of this part: the longest is dealt first, to whoever has least."""
+    k, n = map(int, part.split("/"))
+    takes = Counter(
+        {path: path.stat().st_size / BYTES for top in ("tests", "privreg") for path in (root / top).rglob("*.py")}
+    )
+    for name, seconds in ({} if fast else _slow()).items():
+        takes[root / name.partition("::")[0]] += seconds
+    dealt, others = [0.0] * n, set()
+    for path, seconds in sorted(takes.items(), key=lambda item: (-item[1], item[0])):
+        least = dealt.index(min(dealt))
+        dealt[least] += seconds
+        if least != k - 1:
+            others.add(path)
+    return others
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the files of other parts."""
+    return True if collection_path in config.stash[_others] else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests of the list as slow, and all but some cases of those with many as thorough."""
-    listed = set(SLOW.read_text("utf-8").split("\n"))
+    items[:] = [item for item in items if item.path not in config.stash[_others]]  # of files that were named
+    listed = _slow()
     many: dict[str, list[pytest.Item]] = {}
     slow: Counter[str] = Counter()
     for item in items:
@@ -104,11 +136,16 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the list, in the process that hears of every test; a run of the fast subset adds to it."""
+    """Write the list, in the process that hears of every test; a run of the fast subset, or of a part, adds to it."""
     if session.config.getoption("--record") and "PYTEST_XDIST_WORKER" not in os.environ:
-        kept = set(SLOW.read_text("utf-8").split()) if "not slow" in session.config.option.markexpr else set()
-        found = kept | {name for name, seconds in _seconds.items() if seconds > LONG}
-        SLOW.write_text("".join(f"{name}\n" for name in sorted(found)), "utf-8")
+        fast, others = "not slow" in session.config.option.markexpr, session.config.stash[_others]
+        kept = {
+            name: s
+            for name, s in _slow().items()
+            if fast or session.config.rootpath / name.partition("::")[0] in others
+        }
+        found = sorted((kept | {name: s for name, s in _seconds.items() if s > LONG}).items())
+        SLOW.write_text("".join(f"{name} {s:.1f}\n" for name, s in found), "utf-8")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -116,6 +153,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
     xdist workers and other processes inherit the variables from the process that sets them.
     """
+    part = config.getoption("--part")
+    config.stash[_others] = (
+        _files_of_others(config.rootpath, part, fast="not slow" in config.option.markexpr) if part else set()
+    )
     if "PYTEST_XDIST_WORKER" not in os.environ:
         config.stash[_SECRET] = tempfile.mkdtemp(prefix="privreg-secret-")
         os.environ["PRIVREG_SECRET"] = str(Path(config.stash[_SECRET]) / "secret")
