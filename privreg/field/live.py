@@ -52,8 +52,8 @@ def _class() -> Any:
     class Live(base):  # type: ignore[misc]
         """A study that is followed.
 
-        `progress` and `results` are what is shown, of the analysis `chosen` of `names`; `said` is what went wrong last.
-        `stop` ends it, and so does `close`.
+        `progress` and `results` are of the analysis `of`, and are shown if it is the one `chosen` of `names`; `said` is
+        what went wrong last. `stop` ends it, and so does `close`.
         """
 
         _esm = f"const SOURCES = {json.dumps(sources)};\n{_source('notebook.js')}"
@@ -63,6 +63,7 @@ def _class() -> Any:
         said = traits.Unicode("").tag(sync=True)
         names = traits.List([]).tag(sync=True)
         chosen = traits.Unicode("").tag(sync=True)
+        of = traits.Unicode("").tag(sync=True)
 
         def follow(self, studies: Mapping[str, Followed], every: float) -> None:
             """Ask every so many seconds, beginning now, and at once when another analysis is chosen."""
@@ -99,8 +100,8 @@ def _follow(widget: Any, studies: Mapping[str, Followed], every: float) -> None:
             at = name, progress["people"], progress["state"], progress["open"]
             results = widget.results if at == before else picture(study.estimated)
             before, wait = at, every
-            with widget.hold_sync():  # both at once: coefficients are shown by the study's status
-                widget.progress, widget.results, widget.said = progress, results, ""
+            with widget.hold_sync():  # all at once: coefficients are shown by the study's status
+                widget.progress, widget.results, widget.of, widget.said = progress, results, name, ""
             if progress["status"] == "closed":
                 if len(studies) == 1:
                     return

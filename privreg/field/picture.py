@@ -73,6 +73,7 @@ def progress(plan: PublicPlan, known: Known, minutes: Mapping[str, Any]) -> dict
         "study": plan.study,
         "title": plan.title,
         "mu": list(plan.mu),
+        "together": list(plan.together),
         "opens": plan.opens,
         "closes": known.closes,
         "grace": plan.grace,
@@ -104,7 +105,7 @@ def estimates(res: Any) -> dict[str, Any]:
     That is nobs; senders (people whose reports enter the estimate); first (of them, before the band begins); level;
     method (of the intervals for one look, None if there are none yet); coefficients (term, estimate, std_error,
     reliable, low, high, always_low, always_high); path (people, and of each coefficient estimate, low, high,
-    always_low, always_high by number of people); ahead (multiples of `senders`, and the band's critical value there:
+    always_low, always_high by number of people; None of a table); ahead (multiples of `senders`, and the band's critical value there:
     None below `first`), once the band's standard error is known; guarantee; notes. Numbers that aren't finite are None.
     """
     fit, table = res._fit, res.tidy(alpha=ALPHA)
@@ -154,9 +155,7 @@ def estimates(res: Any) -> dict[str, Any]:
 def _of_table(res: MeansResults, table: Any) -> dict[str, Any]:
     """The same of a table, whose estimates have no way behind them and no band."""
     columns = {"estimate": "estimate", "std_error": "std_error", "low": "conf_low", "high": "conf_high"}
-    lines = [{k: _plain(row[v]) for k, v in columns.items()} for _, row in table.iterrows()]
     nothing = {"always_low": None, "always_high": None}
-    ways = [{k: [line[k]] for k in ("estimate", "low", "high")} | {k: [None] for k in nothing} for line in lines]
     return {
         "nobs": res.nobs,
         "senders": res.nobs,
@@ -164,10 +163,11 @@ def _of_table(res: MeansResults, table: Any) -> dict[str, Any]:
         "level": 1.0 - ALPHA,
         "method": "the variance of reports",
         "coefficients": [
-            {"term": row["term"], "reliable": bool(row["reliable"]), **line, **nothing}
-            for (_, row), line in zip(table.iterrows(), lines, strict=True)
+            {"term": row["term"], "reliable": bool(row["reliable"]), **nothing}
+            | {k: _plain(row[v]) for k, v in columns.items()}
+            for _, row in table.iterrows()
         ],
-        "path": {"people": [res.nobs], "coefficients": ways},
+        "path": None,
         "ahead": None,
         "guarantee": res.privacy.guarantee,
         "notes": [str(note) for note in res.privacy.notes if note.severity != "info"],

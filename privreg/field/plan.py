@@ -303,7 +303,8 @@ def _ordered(made_of: Iterable[str], questions: Mapping[str, str]) -> list[str]:
 
 def _column(name: str, schema: Schema, about: About) -> Column:
     """A column as devices get it: its question, and levels with their labels, or bounds."""
-    if not about.questions.get(name):
+    others = about.languages.values()
+    if not all(said.get(name) for said in (about.questions, *(one["questions"] for one in others))):
         raise SchemaError(
             f"column {name!r} has no question; write what respondents are asked, questions: {{{name}: ...}}."
         )
@@ -316,8 +317,15 @@ def _column(name: str, schema: Schema, about: About) -> Column:
     levels = tuple(schema.levels.get(name, ()))
     if any(isinstance(v, float) for v in levels):
         raise SchemaError(f"levels of {name!r} in the field are strings, whole numbers, true or false; rename them.")
-    labels = _labels(name, [label_text(v) for v in levels], about.choices[name]) if name in about.choices else ()
-    return Column(name, levels, float(low), float(high), about.questions[name], labels)
+    if others and name not in about.choices and any(isinstance(v, str) and any(map(str.isalpha, v)) for v in levels):
+        raise SchemaError(
+            f"choices has no column {name!r}, whose levels everybody would read as codes; write in each language of the "
+            f"study what its levels mean, such as choices: {{{name}: {{{levels[0]}: {{en: ..., de: ...}}}}}}."
+        )
+    codes = [label_text(v) for v in levels]
+    said = (about.choices, *(one["choices"] for one in others))
+    labels = [_labels(name, codes, one[name]) for one in said if name in one]
+    return Column(name, levels, float(low), float(high), about.questions[name], labels[0] if labels else ())
 
 
 def _labels(name: str, codes: Sequence[str], said: Mapping[str, str]) -> tuple[str, ...]:
@@ -332,7 +340,7 @@ def _labels(name: str, codes: Sequence[str], said: Mapping[str, str]) -> tuple[s
             f"choices[{name!r}] has {shown(code)}, which is no level of the column; they are {', '.join(codes)}."
             f"{meant(code, codes)}"
         )
-    lacking = [code for code in codes if code not in said]
+    lacking = [code for code in codes if not said.get(code)]
     if lacking:
         raise SchemaError(f"choices[{name!r}] has no text for {', '.join(lacking)}; write one for each level.")
     labels = tuple(said[code] for code in codes)

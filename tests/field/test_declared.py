@@ -153,6 +153,54 @@ def test_other_words_of_the_page_are_signed_with_the_plan(tmp_path):
         declared.read(written(tmp_path, f"{TEXT}texts: {{sned: Absenden}}\n"))
 
 
+SPOKEN = {
+    "language": ["en", "de"],
+    "title": {"en": "Sleep", "de": "Schlaf"},
+    "purpose": {"en": "How sleep goes with shifts.", "de": "Wie der Schlaf von Schichten abhängt."},
+    "questions": {"hours": {"en": "How long?", "de": "Wie lange?"}, "age": "Age/Alter?", "shift": "Shift?"},
+    "choices": {"shift": {"day": {"en": "By day", "de": "Tags"}, "night": {"en": "At night", "de": "Nachts"}}},
+    "levels": {"shift": ["day", "night"]},
+    "formula": "hours ~ C(shift) + age",
+}
+
+
+def spoken(tmp_path, **more):
+    doc = {k: v for k, v in {**yaml.safe_load(TEXT), **SPOKEN, **more}.items() if v is not None}
+    about, fit = declared.read(written(tmp_path, json.dumps(doc, default=str), "study.json"))
+    return study_plan(fit, fit.spec.design.trees(), about, [public(SERVER)])
+
+
+def test_a_study_in_two_languages_says_everything_in_both(tmp_path):
+    plan = spoken(tmp_path)
+    assert (plan.title, plan.languages["de"]["title"]) == ("Sleep", "Schlaf")
+    assert {c.name: c.labels for c in plan.columns}["shift"] == ("By day", "At night")
+    assert plan.languages["de"]["choices"]["shift"] == {"day": "Tags", "night": "Nachts"}
+    assert plan.languages["de"]["questions"] == {"hours": "Wie lange?", "age": "Age/Alter?", "shift": "Shift?"}
+    codes = {"levels": {"shift": ["1", "2"]}, "choices": None}  # which are the same in all languages
+    assert {c.name: c.labels for c in spoken(tmp_path, **codes).columns}["shift"] == ()
+    same = {"choices": {"shift": {"day": "day/Tag", "night": "night/Nacht"}}}
+    assert spoken(tmp_path, **same).languages["de"]["choices"]["shift"]["day"] == "day/Tag"
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"choices": None}, "choices has no column 'shift'"),
+        ({"choices": {"shift": {"day": {"en": "By day"}, "night": "Night"}}}, "no text in the language 'de'"),
+        ({"choices": {"shift": {"day": {"en": "Day", "de": " "}, "night": "Night"}}}, "no text for day"),
+        ({"choices": {"shift": {c: {"en": c, "de": "Arbeit"} for c in ("day", "night")}}}, "same text for two levels"),
+        ({"title": {"en": "Sleep"}}, "title of the study has no text in the language 'de'"),
+        ({"questions": {**SPOKEN["questions"], "hours": {"en": "How long?", "de": ""}}}, "'hours' has no question"),
+        ({"language": ["en", "en"]}, "each once"),
+        ({"language": ["en", "nl"]}, "language of a study is en or de, or a file"),
+        ({"texts": {"send": "Send"}}, "several languages stand in the files"),
+    ],
+)
+def test_what_a_language_lacks_is_said_when_a_study_is_signed(tmp_path, more, words):
+    with pytest.raises(SchemaError, match=words):
+        spoken(tmp_path, **more)
+
+
 # --- two collectors ------------------------------------------------------------------------------------------
 
 ONE, OTHER = (wire.base(bytes([k]) * 32) for k in (1, 2))

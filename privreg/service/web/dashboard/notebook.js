@@ -19,34 +19,33 @@ export default {
     const root = document.createElement("div");
     el.classList.add("pr-live");
     const names = model.get("names") ?? [];
-    if (names.length > 1) {
-      const which = document.createElement("select");
-      which.setAttribute("aria-label", "Analysis");
-      which.append(...names.map((name) => new Option(name, name)));
-      which.value = model.get("chosen");
-      which.addEventListener("change", () => {
-        view.destroy();
-        root.replaceChildren();
-        view = new View(uPlot, root);
-        model.set("chosen", which.value);
-        model.save_changes();
-      });
-      el.append(which);
-    }
+    const which = document.createElement("select");
+    which.setAttribute("aria-label", "Analysis");
+    which.append(...names.map((name) => new Option(name, name)));
+    which.addEventListener("change", () => {
+      model.set("chosen", which.value);
+      model.save_changes();
+    });
+    if (names.length > 1) el.append(which);
     el.append(said, root);
-    let view = new View(uPlot, root);
-    const shown = {
-      progress: (value) => Object.keys(value).length && view.progress(value),
-      results: (value) => Object.keys(value).length && view.results(value),
-      said: (value) => {
-        said.textContent = value;
-      },
+    let view;
+    const begin = () => {
+      which.value = model.get("chosen");
+      view?.destroy();
+      root.replaceChildren();
+      view = new View(uPlot, root);
+      show("progress", "results");
     };
-    for (const [name, show] of Object.entries(shown)) {
-      const changed = () => show(model.get(name));
-      model.on(`change:${name}`, changed);
-      changed();
-    }
+    const show = (...kinds) => {
+      said.textContent = model.get("said");
+      if (model.get("of") !== model.get("chosen")) return; // of another analysis, which was chosen before
+      for (const kind of kinds) if (Object.keys(model.get(kind)).length) view[kind](model.get(kind));
+    };
+    for (const kind of ["progress", "results"]) model.on(`change:${kind}`, () => show(kind));
+    model.on("change:said", () => show());
+    model.on("change:of", () => show("progress", "results"));
+    model.on("change:chosen", begin);
+    begin();
     return () => view.destroy();
   },
 };

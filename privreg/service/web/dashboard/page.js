@@ -70,7 +70,11 @@ function choose(name) {
 }
 
 async function begin() {
-  const names = await analyses();
+  const names = await analyses().catch(() => null);
+  if (names === null) {
+    said("Connection lost; trying again …");
+    return setTimeout(begin, 2000);
+  }
   if (!names.length) return start();
   at("analysis").append(...names.map((name) => new Option(name, name)));
   at("analysis").addEventListener("change", () => choose(at("analysis").value));

@@ -37,12 +37,14 @@ export class View {
     this.plots = [];
     root.classList.add("pr");
     this.parts = {};
+    this.sections = {};
     const part = (name, heading, wide, ...children) => {
       const id = `pr-${name}-${Math.random().toString(36).slice(2, 8)}`;
       this.parts[name] = el("div");
       const made = el("section", { "aria-labelledby": id, class: wide ? "pr-wide" : "" });
       made.append(el("h2", { id }, heading), ...children, this.parts[name]);
       root.append(made);
+      this.sections[name] = made;
       return made;
     };
     part("now", "Now", true);
@@ -84,6 +86,7 @@ export class View {
     const { progress: p, results: r } = this.last;
     if (p === null) return;
     const present = p.rounds.at(-1);
+    const [mu, all] = [p.mu, p.together].map(([above, below]) => above / below);
     const words = { open: "open", closing: "closed; reports on their way count", closed: "closed" };
     const items = [
       [
@@ -95,7 +98,7 @@ export class View {
             ? `of ${whole(p.planned)} planned`
             : "",
       ],
-      ["In the estimate", r?.ready ? whole(r.senders) : "–", "answered a main round"],
+      ["In the estimate", r?.ready ? whole(r.senders) : "–", r?.path === null ? "" : "answered a main round"],
       ["Late, counted", whole(p.late), percent(p.late, p.people)],
       [
         "State",
@@ -115,8 +118,9 @@ export class View {
       ],
       [
         "Guarantee, each person",
-        `${(p.mu[0] / p.mu[1]).toLocaleString("en")}-GDP`,
-        r?.guarantee?.replace(/^[^,]*, /, "") ?? (p.collectors.length ? "noise on sums" : "devices randomise"),
+        `${mu.toLocaleString("en")}-GDP`,
+        (r?.guarantee?.replace(/^[^,]*, /, "") ?? (p.collectors.length ? "noise on sums" : "devices randomise")) +
+          (mu < all ? `; all analyses together ${all.toLocaleString("en")}-GDP` : ""),
       ],
     ];
     for (const c of p.collectors) {
@@ -180,7 +184,12 @@ export class View {
           this.axis({ size: 56, values: (_, ticks) => ticks.map((v) => (Number.isInteger(v) ? whole(v) : "")) }),
         ],
         scales: {
-          x: { range: (_, low, high) => [Math.min(low, high - 9 * 60 * this.width), high + 60 * this.width] },
+          x: {
+            range: ({ data: [x] }) => {
+              const [first, last] = [x[0] ?? 0, x.at(-1) ?? 0]; // uPlot's own limits about a single bar are years apart
+              return [Math.min(first, last - 9 * 60 * this.width), last + 60 * this.width];
+            },
+          },
           y: { range: (_u, _low, high) => [0, Math.max(high, 4) * 1.05] },
         },
       });
@@ -191,16 +200,10 @@ export class View {
     const total = OUTCOMES.map(([name, , words]) => `${whole(bins[name].reduce((a, b) => a + b, 0))} ${words}`).join(
       "; ",
     );
-    const span =
-      bins.width === 1
-        ? "minute"
-        : bins.width < 60
-          ? `${bins.width} minutes`
-          : bins.width === 60
-            ? "hour"
-            : `${bins.width / 60} hours`;
+    const [many, unit] = bins.width < 60 ? [bins.width, "minute"] : [bins.width / 60, "hour"];
+    const span = many === 1 ? unit : `${many} ${unit}s`;
     this.holder.setAttribute("aria-label", `Reports by ${span}: ${total}.`);
-    this.caption.textContent = `A bar is ${bins.width === 1 ? "a minute" : bins.width === 60 ? "an hour" : span}. Shown: ${total}.`;
+    this.caption.textContent = `A bar is ${many > 1 ? "" : unit === "hour" ? "an " : "a "}${span}. Shown: ${total}.`;
     const from = Math.max(x.length - 10, 0);
     const times = clock(x.slice(from));
     const rows = times.map((_, i) =>
@@ -283,6 +286,9 @@ export class View {
       return;
     }
     this.#said();
+    this.sections.path.hidden = this.sections.needs.hidden = r.path === null;
+    this.sections.minutes.classList.toggle("pr-wide", r.path === null);
+    if (r.path === null) return;
     this.#ways(r);
     this.#terms(r);
   }
@@ -292,8 +298,10 @@ export class View {
     const { progress: p, results: r } = this.last;
     const open = p?.status !== "closed";
     const still = p?.open === false ? "Reports on their way still count" : "The study is open";
+    this.sections.coefficients.firstChild.textContent = r.path === null ? "Means and shares" : "Coefficients";
     const level = `${Math.round(100 * r.level)}%`;
     const begun = r.senders >= r.first;
+    const way = r.path !== null; // A table has none, nor what goes by it
     const why = el("p");
     if (!open)
       why.append(
@@ -314,7 +322,7 @@ export class View {
     else
       why.append(
         el("span", { class: "pr-warn" }, "Not valid for stopping early. "),
-        `Intervals are by ${r.method}, for one look at an end that was fixed before; the plan asks for none that could hold at every look.`,
+        `Intervals are by ${r.method}, for one look at an end that was fixed before; ${way ? "the plan asks for" : "a table has"} none that could hold at every look.`,
       );
     const head = (words) => el("th", { scope: "col", role: "columnheader" }, words);
     const cell = (label, value) => el("td", { role: "cell", "data-label": label }, value);
@@ -327,7 +335,7 @@ export class View {
         { role: "row" },
         name,
         cell("Estimate", number(c.estimate, error)),
-        cell(`${level}, every look`, interval(c.always_low, c.always_high, error)),
+        ...(way ? [cell(`${level}, every look`, interval(c.always_low, c.always_high, error))] : []),
         cell(`${level}, one look`, interval(c.low, c.high, error)),
         el("td", { role: "cell", class: "pr-picture" }, forest(c)),
       );
@@ -338,7 +346,7 @@ export class View {
       el(
         "caption",
         {},
-        `Thick: every look. Thin: one look${r.method ? `, by ${r.method}` : ""}. Dotted: zero. Each row has its own scale.`,
+        `${way ? "Thick: every look. Thin: one" : "One"} look${r.method ? `, by ${r.method}` : ""}. Dotted: zero. Each row has its own scale.`,
       ),
       el(
         "thead",
@@ -346,9 +354,9 @@ export class View {
         el(
           "tr",
           { role: "row" },
-          head("Coefficient"),
+          head(way ? "Coefficient" : "Mean or share"),
           head("Estimate"),
-          head(`${level}, every look`),
+          ...(way ? [head(`${level}, every look`)] : []),
           head(`${level}, one look`),
           el("td", { role: "cell" }),
         ),

@@ -60,6 +60,7 @@ function languages(plan, again) {
   const input = /** @type {HTMLSelectElement} */ (h("select", { id: "language", onchange: () => {
     speak(plan, input.value === first ? undefined : input.value);
     again();
+    document.getElementById("language")?.focus();
   } }, ...options));
   return [h("p", { class: "language" }, h("label", { for: "language" }, say("switch"), " ", input))];
 }
