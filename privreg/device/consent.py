@@ -93,9 +93,10 @@ def words(plan: PublicPlan, rows: Answers | Rows | None = None, year: Sequence[F
     theirs = quoted([*about, "", "Your report is made of your answers to:", *asks])
     told = [] if rows is None else doubts(plan, rows)
     if plan.diary is not None:
+        here = "" if rows is None else f" Here there are {1 if isinstance(rows, Mapping) else len(rows)}."
         told.append(
-            f"Your report is made of up to {plan.diary.rows} rows of answers, from {_day(plan.diary.until)} on. The "
-            "guarantee below is for all of them together, and for how many there are."
+            f"Your report is made of up to {plan.diary.rows} rows of answers, from {_day(plan.diary.until)} on.{here} "
+            "The guarantee below is for all of them together, and for how many there are."
         )
     if plan.missing == "refuse":
         told.append(

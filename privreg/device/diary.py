@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import json
 import os
+import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-LONGEST: Final = 1 << 22  # Bytes of the file, at most
+LONGEST: Final = 1 << 22  # Characters of the file, at most
+PATIENCE: Final = 30.0  # Seconds in which another call must have written
 
 
 class DiaryError(RuntimeError):
@@ -21,8 +22,8 @@ class Diary:
     """A diary's file, which belongs to one study and is the owner's alone (mode 0600).
 
     It is begun without rows, with the study's signed plan, so that rows are added without asking a server anything:
-    when, and how often, somebody did would tell of rows. It is written whole: to a new file beside it, which then takes
-    its place.
+    when, and how often, somebody did would tell of rows. It is written whole: to a new file beside it, which one call
+    at a time has, and which then takes its place.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -56,26 +57,42 @@ class Diary:
 
     def add(self, rows: Sequence[Mapping[str, object]], study: str, root: bytes, most: int, plan: bytes) -> int:
         """Add rows; how many there are then, `most` at most. `plan` is its envelope. Raises `DiaryError`."""
-        held = [*self.rows(study, root), *rows]
-        if len(held) > most:
-            raise DiaryError(f"the diary holds {most} rows at most; nothing was added.")
         slug, key = _named(study, root)
-        beside = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
+        beside = self.path.with_name(f"{self.path.name}.new")
         try:
-            said = {"study": slug, "key": key, "plan": plan.decode(), "rows": held}
-            text = json.dumps(said, ensure_ascii=False, indent=1)
+            new = _alone(beside)
             try:
-                with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                with os.fdopen(new, "wb") as file:
+                    held = [*self.rows(study, root), *rows]
+                    said = {"study": slug, "key": key, "plan": plan.decode(), "rows": held}
+                    text = json.dumps(said, ensure_ascii=False, indent=1)
+                    if len(held) > most or len(text) > LONGEST:
+                        limit = f"{most} rows" if len(held) > most else f"{LONGEST:,} characters"
+                        raise DiaryError(f"the diary holds {limit} at most; nothing was added.")
                     file.write(text.encode())
                     file.flush()
                     os.fsync(file.fileno())
                 beside.replace(self.path)
-            finally:
-                with suppress(OSError):
-                    beside.unlink()
+            except BaseException:
+                beside.unlink()
+                raise
         except (OSError, TypeError, ValueError) as e:
             raise DiaryError(f"the diary {self.path} can't be written: {type(e).__name__}.") from None
         return len(held)
+
+
+def _alone(beside: Path) -> int:
+    """Descriptor of the new file, once no other call has one."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            if time.monotonic() > end:
+                raise DiaryError(
+                    f"another call is writing the diary; call again. If none is, as one was stopped, delete {beside}."
+                ) from None
+            time.sleep(0.02)
 
 
 def _named(study: str, root: bytes) -> tuple[str, str]:

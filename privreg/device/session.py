@@ -160,7 +160,12 @@ def _respond(
         if s.clock() < plans[0].diary.until:
             _check_plan(s, plans[0], issued=issued, again=False)
             return _kept(s, plans[0], rows, diary, signed, dry_run=dry_run)
-        rows = diary.rows(s.invitation.slug, s.root) if diary is not None else rows
+        if diary is not None:
+            if rows:
+                raise RefusedError("reports are made now, and no rows are added any more; call again without answers.")
+            if kept is None:
+                raise RefusedError(f"there is no diary in {diary.path}; name the file with which it was begun.")
+            rows = diary.rows(s.invitation.slug, s.root)
     told: str | None = None
     doubted: list[str] = []
     while True:
@@ -226,7 +231,8 @@ def _kept(s: _Session, plan: PublicPlan, rows: Rows, diary: Diary | None, signed
         raise RefusedError(f"reports are made from {day} on; until then keep rows in a diary: --diary FILE.")
     _must_be_right(plan, rows)
     if dry_run:
-        return Outcome(False, f"{words(plan, rows)}\n\nNothing was computed, stored or sent.", plan)
+        held = [*diary.rows(s.invitation.slug, s.root), *rows]
+        return Outcome(False, f"{words(plan, held)}\n\nNothing was computed, stored or sent.", plan)
     many = diary.add(rows, s.invitation.slug, s.root, plan.diary.rows, signed)
     said = f"The diary has {many} of {plan.diary.rows} rows. Nothing was sent: call again from {day} on."
     return Outcome(False, "\n".join([*(wrapped(one) for one in doubts(plan, rows)), said]), plan)

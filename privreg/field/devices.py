@@ -98,7 +98,7 @@ class Crowd:
     def _gather(self, rows: Any, spec: ModelSpec) -> None:
         """Let devices have diaries: rows of each person, whom the column of `id=` tells from others."""
         names = [column.name for column in self.plan.used]
-        source = open_table(rows, (*names, *spec.people.columns), spec.design.schema)
+        source = open_table(rows, tuple(dict.fromkeys((*names, *spec.people.columns))), spec.design.schema)
         held: dict[Any, list[dict[str, Any]]] = {}
         for batch in source.batches(0):
             self._check(batch)

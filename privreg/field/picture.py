@@ -105,8 +105,9 @@ def estimates(res: Any) -> dict[str, Any]:
     That is nobs; senders (people whose reports enter the estimate); first (of them, before the band begins); level;
     method (of the intervals for one look, None if there are none yet); coefficients (term, estimate, std_error,
     reliable, low, high, always_low, always_high); path (people, and of each coefficient estimate, low, high,
-    always_low, always_high by number of people; None of a table); ahead (multiples of `senders`, and the band's critical value there:
-    None below `first`), once the band's standard error is known; guarantee; notes. Numbers that aren't finite are None.
+    always_low, always_high by number of people; None of a table); ahead (multiples of `senders`, and the band's
+    critical value there: None below `first`), once the band's standard error is known; guarantee; notes. Numbers that
+    aren't finite are None.
     """
     fit, table = res._fit, res.tidy(alpha=ALPHA)
     if isinstance(res, MeansResults):

@@ -319,8 +319,8 @@ def _column(name: str, schema: Schema, about: About) -> Column:
         raise SchemaError(f"levels of {name!r} in the field are strings, whole numbers, true or false; rename them.")
     if others and name not in about.choices and any(isinstance(v, str) and any(map(str.isalpha, v)) for v in levels):
         raise SchemaError(
-            f"choices has no column {name!r}, whose levels everybody would read as codes; write in each language of the "
-            f"study what its levels mean, such as choices: {{{name}: {{{levels[0]}: {{en: ..., de: ...}}}}}}."
+            f"choices has no column {name!r}, whose levels everybody would read as codes; write what they mean in each "
+            f"language of the study, such as choices: {{{name}: {{{levels[0]}: {{en: ..., de: ...}}}}}}."
         )
     codes = [label_text(v) for v in levels]
     said = (about.choices, *(one["choices"] for one in others))

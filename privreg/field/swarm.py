@@ -109,10 +109,11 @@ def swarm(
 ) -> Answers:
     """Let simulated devices answer the study at `url`: of this machine, unless `anywhere`.
 
-    There is a row for each device, and one invitation of `links`; there are as many `devices` as rows and invitations
-    by default. A share `duplicates` of the reports is sent twice, and of the devices a share `dropout` looks at the
-    state and never answers. A report is held back by at most `late` states, all delays equally likely. `progress` says
-    whether to show a bar, by default at a terminal, and `seen` is called with every state.
+    There is a row for each device, of a diary all rows of a `person`, and one invitation of `links`; there are as many
+    `devices` as rows and invitations by default. A share `duplicates` of the reports is sent twice, and of the devices
+    a share `dropout` looks at the state and never answers. A report is held back by at most `late` states, all delays
+    equally likely. `progress` says whether to show a bar, by default at a terminal, and `seen` is called with every
+    state.
 
     Raises
     ------
@@ -243,7 +244,7 @@ def main(arguments: Sequence[str], prog: str = "privreg swarm") -> int:
     """Run the command; 0 done, 2 an error that the message explains."""
     parser = parser_of(prog, "Let simulated devices answer a study on this machine.", _EPILOG)
     parser.add_argument("url", metavar="URL", help="address of the study")
-    parser.add_argument("rows", metavar="FILE", help="rows, one a device")
+    parser.add_argument("rows", metavar="FILE", help="rows, one a device; of a diary all of a `person`")
     parser.add_argument("--tokens", required=True, metavar="FILE", help="invitations, made by `privreg tokens`")
     parser.add_argument("--devices", type=int, metavar="N", help="how many; all by default")
     parser.add_argument("--duplicates", type=float, default=0.0, metavar="SHARE", help="of reports sent twice")

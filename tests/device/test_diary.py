@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from threading import Barrier
 from typing import Any
 
 import numpy as np
@@ -266,7 +269,12 @@ def test_rows_are_kept_until_the_day_of_reports_and_make_one(tmp_path: Any, serv
     assert [row["y"] for row in diary.rows("sleep", public(ROOT))] == [0, 1, 2]
     assert sorted(p.name for p in tmp_path.iterdir() if "diary" in p.name) == ["diary.json"]
     refused("from 2027", server, memory, GOOD)
+    assert "Here there are 4." in " ".join(answered(server, memory, GOOD, diary=diary, dry_run=True).words.split())
     server.time += 10 * 86_400
+    refused("no rows are added any more", server, memory, GOOD, diary=diary)
+    refused("there is no diary in", server, memory, [], diary=Diary(tmp_path / "dairy.json"))
+    assert (server.asked, len(diary.rows("sleep", public(ROOT)))) == (["plan"] * 3, 3)
+    assert "Here there are 3." in " ".join(answered(server, memory, [], diary=diary, dry_run=True).words.split())
     out = answered(server, memory, [], diary=diary)
     assert (out.sent, len(server.posted)) == (True, 1)
     with pytest.raises(RefusedError, match="answers once"):
@@ -315,6 +323,30 @@ def test_a_diary_is_of_one_study_and_is_never_half_written(tmp_path: Any, monkey
     with pytest.raises(DiaryError, match="no diary that can be read") as e:
         diary.rows("a", b"k")
     assert "31" not in str(e.value)
+
+
+def test_calls_at_the_same_time_lose_no_row(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, starts = tmp_path / "diary.json", Barrier(8)
+
+    def add(k: int) -> None:
+        starts.wait()
+        for j in range(5):
+            Diary(path).add([{"x": 5 * k + j}], "a", b"k", 40, b"{}")
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(add, range(8)))
+    assert sorted(row["x"] for row in Diary(path).rows("a", b"k")) == list(range(40))
+    with pytest.raises(DiaryError, match="40 rows at most"):
+        Diary(path).add([{}], "a", b"k", 40, b"{}")
+    with pytest.raises(DiaryError, match="4,194,304 characters at most"):
+        Diary(path).add([{"x": "x" * (1 << 22)}], "a", b"k", 41, b"{}")
+    assert [p.name for p in tmp_path.iterdir()] == ["diary.json"]
+    left = tmp_path / "diary.json.new"  # by a call that was stopped: nobody knows that it was
+    left.write_text("")
+    monkeypatch.setattr("privreg.device.diary.PATIENCE", 0.0)
+    with pytest.raises(DiaryError, match=f"If none is, as one was stopped, delete {re.escape(str(left))}"):
+        Diary(path).add([{}], "a", b"k", 41, b"{}")
+    assert len(Diary(path).rows("a", b"k")) == 40
 
 
 @pytest.mark.parametrize(

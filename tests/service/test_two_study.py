@@ -36,9 +36,9 @@ class Noise:
 def answered(pair, rows, tokens):
     """Let devices answer, each the state that is open, until all have; reports of each batch."""
     crowd, a, done, sizes = SharedCrowd(pair.plan, pair.hash, rows), pair.courses[0], 0, []
-    while done < len(rows):
+    while done < len(crowd):
         ends = chains.ends(a.engine, a.chain)
-        who = range(done, len(rows) if ends is None else done + ends)
+        who = range(done, len(crowd) if ends is None else done + ends)
         for first in who[::AT_ONCE]:
             some = range(first, min(first + AT_ONCE, who.stop))
             state = messages.read_state(a.present.payload, pair.plan, pair.hash)
