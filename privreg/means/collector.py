@@ -15,7 +15,7 @@ from privreg.errors import InferenceError
 from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan
 from privreg.means.sums import Sums
-from privreg.means.terms import Term
+from privreg.means.terms import Term, places
 from privreg.privacy.scalar import NumberMechanism
 from privreg.results.wording import Unusable
 
@@ -187,15 +187,15 @@ def _squares(state: State, plan: Plan, sums: Sums) -> dict[int, tuple[float, flo
 
 
 def spreads(
-    terms: Sequence[Term], own: Sequence[Sequence[Term]], plans: Sequence[Plan], states: Sequence[State]
+    terms: Sequence[Term], by_group: Sequence[Sequence[Term]], plans: Sequence[Plan], states: Sequence[State]
 ) -> Array:
     """Standard deviations of numbers of everybody, then of each subgroup, user's units; shape (1 + g, p).
 
-    NaN of levels, and of all where reports tell no squares.
+    NaN of levels, and of all where no squares are reported.
     """
-    first = np.cumsum([0, *(len(term.names) for term in terms)])
-    out, held = np.full((1 + len(plans), first[-1]), np.nan), np.zeros((3, first[-1]))
-    for g, (mine, plan, state) in enumerate(zip(own, plans, states, strict=True), 1):
+    first, p = places(terms), sum(len(term.names) for term in terms)
+    out, held = np.full((1 + len(plans), p), np.nan), np.zeros((3, p))
+    for g, (mine, plan, state) in enumerate(zip(by_group, plans, states, strict=True), 1):
         if plan.sums is None or not state.people:
             continue
         means = state.sums / (plan.sums.scales * state.people)
@@ -211,17 +211,16 @@ def spreads(
 
 
 def moments(
-    terms: Sequence[Term], own: Sequence[Sequence[Term]], plans: Sequence[Plan], states: Sequence[State]
+    terms: Sequence[Term], by_group: Sequence[Sequence[Term]], plans: Sequence[Plan], states: Sequence[State]
 ) -> Array:
     """Mean squares of numbers about the middles of their ranges, of everybody, and what noise does; user's units.
 
     Shape (5, p): the square, noise variances of the mean and of the square, their covariance, and the share of those
-    who have a number. NaN of levels, where reports tell no squares, and where subgroups have ranges of their own.
+    who have a number. NaN of levels, where no squares are reported, and where subgroups have other ranges.
     """
-    first = np.cumsum([0, *(len(term.names) for term in terms)])
-    total, out = sum(s.people for s in states), np.zeros((5, first[-1]))
-    known = np.zeros(first[-1], dtype=np.bool_)
-    for mine, plan, state in zip(own, plans, states, strict=True):
+    first, p = places(terms), sum(len(term.names) for term in terms)
+    total, out, known = sum(s.people for s in states), np.zeros((5, p)), np.zeros(p, dtype=np.bool_)
+    for mine, plan, state in zip(by_group, plans, states, strict=True):
         if plan.sums is None or not state.people:
             continue
         weight, noise = state.people / total, plan.sums.variances(state.people)
@@ -270,8 +269,8 @@ def alike_groups(terms: Sequence[Term], groups: Sequence[Estimates]) -> Array:
 def _least(plan: Plan, theta: Array) -> Array:
     """Least variance that reports of numbers can have, by their means; 0 where the record goes as a whole.
 
-    The mechanism's own at the mean, which is a lower bound as it is convex in the value, and with that of the values
-    exact where answers are two. Few reports of few answers may be all alike, and their variance 0.
+    The mechanism's at the mean, which is a lower bound as it is convex in the value, and with that of the values exact
+    where answers are two. Few reports of few answers may be all alike, and their variance 0.
     """
     out = np.zeros(plan.size)
     for item in plan.items if plan.vector is None else ():
@@ -289,12 +288,7 @@ def alike(plan: Plan, state: State, rows: int) -> float:
     if plan.vector is not None:
         noise += plan.vector.sd(plan.radius, plan.size) ** 2
     for item in plan.items if plan.vector is None else ():
-        here, m = item.here, item.mechanism
-        if isinstance(m, NumberMechanism):
-            noise[here] = m.variance(theta[here])
-        else:
-            own, other = m.variances()
-            noise[here] = other + np.clip(theta[here], 0.0, 1.0) * (own - other)
+        noise[item.here] = item.mechanism.variance(theta[item.here])
     values = np.clip(1.0 - noise / np.maximum(_means(plan, state)[0] * np.diag(cov), 1e-300), 0.0, 1.0)
     return math.sqrt(1.0 + (rows - 1.0) * float(values.max()))
 
@@ -308,7 +302,7 @@ def few(plan: Plan, state: State) -> frozenset[int]:
     (n, theta), out = _means(plan, state), set()
     for item in plan.items:
         here, m = item.here, item.mechanism
-        low, high = -math.inf, math.inf  # reports between which answers lie, of two answers
+        low, high = -math.inf, math.inf  # reports between which answers are, of two answers
         if isinstance(m, FactorMechanism) and m.name in {"grr", "oue"}:
             p, q = m.chances
             low, high = -q / (p - q), (1.0 - q) / (p - q)
@@ -346,16 +340,16 @@ def _moved(few: csr_array, cov: Array) -> Array:
     return np.asarray(few @ np.ascontiguousarray((few @ cov).T))
 
 
-def _linear(terms: Sequence[Term], own: Sequence[Term], plan: Plan) -> tuple[csr_array, Array]:
+def _linear(terms: Sequence[Term], ranges: Sequence[Term], plan: Plan) -> tuple[csr_array, Array]:
     """How a subgroup's means enter: as matrix and constant, numbers about the middle of their overall range.
 
-    Numbers are on the subgroup's own range, about its own middle: with whether there is a number, a, and the number u
-    on [-1, 1] they are half · u a + (middle − overall middle) · a.
+    Numbers are in the subgroup's `ranges`, about their middle: with whether there is a number, a, and the number u on
+    [-1, 1] they are half · u a + (middle − overall middle) · a.
     """
     slopes, constant = [(1.0, at, at) for at in range(plan.size)], np.zeros(plan.size)
     for item in (item for item in plan.items if item.kind == "number"):
-        slopes[item.at] = (own[item.term].half, item.at, item.at)
-        shift = own[item.term].middle - terms[item.term].middle
+        slopes[item.at] = (ranges[item.term].half, item.at, item.at)
+        shift = ranges[item.term].middle - terms[item.term].middle
         if item.term in plan.answered:
             slopes += [(shift, item.at, plan.answered[item.term])] * (shift != 0.0)
         else:
@@ -393,15 +387,15 @@ def _ratios(terms: Sequence[Term], plan: Plan, theta: Array, cov: Array) -> Esti
 
 
 def estimates(
-    terms: Sequence[Term], own: Sequence[Sequence[Term]], plans: Sequence[Plan], states: Sequence[State]
+    terms: Sequence[Term], by_group: Sequence[Sequence[Term]], plans: Sequence[Plan], states: Sequence[State]
 ) -> Estimates:
-    """Estimates for all people of some subgroups together; `own` are the terms with each subgroup's own ranges.
+    """Estimates for all people of some subgroups together; `by_group` are the terms with each subgroup's ranges.
 
     Subgroups count by their numbers of people, which are public. The covariance is that about the means of the
-    population that the people were drawn from: mechanism, choice of items and the people's own variance together.
+    population that the people were drawn from: mechanism, choice of items and the people's variance together.
     Raises InferenceError if there are too few people.
     """
-    some = [(o, p, s) for o, p, s in zip(own, plans, states, strict=True) if s.people]
+    some = [(o, p, s) for o, p, s in zip(by_group, plans, states, strict=True) if s.people]
     total = sum(s.people for _, _, s in some)
     if total < 2:
         raise InferenceError(f"{total} records sent reports; it takes 2 or more.")
@@ -413,6 +407,6 @@ def estimates(
         means.append(matrix @ theta + constant)
         cov += weight**2 * _moved(matrix, v)
     theta = weights @ np.array(means)
-    apart = np.array(means) - theta  # subgroups' sizes are those of this sample
-    cov += (apart.T * weights) @ apart / total
+    differences = np.array(means) - theta  # subgroups' sizes are those of this sample
+    cov += (differences.T * weights) @ differences / total
     return _ratios(terms, plans[0], theta, cov)

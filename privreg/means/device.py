@@ -25,8 +25,8 @@ from privreg.privacy.mechanisms import Mechanism
 def inside(terms: Sequence[Term], raw: dict[str, NDArray[Any]], silent: NDArray[np.bool_] | None) -> list[Array]:
     """Values of each term as devices take them, each of shape (n,), of columns as `data.columns.prepare` reads them.
 
-    Numbers on [-1, 1] by the range of the people's own subgroup, NaN if missing; codes of levels, one beyond the last
-    if missing. Who is `silent` has nothing to tell, whatever their row says.
+    Numbers on [-1, 1] by the range of the people's subgroup, NaN if missing; codes of levels, one beyond the last
+    if missing. Who is `silent` has nothing to report, whatever their row says.
     """
     out = []
     for term in terms:

@@ -27,8 +27,8 @@ class FactorMechanism(Randomiser):
 
     Notes
     -----
-    "grr": the level itself with probability p = e^ε/(e^ε + L − 1), else any other. "oue": L bits, the person's own
-    told as 1 with probability 1/2, the others with probability 1/(e^ε + 1). "histogram": L bits, each through a
+    "grr": the level itself with probability p = e^ε/(e^ε + L − 1), else any other. "oue": L bits, the person's
+    reported as 1 with probability 1/2, the others with probability 1/(e^ε + 1). "histogram": L bits, each through a
     mechanism for numbers in [0, 1] at half the budget, since another level changes two of them. "gaussian": L bits plus
     normal noise of sd √2/μ.
 
@@ -73,7 +73,7 @@ class FactorMechanism(Randomiser):
 
     @property
     def chances(self) -> tuple[float, float]:
-        """Probability that a level is reported where it is the person's own, and where it is not: "grr" and "oue"."""
+        """Probability that a level is reported where it is the person's, and where it is not: "grr" and "oue"."""
         e = math.exp(-self.epsilon)
         if self.name == "grr":
             whole = 1.0 + (self.levels - 1) * e
@@ -87,12 +87,13 @@ class FactorMechanism(Randomiser):
         `normals`, shape (n, width), are independent standard ones, each used once.
         """
         at = np.asarray(codes, dtype=np.intp)
-        own = np.equal.outer(at, np.arange(self.levels))
+        indicators = np.equal.outer(at, np.arange(self.levels))
         z = np.asarray(normals, dtype=np.float64)
         if self.name == "gaussian":
-            return np.asarray(own + self.sd * z)
+            return np.asarray(indicators + self.sd * z)
         if self.bit is not None:
-            return self.bit.randomise(own.ravel(), z.reshape(-1, self.bit.width)).reshape(own.shape)
+            bits = self.bit.randomise(indicators.ravel(), z.reshape(-1, self.bit.width))
+            return bits.reshape(indicators.shape)
         p, q = self.chances
         uniforms = ndtr(z)
         if self.name == "grr":
@@ -101,7 +102,7 @@ class FactorMechanism(Randomiser):
             answer = np.where(uniforms[:, 0] < p, at, other)
             bits = np.equal.outer(answer, np.arange(self.levels))
         else:
-            bits = uniforms < np.where(own, p, q)
+            bits = uniforms < np.where(indicators, p, q)
         return np.asarray((bits - q) / (p - q))
 
     def summed(self, waiting: Array, normals: Array) -> Array:
@@ -109,7 +110,7 @@ class FactorMechanism(Randomiser):
         distribution.
 
         Noise Z of "gaussian" gives B'Z, which is √(B'B) times normals; B holds the numbers, a row a person. Bits of
-        "oue" sum to two binomial numbers a level. "grr" tells one's level with probability p − q, and else any of the
+        "oue" sum to two binomial numbers a level. "grr" reports one's level with probability p − q, and else any of the
         L. Binomial numbers are quantiles (Devroye 1986, Non-uniform random variate generation, section III.2).
 
         `waiting`, shape (r, levels + r), is B'O, O the indicators of levels, and B'B. But for "gaussian" r = 1, and B
@@ -137,12 +138,11 @@ class FactorMechanism(Randomiser):
     def covariance(self, shares: Array) -> Array:
         """Covariance of a report's numbers where levels have these shares, shape (levels, levels).
 
-        "grr" tells one level. Else bits are independent given the level: of two they have covariance −π_k π_l, shrunk
+        "grr" reports one level. Else bits are independent given the level: of two they have covariance −π_k π_l, shrunk
         where noise has made shares so large that it would be none.
         """
-        own, other = self.variances()
         at = np.clip(shares, 0.0, 1.0)
-        least = at * own + (1.0 - at) * (other + at)
+        least = self.variance(shares) + at * (1.0 - at)
         if self.name == "grr":
             p, q = self.chances
             bits = (q + (p - q) * shares) / (p - q)
@@ -150,13 +150,18 @@ class FactorMechanism(Randomiser):
         most = float(np.sum(at**2 / np.maximum(least + at**2, 1e-300)))
         return np.asarray(np.diag(least + at**2) - np.outer(at, at) / max(most, 1.0))
 
+    def variance(self, shares: Array) -> Array:
+        """Mean over people of the exact variance of a level's number, by the levels' shares; same shape."""
+        held, other = self.variances()
+        return np.asarray(other + np.clip(shares, 0.0, 1.0) * (held - other))
+
     def variances(self) -> tuple[float, float]:
-        """Exact variance of a report's number where the level is the person's own, and where it is not."""
+        """Exact variance of a report's number where the level is the person's, and where it is not."""
         if self.name == "gaussian":
             return self.sd**2, self.sd**2
         if self.bit is not None:
-            own, other = self.bit.variance(np.array([1.0, 0.0]))
-            return float(own), float(other)
+            held, other = self.bit.variance(np.array([1.0, 0.0]))
+            return float(held), float(other)
         p, q = self.chances
         return p * (1.0 - p) / (p - q) ** 2, q * (1.0 - q) / (p - q) ** 2
 
@@ -166,16 +171,14 @@ class FactorMechanism(Randomiser):
         Shares of levels add up to 1, and independent bits do not: p̂ − k (Σ p̂ − 1) with k_l = v_l/Σ v has the least
         variance, which is (1 − 1/L) of that of p̂ for L levels that are as noisy (v the variances of reports).
         """
-        own, other = self.variances()
-        noise = other + np.clip(shares, 0.0, 1.0) * (own - other)
+        noise = self.variance(shares)
         total = float(noise.sum())
         return np.zeros(len(noise)) if self.name == "grr" or total == 0.0 else np.asarray(noise / total)
 
     def mean_variance(self) -> float:
         """Variance of a level's estimate by one report, averaged over the levels: the same for every person."""
-        own, other = self.variances()
-        noise = np.array([own, *[other] * (self.levels - 1)])
-        k = self.shares_of_error(np.arange(self.levels) == 0)
+        first = np.arange(self.levels) == 0
+        noise, k = self.variance(first), self.shares_of_error(first)
         return float(((1.0 - 2.0 * k) * noise + k**2 * noise.sum()).mean())
 
     def words(self) -> str:
@@ -185,8 +188,8 @@ class FactorMechanism(Randomiser):
         if self.bit is not None:
             return f"{self.levels} bits, each by {self.bit.title} at epsilon {at_least(self.bit.epsilon, 4)}"
         p, q = self.chances
-        told = f"of {self.levels} levels, told with probability {p:.4g}, others {q:.4g}"
-        return f"{told}, epsilon {at_least(self.epsilon, 4)}"
+        said = f"of {self.levels} levels, reported with probability {p:.4g}, others {q:.4g}"
+        return f"{said}, epsilon {at_least(self.epsilon, 4)}"
 
     def __repr__(self) -> str:
         return f"{self.title}({self.budget}, for one of {self.levels} levels)"

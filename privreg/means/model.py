@@ -61,7 +61,7 @@ class PrivateMeans:
     by : str, optional
         A column of *public* subgroups, its levels declared. Everybody may know who belongs to which.
     by_budget : mapping, optional
-        Budgets of subgroups, in the form of the model's own budget and at most as large.
+        Budgets of subgroups, in the form of the model's budget and at most as large.
     by_bounds : mapping, optional
         Ranges of numeric columns in subgroups, as in ``{"children": {"age": (0, 18)}}``: public, and inside the range
         of all. Noise follows them.
@@ -262,8 +262,8 @@ def _public(data: Any, columns: Sequence[str], schema: Any, bounds: Any, levels:
     wanted = (*columns, by) if isinstance(by, str) else columns
     labels = check_columns(data, wanted)
     bounds, levels = (as_labelled(declared, labels) for declared in (bounds, levels))
-    own = combined(schema, bounds, levels, {})
-    full = completed(own, data, wanted)
+    given = combined(schema, bounds, levels, {})
+    full = completed(given, data, wanted)
     if labels is not None and len(full.carried):
         check_declared({"bounds": bounds, "levels": levels}, [*wanted, *labels])
     return full

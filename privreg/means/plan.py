@@ -120,7 +120,7 @@ class Plan:
 
 
 def _layout(terms: Sequence[Term], nonresponse: bool) -> list[tuple[str, int, int]]:
-    """Kinds, terms and levels of the items; a level of its own for what is missing."""
+    """Kinds, terms and levels of the items; one more level for what is missing."""
     out: list[tuple[str, int, int]] = []
     for i, term in enumerate(terms):
         if term.is_factor:

@@ -29,14 +29,14 @@ class Spec:
     people: Participants
     by: str | None  # Column of public subgroups
     groups: tuple[Any, ...]  # Their levels; one nameless subgroup if there is no such column
-    own: tuple[tuple[Term, ...], ...]  # Terms with each subgroup's own ranges
+    group_terms: tuple[tuple[Term, ...], ...]  # Terms with each subgroup's ranges
     plans: tuple[Plan, ...]  # By subgroup
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns that hold what is estimated, and the subgroup."""
-        own = dict.fromkeys(c for t in self.terms for c in t.columns)
-        return (*own, *([] if self.by is None else [self.by]))
+        estimated = dict.fromkeys(c for t in self.terms for c in t.columns)
+        return (*estimated, *([] if self.by is None else [self.by]))
 
     @property
     def trust(self) -> str:
@@ -83,13 +83,13 @@ def declared(
         _refuse_rows(people, how["trust"])
     groups = read_groups(by, schema, names, people, by_budget, by_bounds)
     budgets = read_budgets(budget, groups, by_budget)
-    own = read_ranges(terms, groups, by_bounds)
+    ranges = read_ranges(terms, groups, by_bounds)
     nonresponse = people.missing == "noise" or people.id is not None
     most = max(budgets, key=lambda b: b.mu)  # all keep the kind of guarantee that suits it best
     kind = make_plan(terms, most, nonresponse=nonresponse, **how).budget.pure
     plans = tuple(make_plan(terms, b, nonresponse=nonresponse, pure=kind, **how) for b in budgets)
     formula = " + ".join(t.written for t in terms) + " ~ 1"
-    return Spec(formula, terms, schema, budget, people, by, groups, own, plans)
+    return Spec(formula, terms, schema, budget, people, by, groups, ranges, plans)
 
 
 def _refuse_rows(people: Participants, trust: str) -> None:
@@ -136,7 +136,7 @@ def _by_group(option: str, given: Any, groups: Sequence[Any]) -> Mapping[Any, An
 
 
 def read_budgets(budget: Budget, groups: Sequence[Any], by_budget: Any) -> list[Budget]:
-    """Budget of every subgroup, in the form of the model's own."""
+    """Budget of every subgroup, in the form of the model's."""
     given = _by_group("by_budget", by_budget, groups)
     if given and not budget.private:
         raise BudgetError("by_budget= needs a budget of the model, the largest of all, and mu=None is none.")
@@ -149,20 +149,19 @@ def read_budgets(budget: Budget, groups: Sequence[Any], by_budget: Any) -> list[
         if value is None or not 0.0 < value <= budget.asked[0]:
             raise BudgetError(
                 f"by_budget[{name!r}] is {shown(given[name])}; it must be a number above 0 and at most the model's "
-                f"own, {budget.asked[0]:g}."
+                f"budget, {budget.asked[0]:g}."
             )
         out.append(Budget.restore(budget.form, (value, *budget.asked[1:])))
     return out
 
 
 def read_ranges(terms: Sequence[Term], groups: Sequence[Any], by_bounds: Any) -> tuple[tuple[Term, ...], ...]:
-    """Terms with each subgroup's own ranges."""
+    """Terms with each subgroup's ranges."""
     given = _by_group("by_bounds", by_bounds, groups)
     known = {t.column: t for t in terms if not t.is_factor and not t.parts}
     out = []
     for name in groups:
-        own = given.get(name, {})
-        inside = Schema.declare(bounds=own).bounds
+        inside = Schema.declare(bounds=given.get(name, {})).bounds
         for column, (low, high) in inside.items():
             if column not in known:
                 raise SchemaError(
@@ -172,7 +171,7 @@ def read_ranges(terms: Sequence[Term], groups: Sequence[Any], by_bounds: Any) ->
             term = known[column]
             if not term.low <= low < high <= term.high:
                 raise SchemaError(
-                    f"by_bounds[{name!r}][{column!r}] = ({low:g}, {high:g}) must lie inside the range of all, "
+                    f"by_bounds[{name!r}][{column!r}] = ({low:g}, {high:g}) must be inside the range of all, "
                     f"({term.low:g}, {term.high:g}), low < high."
                 )
         given_here: dict[str, Any] = {c: {"low": low, "high": high} for c, (low, high) in inside.items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from privreg.means.results.fit import MeansFit
 from privreg.means.results.results import MeansResults
 from privreg.means.results.words import header, is_biased, silent, statement
 from privreg.means.spec import Spec
+from privreg.means.terms import places
 from privreg.privacy.ledger import Charge, Release
 from privreg.privacy.noise import NoiseStream, derived_key, fresh_key, seeded_key
 
@@ -28,32 +28,6 @@ def _none(plan: Plan) -> list[Any]:
     if plan.sums is not None:
         return [np.zeros(len(plan.sums.scales), dtype=np.int64)]
     return [np.zeros((1, 1))] * len(plan.late)
-
-
-def _tables(spec: Spec) -> Iterator[Crossed]:
-    """Two-way tables among the estimates."""
-    at = 0
-    for term in spec.terms:
-        if term.is_table:
-            one, other = (tuple(map(str, part.levels)) for part in term.parts)
-            yield Crossed(at, term.columns[0], one, term.columns[1], other)
-        at += len(term.names)
-
-
-def _products(spec: Spec) -> Iterator[tuple[str, str, int]]:
-    """Numbers that are multiplied, and where their product is among the estimates."""
-    firsts = np.cumsum([0, *(len(term.names) for term in spec.terms)])
-    for term, at in zip(spec.terms, firsts, strict=False):
-        if len(term.parts) == 2 and not term.is_factor:
-            yield term.columns[0], term.columns[1], int(at)
-
-
-def _cuts(spec: Spec) -> Iterator[tuple[str, int, tuple[float, ...]]]:
-    """Numbers that are cut into classes, where these are among the estimates, and between what."""
-    firsts = np.cumsum([0, *(len(term.names) for term in spec.terms)])
-    for term, at in zip(spec.terms, firsts, strict=False):
-        if term.edges:
-            yield term.columns[0], int(at), term.edges
 
 
 def refuse_few(rows: int) -> None:
@@ -125,7 +99,7 @@ class MeansStream:
         for g, plan in enumerate(spec.plans):
             here = slice(None) if spec.by is None else np.flatnonzero(raw[spec.by] == g)
             part = {name: values[here] for name, values in raw.items()}
-            values = device.inside(spec.own[g], part, None if silent is None else silent[here])
+            values = device.inside(spec.group_terms[g], part, None if silent is None else silent[here])
             state, waiting = held[g]
             if plan.sums is not None:
                 raw_sum = waiting[0] + device.total(plan, plan.sums, values)
@@ -181,11 +155,13 @@ class MeansStream:
     def released(self, release: Release) -> MeansResults:
         """Results, with the release as the ledger has it."""
         spec, states = self._spec, self._states()
-        whole = collector.estimates(spec.terms, spec.own, spec.plans, states)
-        apart = [self._alone(states, g) for g in range(len(spec.plans))] if spec.by is not None else []
+        whole = collector.estimates(spec.terms, spec.group_terms, spec.plans, states)
+        groups = [self._alone(states, g) for g in range(len(spec.plans))] if spec.by is not None else []
         p = len(whole.params)
         few = [collector.few(plan, state) for plan, state in zip(spec.plans, states, strict=True)]
-        doubted = [own | silent(alone.unusable) for own, alone in zip(few, apart, strict=True)] if apart else []
+        doubted = [terms | silent(alone.unusable) for terms, alone in zip(few, groups, strict=False)]
+        placed = list(zip(spec.terms, places(spec.terms), strict=True))
+        tables = [(at, t.columns, [tuple(map(str, part.levels)) for part in t.parts]) for t, at in placed if t.is_table]
         numbers, rows = [t for t in spec.terms for _ in t.names], spec.people.max_per_id
         fit = MeansFit(
             names=tuple(n for t in spec.terms for n in t.names),
@@ -197,8 +173,8 @@ class MeansStream:
             by=spec.by,
             groups=tuple(str(g) for g in spec.groups) if spec.by is not None else (),
             group_people=tuple(s.people for s in states) if spec.by is not None else (),
-            group_params=np.array([a.params for a in apart]).reshape(-1, p),
-            group_variances=np.array([np.diag(a.cov) for a in apart]).reshape(-1, p),
+            group_params=np.array([a.params for a in groups]).reshape(-1, p),
+            group_variances=np.array([np.diag(a.cov) for a in groups]).reshape(-1, p),
             header=header(spec, self.nobs, whole.unusable),
             biased=is_biased(spec),
             statement=statement(
@@ -210,21 +186,23 @@ class MeansStream:
                 unusable=whole.unusable,
                 alike=max(collector.alike(plan, s, rows) for plan, s in zip(spec.plans, states, strict=True)),
             ),
-            tables=tuple(_tables(spec)),
+            tables=tuple(Crossed(at, row, rows, column, columns) for at, (row, column), (rows, columns) in tables),
             variables=tuple((t.column, t.labels) for t in spec.terms),
-            sds=collector.spreads(spec.terms, spec.own, spec.plans, states)[: 1 + len(apart)],
-            moments=collector.moments(spec.terms, spec.own, spec.plans, states),
-            products=tuple(_products(spec)),
-            cuts=tuple(_cuts(spec)),
-            group_tests=collector.alike_groups(spec.terms, apart),
-            group_reliable=~np.array([spec.concerned(own) for own in doubted], dtype=np.bool_).reshape(-1, p),
+            sds=collector.spreads(spec.terms, spec.group_terms, spec.plans, states)[: 1 + len(groups)],
+            moments=collector.moments(spec.terms, spec.group_terms, spec.plans, states),
+            products=tuple(
+                (t.columns[0], t.columns[1], at) for t, at in placed if len(t.parts) == 2 and not t.is_factor
+            ),
+            cuts=tuple((t.columns[0], at, t.edges) for t, at in placed if t.edges),
+            group_tests=collector.alike_groups(spec.terms, groups),
+            group_reliable=~np.array([spec.concerned(terms) for terms in doubted], dtype=np.bool_).reshape(-1, p),
         )
         return MeansResults(fit)
 
     def _alone(self, states: list[collector.State], g: int) -> collector.Estimates:
         spec, one = self._spec, slice(g, g + 1)
         try:
-            return collector.estimates(spec.terms, spec.own[one], spec.plans[one], states[one])
+            return collector.estimates(spec.terms, spec.group_terms[one], spec.plans[one], states[one])
         except InferenceError:
             p = sum(len(t.names) for t in spec.terms)
             return collector.Estimates(np.full(p, np.nan), np.full((p, p), np.nan))

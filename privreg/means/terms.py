@@ -22,7 +22,7 @@ _FORM: Final = (
     "age:bmi, squares as I(age**2), histograms as cut(age, 20)"
 )
 _COLON: Final = re.compile(r"""("[^"]*"|'[^']*')|[:@]""")
-"""A quoted name, or the mark between two factors; Python's own grammar has '@' in its place."""
+"""A quoted name, or the mark between two factors; in Python it is '@'."""
 
 
 class Cut(str):
@@ -129,6 +129,11 @@ def flat(columns: Sequence[Column]) -> list[str]:
     return list(dict.fromkeys(c.column if isinstance(c, Cut) else c for c in each))
 
 
+def places(terms: Sequence[Term]) -> list[int]:
+    """Position of each term's first estimate."""
+    return [sum(len(term.names) for term in terms[:k]) for k in range(len(terms))]
+
+
 def read_formula(formula: object) -> tuple[list[Column], list[str]]:
     """Columns of a formula, in order, pairs of factors as pairs, and the columns that are written as C().
     Raises FormulaError if it is not a sum of columns with 1, or nothing, on the right of the tilde.
@@ -156,7 +161,10 @@ def read_formula(formula: object) -> tuple[list[Column], list[str]]:
         raise FormulaError(f"the formula can't be read; {_FORM}.")
     columns: list[Column] = []
     factors: list[str] = []
-    for node in _summands(tree):
+    summands: list[ast.expr] = []
+    while isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Add):
+        summands, tree = [tree.right, *summands], tree.left
+    for node in [tree, *summands]:
         refuse_deep(node, left)
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
             parts = _column(node.left), _column(node.right)
@@ -182,14 +190,6 @@ def _once(columns: list[Column], where: str) -> list[Column]:
         if seen[k] in seen[:k]:
             raise FormulaError(f"{where} names {one!r} twice; once is enough.")
     return columns
-
-
-def _summands(tree: ast.expr) -> list[ast.expr]:
-    out: list[ast.expr] = []
-    while isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Add):
-        out.append(tree.right)
-        tree = tree.left
-    return [tree, *reversed(out)]
 
 
 def _refused(node: ast.expr) -> FormulaError:

@@ -81,14 +81,14 @@ def _distinct(plan: Plan) -> list[tuple[str, NumberMechanism | FactorMechanism]]
 
 
 def _answers(m: NumberMechanism | FactorMechanism, n: int) -> tuple[Array, Array]:
-    """Answers of two people as far apart as can be."""
+    """Answers of two people at the largest distance."""
     stream = NoiseStream(fresh_key(), m.width)
     first, second = (0, 1) if isinstance(m, FactorMechanism) else (m.high, m.low)
     return m.randomise(np.full(n, first), stream.draw(n)), m.randomise(np.full(n, second), stream.draw(n))
 
 
 def _people(plan: Plan) -> Iterator[tuple[str, list[Array], list[Array]]]:
-    """Pairs of made-up people: all values at opposite ends; everything told against nothing."""
+    """Pairs of made-up people: all values at opposite ends; everything reported against nothing."""
     terms = 1 + max(item.term for item in plan.items)
     levels = {i.term: i.mechanism.levels for i in plan.items if isinstance(i.mechanism, FactorMechanism)}
     high = [np.array(0 if t in levels else 1.0) for t in range(terms)]
@@ -114,13 +114,13 @@ def _whole(plan: Plan, values: Sequence[Array], n: int) -> Array:
 
 
 def _released(plan: Plan, sums: Sums, values: Sequence[Array], n: int) -> Array:
-    """Sums that differ in one person, as others see them who know all else: a collector its own noise, too."""
+    """Sums that differ in one person, as others see them who know all else: a collector the noise it adds, too."""
     exact = device.total(plan, sums, [np.full(1, v) for v in values])
     return replace(sums, collectors=1).noised(np.tile(exact, (n, 1)), fresh_key()) / sums.scales
 
 
 def trials(mechanics: Sequence[Mapping[str, Any]], _: Budget) -> Iterator[Trial]:
-    """Every kind of answer at its own share of the budget, and whole reports at all of it."""
+    """Every kind of answer at its share of the budget, and whole reports at all of it."""
     for saved in mechanics:
         plan, of = _plan(saved), f", {saved['group']}" if saved["group"] else ""
         for kind, m in _distinct(plan):

@@ -75,7 +75,7 @@ def test_the_good_one_runs():
         ({"by_budget": {"no": 1}}, OptionError, "by='column'"),
         ({"by_bounds": {"no": {}}}, OptionError, "by='column'"),
         ({"columns": ["age"], "by": "smoker", "by_budget": {"nein": 1}}, OptionError, "no subgroup"),
-        ({"columns": ["age"], "by": "smoker", "by_budget": {"no": 2}}, BudgetError, "at most the model's own"),
+        ({"columns": ["age"], "by": "smoker", "by_budget": {"no": 2}}, BudgetError, "at most the model's budget"),
         ({"columns": ["age"], "by": "smoker", "by_budget": {"no": 0}}, BudgetError, "above 0"),
         ({"columns": ["age"], "by": "smoker", "by_budget": 1}, OptionError, "mapping"),
         (

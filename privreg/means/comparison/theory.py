@@ -1,4 +1,4 @@
-"""The benchmark without an experiment: bias, variance and error of mechanisms for a law of values, in closed form.
+"""The benchmark without an experiment: exact bias, variance and error of mechanisms for a distribution of values.
 
 Values here are public or made up; nobody's report is needed. After LDPTube, with r = nm/d people asked of each of d
 columns, m of them each, at ε/m (or μ/√m).
@@ -28,7 +28,7 @@ BERRY_ESSEEN: Final = 0.56  # Constant for sums of independent terms that need n
 
 @dataclass(frozen=True)
 class Moments:
-    """What one report of one column does, for a law of values."""
+    """What one report of one column does, for a distribution of values."""
 
     bias: float  # E(report) − E(value)
     variance: float  # E Var(report given the value), the mechanism's
@@ -41,7 +41,7 @@ class Moments:
 
 
 def moments(mechanism: NumberMechanism, values: ArrayLike, weights: ArrayLike | None = None) -> Moments:
-    """Exact moments of a mechanism's reports for a law of values.
+    """Exact moments of a mechanism's reports for a distribution of values.
 
     Parameters
     ----------
@@ -76,11 +76,11 @@ def moments(mechanism: NumberMechanism, values: ArrayLike, weights: ArrayLike | 
     p = p / p.sum()
     x = np.clip(x, mechanism.low, mechanism.high)
     bias = mechanism.bias(x)
-    told = x + bias
+    reported = x + bias
     return Moments(
         bias=float(p @ bias),
         variance=float(p @ mechanism.variance(x)),
-        spread=float(p @ (told - p @ told) ** 2),
+        spread=float(p @ (reported - p @ reported) ** 2),
         third=float(p @ mechanism.third_moment(x)),
     )
 
@@ -128,7 +128,7 @@ def benchmark(
     Parameters
     ----------
     values : array_like, shape (k,)
-        Public or made-up values that stand for the law of every column.
+        Public or made-up values that stand for the distribution of every column.
     n : int or sequence of int
         People.
     bounds : (float, float)
@@ -278,13 +278,13 @@ def corrections() -> pd.DataFrame:
     >>> corrections()[["printed", "corrected"]].round(2).values.tolist()
     [[27.08, 4.28], [26960.0, 4131.69], [26960.0, 904.25], [4694.5, 6536.5]]
     """
-    law = np.arange(1, 11) / 10
+    values = np.arange(1, 11) / 10
     one = Budget.declare(epsilon=1)
-    wave = partial(break_even, "square_wave_biased", "piecewise", law, epsilon=1, bounds=(0, 1))
-    wide = moments(number_mechanism("piecewise", one, -1.0, 1.0), law)
+    wave = partial(break_even, "square_wave_biased", "piecewise", values, epsilon=1, bounds=(0, 1))
+    wide = moments(number_mechanism("piecewise", one, -1.0, 1.0), values)
     slip = math.exp(0.5 + 3.0)  # where e^{1/2} + 3 was meant
     third = 3.0 * math.expm1(0.5) ** 2
-    first_power = float(np.mean(law)) / math.expm1(0.5)  # the values' mean where that of their squares was meant
+    first_power = float(np.mean(values)) / math.expm1(0.5)  # the values' mean where that of their squares was meant
     rows = [
         (
             "eq. 4.32, Piecewise variance, epsilon = 1, values 0.1, ..., 1.0",

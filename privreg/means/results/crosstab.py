@@ -42,13 +42,13 @@ class IndependenceTest(View):
     -----
     The statistic is h'(J V J')⁻¹h, h the differences s p_ij − r_i c_j of shares p, their sum s and margins r, c; J the
     slopes of h at independence, V the covariance of the shares: of sampling and of noise. Noise that is independent and
-    alike in all cells leaves h unbiased. The χ² law is a limit for many people, as that of Pearson's test without
-    noise. Wald (1943), *Transactions of the American Mathematical Society* 54.
+    alike in all cells leaves h unbiased. χ² is the limit for many people, as of Pearson's test without noise.
+    Wald (1943), *Transactions of the American Mathematical Society* 54.
     """
 
     statistic: float
     df: int  # (rows − 1)(columns − 1)
-    pvalue: float  # By the χ² law with so many degrees of freedom
+    pvalue: float  # By χ² with so many degrees of freedom
     of: str  # The two factors
     notes: tuple[Diagnostic, ...] = ()  # Whatever takes the test back
 
@@ -122,7 +122,7 @@ class Crosstab(View):
         -------
         DataFrame
             Index: row and column level; share, std_error, conf_low, conf_high, normal limits by the delta method. NaN
-            of a row whose own share came out as 0 or less. ``["share"].unstack()`` is the table.
+            of a row whose share came out as 0 or less. ``["share"].unstack()`` is the table.
         """
         rows = choose("margin", margin, ("rows", "columns")) == "rows"
         a, b = self.estimates.shape

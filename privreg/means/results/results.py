@@ -89,8 +89,8 @@ class MeansResults(Results):
         Notes
         -----
         The variance is that of the reports as they came. It holds the mechanism's part, what comes of asking m of d
-        items, (1 − m/d) Var(t)/r, which LDPTube leaves out, and the people's own variance, Var(t)/n. For the mean of
-        the very people who reported the last part is not needed, and the intervals are a little long.
+        items, (1 − m/d) Var(t)/r, which LDPTube leaves out, and the people's variance, Var(t)/n. For the mean of the
+        very people who reported the last part is not needed, and the intervals are a little long.
         """
         half = self._half(alpha)
         return pd.DataFrame({0: self._fit.params - half, 1: self._fit.params + half}, index=self._fit.index)
@@ -319,10 +319,10 @@ class MeansResults(Results):
     def summary(self, alpha: float = 0.05) -> Summary:
         """Header, estimates and privacy block, as text, HTML or LaTeX."""
         table, statement = self.tidy(alpha=alpha), self.privacy
-        law = f"limits are normal; {100 * (1 - alpha):.6g}% critical value {Normal().critical(alpha):.3f}"
+        said = f"limits are normal; {100 * (1 - alpha):.6g}% critical value {Normal().critical(alpha):.3f}"
         if self.biased:
-            law += "; THESE ARE NOT MEANS: see the notes"
-        below = (Paragraph(law), *caution(table, statement.notes, statement.doubts))
+            said += "; THESE ARE NOT MEANS: see the notes"
+        below = (Paragraph(said), *caution(table, statement.notes, statement.doubts))
         shown = Table(marked(table["term"], table["reliable"]), *cells(table, alpha, "estimate", 4))
         return Summary("Private Means and Frequencies", self.header, shown, below, statement)
 
