@@ -59,7 +59,7 @@ CODES: Final = {
     "unusable": Code("info", "some records could not be used"),
     "within": Code("info", "coefficients are of changes within a person"),
     # about plans
-    "clamped": Code("caution", "assumed responses lie outside the declared range"),
+    "clamped": Code("caution", "assumed responses are outside the declared range"),
     "covariates_assumed": Code("info", "covariates were taken for even and independent"),
     "missed": Code("caution", "so many records don't reach what was asked for"),
     "power": Code("info", "the test that the power refers to"),
@@ -84,10 +84,10 @@ CODES: Final = {
     "imprecise": Code("doubt", "predictors are hardly known, and the curvature depends on them"),
     "lane": Code("doubt", "one lane has no standard errors"),
     "levels": Code("doubt", "rare levels are compared with a rare reference level"),
-    "limit": Code("doubt", "the estimate lies at a public limit of the response"),
-    "lost": Code("doubt", "the search for a scale did not settle"),
+    "limit": Code("doubt", "the estimate is at a public limit of the response"),
+    "lost": Code("doubt", "the search for a scale did not converge"),
     "more": Code("doubt", "far more records came than rows= said"),
-    "moving": Code("doubt", "the estimates had not settled"),
+    "moving": Code("doubt", "the estimates had not converged"),
     "narrow": Code("doubt", "bounds that clamp so many values that coefficients are biased"),
     "nonresponse": Code("doubt", "most records seem to have sent noise only"),
     "rare": Code("doubt", "too few records with some value of a column"),
@@ -207,8 +207,8 @@ def from_json(texts: Iterable[str], about: Iterable[Any] | None) -> tuple[Diagno
     if about is None:
         return tuple(map(_without_code, texts))
     out = []
-    for text, own in zip(texts, about, strict=True):
-        code, rows, methods = ("remark", None, ()) if own is None else own
+    for text, said in zip(texts, about, strict=True):
+        code, rows, methods = ("remark", None, ()) if said is None else said
         if rows is not None and any(isinstance(j, bool) or not isinstance(j, int) or j < 0 for j in rows):
             raise ValueError("not positions of coefficients")  # load() says that the file is damaged
         out.append(Diagnostic(_RENAMED.get(str(code), str(code)), text, rows, map(str, methods)))

@@ -1,4 +1,4 @@
-"""What a fit's intervals are for: the coefficients that its own equation gives on *public or simulated* rows.
+"""What a fit's intervals are for: the coefficients that its equation gives on *public or simulated* rows.
 
 The rows given here are used as they are: nothing is randomised. A fit by rounds solves Σ w_k n_kg E Ψ_k(θ + δ_kg) = 0
 with the row map, thresholds, offsets and weights that this very run has learned; where the model is wrong or errors
@@ -48,9 +48,9 @@ MEDIAN: Final = 0.6744897501960817  # Median absolute value of a standard normal
 TURNS: Final = 100
 HALVINGS: Final = 12
 KEPT: Final = 0.0  # Stands for the slope of the last step
-SETTLED: Final = 1e-9  # Length of a step, in units of c, after which the root is found
-SETTLED_JUMPS: Final = 3e-6  # The same of scores with jumps: single records move their root by as much
-SETTLED_PART: Final = 1e-4  # The same of the root on a part of the rows
+CONVERGED: Final = 1e-9  # Length of a step, in units of c, after which the root is found
+CONVERGED_JUMPS: Final = 3e-6  # The same of scores with jumps: single records move their root by as much
+CONVERGED_PART: Final = 1e-4  # The same of the root on a part of the rows
 NEAR: Final = 1e-3  # The longest that a step may be where no step comes nearer
 
 
@@ -81,15 +81,15 @@ def estimand(fit: ResultData, rows: Any) -> Array:
     held = _encoded(fit, equation, rows)
     theta = _root(equation, held, function)
     for _ in range(TURNS if equation.ratio is not None else 0):  # c follows the residuals
-        near = replace(equation, theta=theta, corners=np.array([_corner(equation, held, theta)]))
+        near = replace(equation, theta=theta, corners=np.array([_threshold(equation, held, theta)]))
         before, theta = theta, _root(near, held, function)
-        if np.abs(theta - before).max() <= SETTLED * near.corners[0]:
+        if np.abs(theta - before).max() <= CONVERGED * near.corners[0]:
             break
-    own = inside(theta.reshape(-1, len(equation.order)), equation.rows) * equation.y_scale
+    inner = inside(theta.reshape(-1, len(equation.order)), equation.rows) * equation.y_scale
     if equation.constant:
-        own[0, 0] += equation.y_centre
-    units, out = public_units(fit.design, scale_response=fit.family.scaled), np.empty_like(own)
-    out[:, equation.order] = own
+        inner[0, 0] += equation.y_centre
+    units, out = public_units(fit.design, scale_response=fit.family.scaled), np.empty_like(inner)
+    out[:, equation.order] = inner
     return np.concatenate([units.params_outside(block) for block in out])
 
 
@@ -158,8 +158,8 @@ def _weights(equation: Equation, z: Array, person: Any = None) -> Array:
     lengths = np.array([np.square(z @ cap.T).sum(axis=1) for cap in equation.caps])
     if person is not None:
         longest = np.zeros((len(lengths), int(person.max()) + 1))
-        for most, own in zip(longest, lengths, strict=True):
-            np.maximum.at(most, person, own)
+        for most, each in zip(longest, lengths, strict=True):
+            np.maximum.at(most, person, each)
         lengths = longest[:, person]
     return np.asarray(equation.shares @ np.minimum(1.0, 1.0 / np.maximum(lengths, 1e-300)))
 
@@ -170,7 +170,7 @@ def _mapped(rows: Array, x: Array) -> Array:
     return np.asarray(x * rows[0] + x[:, :1] * rows[1])
 
 
-def _corner(equation: Equation, rows: list[_Rows], theta: Array) -> float:
+def _threshold(equation: Equation, rows: list[_Rows], theta: Array) -> float:
     """The threshold c of the residuals: a multiple of their normal-consistent median absolute size."""
     assert equation.ratio is not None
     far = [np.abs(r.y - r.z @ theta - (0.0 if r.offset is None else r.offset)) for r in rows]
@@ -183,22 +183,22 @@ def _corner(equation: Equation, rows: list[_Rows], theta: Array) -> float:
 def _root(equation: Equation, rows: list[_Rows], function: Any) -> Array:
     """The root on a part of the rows, where they are many, and from there that on all."""
     found: tuple[Array, Array] | None = None
-    settled = SETTLED_JUMPS if equation.shape[0] in WINDOW else SETTLED
-    parts = [(rows[::EVERY], SETTLED_PART)] if len(rows) >= EVERY**2 else []
-    for some, enough in [*parts, (rows, settled)]:
+    shortest = CONVERGED_JUMPS if equation.shape[0] in WINDOW else CONVERGED
+    parts = [(rows[::EVERY], CONVERGED_PART)] if len(rows) >= EVERY**2 else []
+    for some, enough in [*parts, (rows, shortest)]:
         theta, inverse = (equation.theta, None) if found is None else found
         found = _solved(equation, some, theta, inverse, function, enough)
         if found is None and equation.shape[0] in CLIPPED:
-            found = _by_corners(equation, some, function)
+            found = _by_thresholds(equation, some, function)
     if found is None:
         raise InferenceError(
-            "the fit's equation has no root on these rows: covariates may not vary, or classes may be told without "
-            "error; give more rows, like those of the people who reported."
+            "the fit's equation has no root on these rows: covariates may not vary, or classes may be predicted "
+            "without error; give more rows, like those of the people who reported."
         )
     return found[0]
 
 
-def _by_corners(equation: Equation, rows: list[_Rows], function: Any) -> tuple[Array, Array] | None:
+def _by_thresholds(equation: Equation, rows: list[_Rows], function: Any) -> tuple[Array, Array] | None:
     """The root by way of wider thresholds, as where all scores of a rare level are clipped at the estimate."""
     found: tuple[Array, Array] | None = equation.theta, np.zeros((0, 0))
     farthest = max(float(np.max(np.abs(r.z @ equation.theta - r.y), initial=0.0)) for r in rows)
@@ -206,19 +206,19 @@ def _by_corners(equation: Equation, rows: list[_Rows], function: Any) -> tuple[A
     for k in range(times, -1, -1):
         if found is not None:
             near = replace(equation, corners=NARROWER**k * equation.corners)
-            found = _solved(near, rows, found[0], None, function, SETTLED)
+            found = _solved(near, rows, found[0], None, function, CONVERGED)
     return found
 
 
 def _solved(
-    equation: Equation, rows: list[_Rows], theta: Array, inverse: Array | None, function: Any, settled: float
+    equation: Equation, rows: list[_Rows], theta: Array, inverse: Array | None, function: Any, shortest: float
 ) -> tuple[Array, Array] | None:
     """The root and the inverse of the slope there; None if none is found.
 
-    Damped Newton steps, from the `inverse` of a slope if there is one, until a step is shorter than `settled`, in units
-    of c. The value is exact; the slope is that of all groups' mean state, over a window for jumps, and is taken anew
-    only where it did badly: each step tells it along itself. Where no step comes nearer wider windows are tried, unless
-    scores are clipped.
+    Damped Newton steps, from the `inverse` of a slope if there is one, until a step is shorter than `shortest`, in
+    units of c. The value is exact; the slope is that of all groups' mean state, over a window for jumps, and is taken
+    anew only where it did badly: each step corrects it along itself. Where no step comes nearer wider windows are
+    tried, unless scores are clipped.
 
     References
     ----------
@@ -228,7 +228,7 @@ def _solved(
     unit = float(equation.weights @ equation.corners) if family in {*CLIPPED, codes.QUANTILE} else 1.0
     usual = WINDOW.get(family, NARROW)
     windows = (usual,) if family in CLIPPED else (usual, *WIDER)
-    near = NEAR if family in WINDOW else math.sqrt(SETTLED)
+    near = NEAR if family in WINDOW else math.sqrt(CONVERGED)
     value, one = _value(equation, rows, theta, function), _single(equation)
     for _ in range(TURNS):
         kept = inverse is not None
@@ -238,17 +238,17 @@ def _solved(
             assert inverse is not None
             step = -inverse @ value
             length = float(np.linalg.norm(step))
-            if window <= usual and length <= settled * unit:
+            if window <= usual and length <= shortest * unit:
                 return theta, inverse
             most, tries = 3.0 * max(window, 1.0) * unit, 1 if window == KEPT else HALVINGS
             nearer = _nearer(equation, rows, theta, step, inverse, min(1.0, most / length), tries, function)
             if nearer is not None:
                 new, there = nearer
                 moved, left = new - theta, inverse @ there
-                told = left + step
+                change = left + step
                 theta, value = new, there
-                inverse = inverse + np.outer(moved - told, moved @ inverse) / (moved @ told)
-                if left @ left <= settled * unit * length:  # what one more step will leave
+                inverse = inverse + np.outer(moved - change, moved @ inverse) / (moved @ change)
+                if left @ left <= shortest * unit * length:  # what one more step will leave
                     return theta - inverse @ value, inverse
                 break
             if window == usual and length <= near * unit:
@@ -276,9 +276,8 @@ def _nearer(
 def _single(equation: Equation) -> Equation:
     """The equation as if all groups had answered their mean state: its slope is about the same."""
     a = equation.weights
-    return replace(
-        equation, weights=np.ones(1), corners=(a @ equation.corners)[None], offsets=(a @ equation.offsets)[None]
-    )
+    mean: Any = {"corners": (a @ equation.corners)[None], "offsets": (a @ equation.offsets)[None]}
+    return replace(equation, weights=np.ones(1), **mean)
 
 
 def _inverse(slope: Array) -> Array:
@@ -291,12 +290,12 @@ def _by_class(eta: Array, y: Array, *, balanced: bool) -> Array:
     top = np.maximum(eta.max(axis=0), 0.0)
     share = np.exp(eta - top)
     share /= share.sum(axis=0) + np.exp(-top)
-    own = y - 1.0 == np.arange(len(eta))[:, None]
+    observed = y - 1.0 == np.arange(len(eta))[:, None]
     if not balanced:
-        return np.asarray(share - own[:, :, None])
+        return np.asarray(share - observed[:, :, None])
     square = (share**2).sum(axis=0)
-    apart = np.sqrt(np.maximum(square, square + 1.0 - 2.0 * share.min(axis=0)))  # the largest ‖π − e_k‖
-    return np.asarray((share - own[:, :, None]) / apart)
+    largest = np.sqrt(np.maximum(square, square + 1.0 - 2.0 * share.min(axis=0)))  # of ‖π − e_k‖
+    return np.asarray((share - observed[:, :, None]) / largest)
 
 
 def _value(equation: Equation, rows: list[_Rows], theta: Array, function: Any) -> Array:

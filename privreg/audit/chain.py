@@ -30,7 +30,7 @@ def _still(plan: Plan, bare: bool, **more: Any) -> Plan:
 
 
 def _ratios(m: Mapping[str, Any], n: int) -> Array:
-    """Noise over that of the largest budget, of somebody with a budget of their own."""
+    """Noise over that of the largest budget, of somebody with a smaller budget."""
     return np.full(n, float(m.get("ratio", 1.0)))
 
 

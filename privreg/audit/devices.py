@@ -21,7 +21,7 @@ from privreg.protocol.plans import ScorePlan
 Function = Callable[[float, float], float] | None
 
 
-class Told(NamedTuple):
+class Unrandomised(NamedTuple):
     """A report before it is randomised: a point of the ball of `radius` about 0, and what is made of the answer."""
 
     report: Array  # shape (size,)
@@ -56,7 +56,7 @@ def scored(
     y: float,
     offset: float = 0.0,
     function: Function = None,
-) -> Told:
+) -> Unrandomised:
     """What a report of scores says before it is randomised: ψ z/‖z‖, abs ψ ≤ 1, and in a pilot kappa times a number.
 
     z = `rows` x, or z_j = s_j x_j + t_j x_0 of two rows of scales and shifts; `theta` are the group's coefficients in
@@ -65,7 +65,7 @@ def scored(
     """
     z, at = _whitened(rows, x), [float(t) for t in theta]
     if plan.blocks > 1:
-        return Told(np.array(score.classes(at, z, float(y))), plan.radius, np.zeros(len(at)))
+        return Unrandomised(np.array(score.classes(at, z, float(y))), plan.radius, np.zeros(len(at)))
     eta = score.dot(z, at) + float(offset)
     psi = _unit(plan, c, eta, y, function)
     beside = [plan.kappa * (_number(plan, c, eta, y, function) - 0.5)] if plan.kappa > 0.0 else []
@@ -73,7 +73,7 @@ def scored(
         return _of_response(plan, z, psi, eta, c, beside, function)
     report = score.weighted(psi, z)
     centre = [0.0] * len(report) + [0.5 * plan.kappa] * len(beside)
-    return Told(np.array(report + beside), plan.radius, np.array(centre))
+    return Unrandomised(np.array(report + beside), plan.radius, np.array(centre))
 
 
 def _whitened(rows: Array, x: Array) -> list[float]:
@@ -99,7 +99,7 @@ def _number(plan: ScorePlan, c: float, eta: float, y: float, function: Function)
 
 def _of_response(
     plan: ScorePlan, z: list[float], psi: float, eta: float, c: float, beside: list[float], function: Function
-) -> Told:
+) -> Unrandomised:
     """Where only the response is private: ψ about the middle of its range, and public covariates that multiply it."""
     low, high = _unit(plan, c, eta, plan.y_high, function), _unit(plan, c, eta, plan.y_low, function)
     if plan.shape.family == codes.CUSTOM:  # one that is not a number there, at infinity: its bound is known
@@ -107,11 +107,11 @@ def _of_response(
     norm2, most = score.dot(z, z), LEVER2 * len(z)
     omega = math.sqrt(most / norm2) if norm2 > most else 1.0
     middle, half = 0.5 * (low + high), 0.5 * (high - low)
-    # nothing to tell: no score, as far as its range allows
+    # nothing to report: no score, as far as its range allows
     report = min(max(0.0 if math.isnan(psi) else psi, low), high) - middle
     radius = math.sqrt(half * half + 0.25 * (plan.kappa * plan.kappa))
     if not (radius < math.inf and norm2 < math.inf):
         omega, middle, radius, report = 0.0, 0.0, 1.0, 0.0
     carried = np.array([omega * a for a in z]) if omega != 0.0 else np.zeros(len(z))
     centre = np.array([middle] + [0.5 * plan.kappa] * len(beside))
-    return Told(np.array([report, *beside]), radius, centre, carried)
+    return Unrandomised(np.array([report, *beside]), radius, centre, carried)

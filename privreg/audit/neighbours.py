@@ -1,6 +1,6 @@
-"""Empirical audit of a mechanism: how well can two neighbours be told apart by their reports?
+"""Empirical audit of a mechanism: how well can two neighbours be distinguished by their reports?
 
-The Neyman–Pearson test between two normal laws with equal covariance is a threshold on the projection to the
+The Neyman–Pearson test between two normal distributions with equal covariance is a threshold on the projection to the
 difference of their means. Its error rates, with exact confidence limits, bound μ from below: under μ-GDP no test
 has type II error below Φ(Φ⁻¹(1 − α) − μ) at type I error α. Under pure ε-DP no set has a probability more than e^ε
 times as large under one neighbour as under the other, so the same limits bound ε from below, for any mechanism.
@@ -21,7 +21,7 @@ _THRESHOLDS: Final = 400  # Thresholds tried on the first half: enough that the 
 
 
 class Row(NamedTuple):
-    """A made-up person, in the coordinates of the report; NaN for one who has nothing to tell."""
+    """A made-up person, in the coordinates of the report; NaN for one who has nothing to report."""
 
     x: Array
     y: float
@@ -29,7 +29,7 @@ class Row(NamedTuple):
 
 
 class Audit(NamedTuple):
-    """How well reports of two neighbours were told apart."""
+    """How well reports of two neighbours were distinguished."""
 
     lower: float  # Lower confidence limit of μ, for any mechanism
     type_one: float  # Observed error rates of the threshold test that bounds μ
@@ -93,7 +93,7 @@ def audit(first: Array, second: Array, *, alpha: float = 1e-6, direction: Array 
 
     Notes
     -----
-    Thresholds lie between distinct values, so reports may take two values only, and every threshold is tried in both
+    Thresholds are between distinct values, so reports may take two values only, and every threshold is tried in both
     directions. The limits are ones of detection: below them nothing is proved about the mechanism. The error rates of
     the result are those of the test that bounds μ.
 
@@ -179,8 +179,7 @@ def _reports(name: str, given: Any) -> Array:
 def _thresholds(values: Array) -> Array:
     """Midpoints between values that differ by more than rounding, thinned out by quantiles."""
     values = np.sort(values)
-    apart = np.flatnonzero(np.diff(values) > 1e-12 * np.abs(values).max(initial=0.0))
-    if len(apart) > _THRESHOLDS:
-        apart = apart[np.linspace(0, len(apart) - 1, _THRESHOLDS).astype(int)]
-    out: Array = (values[apart] + values[apart + 1]) / 2
-    return out
+    steps = np.flatnonzero(np.diff(values) > 1e-12 * np.abs(values).max(initial=0.0))
+    if len(steps) > _THRESHOLDS:
+        steps = steps[np.linspace(0, len(steps) - 1, _THRESHOLDS).astype(int)]
+    return np.asarray((values[steps] + values[steps + 1]) / 2)

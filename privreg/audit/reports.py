@@ -1,7 +1,7 @@
 """Trials of the reports of regressions: what a privacy statement claims, on neighbours made up for it.
 
-Device side: it plays devices with the very numbers (score, bound, noise) that the fit's devices had, on rows of its
-own making, as far apart as rows can be. No row of the fit's people is there any more.
+Device side: it plays devices with the very numbers (score, bound, noise) that the fit's devices had, on made-up rows
+at the largest distance. No row of the fit's people is there any more.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def of_smaller_budget(m: Mapping[str, Any], weight: float) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Shape):  # an address is of one process; the user's own score may be any in [-1, 1]
+    if isinstance(value, Shape):  # an address is of one process; a user's score may be any in [-1, 1]
         value = value._replace(address=0) if value.family != codes.CUSTOM else Shape(codes.HUBER, 0.0, 0.0, 0)
     if isinstance(value, tuple):
         return [_plain(v) for v in value]
@@ -100,7 +100,7 @@ def _plan(m: Mapping[str, Any]) -> Any:
 
 
 def trials(mechanics: Sequence[Mapping[str, Any]], budget: Budget) -> Iterator[Trial]:
-    """Every kind of report, described by `of_scores`, `of_chain` or `of_numbers`, on the neighbours farthest apart."""
+    """Every kind of report, as `of_scores`, `of_chain` or `of_numbers` say, on neighbours at the largest distance."""
     pure = math.isfinite(budget.epsilon)
     for m in map(_current, mechanics):
         if m["kind"] == "sums":
@@ -112,7 +112,7 @@ def trials(mechanics: Sequence[Mapping[str, Any]], budget: Budget) -> Iterator[T
 
 
 def _trials_of_sums(m: Mapping[str, Any], budget: Budget) -> Iterator[Trial]:
-    """What one collector sees, whose own noise hides nothing from it: a sum that differs in one report."""
+    """What one collector sees, whose noise hides nothing from it: a sum that differs in one report."""
     rows = {words: np.array(end, dtype=np.int64) for words, end in m["ends"].items()}
     pairs = itertools.combinations(rows, 2)
     far = sorted(((float(np.linalg.norm(rows[a] - rows[b])), a, b) for a, b in pairs), reverse=True)
@@ -137,7 +137,7 @@ def _current(m: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _both(m: Mapping[str, Any], first: Row, second: Row, n: int) -> tuple[Array, Array]:
-    """Reports of each; of Laplace noise their log-likelihood ratios, up to a factor: no line tells as much."""
+    """Reports of each; of Laplace noise their log-likelihood ratios, up to a factor: no projection shows as much."""
     both = _reports(m, first, n), _reports(m, second, n)
     if m["kind"] in NUMBERS:
         kind = m["plan"][0][0]
@@ -155,25 +155,25 @@ def _weight(m: Mapping[str, Any]) -> float:
 
 
 def _pairs(m: Mapping[str, Any]) -> Iterator[tuple[Row, Row, str, float]]:
-    """Neighbours whose reports lie far apart, and how far, relative to what their noise is made for.
+    """Neighbours at a large distance, and that distance relative to what their noise is made for.
 
-    The farthest apart, with a record that sends noise only, and with an offset of either sign.
+    The largest, with a record that sends noise only, and with an offset of either sign.
     """
     rows = list(_rows(m))
     bare = [_reports(m, row, 1, bare=True)[0] for _, row in rows]
     diameters = [_diameter(m, row) for _, row in rows]
     public = m["kind"] == "scores" and _plan(m).label  # the same for neighbours: x, offset
-    apart: dict[str, list[tuple[float, int, int]]] = {}
+    distances: dict[str, list[tuple[float, int, int]]] = {}
     for i, j in itertools.combinations(range(len(rows)), 2):
         offsets = rows[i][1].offset, rows[j][1].offset
         if public and offsets[0] != offsets[1]:
             continue
-        if diameters[i] > 0.0:  # else neither report tells anything
+        if diameters[i] > 0.0:  # else neither report says anything
             unusable = NOISE_ONLY in (rows[i][0], rows[j][0])
             sign = "up" if max(offsets) > 0.0 else "down" if min(offsets) < 0.0 else "none"
             distance = float(np.linalg.norm(bare[i] - bare[j])) / diameters[i]
-            apart.setdefault(NOISE_ONLY if unusable else sign, []).append((distance, i, j))
-    for which, group in apart.items():
+            distances.setdefault(NOISE_ONLY if unusable else sign, []).append((distance, i, j))
+    for which, group in distances.items():
         for distance, i, j in sorted(group, reverse=True)[: 2 if which == "none" else 1]:
             yield rows[i][1], rows[j][1], f"{rows[i][0]} / {rows[j][0]}", distance
 
@@ -273,19 +273,21 @@ def _diameter(m: Mapping[str, Any], row: Row) -> float:
 def _reports(m: Mapping[str, Any], row: Row, n: int, *, bare: bool = False) -> Array:
     """Reports that the kernels make of one row, again and again; without noise if `bare`, shape (n, size)."""
     if m["kind"] in NUMBERS:
-        return _number_reports(m, row, n, bare)
+        saved, radius = m["plan"]
+        channel = Channel(saved[0], *map(_number, saved[1:]))
+        if m["kind"] == "moments":
+            report, centre = second_moments(np.eye(len(row.x)), row.x), 0.0
+        else:
+            report, centre = np.where(np.isnan(row.x), 0.5, np.clip(row.x, 0.0, 1.0)) - 0.5, 0.5
+        return _randomised(channel, report, radius / math.sqrt(_weight(m)), n, bare) + centre
     if m["kind"] == "scores":
-        return _score_reports(m, row, n, bare)
+        plan, theta = _plan(m), np.array(m["theta"])
+        one = scored(plan, np.eye(len(theta) // plan.blocks), theta, m["c"], row.x, row.y, row.offset)
+        return one.finish(_randomised(plan.channel, one.report, one.radius / math.sqrt(_weight(m)), n, bare))
     from privreg.audit import chain  # whose loop is compiled
 
     draw = {"chain": chain.scores, "curvature": chain.curvatures, "central": chain.releases}[str(m["kind"])]
     return draw(_plan(m), np.array(m["theta"]), m, row, n, bare)
-
-
-def _score_reports(m: Mapping[str, Any], row: Row, n: int, bare: bool) -> Array:
-    plan, theta, w = _plan(m), np.array(m["theta"]), _weight(m)
-    told = scored(plan, np.eye(len(theta) // plan.blocks), theta, m["c"], row.x, row.y, row.offset)
-    return told.finish(_randomised(plan.channel, told.report, told.radius / math.sqrt(w), n, bare))
 
 
 def _randomised(channel: Channel, report: Array, radius: float, n: int, bare: bool) -> Array:
@@ -294,13 +296,3 @@ def _randomised(channel: Channel, report: Array, radius: float, n: int, bare: bo
     if bare:
         return rows
     return randomised(channel, rows, radius, NoiseStream(fresh_key(), width(channel, len(report))).draw(n))
-
-
-def _number_reports(m: Mapping[str, Any], row: Row, n: int, bare: bool) -> Array:
-    saved, radius = m["plan"]
-    channel = Channel(saved[0], *map(_number, saved[1:]))
-    if m["kind"] == "moments":
-        told, centre = second_moments(np.eye(len(row.x)), row.x), 0.0
-    else:
-        told, centre = np.where(np.isnan(row.x), 0.5, np.clip(row.x, 0.0, 1.0)) - 0.5, 0.5
-    return _randomised(channel, told, radius / math.sqrt(_weight(m)), n, bare) + centre

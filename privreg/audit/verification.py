@@ -1,4 +1,4 @@
-"""One audit: trials of neighbours, whose reports are told apart, against what is claimed of them."""
+"""One audit: trials of neighbours, whose reports are distinguished, against what is claimed of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Trial(NamedTuple):
     measure: str  # "mu", "epsilon", or "delta" at `epsilon`
     claimed: float
     draw: Callable[[int], tuple[Array, Array]]  # So many independent reports of each, shape (n, d) or (n,)
-    distance: float = math.nan  # How far apart they lie, relative to what the noise was made for
+    distance: float = math.nan  # Of their reports, relative to what the noise was made for
     direction: Array | None = None  # See `privreg.audit.neighbours.audit`
     epsilon: float = math.nan
 
@@ -42,14 +42,14 @@ def claim_of(budget: Budget) -> tuple[str, float]:
 class Verification(View):
     """Outcome of an audit of every kind of report that a fit used.
 
-    Its table has one line for each trial: the report, its neighbours, how far their reports lie apart relative to what
+    Its table has one line for each trial: the report, its neighbours, the distance of their reports relative to what
     the noise was made for (NaN where that is not known), the measure, the claim, and the lower confidence limit that
     the audit reached.
     """
 
     table: pd.DataFrame
     claim: str
-    alpha: float  # Probability that any limit lies above its true value
+    alpha: float  # Probability that any limit is above its true value
     n: int  # Reports of each neighbour
 
     @property

@@ -28,7 +28,7 @@ SLACK: Final = 1e-7  # Relative slack by which noise is rounded up, after a root
 HIDDEN: Final = 0.25
 """Standard error, relative to the range over which the loss is quadratic, at which noise may hide a direction."""
 MOST: Final = 0.1  # Share of the budget (of μ²) that curvature may cost; all intervals are then 5% longer
-TOP: Final = 2.02  # 99% point of the Tracy–Widom law (β = 1)
+TOP: Final = 2.02  # 99% point of the Tracy–Widom distribution (β = 1)
 
 
 def edge(p: int) -> float:
@@ -60,7 +60,7 @@ def permuted_sd(c: Constants, step: float, steps: int, passes: int, budget: Budg
     return sensitivity(passes, c, step, steps) / budget.mu if budget.private else 0.0
 
 
-def sampled_law(c: Constants, step: float, steps: int, n: int, delta: float) -> tuple[Array, Array]:
+def sampled_sensitivities(c: Constants, step: float, steps: int, n: int, delta: float) -> tuple[Array, Array]:
     """Sensitivities Δ(k) and probabilities of K = k draws of one record of n, K ~ Bin(steps, 1/n), shapes (m,).
 
     Draws beyond the last k looked at have infinite sensitivity, as if they lost everything.

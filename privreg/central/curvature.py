@@ -23,7 +23,7 @@ from scipy.special import lambertw, ndtri
 
 from privreg.arrays import Array
 from privreg.central.calibration import edge
-from privreg.central.plan import GUESS, SETTLED, Plan
+from privreg.central.plan import FORGOTTEN, GUESS, Plan
 from privreg.diagnostics import Diagnostic, doubt
 
 BIAS: Final = 0.25
@@ -67,7 +67,7 @@ def directions(curvature: Array, plan: Plan) -> Directions:
     After steps whose product with λ is a, the mean of the next κ times as many iterates holds about e^(−a)/(κa) of the
     start. Steps along a direction of curvature λ are so long that this share of `GUESS` is `BIAS` of the standard error
     that the noise alone makes there; at least η and at most 1/λ. Longer ones would let iterates wander farther. A
-    direction that noise hides is taken at the edge of the noise: if it has curvature, it settles as far as it can; if
+    direction that noise hides is taken at the edge of the noise: if it has curvature, it converges as far as it can; if
     it has none, iterates wander by noise alone, and lanes show it; but not where a ball would shorten all of them.
     """
     p, size = len(curvature), min(plan.sizes)
@@ -78,7 +78,7 @@ def directions(curvature: Array, plan: Plan) -> Directions:
     begin, more = plan.early(size), plan.wait(size) - plan.early(size)
     kept = plan.steps(size) - plan.wait(size)
     if plan.perturbation == "gradient" and more > 0:
-        wanted = np.full(p, SETTLED)
+        wanted = np.full(p, FORGOTTEN)
         if plan.noise_sd > 0.0:
             se = plan.noise_sd / (plan.share * size * seen * math.sqrt(kept * len(plan.sizes)))
             wanted = lambertw(GUESS * more / (kept * BIAS * se)).real
@@ -97,7 +97,7 @@ def notes(lanes: Array, found: Directions, sd: float, matrix: Array, names: Sequ
     leads to the user's coefficients.
 
     A direction is not known if it is hidden, or if what is left of the start there, f/(1 − f) times the average for a
-    share f, is more than `BIAS` standard errors. A coefficient is marked if that comes to as much of its own standard
+    share f, is more than `BIAS` standard errors. A coefficient is marked if that comes to as much of its standard
     error, by loadings that are more than noise in the directions: to first order it moves a loading by τ²/2 Σ_k
     b_k²/(λ_k − λ)², over known directions k with loadings b.
     """

@@ -1,4 +1,4 @@
-"""The curator's own computation: rows in memory, lanes of them, one noisy average of each.
+"""The curator's computation: rows in memory, lanes of them, one noisy average of each.
 
 Raw rows are used here and nowhere else of this package; what leaves is `release`'s array.
 """
@@ -111,7 +111,7 @@ def release(
     streams: tuple[Turns, NoiseStream, NoiseStream],
     report: Callable[[int], Any] | None = None,
 ) -> Release:
-    """Run every lane on its own records and add the noise; x, shape (n, p), and y, shape (n,), are in internal units.
+    """Run every lane on its records and add the noise; x, shape (n, p), and y, shape (n,), are in internal units.
 
     `streams` are those of :func:`randomness`, which may have made other releases before. `report` is called on the way
     with how many more records count as done.
@@ -173,7 +173,7 @@ class Descent:
         self._plan, self._steps, self._wait = plan, plan.steps(n), plan.wait(n)
         self._kept = self._steps - self._wait
         self._middle, self._early = self._wait + self._kept // 2, np.full(p, np.nan)
-        self._total, self._done, self._told = np.zeros(p), 0, 0
+        self._total, self._done, self._reported = np.zeros(p), 0, 0
         self.w, self.gains = np.zeros(p), plan.step * np.eye(p)
 
     @property
@@ -229,5 +229,5 @@ class Descent:
                 self._wait = kernels.walk(x, y, order, *numbers, plan.step, *state, self._wait)
             self._done += some
             if report is not None:  # in shares of the lane: how many were really drawn would tell of the sample
-                report(int(n * self._done / self._steps) - self._told)
-                self._told = int(n * self._done / self._steps)
+                report(int(n * self._done / self._steps) - self._reported)
+                self._reported = int(n * self._done / self._steps)

@@ -4,7 +4,7 @@ A loss is f(w) = φ(⟨x, w⟩, y) with φ convex in its first argument and φ' 
 
     ‖∂f(w) − ∂f(w')‖ ≤ h r^(1+α) ‖w − w'‖^α,    ‖∂f(w)‖ ≤ r sup|φ'|,
 
-h being φ's own Hölder constant. α = 0 is a loss with a kink, α = 1 one with a Lipschitz gradient.
+h being φ's Hölder constant. α = 0 is a loss with a kink, α = 1 one with a Lipschitz gradient.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _power(q: object) -> float:
     number = real(q)
     if number is None or not 1 <= number <= 2:
         raise OptionError(
-            f"q={shown(q)} must lie in [1, 2]: the loss is then convex with a Hölder gradient of exponent q - 1."
+            f"q={shown(q)} must be in [1, 2]: the loss is then convex with a Hölder gradient of exponent q - 1."
         )
     return number
 

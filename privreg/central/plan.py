@@ -26,7 +26,7 @@ FEWEST: Final = 500  # Records a lane needs before several lanes are the default
 MOST_STEPS: Final = 20_000_000  # Steps of all passes together by default, at most, for losses that are not smooth
 NOISY_PASSES: Final = 20  # Passes of Poisson samples by default
 LONGEST: Final = 1.8  # Step times L of one lane's noisy descent at most; from 2 on it would diverge for some records
-SETTLED: Final = 10.0  # Step times steps times curvature after which the start is forgotten
+FORGOTTEN: Final = 10.0  # Step times steps times curvature after which the start is forgotten
 WANDER: Final = 0.03
 SYMMETRIC: Final = 0.5
 """How far iterates may wander, relative to the range over which the loss is quadratic; of regressions."""
@@ -91,8 +91,8 @@ class Plan:
         if self.gaussian:
             return calibration.mixture_delta(np.array([self.certain_mu()]), np.ones(1), 1.0, epsilon)
         sizes = set(self.sizes)
-        laws = [calibration.sampled_law(self.constants, self.step, self.steps(n), n, 1e-9) for n in sizes]
-        return max(calibration.mixture_delta(*law, self.noise_sd, epsilon, self.curvature_mu) for law in laws)
+        draws = [calibration.sampled_sensitivities(self.constants, self.step, self.steps(n), n, 1e-9) for n in sizes]
+        return max(calibration.mixture_delta(*draw, self.noise_sd, epsilon, self.curvature_mu) for draw in draws)
 
     def certain_mu(self) -> float:
         """GDP parameter that holds whichever records the samples took: a record may be in every one of them."""
@@ -170,15 +170,15 @@ def make_plan(
         step = _step(loss, budget, reach, ball, epochs, size, lanes)
         if loss.alpha == 1.0 and lanes > 1:  # of several lanes the bias is shared and the noise is not
             flat = least_curvature(loss.holder * reach**2, p)
-            step = min(max(step, SETTLED / (flat * epochs * fewest)), 1.0 / (loss.holder * reach**2))
+            step = min(max(step, FORGOTTEN / (flat * epochs * fewest)), 1.0 / (loss.holder * reach**2))
     known = constants(loss, reach, ball, step, epochs * size)
     move, sd = sensitivity(epochs, known, step, epochs * size), 0.0
     if order == "permuted":
         sd = calibration.permuted_sd(known, step, epochs * size, epochs, budget) / rest
     elif budget.private:
         epsilon, delta = budget.asked
-        laws = [calibration.sampled_law(known, step, epochs * m, m, delta) for m in set(sizes)]
-        sd = max(calibration.sampled_sd(*law, epsilon, delta, mu) for law in laws)
+        draws = [calibration.sampled_sensitivities(known, step, epochs * m, m, delta) for m in set(sizes)]
+        sd = max(calibration.sampled_sd(*draw, epsilon, delta, mu) for draw in draws)
     if not math.isfinite(sd):
         raise OptionError("the sensitivity is beyond what can be computed; take a smaller step=.")
     return Plan("output", order, epochs, step, ball, average, sizes, 1.0 / size, known, move, sd, *curved)
@@ -270,13 +270,11 @@ def doubted(plan: Plan, loss: Loss, p: int) -> Diagnostic | None:
     else:
         limit = WANDER if loss.code in {LOGISTIC, SMOOTHED_HINGE} else SYMMETRIC
         times = sd * loss.holder / loss.slope / limit
-    return _few(times, sum(plan.sizes)) if times > 1.0 else None
-
-
-def _few(times: float, records: int) -> Diagnostic:
+    if times <= 1.0:
+        return None
     text = (
         "there are few records for this budget, and noisy iterates wander where the loss is no longer quadratic: "
-        f"some {float(f'{times * records:.2g}'):,.0f} records, or {times:,.2g} times the budget, would do"
+        f"some {float(f'{times * sum(plan.sizes):.2g}'):,.0f} records, or {times:,.2g} times the budget, would do"
     )
     return doubt("few", text)
 

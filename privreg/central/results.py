@@ -18,7 +18,8 @@ from privreg.central.plan import Plan, doubted
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.errors import InferenceError
 from privreg.formula.spec import ModelSpec
-from privreg.inference.methods import Estimate, StudentT
+from privreg.inference.methods import Estimate
+from privreg.inference.pivots import StudentT
 from privreg.options.unknown import all_known_arguments
 from privreg.privacy import ledger
 from privreg.results import saving
@@ -73,27 +74,28 @@ def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any], design: A
 
 
 def estimate_of(lanes: Array, why: tuple[Diagnostic, ...] = ()) -> Estimate:
-    """Precision of the mean of released `lanes`, user's units, shape (B, p), from how far they lie apart.
+    """Precision of the mean of released `lanes`, user's units, shape (B, p), from their differences.
 
     `why` says why intervals should not be relied on.
     """
     b, p = lanes.shape
     if b == 1:
         return Estimate("between_lanes", np.full((p, p), np.nan), StudentT(1), (ONE_LANE,))
-    apart = lanes - lanes.mean(axis=0)
-    return Estimate("between_lanes", apart.T @ apart / (b * (b - 1)), StudentT(b - 1), why)
+    differences = lanes - lanes.mean(axis=0)
+    return Estimate("between_lanes", differences.T @ differences / (b * (b - 1)), StudentT(b - 1), why)
 
 
 STILL: Final = 0.01  # Probability of a note on lanes that still move where none does
 
 
 def still_moving(moved: Array, lanes: Array) -> Diagnostic | None:
-    """Say that lanes had not settled, from how far the iterates that are averaged moved; None if that isn't seen.
+    """Say that lanes had not converged, from how far the iterates that are averaged moved; None if that isn't seen.
 
     Both arrays have shape (B, p) and are of `privreg.central.curvature.Release`, NaN where it is not known.
 
-    How soon the start is forgotten depends on how the records lie within their public range, which no public number
-    tells. The noisy iterates tell, for free: once settled they move by noise alone, which differs between lanes.
+    How soon the start is forgotten depends on where in their public range the records are, which no public number
+    tells. The noisy iterates tell, for free: once they have converged they move by noise alone, which differs between
+    lanes.
     """
     b, p = moved.shape
     if b == 1 or not np.isfinite(moved).all():

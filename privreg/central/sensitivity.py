@@ -38,8 +38,8 @@ def sensitivity(times: int, c: Constants, step: float, steps: int) -> float:
 
     It bounds every single iterate, so it holds for any average of them with weights that don't depend on the records. A
     shared record moves two iterates at distance D to one of at most √(D² + c² η^(2/(1−α))), as the gradient is
-    co-coercive; a record that differs adds 2Gη at most; projection on a convex set brings them no further apart; and
-    until it is first drawn the runs are the same.
+    co-coercive; a record that differs adds 2Gη at most; projection on a convex set does not increase their distance;
+    and until it is first drawn the runs are the same.
 
     The Hölder condition is needed only between predictors that occur, not around the ball: for a loss of ⟨x, w⟩
     co-coercivity is the Hölder condition of φ' read from right to left.
@@ -51,7 +51,7 @@ def sensitivity(times: int, c: Constants, step: float, steps: int) -> float:
     0.02
     """
     if not 0.0 <= c.alpha <= 1.0:
-        raise OptionError(f"the Hölder exponent alpha={c.alpha:g} must lie in [0, 1].")
+        raise OptionError(f"the Hölder exponent alpha={c.alpha:g} must be in [0, 1].")
     if times == 0:
         return 0.0
     drawn = 2.0 * c.gradient * step * times

@@ -29,7 +29,7 @@ def audit(
     noise: float = 1.0,
     **options: Any,
 ) -> Verification:
-    """Tell two neighbouring data sets apart by what the fit's own code releases of them.
+    """Distinguish two neighbouring data sets by what the fit's code releases of them.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def audit(
     runs : int
         Releases of each neighbour.
     alpha : float
-        Probability that any limit lies above its true value.
+        Probability that any limit is above its true value.
     seed : int, optional
         For tests.
     noise : float
@@ -58,7 +58,7 @@ def audit(
 
     Notes
     -----
-    The record that differs has the covariate 1 and responses as far apart as they can be, so that its gradients are
+    The record that differs has the covariate 1 and responses at the largest distance, so that its gradients are
     −G and G from the start: with a smooth loss, one pass and no other record the sensitivity is attained. For curvature
     it has covariates at right angles, where the loss is steepest.
     """

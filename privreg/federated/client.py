@@ -97,7 +97,7 @@ class Client:
     x, shape (n, p), and y, shape (n,), are those of :func:`read_silo`. A `seed` is for simulation only: noise that
     anybody can draw again protects nobody; `label` tells seeded silos apart.
 
-    Privacy doesn't depend on the server: whatever model it sends, a report is clipped and randomised as the silo's own
+    Privacy doesn't depend on the server: whatever model it sends, a report is clipped and randomised as the silo's
     plan says, and the silo counts the rounds itself.
     """
 

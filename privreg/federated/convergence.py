@@ -1,4 +1,4 @@
-"""How far federated rounds end from where they would settle without noise, told before anything is run.
+"""How far federated rounds end from where they would converge to without noise, predicted from public numbers.
 
 Each round adds the weighted mean of the silos' noise to the model, of variance Σ w_i² v in a coordinate, v being the
 mechanism's exact variance, and E local steps pull the model back. On a quadratic loss the two are a linear recursion.
@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from privreg.arrays import Array
 from privreg.errors import OptionError, shown
 from privreg.federated.reports import UpdateMechanism
 from privreg.privacy.ledger import gdp_mu
@@ -108,16 +107,12 @@ def predicted_error(
     added = np.cumsum(kept ** (2 * t), axis=0)[:-1]  # Σ q^{2s} over the noise of the rounds so far
     variance = np.append(0.0, noise / d * added.sum(axis=1))
     table = pd.DataFrame({"squared_bias": squared_bias, "variance": variance, "mse": squared_bias + variance})
-    return Convergence(noise, table.rename_axis("round"), _averaged(kept, begun, rounds, noise / d))
-
-
-def _averaged(kept: Array, begun: Array, rounds: int, noise: float) -> float:
-    """Mean square error of the mean of the models of the second half."""
-    times = np.arange(1 + rounds // 2, rounds + 1)
-    bias = np.mean(kept ** times[:, None], axis=0) * begun
-    since = times[:, None] - np.arange(1, rounds + 1)[None]  # rounds from each noise to each model
+    half = t[1 + rounds // 2 :]
+    bias = np.mean(kept**half, axis=0) * begun
+    since = half - np.arange(1, rounds + 1)  # rounds from each noise to each model
     shares = np.where(since >= 0, 1.0, 0.0)[..., None] * kept ** np.maximum(since, 0)[..., None]
-    return float(np.sum(bias**2) + noise * np.sum(shares.mean(axis=0) ** 2))
+    averaged = float(np.sum(bias**2) + noise / d * np.sum(shares.mean(axis=0) ** 2))
+    return Convergence(noise, table.rename_axis("round"), averaged)
 
 
 def case_study() -> pd.DataFrame:

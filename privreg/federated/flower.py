@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 
 _WHAT: Final = "a federated fit on Flower"
-_COUNT: Final = "privreg"  # Record of a node's own state that holds how many rounds it has answered
+_COUNT: Final = "privreg"  # Record of a node's state that holds how many rounds it has answered
 
 
 def client_app(model: FederatedRegression, data: Any, *, silo: int, seed: Any = None) -> Any:
     """Make the ClientApp of one silo.
 
-    It answers each of the plan's rounds once, in order, and refuses further ones; it keeps that count in the node's own
+    It answers each of the plan's rounds once, in order, and refuses further ones; it keeps that count in the node's
     state as well, so that a restart doesn't forget it.
 
     Parameters
@@ -41,8 +41,7 @@ def client_app(model: FederatedRegression, data: Any, *, silo: int, seed: Any = 
     model : FederatedRegression
         The same as the server's; a formula with a number for `silos` describes it without data.
     data : DataFrame, mapping, path or table
-        This silo's records. Read here, before any message: what is wrong with them is told to whoever calls this, not
-        to the server.
+        This silo's records. Read here, before any message: what is wrong with them is raised here, not at the server.
     silo : int
         Public number of this silo, from 1.
     seed : int, optional
@@ -73,15 +72,15 @@ def client_app(model: FederatedRegression, data: Any, *, silo: int, seed: Any = 
 
 def _answer(plan: Plan, client: Client, number: int, message: Any, context: Any) -> Any:
     records = need("flwr.app", "flower", _WHAT)
-    told = message.content["round"]
-    if told["plan"] != plan.fingerprint:
+    asked = message.content["round"]
+    if asked["plan"] != plan.fingerprint:
         raise OptionError("the server's plan is not this silo's; give both the same model, options and declarations.")
     answered = int(context.state[_COUNT]["answered"]) if _COUNT in context.state else 0
     if answered >= plan.rounds:
         raise StreamError(f"this silo has sent its {plan.rounds} reports; another would cost more than {plan.budget}.")
-    if int(told["number"]) != answered + 1:
+    if int(asked["number"]) != answered + 1:
         raise StreamError(
-            f"round {int(told['number'])} was asked for and round {answered + 1} of {plan.rounds} is next: a silo "
+            f"round {int(asked['number'])} was asked for and round {answered + 1} of {plan.rounds} is next: a silo "
             "answers every round once; start a new run, which spends anew."
         )
     context.state[_COUNT] = records.ConfigRecord({"answered": answered + 1})  # before anything is computed
@@ -98,14 +97,14 @@ def server_app(
     :class:`FederatedResults`.
 
     It needs no data but an answer of every silo in every round, within `timeout` seconds if that is given, and raises
-    StreamError otherwise. Silos that failed are told by count only.
+    StreamError otherwise. Of silos that failed only the count is named.
 
     Raises
     ------
     MissingExtraError
         If Flower is not installed.
     """
-    flwr, plan = need("flwr.serverapp", "flower", _WHAT), model.plan
+    flwr, records, plan = need("flwr.serverapp", "flower", _WHAT), need("flwr.app", "flower", _WHAT), model.plan
     app = flwr.ServerApp()
 
     @app.main()  # type: ignore[untyped-decorator]
@@ -115,20 +114,17 @@ def server_app(
             raise StreamError(f"{len(nodes)} silos are connected and the plan has {plan.silos}; wait for all of them.")
         state = server.begin(plan)
         for number in range(1, plan.rounds + 1):
-            answers = grid.send_and_receive(_messages(plan, state.theta, number, nodes), timeout=timeout)
+            asked = records.ConfigRecord({"number": number, "plan": plan.fingerprint})
+            content = records.RecordDict({"model": records.ArrayRecord([state.theta]), "round": asked})
+            kind: dict[str, Any] = {"message_type": "train", "group_id": str(number)}
+            sent = [records.Message(content, dst_node_id=node, **kind) for node in nodes]
+            answers = grid.send_and_receive(sent, timeout=timeout)
             state = server.step(plan, state, _reports(plan, answers))
         res = make_results(plan, state, make_statement(plan, Release(0, plan.total_mu), "flower"))
         res._caution()
         done(res)
 
     return app
-
-
-def _messages(plan: Plan, theta: Array, number: int, nodes: list[int]) -> list[Any]:
-    records = need("flwr.app", "flower", _WHAT)
-    told = records.ConfigRecord({"number": number, "plan": plan.fingerprint})
-    content = records.RecordDict({"model": records.ArrayRecord([theta]), "round": told})
-    return [records.Message(content, dst_node_id=node, message_type="train", group_id=str(number)) for node in nodes]
 
 
 def _reports(plan: Plan, answers: Any) -> list[Array]:
@@ -142,7 +138,7 @@ def _reports(plan: Plan, answers: Any) -> list[Array]:
     lacking = [i for i in range(1, plan.silos + 1) if i not in found]
     if lacking:
         raise StreamError(
-            f"{len(lacking)} of {plan.silos} silos sent no report; a round needs all of them. Each silo's own log says "
+            f"{len(lacking)} of {plan.silos} silos sent no report; a round needs all of them. Each silo's log says "
             "why; a new run spends anew."
         )
     return [found[i] for i in range(1, plan.silos + 1)]

@@ -1,4 +1,4 @@
-"""Vectors as a magnitude and angles, and fixed boxes that bound how far two vectors' angles can lie apart.
+"""Vectors as a magnitude and angles, and fixed boxes that bound the distance of two vectors' angles.
 
 A vector of d ≥ 2 numbers is r and d − 1 angles: x_z = r sin θ_1 ⋯ sin θ_{z−1} cos θ_z, x_d = r sin θ_1 ⋯ sin θ_{d−1}.
 The first d − 2 angles lie in [0, π], the last in (−π, π]. Everything here is public arithmetic; noise is added in
@@ -18,7 +18,7 @@ from privreg.errors import OptionError, real, shown
 
 
 def angle_sensitivity(size: int, beta: float) -> float:
-    """Largest ℓ2 distance of the angles of two vectors of `size` numbers whose angles lie in one box of factor `beta`.
+    """Largest ℓ2 distance of the angles of two vectors of `size` numbers with angles in one box of factor `beta`.
 
     The box's diagonal: d − 2 edges of length βπ and one of 2βπ, √(d + 2) βπ. It does not fall with the number of
     records behind a vector: replacing one of many can turn their mean into any direction when the mean is short, and
@@ -97,7 +97,7 @@ class AngleBox:
     def __post_init__(self) -> None:
         beta = real(self.beta)
         if beta is None or not 0.0 < beta <= 1.0:
-            raise OptionError(f"beta={shown(self.beta)} must lie in (0, 1]; 1 leaves every direction as it is.")
+            raise OptionError(f"beta={shown(self.beta)} must be in (0, 1]; 1 leaves every direction as it is.")
         if self.size < 2:
             raise OptionError(
                 f"a direction needs 2 coefficients or more, got {self.size}; use mechanism='gaussian' or 'privunit'."

@@ -30,7 +30,7 @@ class FederatedRegression(Described):
     """Regression over silos that share nothing but randomised updates: federated averaging under local privacy.
 
     The unit of protection is **one silo's whole contribution** (client level), not one record. In each round every
-    silo takes some gradient steps on its own records from the public model, clips the difference to the model as a
+    silo takes some gradient steps on its records from the public model, clips the difference to the model as a
     whole, randomises it and sends it; the server averages. A person whose records are all in one silo is protected at
     least as well as the silo; a person with records in k silos, √k times less well (k times under pure ε). Within a
     silo nobody is protected from the silo.
@@ -79,7 +79,7 @@ class FederatedRegression(Described):
     Raises
     ------
     FormulaError, PrivacyLeakError, SchemaError, BudgetError, OptionError, DataError
-        Each message says what was got, what is allowed, and the fix; silos are told by number, never by a value.
+        Each message says what was got, what is allowed, and the fix; silos are named by number, never by a value.
 
     Notes
     -----

@@ -1,7 +1,7 @@
 """How a silo's update is randomised before it leaves: sensitivities, noise scales and exact moments of reports.
 
-An update is a vector of ℓ2 norm at most `clip`. Neighbours replace a silo's records as a whole, so two updates lie
-up to 2·clip apart; their angles as far as their box reaches, their lengths up to `clip`.
+An update is a vector of ℓ2 norm at most `clip`. Neighbours replace a silo's records as a whole, so two updates have a
+distance of up to 2·clip; their angles as far as their box reaches, their lengths up to `clip`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from privreg.privacy.scalar import NumberMechanism, number_mechanism, share
 
 UPDATE_MECHANISMS: Final = ("gaussian", "privunit", "laplace", "piecewise", "geodp", "ldpvec")
 GEOMETRIC: Final = frozenset({"geodp", "ldpvec"})
-MOST_TOLD: Final = 64  # Largest number of coordinates that a report of "piecewise" is tried with
+MOST_COORDINATES: Final = 64  # Largest number of coordinates that a report of "piecewise" is tried with
 MOST_UNDONE: Final = 30.0
 """Largest log of a factor by which a coordinate is blown up to undo what angle noise does to its mean."""
 
@@ -61,7 +61,7 @@ class UpdateMechanism(Randomiser):
     beta: float = 1.0  # Bounding factor of the angles' box; for "geodp" and "ldpvec"
     magnitude_share: float = 0.0  # Share of μ² spent on the magnitude; 0 for "ldpvec", whose magnitude is public
     debias: bool = True  # Whether the shrinkage by angle noise is undone, as far as the box allows
-    coordinates: int = 0  # Coordinates that a report of "piecewise" tells, drawn without looking at the data
+    coordinates: int = 0  # Coordinates in a report of "piecewise", drawn without looking at the data
 
     # --- what is public about it -------------------------------------------------------------------------
 
@@ -78,7 +78,7 @@ class UpdateMechanism(Randomiser):
     @property
     def width(self) -> int:
         """Standard normals that a report takes."""
-        if self.name == "piecewise":  # who is told, then the Piecewise mechanism's own
+        if self.name == "piecewise":  # which coordinates, then the Piecewise mechanism's
             return self.size + 2 * self.coordinates
         return self.size if self.geometric else self.whole.width(self.size)
 
@@ -138,10 +138,10 @@ class UpdateMechanism(Randomiser):
         if self.geometric:
             return self.vector(*self.release(update, normals))
         if self.name == "piecewise":
-            told = np.argsort(normals[: self.size])[: self.coordinates]
+            some = np.argsort(normals[: self.size])[: self.coordinates]
             out = np.zeros(self.size)
             drawn = normals[self.size :].reshape(self.coordinates, 2)
-            out[told] = self.number.randomise(update[told], drawn) * (self.size / self.coordinates)
+            out[some] = self.number.randomise(update[some], drawn) * (self.size / self.coordinates)
             return out
         return np.asarray(randomised(self.whole.channel(self.size), update[None], self.radius, normals[None])[0])
 
@@ -267,8 +267,8 @@ def _made(name: str, budget: Budget, size: int, clip: float) -> UpdateMechanism:
     if name != "piecewise":
         # on a line PrivUnit's caps are points: the core's mechanism takes the two answers by itself
         return UpdateMechanism(name, budget.as_pure(), size, clip)
-    told = range(1, min(size, MOST_TOLD) + 1)
-    made = [UpdateMechanism(name, budget, size, clip, coordinates=m) for m in told]
+    several = range(1, min(size, MOST_COORDINATES) + 1)
+    made = [UpdateMechanism(name, budget, size, clip, coordinates=m) for m in several]
     return min(made, key=lambda m: m.mean_square(_longest(size, clip)))
 
 

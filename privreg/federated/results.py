@@ -16,7 +16,7 @@ from privreg.arrays import Array
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.errors import NotPrivateError, OptionError, choose, shown
 from privreg.federated.plan import Plan
-from privreg.federated.server import State, settled
+from privreg.federated.server import State, half_mean
 from privreg.federated.verification import trials
 from privreg.options.elsewhere import called
 from privreg.options.unknown import all_known_arguments
@@ -37,12 +37,11 @@ if TYPE_CHECKING:
 
 STILL_MOVING: Final = Diagnostic(
     "moving",
-    "The estimates had not settled: they moved in the second half of the rounds by more than noise explains, so "
-    "coefficients fall short of where the rounds would settle. Ask for more rounds, more local steps, or a larger "
-    "clip.",
+    "The estimates had not converged: they moved in the second half of the rounds by more than noise explains, so "
+    "coefficients fall short of the limit of the rounds. Ask for more rounds, more local steps, or a larger clip.",
 )
 ENOUGH: Final = 0.1  # Share of the model's length by which it may move in the second half of the rounds
-MOST: Final = 12  # Curves drawn unless terms are named: more can't be told apart
+MOST: Final = 12  # Curves drawn unless terms are named: more look alike
 FAR: Final = 2.0  # Root mean squares of noise by which it may move
 _NO_ERRORS: Final = frozenset(
     (
@@ -128,11 +127,10 @@ class FederatedResults(Results):
         places = [known.index(choose("terms", t, known)) for t in wanted]
         steps = steps_of([fit])
         values = fit.trail_params[:, places] * [steps[known[j]].size for j in places]
-        pairs = zip(
-            shorten([plain(known[j]) for j in places], 24), (steps[known[j]].words for j in places), strict=True
-        )
+        moved = [steps[known[j]].words for j in places]
+        pairs = zip(shorten([plain(known[j]) for j in places], 24), moved, strict=True)
         words = unit_of(fit, exponentiate=False)
-        unit = words.stepped if any(steps[known[j]].words for j in places) else words.plain
+        unit = words.stepped if any(moved) else words.plain
         some = [] if len(places) == len(known) else [f"{len(places)} of {len(known)} terms"]
         footer = "; ".join([*about_steps(steps[known[j]] for j in places), self.privacy.headline, *some])
         with drawing(ax, (COLUMN, 2.6), footer) as on:
@@ -152,9 +150,9 @@ class FederatedResults(Results):
             raise AttributeError(name)
         if re.split(r"\W", called(name) or name)[0] in _NO_ERRORS:
             raise NotPrivateError(
-                f"{name!r} needs standard errors, which federated fits don't have: clipping and local steps move what "
-                "rounds settle at by an unknown amount. Fits of several groups of silos, each silo in one, are pooled "
-                "with standard errors by privreg.meta_analysis. Where every record may report by itself, "
+                f"{name!r} needs standard errors, which federated fits don't have: clipping and local steps move the "
+                "limit of the rounds by an unknown amount. Fits of several groups of silos, each silo in one, are "
+                "pooled with standard errors by privreg.meta_analysis. Where every record may report by itself, "
                 "PrivateOnlineRegression has them."
             )
         return super().__getattr__(name)
@@ -169,12 +167,11 @@ def make_results(plan: Plan, state: State, statement: PrivacyStatement) -> Feder
     models, unusable = np.array(state.path), _unusable(plan, state)
     found = (*_of_records(unusable), *([STILL_MOVING] if _still_moving(plan, models) else []))
     title = _title(plan) + ((("Unusable", f"{unusable} of a silo's records"),) if unusable.sure else ())
-    spec, outside = plan.spec, plan.outside(models)
-    many = len(models) - 1
+    spec, outside, many = plan.spec, plan.outside(models), len(models) - 1
     return FederatedResults(
         ResultData(
             design=spec.design, family=spec.family, title=title, names=spec.coefficients,
-            params=plan.outside(settled(models)), last=outside[-1], estimates=(), nobs=plan.silos, senders=plan.silos,
+            params=plan.outside(half_mean(models)), last=outside[-1], estimates=(), nobs=plan.silos, senders=plan.silos,
             updates=many, trail_n=np.arange(many + 1), trail_senders=np.full(many + 1, plan.silos),
             trail_params=outside, trail_variances=np.full_like(outside, np.nan),
             statement=replace(statement, notes=(*found, *statement.notes)), baseline=spec.baseline,
@@ -183,11 +180,11 @@ def make_results(plan: Plan, state: State, statement: PrivacyStatement) -> Feder
 
 
 def _unusable(plan: Plan, state: State) -> Unusable:
-    """Share of a silo's records that could not be used, on average over silos, as reports of all rounds tell it."""
+    """Share of a silo's records that could not be used, on average over silos, by the reports of all rounds."""
     if not plan.kappa:
         return Unusable(0.0, 0.0)
     variance = float(plan.shares @ plan.shares * plan.mechanism.moments(np.zeros(plan.mechanism.size))[1][-1])
-    return Unusable(0.5 - state.told / (plan.rounds * plan.kappa), math.sqrt(variance / plan.rounds) / plan.kappa)
+    return Unusable(0.5 - state.usable / (plan.rounds * plan.kappa), math.sqrt(variance / plan.rounds) / plan.kappa)
 
 
 def _of_records(unusable: Unusable) -> list[Diagnostic]:
@@ -279,16 +276,16 @@ def _per_round(plan: Plan) -> str:
     one, rounds = plan.mechanism.budget, plan.rounds
     if plan.budget.pure:
         return f"{at_least(one.epsilon, 4)}-DP, pure; epsilon adds up over {rounds} rounds"
-    own = f" (pure epsilon {at_least(one.epsilon, 4)})" if one.pure and not plan.mechanism.coordinates else ""
-    return f"{at_least(plan.report_mu, 4)}-GDP{own}; times sqrt({rounds}) for {rounds} rounds"
+    also_pure = f" (pure epsilon {at_least(one.epsilon, 4)})" if one.pure and not plan.mechanism.coordinates else ""
+    return f"{at_least(plan.report_mu, 4)}-GDP{also_pure}; times sqrt({rounds}) for {rounds} rounds"
 
 
 def _notes(plan: Plan) -> tuple[Diagnostic, ...]:
     """Whatever qualifies the fit."""
     m, private = plan.mechanism, plan.budget.private
     text = (
-        "Coefficients have no standard errors: clipping and local steps move what rounds settle at, by an amount that "
-        "depends on the silos and is not known."
+        "Coefficients have no standard errors: clipping and local steps move the limit of the rounds, by an amount "
+        "that depends on the silos and is not known."
     )
     out = [Diagnostic("no_errors", text)]
     if plan.weights is not None:

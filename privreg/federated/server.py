@@ -20,7 +20,7 @@ class State(NamedTuple):
 
     theta: Array  # Model to be sent next, internal units; shape (size,)
     path: tuple[Array, ...]  # The model at the start and after each round; shape (size,)
-    told: float = 0.0  # Sum over rounds of what reports tell of usable records, on average over silos
+    usable: float = 0.0  # Sum over rounds of what reports say of usable records, on average over silos
 
 
 def begin(plan: Plan) -> State:
@@ -42,10 +42,10 @@ def step(plan: Plan, state: State, reports: Sequence[Array]) -> State:
             raise DataError(f"the report of silo {number} is not {plan.mechanism.size} finite numbers.")
     mean = plan.shares @ np.asarray(reports)
     theta = state.theta + mean[: plan.size]
-    return State(theta, (*state.path, theta), state.told + float(mean[plan.size :].sum()))
+    return State(theta, (*state.path, theta), state.usable + float(mean[plan.size :].sum()))
 
 
-def settled(path: Array) -> Array:
+def half_mean(path: Array) -> Array:
     """Mean of the models of the second half of the rounds, shape (size,): steadier than the last one."""
     rounds = len(path) - 1
     return np.asarray(path[1 + rounds // 2 :].mean(axis=0))

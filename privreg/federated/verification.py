@@ -1,4 +1,4 @@
-"""An audit of a report mechanism: how well do reports tell two silos apart that differ as much as silos can?
+"""An audit of a report mechanism: how well do reports distinguish two silos that differ as much as silos can?
 
 Made-up updates only; nothing here reads a record.
 """
@@ -23,7 +23,7 @@ from privreg.privacy.noise import NoiseStream, fresh_key, seeded_key
 
 
 def worst_updates(mechanism: UpdateMechanism) -> tuple[Array, Array]:
-    """Two updates as far apart as the mechanism allows, each of shape (d,)."""
+    """Two updates at the largest distance that the mechanism allows, each of shape (d,)."""
     m = mechanism
     if m.geometric:
         box = m.box
@@ -61,8 +61,8 @@ def evidence(mechanism: UpdateMechanism, first: Array, second: Array, normals: A
         values = (reports * m.coordinates / m.size).ravel()
         with np.errstate(divide="ignore"):
             logs = [np.log(m.number.density(float(u[0]), values)) for u in (first, second)]
-        told = np.where(reports.ravel() != 0.0, logs[1] - logs[0], 0.0)
-        return np.asarray(told.reshape(reports.shape).sum(axis=1))
+        ratios = np.where(reports.ravel() != 0.0, logs[1] - logs[0], 0.0)
+        return np.asarray(ratios.reshape(reports.shape).sum(axis=1))
     along = reports @ (second - first)
     if m.name == "privunit" and m.size > 1:  # beyond the cut it is e^ε times likelier
         channel = m.whole.channel(m.size)
@@ -89,7 +89,7 @@ def transcripts(mechanism: UpdateMechanism, rounds: int, n: int, seed: int | Non
 
 
 def trials(mechanism: UpdateMechanism, *_: Any, rounds: int = 1, seed: int | None = None) -> Iterator[Trial]:
-    """The reports of so many rounds together, of two silos as far apart as silos can be."""
+    """The reports of so many rounds together, of two silos at the largest distance."""
     m = mechanism
     if m.budget.pure:
         claim = ("epsilon", rounds * m.budget.epsilon)

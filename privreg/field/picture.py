@@ -15,8 +15,9 @@ import numpy as np
 
 from privreg.arrays import Array
 from privreg.errors import InferenceError
-from privreg.inference.methods import METHODS, Anytime, Normal
-from privreg.inference.resampling import FIRST
+from privreg.inference.methods import METHODS
+from privreg.inference.pivots import Normal
+from privreg.inference.resampling import FIRST, Anytime
 from privreg.means.results.results import MeansResults
 from privreg.protocol.roles import Held
 from privreg.protocol.study import PublicPlan

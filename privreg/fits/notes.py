@@ -137,9 +137,9 @@ def _of_declarations(fit: _Fit) -> list[Diagnostic]:
     found, out = fit.found, list[Diagnostic]()
     if found.lost:
         text = (
-            f"the search for the scale of {fit.called(found.lost)} did not settle, as for a column that is the same for"
-            " most records or varies little beside its distance from 0; declare bounds= or moments=, and levels= for a "
-            "rare indicator"
+            f"the search for the scale of {fit.called(found.lost)} did not converge, as for a column that is the same "
+            "for most records or varies little beside its distance from 0; declare bounds= or moments=, and levels= "
+            "for a rare indicator"
         )
         out.append(doubt("lost", text))
     out += _of_bounds(fit) if found.have else []
@@ -208,9 +208,9 @@ def _of_curvature(fit: _Fit) -> list[Diagnostic]:
     columns = [j for j in range(len(fit.found.shares)) if set(fit.place([j])) & set(bare)]
     text = (
         f"the reports suggest that few responses lie near the model's line along {fit.called(columns)}, or that the "
-        "fit had not settled there: a group's responses may differ in ways that the model leaves out, too few records "
-        "may have some of its values, or noise alone may look so; the interval of such a coefficient can be far too "
-        "short: add what is missing (an interaction, a curve), or ask more people"
+        "fit had not converged there: a group's responses may differ in ways that the model leaves out, too few "
+        "records may have some of its values, or noise alone may look so; the interval of such a coefficient can be "
+        "far too short: add what is missing (an interaction, a curve), or ask more people"
     )
     return [doubt("curvature", text, bare)]
 

@@ -40,6 +40,6 @@ def batches(sums: Array, weights: Array, mean: Array, total: float) -> Batches:
     sums, weights, m = sums[heard], weights[heard], int(heard.sum())
     if m < 2:
         raise InferenceError("batch means and the bootstrap need two batches of the path at least; more people.")
-    apart = sums - weights[:, None] * mean
-    scaled = apart / np.sqrt(weights)[:, None]
-    return Batches(scaled.T @ scaled / (m - 1) / total, apart / total * math.sqrt(m / (m - 1)), m - 1)
+    differences = sums - weights[:, None] * mean
+    scaled = differences / np.sqrt(weights)[:, None]
+    return Batches(scaled.T @ scaled / (m - 1) / total, differences / total * math.sqrt(m / (m - 1)), m - 1)

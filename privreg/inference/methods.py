@@ -12,26 +12,10 @@ from privreg.arrays import Array
 from privreg.collector.covariates.diagonal import WIDE
 from privreg.diagnostics import Diagnostic
 from privreg.errors import InferenceError, OptionError, choose, shown
-from privreg.inference.pivots import Normal, Pivot, RandomScaling, StudentT
-from privreg.inference.resampling import Anytime, Bootstrap
+from privreg.inference.pivots import Pivot
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-__all__ = [
-    "METHODS",
-    "Anytime",
-    "Bootstrap",
-    "Estimate",
-    "Method",
-    "Normal",
-    "Pivot",
-    "RandomScaling",
-    "StudentT",
-    "describe",
-    "resolve_methods",
-]
 
 
 @dataclass(frozen=True)
@@ -63,7 +47,7 @@ _PATH: Final = "a functional central limit theorem for the path (1/2 < alpha < 1
 # fmt: off
 METHODS: Final = {m.name: m for m in (
     Method("sandwich", "sandwich", _FREE,
-           "known noise; curvature from reports and a reference law; the error contains what isn't known of it",
+           "known noise; curvature from reports and a reference model; the error contains what isn't known of it",
            tuning="efficient"),
     Method("between_lanes", "between groups", _FREE,
            "random groups large enough for normal estimates; the error contains what isn't known of the curvature",
@@ -79,7 +63,7 @@ METHODS: Final = {m.name: m for m in (
            "blocks long enough to be independent, and many of them", blocks=True),
     Method("block_bootstrap_t", "block bootstrap (t)", _MEMORY, "blocks long enough to be independent", blocks=True),
     Method("anytime", "anytime-valid", f"{_FREE}; intervals are wider by a half or more",
-           "batch means that have settled; holds at all sample sizes from 30,000 on at once", blocks=True,
+           "batch means that have converged; holds at all sample sizes from 30,000 on at once", blocks=True,
            tests="t_test"),
     Method("plug_in", "plug-in (local)",
            "a tenth of the records send curvature instead of a score (published tuning); none (efficient tuning)",
@@ -102,7 +86,7 @@ class Estimate:
 
     method: str
     cov: Array  # Reported covariance, or variances where only these are known; shape (p, p)
-    pivot: Pivot  # Law of the t-ratios formed with it
+    pivot: Pivot  # Distribution of the t-ratios formed with it
     notes: tuple[Diagnostic, ...] = ()  # Whatever weakens it
 
     @property

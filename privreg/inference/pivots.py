@@ -1,4 +1,4 @@
-"""Pivots: the law of (estimate − truth) / standard error for each way of estimating the standard error."""
+"""Pivots: the distribution of (estimate − truth) / standard error for each way of estimating the standard error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def scaling_sf(t: Array | float, lanes: int = 1) -> Array:
 
     References
     ----------
-    XSJKH (arXiv 2505.08227), section 4.2 for the law; the integral follows from the Laplace transform of ∫bridge².
+    XSJKH (arXiv 2505.08227), section 4.2; the integral follows from the Laplace transform of ∫bridge².
 
     Examples
     --------
@@ -65,15 +65,15 @@ def scaling_critical(alpha: float, lanes: int = 1) -> float:
 
 
 class Pivot(ABC):
-    """Law of a t-ratio on the familiar scale."""
+    """Distribution of a t-ratio on the familiar scale."""
 
     @property
     @abstractmethod
     def label(self) -> str:
-        """Name of the law, for tables."""
+        """Name of the distribution, for tables."""
 
     def along(self, rows: Array) -> Pivot:
-        """Law of linear combinations of the coefficients, `rows` of shape (q, p): the same."""
+        """Distribution of linear combinations of the coefficients, `rows` of shape (q, p): the same."""
         del rows
         return self
 
@@ -86,7 +86,7 @@ class Pivot(ABC):
         """Value that |T| exceeds with probability `alpha`, or one for each coefficient."""
 
     def joint_label(self, q: int) -> str:
-        """Name of the law of a Wald statistic of `q` restrictions: the same."""
+        """Name of the distribution of a Wald statistic of `q` restrictions: the same."""
         del q
         return self.label
 
@@ -118,7 +118,7 @@ class Normal(Pivot):
         return float(-ndtri(alpha / 2))
 
     def joint_label(self, q: int) -> str:
-        """Name of the law of a Wald statistic."""
+        """Name of the distribution of a Wald statistic."""
         return f"χ² with {_degrees(q)}"
 
     def joint_sf(self, statistic: float, q: int) -> float:
@@ -134,7 +134,7 @@ class StudentT(Pivot):
 
     @property
     def label(self) -> str:
-        """Name of the law."""
+        """Name of the distribution."""
         return f"t distribution with {_degrees(self.df)}"
 
     def two_sided(self, t: Array) -> Array:
@@ -146,7 +146,7 @@ class StudentT(Pivot):
         return float(-stdtrit(self.df, alpha / 2))
 
     def joint_label(self, q: int) -> str:
-        """Name of the law of a Wald statistic."""
+        """Name of the distribution of a Wald statistic."""
         scaled = "" if q == 1 else f"{q * self.df}/{self.df - q + 1} times "
         return f"{scaled}F with {q} and {_degrees(self.df - q + 1)}{'' if q == 1 else ' (Hotelling)'}"
 
@@ -172,12 +172,12 @@ class RandomScaling(Pivot):
     """Limit under random scaling with standard errors √(6 V̂ / n), which makes t read as usual."""
 
     lanes: int = 1  # Chains whose matrices are averaged
-    # Updates of the shortest of them, if joint tests are to look at it; not part of the law
+    # Updates of the shortest of them, if joint tests are to look at it; not part of the distribution
     steps: int | None = field(default=None, compare=False)
 
     @property
     def label(self) -> str:
-        """Name of the law."""
+        """Name of the distribution."""
         return "random scaling (exact)" if self.lanes == 1 else f"random scaling, {self.lanes} lanes (exact)"
 
     def two_sided(self, t: Array) -> Array:
@@ -189,11 +189,11 @@ class RandomScaling(Pivot):
         return scaling_critical(alpha, self.lanes) / float(np.sqrt(6.0))
 
     def joint_label(self, q: int) -> str:
-        """Name of the law of a Wald statistic."""
+        """Name of the distribution of a Wald statistic."""
         return self.label if q == 1 else f"random scaling of {q} restrictions"
 
     def joint_sf(self, statistic: float, q: int) -> float:
-        """Tail of the joint law at six times the statistic.
+        """Tail of the joint distribution at six times the statistic.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Laws learned from blocks, and laws that hold at all times: the pivots of the block bootstrap and of `anytime`."""
+"""Pivots of the block bootstrap, learned from blocks, and of `anytime`, a bound that holds at all times."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _HIGHEST: Final = 0.8  # Level beyond which the bound of `Anytime` is not define
 
 @dataclass(frozen=True, eq=False)
 class Bootstrap(Pivot):
-    """Law of the t-ratio by a multiplier block bootstrap: blocks are weighted at random, as one.
+    """Distribution of the t-ratio by a multiplier block bootstrap: blocks are weighted at random, as one.
 
-    Multipliers are uniform on 1 ± √3. Their law is symmetric about 1, so that of the draws is about 0, and limits are
-    quantiles of absolute values.
+    Multipliers are uniform on 1 ± √3. Their distribution is symmetric about 1, so that of the draws is about 0, and
+    limits are quantiles of absolute values.
 
     References
     ----------
@@ -33,17 +33,17 @@ class Bootstrap(Pivot):
 
     moves: Array  # By how much each block moves the estimate, user's units; shape (m, p)
     # False: the percentile form, in which a draw is divided by the same standard error as the estimate. True: the t
-    # form, in which it is divided by that of its own weighted blocks.
+    # form, in which it is divided by that of its weighted blocks.
     studentised: bool = False
 
     @property
     def label(self) -> str:
-        """Name of the law."""
+        """Name of the distribution."""
         form = "t" if self.studentised else "percentile"
         return f"multiplier block bootstrap ({form}), {len(self.moves)} blocks, {DRAWS} draws: p from 1/{DRAWS + 1} on"
 
     def along(self, rows: Array) -> Bootstrap:
-        """Law of linear combinations, `rows` of shape (q, p)."""
+        """Distribution of linear combinations, `rows` of shape (q, p)."""
         return Bootstrap(self.moves @ np.atleast_2d(rows).T, self.studentised)
 
     def _ratios(self) -> Array:
@@ -75,7 +75,7 @@ class Bootstrap(Pivot):
         return float(_passed(np.fmax.reduce(self._ratios(), axis=1)[:, None], alpha)[0])
 
     def joint_sf(self, statistic: float, q: int) -> float:
-        """P-value of a Wald statistic of the q combinations this law was taken along.
+        """P-value of a Wald statistic of the q combinations this distribution was taken along.
 
         Raises
         ------

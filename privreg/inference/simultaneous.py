@@ -27,8 +27,8 @@ _TERMS: Final = 32  # Terms of the Karhunen–Loève series for one lane; the me
 def joint_critical(pivot: Pivot, cov: Array, alpha: float) -> float | Array:
     """Value that the largest of several t-ratios exceeds with probability `alpha`, by a reported covariance.
 
-    Where only variances are known, `cov` of shape (p,), the value is Bonferroni's. Shape (p,) where the law has one
-    for each ratio.
+    Where only variances are known, `cov` of shape (p,), the value is Bonferroni's. Shape (p,) where the distribution
+    has one for each ratio.
 
     Examples
     --------
@@ -52,27 +52,27 @@ def joint_critical(pivot: Pivot, cov: Array, alpha: float) -> float | Array:
 def max_critical(pivot: Pivot, correlation: Array, alpha: float) -> float | Array:
     """Value that the largest of p t-ratios exceeds in absolute value with probability `alpha`.
 
-    `pivot` is the law of each, `correlation` that of the estimates, R, positive semidefinite; shape (p, p). The value
-    lies between ``pivot.critical(alpha)``, of one ratio, and Bonferroni's ``pivot.critical(alpha / p)``.
+    `pivot` is the distribution of each, `correlation` that of the estimates, R, positive semidefinite; shape (p, p).
+    The value is between ``pivot.critical(alpha)``, of one ratio, and Bonferroni's ``pivot.critical(alpha / p)``.
 
     With Z ~ N(0, R) the ratios are Z_j (Normal); Z_j/s_j with s² the diagonal of a Wishart(df, R)/df independent of Z
     (StudentT); W_j(1)/√(6 · mean over lanes of ∫bridge_j²) with W of covariance R (RandomScaling), its bridges by the
     Karhunen–Loève series with the tail's mean added, as in `privreg.inference.wald`. A bootstrap (`Bootstrap`, whose
-    own columns are the ratios) takes the largest ratio of each of its draws. Any other pivot gets Bonferroni's value.
+    columns are the ratios) takes the largest ratio of each of its draws. Any other pivot gets Bonferroni's value.
 
     P(some |T_j| > c) = p · P(|T_1| > c) · E(1/number of ratios beyond c), where a ratio chosen at random is drawn given
-    that it lies beyond c. The first two factors are exact and only the third is simulated, so one ratio, or several
+    that it is beyond c. The first two factors are exact and only the third is simulated, so one ratio, or several
     that are the same, need no simulation, and the Monte Carlo error of the level is far below 0.1%.
 
-    R is estimated in practice, roughly so by random scaling and few lanes, and the law doesn't count that in. The value
-    depends little on R: for up to 10 coefficients 95% becomes 94.4% at least with 8 lanes, and 94% with random scaling
-    of one chain (measured as in `tests/inference/test_simultaneous.py`).
+    R is estimated in practice, roughly so by random scaling and few lanes, which the distribution doesn't count in. The
+    value depends little on R: for up to 10 coefficients 95% becomes 94.4% at least with 8 lanes, and 94% with random
+    scaling of one chain (measured as in `tests/inference/test_simultaneous.py`).
 
     References
     ----------
     Hothorn, Bretz & Westfall (2008), Simultaneous inference in general parametric models, for the intervals; Karp, Luby
     & Madras (1989), Monte-Carlo approximation algorithms for enumeration problems, for the simulation; XSJKH (arXiv
-    2505.08227), section 4.2, for the law under random scaling.
+    2505.08227), section 4.2, for random scaling.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def max_critical(pivot: Pivot, correlation: Array, alpha: float) -> float | Arra
     if isinstance(pivot, Bootstrap):
         return pivot.largest(alpha)
     if not isinstance(pivot, Normal | StudentT | RandomScaling):
-        return pivot.critical(alpha / p)  # a law we can't draw from
+        return pivot.critical(alpha / p)  # of which we can't draw
     return _simulated(pivot, p, np.ascontiguousarray(correlation, dtype=np.float64).tobytes(), alpha)
 
 
@@ -135,12 +135,12 @@ def _shares(correlation: Array, weights: Array, rest: float, rng: np.random.Gene
     u = 1.0 - rng.random(len(s))
     j = (np.arange(len(s)) + np.repeat(np.arange(_USES), draws)) % p  # other ratios of the same draw
     i = np.arange(len(s))
-    own, s_own, r_own = z[i, j], s[i, j], correlation[j]
+    z_j, s_j, r_j = z[i, j], s[i, j], correlation[j]
 
     def share(c: float) -> float:
-        tail = ndtr(-c * s_own)
-        beyond = -ndtri(u * tail)  # given that it lies beyond c
-        given = z + r_own * (beyond - own)[:, None]
+        tail = ndtr(-c * s_j)
+        beyond = -ndtri(u * tail)  # given that it is beyond c
+        given = z + r_j * (beyond - z_j)[:, None]
         count = np.maximum((np.abs(given) > c * s).sum(axis=1), 1)
         return float(np.sum(tail / count) / np.sum(tail))
 

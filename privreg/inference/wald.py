@@ -1,9 +1,9 @@
-"""Limit law of the joint Wald statistic under random scaling: for one lane from a shipped table, for more simulated.
+"""Limit of the joint Wald statistic under random scaling: for one lane from a shipped table, for more simulated.
 
 W_q = B(1)ᵀ [∫ b bᵀ]⁻¹ B(1) with B a q-dimensional Brownian motion and b its bridge; with K lanes the mean of K
 independent ∫ b bᵀ stands in the middle, and B(1) is independent of it all the same. So W_q = χ²_q · a_q with
-a_q = ([∫ b bᵀ]⁻¹)_qq independent of χ²_q. The table holds a discretised law of a_q; p-values and critical values
-follow at any level by averaging the χ² tail over it. For several lanes a_q is drawn with a fixed seed, which is
+a_q = ([∫ b bᵀ]⁻¹)_qq independent of χ²_q. The table holds a discretised distribution of a_q; p-values and critical
+values follow at any level by averaging the χ² tail over it. For several lanes a_q is drawn with a fixed seed, which is
 post-processing of numbers that have been released; the averaging takes most of the Monte Carlo error out.
 
 ``python -m privreg.inference.wald`` makes the table anew.
@@ -34,13 +34,13 @@ _TOGETHER: Final = 4_000_000
 
 
 @functools.cache
-def _law() -> tuple[Array, Array]:
+def _tabulated() -> tuple[Array, Array]:
     with files("privreg.inference").joinpath(_TABLE).open("rb") as f, np.load(f, allow_pickle=False) as z:
         return z["nodes"], z["weights"]
 
 
 @functools.lru_cache(maxsize=64)
-def _lanes_law(q: int, lanes: int) -> Array:
+def _draws_of_lanes(q: int, lanes: int) -> Array:
     """Draws of a_q where the matrices of several lanes are averaged."""
     terms = max(4, -(-_LANES_TERMS // lanes))
     draws = int(np.clip(_NORMALS // (terms * lanes * q), 1000, _MOST))
@@ -72,8 +72,8 @@ def wald_sf(w: float, q: int, lanes: int = 1) -> float:
             "restrictions, or fit with inference='batch_means'."
         )
     if lanes > 1:
-        return float(np.mean(chdtrc(q, max(w, 0.0) / _lanes_law(q, lanes))))
-    nodes, weights = _law()
+        return float(np.mean(chdtrc(q, max(w, 0.0) / _draws_of_lanes(q, lanes))))
+    nodes, weights = _tabulated()
     return float(np.sum(weights * chdtrc(q, max(w, 0.0) / nodes[q - 1])))
 
 

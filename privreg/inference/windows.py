@@ -13,7 +13,7 @@ from privreg.errors import InferenceError
 
 
 class Steps(NamedTuple):
-    """Estimates of consecutive runs of records, each from its own reports but for curvature; user's units."""
+    """Estimates of consecutive runs of records, each from its reports but for curvature; user's units."""
 
     begin: Array  # Records before a run; shape (m,)
     ends: Array  # And with it; shape (m,)
@@ -50,7 +50,7 @@ def windowed(steps: Steps, weights: Array) -> Windowed:
 
 
 def equal(steps: Steps, by: float) -> Array:
-    """Weights of windows of `by` records, shape (w, m): a run belongs to that in which its middle lies."""
+    """Weights of windows of `by` records, shape (w, m): a run belongs to that in which its middle is."""
     place = np.floor(0.5 * (steps.begin + steps.ends) / by)
     return np.asarray(place == np.unique(place)[:, None], dtype=np.float64)
 

@@ -10,7 +10,8 @@ import pandas as pd
 from privreg.arrays import Array
 from privreg.errors import InferenceError, OptionError
 from privreg.files.optional import need
-from privreg.inference.methods import METHODS, Normal
+from privreg.inference.methods import METHODS
+from privreg.inference.pivots import Normal
 from privreg.results.data import Frame, ModelNames
 from privreg.results.postestimation.prediction import probabilities
 

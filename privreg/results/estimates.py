@@ -11,8 +11,9 @@ import pandas as pd
 
 from privreg.errors import InferenceError, OptionError, choose, flag, interval_level, level, shown
 from privreg.families.family import Family, check_ratios
-from privreg.inference.methods import METHODS, Anytime, Normal
-from privreg.inference.resampling import FIRST
+from privreg.inference.methods import METHODS
+from privreg.inference.pivots import Normal
+from privreg.inference.resampling import FIRST, Anytime
 from privreg.privacy.ledger import REPORTED_DELTA, refuse_fitted
 from privreg.results import adapters
 from privreg.results.data import Frame, ModelNames, ResultData

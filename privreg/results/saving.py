@@ -12,7 +12,9 @@ from privreg.diagnostics import Diagnostic
 from privreg.families.family import Family
 from privreg.families.measures import Measure
 from privreg.files import archive
-from privreg.inference.methods import METHODS, Anytime, Bootstrap, Estimate, Normal, Pivot, RandomScaling, StudentT
+from privreg.inference.methods import METHODS, Estimate
+from privreg.inference.pivots import Normal, Pivot, RandomScaling, StudentT
+from privreg.inference.resampling import Anytime, Bootstrap
 from privreg.inference.windows import Steps
 from privreg.results.data import ResultData, RoundHeld, equation_from
 from privreg.results.statement import PrivacyStatement

@@ -13,7 +13,8 @@ import numpy as np
 
 from privreg.diagnostics import for_reading
 from privreg.errors import OptionError, flag
-from privreg.inference.methods import METHODS, RandomScaling
+from privreg.inference.methods import METHODS
+from privreg.inference.pivots import RandomScaling
 from privreg.inference.simultaneous import joint_critical
 from privreg.results.wording import WHOLE_RECORD
 from privreg.tables import Header, Lines, Notes, Pairs, Paragraph, Table, View

@@ -32,7 +32,7 @@ EVERY = pytest.mark.parametrize("name", FAMILIES)
 
 def test_the_worked_comparison_of_the_exact_calibrations():
     step, n = 0.01, 10**4
-    moves, probability = calibration.sampled_law(SMOOTH, step, n, n, 1e-5)
+    moves, probability = calibration.sampled_sensitivities(SMOOTH, step, n, n, 1e-5)
     sampled = calibration.sampled_sd(moves, probability, 1.0, 1e-5)
     permuted = calibration.permuted_sd(SMOOTH, step, n, 1, BUDGET)
     assert round(sampled, 3) == 0.250
@@ -130,7 +130,7 @@ def test_iterates_without_projection_stay_within_their_reach(family):
 @pytest.mark.parametrize("n", [50, 5000])
 def test_sampled_draws_spend_their_budget_and_no_more(n):
     c = Constants(0.5, 1.0, 1.0, 1.0, math.inf)
-    moves, probability = calibration.sampled_law(c, 0.05, 2 * n, n, 1e-6)
+    moves, probability = calibration.sampled_sensitivities(c, 0.05, 2 * n, n, 1e-6)
     assert probability.sum() == pytest.approx(1.0, abs=1e-12)
     sd = calibration.sampled_sd(moves, probability, 0.7, 1e-6)
     spent = calibration.mixture_delta(moves, probability, sd, 0.7)

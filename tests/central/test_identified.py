@@ -62,7 +62,7 @@ def test_who_fits_is_warned_and_programs_can_ask(options):
 
 
 def test_too_few_steps_to_forget_the_start_are_noted():
-    with pytest.warns(ReliabilityWarning, match="had not settled"):
+    with pytest.warns(ReliabilityWarning, match="had not converged"):
         res = collinear(average=1.0, epochs=3)
     assert "too few, to forget the start along" in str([note for note in res.privacy.doubts if note.code == "moving"])
 

@@ -309,7 +309,7 @@ def test_losses_that_grow_need_a_domain():
     with pytest.raises(OptionError, match="without a bound"):
         fit(options={"radius": None}, family=QNorm(1.5))
     assert fit(options={"radius": None, "perturbation": "output"}, family=QNorm(1.5)).nobs == N
-    with pytest.raises(OptionError, match=r"q=3 must lie in \[1, 2\]"):
+    with pytest.raises(OptionError, match=r"q=3 must be in \[1, 2\]"):
         QNorm(3)
 
 

@@ -16,7 +16,8 @@ from privreg.errors import FormulaError, InferenceError, OptionError, SavedFileE
 from privreg.families.builtin import Logistic, Multinomial
 from privreg.families.measures import Measure
 from privreg.formula.design import formula_design
-from privreg.inference.methods import Estimate, Normal, RandomScaling
+from privreg.inference.methods import Estimate
+from privreg.inference.pivots import Normal, RandomScaling
 from privreg.results.results import PrivateResults
 from privreg.schema.declarations import Schema
 from tests.results.test_summary import check_latex, flat, read

@@ -538,7 +538,7 @@ def test_a_model_that_is_still_moving_is_told():
     far = model(mu=None, rounds=10, clip=0.05, step=1.0).fit(progress=False)
     there = model(mu=None, rounds=200, clip=0.5, step=1.0).fit(progress=False)
     noisy = model(mu=0.05, rounds=10).fit(progress=False)
-    told = ["had not settled" in " ".join(r.summary().as_text().split()) for r in (far, there)]
+    told = ["had not converged" in " ".join(r.summary().as_text().split()) for r in (far, there)]
     assert told == [True, False]
     assert "clip" in far.privacy.doubts[0]
     assert np.isfinite(noisy.params).all()

@@ -170,9 +170,9 @@ def test_noise_of_angles_and_magnitude_is_what_the_budget_takes():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"beta": 0}, "beta=0 must lie in"),
-        ({"beta": 1.5}, "beta=1.5 must lie in"),
-        ({"beta": "wide"}, "beta='wide' must lie in"),
+        ({"beta": 0}, "beta=0 must be in"),
+        ({"beta": 1.5}, "beta=1.5 must be in"),
+        ({"beta": "wide"}, "beta='wide' must be in"),
         ({"magnitude_share": 0}, "magnitude_share=0 must be a number in"),
         ({"debias": 1}, "debias=1 must be True or False"),
         ({}, "can't be undone; give debias=False"),

@@ -10,8 +10,16 @@ from scipy.special import stdtr
 from scipy.stats import chi2, norm
 
 from privreg.errors import InferenceError, OptionError
-from privreg.inference.methods import METHODS, Normal, RandomScaling, resolve_methods
-from privreg.inference.pivots import FEWEST_STEPS, STEPS_EACH, StudentT, scaling_critical, scaling_sf
+from privreg.inference.methods import METHODS, resolve_methods
+from privreg.inference.pivots import (
+    FEWEST_STEPS,
+    STEPS_EACH,
+    Normal,
+    RandomScaling,
+    StudentT,
+    scaling_critical,
+    scaling_sf,
+)
 from privreg.inference.wald import MAX_RESTRICTIONS, simulate, wald_sf
 from privreg.published.chain.collector import ChainSummary
 from privreg.published.fit.intervals import central_sandwich, local_sandwich

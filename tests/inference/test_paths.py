@@ -21,7 +21,9 @@ import privreg as pr
 from privreg.diagnostics import doubt
 from privreg.errors import InferenceError
 from privreg.inference.batches import batches
-from privreg.inference.methods import METHODS, Anytime, Bootstrap, StudentT
+from privreg.inference.methods import METHODS
+from privreg.inference.pivots import StudentT
+from privreg.inference.resampling import Anytime, Bootstrap
 from privreg.published.chain.blocks import growing_edges
 from privreg.published.chain.path import Regression, growing_batches, path_sandwich, regression
 from privreg.results import saving

@@ -10,8 +10,8 @@ from scipy.stats import chi2, norm
 
 from privreg.errors import InferenceError
 from privreg.inference.batches import batches
-from privreg.inference.methods import Anytime, Bootstrap, Normal, RandomScaling, StudentT
-from privreg.inference.resampling import DRAWS, FIRST
+from privreg.inference.pivots import Normal, RandomScaling, StudentT
+from privreg.inference.resampling import DRAWS, FIRST, Anytime, Bootstrap
 
 BOTH_FORMS = pytest.mark.parametrize("studentised", [False, True])
 

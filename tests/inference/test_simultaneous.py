@@ -14,7 +14,9 @@ from scipy.stats import chi2, norm
 from privreg.errors import OptionError
 from privreg.families.builtin import Poisson
 from privreg.inference import simultaneous as joint
-from privreg.inference.methods import Anytime, Bootstrap, Estimate, Normal, RandomScaling, StudentT
+from privreg.inference.methods import Estimate
+from privreg.inference.pivots import Normal, RandomScaling, StudentT
+from privreg.inference.resampling import Anytime, Bootstrap
 from privreg.inference.simultaneous import joint_critical, max_critical
 from privreg.results.results import PrivateResults
 from tests.helpers import NAMES, array_model

@@ -17,7 +17,9 @@ from privreg.errors import DataError, InferenceError, NotPrivateError, OptionErr
 from privreg.families.builtin import Expectile, Hinge, Huber, Logistic, Multinomial, Poisson, Quantile, SmoothedHinge
 from privreg.formula.arrays import array_design
 from privreg.formula.design import formula_design
-from privreg.inference.methods import Bootstrap, Estimate, Normal, RandomScaling, StudentT
+from privreg.inference.methods import Estimate
+from privreg.inference.pivots import Normal, RandomScaling, StudentT
+from privreg.inference.resampling import Bootstrap
 from privreg.results.postestimation.effects import MarginalEffects
 from privreg.results.results import PrivateResults
 from privreg.schema.declarations import Schema

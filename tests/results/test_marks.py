@@ -10,7 +10,7 @@ import pytest
 import privreg as pr
 from privreg.diagnostics import doubt
 from privreg.families.builtin import Huber, Logistic, Multinomial, Poisson
-from privreg.inference.methods import Normal
+from privreg.inference.pivots import Normal
 from privreg.results.results import PrivateResults
 from privreg.results.several.comparison import Comparison
 from tests.helpers import array_model

@@ -32,7 +32,8 @@ from privreg.families.builtin import (
 )
 from privreg.formula.arrays import array_design
 from privreg.formula.design import formula_design
-from privreg.inference.methods import Estimate, RandomScaling, StudentT
+from privreg.inference.methods import Estimate
+from privreg.inference.pivots import RandomScaling, StudentT
 from privreg.results.results import PrivateResults
 from privreg.schema.declarations import Schema
 from tests.helpers import array_model

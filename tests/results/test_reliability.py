@@ -429,7 +429,7 @@ def test_a_curators_lanes_that_still_move_warn_and_mark():
     fit = central.Regression.from_formula("y ~ a", data, **given).fit
     text, res = said(lambda: fit(perturbation="output", lanes=8, step=1e-6, progress=False))
     assert not res.tidy()["reliable"].any()
-    assert "not settled" in text
+    assert "not converged" in text
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         one = fit(lanes=1, progress=False)  # asked for: there are no standard errors to rely on
@@ -451,7 +451,7 @@ def test_federated_models_that_still_move_warn_and_mark():
     text, res = said(lambda: model.fit(seed=1, progress=False))
     assert not res.tidy()["reliable"].any()
     assert text.startswith(
-        "don't rely on the estimates of all 2 coefficients (Intercept, a): the estimates had not settled"
+        "don't rely on the estimates of all 2 coefficients (Intercept, a): the estimates had not converged"
     )
     assert "† DON'T RELY ON THE ESTIMATES: see note [1]" in flat(str(res.summary()))
 

@@ -10,7 +10,8 @@ from scipy.stats import t as student
 
 from privreg.diagnostics import Diagnostic, for_reading
 from privreg.errors import InferenceError, OptionError
-from privreg.inference.methods import Estimate, RandomScaling
+from privreg.inference.methods import Estimate
+from privreg.inference.pivots import RandomScaling
 from privreg.results.results import PrivateResults
 from privreg.tables import in_one_format, shorten, tex
 from tests.helpers import NAMES, array_model, people

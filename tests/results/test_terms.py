@@ -17,7 +17,8 @@ import privreg as pr
 from privreg.diagnostics import doubt
 from privreg.errors import FormulaError, InferenceError, NotPrivateError, OptionError
 from privreg.families.builtin import FAMILIES
-from privreg.inference.methods import Estimate, Normal, RandomScaling, StudentT
+from privreg.inference.methods import Estimate
+from privreg.inference.pivots import Normal, RandomScaling, StudentT
 from privreg.results.postestimation.levels import ADJUSTMENTS
 from tests.helpers import array_model
 from tests.results.test_effects import BOUNDS, covariance, made

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privreg.arrays import Array
-from privreg.inference.methods import Estimate, Normal
+from privreg.inference.methods import Estimate
+from privreg.inference.pivots import Normal
 from privreg.means.results.crosstab import Crossed
 from privreg.results.data import Labelled
 from privreg.results.statement import PrivacyStatement

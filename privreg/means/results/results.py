@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from privreg.errors import InferenceError, NotPrivateError, OptionError, choose, interval_level
 from privreg.files import archive
-from privreg.inference.methods import Normal
+from privreg.inference.pivots import Normal
 from privreg.means.comparison.shrinkage import shrink
 from privreg.means.results import described
 from privreg.means.results.crosstab import Crossed, Crosstab, IndependenceTest

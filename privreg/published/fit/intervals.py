@@ -10,8 +10,9 @@ import numpy as np
 from privreg.arrays import Array
 from privreg.errors import InferenceError
 from privreg.inference.batches import Batches
-from privreg.inference.methods import Anytime, Bootstrap, Estimate, Method, Normal, RandomScaling, StudentT
-from privreg.inference.resampling import FIRST
+from privreg.inference.methods import Estimate, Method
+from privreg.inference.pivots import Normal, RandomScaling, StudentT
+from privreg.inference.resampling import FIRST, Anytime, Bootstrap
 from privreg.inference.sandwich import KAPPA, Sandwich, floored, sandwich
 from privreg.privacy.mechanisms import Mechanism
 from privreg.published.chain.collector import ChainSummary as Chain

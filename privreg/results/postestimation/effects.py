@@ -16,7 +16,7 @@ from privreg.arrays import Array
 from privreg.diagnostics import along
 from privreg.errors import DataError, NotPrivateError, OptionError
 from privreg.families.family import Family
-from privreg.inference.methods import Bootstrap
+from privreg.inference.resampling import Bootstrap
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import ResultData
 from privreg.results.postestimation.known import Known, Tested

@@ -14,8 +14,7 @@ import pandas as pd
 from privreg.arrays import Array
 from privreg.diagnostics import Diagnostic, along, doubts
 from privreg.errors import FormulaError, InferenceError, OptionError, nearest, shown
-from privreg.inference.methods import Pivot
-from privreg.inference.pivots import Normal, StudentT
+from privreg.inference.pivots import Normal, Pivot, StudentT
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import ResultData
 from privreg.results.postestimation.known import Known, Tested

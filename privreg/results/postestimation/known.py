@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
     from privreg.diagnostics import Diagnostic
-    from privreg.inference.methods import Pivot
+    from privreg.inference.pivots import Pivot
 
 
 class Known(NamedTuple):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privreg.arrays import Array
-    from privreg.inference.methods import Pivot
+    from privreg.inference.pivots import Pivot
 
 ADJUSTMENTS: Final = {
     "holm": "h", "bonferroni": "b", "sidak": "s", "holm-sidak": "hs", "simes-hochberg": "sh", "hommel": "ho",

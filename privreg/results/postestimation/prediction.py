@@ -15,7 +15,8 @@ from privreg.arrays import Array
 from privreg.diagnostics import Diagnostic, along
 from privreg.errors import OptionError, PrivregWarning, choose, interval_level
 from privreg.families.family import Family
-from privreg.inference.methods import Bootstrap, Pivot
+from privreg.inference.pivots import Pivot
+from privreg.inference.resampling import Bootstrap
 from privreg.options.unknown import all_known_arguments
 from privreg.protocol import codes
 from privreg.results.data import ResultData
