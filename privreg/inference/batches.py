@@ -26,11 +26,7 @@ def batches(sums: Array, weights: Array, mean: Array, total: float) -> Batches:
     `sums`, shape (m, d), have `weights`, shape (m,), 1 for every update, of the path's weight `total`; `mean`, shape
     (d,), is that of the whole path about the same reference. With independent means of variance V/w in batches of
     weight w, Σ w (mean − all)(…)ᵀ/(m − 1) is unbiased for V.
-
-    Raises
-    ------
-    InferenceError
-        If there are fewer than two batches.
+    Raises InferenceError if there are fewer than two batches.
 
     References
     ----------

@@ -117,13 +117,8 @@ def describe() -> pd.DataFrame:
 
 def resolve_methods(inference: object) -> tuple[Method, ...]:
     """Read ``inference=``: a name or several, the first being the default.
-
-    Raises
-    ------
-    OptionError
-        If a name is not known, none is given, or one is given twice.
-    InferenceError
-        If methods that can't share a pass are asked for together.
+    Raises OptionError if a name is not known, none is given, or one is given twice; InferenceError if methods that
+    can't share a pass are asked for together.
     """
     names = [inference] if isinstance(inference, str) else inference
     if not isinstance(names, Sequence) or not 0 < len(names) <= len(METHODS):

@@ -76,11 +76,7 @@ class Bootstrap(Pivot):
 
     def joint_sf(self, statistic: float, q: int) -> float:
         """P-value of a Wald statistic of the q combinations this distribution was taken along.
-
-        Raises
-        ------
-        InferenceError
-            If there are as many restrictions as blocks, or more.
+        Raises InferenceError if there are as many restrictions as blocks, or more.
         """
         if q == 1:
             return self.of_one(statistic)
@@ -154,11 +150,7 @@ class Anytime(Pivot):
 
     def joint_sf(self, statistic: float, q: int) -> float:
         """Only of a single restriction.
-
-        Raises
-        ------
-        InferenceError
-            If there are several.
+        Raises InferenceError if there are several.
         """
         if q == 1:
             return self.of_one(statistic)

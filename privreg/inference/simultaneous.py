@@ -29,11 +29,6 @@ def joint_critical(pivot: Pivot, cov: Array, alpha: float) -> float | Array:
 
     Where only variances are known, `cov` of shape (p,), the value is Bonferroni's. Shape (p,) where the distribution
     has one for each ratio.
-
-    Examples
-    --------
-    >>> round(joint_critical(Normal(), np.array([4.0, 9.0]), 0.05), 4)
-    2.2414
     """
     p = len(cov)
     if p < 2:
@@ -73,11 +68,6 @@ def max_critical(pivot: Pivot, correlation: Array, alpha: float) -> float | Arra
     Hothorn, Bretz & Westfall (2008), Simultaneous inference in general parametric models, for the intervals; Karp, Luby
     & Madras (1989), Monte-Carlo approximation algorithms for enumeration problems, for the simulation; XSJKH (arXiv
     2505.08227), section 4.2, for random scaling.
-
-    Examples
-    --------
-    >>> round(max_critical(Normal(), np.eye(3), 0.05), 3)  # 2.388 by Šidák's formula
-    2.388
     """
     p = len(correlation)
     if p == 1:

@@ -62,11 +62,7 @@ def forgetting(steps: Steps, half: float) -> Array:
 
 def change(found: Windowed, cols: list[int]) -> tuple[float, int, float]:
     """Test that the coefficients `cols` are the same in all windows: Wald's χ² of differences, its degrees, its p.
-
-    Raises
-    ------
-    InferenceError
-        If there is one window only.
+    Raises InferenceError if there is one window only.
     """
     w, p = len(found.estimate), len(cols)
     if w < 2:

@@ -299,11 +299,7 @@ class Charge:
 
     def enter(self) -> Release:
         """The release as the ledger has it.
-
-        Raises
-        ------
-        BudgetError
-            If it would exceed the ledger's limit.
+        Raises BudgetError if it would exceed the ledger's limit.
         """
         if self.release is None:
             names = {"release": self._name, "before": self._before}
@@ -316,11 +312,7 @@ def refuse_fitted(rows: Any, what: str, *, simulated: bool = False) -> None:
 
     Rows are as the ledger knows people by: a DataFrame, arrays, or the accounts of a file. A view of fitted rows
     counts. `simulated` lets rows pass of which every release so far had its noise from a seed.
-
-    Raises
-    ------
-    NotPrivateError
-        Also if rows have been fitted, and nothing tells whether these are some of them.
+    Raises NotPrivateError also if rows have been fitted, and nothing tells whether these are some of them.
     """
     accounts = accounts_of(rows)
     if accounts.lost and LEDGER._spent:
@@ -338,11 +330,7 @@ def refuse_fitted(rows: Any, what: str, *, simulated: bool = False) -> None:
 
 def refuse_shared(public: Any, fitted: Any, what: str) -> None:
     """Refuse rows that are to be public, but are among those fitted; `what` is the option that public rows are for.
-
-    Raises
-    ------
-    NotPrivateError
-        If they have a row in common, as the ledger knows people.
+    Raises NotPrivateError if they have a row in common, as the ledger knows people.
     """
     people = accounts_of(fitted).now()
     if any(one.key == other.key and one.meets(other) for one in accounts_of(public).now() for other in people):

@@ -330,11 +330,7 @@ def resolve_mechanism(name: object, budget: Budget, *, size: int, scalar: bool, 
 
     `scalar` says whether such a report is a single number of known range, `personal` whether people have budgets of
     their own: with pure ε by Laplace noise, or randomized response of one number.
-
-    Raises
-    ------
-    OptionError
-        If the mechanism can't give what is asked.
+    Raises OptionError if the mechanism can't give what is asked.
     """
     got = choose("mechanism", name, ("auto", *MECHANISMS))
     if not budget.private:

@@ -52,12 +52,7 @@ def derived_key(key: bytes, label: str) -> bytes:
 
 
 def refuse_fork(process: int) -> None:
-    """Refuse to draw noise in another process than `process`, where it was or will be drawn as well.
-
-    Raises
-    ------
-    StreamError
-    """
+    """Refuse (StreamError) to draw noise in another process than `process`, which draws the same."""
     if os.getpid() != process:
         raise StreamError(
             "this fit was begun in another process, whose noise would be drawn again here; start a stream in "
@@ -90,11 +85,7 @@ class NoiseStream:
 
     def peek(self) -> NDArray[np.float64]:
         """Rows that come next, at least one; a view.
-
-        Raises
-        ------
-        StreamError
-            In a forked process, which would draw the same noise as its parent.
+        Raises StreamError in a forked process, which would draw the same noise as its parent.
         """
         refuse_fork(self._process)
         if self._used == self._block.shape[0]:
@@ -120,11 +111,7 @@ class NoiseStream:
         """Hand out the next `rows` rows, shape (rows, width), the same as by `peek`, their blocks made in parallel.
 
         They are good until the next call.
-
-        Raises
-        ------
-        StreamError
-            In a forked process.
+        Raises StreamError in a forked process.
         """
         refuse_fork(self._process)
         if self._taken.shape[0] < rows:

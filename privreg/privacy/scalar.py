@@ -129,14 +129,6 @@ class NumberMechanism(Randomiser):
 
         `values`, shape (n,), are clamped to the range; NaN counts as its middle. `normals`, shape (n, width), are
         independent standard normals, each used once, from `privreg.privacy.noise.NoiseStream` or a simulation.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from privreg import Budget
-        >>> duchi = number_mechanism("duchi", Budget.declare(epsilon=1), 0, 1)
-        >>> duchi.randomise([0.2, 0.9], np.random.default_rng(0).standard_normal((2, 1))).round(3)
-        array([-0.582,  1.582])
         """
         u = self._unit(values)
         z = np.asarray(normals, dtype=np.float64).reshape(len(u), self.width)
@@ -176,15 +168,7 @@ class NumberMechanism(Randomiser):
         return np.asarray(2.0 * self._half * (constant + (slope - 1.0) * v))
 
     def variance(self, values: ArrayLike) -> Array:
-        """Exact variance of a report of each of `values`, shape (n,), its units squared.
-
-        Examples
-        --------
-        >>> from privreg import Budget
-        >>> one = Budget.declare(epsilon=1)
-        >>> [round(number_mechanism(name, one).variance(0.0).item(), 2) for name in ("laplace", "duchi", "piecewise")]
-        [8.0, 4.68, 3.68]
-        """
+        """Exact variance of a report of each of `values`, shape (n,), its units squared."""
         u = self._unit(values)
         match self.name:
             case "gaussian":
@@ -327,11 +311,7 @@ def number_mechanism(name: object, budget: Budget, low: float = -1.0, high: floa
     """Make a mechanism for one number of the public range from `low` to `high`, by a name of `NUMBER_MECHANISMS`.
 
     `budget` is what one report may cost; a pure mechanism under another form takes the largest ε that keeps it.
-
-    Raises
-    ------
-    OptionError
-        If the name is unknown, Gaussian noise is to keep a pure ε, or the range is empty or not finite.
+    Raises OptionError if the name is unknown, Gaussian noise is to keep a pure ε, or the range is empty or not finite.
     """
     got = choose("mechanism", name, NUMBER_MECHANISMS)
     first, last = real(low), real(high)
@@ -351,12 +331,6 @@ def share(budget: Budget, parts: int) -> Budget:
     """Budget of each of `parts` reports about the same person, 1 or more, that together cost `budget`.
 
     ε/parts of a pure budget, ρ/parts; otherwise μ/√parts.
-
-    Examples
-    --------
-    >>> from privreg import Budget
-    >>> print(share(Budget.declare(epsilon=2), 4), share(Budget.declare(mu=1), 4), sep="; ")
-    0.5-DP, pure; 0.5-GDP
     """
     if parts == 1 or not budget.private:
         return budget

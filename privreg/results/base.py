@@ -129,8 +129,8 @@ class Results(ABC):
     def _doubts(self, method: str | None = None) -> tuple[diagnostics.Diagnostic, ...]:
         """Whatever takes back the intervals of a method: not what weakens others that were asked for beside it."""
         estimates = self._fit.estimates
-        own = self._estimate(method).notes if estimates else ()
-        others = {note for e in estimates for note in e.notes} - set(own)
+        wanted = self._estimate(method).notes if estimates else ()
+        others = {note for e in estimates for note in e.notes} - set(wanted)
         return tuple(note for note in self.privacy.doubts if note not in others)
 
     def _caution(self, stacklevel: int = 2) -> bool:

@@ -42,7 +42,7 @@ class Equation:
     weights: Array  # a, sum 1; shape (m,)
     corners: Array  # c_j of ψ_j; shape (m,)
     offsets: Array  # δ_j; shape (m, b d)
-    bend: Array  # e: what offsets add by the law of the fit; shape (b d,)
+    bend: Array  # e: what offsets add by the reference model; shape (b d,)
     theta: Array  # The estimate; shape (b d,)
     # Of two collectors: ω(z) = Σ_k shares_k min(1, 1/‖caps_k z‖²); shapes (k, d, d), (k,). Empty of others
     caps: Array = field(default_factory=lambda: np.zeros((0, 0, 0)))
@@ -223,7 +223,7 @@ class ResultData(Labelled):
     statement: PrivacyStatement
     baseline: tuple[str, ...] = ()  # Levels of a multinomial response, the baseline first; empty for other families
     measures: tuple[Measure, ...] = ()  # Privately released measures of fit
-    spreads: Array | None = None  # Sds of the design's columns that reports have told; NaN if the scale was declared
+    spreads: Array | None = None  # Sds of the design's columns learned from reports; NaN if the scale was declared
     rounds: tuple[RoundHeld, ...] = ()  # Of a fit by rounds
     steps: Steps | None = None  # Estimates along the stream, of which windows are made
     equation: Equation | None = None  # That the estimates solve

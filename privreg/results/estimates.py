@@ -29,10 +29,10 @@ def band(fit: ResultData, method: str | None = None) -> str | None:
     Raises InferenceError if `method` is another.
     """
     kept = bool(np.isfinite(fit.trail_variances).any())
-    own = next((name for name in BANDS if kept and name in {e.method for e in fit.estimates}), None)
-    if method is None or choose("method", method, METHODS) == own:
-        return own
-    has = f"this one has that of {own}" if own is not None else "this one has none"
+    held = next((name for name in BANDS if kept and name in {e.method for e in fit.estimates}), None)
+    if method is None or choose("method", method, METHODS) == held:
+        return held
+    has = f"this one has that of {held}" if held is not None else "this one has none"
     raise InferenceError(
         f"a fit keeps one band along the way, and {has}, not of {method}; it is that of anytime if it was asked for, "
         "else of sandwich, or of random_scaling with tuning='published'."
@@ -73,7 +73,7 @@ class EstimatedResults(TestedResults):
 
     @property
     def pvalues(self) -> pd.Series | pd.DataFrame:
-        """Two-sided p-values of zero coefficients, exact for the method's limit law."""
+        """Two-sided p-values of zero coefficients, exact for the method's limit distribution."""
         return self._fit.shaped(self._estimate().pivot.two_sided(self._ratios()))
 
     @property
@@ -88,7 +88,7 @@ class EstimatedResults(TestedResults):
 
     @property
     def df_resid_inference(self) -> float:
-        """Degrees of freedom of the default method's t-ratios: infinite of normal ones, NaN where the law is no t."""
+        """Degrees of freedom of the default method's t-ratios: infinite of normal ones, NaN if they are no t."""
         pivot = self._estimate().pivot
         return math.inf if isinstance(pivot, Normal) else float(getattr(pivot, "df", math.nan))
 
@@ -130,7 +130,7 @@ class EstimatedResults(TestedResults):
             An inference method of this fit; its first by default.
         simultaneous : bool
             Whether the intervals that are returned are to hold all together at that level; they are wider then, by
-            the law of the largest t-ratio (see `privreg.inference.simultaneous`).
+            the distribution of the largest t-ratio (see `privreg.inference.simultaneous`).
 
         Returns
         -------

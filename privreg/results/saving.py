@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.diagnostics import Diagnostic
 from privreg.families.family import Family
 from privreg.families.measures import Measure
 from privreg.files import archive
@@ -65,7 +64,9 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any
     """
     statement = PrivacyStatement.from_json(document["statement"])
     estimates = tuple(
-        Estimate(METHODS[e["method"]].name, arrays[f"cov_{i}"], pivot, _own(e["notes"], statement))
+        Estimate(
+            METHODS[e["method"]].name, arrays[f"cov_{i}"], pivot, tuple(n for n in statement.notes if n in e["notes"])
+        )
         for i, e in enumerate(document["estimates"])
         for pivot in [_pivot(e["pivot"], arrays.get(f"moves_{i}"))]
     )
@@ -83,8 +84,8 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any
     archive.expect(*(not note.rows or note.rows[-1] < p for note in statement.doubts))
     spreads = arrays.get("spreads")
     archive.expect(spreads is None or (spreads.shape == (len(design.names),) and spreads.dtype.kind == "f"))
-    told = _lines(document, arrays, "measures", 2)
-    measures = [Measure(str(name), value, error, str(means)) for (name, means), (value, error) in told]
+    lines = _lines(document, arrays, "measures", 2)
+    measures = [Measure(str(name), value, error, str(means)) for (name, means), (value, error) in lines]
     rounds = [(str(role), *line) for role, line in _lines(document, arrays, "rounds", 4)]
     equation = None if document["equation"] is None else equation_from(document["equation"], arrays, p)
     return ResultData(
@@ -125,11 +126,6 @@ def _lines(document: Mapping[str, Any], arrays: Mapping[str, Any], name: str, wi
     numbers = arrays[name] if document[name] else np.empty((0, width))
     archive.expect(numbers.shape == (len(document[name]), width))
     return list(zip(document[name], numbers.tolist(), strict=True))
-
-
-def _own(texts: Sequence[str], statement: PrivacyStatement) -> tuple[Diagnostic, ...]:
-    """Notes of an estimate, which are among those of the statement."""
-    return tuple(note for note in statement.notes if note in texts)
 
 
 def _estimate_json(e: Estimate) -> dict[str, Any]:

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from privreg.audit.verification import Trial, Verification
     from privreg.tables import Part
 
-_OWN: Final = frozenset({"budget", "release", "neighbours"})  # Fields that a file has in another form, or not at all
+_OTHERWISE: Final = frozenset(
+    {"budget", "release", "neighbours"}
+)  # Fields that a file has in another form, or not at all
 
 
 @dataclass(frozen=True, repr=False)
@@ -132,7 +134,7 @@ class PrivacyStatement(View):
         return self.per_id * (2 if self.central else 1)
 
     def verify(self, n: int = 20_000, *, alpha: float = 1e-6) -> Verification:
-        """Audit the mechanisms that were used, on made-up neighbours as far apart as rows can be.
+        """Audit the mechanisms that were used, on made-up neighbours at the largest distance that rows can have.
 
         Parameters
         ----------
@@ -140,7 +142,7 @@ class PrivacyStatement(View):
             Reports that each neighbour sends, for every kind of report and pair; more find smaller faults. 20,000
             find Gaussian noise that is 20% too small, and Laplace noise that is half of what it should be.
         alpha : float
-            Probability that any of the lower confidence limits lies above its true value.
+            Probability that any of the lower confidence limits is above its true value.
 
         Returns
         -------
@@ -253,7 +255,8 @@ class PrivacyStatement(View):
         """The guarantee of all of a person's rows, and of each."""
         total, each = self.total, str(self.budget)
         if self.per_id > 1:
-            times = f"{self.per_id} × {at_least(total.epsilon / self.per_id, 4)}" if total.pure else self._root()
+            root = f"√{self.per_id} × {at_least(self.budget.mu, 4)}"
+            times = f"{self.per_id} × {at_least(total.epsilon / self.per_id, 4)}" if total.pure else root
             each = f"{self.budget} for each of a person's {self.per_id} rows ({times})"
         if self.central:
             return (
@@ -263,9 +266,6 @@ class PrivacyStatement(View):
         if self.per_id > 1:
             return f"{self._amount(total)} in all, hence {self._implied()}: {each}"
         return f"{each}, hence {self._implied()}"
-
-    def _root(self) -> str:
-        return f"√{self.per_id} × {at_least(self.budget.mu, 4)}"
 
     @staticmethod
     def _amount(total: Budget) -> str:
@@ -278,7 +278,9 @@ class PrivacyStatement(View):
         if not self.budget.private:
             return f"Nobody is protected: {said.carries[0]}."
         right = wording.success(self.total_mu) if self.right is None else self.right
-        told = wording.often(wording.success(self.release.total_mu), right) if self._again else wording.often(right)
+        how_often = (
+            wording.often(wording.success(self.release.total_mu), right) if self._again else wording.often(right)
+        )
         pair = "two records that differ as protected"
         if self.protects in {WHOLE_RECORD, wording.whole_records(self.per_id)}:
             pair = "two possible records" if self.per_id == 1 else "two possible sets of records"
@@ -286,7 +288,7 @@ class PrivacyStatement(View):
             pair = "two possible sets of rows"
         text = (
             f"Whoever sees {said.sees_all.format(k) if self._again else said.sees}, {said.guess.format(pair)} is right "
-            f"{told}; blind guessing is right 50%.{said.after}"
+            f"{how_often}; blind guessing is right 50%.{said.after}"
         )
         if self.seeded:
             text = f"With secret noise, not as run: {text[0].lower()}{text[1:]}"
@@ -396,7 +398,7 @@ class PrivacyStatement(View):
         """Represent by JSON values."""
         b, r = self.budget, self.release
         return {
-            **{f.name: getattr(self, f.name) for f in fields(self) if f.name not in _OWN},
+            **{f.name: getattr(self, f.name) for f in fields(self) if f.name not in _OTHERWISE},
             "budget": {"mu": b.mu if b.private else None, "form": b.form, "asked": list(b.asked)},
             "release": {"number": r.number, "total_mu": r.total_mu if r.total_mu < math.inf else None},
             "total_mu": self.total_mu if b.private else None,

@@ -181,16 +181,17 @@ def summary(
     fit, slim = self._fit, flag("slim", slim)
     if title is not None and not isinstance(title, str):
         raise OptionError(f"title must be a text, got {type(title).__name__}.")
-    law: tuple[Paragraph, ...] = ()
+    reference: tuple[Paragraph, ...] = ()
     if fit.estimates or method is not None:  # with inference=None, asking for a method is an error
         e = self._estimate(method)
         table = self.tidy(exponentiate, alpha=alpha, method=method, simultaneous=simultaneous)
         if not np.isnan(e.variances).all():
-            law = (Paragraph(_law(e, alpha, len(table), several=len(fit.estimates) > 1, simultaneous=simultaneous)),)
+            said = _reference(e, alpha, len(table), several=len(fit.estimates) > 1, simultaneous=simultaneous)
+            reference = (Paragraph(said),)
     else:
         table = self.tidy(exponentiate)
     if exponentiate:
-        law = (*law, Paragraph(RATIOS))
+        reference = (*reference, Paragraph(RATIOS))
     doubts = caution(table, self.privacy.notes, self._doubts(method), slim=slim)
     first = "exp(coef)" if exponentiate else "coef"
     shown = level_table(table, alpha, str(fit.design.endog_name), fit.baseline, first)
@@ -200,7 +201,7 @@ def summary(
         used = METHODS[self._estimate(method).method].title
         others = ", ".join(title for title in dict(header).get("Inference", "").split(", ") if title != used)
         header = tuple((k, f"{used}; also {others}" if k == "Inference" else words) for k, words in header)
-    return Summary(TITLE if title is None else title, header, shown, law + doubts, self.privacy, columns, slim)
+    return Summary(TITLE if title is None else title, header, shown, reference + doubts, self.privacy, columns, slim)
 
 
 def declared_columns(schema: Any) -> list[str]:
@@ -208,12 +209,12 @@ def declared_columns(schema: Any) -> list[str]:
     return [c for c in (*schema.bounds, *schema.levels, *schema.moments, *schema.private) if c not in schema.dates]
 
 
-def _law(e: Estimate, alpha: float, rows: int, *, several: bool, simultaneous: bool) -> str:
+def _reference(e: Estimate, alpha: float, rows: int, *, several: bool, simultaneous: bool) -> str:
     """What t and P>|t| refer to, and the critical value."""
-    law = e.pivot.label
+    called = e.pivot.label
     if isinstance(e.pivot, RandomScaling):
         lanes = f" of {e.pivot.lanes} lanes" if e.pivot.lanes > 1 else ""
-        law = f"random-scaling limit{lanes}"
+        called = f"random-scaling limit{lanes}"
     by = METHODS[e.method].title if e.method in METHODS else e.method
     by = f"std err by {by}; " if several else ""
     found = np.atleast_1d(joint_critical(e.pivot, e.cov, alpha) if simultaneous else e.pivot.critical(alpha))
@@ -221,4 +222,4 @@ def _law(e: Estimate, alpha: float, rows: int, *, several: bool, simultaneous: b
     words = f"{100 * (1 - alpha):.6g}% critical {value}"
     if simultaneous:
         words = f"the {rows} intervals hold together, {words}"
-    return f"{by}t and P>|t| refer to the {law}; {words}"
+    return f"{by}t and P>|t| refer to the {called}; {words}"

@@ -135,8 +135,8 @@ class Windows(View):
         rows = [f"{b:,} to {e:,}" for b, e in zip(self.found.begin.tolist(), self.found.end.tolist(), strict=True)]
         out: list[Part] = []
         for j, name in enumerate(self.fit.names):
-            own = table.iloc[j::p]
-            head, values = cells(own.reset_index(drop=True), self.alpha)
+            one = table.iloc[j::p]
+            head, values = cells(one.reset_index(drop=True), self.alpha)
             out.append(Table(rows, head, values, f"{name}, by records"))
         if len(rows) > 1:
             chi2, df, p_value = windows.change(self.found, list(range(p)))

@@ -142,10 +142,10 @@ def success(mu: float) -> float:
 
 def often(right: float, alone: float | None = None) -> str:
     """Probability of a right guess in words; in brackets that after this release `alone`."""
-    told = f"at most {at_least(100 * right, 3)}% of the time" if right < 0.999 else "practically always"
+    said = f"at most {at_least(100 * right, 3)}% of the time" if right < 0.999 else "practically always"
     if alone is None:
-        return told
-    return f"{told} (" + (f"{at_least(100 * alone, 3)}%" if alone < 0.999 else "so, too,") + " after this one alone)"
+        return said
+    return f"{said} (" + (f"{at_least(100 * alone, 3)}%" if alone < 0.999 else "so, too,") + " after this one alone)"
 
 
 def releases_in_all(release: Release) -> str:

@@ -80,7 +80,7 @@ def insurance(rows: int = 1_000_000) -> pd.DataFrame:
 
 
 def _model(cell: Cell, train: pd.DataFrame, tuning: str) -> PrivateOnlineRegression:
-    """Model of a tuning. The published one standardises by the data's own mean and sd, as its source does."""
+    """Model of a tuning. The published one standardises by the data's mean and sd, as its source does."""
     formula = f"{cell.response} ~ {' + '.join(cell.covariates)}"
     common: dict[str, Any] = {"family": Huber(), "mu": cell.mu}
     if tuning == "efficient":
@@ -144,8 +144,8 @@ def _table3(runs: pd.DataFrame, cells: Sequence[Cell]) -> dict[str, pd.DataFrame
     bad = failed(runs)
     good = runs[~bad]
     default = good.groupby("tuning")["method"].transform("first")  # one line a coefficient: estimates don't differ
-    own = good[(good["method"] == default) & (good["n"] == good["n"].max())]
-    grouped = own.groupby(["tuning", "term"], sort=False)["estimate"]
+    last = good[(good["method"] == default) & (good["n"] == good["n"].max())]
+    grouped = last.groupby(["tuning", "term"], sort=False)["estimate"]
     tidy = grouped.agg(median="median", low="min", high="max", replications="count").reset_index()
     covered = good[good["low"].notna()].assign(hit=lambda t: (t.low <= t.truth) & (t.truth <= t.high))
     covered = covered.assign(length=covered["high"] - covered["low"])
@@ -189,19 +189,11 @@ def _path_cells(name: str, first: int, rows: int, quick: bool) -> list[Cell]:
 def _paths(name: str, data: str, first: int, rows: int) -> Experiment:
     words = "reconstructed records; dotted: least squares on all of them"
     cells = partial(_path_cells, data, first, rows)
-    return described(
-        name, cells, _replicate, _path_tables, lambda tables: path_figure(tables[""], "tuning", footer=words)
-    )
+    return described(name, cells, _replicate, _path_tables, lambda t: path_figure(t[""], "tuning", footer=words))
 
 
 APPLICATIONS: Final = (
-    described(
-        "xsjkh-table3",
-        _table3_cells,
-        _replicate,
-        _table3,
-        lambda tables: coefficient_figure(tables["compared"], tables[""]),
-    ),
+    described("xsjkh-table3", _table3_cells, _replicate, _table3, lambda t: coefficient_figure(t["compared"], t[""])),
     _paths("xsjkh-fig4", "ride-sharing", 1_000, 50_000),
     _paths("xsjkh-fig5", "us-insurance", 2_000, TRAIN),
 )

@@ -1,9 +1,9 @@
 """Regressions of the insurance charges along a stream, SXJKH (arXiv 2507.07041), section 6, on reconstructed records.
 
-Charges are cut at 14,626 and 18,596, the 0.33 and 0.66 quantiles of the reconstruction's law (from 4,000,000 synthetic
+Charges are cut at 14,626 and 18,596, the 0.33 and 0.66 quantiles of the reconstruction (from 4,000,000 synthetic
 records with other seeds: public numbers). Logistic: whether charges exceed 18,596, 34% do. Multinomial: low (the
 baseline), middle, high, also 33%, 33% and 34%. Linear: charges themselves. Covariates are the ten in integer coding,
-declared by mean and sd of their law (where the sources take those of the data).
+declared by mean and sd of their distribution (where the sources take those of the data).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from privreg.published.experiments.summaries import failed, rounded
 from privreg.regression import PrivateOnlineRegression
 
 CUTS: Final = (14_626.0, 18_596.0)
-CHARGES: Final = (16_742.0, 4_421.0)  # Mean and sd of charges in the reconstruction's law
+CHARGES: Final = (16_742.0, 4_421.0)  # Mean and sd of charges in the reconstruction
 LEVELS: Final = ("low", "middle", "high")
 MUS: Final = (0.5, 1.0, 2.0, 3.0, None)
 STEP: Final = 0.5
@@ -59,7 +59,7 @@ class Cell:
 
 
 def _moments() -> dict[str, tuple[float, float]]:
-    """Means and sds of the covariates' law."""
+    """Means and sds of the covariates."""
 
     def whole(low: int, high: int) -> tuple[float, float]:
         return (low + high) / 2, math.sqrt(((high - low + 1) ** 2 - 1) / 12)
@@ -108,11 +108,11 @@ def measure(params: Array, x: Array, test: pd.DataFrame, family: str) -> tuple[A
     p, classes, charges = x.shape[1], test["class"].to_numpy(), test["charges"].to_numpy()
     losses, rights = np.zeros(len(params)), np.zeros(len(params))
     for i in range(0, len(x), 20_000):
-        rows, own = x[i : i + 20_000], classes[i : i + 20_000]
+        rows, here = x[i : i + 20_000], classes[i : i + 20_000]
         if family == "linear":
             losses += (((charges[i : i + 20_000][:, None] - rows @ params.T) / CHARGES[1]) ** 2).sum(axis=0)
             continue
-        wanted = (own == 2 if family == "logistic" else own)[:, None]
+        wanted = (here == 2 if family == "logistic" else here)[:, None]
         etas = [rows @ params[:, j : j + p].T for j in range(0, params.shape[1], p)]
         top = np.maximum(0.0, np.max(etas, axis=0))
         total = top + np.log(np.exp(-top) + sum(np.exp(eta - top) for eta in etas))

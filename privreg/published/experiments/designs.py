@@ -15,7 +15,7 @@ from scipy.stats import norm
 
 from privreg.arrays import Array
 
-CORNER: Final = 1.345  # Huber's c of the published tuning, the response's own units
+THRESHOLD: Final = 1.345  # Huber's c of the published tuning, the response's units
 CHUNK: Final = 1 << 16  # Rows in memory at once
 POINTS: Final = 1 << 19  # Rows over which the expectations of the asymptotic variance are taken
 
@@ -29,7 +29,7 @@ class Design:
     rho: float = 0.0  # Correlation ρ^abs(j−k) of standard normal covariates
     sd: float = 0.5  # Of the normal errors
     tau: float = 0.5  # Level of an expectile or quantile
-    cube: bool = False  # Whether covariates are independent standard normals given that they lie in [−1, 1]
+    cube: bool = False  # Whether covariates are independent standard normals given that they are in [−1, 1]
 
     @property
     def names(self) -> list[str]:
@@ -89,7 +89,7 @@ def chunks(design: Design, stops: Sequence[int], rng: np.random.Generator) -> It
 
 @cache
 def expectile(tau: float, c: float) -> float:
-    """Where the robust expectile with corner `c` of a standard normal lies."""
+    """Robust expectile with threshold `c` of a standard normal."""
 
     def above(m: float) -> float:  # E max(e − m, 0)
         return float(norm.pdf(m) - m * ndtr(-m))
@@ -100,16 +100,16 @@ def expectile(tau: float, c: float) -> float:
     return float(brentq(score, -8.0, 8.0, xtol=1e-12))
 
 
-def truth(design: Design, corner: float) -> Array:
+def truth(design: Design, threshold: float) -> Array:
     """Coefficients that the scores estimate, shape (p + 1,).
 
-    `corner` is the score's, in the response's units; it matters for expectiles alone, as errors are symmetric.
+    `threshold` is the score's, in the response's units; it matters for expectiles alone, as errors are symmetric.
     """
     out = np.ones(design.p + 1)
     if not design.p:
         out[0] = 0.0
     if design.family == "expectile":
-        out[0] += design.sd * expectile(design.tau, corner / design.sd)
+        out[0] += design.sd * expectile(design.tau, threshold / design.sd)
     if design.family == "quantile":
         out[0] += design.sd * float(ndtri(design.tau))
     return out
@@ -118,7 +118,7 @@ def truth(design: Design, corner: float) -> Array:
 # --- asymptotics ---------------------------------------------------------------------------------------
 
 
-def _scalar(design: Design, corner: float, eta: Array, balanced: bool) -> tuple[float, Array | float, Array | float]:
+def _scalar(design: Design, threshold: float, eta: Array, balanced: bool) -> tuple[float, Array | float, Array | float]:
     """Bound of the scalar score, its mean curvature and its mean square, given the predictor."""
     if design.family == "logistic":
         share = 1.0 / (1.0 + np.exp(-eta))
@@ -129,21 +129,21 @@ def _scalar(design: Design, corner: float, eta: Array, balanced: bool) -> tuple[
         return max(design.tau, 1.0 - design.tau), density, design.tau * (1.0 - design.tau)
     tau = design.tau if design.family == "expectile" else 0.5
     e = ndtri((np.arange(1 << 16) + 0.5) / (1 << 16)) * design.sd
-    r = e - (design.sd * expectile(tau, corner / design.sd) if tau != 0.5 else 0.0)
+    r = e - (design.sd * expectile(tau, threshold / design.sd) if tau != 0.5 else 0.0)
     side = np.where(r < 0, 1.0 - tau, tau) * (1.0 if design.family == "expectile" else 2.0)
-    psi = side * np.clip(r, -corner, corner)
-    bound = corner * (max(tau, 1.0 - tau) if design.family == "expectile" else 1.0)
-    return bound, float((side * (np.abs(r) <= corner)).mean()), float((psi**2).mean())
+    psi = side * np.clip(r, -threshold, threshold)
+    bound = threshold * (max(tau, 1.0 - tau) if design.family == "expectile" else 1.0)
+    return bound, float((side * (np.abs(r) <= threshold)).mean()), float((psi**2).mean())
 
 
 @cache
 def asymptotic_sd(
-    design: Design, weights: str, corner: float, noise: float, balanced: bool = False
+    design: Design, weights: str, threshold: float, noise: float, balanced: bool = False
 ) -> tuple[tuple[float, ...], float]:
     """Sd of √n times the error of each coefficient, from A⁻¹ (S + noise) A⁻¹, and the reach sup ‖x‖ω of the weights.
 
     `weights` are "published", those of the sources, "published_slopes", the same with the constant left out of the
-    norm, or "whitened", unit weights; `corner` is the score's, in the response's units. `noise` is the sd of a
+    norm, or "whitened", unit weights; `threshold` is the score's, in the response's units. `noise` is the sd of a
     coordinate's noise over the bound of the scalar score and the reach of the weights: 2/μ for Gaussian noise, √8 d/ε
     for Laplace noise, 0 without privacy. `balanced` says whether the logistic score is the balanced one.
 
@@ -161,7 +161,7 @@ def asymptotic_sd(
         eta, z = x.sum(axis=1), x @ to_user
         norm2 = (z**2).sum(axis=1) - (1.0 if weights == "published_slopes" else 0.0)
         w = 1.0 / np.sqrt(norm2) if weights == "whitened" else np.minimum(1.0, 2.0 / np.maximum(norm2, 1e-300))
-        bound, curvature, square = _scalar(design, corner, eta, balanced)
+        bound, curvature, square = _scalar(design, threshold, eta, balanced)
         bread += (z * (w * curvature)[:, None]).T @ z
         meat += (z * (w**2 * square)[:, None]).T @ z
         done += CHUNK

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from privreg.errors import MissingExtraError, OptionError, shown
+from privreg.errors import MissingExtraError, OptionError, shown, whole
 from privreg.published.experiments.store import code_hash, read_runs, save_table, write_runs
 
 if TYPE_CHECKING:
@@ -44,14 +44,7 @@ class Seeds(NamedTuple):
 
 
 def seeds(cell: str, replication: int) -> Seeds:
-    """Seeds of a replication, from the cell's name and the replication's number, from 1 on, alone.
-
-    Examples
-    --------
-    >>> a, b = seeds("p3", 1), seeds("p3", 2)
-    >>> a.fits(1) != b.fits(1) and a.data != a.noise
-    True
-    """
+    """Seeds of a replication, from the cell's name and the replication's number, from 1 on, alone."""
     data, noise = np.random.SeedSequence([zlib.crc32(cell.encode()), replication]).spawn(2)
     return Seeds(data, noise)
 
@@ -143,10 +136,8 @@ def run(
     MissingExtraError
         If joblib (for several jobs) or matplotlib (for the figure) is not installed.
     """
-    wanted = _whole(
-        "reps", (min(QUICK, experiment.replications) if quick else experiment.replications) if reps is None else reps
-    )
-    jobs = _whole("jobs", jobs)
+    usual = min(QUICK, experiment.replications) if quick else experiment.replications
+    wanted, jobs = whole("reps", usual if reps is None else reps, 1), whole("jobs", jobs, 1)
     every = list(experiment.cells(quick))
     chosen = _chosen(every, cells)
     folder = None if out is None else Path(out) / ("quick" if quick else "")
@@ -164,12 +155,6 @@ def run(
     table = tables.pop("")
     table.attrs["tables"] = tables
     return table
-
-
-def _whole(name: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise OptionError(f"{name}={shown(value)} must be a whole number, 1 or more.")
-    return value
 
 
 def _chosen(every: list[Any], patterns: Sequence[str]) -> list[Any]:

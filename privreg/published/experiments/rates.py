@@ -15,7 +15,7 @@ from privreg.arrays import Array
 from privreg.families.builtin import Huber, Logistic
 from privreg.fits.settings import FitOptions, Settings
 from privreg.published.chain.numbers import Steps
-from privreg.published.experiments.designs import CORNER, Design, chunks, truth
+from privreg.published.experiments.designs import THRESHOLD, Design, chunks, truth
 from privreg.published.experiments.engine import described, seeds
 from privreg.published.experiments.figures import box_figure, order_figure, rate_figure
 from privreg.published.experiments.simulation import EDGE, along
@@ -78,7 +78,7 @@ def _model(cell: Cell) -> PrivateOnlineRegression:
     if value:
         budget = {"mu": float(value)} if kind == "mu" else {"epsilon": float(value), "mechanism": "laplace"}
     public: dict[str, Any] = {"moments": dict.fromkeys(names if binary else [*names, "y"], (0.0, 1.0))}
-    loss = Logistic() if binary else Huber(CORNER, scale=1.0)
+    loss = Logistic() if binary else Huber(THRESHOLD, scale=1.0)
     if cell.alpha == "efficient":
         mean, sd = d.response
         ends = {} if binary else {"y": (mean - EDGE * sd, mean + EDGE * sd)}
@@ -97,16 +97,16 @@ def _judge(design: Design) -> Callable[[Array], float]:
     def loss(theta: Array) -> float:
         eta = x @ theta
         r = np.abs(y - eta)
-        huber = np.where(r <= CORNER, r**2 / 2, CORNER * (r - CORNER / 2))
+        huber = np.where(r <= THRESHOLD, r**2 / 2, THRESHOLD * (r - THRESHOLD / 2))
         return float((weight * (np.logaddexp(0.0, eta) - y * eta if design.family == "logistic" else huber)).mean())
 
-    least = loss(truth(design, CORNER))
+    least = loss(truth(design, THRESHOLD))
     return lambda theta: loss(theta) - least
 
 
 def _replicate(cell: Cell, replication: int) -> list[dict[str, Any]]:
     source, design = seeds(cell.name, replication), cell.design
-    right, rng, (seed,) = truth(design, CORNER), source.rows(), source.fits(1)
+    right, rng, (seed,) = truth(design, THRESHOLD), source.rows(), source.fits(1)
     stream = start(_model(cell), cell.exponent, cell.step, seed)
 
     def batch(y: Array, x: Array) -> dict[str, Array]:
@@ -129,18 +129,18 @@ def _tables(from_n: int, runs: pd.DataFrame, cells: Sequence[Cell]) -> dict[str,
     """Means with 99.9% limits; exponents of the errors beside those of the bounds; estimates at the end."""
     given, rows, slopes = {c.name: c for c in cells}, [], []
     good = runs[~failed(runs)]
-    for (name, iterate), own in good.groupby(["cell", "iterate"], sort=False):
+    for (name, iterate), group in good.groupby(["cell", "iterate"], sort=False):
         c, there = given[str(name)], runs[runs["cell"] == name]
         head = {"budget": c.budget, "alpha": c.alpha, "iterate": iterate}
-        told = {"failures": int(failed(there).sum()), "first_error": first_error(there)}
-        by = own.groupby("n")
+        lost = {"failures": int(failed(there).sum()), "first_error": first_error(there)}
+        by = group.groupby("n")
         means = by[["square", "loss"]].mean()
-        half = 3.2905 * by[["square", "loss"]].std() / math.sqrt(own["replication"].nunique())
+        half = 3.2905 * by[["square", "loss"]].std() / math.sqrt(group["replication"].nunique())
         ends = pd.concat([means, (means - half).add_suffix("_low"), (means + half).add_suffix("_high")], axis=1)
         counts, people = by.size().tolist(), np.array(means.index, dtype=np.float64)
         for n, many, line in zip(people.tolist(), counts, ends.to_dict("records"), strict=True):
             values = {str(k): float(f"{v:.5g}") for k, v in line.items()}
-            rows.append(head | {"n": int(n)} | values | {"replications": many} | told)
+            rows.append(head | {"n": int(n)} | values | {"replications": many} | lost)
         late = people >= (from_n if people[-1] > from_n else people[len(people) // 2])
         square = means["square"].to_numpy(dtype=np.float64)
         slope = float(np.polyfit(np.log(people[late]), np.log(square[late]), 1)[0]) if late.sum() > 1 else math.nan
@@ -163,43 +163,20 @@ def _cells(
     ]
 
 
-_LINEAR, _NOISY, _LOGISTIC = Design("huber", 5), Design("huber", 5, sd=2.0), Design("logistic", 5)
-
-
+_LINEAR: Final = Design("huber", 5)
 _FOUR: Final = [*ALPHAS, "efficient"]
 _PRIVATE: Final = ["mu=0.5", "mu=1", "mu=2", "none"]
 _TABLES: Final = partial(_tables, 30_000)
+_BOXES: Final = partial(_cells, Design("huber", 3), ["mu=1", "mu=2", "Unif(1, 2)"], ["1/2"], 0.5, 200_000)
+_ORDERS: Final = partial(_cells, _LINEAR, ["mu=1"], list(ORDERS), 0.5, 300_000)
+_SQUARES: Final = partial(_cells, _LINEAR, ["mu=1", "eps=1", "eps=2", "eps=3"], ["1/2", "2/3"], 0.5, 300_000)
+_NOISY: Final = partial(_cells, Design("huber", 5, sd=2.0), _PRIVATE, _FOUR, 0.2, 300_000)
+_LOGISTIC: Final = partial(_cells, Design("logistic", 5), _PRIVATE, _FOUR, 0.2, 300_000)
 RATES: Final = (
-    described(
-        "sxjkh-fig2",
-        partial(_cells, Design("huber", 3), ["mu=1", "mu=2", "Unif(1, 2)"], ["1/2"], 0.5, 200_000),
-        _replicate,
-        _TABLES,
-        lambda tables: box_figure(tables["final"]),
-    ),
-    described(
-        "sxjkh-fig3",
-        partial(_cells, _LINEAR, ["mu=1"], list(ORDERS), 0.5, 300_000),
-        _replicate,
-        _TABLES,
-        lambda tables: order_figure(tables["slopes"]),
-    ),
-    described(
-        "sxjkh-fig4",
-        partial(_cells, _LINEAR, ["mu=1", "eps=1", "eps=2", "eps=3"], ["1/2", "2/3"], 0.5, 300_000),
-        _replicate,
-        _TABLES,
-        lambda tables: rate_figure(tables[""], "square"),
-    ),
-    *(
-        described(
-            name,
-            partial(_cells, design, _PRIVATE, _FOUR, 0.2, 300_000),
-            _replicate,
-            _TABLES,
-            lambda tables: rate_figure(tables[""], "loss"),
-        )
-        for name, design in (("sxjkh-fig5", _NOISY), ("sxjkh-fig6", _LOGISTIC))
-    ),
+    described("sxjkh-fig2", _BOXES, _replicate, _TABLES, lambda tables: box_figure(tables["final"])),
+    described("sxjkh-fig3", _ORDERS, _replicate, _TABLES, lambda tables: order_figure(tables["slopes"])),
+    described("sxjkh-fig4", _SQUARES, _replicate, _TABLES, lambda tables: rate_figure(tables[""], "square")),
+    described("sxjkh-fig5", _NOISY, _replicate, _TABLES, lambda tables: rate_figure(tables[""], "loss")),
+    described("sxjkh-fig6", _LOGISTIC, _replicate, _TABLES, lambda tables: rate_figure(tables[""], "loss")),
 )
 """The figures of errors."""

@@ -16,7 +16,7 @@ from privreg.errors import InferenceError, PrivregError
 from privreg.families.builtin import Expectile, Huber, Logistic, Quantile
 from privreg.families.family import Family
 from privreg.inference.methods import METHODS
-from privreg.published.experiments.designs import CORNER, Design, asymptotic_sd, chunks, truth
+from privreg.published.experiments.designs import THRESHOLD, Design, asymptotic_sd, chunks, truth
 from privreg.published.experiments.engine import _named, seeds
 from privreg.regression import PrivateOnlineRegression
 from privreg.results.results import PrivateResults
@@ -26,7 +26,7 @@ EDGE: Final = 4.0  # Bounds declared under efficient tuning, in sd
 SETTINGS: Final = {
     "stated": ("published", 1.0),  # weights min(1, 2/‖x‖²), bound √2·c, noise sd 2·bound/mu
     "slopes_only": ("published_slopes", math.sqrt(3.0)),  # bound √3·c, noise sd 2c/mu, so the guarantee is √3·mu
-    "small_noise": ("published", math.sqrt(2.0) * CORNER),  # noise sd 2/mu; the guarantee is √2·c·mu
+    "small_noise": ("published", math.sqrt(2.0) * THRESHOLD),  # noise sd 2/mu; the guarantee is √2·c·mu
     "efficient": ("whitened", 1.0),  # the package's default; the guarantee is mu
 }
 """Score weights, and budget over mu."""
@@ -55,12 +55,12 @@ class Cell:
         return self.setting == "efficient"
 
     @property
-    def corner(self) -> float:
-        """Corner of the score, the response's units."""
+    def threshold(self) -> float:
+        """Threshold of the score, the response's units."""
         if not self.efficient:
-            return CORNER
+            return THRESHOLD
         free = self.mu is None and self.epsilon is None and self.design.family == "huber"
-        return (CORNER if free else 0.5) * self.design.sd
+        return (THRESHOLD if free else 0.5) * self.design.sd
 
     @property
     def budget(self) -> str:
@@ -82,8 +82,8 @@ def _family(cell: Cell) -> Family:
     if d.family == "quantile":
         return Quantile(d.tau)
     if d.family == "expectile":  # declared, so that the estimand is known
-        return Expectile(d.tau, c=0.5, scale=d.sd) if cell.efficient else Expectile(d.tau, c=CORNER, scale=1.0)
-    return Huber() if cell.efficient else Huber(CORNER, scale=1.0)
+        return Expectile(d.tau, c=0.5, scale=d.sd) if cell.efficient else Expectile(d.tau, c=THRESHOLD, scale=1.0)
+    return Huber() if cell.efficient else Huber(THRESHOLD, scale=1.0)
 
 
 def model(cell: Cell, rows: int | None, data: tuple[Array, Array] | None = None) -> PrivateOnlineRegression:
@@ -198,7 +198,7 @@ def _released_once(cell: Cell, methods: tuple[str, ...], data: tuple[Array, Arra
 
 
 def _records(cell: Cell, res: PrivateResults, n: int, methods: Sequence[str], seconds: float) -> list[dict[str, Any]]:
-    right = truth(cell.design, cell.corner)
+    right = truth(cell.design, cell.threshold)
     estimates = res.params.to_numpy()
     out: list[dict[str, Any]] = []
     for method in methods:
@@ -218,7 +218,7 @@ def _records(cell: Cell, res: PrivateResults, n: int, methods: Sequence[str], se
 def limit_sd(cell: Cell) -> Array:
     """Sd of √n times each coefficient's error at the limit, for those who send scores, shape (p + 1,).
 
-    For efficient tuning that of whitened unit weights and a corner of half the residual scale; NaN where there is no
+    For efficient tuning that of whitened unit weights and a threshold of half the residual scale; NaN where there is no
     formula for the mechanism.
     """
     d = cell.design
@@ -234,5 +234,5 @@ def limit_sd(cell: Cell) -> Array:
         noise = math.sqrt(8.0 * size) / cell.epsilon
     else:
         noise = 0.0 if cell.mu is None else 2.0 / (cell.mu * factor)
-    sds, _ = asymptotic_sd(d, weights, cell.corner, noise, cell.efficient and d.family == "logistic")
+    sds, _ = asymptotic_sd(d, weights, cell.threshold, noise, cell.efficient and d.family == "logistic")
     return np.array(sds)

@@ -16,13 +16,7 @@ NORMAL_TAIL: Final = 3.2905267314919255
 
 
 def clopper_pearson(hits: int, trials: int, tail: float = TAIL) -> tuple[float, float]:
-    """Exact limits of a probability, beyond each of which `tail` is left: 99.9% limits by default.
-
-    Examples
-    --------
-    >>> [round(v, 3) for v in clopper_pearson(95, 100)]
-    [0.836, 0.994]
-    """
+    """Exact limits of a probability, beyond each of which `tail` is left: 99.9% limits by default."""
     low, high = proportion_confint(hits, trials, 2.0 * tail, method="beta")
     return float(low), float(high)
 

@@ -53,7 +53,7 @@ def public_steps(design: Any, spreads: Array | None = None) -> Array:
     """
     schema, names = design.schema, list(design.names)
     low, high = design.probe.min(axis=0), design.probe.max(axis=0)
-    own: dict[str, float] = {}
+    sizes: dict[str, float] = {}
 
     def declared(column: str) -> float:
         if column in schema.moments and column not in schema.private:
@@ -66,18 +66,18 @@ def public_steps(design: Any, spreads: Array | None = None) -> Array:
         # a spline's last column goes from 0 to 1 as well
         switch = (low[j], high[j]) == (0.0, 1.0) and (bare is not None or np.isin(design.probe[:, j], (0.0, 1.0)).all())
         if not high[j] > low[j] or all(c in schema.levels for c in made_of) or switch:
-            own[name] = 1.0
+            sizes[name] = 1.0
         elif any(name in schema.private for name in made_of):
-            own[name] = learned
+            sizes[name] = learned
         else:
-            own[name] = declared(bare) if bare is not None else 0.5 * float(high[j] - low[j])
-    out = dict(own)
+            sizes[name] = declared(bare) if bare is not None else 0.5 * float(high[j] - low[j])
+    out = dict(sizes)
     for name, made_of in zip(names, design.sources, strict=True):
         parts = name.split(":")
         known = [
-            own[part] if part in own else declared(part) if part in made_of and part not in schema.levels else 1.0
+            sizes[part] if part in sizes else declared(part) if part in made_of and part not in schema.levels else 1.0
             for part in parts
-            if part in own or part in made_of or part.endswith("]")
+            if part in sizes or part in made_of or part.endswith("]")
         ]
         if len(parts) > 1 and len(known) == len(parts) and not all(c in schema.levels for c in made_of):
             out[name] = math.prod(known)
@@ -163,10 +163,10 @@ def coefficients(
     drawn = Drawn(tables, rows, names, units + units[:1] * len(public), exponentiate)
     kind = "simultaneous intervals" if simultaneous else "intervals"
     intervals = [f"{100 * (1 - alpha):.6g}% {kind}"] if all("conf_low" in t for t in tables) else []
-    own = guarantee([r.privacy for r in results]) + in_all(fits)
+    private = guarantee([r.privacy for r in results]) + in_all(fits)
     moved = (steps[r.name] for r in rows if r.name is not None and r.step)
     about = about_steps(moved) if scaled else _too_short(tables, rows)
-    footer = "; ".join([*baselines(fits), *about, *intervals, own])
+    footer = "; ".join([*baselines(fits), *about, *intervals, private])
     return figure(drawn, footer, title, ax)
 
 

@@ -28,18 +28,14 @@ def plot_inference(self: EstimatedResults, *, alpha: float = 0.05, ax: Any = Non
     if noted.any():
         footer += "\nhollow: don't rely on them, see the notes of the summary"
     with drawing(ax, (COLUMN, 0.9 + 0.26 * len(names)), footer) as on:
-        _dots(on, names, length / length[0], noted)
+        inks = inks_for(on)
+        on.axvline(1.0, color=inks.grey, linewidth=0.6, linestyle=":")
+        for i, (row, hollow) in enumerate(zip(length / length[0], noted, strict=True)):
+            face = "none" if hollow else inks[0]
+            on.scatter(row, np.full(len(row), i), s=14, facecolors=face, edgecolors=inks[0], linewidths=0.8, zorder=3)
+            on.plot([np.median(row)] * 2, [i - 0.3, i + 0.3], color=inks[1], linewidth=1.2)
+        on.set_yticks(range(len(names)), [literal(n) for n in names])
+        on.set_ylim(len(names) - 0.5, -0.5)
+        on.set_xlim(left=0.0)
+        on.set_xlabel(f"length, relative to {literal(names[0])}")
     return cast("Axes", on)
-
-
-def _dots(ax: Any, names: list[str], ratios: Any, noted: Any) -> None:
-    inks = inks_for(ax)
-    ax.axvline(1.0, color=inks.grey, linewidth=0.6, linestyle=":")
-    for i, (row, hollow) in enumerate(zip(ratios, noted, strict=True)):
-        face = "none" if hollow else inks[0]
-        ax.scatter(row, np.full(len(row), i), s=14, facecolors=face, edgecolors=inks[0], linewidths=0.8, zorder=3)
-        ax.plot([np.median(row)] * 2, [i - 0.3, i + 0.3], color=inks[1], linewidth=1.2)
-    ax.set_yticks(range(len(names)), [literal(n) for n in names])
-    ax.set_ylim(len(names) - 0.5, -0.5)
-    ax.set_xlim(left=0.0)
-    ax.set_xlabel(f"length, relative to {literal(names[0])}")

@@ -1,4 +1,4 @@
-"""What a guarantee means, drawn: how well the best attacker tells two records of one person apart."""
+"""What a guarantee means, drawn: how well the best attacker distinguishes two records of one person."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def privacy_curve(
     loud = one.loud if isinstance(one, PrivacyStatement) else None if one.private else "NOT PRIVATE"
     loud = loud if len(given) == 1 else None
     what = "sets of a person's rows" if several else "records of one person"
-    footer = "; ".join(filter(None, [loud, f"telling two {what} apart, knowing all else"]))
+    footer = "; ".join(filter(None, [loud, f"distinguishing two {what}, knowing all else"]))
     if ax is None:
         height = 1.08 * style.COLUMN + 0.15 * (len(drawn) + 1)
         with style.panels(1, 2, (2 * style.COLUMN, height)) as (figure, made):

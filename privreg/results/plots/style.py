@@ -1,4 +1,4 @@
-"""The style of all figures: colours that are told apart by everybody, sizes of a journal's columns, footers."""
+"""The style of all figures: colours that everybody can distinguish, sizes of a journal's columns, footers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from privreg.results.statement import PrivacyStatement
 from privreg.tables import plain, shorten
 
 COLUMN: Final = 3.5  # Width in inches of one column of a journal; two of them are as wide as a figure gets
-# Told apart by lightness in grey and by hue for colour-blind readers; markers differ as well.
+# Different in lightness in grey and by hue for colour-blind readers; markers differ as well.
 COLOURS: Final = ("#0b3c6f", "#d55e00", "#009e73", "#e69f00", "#56b4e9", "#cc79a7")
 MARKERS: Final = ("o", "s", "^", "D", "v", "P")
 DASHES: Final = ("-", "--", "-.", ":")

@@ -19,10 +19,10 @@ def draw(fit: ResultData, table: pd.DataFrame, alpha: float, places: list[int], 
     footer = f"{100 * (1 - alpha):.6g}% intervals, each by itself; {style.guarantee([fit.statement])}"
 
     def one(name: str, panel: Any) -> str:
-        own, inks = table.iloc[named[name] :: p], style.inks_for(panel)
-        for low, high, begin, end in own[["conf_low", "conf_high", "begin", "end"]].to_numpy():
+        one, inks = table.iloc[named[name] :: p], style.inks_for(panel)
+        for low, high, begin, end in one[["conf_low", "conf_high", "begin", "end"]].to_numpy():
             panel.fill_between([begin, end], low, high, color=inks[0], alpha=0.2, linewidth=0)
-        panel.hlines(own["estimate"], own["begin"], own["end"], color=inks[0], linewidth=1.2)
+        panel.hlines(one["estimate"], one["begin"], one["end"], color=inks[0], linewidth=1.2)
         panel.axhline(fit.params[named[name]], color=inks.grey, linewidth=0.7, linestyle=":")
         panel.set_ylabel(style.literal(name))
         panel.set_xlabel("records")

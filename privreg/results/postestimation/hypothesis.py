@@ -49,7 +49,9 @@ class WaldTest(View):
     df_num: int  # Restrictions
     law: str  # Of the statistic, if the restrictions hold
     notes: tuple[Diagnostic, ...] = ()  # Whatever takes this test back; shown with it
-    fvalue: float = math.nan  # The statistic as an F ratio, by `df_num` and `df_denom`; NaN where its law is no F
+    fvalue: float = (
+        math.nan
+    )  # The statistic as an F ratio, by `df_num` and `df_denom`; NaN where its distribution is no F
     df_denom: float = math.nan  # Infinite for normal limits, where `df_num` × F is χ²; Hotelling's for Student's t
     about: str = ""  # What is tested, in words; "" for restrictions that the caller wrote
 
@@ -79,7 +81,7 @@ class WaldTest(View):
     def _layout(self) -> list[Part]:
         about = [Paragraph(self.about)] if self.about else []
         ratio = f"F({self.df_num}, ∞) = {self.fvalue:.4g}, " if math.isinf(self.df_denom) else ""
-        exact = f"Statistic {self.statistic:.4g}, {ratio}p-value {self.pvalue:.4g}; law: {self.law}"
+        exact = f"Statistic {self.statistic:.4g}, {ratio}p-value {self.pvalue:.4g} by {self.law}"
         mark = "" if self.reliable else f" {MARK}"
         return [*about, Paragraph(f"Wald test: {self.citation}{mark}\n{exact}"), *noted(self.notes)]
 
@@ -114,9 +116,9 @@ def _from_text(names: Sequence[str], text: str | Sequence[str], terms: Iterable[
     got = shown(text) if isinstance(text, str) else f"in a list of {len(text)}"
     odd = next((n for n in names if n[:1] in _UNREADABLE), None)
     by_array = f" A name such as {odd!r} can't be written in a string: give an array of shape (q, {len(names)})."
-    told = _unknown(names, text, terms) if isinstance(text, str) else None  # a list may be a column by mistake
+    reasons = _unknown(names, text, terms) if isinstance(text, str) else None  # a list may be a column by mistake
     joined = isinstance(text, str) and ("&" in text or " and " in text)
-    why, fix = told or (reason, f"write it as {_example(names, 1 + joined)}.")
+    why, fix = reasons or (reason, f"write it as {_example(names, 1 + joined)}.")
     raise FormulaError(
         f"the restriction {got} can't be read: {why}; {fix} Coefficients of this fit are {', '.join(names)}."
         f"{by_array if odd is not None else ''}"
@@ -153,11 +155,11 @@ def _in_order(text: str, known: Collection[str]) -> str:
     for name in known:
         same.setdefault(factors_of(name), set()).add(name)
 
-    def own(found: re.Match[str]) -> str:
+    def as_known(found: re.Match[str]) -> str:
         names = same.get(factors_of(found[0]), set())
         return next(iter(names)) if found[0] not in known and len(names) == 1 else found[0]
 
-    return _PRODUCT.sub(own, text)
+    return _PRODUCT.sub(as_known, text)
 
 
 def _unknown(names: Sequence[str], text: str, terms: Iterable[str]) -> tuple[str, str] | None:
@@ -202,9 +204,9 @@ def _read(fit: ResultData, restrictions: Any) -> tuple[Array, Array, tuple[str, 
         restrictions = pd.DataFrame(np.eye(len(restrictions)), columns=list(restrictions)), list(restrictions.values())
     restrictions = _ordered(restrictions, {*names, *terms})
     values: Array
-    own = _of_terms(names, restrictions, terms)
-    if own is not None:
-        at, labels = own, tuple(names[j] for j in own)
+    at = _of_terms(names, restrictions, terms)
+    if at is not None:
+        labels = tuple(names[j] for j in at)
         matrix, values = np.eye(len(names))[at], np.zeros(len(at))
     elif isinstance(restrictions, str | list) and len(restrictions) and all(isinstance(r, str) for r in restrictions):
         matrix, values = _from_text(names, restrictions, terms)
@@ -302,7 +304,7 @@ def contrast_test(known: Known, restrictions: Any) -> ContrastTest:
 
 
 def _as_f(pivot: Pivot, statistic: float, q: int) -> tuple[float, float]:
-    """F ratio and its denominator's degrees of freedom; NaN where the law of the statistic is no F."""
+    """F ratio and its denominator's degrees of freedom; NaN where the statistic's distribution is no F."""
     if isinstance(pivot, Normal):
         return statistic / q, math.inf
     if isinstance(pivot, StudentT):

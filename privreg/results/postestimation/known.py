@@ -30,16 +30,12 @@ class Known(NamedTuple):
 
     fit: ResultData
     cov: Array  # Shape (p, p), on the scale of standard errors
-    pivot: Pivot  # Law of the t-ratios
+    pivot: Pivot  # Distribution of the t-ratios
     notes: tuple[Diagnostic, ...]  # Whatever takes these estimates back
 
     def precision(self, what: str) -> Array:
         """Inverse of the covariance, which `what` needs, in a symmetric matrix.
-
-        Raises
-        ------
-        InferenceError
-            If some combination of the coefficients has no positive variance.
+        Raises InferenceError if some combination of the coefficients has no positive variance.
         """
         # of correlations: whether they are of full rank has nothing to do with units
         scale = np.sqrt(np.diag(self.cov)) if (np.diag(self.cov) > 0.0).all() else np.full(len(self.cov), math.nan)

@@ -70,7 +70,7 @@ class PairwiseTests(Estimated):
 
     @property
     def reject(self) -> NDArray[np.bool_]:
-        """Which differences are told from 0 at level `alpha`, all differences counted, shape (q,)."""
+        """Which differences are distinguished from 0 at level `alpha`, all differences counted, shape (q,)."""
         return self._adjusted()[0]
 
     @property
@@ -215,12 +215,12 @@ class MarginalMeans(Estimated):
     se: Array  # Standard errors (delta method), shape (q,)
     gradient: Array  # Of the means by the coefficients, shape (q, p)
     known: Known  # Of the coefficients
-    pivot: Pivot  # Law of the means' t-ratios
+    pivot: Pivot  # Distribution of the means' t-ratios
     index: pd.Index  # Levels; of a multinomial fit the level of the response before them
     title: str
     notes: tuple[Diagnostic, ...]  # Whatever takes the standard errors back; shown with them
     reliable: NDArray[np.bool_]  # Which means no note takes back, shape (q,)
-    scale: str = "identity"  # Or "logit" or "log": on which limits lie evenly about the mean, so that they are possible
+    scale: str = "identity"  # Or "logit" or "log": on which limits are evenly about the mean, so that they are possible
     _effects: ClassVar = False
 
     def conf_int(self, alpha: float = 0.05) -> Array:
@@ -372,15 +372,15 @@ def _completed(design: Any, factor: str, at: pd.DataFrame | None) -> tuple[pd.Da
     Raises OptionError if a number's scale is private, or there are too many combinations.
     """
     schema, read = design.schema, list(dict.fromkeys(c for t in design.terms for c in t.reads))
-    own = [] if at is None else [c for c in design.columns if c in at and c != factor]
-    lacking = [c for c in read if c not in own and c != factor]
+    given_columns = [] if at is None else [c for c in design.columns if c in at and c != factor]
+    lacking = [c for c in read if c not in given_columns and c != factor]
     private = [c for c in lacking if c in schema.private]
     if private:
         raise OptionError(
             f"nothing public is known of {', '.join(private)}; give public covariate values, as in "
             f"marginal_means({factor or 'factor'!r}, {{{private[0]!r}: [...]}})."
         )
-    given = pd.DataFrame(index=[0]) if at is None or not own else at[own]
+    given = pd.DataFrame(index=[0]) if at is None or not given_columns else at[given_columns]
     n, others = len(given), [c for c in lacking if c in schema.levels]
     if not n:
         raise DataError("marginal_means() got no rows; give at least one row of public covariate values.")
@@ -391,14 +391,14 @@ def _completed(design: Any, factor: str, at: pd.DataFrame | None) -> tuple[pd.Da
             f"the levels of {', '.join(others)} have {m:,} combinations{of}; give public rows to average over, as in "
             f"marginal_means({factor!r}, pd.DataFrame({{...}}))."
         )
-    at_one = f"at {', '.join(f'{c} = {given[c].iloc[0]}' for c in own)}"
-    words = [f"averaged over {n:,} public rows" if n > 1 else at_one] * bool(own)
+    at_one = f"at {', '.join(f'{c} = {given[c].iloc[0]}' for c in given_columns)}"
+    words = [f"averaged over {n:,} public rows" if n > 1 else at_one] * bool(given_columns)
     new: dict[str, Any] = {c: schema.scale(c)[0] for c in lacking if c not in schema.levels}
     if new:
         middle = ", ".join(f"{c} = {_middle(schema, c)}" for c in new)
         words.append(f"at the middle of what is declared, {middle}")
     for title, name, value in (("offset", design.offset, 0.0), ("exposure", design.exposure, 1.0)):
-        if name is not None and name not in own:
+        if name is not None and name not in given_columns:
             words.append(f"{title} {name} = {value:g}")
             new[name] = value
     combined = list(itertools.product(*(schema.levels[c] for c in others))) * n
@@ -406,8 +406,8 @@ def _completed(design: Any, factor: str, at: pd.DataFrame | None) -> tuple[pd.Da
     if others:
         words.append(f"equal weights of the levels of {', '.join(others)}")
     held = given.iloc[np.repeat(np.arange(n), m)]
-    own_level = {factor: schema.levels[factor][0]} if factor else {}
-    return held.assign(**new, **own_level), words or ["the only covariate"]
+    level = {factor: schema.levels[factor][0]} if factor else {}
+    return held.assign(**new, **level), words or ["the only covariate"]
 
 
 def _middle(schema: Any, name: str) -> str:

@@ -88,14 +88,7 @@ def _with_baseline(linear: Array) -> Array:
 
 
 def probabilities(linear: Array) -> Array:
-    """Probabilities of all classes, shape (n, k + 1), at linear predictors of all but the first, shape (n, k).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> probabilities(np.log([[2.0, 5.0]])).tolist()
-    [[0.125, 0.25, 0.625]]
-    """
+    """Probabilities of all classes, shape (n, k + 1), at linear predictors of all but the first, shape (n, k)."""
     etas = _with_baseline(linear)
     shares = np.exp(etas - etas.max(axis=1, keepdims=True))
     return np.asarray(shares / shares.sum(axis=1, keepdims=True))
@@ -135,7 +128,7 @@ def note_outside(fit: ResultData, new: Any, x: Array, where: str, stacklevel: in
     text = fit.design.schema.bounds_text
     listed = ", ".join("{} ({} to {})".format(n, *text(n)) for n in names)
     warnings.warn(
-        f"{where}(): new rows lie outside the declared bounds of {listed}. The fit clamped what lay outside and "
+        f"{where}(): new rows are outside the declared bounds of {listed}. The fit clamped what was outside and "
         f"{where}() doesn't, so predictions there extrapolate.",
         PrivregWarning,
         stacklevel=stacklevel + 1,

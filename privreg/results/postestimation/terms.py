@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,11 +14,10 @@ from privreg import diagnostics
 from privreg.diagnostics import Diagnostic
 from privreg.errors import InferenceError, OptionError, choose, shown
 from privreg.results.data import Frame, ResultData
+from privreg.results.plots.style import CONSTANTS
 from privreg.results.postestimation.hypothesis import WaldTest, factors_of, wald_test
 from privreg.results.postestimation.known import Known
 from privreg.tables import Part, Table, View, in_one_format, marked, noted
-
-_CONSTANTS: Final = ("Intercept", "const")
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,7 +50,7 @@ class TermTests(View):
         """Return the tests under the headings of `anova_lm`; see `PrivateResults.anova`."""
         said = next((str(note) for note in self.notes if note.code == "marginal"), "")
         table = self.table
-        table = table[[t not in _CONSTANTS for t in self.terms]]
+        table = table[[t not in CONSTANTS for t in self.terms]]
         names = {"df_constraint": "df", "df_denom": "df_denom", "statistic": "chi2", "fvalue": "F", "pvalue": "PR(>F)"}
         out = Frame(table[[*names, "reliable"]].rename(columns=names))
         if said:
@@ -76,7 +75,7 @@ def _marginal(names: Sequence[str]) -> list[Diagnostic]:
     within = {
         name: inside
         for name in names
-        if name not in _CONSTANTS and (inside := [p for p in products if {*factors_of(name)} < {*factors_of(p)}])
+        if name not in CONSTANTS and (inside := [p for p in products if {*factors_of(name)} < {*factors_of(p)}])
     }
     if not within:
         return []

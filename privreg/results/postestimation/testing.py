@@ -52,7 +52,7 @@ class TestedResults(Results):
         return contrast_test(self._known(method, "t_test"), r_matrix)
 
     def wald_test(self, r_matrix: Any, *, method: str | None = None) -> WaldTest:
-        """Test linear restrictions jointly, exactly for the method's limit law.
+        """Test linear restrictions jointly, exactly for the method's limit distribution.
 
         Parameters
         ----------
@@ -100,17 +100,13 @@ class TestedResults(Results):
     def anova(self, *, method: str | None = None) -> pd.DataFrame:
         """Test each term but the intercept, given all others (type III by the Wald test).
 
-        Parameters
-        ----------
-        method : str, optional
-
         Returns
         -------
         DataFrame
             One line a term, its name as index: df, df_denom, chi2 (the Wald statistic), F, PR(>F), reliable (whether no
             note of the summary takes a coefficient of it back). df_denom is infinite under normal limits, where df × F
-            is χ² with df degrees of freedom, and Hotelling's under Student's t; it and F are NaN under laws that are
-            no F, whose p-values are exact all the same.
+            is χ² with df degrees of freedom, and Hotelling's under Student's t; it and F are NaN under distributions
+            that are no F, whose p-values are exact all the same.
 
         Notes
         -----
@@ -238,10 +234,6 @@ class TestedResults(Results):
 
     def select(self, *, method: str | None = None) -> Selection:
         """Choose terms by the adaptive lasso, from the released estimates and their covariance.
-
-        Parameters
-        ----------
-        method : str, optional
 
         Returns
         -------

@@ -83,13 +83,13 @@ def compare(
                 "what has params (one a name), bse, pvalues, nobs and conf_int(), as statsmodels' results have."
             )
     labels = labelled(names, len(results))
-    own = {name: r for name, r in zip(labels, results, strict=True) if isinstance(r, PrivateResults)}
-    if not own:
+    private = {name: r for name, r in zip(labels, results, strict=True) if isinstance(r, PrivateResults)}
+    if not private:
         raise OptionError("none of these results is private; statsmodels.iolib.summary2.summary_col shows such.")
-    for r in own.values() if exponentiate else ():
+    for r in private.values() if exponentiate else ():
         check_ratios(r.family, r._fit.design.endog_name)
-    public = tuple((name, r) for name, r in zip(labels, results, strict=True) if name not in own)
-    return Comparison(tuple(own.values()), tuple(own), interval_level(alpha), bool(exponentiate), public)
+    public = tuple((name, r) for name, r in zip(labels, results, strict=True) if name not in private)
+    return Comparison(tuple(private.values()), tuple(private), interval_level(alpha), bool(exponentiate), public)
 
 
 def labelled(names: Any, count: int) -> list[str]:
@@ -227,9 +227,9 @@ class Comparison(View):
         """Estimates of a result, marked where not to be relied on, and what stands below them; "" where it has none."""
         there = table[table["estimate"].notna()]
         known = there.get("std_error", pd.Series(math.nan, index=there.index))
-        told = min((e for e in known if e > 0.0 and math.isfinite(e)), default=math.nan)
+        smallest = min((e for e in known if e > 0.0 and math.isfinite(e)), default=math.nan)
         numbers = ("estimate", "std_error", "conf_low", "conf_high")
-        shown = {k: in_one_format(there[k], 3, told) for k in numbers if k in there}
+        shown = {k: in_one_format(there[k], 3, smallest) for k in numbers if k in there}
         out = dict.fromkeys(table.index, "")
         for i, (term, reliable) in enumerate(zip(there.index, there["reliable"], strict=True)):
             top = shown["estimate"][i] + (MARK if reliable == 0 else "")
@@ -267,10 +267,15 @@ class Comparison(View):
         what = "exp(estimates)" if self.exponentiate else "Estimates"
         out = [f"{what} with {below} below."] if any(r.methods for r in self.results) else [f"{what} only."]
         if not self.exponentiate and len({r._estimate(None).pivot for r in self.results if r.methods}) > 1:
-            out.append("Standard errors of these results have different limit laws: compare intervals.")
+            out.append("Standard errors of these results have different limit distributions: compare intervals.")
         if len({r._fit.baseline[0] for r in self.results if r._fit.baseline}) > 1:
             out.append("Multinomial coefficients with different baselines say different things: don't compare them.")
-        out += [*targets(self.results), *self._references()]
+        out += targets(self.results)
+        out += [
+            f"Coefficients of {column} are relative to {', '.join(f'{a} in {name}' for a, name in by.items())}; to "
+            "compare them give all fits the same first level, or the same Treatment()."
+            for column, by in references(zip(self.names, self.results, strict=True)).items()
+        ]
         doubts = [f"{name}: {note}." for name, r in zip(self.names, self.results, strict=True) for note in r._doubts()]
         out += [f"{MARK} Not to be relied on, as follows.", *doubts] if doubts else []
         if self.public:
@@ -287,14 +292,6 @@ class Comparison(View):
         else:
             out.append(f"One release: {within(total, 4)}-GDP per person.")
         return out
-
-    def _references(self) -> list[str]:
-        """Factors that are compared with one level in some results and with another in others."""
-        return [
-            f"Coefficients of {column} are relative to {', '.join(f'{a} in {name}' for a, name in by.items())}; to "
-            "compare them give all fits the same first level, or the same Treatment()."
-            for column, by in references(zip(self.names, self.results, strict=True)).items()
-        ]
 
 
 # --- nested fits ---------------------------------------------------------------------------------------------
@@ -331,8 +328,8 @@ def anova(
     Notes
     -----
     This is the Wald test within the larger fit that its additional coefficients are all 0. Both fits are made of
-    reports with noise of their own, so that no difference between them, as of likelihoods or of residual sums of
-    squares, has a known law; nor are these released. The smaller fit therefore says nothing here: it is another
+    reports with other noise, so that no difference between them, as of likelihoods or of residual sums of squares,
+    has a known distribution; nor are these released. The smaller fit therefore says nothing here: it is another
     release, at a cost, for which ``large.wald_test([...])`` tells the same without it.
 
     Two fits spend the budget twice. Where the question is whether terms matter, fit the larger model alone:
@@ -356,7 +353,7 @@ def anova(
     width = len(b.design.names)
     at = [j for j in range(len(b.names)) if b.design.names[j % width] not in a.design.names]
     words = (
-        f"Wald test within the larger fit: {', '.join(lacking)}. The smaller fit has noise of its own and isn't used: "
+        f"Wald test within the larger fit: {', '.join(lacking)}. The smaller fit has other noise and isn't used: "
         f"the larger fit's wald_test({lacking!r}) says the same without it."
     )
     return wald_test(large._known(method, "anova"), np.eye(len(b.names))[at], words)

@@ -17,7 +17,7 @@ from privreg.results.base import Results
 from privreg.results.plots.style import CONSTANTS
 from privreg.results.several.comparison import is_public, labelled, public_table, references, targets
 
-_NORMAL: Final = 1.959964  # Critical value of 95% limits under a normal law
+_NORMAL: Final = 1.959964  # Critical value of 95% limits of normal ones
 
 
 class Gathered(NamedTuple):
@@ -26,7 +26,7 @@ class Gathered(NamedTuple):
     names: list[str]  # Of the fits
     terms: list[str]
     estimate: Array  # Shape (k, terms)
-    error: Array  # Shape (k, terms): half a 95% interval over 1.96, whatever the law of the fit's t-ratios
+    error: Array  # Shape (k, terms): half a 95% interval over 1.96, whatever the fit's pivot
     reliable: NDArray[np.bool_]  # Shape (k, terms)
     notes: list[str]
     terms_of: dict[str, list[str]]  # Coefficients of a model's terms, such as "region"
@@ -42,8 +42,8 @@ class Gathered(NamedTuple):
         """Those of `found` that a name of a coefficient or of a term means; the first but the intercept by default."""
         if asked is None:
             return [next((t for t in found if t not in CONSTANTS), found[0])]
-        own = [] if asked in found or not isinstance(asked, str) else self.terms_of.get(asked, [])
-        return [t for t in found if t in own] or [choose("term", asked, found)]
+        meant = [] if asked in found or not isinstance(asked, str) else self.terms_of.get(asked, [])
+        return [t for t in found if t in meant] or [choose("term", asked, found)]
 
 
 def gathered(results: Any, names: Sequence[str] | None, terms: Any, caller: str, least: int) -> Gathered:
@@ -133,7 +133,7 @@ def _silos(r: Any) -> int:
 
 
 def _refuse_unlike(named: Sequence[tuple[str, Any]], fits: int, caller: str) -> None:
-    """Refuse federated fits beside others, and ones that settle elsewhere by their options."""
+    """Refuse federated fits beside others, and ones that converge elsewhere by their options."""
     if caller != "meta_analysis":
         raise InferenceError(
             f"{caller}() needs standard errors, which federated fits don't have. Fit each silo's rows by themselves, "
@@ -149,7 +149,7 @@ def _refuse_unlike(named: Sequence[tuple[str, Any]], fits: int, caller: str) -> 
     for what in ("Rounds", "Local steps", "Update clip", "Family"):
         if len({t[what] for t in titles}) > 1:
             raise OptionError(
-                f"{caller}() takes federated fits with the same options, which move what rounds settle at: their "
+                f"{caller}() takes federated fits with the same options, which move the limit of the rounds: their "
                 f"{what.lower()} differ."
             )
     if len(budgets) > 1:

@@ -27,7 +27,7 @@ TESTS: Final = {"hartung_knapp": "Hartung-Knapp", "normal": "normal"}
 SPREAD: Final = (
     "Federated fits release no standard errors: these are from the spread between the fits, with Student's t of one "
     "degree of freedom less than fits. They count noise and the choice of silos, not by how much clipping and local "
-    "steps move what rounds settle at."
+    "steps move the limit of the rounds."
 )
 
 
@@ -267,8 +267,8 @@ class MetaAnalysis(View):
         ax.scatter(y, at, s=20.0 + 120.0 * one.weights, marker="s", color=face, edgecolor=inks[0], zorder=3)
         if self.random:
             ax.hlines(0.0, row.pred_low, row.pred_high, color=inks.grey, linewidth=1.0)
-        corners = [(row.conf_low, 0.0), (one.estimate, 0.3), (row.conf_high, 0.0), (one.estimate, -0.3)]
-        ax.fill(*zip(*corners, strict=True), color=inks[1], zorder=3)
+        ends = [(row.conf_low, 0.0), (one.estimate, 0.3), (row.conf_high, 0.0), (one.estimate, -0.3)]
+        ax.fill(*zip(*ends, strict=True), color=inks[1], zorder=3)
         ax.axvline(one.estimate, color=inks[1], linewidth=0.7, linestyle=":")
         low, high = ax.get_xlim()
         if low < 0.0 < high:

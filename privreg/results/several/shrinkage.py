@@ -23,7 +23,7 @@ from privreg.tables import Paragraph, Part, Table, View, cells, in_one_format, m
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-PULL: Final = "pull: share of the way from a fit's own estimate to the fits' common mean, on average over τ."
+PULL: Final = "pull: share of the way from a fit's estimate to the fits' common mean, on average over τ."
 
 
 @known_arguments
@@ -139,7 +139,7 @@ class Shrunken(View):
         -------
         DataFrame
             Index (term, fit); estimate, std_error, conf_low, conf_high (posterior mean, sd and quantiles), original
-            (the fit's own estimate), original_error, pull (share of the way to the common mean, 0 to 1), reliable.
+            (the fit's estimate), original_error, pull (share of the way to the common mean, 0 to 1), reliable.
         """
         alpha, parts = interval_level(alpha), []
         for one in self.towards:

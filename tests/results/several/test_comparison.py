@@ -127,9 +127,9 @@ def test_different_limit_laws_are_pointed_out(two):
     path = array_model(3000).fit(seed=1, progress=False, inference="random_scaling")
     published = array_model(3000).fit(seed=1, progress=False, tuning="published")
     for different in ([two, path], [plug, published], [two, plug, path]):
-        assert "different limit laws" in flat(str(pr.compare(different)))
+        assert "different limit distributions" in flat(str(pr.compare(different)))
     for same in ([two, two], [two, plug], [path, published]):
-        assert "different limit laws" not in flat(str(pr.compare(same)))
+        assert "different limit distributions" not in flat(str(pr.compare(same)))
 
 
 @pytest.mark.some(1)
