@@ -1,4 +1,4 @@
-"""Audits: how well can reports of two neighbours be told apart?
+"""Audits: how well can reports of two neighbours be distinguished?
 
 `neighbours` bounds the budget of any mechanism from below; `verification` does so for trials, which the front doors
 make of the mechanisms they use; `reports` makes those of regressions, with `chain` for the published algorithm.

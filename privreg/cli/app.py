@@ -32,7 +32,7 @@ VERBS: Final = {verb.__name__.rpartition(".")[2]: verb for verb in (fit, means, 
 
 
 def _of_field(module: str, name: str, arguments: Sequence[str], **more: Any) -> int:
-    """Run a verb of studies in the field, each with options of its own; what it needs is imported now."""
+    """Run a verb of studies in the field, each with other options; what it needs is imported now."""
     for needed in ("sqlalchemy", "starlette", "uvicorn") if module == "service.command" else ():
         need(needed, "serve", "a collector")
     return int(getattr(import_module(f"privreg.{module}"), name)(arguments, **more))
@@ -59,7 +59,7 @@ def _where(error: BaseException) -> str:
 
 
 @contextmanager
-def _own_warnings() -> Iterator[None]:
+def _one_line_warnings() -> Iterator[None]:
     """Print privreg's warnings as one line each; others are left out, since their text could quote a value."""
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
@@ -109,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        with _own_warnings():
+        with _one_line_warnings():
             return _run(given)
     except PrivregError as e:
         complain(e, given[0] if given else "")

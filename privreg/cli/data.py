@@ -31,8 +31,8 @@ def run(a: argparse.Namespace) -> int:
 
     from privreg import datasets
 
-    own = name.replace("-", "_")
-    public, provenance = getattr(datasets, f"{own}_schema")(), getattr(datasets, own)(1).attrs["provenance"]
+    function = name.replace("-", "_")
+    public, provenance = getattr(datasets, f"{function}_schema")(), getattr(datasets, function)(1).attrs["provenance"]
     path = Path(a.path)
     if path.suffix.lower() in {".feather", ".arrow", ".ipc"}:
         raise OptionError(f"{a.path!r}: a data set is written as CSV or Parquet; name it .csv or .parquet.")

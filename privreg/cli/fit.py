@@ -22,7 +22,7 @@ def run(a: argparse.Namespace) -> int:
     """Run the verb."""
     check_order(a)
     targets, alpha = output.targets(a), output.alpha(a)
-    loss, own = family(a)
+    loss, constants = family(a)
     described, asked = {**budget(a), **given(a, "local.formula")}, given(a, "local.fit")
 
     from privreg.families.builtin import FAMILIES
@@ -31,7 +31,7 @@ def run(a: argparse.Namespace) -> int:
     from privreg.regression import PrivateOnlineRegression
 
     model = PrivateOnlineRegression.from_formula(
-        a.formula, csv_of(a) or a.path, family=FAMILIES[loss](**own), **described
+        a.formula, csv_of(a) or a.path, family=FAMILIES[loss](**constants), **described
     )
     if a.exponentiate:  # before anybody's budget is spent
         check_ratios(model.family, model.endog_names)

@@ -33,10 +33,10 @@ def run(a: argparse.Namespace) -> int:
     targets, options, alpha = output.targets(a), given(a, "means.formula"), output.alpha(a)
     # a subgroup is named as its level is printed
     groups = {str(g): g for g in options.get("levels", {}).get(a.by, ())}
-    given_own = single("--by-budget", a.by_budget, "GROUP=NUMBER, such as --by-budget north=0.5")
-    own = {groups.get(name, name): value for name, value in given_own.items()}
+    given_budgets = single("--by-budget", a.by_budget, "GROUP=NUMBER, such as --by-budget north=0.5")
+    budgets = {groups.get(name, name): value for name, value in given_budgets.items()}
     model = means.PrivateMeans.from_formula(
-        a.formula, csv_of(a) or a.path, **budget(a), **options, by_budget=own or None
+        a.formula, csv_of(a) or a.path, **budget(a), **options, by_budget=budgets or None
     )
     res = model.fit(progress=False if a.quiet else None, **given(a, "means.fit"))
     return deliver(res, targets, a, alpha)

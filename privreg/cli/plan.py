@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def run(a: argparse.Namespace) -> int:
     """Run the verb."""
     check_order(a)
-    name, own = family(a)
+    name, constants = family(a)
     spent = budget(a, needed=False)
     options = given(a, "plan.formula")
 
@@ -37,7 +37,7 @@ def run(a: argparse.Namespace) -> int:
         options["covariates"] = _public(options["covariates"])
     # without an effect a power asks which effects tests of so many records find
     power = options.pop("power", None) if "n" in options and "effect" not in options else None
-    found = plan(a.formula, family=FAMILIES[name](**own), alpha=output.alpha(a), **spent, **options)
+    found = plan(a.formula, family=FAMILIES[name](**constants), alpha=output.alpha(a), **spent, **options)
     spell = partial(in_shell, verb="plan")
     print(as_text(respelt(found._layout(), spell)))
     if power is not None:

@@ -42,7 +42,7 @@ def csv_of(a: argparse.Namespace) -> Csv | None:
 
 _ONE: Final = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _TWO: Final = re.compile(rf"[\[(]?\s*({_ONE})\s*(?:[:,;/]|-|\.\.|\s)\s*({_ONE})\s*[\])]?")
-_APART: Final = re.compile(rf"([^:=\s]+):({_ONE}):({_ONE})")
+_BLANK: Final = re.compile(rf"([^:=\s]+):({_ONE}):({_ONE})")
 _TIME: Final = r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d)?)?"
 _TWO_TIMES: Final = re.compile(rf"({_TIME}):({_TIME})")
 _MEANT_TIMES: Final = re.compile(rf"[\[(]?\s*({_TIME})\s*(?:[:,;/]|\.\.|\s)\s*({_TIME})\s*[\])]?")
@@ -58,17 +58,17 @@ def as_meant(option: str, words: Sequence[str]) -> str | None:
 
 
 def check_spaces(option: str, words: Sequence[str]) -> None:
-    """Refuse a declaration with blanks in it, told from the words after its option."""
+    """Refuse a declaration with blanks in it, by the words after its option."""
     pair, first = option in {"--bounds", "--moments"}, words[0]
     if not pair and option != "--levels":
         return
     if "=" not in first:
         example = "age=18:65" if pair else "smoker=no,yes"
-        apart = _APART.fullmatch(first) if pair else None
-        if apart is not None:
-            example = f"{apart[1]}={apart[2]}:{apart[3]}"
+        blank = _BLANK.fullmatch(first) if pair else None
+        if blank is not None:
+            example = f"{blank[1]}={blank[2]}:{blank[3]}"
         form = f"{first}={'LOW:HIGH' if pair else 'A,B'}" if re.fullmatch(r"[\w.-]+", first) else example
-        found = [as_meant(option, words[:k]) for k in (3, 2)] if pair and apart is None else []
+        found = [as_meant(option, words[:k]) for k in (3, 2)] if pair and blank is None else []
         meant = next((m for m in found if m is not None), f"{option} {form}")
         shape = "NAME=LOW:HIGH" if pair else "NAME=A,B"
         raise SchemaError(f"{option} {first} has no '=': it must read {shape}; write {meant}, without blanks.")
@@ -279,7 +279,7 @@ def given(a: argparse.Namespace, door: str) -> dict[str, Any]:
 
 
 def check_ranges(a: argparse.Namespace) -> None:
-    """Refuse what lies outside the range of an option that is the command line's own."""
+    """Refuse what is outside the range of an option that the command line alone has."""
     for o in of_verb(a.verb):
         if o.what and not o.doors:
             o.check(getattr(a, o.dest), f"{o.spelt} ")

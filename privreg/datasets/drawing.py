@@ -33,7 +33,8 @@ class Declarations(TypedDict):
 class Recipe:
     """How one synthetic data set is drawn.
 
-    A tag to separate its seeds, the law of a row, what is declared of it (with or without labels), and its labels.
+    A tag to separate its seeds, the distribution of a row, what is declared of it (with or without labels), and its
+    labels.
     """
 
     tag: int

@@ -53,7 +53,7 @@ def _draw_us_insurance(rng: np.random.Generator, n: int) -> Columns:
 def us_insurance(n: int = 1_000_000, *, seed: int = SEED, coding: str = "labels") -> pd.DataFrame:
     """Draw the reconstructed US insurance data.
 
-    Every row is synthetic. The law of a row follows the public description of the data and the printed
+    Every row is synthetic. The distribution of a row follows the public description of the data and the printed
     slopes: uniform, independent covariates, and ::
 
         charges = 3000 + 20 age + 1000 [male] + 50 bmi + 200 children + 5000 [smoker]
@@ -98,7 +98,7 @@ def us_insurance(n: int = 1_000_000, *, seed: int = SEED, coding: str = "labels"
 def us_insurance_schema(coding: str = "labels") -> Declarations:
     """Public bounds and levels of :func:`us_insurance` with that coding; pass as ``**us_insurance_schema()``.
 
-    Without its error the formula lies between 3,760 and 32,300. Declared charges of 0 to 35,000 therefore
+    Without its error the formula is between 3,760 and 32,300. Declared charges of 0 to 35,000 therefore
     leave 6.2 error standard deviations at the upper end and 8.7 at the lower: clamping does not matter.
     With "integers" every factor is a number with bounds.
 

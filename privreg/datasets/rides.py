@@ -31,7 +31,7 @@ def _draw_ride_sharing(rng: np.random.Generator, n: int) -> Columns:
 def ride_sharing(n: int = 50_000, *, seed: int = SEED) -> pd.DataFrame:
     """Draw the reconstructed ride-sharing data.
 
-    Every ride is synthetic, made in the spirit of the published example, whose own law isn't printed. The
+    Every ride is synthetic, made in the spirit of the published example, whose distribution isn't printed. The
     fare is ``5 + 1.2 distance + 0.25 duration`` plus a standard normal error; the driver's rating and number
     of rides, the year of the vehicle and its capacity have no effect. A ride takes one minute per kilometre
     and 5 to 45 minutes of delay, so distance and duration are correlated (about 0.59).
@@ -54,7 +54,7 @@ def ride_sharing(n: int = 50_000, *, seed: int = SEED) -> pd.DataFrame:
 def ride_sharing_schema() -> Declarations:
     """Public bounds of :func:`ride_sharing`, which has no factors; pass as ``**ride_sharing_schema()``.
 
-    Without its error the fare lies between 7.70 and 59.75, seven error standard deviations inside 0 to 70.
+    Without its error the fare is between 7.70 and 59.75, seven error standard deviations inside 0 to 70.
     """
     of_rides = {"distance": (1, 30), "duration": (6, 75), "fare": (0, 70)}
     of_drivers = {"driver_rating": (3, 5), "total_rides": (0, 5000), "vehicle_year": (2010, 2024), "capacity": (2, 7)}

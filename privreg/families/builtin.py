@@ -46,7 +46,7 @@ def Huber(c: float | str = "auto", scale: float | str = "auto") -> Family:
     c : float or "auto"
         Huber threshold, in units of the residual scale. "auto" is half the residual scale while
         privacy noise dominates and rises to the classical 1.345 as the budget grows. The residual scale is
-        where a share P(abs z ≤ c) of the residuals, z standard normal, lies within c of it: 38.3% at half.
+        where a share P(abs z ≤ c) of the residuals, z standard normal, is within c of it: 38.3% at half.
         With symmetric errors every c gives the conditional mean; with skewed ones a small c gives nearly the
         conditional median.
     scale : float, "auto" or "joint"
@@ -69,13 +69,13 @@ def Huber(c: float | str = "auto", scale: float | str = "auto") -> Family:
     >>> Huber(1.345)
     Huber(c=1.345, scale='auto')
     """
-    corner, size = _positive("c", c), _positive("scale", scale, ("auto", "joint"))
-    if not isinstance(corner, str) and corner > LARGEST_C:
+    threshold, size = _positive("c", c), _positive("scale", scale, ("auto", "joint"))
+    if not isinstance(threshold, str) and threshold > LARGEST_C:
         raise OptionError(
-            f"c={corner:g} is in units of the residual scale and usually lies between 0.5 and 2; for a residual "
-            f"scale of {corner:g} write family=Huber(scale={corner:g})."
+            f"c={threshold:g} is in units of the residual scale and usually between 0.5 and 2; for a residual scale "
+            f"of {threshold:g} write family=Huber(scale={threshold:g})."
         )
-    return Family("Huber", codes.HUBER, "identity", c=corner, scale=size)
+    return Family("Huber", codes.HUBER, "identity", c=threshold, scale=size)
 
 
 @known_arguments
@@ -103,7 +103,7 @@ def _level(tau: object) -> float:
 
 @known_arguments
 def Expectile(tau: float = 0.5, c: float | str = "auto", scale: float | str = "auto") -> Family:
-    """Robust expectile regression: asymmetric least squares with Huber's corners.
+    """Robust expectile regression: asymmetric least squares with Huber's thresholds.
 
     Parameters
     ----------
@@ -218,13 +218,13 @@ def Poisson(y_max: float | None = None, c: float | None = None) -> Family:
     number = real(y_max)
     if number is None or not 0.0 < number <= MOST_Y:
         raise OptionError(f"y_max={shown(y_max)} must be a positive number, the largest count anybody may have.")
-    corner = "auto" if c is None else real(c)
-    if corner is None or not (isinstance(corner, str) or LEAST_PEARSON <= corner <= MOST_PEARSON):
+    threshold = "auto" if c is None else real(c)
+    if threshold is None or not (isinstance(threshold, str) or LEAST_PEARSON <= threshold <= MOST_PEARSON):
         raise OptionError(
             f"c={shown(c)} is where Pearson residuals are clipped, from {LEAST_PEARSON:g} to {MOST_PEARSON:g}; 1.5 is "
             "usual. Leave it out for means of counts of any distribution."
         )
-    return Family("Poisson", codes.POISSON, "log", "count", c=corner, y_max=number)
+    return Family("Poisson", codes.POISSON, "log", "count", c=threshold, y_max=number)
 
 
 @known_arguments

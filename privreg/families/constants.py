@@ -1,4 +1,4 @@
-"""What a fit by rounds is told about a family, and the constants that follow from normal residuals."""
+"""What a fit by rounds knows of a family, and the constants that follow from normal residuals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HINGE_CURVATURE: Final = 0.2  # Of hinges and of a score of one's own, where not
 
 @dataclass(frozen=True)
 class ScoreRules:
-    """What the collector is told about the family. Public."""
+    """What the collector knows of the family. Public."""
 
     shape: Shape  # The unit score
     ratio: float  # Huber threshold in residual sd
@@ -53,7 +53,7 @@ def _normal_shares(family: Family, ratio: float) -> tuple[float, float]:
 
 
 def normal_expectile(tau: float, c: float) -> float:
-    """Where the robust expectile of a standard normal lies."""
+    """Robust expectile of a standard normal."""
     from scipy.optimize import brentq
 
     z = np.asarray(ndtri((np.arange(4000) + 0.5) / 4000))

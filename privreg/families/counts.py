@@ -19,7 +19,7 @@ def unit(c: float | Array, eta: Array, y: Array) -> Array:
 
 
 def correction(c: float | Array, eta: Array) -> Array:
-    """Mean of the clipped Pearson residual under the Poisson law of mean exp(η), same shape as `eta`."""
+    """Mean of the clipped Pearson residual under the Poisson distribution of mean exp(η), same shape as `eta`."""
     root, mean = _roots(eta)
     with np.errstate(over="ignore", invalid="ignore"):
         a = np.asarray(-c * np.exp(-0.5 * np.square(c)) / (3.0 * math.sqrt(2.0 * math.pi) * root))
@@ -27,14 +27,14 @@ def correction(c: float | Array, eta: Array) -> Array:
     if not small.any():
         return a
     root, mean = root[small], mean[small]
-    corner = np.broadcast_to(c, a.shape)[small]
+    threshold = np.broadcast_to(c, a.shape)[small]
     out, total, p = np.zeros_like(mean), np.zeros_like(mean), np.exp(-mean)
-    last = float(np.max(mean + np.minimum(corner * root, 8.0 * root + 16.0)))
+    last = float(np.max(mean + np.minimum(threshold * root, 8.0 * root + 16.0)))
     for k in range(math.floor(last) + 1):
-        out += np.clip((k - mean) / root, -corner, corner) * p
+        out += np.clip((k - mean) / root, -threshold, threshold) * p
         total += p
         p *= mean / (k + 1.0)
-    a[small] = out + corner * (1.0 - total)
+    a[small] = out + threshold * (1.0 - total)
     return a
 
 
@@ -42,7 +42,7 @@ def moments(c: float, y_max: float, here: Array, there: Array) -> tuple[Array, A
     """Mean of the unit score at `here`, its derivative by `there`, and mean square; shape (m,).
 
     Counts are Poisson's of mean exp(there), clamped to `y_max`. Their distribution function F gives all: with j and l
-    the counts just within the corners and the upper one u = min(c, (y_max − m)/√m),
+    the counts just within the thresholds and the upper one u = min(c, (y_max − m)/√m),
 
         E ψ = u {1 − F(l)} − c F(j) + [λ {F(l − 1) − F(j − 1)} − m {F(l) − F(j)}]/√m.
     """

@@ -202,8 +202,8 @@ class Family:
         }.get(self.code, math.inf)
         ends: tuple[float | None, float | None] = (None, None)
         if self.code in {codes.EXPECTILE, codes.QUANTILE}:
-            corner = c if self.code == codes.EXPECTILE else 1.0
-            ends = (-self.tau * corner, (1.0 - self.tau) * corner)
+            threshold = c if self.code == codes.EXPECTILE else 1.0
+            ends = (-self.tau * threshold, (1.0 - self.tau) * threshold)
         return Score(shape, c, bound, steepest, *ends), words
 
     def to_json(self) -> dict[str, Any]:

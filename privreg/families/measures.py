@@ -97,8 +97,12 @@ def values(gauge: Gauge, eta: Array, y: Array) -> Array:
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         match gauge.family:
             case codes.HUBER | codes.SQUARED:
-                r, apart = (y - first) / gauge.residual, (y - gauge.centre) / gauge.spread
-                columns = [np.clip(r**2, 0.0, 1.0), np.clip(apart**2, 0.0, 1.0), 0.5 + 0.5 * np.clip(apart, -1.0, 1.0)]
+                r, centred = (y - first) / gauge.residual, (y - gauge.centre) / gauge.spread
+                columns = [
+                    np.clip(r**2, 0.0, 1.0),
+                    np.clip(centred**2, 0.0, 1.0),
+                    0.5 + 0.5 * np.clip(centred, -1.0, 1.0),
+                ]
             case codes.EXPECTILE | codes.QUANTILE:
                 columns = [np.where(np.isnan(y - first), np.nan, (y < first).astype(np.float64))]
             case codes.POISSON:
@@ -123,8 +127,8 @@ def values(gauge: Gauge, eta: Array, y: Array) -> Array:
     out = np.column_stack(columns)
     if not gauge.nonresponse:
         return out
-    told = np.asarray(~np.isnan(out).any(axis=1))
-    return np.column_stack([np.where(told[:, None], out, 0.0), told.astype(np.float64)])
+    usable = np.asarray(~np.isnan(out).any(axis=1))
+    return np.column_stack([np.where(usable[:, None], out, 0.0), usable.astype(np.float64)])
 
 
 def summarise(gauge: Gauge, mean: Array, cov: Array, unit: float) -> tuple[Measure, ...]:
@@ -199,7 +203,7 @@ def frame(measures: Sequence[Measure]) -> pd.DataFrame:
     out = pd.DataFrame(list(measures), columns=["measure", "estimate", "std_error", "meaning"])
     half = NORMAL_95 * out["std_error"]
     low, high = (out["measure"].map(end).astype(float) for end in (LEAST, MOST))
-    # where a limit lies beyond what is possible, what is possible is as good
+    # where a limit is beyond what is possible, what is possible is as good
     out.insert(3, "conf_low", (out["estimate"] - half).clip(lower=low.fillna(-np.inf)))
     out.insert(4, "conf_high", (out["estimate"] + half).clip(upper=high.fillna(np.inf)))
     return out

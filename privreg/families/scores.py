@@ -147,5 +147,5 @@ def multinomial(theta: Array, z: Array, y: Array) -> Array:
     share = np.exp(eta - eta.max(axis=1, keepdims=True))
     share /= share.sum(axis=1, keepdims=True)
     ends = np.eye(eta.shape[1])[:, 1:]
-    apart = np.linalg.norm(share[:, None, 1:] - ends[None], axis=2).max(axis=1)
-    return np.asarray((share[:, 1:] - ends[y.astype(np.intp)]) / apart[:, None])
+    largest = np.linalg.norm(share[:, None, 1:] - ends[None], axis=2).max(axis=1)
+    return np.asarray((share[:, 1:] - ends[y.astype(np.intp)]) / largest[:, None])

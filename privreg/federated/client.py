@@ -95,7 +95,7 @@ class Client:
     """One silo that takes part in a fit: it holds records and gives reports, one a round and no more.
 
     x, shape (n, p), and y, shape (n,), are those of :func:`read_silo`. A `seed` is for simulation only: noise that
-    anybody can draw again protects nobody; `label` tells seeded silos apart.
+    anybody can draw again protects nobody; `label` distinguishes seeded silos.
 
     Privacy doesn't depend on the server: whatever model it sends, a report is clipped and randomised as the silo's
     plan says, and the silo counts the rounds itself.

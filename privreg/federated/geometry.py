@@ -1,7 +1,7 @@
 """Vectors as a magnitude and angles, and fixed boxes that bound the distance of two vectors' angles.
 
 A vector of d ≥ 2 numbers is r and d − 1 angles: x_z = r sin θ_1 ⋯ sin θ_{z−1} cos θ_z, x_d = r sin θ_1 ⋯ sin θ_{d−1}.
-The first d − 2 angles lie in [0, π], the last in (−π, π]. Everything here is public arithmetic; noise is added in
+The first d − 2 angles are in [0, π], the last in (−π, π]. Everything here is public arithmetic; noise is added in
 `privreg.federated.reports`.
 """
 
@@ -77,7 +77,7 @@ class AngleBox:
     size : int
         Numbers d of a vector, 2 or more.
     beta : float
-        Bounding factor in (0, 1]. The first d − 2 angles lie within βπ/2 of π/2, the last within βπ of 0; 1 clips
+        Bounding factor in (0, 1]. The first d − 2 angles are within βπ/2 of π/2, the last within βπ of 0; 1 clips
         nothing.
 
     Raises

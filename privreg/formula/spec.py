@@ -329,7 +329,7 @@ class ModelSpec:
 
 
 def _apart(design: Design) -> float:
-    """How far the bounds of the offset are apart; 0 without one."""
+    """Distance of the bounds of the offset; 0 without one."""
     low, high = (0.0, 0.0) if design.offset is None else design.schema.limits(design.offset)
     return high - low
 

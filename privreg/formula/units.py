@@ -66,8 +66,8 @@ class Units:
     def without_levels(self, spread: float, *, response: bool, offset: float = 0.0) -> Units:
         """The same for rows without their person's level: nothing has a centre, and the constant stays as it is.
 
-        `spread` is the largest size of such a number, relative to how far its bounds are apart; `response` says
-        whether the response is one, of which an offset is taken whose bounds are `offset` apart.
+        `spread` is the largest size of such a number, relative to the distance of its bounds; `response` says
+        whether the response is one, of which an offset is taken whose bounds have the distance `offset`.
         """
         varies = self.constant == 0.0
         mix = None if self.mix is None else np.where(np.outer(varies, varies), self.mix, np.eye(len(varies)))

@@ -96,7 +96,7 @@ def _people(plan: Plan) -> Iterator[tuple[str, list[Array], list[Array]]]:
     yield "opposite ends", high, low
     if any(item.kind == "answered" for item in plan.items):
         none = [np.array(levels[t] - 1 if t in levels else np.nan) for t in range(terms)]
-        yield "all told, nothing to tell", high, none
+        yield "all reported, nothing to report", high, none
 
 
 def _both(draw: Callable[[Any, int], Array], first: Any, second: Any, n: int) -> tuple[Array, Array]:

@@ -147,21 +147,21 @@ def public_names(module: str, names: Iterable[str]) -> tuple[Callable[[], list[s
 
     Examples
     --------
-    >>> shown, told = public_names("privreg.families", ["Huber", "Logistic"])
-    >>> shown(), str(told("Binomial"))
+    >>> shown, refused = public_names("privreg.families", ["Huber", "Logistic"])
+    >>> shown(), str(refused("Binomial"))
     Traceback (most recent call last):
         ...
     AttributeError: privreg.families has no 'Binomial'; it is called pr.Logistic().
     """
     known = sorted(names)
 
-    def told(name: str) -> Any:
+    def refused(name: str) -> Any:
         fix = _nearest(name, known, f"see dir({module}).")
         if name in MODELS and module == "privreg.families":
             fix = f"it is called {MODELS[name]}."
         raise AttributeError(f"{module} has no {name!r}; {fix}")
 
-    return lambda: list(known), told
+    return lambda: list(known), refused
 
 
 def no_such_name(name: str, known: Iterable[str]) -> AttributeError:

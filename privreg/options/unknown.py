@@ -35,11 +35,11 @@ def refuse_unknown(door: str, unknown: Iterable[str], called: str = "") -> None:
 def _meant(door: str, name: str) -> str | None:
     """What another library's name stands for, in options that the product has."""
     product = door.partition(".")[0]
-    own = {o.name for o in TABLE if o.of(product)}
+    there = {o.name for o in TABLE if o.of(product)}
     meant = [o for o in OPTIONS if name in o.names and (o.option or not o.products or product in o.products)]
     for o in sorted(meant, key=lambda o: bool(o.option) and product not in o.products):
         text = o.hint or f"it is called {o.option}="
-        if set(re.findall(r"\b([a-z_]+)=", re.sub(r"\([^()]*\)", "", text))) <= own:
+        if set(re.findall(r"\b([a-z_]+)=", re.sub(r"\([^()]*\)", "", text))) <= there:
             return text
     return None
 
@@ -92,11 +92,11 @@ def refuse_positional(more: Sequence[object], call: str) -> None:
 
 def refuse_local(options: dict[str, Any]) -> dict[str, Any]:
     """Options of a curator's model; others are refused, but for those of people's devices at their defaults."""
-    local, own = accepted("local.formula"), accepted("curator.formula")
-    refuse_unknown("curator.formula", [n for n in options if n not in own and n not in local])
-    changed = [n for n, v in options.items() if n not in own and not same(v, local[n].default)]
+    local, curators = accepted("local.formula"), accepted("curator.formula")
+    refuse_unknown("curator.formula", [n for n in options if n not in curators and n not in local])
+    changed = [n for n, v in options.items() if n not in curators and not same(v, local[n].default)]
     refuse_unknown("curator.formula", changed)
-    return {n: v for n, v in options.items() if n in own}
+    return {n: v for n, v in options.items() if n in curators}
 
 
 def same(value: object, default: object) -> bool:

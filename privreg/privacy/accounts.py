@@ -192,8 +192,8 @@ def of_query(text: str, parameters: Any, place: Any, owner: Any = None) -> Accou
 
     Of the text, whose white space doesn't count, of parameters and addresses only a digest is kept.
     """
-    told = "\0".join((" ".join(text.split()), repr(parameters), repr(place)))
-    return Accounts((Account(("query", hashlib.sha256(told.encode()).hexdigest()), owner),), whole=True)
+    named = "\0".join((" ".join(text.split()), repr(parameters), repr(place)))
+    return Accounts((Account(("query", hashlib.sha256(named.encode()).hexdigest()), owner),), whole=True)
 
 
 def of_relation(relation: Any, text: str, parameters: Any, connection: Any) -> Accounts:
@@ -230,7 +230,7 @@ def _plain(data: tuple[Any, ...]) -> bool:
 
 
 def _holds_rows(value: Any) -> bool:
-    """Whether a value is an object of its own that holds rows: no number or text, no list of them, and no class."""
+    """Whether a value is an object that holds rows: no number or text, no list of them, and no class."""
     if isinstance(value, type | str | bytes | int | float | list | tuple | None):
         return False
     kinds = ("__len__", "__next__", *_FORMS)
@@ -325,7 +325,7 @@ def _of_polars(series: Any) -> Iterator[Any]:
 
 
 def _buffer(array: Any) -> tuple[int, int] | None:
-    """Where rows of an Arrow array or a memoryview begin and end in memory, in bits; of texts where each is told."""
+    """Where rows of an Arrow array or a memoryview begin and end in memory, in bits; of texts that of each."""
     if (seen := _exported(array)) is not None:
         first, (low, high) = seen.__array_interface__["data"][0], _moves(seen)
         return (8 * (first + low), 8 * (first + high + seen.itemsize)) if seen.size else None
@@ -409,7 +409,7 @@ def _memory(values: np.ndarray, *, alone: bool = False) -> Iterator[Account]:
         begin = root.__array_interface__["data"][0] - root.offset
         part = range(low - begin, high - begin + values.itemsize)
         yield from (account._replace(rows=part, main=False) for account in _file(Path(root.filename)))
-    # row by row where rows lie one after another, else column by column
+    # row by row where rows are one after another, else column by column
     whole = values.ndim != 2 or values.strides[0] == values.shape[1] * values.itemsize
     places = set()
     for column in [values] if whole else values.T:
@@ -422,13 +422,13 @@ def _memory(values: np.ndarray, *, alone: bool = False) -> Iterator[Account]:
 
 
 def _moves(values: np.ndarray) -> tuple[int, int]:
-    """Bytes from the first number of an array to the one that lies first in memory, and to the last."""
+    """Bytes from the first number of an array to the one that is first in memory, and to the last."""
     moves = [s * (m - 1) for s, m in zip(values.strides, values.shape, strict=True)]
     return sum(min(move, 0) for move in moves), sum(max(move, 0) for move in moves)
 
 
 def _spans(begin: int, end: int, step: int, owner: Any, kept: Any) -> Iterator[Account]:
-    """Accounts of a piece of memory, in bits, of which every `step` begins a row; by the blocks that it lies in."""
+    """Accounts of a piece of memory, in bits, of which every `step` begins a row; by the blocks that it is in."""
     rows = range(begin, end, step)
     for block in range(begin // BLOCK, (end - 1) // BLOCK + 1):
         yield Account(("memory", block), owner, rows, main=False, kept=kept)
@@ -441,7 +441,7 @@ def _rows(values: np.ndarray, root: np.ndarray, *, alone: bool) -> tuple[int, ra
     """Along which axis of its root the first axis of a view runs, and over which part; all of it where that isn't sure.
 
     `alone` says that steps along a root of one axis leave rows out; otherwise they may be those from row to row of a
-    matrix, whose other columns lie between.
+    matrix, whose other columns are between.
     """
     if not values.ndim or not root.ndim:
         return 0, None

@@ -54,7 +54,7 @@ def shuffled(epsilon0: float, n: int, delta: float) -> float:
     if e is None or not 0 < e < math.inf:
         raise BudgetError(f"epsilon0={shown(epsilon0)} must be a positive number, the pure local ε of each report.")
     if d is None or not 0 < d < 1:
-        raise BudgetError(f"delta={shown(delta)} must lie in (0, 1); 1e-6 is usual.")
+        raise BudgetError(f"delta={shown(delta)} must be in (0, 1); 1e-6 is usual.")
     if people is None or not 1 <= people < math.inf or people != int(people):
         raise BudgetError(f"n={shown(n)} must be a number of people, 1 or more.")
     limit = shuffling_limit(int(people), d)

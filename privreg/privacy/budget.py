@@ -171,7 +171,7 @@ class Budget:
                 return cls._pure(e)
             if not 1e-100 <= d < 1:
                 raise BudgetError(
-                    f"delta={d:g} must lie in (0, 1), 1e-100 at least; 1e-6 is usual, and 0 or none asks for pure "
+                    f"delta={d:g} must be in (0, 1), 1e-100 at least; 1e-6 is usual, and 0 or none asks for pure "
                     "differential privacy."
                 )
             return cls(gdp_mu(e, d), "epsilon, delta", (e, d))

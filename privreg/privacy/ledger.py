@@ -82,7 +82,7 @@ class Ledger:
     (parts without a common row apart); a table as itself and by its columns, a mapping by its columns, a list by its
     members in any order, a file by device and inode whatever its name and date, also one that NumPy maps, a query by
     its text and connection unless DuckDB reads files or others' tables, a polars query or an Arrow dataset by what it
-    reads. Of several accounts the fullest one is told. Entries go when the object goes. Arrow and polars don't tell
+    reads. Of several accounts the fullest one is named. Entries go when the object goes. Arrow and polars don't tell
     when memory goes; it is kept until the process ends, if noise was secret.
     Entries of files stay, so that a new file in the inode of a deleted one may count too much, never too little. Fits
     enter their releases in the process's own ledger before the first report, and whatever becomes of the fit they stay.
@@ -346,7 +346,7 @@ def limit_spending(limit: float | None) -> None:
     Releases made before count too, also those that were interrupted or failed after the first report; one that goes on
     from its checkpoint counts once. Under a limit ``fit()`` refuses before the first report is sent, and rows that come
     as a stream, in ``fit()`` or by ``start()``, or as plain lists, are refused as nothing tells whose they are. A
-    stream begun or loaded goes on with batches that can be counted. What counts as one source is told by
+    stream begun or loaded goes on with batches that can be counted. What counts as one source is said by
     :class:`Ledger`.
 
     Parameters

@@ -1,6 +1,6 @@
 """Mechanisms: what a device does to its report, and the only place where a sensitivity is computed.
 
-Neighbouring data differ by *replacing* one record. Every report lies in a ball about a public centre; the distance
+Neighbouring data differ by *replacing* one record. Every report is in a ball about a public centre; the distance
 of two of them is at most twice its radius, so Gaussian noise has the sd 2 · radius / μ.
 """
 
@@ -118,10 +118,10 @@ class Mechanism(Randomiser):
     Notes
     -----
     "gaussian": independent normal noise on every coordinate, μ-GDP. "laplace": independent Laplace noise of scale
-    (ℓ1 distance of two reports)/ε, ε-DP. "privunit": a random vector whose part along the report lies in a cap about
+    (ℓ1 distance of two reports)/ε, ε-DP. "privunit": a random vector whose part along the report is in a cap about
     it with a probability that makes it ε-DP; unbiased, of variance O(d/ε²). "randomized_response": a single number,
-    rounded at random to an end of its range, then told with probability e^ε/(1 + e^ε), else flipped: ε-DP; reports of
-    more numbers (on scales) go by PrivUnit.
+    rounded at random to an end of its range, then reported with probability e^ε/(1 + e^ε), else flipped: ε-DP; reports
+    of more numbers (on scales) go by PrivUnit.
 
     References
     ----------
@@ -205,7 +205,7 @@ class Mechanism(Randomiser):
 
     @property
     def additive(self) -> bool:
-        """Whether noise of a fixed law is added; other mechanisms send points whose size a record has no say in."""
+        """Whether noise of one distribution is added; other mechanisms send points whose size no record decides."""
         return self.name in {"gaussian", "laplace"} or not self.budget.private
 
     def sent(self, along: Array, radius: float) -> Array:
@@ -276,7 +276,8 @@ class Mechanism(Randomiser):
                     f"a cap of probability {self.channel(size).accept:.4g}, epsilon {at_least(self.epsilon, 4)}; noise "
                     f"sd {self.sd(radius, size):.4g} a coordinate"
                 )
-        return f"told with probability {1.0 / (1.0 + math.exp(-self.epsilon)):.4g}, epsilon {at_least(self.epsilon, 4)}"
+        share = 1.0 / (1.0 + math.exp(-self.epsilon))
+        return f"reported with probability {share:.4g}, epsilon {at_least(self.epsilon, 4)}"
 
     def __repr__(self) -> str:
         return f"{self.title}({self.guarantee()}, per person, replace-one neighbours)"
@@ -363,7 +364,7 @@ def resolve_mechanism(name: object, budget: Budget, *, size: int, scalar: bool, 
 
 
 def released(raw: Array, sds: Sequence[float], noise: Array) -> Array:
-    """Randomise a curator's raw sums, the only thing about them that is told: upper triangles, row by row.
+    """Randomise a curator's raw sums, the only thing about them that is released: upper triangles, row by row.
 
     `raw`, shape (2, p, p), are sums of people's curvatures and of the outer products of their scores, and `sds` the
     noise sd of each, `Mechanism.central_sd` of its bound. `noise`, shape (…, 2, p (p + 1) / 2) as the result, are

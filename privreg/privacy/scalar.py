@@ -1,4 +1,4 @@
-"""Mechanisms for one number in a known range: how it is randomised, and exactly what that does to its law.
+"""Mechanisms for one number in a known range: how it is randomised, and exactly what that does to its distribution.
 
 Neighbours differ by replacing the number, so its sensitivity is the length of the range. Vectors that go as a whole
 (Gaussian, Laplace, PrivUnit) are randomised by `privreg.privacy.mechanisms`, which also holds the sensitivities.
@@ -147,7 +147,7 @@ class NumberMechanism(Randomiser):
         if self.name == "piecewise":
             reach, left = self._reach, self._left(u)
             near = left + (reach - 1.0) * place
-            at = (reach + 1.0) * place  # along what lies outside the window, its two parts joined
+            at = (reach + 1.0) * place  # along what is outside the window, its two parts joined
             far = np.where(at < left + reach, at - reach, at - 1.0)
             return np.asarray(self._out(np.where(chosen < 1.0 / (1.0 + math.exp(-0.5 * self.epsilon)), near, far)))
         b, height, _ = self._wave
@@ -156,7 +156,7 @@ class NumberMechanism(Randomiser):
         far = np.where(place < v, place - b, place + b)  # [−b, 1 + b] without the window has length 1
         return np.asarray(self._out(self._from_wave(np.where(chosen < 2.0 * b * height, near, far))))
 
-    # --- its exact law -----------------------------------------------------------------------------------
+    # --- its exact moments -----------------------------------------------------------------------------------
 
     def bias(self, values: ArrayLike) -> Array:
         """Exact bias of a report of each number, its units; zero but for "square_wave_biased"."""

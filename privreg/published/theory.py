@@ -317,7 +317,7 @@ def Delta_n(
     people, a, g, spread = _read(n, alpha, gamma, B0, Omega, noise)
     if a <= _HALF:
         raise OptionError(
-            f"alpha={a:g} must lie in (1/2, 1) for the last iterate's excess loss; bar_Delta_n bounds the average's "
+            f"alpha={a:g} must be in (1/2, 1) for the last iterate's excess loss; bar_Delta_n bounds the average's "
             "for any alpha in (0, 1)."
         )
     steep = (1.0 + 4.0 * math.sqrt(_positive("M", M) * spread) * g**1.5) / g
@@ -342,7 +342,7 @@ def _alpha(alpha: object) -> float:
             "not known (n^(-2 gamma lambda) below 1/2, else 1/n), and intervals don't hold; give alpha in (0, 1)."
         )
     if a is None or not 0.0 < a < 1.0:
-        raise OptionError(f"alpha={shown(alpha)} must lie in (0, 1), above 1/2 for intervals.")
+        raise OptionError(f"alpha={shown(alpha)} must be in (0, 1), above 1/2 for intervals.")
     return a
 
 

@@ -68,7 +68,7 @@ def marginaleffects_model(results: Any, rows: Any) -> Any:
     known = results._known(None, "for_marginaleffects")
     if not isinstance(known.pivot, Normal):
         raise InferenceError(
-            f"marginaleffects takes t-ratios for normal, and those of {results.methods[0]!r} have another law; take "
+            f"marginaleffects takes t-ratios for normal, and those of {results.methods[0]!r} are not; take "
             "res.using('sandwich'), or marginal_effects() of results."
         )
     public = results.reference_grid() if rows is None else pd.DataFrame(rows)

@@ -249,7 +249,7 @@ class EstimatedResults(TestedResults):
             Or a table of polars or Arrow; with the model's offset and exposure, of array models as
             ``(exog, offset, exposure)``. A row with a value that is missing, no number or not a declared level, or a
             term that is not finite, has NaN as its prediction. Nothing is clamped to the declared bounds; columns that
-            lie outside are named in a warning.
+            are outside are named in a warning.
         which : {"mean", "linear", "class"}
             "mean" is what the coefficients describe: the conditional mean (Huber, Squared), tau-quantile (Quantile) or
             tau-expectile (Expectile), the mean count at the row's exposure (Poisson), the probability of 1 or of the
@@ -273,7 +273,7 @@ class EstimatedResults(TestedResults):
         Warns
         -----
         PrivregWarning
-            If covariates lie outside their declared bounds, or hold values that are no declared level or no number; it
+            If covariates are outside their declared bounds, or hold values that are no declared level or no number; it
             names the columns.
 
         Raises
@@ -459,7 +459,7 @@ class EstimatedResults(TestedResults):
         for method in self.methods:
             table = self.tidy(alpha=alpha, method=method).drop(columns="estimate")
             table.insert(list(table.columns).index("std_error"), "method", METHODS[method].title)
-            law, doubts = self._estimate(method).pivot.label, self._doubts(method)
+            label, doubts = self._estimate(method).pivot.label, self._doubts(method)
             notes = ["; ".join(d for d in doubts if d.rows is None or k in d.rows) for k in range(len(table))]
-            parts.append(table.assign(length=table["conf_high"] - table["conf_low"], law=law, note=notes))
+            parts.append(table.assign(length=table["conf_high"] - table["conf_low"], law=label, note=notes))
         return Frame(pd.concat(parts, ignore_index=True)) if parts else self.tidy(alpha=alpha)

@@ -39,7 +39,7 @@ class PrivateResults(EstimatedResults):
 
     @property
     def fit_measures(self) -> pd.DataFrame:
-        """Measures of fit that people told privately, with ``fit(measures=0.05)``.
+        """Measures of fit that people reported privately, with ``fit(measures=0.05)``.
 
         Returns
         -------

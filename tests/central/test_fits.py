@@ -58,7 +58,7 @@ def test_the_formula_of_the_sensitivity():
 
 @pytest.mark.parametrize(("alpha", "step"), [(1.0, 2.01), (-0.1, 0.1), (1.1, 0.1)])
 def test_steps_that_expand_and_exponents_outside_are_refused(alpha, step):
-    with pytest.raises(OptionError, match=r"too large|lie in \[0, 1\]"):
+    with pytest.raises(OptionError, match=r"too large|must be in \[0, 1\]"):
         sensitivity(1, Constants(alpha, 1.0, 1.0, 1.0, 1.0), step, 10)
 
 

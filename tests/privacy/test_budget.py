@@ -49,7 +49,7 @@ def test_epsilon_alone_is_pure():
         assert math.isinf(other.epsilon)
     with pytest.raises(BudgetError, match="epsilon is missing"):
         declare(delta=0)
-    with pytest.raises(BudgetError, match=r"delta=1 must lie in \(0, 1\).*0 or none asks for pure"):
+    with pytest.raises(BudgetError, match=r"delta=1 must be in \(0, 1\).*0 or none asks for pure"):
         declare(epsilon=1, delta=1)
     for epsilon in (1e-12, 1e12):
         assert 0 < declare(epsilon=epsilon).mu < math.inf

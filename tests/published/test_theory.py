@@ -73,7 +73,7 @@ def test_views_of_rates():
 @pytest.mark.parametrize("alpha", [0.0, -0.1, 1.5, math.nan, None, "0.6", True])
 def test_alpha_outside_is_refused(alpha):
     for call in (pr.rates, lambda a: bound("delta_n", alpha=a)):
-        with pytest.raises(OptionError, match=r"must lie in \(0, 1\), above 1/2 for intervals"):
+        with pytest.raises(OptionError, match=r"must be in \(0, 1\), above 1/2 for intervals"):
             call(alpha)
 
 

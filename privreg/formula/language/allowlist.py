@@ -315,7 +315,7 @@ class Walker:
             got = f"no argument {unknown[0] or '**'}=" if unknown else "no column"
             takes = f"it takes a column and {', '.join(f'{word}=' for word in known)}"
             if "extrapolation" in unknown:
-                takes += "; values are clamped to the column's declared bounds, which must lie within the spline's"
+                takes += "; values are clamped to the column's declared bounds, which must be within the spline's"
             raise FormulaError(f"formula term {self.code!r}: {what}() has {got} here; {takes}.")
         self._number(node.args[0])
         for word, value in given.items():

@@ -1,6 +1,6 @@
 """Sums of a path at equal marks: all that batch means and the block bootstrap keep of it. Reports only.
 
-Marks lie ever farther apart: whenever there are twice as many blocks as are wanted, neighbours are joined, so that
+Marks have ever larger distances: whenever there are twice as many blocks as are wanted, neighbours are joined, so that
 nobody need know how many people will come. What is kept grows like the number of blocks, n to the power `spare`.
 """
 

@@ -43,7 +43,7 @@ class Device(NamedTuple):
     def radius(self) -> float:
         """Radius by which a score report is randomised: half the range of a single number, else by its bound."""
         low, high = self.score.range
-        if self.joint:  # whose score lies in [κ − c², κ]/2, as ω ≤ 1
+        if self.joint:  # whose score is in [κ − c², κ]/2, as ω ≤ 1
             return self.mechanism.joint_radius(self.bound, 0.5 * self.score.c**2)
         return self.mechanism.score_radius(0.5 * (high - low) if self.alone else self.bound)
 
@@ -81,7 +81,7 @@ class Published:
     steps: Steps
     batch: int = 1  # People per update
     curvature_share: float = 0.0  # Share of people who send curvature instead of a score
-    weakest: float = 0.0  # Smallest eigenvalue of the curvature for unrelated covariates whose bounds lie at ±4 sd
+    weakest: float = 0.0  # Smallest eigenvalue of the curvature for unrelated covariates whose bounds are at ±4 sd
     blocks: int = 1  # Linear predictors of a person
     cut: Layout | None = None  # How the path is cut into blocks, if it is
 

@@ -38,7 +38,7 @@ METHODS: Final = {
 
 @contextmanager
 def _canvas(rows: int, columns: int, size: tuple[float, float], **more: Any) -> Iterator[tuple[Any, Any]]:
-    """A new figure, apart from pyplot, and its axes as an array of shape (rows, columns)."""
+    """A new figure, without pyplot, and its axes as an array of shape (rows, columns)."""
     try:
         from matplotlib.figure import Figure
         from matplotlib.style import context
@@ -147,7 +147,7 @@ def coverage_figure(table: pd.DataFrame, panel: str = "mu", level: float = 0.95,
     """Draw coverage and length against n: a column a panel, a colour a method.
 
     `table` compares printed numbers, published and efficient tuning; of several designs the first is drawn. Columns of
-    lengths end with `factor`, and `panel` tells panels apart.
+    lengths end with `factor`, and `panel` is the column of panels.
     """
     if table.empty:
         raise OptionError("there are no runs under published tuning yet to draw others beside; run those cells too.")
@@ -220,8 +220,8 @@ def level_figure(table: pd.DataFrame) -> Any:
 def path_figure(table: pd.DataFrame, key: str, footer: str = "") -> Any:
     """Draw estimates with bands against n: a row a coefficient, a column for each tuning, each with its own scale.
 
-    `table` has columns term, method, n, truth, estimate, low, high, replication (the first is drawn), and `key`, which
-    tells the columns of panels, published and efficient tuning, apart.
+    `table` has columns term, method, n, truth, estimate, low, high, replication (the first is drawn), and `key`,
+    that of the tuning, by which panels stand in columns.
     """
     table = table[table["replication"] == table["replication"].min()]
     terms = {term: str(term).replace("_", "\n") for term in table["term"]}

@@ -56,7 +56,7 @@ def summarise(runs: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
     The table has `by`; replications, failures, first_error; bias (mean error) and rmse; coverage in % with exact 99.9%
     limits (coverage_low, coverage_high), which count coefficients of one fit as independent; low_999 and high_999,
-    between which 99.9% of such shares lie if the level holds, and whether it does (inside); mean length with 99.9%
+    between which 99.9% of such shares are if the level holds, and whether it does (inside); mean length with 99.9%
     limits from the replications; seconds a fit.
     """
     keys = list(by)

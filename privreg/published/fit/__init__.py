@@ -1,4 +1,4 @@
 """A fit by the single chain: `tuning` chooses its numbers, `report` begins it and says what came of it.
 
-`intervals` makes covariances and laws of it, method by method.
+`intervals` makes covariances and pivots of it, method by method.
 """

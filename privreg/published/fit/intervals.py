@@ -1,4 +1,4 @@
-"""From the published algorithm's single chain to covariances and laws, method by method. Reports only."""
+"""From the published algorithm's single chain to covariances and pivots, method by method. Reports only."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def of_chain(
         found = batches_of(chain, *kept, growing=name in {"batch_means", "anytime"})
         return _of_batches(name, found, run.to_user, chain.people)
     if method.scaling:
-        law = RandomScaling(1, chain.updates)
+        pivot = RandomScaling(1, chain.updates)
         if chain.scaling.ndim == 1 and chain.scaling.size:
-            return Estimate(name, run.variances(chain), law)
-        return Estimate(name, user(6.0 * chain.scaling / chain.updates), law)
+            return Estimate(name, run.variances(chain), pivot)
+        return Estimate(name, user(6.0 * chain.scaling / chain.updates), pivot)
     if name == "path_curvature":
         if chain.updates <= p + 1:  # the regression would fit them exactly
             raise InferenceError(

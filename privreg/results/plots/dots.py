@@ -166,7 +166,7 @@ def _draw(ax: Any, drawn: Drawn, unit: Unit, width: float, *, names: bool = True
 
 
 def _ratio_ticks(ax: Any) -> None:
-    """Few labels as plain numbers: matplotlib's own are powers of ten, of which most ratios lie within one."""
+    """Few labels as plain numbers: matplotlib's are powers of ten, and most ratios are within one."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
     low, high = ax.get_xlim()

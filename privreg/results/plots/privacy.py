@@ -101,7 +101,7 @@ def _name(one: PrivacyStatement | Budget) -> str:
 
 
 def _grid(budget: Budget) -> NDArray[np.float64]:
-    """Type I errors: dense where curves bend, the corners of straight pieces among them."""
+    """Type I errors: dense where curves bend, the ends of straight pieces among them."""
     corners = [0.0, 1.0, *MARKED]
     if budget.pure:
         corners.append(float(np.exp(-np.logaddexp(0.0, budget.epsilon))))

@@ -198,8 +198,8 @@ def ticks(least: float, most: float, inches: float) -> list[float]:
     for choice in choices:
         inside = [n for n in choice if least <= n <= most]
         room = _LETTER * (max((len(_compact(n)) for n in inside), default=0) + _GAP)
-        apart = (inches * math.log(b / a) / span for a, b in itertools.pairwise(inside))
-        if len(inside) > len(best) and all(gap >= room for gap in apart):
+        gaps = (inches * math.log(b / a) / span for a, b in itertools.pairwise(inside))
+        if len(inside) > len(best) and all(gap >= room for gap in gaps):
             best = inside
         if len(best) >= _ENOUGH:
             break

@@ -65,7 +65,7 @@ def marginal_effects(known: Known, at: Any, average: bool) -> MarginalEffects:
     x, offset = fit.design.encode_new(at)
     if not len(x):
         raise DataError("marginal_effects() got no rows; give at least one row of public covariate values.")
-    # the only law that differs from effect to effect
+    # the only distribution that differs from effect to effect
     found = stacked(known, _changes(fit, at, x, offset), average, keep=isinstance(known.pivot, Bootstrap))
     if not found.names:
         raise OptionError("the model has no covariates, so there are no marginal effects; predict() gives its mean.")

@@ -68,7 +68,7 @@ class WaldTest(View):
         -------
         str
             Such as "F(3, 13) = 4.21, p = 0.028", "χ²(3) = 12.6, p = 0.006" of normal limits, and "Wald(3) = 31.2, p =
-            0.041" of a law that is neither.
+            0.041" of a distribution that is neither.
         """
         if math.isnan(self.df_denom):
             head = f"Wald({self.df_num}) = {self.statistic:.4g}"

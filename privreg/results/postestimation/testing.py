@@ -201,7 +201,7 @@ class TestedResults(Results):
         -------
         MarginalMeans
             mean, se, conf_int(alpha), summary_frame(alpha), and ``pairwise(method="holm")``: their differences. Of a
-            multinomial fit for each level of the response. Limits of probabilities and counts lie evenly about the
+            multinomial fit for each level of the response. Limits of probabilities and counts are evenly about the
             mean on the scale of its logit or logarithm, so that they are possible values.
 
         Raises
