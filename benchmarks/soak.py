@@ -104,7 +104,7 @@ def resident(pid: int, name: str = "VmRSS") -> float:
 
 
 def proportional(pids: Sequence[int]) -> tuple[float, float]:
-    """MiB of some processes together, what they share divided by how many share it: memory made to be shared, the rest."""
+    """MiB of some processes together: of shared memory, each its part, and of the rest."""
     shared = rest = 0.0
     for pid in pids:
         with contextlib.suppress(OSError):

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import zlib
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from privreg.collector import chain as chains
 from privreg.errors import OptionError, SavedFileError
 from privreg.protocol import messages
+from privreg.protocol.study import LIMIT
 from privreg.service import access
 from privreg.service.command import collector, prepared
 from privreg.service.store import MOST, StoreError, Writer, open_store, tables
@@ -263,6 +265,17 @@ def test_what_is_checked_is_of_one_moment_though_a_server_writes_meanwhile(world
     monkeypatch.setattr(SQLStore, read, lambda *given: iter(list(interrupted(*given))))
     assert collector([verb, str(plan), "--db", world.url]) == 0
     assert counts[0] == 20
+
+
+def test_a_trial_takes_as_much_room_as_the_longest_report_and_leaves_nothing(world):
+    some = [world.arrived(b) for b in world.bodies(2)]
+    values = []
+    sa.event.listen(world.store.engine, "before_cursor_execute", lambda *given: values.append(str(given[3])))
+    assert world.store.take([], {}, trial=True) == []
+    assert world.store.take(some, {}, trial=True) == ["new", "new"]
+    assert max(len(zlib.compress(v.encode())) for v in values) > LIMIT / 2
+    with world.store.reading() as c:
+        assert c.execute(sa.select(tables.meta.c.name)).scalars().all() == ["format"]
 
 
 def test_keys_are_made_and_taken_back(world, capsys):

@@ -26,7 +26,7 @@ FORMAT: Final = 3  # Version of the tables; a change of them needs a step in `ve
 
 METADATA: Final = MetaData()
 
-meta = Table("meta", METADATA, Column("name", String(64), primary_key=True), Column("value", String(256)))
+meta = Table("meta", METADATA, Column("name", String(64), primary_key=True), Column("value", String))
 
 
 def _of_study(name: str, key: Sequence[str], *rest: Any, metadata: MetaData = METADATA, **more: Any) -> Table:

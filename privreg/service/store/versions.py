@@ -69,6 +69,7 @@ STEPS: Final[Mapping[int, Mapping[str, tuple[str, ...]]]] = {
             "may VARCHAR(64) NOT NULL, until BIGINT, PRIMARY KEY (study, digest))",
             _FIRST.format(study="split_part(slug, '/', 1)"),
             "ALTER TABLE study DROP COLUMN analyst",
+            "ALTER TABLE meta ALTER COLUMN value TYPE VARCHAR",
             "DROP INDEX report_by_place",
         ),
     },
