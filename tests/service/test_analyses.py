@@ -151,12 +151,14 @@ def test_a_cap_counts_the_whole_before_the_first_report(several, tmp_path):
     assert not [body for body in posted if body is not None]
 
 
-def test_a_device_that_loses_an_analysis_answers_the_others_and_sends_it_later(several, tmp_path):
-    memory, sent = Memory(tmp_path / "me.db"), []
+@pytest.mark.parametrize("lost", [("who",), ("hours", "tired")])
+def test_a_device_that_loses_analyses_answers_the_others_and_sends_them_later(several, tmp_path, lost):
+    memory, sent = Memory(tmp_path / "me.db"), {name: [] for name in lost}
 
     def transport(address, body):
-        if body is not None and "/who/" in address:
-            sent.append(body)
+        name = address.split("/")[-2]
+        if body is not None and name in lost:
+            sent[name].append(body)
             return client.Answer(503, b"")
         return client.fetch(address, body)
 
@@ -164,16 +166,17 @@ def test_a_device_that_loses_an_analysis_answers_the_others_and_sends_it_later(s
         link = several.links(url)[0]
         outcome = respond(link, row=ROW, consent=True, memory=memory, transport=transport, patience=0)
         assert not outcome.sent
-        assert several.people() == [0, 1, 1]
+        once = [int(plan.part.name not in lost) for plan in several.plans]
+        assert several.people() == once
         left = [name for name, one in memory.reports(public(ROOT), "sleep").items() if one.body]
-        assert left == ["sleep/who"]
+        assert left == [f"sleep/{name}" for name in lost]
         assert respond(link, row={}, memory=memory).sent  # the very bytes, without consent or answers
         assert several.people() == [1, 1, 1]
         other = respond(several.links(url)[1], row=ROW, consent=True, memory=Memory(tmp_path / "o.db"), patience=0,
                         transport=transport)  # fmt: skip
-        assert not other.sent  # and never comes again: it is nonresponse of one analysis
-    assert len({bytes(b) for b in sent[:2]}) == 1
-    assert several.people() == [1, 2, 2]
+        assert not other.sent  # and never comes again: it is nonresponse of these analyses
+    assert [len(set(bodies[:2])) for bodies in sent.values()] == [1] * len(lost)
+    assert several.people() == [1 + k for k in once]
 
 
 def test_people_that_are_split_answer_one_analysis(tmp_path):

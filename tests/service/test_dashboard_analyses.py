@@ -8,7 +8,7 @@ from privreg.field import live
 from privreg.field.picture import picture
 from privreg.service.feed import Feed
 from tests.service.test_analyses import ROW, Several
-from tests.service.test_dashboard_page import RULES, browser, opened, shown, wait_shown  # noqa: F401
+from tests.service.test_dashboard_page import PATH, RULES, browser, opened, shown, wait_shown  # noqa: F401
 
 pytestmark = [pytest.mark.browser, pytest.mark.foreign_random]
 
@@ -55,6 +55,24 @@ def test_analyses_are_shown_one_at_a_time(browser, several, width):  # noqa: F81
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert all("401" in text for text in page.complained)
     page.context.close()
+
+
+def test_a_server_that_was_busy_at_first_is_asked_again(browser, several):  # noqa: F811
+    page, busy = browser.new_page(), [True]
+
+    def answered(route):
+        if busy:
+            busy.pop()
+            route.fulfill(status=503, body="{}")
+        else:
+            route.continue_()
+
+    page.route("**/v1/studies/sleep/plan", answered)
+    page.goto(several.url + PATH)
+    page.locator("#link", has_text="trying again").wait_for()
+    page.wait_for_selector("#token:focus")
+    assert page.locator("#analysis option").count() == 3
+    page.close()
 
 
 def test_the_first_minutes_axis_is_of_minutes(browser, several):  # noqa: F811

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.service.served import FLAGS, chromium
-from tests.service.test_analyses import Several
+from tests.service.test_analyses import KEY, Several
 
 pytestmark = [pytest.mark.browser, pytest.mark.foreign_random]
 
@@ -60,6 +60,8 @@ def test_a_survey_in_two_languages_is_kept_and_answered(tmp_path, width):
         page.screenshot(path=str(tmp_path / f"de-{width}.png"), full_page=True)
         page.select_option("#language", "en")
         assert page.locator("html").get_attribute("lang") == "en"
+        assert page.evaluate("document.activeElement.id") == "language"  # so that arrow keys go on to the next
+        assert not page.is_checked("#consent")
         assert page.get_by_text("How old are you?").count() == 1
         assert page.input_value("#q0") == "33"
         assert page.get_by_label("At night").is_checked()
@@ -88,6 +90,10 @@ def test_a_survey_in_two_languages_is_kept_and_answered(tmp_path, width):
         page.wait_for_selector("#receipt")
         assert page.locator("h1").text_content() == "Vielen Dank"
         page.screenshot(path=str(tmp_path / f"done-{width}.png"), full_page=True)
+        page.evaluate("key => localStorage.setItem(key, '{}')", f"privreg-form:{KEY}:sleep")  # by another tab
+        page.reload()
+        page.wait_for_selector("#receipt")
+        assert page.evaluate("Object.keys(localStorage).length") == 0
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert not wrong
         browser.close()

@@ -422,6 +422,7 @@ async function begin() {
     const wanted = navigator.languages.map((one) => [first, ...plan.languages.keys()].find((code) => code === one || code.split("-")[0] === one.split("-")[0])).find((one) => one);
     speak(plan, wanted === first ? undefined : wanted);
     pair = both(plan);
+    if (session.receipt !== null || session.waiting) keep(session); // what another tab entered meanwhile
     if (session.receipt !== null) done(session, "before");
     else if (session.waiting) preview(session);
     else if (session.again !== null) await anew(session);
