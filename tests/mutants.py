@@ -1498,6 +1498,20 @@ MUTANTS = (
         ("tests/device/test_diary.py::test_rows_are_kept_until_the_day_of_reports_and_make_one",),
     ),
     Mutant(
+        "of rows that are added to a diary at the same time some are lost",
+        "privreg/device/diary.py",
+        "os.O_WRONLY | os.O_CREAT | os.O_EXCL",
+        "os.O_WRONLY | os.O_CREAT",
+        ("tests/device/test_diary.py::test_calls_at_the_same_time_lose_no_row",),
+    ),
+    Mutant(
+        "a diary that was never begun makes the one report",
+        "privreg/device/session.py",
+        "            if kept is None:\n",
+        "            if False:\n",
+        ("tests/device/test_diary.py::test_rows_are_kept_until_the_day_of_reports_and_make_one",),
+    ),
+    Mutant(
         "rows of a person count whole, each",
         "privreg/device/persons.py",
         "part = weight / ((len(out) or 1) if diary.mean else diary.slots(plan.family))",

@@ -256,12 +256,7 @@ def _spoken(doc: Any, languages: Mapping[str, dict[str, str]]) -> tuple[Any, dic
     if shared and others:
         raise SchemaError("texts of a study with several languages stand in the files of these; take them out.")
     made = {code: {**said(code), "texts": _checked_words(languages[code])} for code in others}
-    own = said(first)
-    spoken = {k: v for k, v in doc.items() if k != "language"}
-    spoken |= {k: own[k] for k in ("title", "purpose") if k in doc} | (
-        {"questions": own["questions"]} if own["questions"] else {}
-    )
-    spoken |= {"choices": own["choices"]} if own["choices"] else {}
+    spoken = {k: v for k, v in doc.items() if k != "language"} | {k: v for k, v in said(first).items() if v}
     spoken["texts"] = {**({} if first == "en" and not shared and not others else languages[first]), **shared}
     _must_show_all(made)
     return spoken, made
