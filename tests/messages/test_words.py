@@ -402,8 +402,9 @@ ONLY_IN_PYTHON = {"families/builtin.py", "privacy/budget.py", "results/statement
 """Files with an error that no command line and no study's file meets: custom(), from_formula(), shuffled()."""
 
 
+@cache
 def _raised():
-    """Texts of all errors that are raised, with something for what is filled in."""
+    """Texts of all errors that are raised, with something for what is filled in, and their files."""
 
     def text(node):
         if isinstance(node, ast.JoinedStr):
@@ -416,15 +417,17 @@ def _raised():
         return "'x'" if value.conversion == ord("r") else "Huber" if "name" in ast.dump(value) else "1"
 
     root = Path(pr.__file__).parent
-    for path in sorted(root.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
-                yield path.relative_to(root).as_posix(), text(node.exc.args[0])
+    return {
+        (path.relative_to(root).as_posix(), text(node.exc.args[0]))
+        for path in root.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args
+    }
 
 
 @pytest.mark.parametrize("door", ["fit", "means", "plan", "schema", "show", "study"])
 def test_no_error_of_the_package_names_an_option_of_a_door_as_python_has_it(door):
-    found = set(_raised())
+    found = _raised()
     assert len(found) > 800
     names = "|".join(o.name for o in of_verb(door) if not o.kind.startswith("word"))
     python = re.compile(rf"(?<![\w'\"(.-])(?:{names})(?:=(?!=)|\[['\"])|\((?:low, high|mean, sd)\)")

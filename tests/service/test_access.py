@@ -274,8 +274,8 @@ def test_states_and_broken_databases_are_events(world, monkeypatch):
 # --- how a server ends ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.some(2)
-@pytest.mark.parametrize("signals", [["SIGINT", "SIGINT"], ["SIGINT"], ["SIGTERM"], ["SIGTERM", "SIGINT", "SIGTERM"]])
+@pytest.mark.some(1)
+@pytest.mark.parametrize("signals", [["SIGTERM", "SIGINT", "SIGTERM"], ["SIGINT", "SIGINT"], ["SIGINT"], ["SIGTERM"]])
 @pytest.mark.usefixtures("usual_rounds")  # as the process has
 def test_a_server_that_is_stopped_answers_what_was_asked(world, signals):
     plan = str(world.folder / "sleep.plan")

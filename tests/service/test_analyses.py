@@ -228,7 +228,7 @@ def test_states_and_reports_of_an_analysis_are_no_others(several):
 
 
 def test_an_analyst_reads_every_analysis_by_its_name(tmp_path):
-    n = 1000
+    n = 300
     one = Several(tmp_path, n=n)
     with one.serve() as url, warnings.catch_warnings():
         warnings.simplefilter("ignore", ReliabilityWarning)
@@ -331,7 +331,7 @@ def test_two_collectors_sum_every_analysis_by_itself(tmp_path):
                 f"/{path}", content=body, headers={"Content-Type": "application/json"})  # fmt: skip
             return client.Answer(got.status_code, got.content)
 
-        rows, sent = folk(30).to_dict("records"), 0
+        rows, sent = folk(12).to_dict("records"), 0
         for i, row in enumerate(rows):
             memory = Memory(tmp_path / f"{i}.db")
             link = keys.invitation("http://127.0.0.1:8101", "sleep", public(ROOT), both.tokens[i])
