@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
@@ -95,6 +95,8 @@ class ModelSpec:
         units = public_units(design, scale_response=family.scaled)
         refuse_of_persons(people, family, design, units, trust, private)
         if people.effect is not None:
+            # the conditional logit is of changes, however that is written: they are as large as bounds are apart
+            people = replace(people, effect=DIFFERENCES) if family.binary else people
             units = units.without_levels(people.spread, response=family.scaled, offset=_apart(design))
         mechanism = "gaussian" if trust == "two_collectors" and mechanism == "auto" else mechanism
         spec = cls(design, units, family, budget, score_weights, mechanism, private, people, trust)

@@ -198,6 +198,20 @@ def test_declarations_come_back() -> None:
         assert people.columns == ("who", "w")
 
 
+@pytest.mark.parametrize("trust", ["local", "two_collectors"])
+def test_the_conditional_logit_of_columns_that_change_by_all_of_their_range(trust: str) -> None:
+    """Changes are twice as large as deviations from a mean of two."""
+    rng, n = np.random.default_rng(4), 8_000
+    level, x, year = np.repeat(rng.normal(0, 1, n), 2), rng.choice([-5.0, 5.0], 2 * n), np.tile([1, 2], n)
+    odds = 0.2 * x + 0.6 * (year == 2) + level
+    b = (rng.uniform(size=2 * n) < 1 / (1 + np.exp(-odds))).astype(int)
+    data = pd.DataFrame({"person": np.repeat(np.arange(n), 2), "x": x, "year": year, "b": b})
+    asked = {"family": "logistic", "k_max": 2, "levels": {"year": [1, 2]}, "mu": 6, "trust": trust}
+    res = model(data, "b ~ x + C(year) | person", **asked).fit(seed=3)
+    assert np.abs((res.params - [0.0, 0.6, 0.2]) / res.bse).max() < 4.0
+    assert res.bse["x"] < 0.02
+
+
 def test_conditional_logit_finds_the_slope_that_levels_hide() -> None:
     rng = np.random.default_rng(4)
     n = 8_000
@@ -206,6 +220,7 @@ def test_conditional_logit_finds_the_slope_that_levels_hide() -> None:
     b = (rng.uniform(size=2 * n) < 1 / (1 + np.exp(-(0.7 * x + level)))).astype(int)
     data = pd.DataFrame({"person": np.repeat(np.arange(n), 2), "x": np.clip(x, -5, 5), "b": b})
     res = model(data, "b ~ x | person", family="logistic", k_max=2).fit(seed=3)
+    assert "b ~ x | diff(person)" in str(res.summary())  # changes, which `| person` is here
     assert abs(res.params["x"] - 0.7) < 4.0 * res.bse["x"]
     assert res.bse["x"] < 0.12
     assert abs(res.params["Intercept"]) < 4.0 * res.bse["Intercept"]
