@@ -220,9 +220,7 @@ def _solved(
     anew only where it did badly: each step corrects it along itself. Where no step comes nearer wider windows are
     tried, unless scores are clipped.
 
-    References
-    ----------
-    Broyden, A class of methods for solving nonlinear simultaneous equations, 1965.
+    See Broyden, A class of methods for solving nonlinear simultaneous equations, 1965.
     """
     family = equation.shape[0]
     unit = float(equation.weights @ equation.corners) if family in {*CLIPPED, codes.QUANTILE} else 1.0

@@ -34,9 +34,7 @@ TOP: Final = 2.02  # 99% point of the Tracy–Widom distribution (β = 1)
 def edge(p: int) -> float:
     """99% point of the largest eigenvalue of `privreg.central.curvature.symmetric_noise` of sd 1, shape (p, p).
 
-    References
-    ----------
-    Johnstone (2001), On the distribution of the largest eigenvalue in principal components analysis.
+    See Johnstone (2001), On the distribution of the largest eigenvalue in principal components analysis.
     """
     return float((2.0 * math.sqrt(p) + TOP * p ** (-1.0 / 6.0)) / math.sqrt(2.0))
 
@@ -146,10 +144,8 @@ def gradient_delta(multiplier: float, share: float, steps: int, epsilon: float, 
     and rises along rays (Plackett's identity): the worst pair is g' = −g with ‖g‖ = G. That is the pair the accountant
     composes, with sensitivity G to its "noise multiplier", 2G between neighbours.
 
-    References
-    ----------
-    Balle, Barthe & Gaboardi (2018), Privacy amplification by subsampling, Theorem 2; Zhu, Dong & Wang (2022), Optimal
-    accounting of differential privacy via characteristic function, Theorem 10; the library dp-accounting.
+    See Balle, Barthe & Gaboardi (2018), Privacy amplification by subsampling, Theorem 2; Zhu, Dong & Wang (2022),
+    Optimal accounting of differential privacy via characteristic function, Theorem 10; the library dp-accounting.
     """
     return float(_spent(multiplier, share, steps, beside).get_delta(epsilon))
 

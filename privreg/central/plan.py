@@ -164,7 +164,24 @@ def make_plan(
     if noisy:
         batch = size / BATCHES if batch_size is None else check("curator.fit", "batch_size", batch_size, fewest)
         share = 1.0 if order == "full" else min(max(batch / size, 1.0 / size), 1.0)
-        known, step, sd = _noisy(loss, budget, reach, ball, epochs, step, sizes, share, p, mu, rest)
+        steps, sd = math.ceil(epochs / share), 0.0
+        if share < 1.0 and steps > ACCOUNTED:
+            raise OptionError(
+                f"{steps:,} noisy steps are more than the {ACCOUNTED:,} that are accounted for; take fewer epochs= or "
+                "a larger batch_size=."
+            )
+        known = constants(loss, reach, ball, 1.0, steps)  # the step matters only to unbounded iterates, refused above
+        if share == 1.0:  # every record is in every step: so many Gaussian mechanisms of sensitivity 2G
+            sd = calibration.full_sd(known, steps, budget) / rest
+        elif budget.private:
+            sd = calibration.gradient_multiplier(share, steps, *budget.asked, mu) * known.gradient
+        if step is None:
+            batch = share * fewest
+            # a smooth loss needs short steps for what is random in them only; one with a kink for the gradient too
+            length2 = known.gradient**2 / (batch if known.alpha == 1.0 else 1.0) + p * (sd / batch) ** 2
+            step = min(ball or GUESS, GUESS) / math.sqrt(steps * length2)
+            if known.alpha == 1.0:  # of several lanes the bias is shared and the noise is not
+                step = 1.0 / known.holder if lanes > 1 else min(step, LONGEST / known.holder)
         return Plan("gradient", order, epochs, step, ball, average, sizes, share, known, known.gradient, sd, *curved)
     if step is None:
         step = _step(loss, budget, reach, ball, epochs, size, lanes)
@@ -182,41 +199,6 @@ def make_plan(
     if not math.isfinite(sd):
         raise OptionError("the sensitivity is beyond what can be computed; take a smaller step=.")
     return Plan("output", order, epochs, step, ball, average, sizes, 1.0 / size, known, move, sd, *curved)
-
-
-def _noisy(
-    loss: Loss,
-    budget: Budget,
-    reach: float,
-    ball: float | None,
-    epochs: int,
-    step: float | None,
-    sizes: tuple[int, ...],
-    share: float,
-    p: int,
-    mu: float,
-    rest: float,
-) -> tuple[Constants, float, float]:
-    """Constants, step and noise sd of gradient perturbation; `mu` is what curvature costs, `rest` the part left."""
-    steps, sd = math.ceil(epochs / share), 0.0
-    if share < 1.0 and steps > ACCOUNTED:
-        raise OptionError(
-            f"{steps:,} noisy steps are more than the {ACCOUNTED:,} that are accounted for; take fewer epochs= or a "
-            "larger batch_size=."
-        )
-    known = constants(loss, reach, ball, 1.0, steps)  # the step matters only to iterates without bound, refused above
-    if share == 1.0:  # every record is in every step: so many Gaussian mechanisms of sensitivity 2G
-        sd = calibration.full_sd(known, steps, budget) / rest
-    elif budget.private:
-        sd = calibration.gradient_multiplier(share, steps, *budget.asked, mu) * known.gradient
-    if step is None:
-        batch = share * min(sizes)
-        # a smooth loss needs short steps for what is random in them only; one with a kink for the gradient too
-        length2 = known.gradient**2 / (batch if known.alpha == 1.0 else 1.0) + p * (sd / batch) ** 2
-        step = min(ball or GUESS, GUESS) / math.sqrt(steps * length2)
-        if known.alpha == 1.0:  # of several lanes the bias is shared and the noise is not
-            step = 1.0 / known.holder if len(sizes) > 1 else min(step, LONGEST / known.holder)
-    return known, step, sd
 
 
 def _radius(radius: Any, loss: Loss, *, noisy: bool) -> float | None:

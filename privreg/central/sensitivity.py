@@ -44,11 +44,6 @@ def sensitivity(times: int, c: Constants, step: float, steps: int) -> float:
     The Hölder condition is needed only between predictors that occur, not around the ball: for a loss of ⟨x, w⟩
     co-coercivity is the Hölder condition of φ' read from right to left.
     Raises OptionError if α is outside [0, 1], or α = 1 and η > 2/L, where steps expand.
-
-    Examples
-    --------
-    >>> sensitivity(1, Constants(1.0, 1.0, 1.0, 1.0, 1.0), 0.01, 10_000)
-    0.02
     """
     if not 0.0 <= c.alpha <= 1.0:
         raise OptionError(f"the Hölder exponent alpha={c.alpha:g} must be in [0, 1].")

@@ -1,7 +1,7 @@
 """The command line: ``privreg fit``, ``means``, ``show``, ``data``, ``plan``, ``schema`` and ``experiment``.
 
-Only the standard library and the error classes are imported here; numpy, pandas and the compiler wait until a
-verb needs them, so that ``--help`` answers at once. Nothing printed quotes a row: errors of
+Only the standard library and the error classes are imported here and by the verbs' files; numpy, pandas and the
+compiler wait until a verb runs, so that ``--help`` answers at once. Nothing printed quotes a row: errors of
 :mod:`privreg.errors` never do, and the text of any other exception is withheld.
 """
 

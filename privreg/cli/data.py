@@ -1,7 +1,4 @@
-"""The verb ``privreg data``: a synthetic data set as a file.
-
-Needs the standard library only until it runs, so that ``--help`` answers at once.
-"""
+"""The verb ``privreg data``: a synthetic data set as a file."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The verb ``privreg experiment``: published tables and figures again.
-
-Needs the standard library only until it runs, so that ``--help`` answers at once.
-"""
+"""The verb ``privreg experiment``: published tables and figures again."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The verb ``privreg fit``: a regression of a file.
-
-Needs the standard library only until it runs, so that ``--help`` answers at once.
-"""
+"""The verb ``privreg fit``: a regression of a file."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The verb ``privreg means``: means and frequencies of a file's columns.
-
-Needs the standard library only until it runs, so that ``--help`` answers at once.
-"""
+"""The verb ``privreg means``: means and frequencies of a file's columns."""
 
 from __future__ import annotations
 

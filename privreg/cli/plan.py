@@ -1,7 +1,4 @@
-"""The verb ``privreg plan``: people, precision or budget before any data.
-
-Needs the standard library only until it runs, so that ``--help`` answers at once.
-"""
+"""The verb ``privreg plan``: people, precision or budget before any data."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The verb ``privreg schema``: a file's columns against public declarations, without a look at its rows.
-
-Needs the standard library only until it runs, so that ``--help`` answers at once.
-"""
+"""The verb ``privreg schema``: a file's columns against public declarations, without a look at its rows."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The verb ``privreg show``: results that a file keeps.
-
-Needs the standard library only until it runs, so that ``--help`` answers at once.
-"""
+"""The verb ``privreg show``: results that a file keeps."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -134,17 +135,17 @@ def values(gauge: Gauge, eta: Array, y: Array) -> Array:
 def summarise(gauge: Gauge, mean: Array, cov: Array, unit: float) -> tuple[Measure, ...]:
     """Measures of fit from the mean report, shape (m,), and its covariance; `unit` is the internal unit."""
     out = []
-    for name, of_told, meaning in _measures(gauge, unit):
-        measure = _of_those_who_told(of_told) if gauge.nonresponse else of_told
+    for name, of_usable, meaning in _measures(gauge, unit):
+        measure = partial(_of_usable, of_usable) if gauge.nonresponse else of_usable
         at = measure(mean)
         slope = np.array([_slope(measure, mean, j) for j in range(len(mean))])
         out.append(Measure(name, at, math.sqrt(max(float(slope @ cov @ slope), 0.0)), meaning))
     return tuple(out)
 
 
-def _of_those_who_told(measure: Callable[[Array], float]) -> Callable[[Array], float]:
-    """Measure of means over people who had something to tell, from means over all and their share, which comes last."""
-    return lambda m: measure(m[:-1] / max(float(m[-1]), 1e-3))
+def _of_usable(measure: Callable[[Array], float], means: Array) -> float:
+    """Measure of usable records, from means over all records and the share of usable ones, which comes last."""
+    return measure(means[:-1] / max(float(means[-1]), 1e-3))
 
 
 def _slope(measure: Callable[[Array], float], mean: Array, j: int) -> float:

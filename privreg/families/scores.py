@@ -47,9 +47,7 @@ def unit(
     own, whose score over its bound is `function`; the threshold `c` of Huber, Expectile and robust counts goes with
     them.
 
-    References
-    ----------
-    XSJKH (arXiv 2505.08227), section 5, for Huber, logistic and expectile.
+    See XSJKH (arXiv 2505.08227), section 5, for Huber, logistic and expectile.
     """
     a, b = shape.a, shape.b
     with np.errstate(over="ignore", invalid="ignore"):

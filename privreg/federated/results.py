@@ -134,7 +134,16 @@ class FederatedResults(Results):
         some = [] if len(places) == len(known) else [f"{len(places)} of {len(known)} terms"]
         footer = "; ".join([*about_steps(steps[known[j]] for j in places), self.privacy.headline, *some])
         with drawing(ax, (COLUMN, 2.6), footer) as on:
-            _curves(on, values, [", ".join(filter(None, pair)) for pair in pairs], unit)
+            inks, names = inks_for(on), [", ".join(filter(None, pair)) for pair in pairs]
+            hues = len(inks.colours)
+            for i, (name, column) in enumerate(zip(names, values.T, strict=True)):
+                style = {"color": inks[i], "linestyle": DASHES[i // hues % len(DASHES)]}
+                on.plot(np.arange(len(column)), column, linewidth=1.2, label=literal(name), **style)
+            on.axhline(0, color=inks.grey, linewidth=0.6, linestyle=":", zorder=0)
+            on.xaxis.get_major_locator().set_params(integer=True)
+            on.set(xlabel="rounds", ylabel=unit)
+            if len(names) > 1:
+                on.legend(frameon=False)
         return cast("Axes", on)
 
     def summary(self) -> Summary:
@@ -218,19 +227,6 @@ def _title(plan: Plan) -> tuple[tuple[str, str], ...]:
         ("Model", spec.formula),
         ("Estimand", f"{spec.family.estimand}, as far as clipping and local steps let it be reached"),
     )
-
-
-def _curves(ax: Any, values: Any, names: list[str], unit: str) -> None:
-    inks = inks_for(ax)
-    hues = len(inks.colours)
-    for i, (name, column) in enumerate(zip(names, values.T, strict=True)):
-        style = {"color": inks[i], "linestyle": DASHES[i // hues % len(DASHES)]}
-        ax.plot(np.arange(len(column)), column, linewidth=1.2, label=literal(name), **style)
-    ax.axhline(0, color=inks.grey, linewidth=0.6, linestyle=":", zorder=0)
-    ax.xaxis.get_major_locator().set_params(integer=True)
-    ax.set(xlabel="rounds", ylabel=unit)
-    if len(names) > 1:
-        ax.legend(frameon=False)
 
 
 PROTECTS = (

@@ -31,7 +31,6 @@ from privreg.results.wording import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from privreg.data.participants import Participants
     from privreg.fits.outcome import FitOutcome
     from privreg.fits.settings import Settings
     from privreg.formula.spec import ModelSpec
@@ -174,13 +173,13 @@ def _protects(spec: ModelSpec) -> str:
     return whole_records(spec.people.max_per_id) if spec.people.k_max is None else ALL_ROWS
 
 
-def of_many_rows(people: Participants, trust: str) -> str:
+def of_many_rows(spec: ModelSpec) -> str:
     """Why intervals are too short where levels are taken out of many rows of a person; empty if they hold."""
-    most = HOLD[trust]
-    if not people.centred or people.rows <= most:
+    people = spec.people
+    if not people.centred or people.rows <= (most := HOLD[spec.trust]):
         return ""
     why = f"in simulations of people with more than {most} rows, their levels out, they were too short"
-    if trust == "local":
+    if spec.trust == "local":
         return f"{why}; take differences, | diff({people.id}), or k_max={most}"
     return f"{why} for what is 0 or 1; take a smaller k_max="
 
@@ -199,7 +198,7 @@ def _of_persons(spec: ModelSpec) -> list[Diagnostic]:
             ". With Huber() they are those of the mean if errors of a person are exchangeable; with Squared() always"
         )
     out = [Diagnostic("within", text)]
-    why = of_many_rows(spec.people, spec.trust)
+    why = of_many_rows(spec)
     if why and spec.trust == "local":
         return [*out, doubt("rows", why)]
     of = np.flatnonzero(spec.units.gaps(spec.design.probe) > 0.0).tolist()

@@ -31,7 +31,7 @@ from privreg.data.columns import (
 from privreg.data.sources.open import as_frame
 from privreg.errors import DataError, FormulaError, SchemaError, quietly
 from privreg.formula.batches import ArrayRows
-from privreg.formula.encoding import DesignTerm, Encoder, TermPart, coded_terms, make_encoder
+from privreg.formula.encoding import DesignTerm, Encoder, coded_terms, make_encoder
 from privreg.formula.language.allowlist import check_exposure, undeclared_offset
 from privreg.formula.language.limits import read
 from privreg.formula.language.parse import ParsedFormula, check_formula
@@ -304,7 +304,11 @@ def formula_design(
             f"tighten the bounds or change the term.{stand_in(named, schema)}"
         )
     names = tuple(info.column_names)
-    parts = tuple(_term(part, schema) for part in encoder.parts)
+    parts = tuple(
+        DesignTerm(p.name, tuple(range(p.place.start, p.place.stop)), p.reads, of, p.matrix)
+        for p in encoder.parts
+        for of in [() if p.matrix is None else tuple(schema.levels[p.column])]
+    )
     sources = tuple(t.reads for t in parts for _ in t.columns)
     bare = tuple(None if t.levels else parsed.plain.get(t.name) for t in parts for _ in t.columns)
     wide = wide_box(parsed.exog_columns, schema, parsed.constants)
@@ -356,9 +360,3 @@ def _check_offset(offset: str | None, exposure: str | None, schema: Schema, resp
         raise SchemaError(f"offset={offset!r} must be a numeric column other than the response.")
     if not schema.is_declared_number(offset):
         raise SchemaError(undeclared_offset(offset, schema))
-
-
-def _term(part: TermPart, schema: Schema) -> DesignTerm:
-    columns = tuple(range(part.place.start, part.place.stop))
-    levels = () if part.matrix is None else tuple(schema.levels[part.column])
-    return DesignTerm(part.name, columns, part.reads, levels, part.matrix)

@@ -28,9 +28,7 @@ def batches(sums: Array, weights: Array, mean: Array, total: float) -> Batches:
     weight w, Σ w (mean − all)(…)ᵀ/(m − 1) is unbiased for V.
     Raises InferenceError if there are fewer than two batches.
 
-    References
-    ----------
-    XSJKH (arXiv 2505.08227), section 4.3; Dette & Graw (arXiv 2405.12553), section 3.
+    See XSJKH (arXiv 2505.08227), section 4.3; Dette & Graw (arXiv 2405.12553), section 3.
     """
     heard = weights > 0.0  # of people with the smallest budgets nothing is left after rounding
     sums, weights, m = sums[heard], weights[heard], int(heard.sum())

@@ -56,9 +56,7 @@ def between(each: Array, weights: Array) -> Between:
     weight, as for people of clusters of a common size; the degrees of freedom are Satterthwaite's (1946) under this
     model, rounded down: groups − 1 if weights are equal.
 
-    References
-    ----------
-    Bell and McCaffrey (2002), Bias reduction in standard errors for linear regression with multi-stage samples.
+    See Bell and McCaffrey (2002), Bias reduction in standard errors for linear regression with multi-stage samples.
     """
     share = weights / weights.sum()
     left = np.eye(len(share)) - share  # row g takes the weighted mean from group g's estimate

@@ -23,9 +23,7 @@ def scaling_sf(t: Array | float, lanes: int = 1) -> Array:
     (2/π) ∫_0^{π/2} (u / sinh u)^{K/2} dφ with u = t / (√K sin φ), K lanes. With u = u₀ cosh w the integrand is even and
     analytic in w, so the trapezoidal rule converges geometrically; 0.04 is far inside its radius.
 
-    References
-    ----------
-    XSJKH (arXiv 2505.08227), section 4.2; the integral follows from the Laplace transform of ∫bridge².
+    See XSJKH (arXiv 2505.08227), section 4.2; the integral follows from the Laplace transform of ∫bridge².
     """
     u0 = np.abs(np.atleast_1d(np.asarray(t, dtype=np.float64))) / np.sqrt(lanes)
     h = 0.04

@@ -26,9 +26,7 @@ class Bootstrap(Pivot):
     Multipliers are uniform on 1 ± √3. Their distribution is symmetric about 1, so that of the draws is about 0, and
     limits are quantiles of absolute values.
 
-    References
-    ----------
-    Dette & Graw (arXiv 2405.12553), section 3.
+    See Dette & Graw (arXiv 2405.12553), section 3.
     """
 
     moves: Array  # By how much each block moves the estimate, user's units; shape (m, p)
@@ -115,9 +113,8 @@ class Anytime(Pivot):
     With se the standard error at n people the half-width is se √(2 (nη² + 1)/(nη²) log(√(nη² + 1)/α)), where
     η² = (−2 log α + log(−2 log α) + 1)/n* makes it narrowest near n* = `FIRST`. It is per coefficient.
 
-    References
-    ----------
-    Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas (2024), Time-uniform central limit theory; XSJKH (arXiv 2505.08227).
+    See Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas (2024), Time-uniform central limit theory; XSJKH (arXiv
+    2505.08227).
     """
 
     people: int  # People whose reports make the estimate

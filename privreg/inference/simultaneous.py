@@ -63,11 +63,9 @@ def max_critical(pivot: Pivot, correlation: Array, alpha: float) -> float | Arra
     value depends little on R: for up to 10 coefficients 95% becomes 94.4% at least with 8 lanes, and 94% with random
     scaling of one chain (measured as in `tests/inference/test_simultaneous.py`).
 
-    References
-    ----------
-    Hothorn, Bretz & Westfall (2008), Simultaneous inference in general parametric models, for the intervals; Karp, Luby
-    & Madras (1989), Monte-Carlo approximation algorithms for enumeration problems, for the simulation; XSJKH (arXiv
-    2505.08227), section 4.2, for random scaling.
+    See Hothorn, Bretz & Westfall (2008), Simultaneous inference in general parametric models, for the intervals; Karp,
+    Luby & Madras (1989), Monte-Carlo approximation algorithms for enumeration problems, for the simulation; XSJKH
+    (arXiv 2505.08227), section 4.2, for random scaling.
     """
     p = len(correlation)
     if p == 1:

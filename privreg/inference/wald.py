@@ -53,9 +53,7 @@ def wald_sf(w: float, q: int, lanes: int = 1) -> float:
     `lanes` is the number of chains whose random-scaling matrices are averaged.
     Raises InferenceError if `q` is not tabulated.
 
-    References
-    ----------
-    XSJKH (arXiv 2505.08227), section 4.2; Lee, Liao, Seo & Shin (2022).
+    See XSJKH (arXiv 2505.08227), section 4.2; Lee, Liao, Seo & Shin (2022).
     """
     if not 1 <= q <= MAX_RESTRICTIONS:
         raise InferenceError(

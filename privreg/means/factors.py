@@ -25,23 +25,13 @@ FREQUENCIES: Final = ("grr", "oue", "histogram", "gaussian")
 class FactorMechanism(Randomiser):
     """How one person's level is randomised, by a name of `FREQUENCIES`. Made by :func:`factor_mechanism`.
 
-    Notes
-    -----
     "grr": the level itself with probability p = e^ε/(e^ε + L − 1), else any other. "oue": L bits, the person's
     reported as 1 with probability 1/2, the others with probability 1/(e^ε + 1). "histogram": L bits, each through a
     mechanism for numbers in [0, 1] at half the budget, since another level changes two of them. "gaussian": L bits plus
     normal noise of sd √2/μ.
 
-    References
-    ----------
-    Wang, Blocki, Li & Jha (2017), Locally differentially private protocols for frequency estimation, sections 4.1
+    See Wang, Blocki, Li & Jha (2017), Locally differentially private protocols for frequency estimation, sections 4.1
     and 4.3; Duan (2025), section 4, for histogram encoding at ε/(2m).
-
-    Examples
-    --------
-    >>> from privreg import Budget
-    >>> factor_mechanism("grr", Budget.declare(epsilon=1), 3)
-    generalised randomised response(1-DP, pure, for one of 3 levels)
     """
 
     TITLES: ClassVar = {

@@ -144,10 +144,6 @@ def _refuse(where: str, name: str, known: Sequence[str]) -> UnsupportedArgumentE
 _FIGURES: Final = (".png", ".pdf", ".svg", ".eps", ".jpg", ".jpeg", ".tif", ".tiff")
 
 
-def _names_a_figure(given: object) -> bool:
-    return isinstance(given, PurePath) or (isinstance(given, str) and given.lower().endswith(_FIGURES))
-
-
 P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C", bound=type)
@@ -181,7 +177,8 @@ def known_arguments(function: Callable[P, R]) -> Callable[P, R]:
         unknown = next((name for name in given if name not in known), None)
         if unknown is not None:
             raise _refuse(function.__name__, unknown, known)
-        if len(args) > most or (plots and any(map(_names_a_figure, args))):
+        figure = any(isinstance(a, PurePath) or (isinstance(a, str) and a.lower().endswith(_FIGURES)) for a in args)
+        if len(args) > most or (plots and figure):
             said = f" {why}." if why else ""
             raise UnsupportedArgumentError(f"{function.__name__}() takes {taken}, by name.{said}")
         lacking = next((k for at, k in needed if at >= len(args) and k not in given), None)

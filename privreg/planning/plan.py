@@ -198,7 +198,7 @@ class Planned(View):
     @property
     def _rows(self) -> str:
         """Why no number of people is enough to rely on any interval; empty if one is."""
-        return of_many_rows(self.spec.people, "local") if self.spec.trust == "local" else ""
+        return of_many_rows(self.spec) if self.spec.trust == "local" else ""
 
     def _doubts(self) -> dict[str, str]:
         """Why a fit of so many people would say not to rely on intervals."""

@@ -124,7 +124,7 @@ class Precision:
 
     def reliable(self, n: int, columns: Collection[int]) -> bool:
         """Whether a fit of so many people takes no interval of these columns back for their being few."""
-        if of_many_rows(self.spec.people, "local") or not self.rare(n).isdisjoint(columns):
+        if of_many_rows(self.spec) or not self.rare(n).isdisjoint(columns):
             return False
         plan = self.plan(n)
         return enough_in_main(plan, self.people, self._begun, wanted(plan))

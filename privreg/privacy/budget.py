@@ -36,13 +36,7 @@ UNSET: Final = _Unset()
 
 
 def at_least(loss: float, digits: int) -> str:
-    """Print a privacy loss with `digits` significant digits, never less than it is.
-
-    Examples
-    --------
-    >>> at_least(2**0.5, 4), at_least(1.0, 4), at_least(12.347, 3)
-    ('1.415', '1', '12.4')
-    """
+    """Print a privacy loss with `digits` significant digits, never less than it is."""
     if loss == 0 or not math.isfinite(loss):
         return f"{loss:g}"
     unit = 10.0 ** (math.floor(math.log10(loss)) - digits + 1)
@@ -52,13 +46,7 @@ def at_least(loss: float, digits: int) -> str:
 
 
 def within(loss: float, digits: int) -> str:
-    """Print a privacy loss with `digits` significant digits, rounded up, and say so where it was.
-
-    Examples
-    --------
-    >>> within(2**0.5, 4), within(1.0, 4), within(12.347, 3)
-    ('at most 1.415', '1', 'at most 12.4')
-    """
+    """Print a privacy loss with `digits` significant digits, rounded up, and say so where it was."""
     text = at_least(loss, digits)
     return text if math.isclose(float(text), loss, rel_tol=1e-9) else f"at most {text}"
 

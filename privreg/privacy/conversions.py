@@ -42,9 +42,7 @@ def gdp_delta(mu: float, epsilon: float) -> float:
 
     δ_μ(ε) = Φ(−ε/μ + μ/2) − e^ε Φ(−ε/μ − μ/2).
 
-    References
-    ----------
-    Dong, Roth & Su (2022), Gaussian differential privacy, Corollary 1.
+    See Dong, Roth & Su (2022), Gaussian differential privacy, Corollary 1.
     """
     upper = float(log_ndtr(-epsilon / mu + mu / 2))
     lower = epsilon + float(log_ndtr(-epsilon / mu - mu / 2))
@@ -64,9 +62,7 @@ def gdp_epsilon(mu: float, delta: float) -> float:
 def gdp_mu(epsilon: float, delta: float) -> float:
     """Largest μ for which μ-GDP implies (ε, δ)-DP: the exact Gaussian calibration.
 
-    References
-    ----------
-    Balle & Wang (2018), Improving the Gaussian mechanism, Theorem 8.
+    See Balle & Wang (2018), Improving the Gaussian mechanism, Theorem 8.
     """
     low, high = 1e-8, 1.0
     while gdp_delta(high, epsilon) < delta:
@@ -97,9 +93,7 @@ def gdp_mus(epsilons: Array, delta: float) -> Array:
 def gdp_rho(mu: float) -> float:
     """Smallest ρ for which μ-GDP implies ρ-zCDP: μ²/2.
 
-    References
-    ----------
-    Dong, Roth & Su (2022), Gaussian differential privacy, Corollary B.6 of arXiv 1905.02383.
+    See Dong, Roth & Su (2022), Gaussian differential privacy, Corollary B.6 of arXiv 1905.02383.
     """
     return mu * mu / 2
 
@@ -120,11 +114,9 @@ def pure_mu(epsilon: float) -> float:
 
     2 Φ⁻¹(e^ε/(1 + e^ε)): attained by randomised response.
 
-    References
-    ----------
-    Dong, Roth & Su (2022), Gaussian differential privacy, section 2: the trade-off curve of ε-DP consists of the chords
-    from the ends of a convex G_μ to the point (1/(1 + e^ε), 1/(1 + e^ε)), which the smallest μ puts on G_μ. Randomised
-    response attains it: it can simulate any ε-DP pair (Kairouz, Oh & Viswanath 2015).
+    See Dong, Roth & Su (2022), Gaussian differential privacy, section 2: the trade-off curve of ε-DP consists of the
+    chords from the ends of a convex G_μ to the point (1/(1 + e^ε), 1/(1 + e^ε)), which the smallest μ puts on G_μ.
+    Randomised response attains it: it can simulate any ε-DP pair (Kairouz, Oh & Viswanath 2015).
     """
     if epsilon < 1:  # Φ(μ/2) − 1/2 = tanh(ε/2)/2, without the cancellation near one half
         return 2 * math.sqrt(2) * float(erfinv(math.tanh(epsilon / 2)))
@@ -136,9 +128,7 @@ def pure_delta(epsilon: float, at: float) -> float:
 
     (e^ε − e^at)/(1 + e^ε), and 0 from `at` = ε on: that of randomised response.
 
-    References
-    ----------
-    Kairouz, Oh & Viswanath (2015), The composition theorem for differential privacy.
+    See Kairouz, Oh & Viswanath (2015), The composition theorem for differential privacy.
     """
     return dp_delta(epsilon, 0.0, at)
 
@@ -157,9 +147,7 @@ def pure_rho(epsilon: float) -> float:
 
     ε tanh(ε/2), less than the classical ε²/2: the Kullback–Leibler divergence of randomised response.
 
-    References
-    ----------
-    Steinke (2024), Tight RDP & zCDP bounds from pure DP, differentialprivacy.org/pdp-to-zcdp, Theorem 4: its Rényi
+    See Steinke (2024), Tight RDP & zCDP bounds from pure DP, differentialprivacy.org/pdp-to-zcdp, Theorem 4: its Rényi
     divergence of order α, over α, is largest as α → 1.
     """
     return epsilon * math.tanh(epsilon / 2)
@@ -200,9 +188,7 @@ def dp_delta(epsilon: float, delta: float, at: float) -> float:
 
     δ + (1 − δ)(e^ε − e^at)/(1 + e^ε) below ε, and δ from there on.
 
-    References
-    ----------
-    Dong, Roth & Su (2022), Gaussian differential privacy, section 2: the convex conjugate of :func:`dp_tradeoff`.
+    See Dong, Roth & Su (2022), Gaussian differential privacy, section 2: the convex conjugate of :func:`dp_tradeoff`.
     """
     if at >= epsilon:
         return delta
@@ -215,9 +201,7 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
     The infimum over α > 1 of e^((α−1)(αρ−ε)) (1 − 1/α)^α/(α − 1), or what that at a larger ε implies, if less.
     Gaussian noise has the smaller exact value ``gdp_delta(rho_mu(rho), epsilon)``.
 
-    References
-    ----------
-    Canonne, Kamath & Steinke (2020), The discrete Gaussian for differential privacy, Corollary 13.
+    See Canonne, Kamath & Steinke (2020), The discrete Gaussian for differential privacy, Corollary 13.
     """
     from scipy.optimize import minimize_scalar
 
@@ -251,9 +235,7 @@ def _concentrated(rho: float, epsilon: float) -> float:
 def gdp_tradeoff(mu: float, type_one: Array) -> Array:
     """Smallest type II error of any test at the given type I errors under μ-GDP: Φ(Φ⁻¹(1 − α) − μ).
 
-    References
-    ----------
-    Dong, Roth & Su (2022), Gaussian differential privacy, equation (6).
+    See Dong, Roth & Su (2022), Gaussian differential privacy, equation (6).
     """
     out: Array = ndtr(-ndtri(type_one) - mu)
     return out
@@ -264,9 +246,7 @@ def dp_tradeoff(epsilon: float, delta: float, type_one: Array) -> Array:
 
     max(0, 1 − δ − e^ε α, e^−ε (1 − δ − α)) at type I error α.
 
-    References
-    ----------
-    Wasserman & Zhou (2010), A statistical framework for differential privacy, Theorem 2.4; Dong, Roth & Su (2022),
+    See Wasserman & Zhou (2010), A statistical framework for differential privacy, Theorem 2.4; Dong, Roth & Su (2022),
     Gaussian differential privacy, section 2.
     """
     steep = 1 - delta - math.exp(min(epsilon, 700.0)) * type_one

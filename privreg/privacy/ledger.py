@@ -21,24 +21,9 @@ from privreg.privacy.budget import REPORTED_DELTA, UNSET, Budget, at_least, at_m
 from privreg.privacy.conversions import gdp_delta, gdp_epsilon, gdp_mu
 
 __all__ = [
-    "LEDGER",
-    "REPORTED_DELTA",
-    "UNSET",
-    "Budget",
-    "Charge",
-    "Ledger",
-    "Release",
-    "at_least",
-    "at_most",
-    "compose",
-    "gdp_delta",
-    "gdp_epsilon",
-    "gdp_mu",
-    "limit_spending",
-    "refuse_fitted",
-    "refuse_shared",
-    "within",
-]
+    "LEDGER", "REPORTED_DELTA", "UNSET", "Budget", "Charge", "Ledger", "Release", "at_least", "at_most", "compose",
+    "gdp_delta", "gdp_epsilon", "gdp_mu", "limit_spending", "refuse_fitted", "refuse_shared", "within",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)

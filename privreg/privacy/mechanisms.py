@@ -106,26 +106,17 @@ class Randomiser:
 
 @dataclass(frozen=True)
 class Mechanism(Randomiser):
-    """How reports are randomised.
+    """How reports are randomised, by a name of `MECHANISMS`.
 
-    Parameters
-    ----------
-    name : str
-        One of `MECHANISMS`.
-    budget : Budget
-        Budget per person; of the pure form unless the noise is Gaussian, see :meth:`Budget.as_pure`.
+    The budget is per person, and of the pure form unless the noise is Gaussian, see :meth:`Budget.as_pure`.
 
-    Notes
-    -----
     "gaussian": independent normal noise on every coordinate, μ-GDP. "laplace": independent Laplace noise of scale
     (ℓ1 distance of two reports)/ε, ε-DP. "privunit": a random vector whose part along the report is in a cap about
     it with a probability that makes it ε-DP; unbiased, of variance O(d/ε²). "randomized_response": a single number,
     rounded at random to an end of its range, then reported with probability e^ε/(1 + e^ε), else flipped: ε-DP; reports
     of more numbers (on scales) go by PrivUnit.
 
-    References
-    ----------
-    XSJKH (arXiv 2505.08227), section 3; the Gaussian variance is (2 B0/μ)², correcting 4 B0²/μ in SXJKH (arXiv
+    See XSJKH (arXiv 2505.08227), section 3; the Gaussian variance is (2 B0/μ)², correcting 4 B0²/μ in SXJKH (arXiv
     2507.07041), Example 3. PrivUnit: Bhowmick et al. (arXiv 1812.00984), in the normal form of Asi, Feldman & Talwar
     (arXiv 2205.02466). One number: Duchi, Jordan & Wainwright (2018), section 4.
     """

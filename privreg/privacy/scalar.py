@@ -26,20 +26,10 @@ _WIDTHS: Final = {"piecewise": 2, "square_wave": 2, "square_wave_biased": 2}
 
 @dataclass(frozen=True)
 class NumberMechanism(Randomiser):
-    """How one number of a known range is randomised. Made by :func:`number_mechanism`.
+    """How a number of a known range is randomised, by a name of `NUMBER_MECHANISMS`; see :func:`number_mechanism`.
 
-    Parameters
-    ----------
-    name : str
-        One of `NUMBER_MECHANISMS`.
-    budget : Budget
-        Budget per number; of the pure form unless the noise is Gaussian.
-    low, high : float
-        Public range, low < high. Values outside are clamped, NaN is taken for the middle.
-
-    Notes
-    -----
-    With u the number mapped to [-1, 1], and reports mapped back to its own units:
+    The budget is per number, and of the pure form unless the noise is Gaussian. Values outside the public range are
+    clamped, NaN is taken for the middle. With u the number mapped to [-1, 1], and reports mapped back to its units:
 
     "laplace": u plus Laplace noise of scale 2/ε. "gaussian": u plus normal noise of sd 2/μ. "duchi": one of two
     answers, ±(e^ε + 1)/(e^ε − 1), the upper one with probability 1/2 + u (e^ε − 1)/(2e^ε + 2). "piecewise": uniform on
@@ -48,17 +38,9 @@ class NumberMechanism(Randomiser):
     is e^ε times as high within b of v as elsewhere. Its mean is an affine function of v, which "square_wave" inverts,
     so that reports are unbiased; "square_wave_biased" leaves reports as they come, and they estimate that function.
 
-    References
-    ----------
-    Duchi, Jordan & Wainwright (2018), section 4; Wang et al. (2019), Collecting and analyzing multidimensional data
+    See Duchi, Jordan & Wainwright (2018), section 4; Wang et al. (2019), Collecting and analyzing multidimensional data
     with local differential privacy, section III; Li et al. (2020), Estimating numerical distributions under local
     differential privacy, section 5.
-
-    Examples
-    --------
-    >>> from privreg import Budget
-    >>> number_mechanism("piecewise", Budget.declare(epsilon=1), 0, 1)
-    Piecewise(1-DP, pure, for one number in [0, 1], replace-one neighbours)
     """
 
     TITLES: ClassVar = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,9 +21,6 @@ from privreg.privacy.mechanisms import Mechanism
 from privreg.tables import Paragraph, Part, Table, View
 
 __all__ = ["Delta_n", "Noise", "Rates", "bar_Delta_n", "bar_delta_n", "delta_n", "omega", "psi", "rates"]
-
-_THIRD: Final = 1.0 / 3.0
-_HALF: Final = 0.5
 
 
 class Noise(TypedDict, total=False):
@@ -54,7 +51,7 @@ class Rates(View):
     @property
     def intervals(self) -> bool:
         """Whether this alpha allows intervals: only above 1/2 is the average normal at the rate √n."""
-        return self.alpha > _HALF
+        return self.alpha > 0.5
 
     def _layout(self) -> list[Part]:
         names = ["squared error, strongly convex", "excess loss, not strongly convex"]
@@ -67,8 +64,8 @@ class Rates(View):
         out = []
         if self.Delta_n is None:
             which = "an excess loss" if self.bar_Delta_n is None else "the last iterate's excess loss"
-            out.append(f"The table has no rate of {which} for alpha {'<' if self.alpha < _THIRD else '='} 1/3.")
-        if self.alpha == _HALF:
+            out.append(f"The table has no rate of {which} for alpha {'<' if self.alpha < 1.0 / 3.0 else '='} 1/3.")
+        if self.alpha == 0.5:
             out.append("At alpha = 1/2 the bounds hold a logarithm of n beside these powers.")
         if not self.intervals:
             out.append("Intervals need alpha > 1/2; here there are estimates only.")
@@ -108,8 +105,8 @@ def rates(alpha: float) -> Rates:
     """
     a = _alpha(alpha)
     last, average = None, None
-    if a >= _THIRD:
-        average = a if a <= _HALF else 1.0 - a
+    if a >= 1.0 / 3.0:
+        average = a if a <= 0.5 else 1.0 - a
         last = min((3.0 * a - 1.0) / 2.0, a / 2.0, 1.0 - a)
     return Rates(a, a, min(2.0 * a, 1.0), last if last is not None and last > 0.0 else None, average)
 
@@ -315,7 +312,7 @@ def Delta_n(
     0.4795
     """
     people, a, g, spread = _read(n, alpha, gamma, B0, Omega, noise)
-    if a <= _HALF:
+    if a <= 0.5:
         raise OptionError(
             f"alpha={a:g} must be in (1/2, 1) for the last iterate's excess loss; bar_Delta_n bounds the average's "
             "for any alpha in (0, 1)."

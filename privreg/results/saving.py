@@ -19,11 +19,6 @@ from privreg.results.data import ResultData, RoundHeld, equation_from
 from privreg.results.statement import PrivacyStatement
 
 
-def coefficient_names(terms: tuple[str, ...], baseline: tuple[str, ...]) -> tuple[str, ...]:
-    """Flat names of the coefficients: the terms, for each level but the baseline of a multinomial response."""
-    return tuple(f"{level}:{term}" for level in baseline[1:] for term in terms) if baseline else terms
-
-
 def parts(fit: ResultData) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Split a fit into a JSON document and named arrays."""
     arrays = {"params": fit.params, "last": fit.last, "trail_n": fit.trail_n, "trail_params": fit.trail_params}
@@ -73,7 +68,7 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any
     nobs, senders, updates = (int(v) for v in document["counts"])
     baseline = tuple(str(v) for v in document["baseline"])
     archive.expect(not baseline or baseline == tuple(map(str, design.endog_levels or ())))
-    names = coefficient_names(tuple(design.names), baseline)
+    names = tuple(f"{level}:{term}" for level in baseline[1:] for term in design.names) or tuple(design.names)
     p, m = len(names), len(arrays["trail_n"])
     wanted: dict[str, tuple[int, ...]] = {"params": (p,), "last": (p,), "trail_n": (m,), "trail_senders": (m,)}
     wanted |= {"trail_params": (m, p), "trail_variances": (m, p)}

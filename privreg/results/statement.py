@@ -185,7 +185,8 @@ class PrivacyStatement(View):
         """What all releases from these data cost together and then this one, in a few words, for captions."""
         if not self.budget.private or self.release.number < 2:
             return self.short
-        return f"{wording.releases_in_all(self.release)}, this one {self.short}"
+        cost = f"{within(self.release.total_mu, 4)}-GDP" if self._protected else "NOT PRIVATE"
+        return f"{cost} in all {self.release.number} releases, this one {self.short}"
 
     @property
     def guarantee(self) -> str:
@@ -194,7 +195,12 @@ class PrivacyStatement(View):
             return "NONE: mu=None asks for a fit without privacy, for teaching and tests"
         text, said = self._hence(), self.said
         if self._again:
-            text = f"{wording.guarantee_in_all(self.release, said.whose, said.per)}; {said.alone}: {text}"
+            mu, k = self.release.total_mu, self.release.number
+            implied = at_least(Budget.declare(mu=mu).epsilon_at(REPORTED_DELTA), 3)
+            text = (
+                f"{within(mu, 4)}-GDP{said.per} in all {k} releases from {said.whose} so far, hence ({implied}, "
+                f"{REPORTED_DELTA:g})-DP; {said.alone}: {text}"
+            )
         if self.mu_max:
             text = f"at most {text.removeprefix('at most ')}, per person; whose budget is smaller has that guarantee; "
             text += "personal budgets are public"

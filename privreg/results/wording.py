@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -12,7 +11,7 @@ from scipy.special import ndtr
 from privreg.collector.covariates.moments import SURE
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.privacy.amplification import shuffled, shuffling_limit
-from privreg.privacy.ledger import REPORTED_DELTA, Budget, Release, at_least, within
+from privreg.privacy.ledger import Budget, at_least
 
 WHOLE_RECORD: Final = "one person's whole record, used once; neighbours replace one record"
 ALL_ROWS: Final = "one person, all rows, in one report; neighbours replace one person with all rows"
@@ -146,21 +145,6 @@ def often(right: float, alone: float | None = None) -> str:
     if alone is None:
         return said
     return f"{said} (" + (f"{at_least(100 * alone, 3)}%" if alone < 0.999 else "so, too,") + " after this one alone)"
-
-
-def releases_in_all(release: Release) -> str:
-    """What several releases cost together, in a few words."""
-    cost = f"{within(release.total_mu, 4)}-GDP" if release.total_mu < math.inf else "NOT PRIVATE"
-    return f"{cost} in all {release.number} releases"
-
-
-def guarantee_in_all(release: Release, whose: str, per: str) -> str:
-    """The guarantee of several releases together from the data of those named by `whose`."""
-    implied = Budget.declare(mu=release.total_mu).epsilon_at(REPORTED_DELTA)
-    return (
-        f"{within(release.total_mu, 4)}-GDP{per} in all {release.number} releases from {whose} so far, hence "
-        f"({at_least(implied, 3)}, {REPORTED_DELTA:g})-DP"
-    )
 
 
 # --- notes -----------------------------------------------------------------------------------------------

@@ -33,16 +33,16 @@ _FRAMES: Final = ("result_frame", "summary_frame", "frame", "table")  # What vie
 
 def no_such_part(view: object, name: str) -> AttributeError:
     """Error for an attribute that what a reader is shown doesn't have: what it is called, or how to make it."""
-    own = [n for n in dir(view) if n[0] != "_"]
+    there = [n for n in dir(view) if n[0] != "_"]
     called: dict[str, str] = WORDS["views"]["called"]
-    right = next((ours for ours, names in called.items() if name in names.split() and ours in own), None)
+    right = next((ours for ours, names in called.items() if name in names.split() and ours in there), None)
     made = by_name(WORDS["views"]["made"]).get(name)
-    if made is not None and ("save" in own or "docx" not in made):
+    if made is not None and ("save" in there or "docx" not in made):
         frame = next((n for n in _FRAMES if hasattr(type(view), n)), "res.tidy")
         call = "" if isinstance(getattr(type(view), frame, None), property) else "()"
         hint = made.replace("res.tidy()", f"{frame}{call}")
     else:
-        hint = f"it has {', '.join(own)}" if right is None else f"it is called {right}()"
+        hint = f"it has {', '.join(there)}" if right is None else f"it is called {right}()"
     return AttributeError(f"{type(view).__name__} has no {name!r}; {hint}.")
 
 
@@ -87,17 +87,7 @@ class View:
         """Lay out as Markdown with GitHub's tables."""
         return as_markdown(self._exported())
 
-    def to_html(self) -> str:
-        """Same as ``as_html()``, under pandas' name."""
-        return self.as_html()
-
-    def to_latex(self) -> str:
-        """Same as ``as_latex()``, under pandas' name."""
-        return self.as_latex()
-
-    def to_markdown(self) -> str:
-        """Same as ``as_markdown()``, under pandas' name."""
-        return self.as_markdown()
+    to_html, to_latex, to_markdown = as_html, as_latex, as_markdown  # pandas' names
 
     def save(self, path: str | Path) -> None:
         """Write to a file, atomically.

@@ -148,7 +148,12 @@ def contrast_of(code: str, formula: str) -> Any:
 def _parse(formula: str) -> ModelDesc:
     refuse_other(formula)
     refuse_long(formula)
-    _refuse_foreign(formula)
+    meant = equation(formula)
+    if meant is not None:
+        raise FormulaError(f"the formula {formula!r} has no '~'; write {meant!r}.")
+    words = foreign(bare(formula))  # R's spellings that patsy would take for something else
+    if words is not None:
+        raise FormulaError(f"the formula {formula!r} can't be read: {words}.")
     reason = "it is not a formula"
     try:
         desc, node = read(formula)
@@ -167,16 +172,6 @@ def _parse(formula: str) -> ModelDesc:
             )
         return desc
     raise FormulaError(f"the formula {formula!r} can't be read: {reason}. Write it as 'y ~ x1 + x2'.") from None
-
-
-def _refuse_foreign(formula: str) -> None:
-    """Refuse equations, and R's spellings that patsy would take for something else."""
-    meant = equation(formula)
-    if meant is not None:
-        raise FormulaError(f"the formula {formula!r} has no '~'; write {meant!r}.")
-    words = foreign(bare(formula))
-    if words is not None:
-        raise FormulaError(f"the formula {formula!r} can't be read: {words}.")
 
 
 def _powers(node: ParseNode) -> list[tuple[str, str]]:

@@ -63,9 +63,7 @@ def floats(texts: list[str]) -> Floats:
 def bsplines(x: Floats, degree: int, knots: Floats) -> tuple[list[Any], Any]:
     """The degree + 1 B-splines that aren't 0 at each x, and the number of the first; not finite outside the knots.
 
-    References
-    ----------
-    de Boor (1978), A practical guide to splines, chapter X.
+    See de Boor (1978), A practical guide to splines, chapter X.
     """
     at = np.clip(np.searchsorted(knots, x, "right") - 1, degree, len(knots) - degree - 2)
     values = [np.where((x >= knots[0]) & (x <= knots[-1]), 1.0, np.nan)]
@@ -92,9 +90,7 @@ def cubic(
 
     Outside of them it is not finite; with `beyond` it goes on straight, with `around` too from the other end.
 
-    References
-    ----------
-    Wood, Generalized Additive Models, 2006, section 4.1.2.
+    See Wood, Generalized Additive Models, 2006, section 4.1.2.
     """
     if beyond and around:
         low, high = knots[0], knots[-1]

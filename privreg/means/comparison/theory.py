@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from numbers import Integral
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +17,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
-from privreg.errors import DataError, OptionError, choose, real, shown
+from privreg.errors import DataError, OptionError, choose, real, shown, whole
 from privreg.privacy.ledger import UNSET, Budget, refuse_fitted
 from privreg.privacy.scalar import NUMBER_MECHANISMS, NumberMechanism, number_mechanism, share
 from privreg.results.plots.style import COLUMN, DASHES, MARKERS, inks_for, panels, pyplot
@@ -86,11 +85,7 @@ def moments(mechanism: NumberMechanism, values: ArrayLike, weights: ArrayLike | 
 
 
 def _people(name: str, value: object, least: int = 1) -> int:
-    if isinstance(value, float) and value.is_integer():  # 1e6
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
-        raise OptionError(f"{name}={shown(value)} must be a whole number, {least} or more.")
-    return int(value)
+    return whole(name, int(value) if isinstance(value, float) and value.is_integer() else value, least)  # 1e6
 
 
 def _asked(d: object, m: object) -> tuple[int, int]:

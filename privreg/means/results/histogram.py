@@ -118,10 +118,6 @@ class Histogram(View):
         title : str, optional
         ax : Axes, optional
             Where to draw; without it a figure is made.
-
-        Returns
-        -------
-        Axes
         """
         frame, lengths = self.frame(alpha), np.diff(self.edges)
         footer = f"{100 * (1 - alpha):.6g}% intervals; {self.guarantee}"

@@ -80,9 +80,7 @@ def growing_edges(updates: int, batches: int, alpha: float) -> tuple[int, ...]:
 
     Batches that would be empty are left out.
 
-    References
-    ----------
-    XSJKH (arXiv 2505.08227), section 4.3; Chen, Lee, Tong & Zhang (2020).
+    See XSJKH (arXiv 2505.08227), section 4.3; Chen, Lee, Tong & Zhang (2020).
     """
     at = updates * np.power((np.arange(batches + 1) + 1.0) / (batches + 1.0), 1.0 / (1.0 - alpha))
     ends = np.unique(np.maximum(np.floor(at + 1e-9), 1.0)).astype(int)

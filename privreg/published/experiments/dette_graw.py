@@ -114,8 +114,7 @@ def _draw(tables: Mapping[str, pd.DataFrame]) -> Any:
 
 
 def _draw_paths(tables: Mapping[str, pd.DataFrame]) -> Any:
-    table = tables[""]
-    return path_figure(table.assign(term=table["cell"].str.rpartition("-")[0]), "setting")
+    return path_figure(tables[""].assign(term=lambda t: t["cell"].str.rpartition("-")[0]), "setting")
 
 
 DETTE_GRAW: Final = (

@@ -54,16 +54,16 @@ class Experiment:
     """One published table or figure, run again. Call it to run it."""
 
     name: str  # Of the verb, such as "xsjkh-table1"
-    title: str  # In one line
-    source: str  # Paper and place
-    about: str  # What is run, what is published and what is not known
-    replications: int  # As many as published
     # Frozen cells, each with a `name`; the smaller ones of a quick look if the argument is True
     cells: Callable[[bool], Sequence[Any]]
     replicate: Callable[[Any, int], list[dict[str, Any]]]  # Records of one replication of a cell; in other processes
     # From all runs, which have columns `cell` and `replication`, to tables by suffix; "" is the tidy one
     tabulate: Callable[[pd.DataFrame, Sequence[Any]], Mapping[str, pd.DataFrame]]
     draw: Callable[[Mapping[str, pd.DataFrame]], Figure]  # From those tables to a figure
+    title: str  # In one line
+    source: str  # Paper and place
+    about: str  # What is run, what is published and what is not known
+    replications: int  # As many as published
 
     def __call__(self, reps: int | None = None, **options: Any) -> pd.DataFrame:
         """Run it; see :func:`privreg.experiments.run` for the options."""
@@ -73,15 +73,9 @@ class Experiment:
         return f"<experiment {self.name}: {self.title}; {self.source}>"
 
 
-def described(
-    name: str,
-    cells: Callable[[bool], Sequence[Any]],
-    replicate: Callable[[Any, int], list[dict[str, Any]]],
-    tabulate: Callable[[pd.DataFrame, Sequence[Any]], Mapping[str, pd.DataFrame]],
-    draw: Callable[[Mapping[str, pd.DataFrame]], Figure],
-) -> Experiment:
-    """An experiment whose texts and number of replications are in `experiments.toml`, by its name."""
-    return Experiment(name=name, cells=cells, replicate=replicate, tabulate=tabulate, draw=draw, **_SAID[name])
+def described(name: str, *how: Any) -> Experiment:
+    """An experiment of `cells`, `replicate`, `tabulate` and `draw`; what is said of it is in `experiments.toml`."""
+    return Experiment(name, *how, **_SAID[name])
 
 
 def run(

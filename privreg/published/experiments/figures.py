@@ -160,13 +160,13 @@ def coverage_figure(table: pd.DataFrame, panel: str = "mu", level: float = 0.95,
     with _canvas(2, many, (max(COLUMN, 1.75 * many + 0.6), 3.9), sharex=True, sharey="row") as (figure, axes):
         for column, value in zip(axes.T, values, strict=True):
             for i, method in enumerate(methods):
-                own = _where(table, method=method, **{panel: value})
+                group = _where(table, method=method, **{panel: value})
                 for ax, what in zip(column, ("coverage", f"length{factor}"), strict=True):
                     kind = _style(i, markersize=3.2, linewidth=1.0)
-                    ax.plot(own["n"], own[what], label=METHODS[method], **kind)
-                    ax.plot(own["n"], own[f"efficient_{what}"], **{**kind, "linestyle": "--", "markersize": 2.2})
+                    ax.plot(group["n"], group[what], label=METHODS[method], **kind)
+                    ax.plot(group["n"], group[f"efficient_{what}"], **{**kind, "linestyle": "--", "markersize": 2.2})
                     hollow = _style(i, markersize=4.2, markerfacecolor="white", markeredgewidth=0.8)
-                    ax.plot(own["n"], own[f"published_{what}"], linestyle=":", linewidth=0.7, **hollow)
+                    ax.plot(group["n"], group[f"published_{what}"], linestyle=":", linewidth=0.7, **hollow)
             column[0].axhline(100 * level, color=GREY, linewidth=0.6, linestyle="-", zorder=0)
             column[0].set_title(_mu(value) if panel == "mu" else str(value))
             _people(column[1], table["n"])
@@ -180,15 +180,11 @@ def coverage_figure(table: pd.DataFrame, panel: str = "mu", level: float = 0.95,
         axes[0, 0].set_ylabel("coverage, %")
         axes[1, 0].set_ylabel("mean length × 100" if factor else "mean length")
         figure.supxlabel("people", fontsize=TEXT)
-        _legend(figure, axes[0, 0], ["published tuning", "efficient tuning", "printed"], ["-", "--", ":"])
+        handles, labels = axes[0, 0].get_legend_handles_labels()
+        common = {"color": GREY, "linewidth": 1.0, "markersize": 4.2, "markerfacecolor": "white"}
+        styles = [_line(linestyle=d, marker="o" if d == ":" else None, **common) for d in ("-", "--", ":")]
+        _top(figure, styles + handles, ["published tuning", "efficient tuning", "printed", *labels])
     return figure
-
-
-def _legend(figure: Any, ax: Any, words: list[str], dashes: list[str]) -> None:
-    handles, labels = ax.get_legend_handles_labels()
-    common = {"color": GREY, "linewidth": 1.0, "markersize": 4.2, "markerfacecolor": "white"}
-    styles = [_line(linestyle=d, marker="o" if d == ":" else None, **common) for d in dashes]
-    _top(figure, styles + handles, words + labels)
 
 
 def level_figure(table: pd.DataFrame) -> Any:
@@ -201,11 +197,11 @@ def level_figure(table: pd.DataFrame) -> Any:
         for ax, setting, mu in _panels(axes, tunings, budgets):
             ax.plot([0, 10.5], [0, 10.5], color=GREY, linewidth=0.6, zorder=0)
             for i, method in enumerate(names):
-                own = _where(table, "alpha", setting=setting, mu=mu, method=method)
-                if len(own):
-                    miss = 100 - own["coverage"]
-                    ends = [miss - (100 - own["coverage_high"]), (100 - own["coverage_low"]) - miss]
-                    place, kind = 100 * own["alpha"] + 0.08 * (i - len(names) / 2), _style(i, markersize=2.8)
+                group = _where(table, "alpha", setting=setting, mu=mu, method=method)
+                if len(group):
+                    miss = 100 - group["coverage"]
+                    ends = [miss - (100 - group["coverage_high"]), (100 - group["coverage_low"]) - miss]
+                    place, kind = 100 * group["alpha"] + 0.08 * (i - len(names) / 2), _style(i, markersize=2.8)
                     ax.errorbar(place, miss, yerr=ends, linewidth=0.9, elinewidth=0.4, **kind)
             ax.set_xticks([1, 5, 10])
         figure.supxlabel("nominal, %", fontsize=TEXT)
@@ -218,7 +214,7 @@ def level_figure(table: pd.DataFrame) -> Any:
 
 
 def path_figure(table: pd.DataFrame, key: str, footer: str = "") -> Any:
-    """Draw estimates with bands against n: a row a coefficient, a column for each tuning, each with its own scale.
+    """Draw estimates with bands against n: a row a coefficient, a column for each tuning, each with its group scale.
 
     `table` has columns term, method, n, truth, estimate, low, high, replication (the first is drawn), and `key`,
     that of the tuning, by which panels stand in columns.
@@ -233,15 +229,15 @@ def path_figure(table: pd.DataFrame, key: str, footer: str = "") -> Any:
         for ax, term, which in _panels(axes, terms, columns):
             there = _where(table, term=term, **{key: which})
             for i, method in enumerate(names):
-                own = _where(there, method=method)
-                if own.empty:
+                group = _where(there, method=method)
+                if group.empty:
                     continue
                 for end in ("low", "high"):
-                    ax.plot(own["n"], own[end], linewidth=0.9, **pairs[i])
+                    ax.plot(group["n"], group[end], linewidth=0.9, **pairs[i])
                 if i == 0:
-                    ax.fill_between(own["n"], own["low"], own["high"], color=COLOURS[0], alpha=0.08, linewidth=0)
-                ax.plot(own["n"], own["estimate"], color="black", linewidth=1.0)
-                ax.axhline(own["truth"].iloc[-1], color=GREY, linewidth=0.7, linestyle=":")
+                    ax.fill_between(group["n"], group["low"], group["high"], color=COLOURS[0], alpha=0.08, linewidth=0)
+                ax.plot(group["n"], group["estimate"], color="black", linewidth=1.0)
+                ax.axhline(group["truth"].iloc[-1], color=GREY, linewidth=0.7, linestyle=":")
             _people(ax, table["n"])
             # early bands are wide: the later half of the path (on the log scale) sets the axis
             late = there[there["n"] >= np.sqrt(float(there["n"].min()) * float(there["n"].max()))]
@@ -298,12 +294,17 @@ def rate_figure(table: pd.DataFrame, measure: str) -> Any:
     with _canvas(2, len(budgets), size, sharex=True, sharey=True) as (figure, axes):
         for ax, iterate, value in _panels(axes, iterates, budgets):
             for i, alpha in enumerate(lines):
-                own = _where(table, alpha=alpha, iterate=iterate, budget=value)
+                group = _where(table, alpha=alpha, iterate=iterate, budget=value)
                 kind = {"color": SHADES[i], "linestyle": "-", "label": f"α = {alpha}"}
                 if alpha == "efficient":
                     kind = {"color": COLOURS[2], "linestyle": "--", "label": "default tuning"}
                 ax.plot(
-                    own["n"], own[measure].clip(lower=1e-9), marker=MARKERS[i], markersize=2.6, linewidth=1.0, **kind
+                    group["n"],
+                    group[measure].clip(lower=1e-9),
+                    marker=MARKERS[i],
+                    markersize=2.6,
+                    linewidth=1.0,
+                    **kind,
                 )
             _people(ax, table["n"])
         shown = table[measure][table[measure] > 1e-9]
@@ -330,10 +331,10 @@ def order_figure(slopes: pd.DataFrame) -> Any:
     """Draw exponents of errors, and those of the bounds, against α."""
     with _canvas(1, 1, (COLUMN, 2.6)) as (figure, axes):
         for i, (iterate, words) in enumerate(ITERATES.items()):
-            own = slopes[slopes["iterate"] == iterate]
-            alpha = own["alpha"].astype(float)
-            axes[0, 0].plot(alpha, -own["slope"], linewidth=0, label=words, **_style(i, markersize=3.6))
-            axes[0, 0].plot(alpha, -own["rate"], color=COLOURS[i], linewidth=0.9, linestyle=":")
+            group = slopes[slopes["iterate"] == iterate]
+            alpha = group["alpha"].astype(float)
+            axes[0, 0].plot(alpha, -group["slope"], linewidth=0, label=words, **_style(i, markersize=3.6))
+            axes[0, 0].plot(alpha, -group["rate"], color=COLOURS[i], linewidth=0.9, linestyle=":")
         axes[0, 0].set(xlabel="α", ylabel="order of the error (dotted: published rate)")
         _top(figure, *axes[0, 0].get_legend_handles_labels())
     return figure

@@ -28,9 +28,7 @@ def resolve(asked: FitOptions, methods: tuple[Method, ...], spec: ModelSpec, row
     """Choose the numbers of the published algorithm, one averaged chain, of options each in its range.
     Raises OptionError if an option belongs to fits by rounds; InferenceError if a method can't do what is asked.
 
-    References
-    ----------
-    XSJKH (arXiv 2505.08227), sections 5 and 6.
+    See XSJKH (arXiv 2505.08227), sections 5 and 6.
     """
     _refuse(asked, spec)
     family, units = spec.scored, spec.units

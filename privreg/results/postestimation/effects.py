@@ -44,9 +44,7 @@ def marginal_effects(known: Known, at: Any, average: bool) -> MarginalEffects:
     interactions count; the rest, and the gradient by β, h″(η) (∂η/∂v) x + h′(η) ∂x/∂v, analytically. A factor's effect
     is h(η) at a level less h(η) at its reference, other columns as they are in the row.
 
-    References
-    ----------
-    Bartus (2005), Estimation of marginal effects using margeff, Stata Journal 5, 309-329.
+    See Bartus (2005), Estimation of marginal effects using margeff, Stata Journal 5, 309-329.
     """
     fit = known.fit
     if fit.family.link == "margin":

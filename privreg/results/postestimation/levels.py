@@ -287,9 +287,8 @@ class MarginalMeans(Estimated):
 def marginal_means(known: Known, factor: Any, at: Any, which: str) -> MarginalMeans:
     """Means at each level of a factor, averaged over public rows; see `PrivateResults.marginal_means`.
 
-    References
-    ----------
-    Searle, Speed & Milliken (1980), Population marginal means in the linear model, American Statistician 34, 216-221.
+    See Searle, Speed & Milliken (1980), Population marginal means in the linear model, American Statistician 34,
+    216-221.
     """
     fit, design = known.fit, known.fit.design
     fit.refuse_levels("a mean at a level")

@@ -42,10 +42,13 @@ def predicted(fit: ResultData, x: Array, offset: Array, index: pd.Index, which: 
     """Predictions at rows `x`, shape (n, p); see `PrivateResults.predict`."""
     eta = _linear(fit, x, offset)
     if which == "class":
-        return _likeliest(eta, fit.design.endog_levels, index)
+        etas, levels = _with_baseline(eta), fit.design.endog_levels
+        values = pd.Index([0, 1] if levels is None else list(levels))
+        likeliest = pd.Series(values.take(etas.argmax(axis=1)), index=index)  # the first class wins a tie
+        return likeliest.mask(np.asarray(np.isnan(etas).any(axis=1)))
     if fit.levels:
-        values, levels = (eta, fit.levels[1:]) if which == "linear" else (probabilities(eta), fit.levels)
-        return pd.DataFrame(values, index=index, columns=pd.Index(levels, name=fit.design.endog_name))
+        shown, levels = (eta, fit.levels[1:]) if which == "linear" else (probabilities(eta), fit.levels)
+        return pd.DataFrame(shown, index=index, columns=pd.Index(levels, name=fit.design.endog_name))
     return pd.Series(eta if which == "linear" else fit.family.inverse_link(eta), index=index)
 
 
@@ -68,18 +71,6 @@ def _linear(fit: ResultData, x: Array, offset: Array) -> Array:
     if fit.levels:  # whose score knows no offset
         return np.asarray(x @ fit.params.reshape(len(fit.levels) - 1, -1).T)
     return np.asarray(x @ fit.params + offset)
-
-
-def _likeliest(linear: Array, levels: tuple[Any, ...] | None, index: pd.Index) -> pd.Series:
-    """Likeliest class of each row, shape (n,).
-
-    `linear`, shape (n,) or (n, k), are linear predictors: of the second of two classes, or of each class but the first.
-    `levels` are the declared ones of the response; without any, classes are 0 and 1.
-    """
-    etas = _with_baseline(linear)
-    values = pd.Index([0, 1] if levels is None else list(levels))
-    likeliest = pd.Series(values.take(etas.argmax(axis=1)), index=index)  # the first class wins a tie
-    return likeliest.mask(np.asarray(np.isnan(etas).any(axis=1)))
 
 
 def _with_baseline(linear: Array) -> Array:

@@ -60,10 +60,6 @@ def compare(
         Show exp(estimate) with its limits in place of the estimate with its standard error; see
         `PrivateResults.tidy`.
 
-    Returns
-    -------
-    Comparison
-
     Raises
     ------
     OptionError
@@ -362,13 +358,16 @@ def anova(
 def _check_nested(small: PrivateResults, large: PrivateResults) -> None:
     """Refuse fits of which the first is not the second without some of its terms, to as many people."""
     a, b = small._fit, large._fit
-    extra, other = [n for n in a.design.names if n not in b.design.names], _declared_otherwise(a.design, b.design)
+    extra, one, two = [n for n in a.design.names if n not in b.design.names], a.design.schema, b.design.schema
+    both = sorted(set(a.design.columns) & set(b.design.columns))
+    other = [c for c in both if (one.bounds.get(c), one.levels.get(c)) != (two.bounds.get(c), two.levels.get(c))]
+    added = [(fit.design.offset, fit.design.exposure) for fit in (a, b)]
     reasons = [
         (type(small) is not type(large), "one is of people's reports, the other a curator's"),
         (a.nobs != b.nobs, f"they are of {a.nobs:,} and {b.nobs:,} records; fit both to the same"),
         (_response(a) != _response(b), f"their responses are {_response(a)} and {_response(b)}"),
         (repr(a.family) != repr(b.family), f"their families are {a.family!r} and {b.family!r}"),
-        (_added(a) != _added(b), "they have not the same offset and exposure"),
+        (added[0] != added[1], "they have not the same offset and exposure"),
         (extra, f"the larger one lacks {', '.join(extra)}"),
         (other, f"{', '.join(other)} have other bounds or levels in one than in the other"),
         (len(a.design.names) == len(b.design.names), "they have the same terms; compare() puts them side by side"),
@@ -378,16 +377,6 @@ def _check_nested(small: PrivateResults, large: PrivateResults) -> None:
             raise OptionError(f"anova() compares nested fits, and these are not: {reason}.")
 
 
-def _added(fit: ResultData) -> tuple[str | None, str | None]:
-    return fit.design.offset, fit.design.exposure
-
-
 def _response(fit: ResultData) -> str:
     base = f" (baseline {fit.baseline[0]})" if fit.baseline else ""
     return f"{fit.design.endog_name}{base}"
-
-
-def _declared_otherwise(a: Any, b: Any) -> list[str]:
-    """Columns of both designs that are declared otherwise."""
-    both, one, two = set(a.columns) & set(b.columns), a.schema, b.schema
-    return sorted(c for c in both if (one.bounds.get(c), one.levels.get(c)) != (two.bounds.get(c), two.levels.get(c)))

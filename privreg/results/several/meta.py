@@ -64,10 +64,6 @@ def meta_analysis(
         narrower than the normal variance allows (Knapp and Hartung's q is at least 1), or normal ones, which are too
         short with few fits.
 
-    Returns
-    -------
-    MetaAnalysis
-
     Raises
     ------
     OptionError
@@ -128,13 +124,6 @@ class Pooled:
         return float(stats.t.ppf(1.0 - alpha / 2.0, self.df))
 
 
-def tau2_dl(y: Array, v: Array) -> float:
-    """DerSimonian and Laird's moment estimate of the variance between fits, of estimates y with variances v."""
-    w = 1.0 / v
-    q = float(w @ (y - w @ y / w.sum()) ** 2)
-    return max(0.0, float((q - len(y) + 1.0) / (w.sum() - w @ w / w.sum())))
-
-
 def restricted(tau2: Array, y: Array, v: Array) -> Array:
     """Restricted log-likelihood of variances between fits, each of shape (m,)."""
     w = 1.0 / (v + tau2[:, None])
@@ -160,7 +149,12 @@ def pooled(term: str, y: Array, v: Array, random: bool, method: str, test: str) 
     """Pool estimates y with variances v, shape (k,); options as of :func:`meta_analysis`."""
     k, fixed = len(y), 1.0 / v
     q = float(fixed @ (y - fixed @ y / fixed.sum()) ** 2)
-    tau2 = 0.0 if not random else tau2_reml(y, v) if method == "reml" else tau2_dl(y, v)
+    tau2 = 0.0
+    if random:
+        moments = max(
+            0.0, float((q - k + 1.0) / (fixed.sum() - fixed @ fixed / fixed.sum()))
+        )  # DerSimonian and Laird's
+        tau2 = tau2_reml(y, v) if method == "reml" else moments
     w = 1.0 / (v + tau2)
     mean = float(w @ y / w.sum())
     t = random and test == "hartung_knapp"

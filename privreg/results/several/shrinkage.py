@@ -39,10 +39,6 @@ def shrink(results: Any, *, names: Sequence[str] | None = None, terms: str | Seq
     terms : str or sequence of str, optional
         Coefficients, or terms, which are all of their coefficients; all that three fits have by default.
 
-    Returns
-    -------
-    Shrunken
-
     Raises
     ------
     OptionError

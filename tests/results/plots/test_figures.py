@@ -258,10 +258,10 @@ def test_the_privacy_plot_of_results_is_that_of_their_statement(fitted):
 
 @pytest.mark.some(2)
 @pytest.mark.parametrize(("per_id", "what"), [(1, "two records of one person"), (3, "two sets of a person's rows")])
-def test_a_privacy_plot_says_what_is_told_apart(fitted, per_id, what):
+def test_a_privacy_plot_says_what_is_distinguished(fitted, per_id, what):
     axes = privacy_curve(dataclasses.replace(fitted.privacy, per_id=per_id))
     said = " ".join(text.get_text() for text in axes[0].figure.findobj(mpl.text.Text))
-    assert f"telling {what} apart" in " ".join(said.split())
+    assert f"distinguishing {what}, knowing" in " ".join(said.split())
 
 
 @pytest.mark.thorough
