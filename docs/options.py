@@ -47,7 +47,7 @@ WORDS: Final = {
     "personal "
     "budgets, with `mu_max=`.",
     "k_max": "Rows of one person, at most, of which its one report is made, with `id=`.",
-    "plan k_max": 'Rows of each person, of which its one report is made.',
+    "plan k_max": "Rows of each person, of which its one report is made.",
     "icc": "The correlation of residuals of one person's rows.",
     "per_person": "Whether rows of people count alike, or people do, whatever number of rows they have; with `k_max=`.",
     "cluster": "The column of clusters of people who may be alike, which are public: all of them are in `levels=`.",

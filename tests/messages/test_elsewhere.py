@@ -22,8 +22,7 @@ def model(formula="y ~ x", n=30, **more):
     [
         (
             "y ~ x | g",
-            "fixed effects after | but a person's are not supported; write 'y ~ x + C(g)', with levels={'g': "
-            "[...]}",
+            "fixed effects after | but a person's are not supported; write 'y ~ x + C(g)', with levels={'g': [...]}",
         ),
         ("y ~ x + I(x > 0.5) | g + x", "not supported; write 'y ~ x + I(x > 0.5) + C(g) + C(x)'"),
         ("y ~ x || g", "write 'y ~ x + C(g)'"),
