@@ -43,7 +43,18 @@ import numpy as np
 import pandas as pd
 
 import privreg as pr
-from benchmarks.service import FIRST, RESULTS, SLUG, Served, invited, postgres, request, served, state_of
+from benchmarks.service import (
+    FIRST,
+    RESULTS,
+    SLUG,
+    Served,
+    invited,
+    of_postgres,
+    postgres,
+    request,
+    served,
+    state_of,
+)
 from benchmarks.store import save_table
 from privreg.device.client import invitation
 from privreg.field import swarm
@@ -112,15 +123,6 @@ def proportional(pids: Sequence[int]) -> tuple[float, float]:
             of = {name: int(value.split()[0]) / 1024 for name, _, value in (x.partition(":") for x in lines)}
             shared, rest = shared + of["Pss_Shmem"], rest + of["Pss"] - of["Pss_Shmem"]
     return shared, rest
-
-
-def of_postgres(at: Path) -> list[int]:
-    """Processes of the server in a folder."""
-    path = at / "postgres" / "postmaster.pid"
-    if not path.exists():
-        return []
-    head = path.read_text().split()[0]
-    return [int(head), *map(int, Path(f"/proc/{head}/task/{head}/children").read_text().split())]
 
 
 async def soaked(it: Served, at: Path, links: Sequence[str], rows: pd.DataFrame, rate: int, count: int) -> pd.DataFrame:
