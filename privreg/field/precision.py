@@ -36,7 +36,7 @@ def planned(analyses: Sequence[Declared], plans: Sequence[PublicPlan]) -> str:
         try:
             text, noise = _table(one.fit, plan) if isinstance(one.fit, TableFit) else _fit(one.fit, len(plans) > 1)
         except PrivregError as e:
-            text, noise = f"How wide intervals will be is not known: {in_study(str(e))}", math.nan
+            text, noise = textwrap.fill(f"How wide intervals will be is not known: {in_study(str(e))}", 78), math.nan
         out.append(f"{head}{text}\n\n")
         noisy.append(noise)
     if len(noisy) == len(plans) > 1 and np.isfinite(noisy).all():

@@ -21,6 +21,7 @@ from privreg.errors import ReliabilityWarning, StudyError
 from privreg.field import demo, keys
 from privreg.field.declared import read_study
 from privreg.field.plan import study_plans
+from privreg.field.precision import planned
 from privreg.field.servers import fetched
 from privreg.field.swarm import swarm
 from privreg.protocol.wire import base
@@ -194,6 +195,7 @@ def test_studies_of_the_page_can_be_signed(tmp_path, monkeypatch):
     ((one,), (plan,)) = signed("diary.yaml", dated(diary))
     assert (plan.diary.rows, plan.diary.effect) == (5, "within")
     assert plan.diary.until == one.about.opens + 14 * 86_400
+    assert max(map(len, planned([one], [plan]).splitlines())) <= 78
 
 
 @pytest.mark.thorough

@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import privreg as pr
-from privreg.errors import MissingExtraError, OptionError, StudyError
+from privreg.errors import InferenceError, MissingExtraError, OptionError, StudyError
 from privreg.field import live, servers
 from privreg.field.picture import picture
 from privreg.protocol import wire
@@ -107,6 +107,28 @@ def test_stop_ends_it(followed):
     until(lambda: followed.progress)
     followed.stop()
     until(lambda: not followed._thread.is_alive())
+
+
+def test_what_is_followed_says_of_which_analysis_it_is():
+    def told(people):
+        head = {"v": 1, "study": "sleep", "state": 0, "open": True, "status": "open"}
+        return json.dumps({**head, "people": people}).encode()
+
+    def estimated():
+        raise InferenceError("not yet")
+
+    each = {name: live.Followed("sleep", lambda k=k: told(k), estimated) for k, name in enumerate(("who", "hours"))}
+    widget = live.live(each, 30.0)
+    try:
+        until(lambda: widget.of == "who")
+        widget.chosen = "hours"
+        until(lambda: widget.of == "hours")  # at once
+        assert widget.progress["people"] == 1
+        synced = widget.get_state(["of", "chosen", "names"])
+        assert synced == {"of": "hours", "chosen": "hours", "names": ["who", "hours"]}
+    finally:
+        widget.close()
+        widget._thread.join(10)
 
 
 def test_its_sources_are_the_pages(followed):
