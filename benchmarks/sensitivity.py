@@ -1,7 +1,7 @@
 """How much hangs on each constant of `privreg/collector/tuning.toml`: halved and doubled, one at a time.
 
 ``python -m benchmarks.sensitivity [--constants PATH …] [--groups NAME …] [--designs NAME …] [--runs R] [--n N]
-[--keep FOLDER] [--quick]``
+[--keep FOLDER] [--quick] [--screen]``
 
 Designs are those of `benchmarks.conditional` whose models are wrong: `DESIGNS`. Both fits of a pair have the same
 people and the same seed. μ = 1. Whole numbers stay whole. A line for each constant, factor and design, and
@@ -21,14 +21,28 @@ marked
 failed
     Runs that raised an error with the other value: they count nowhere else.
 
-Table sensitivity.csv. With --keep FOLDER finished cells are kept there, by hashes of all constants and of the source,
-and a study that was killed goes on. With --quick, three constants, if none are named, and 2 runs of 20,000 records;
-nothing is stored.
+With --screen every constant goes through the fits of `benchmarks.exercises` that are meant for its group, until one
+shows a change that is *large*: estimates move by 0.1 standard errors (root mean square over coefficients), or standard
+errors by 1% (mean of their logarithms), a mark changes, or a fit fails. A line for each constant, factor and fit has
+
+moved, length
+    These numbers.
+marked, notes
+    How many marks are others, and in how many runs notes are.
+large
+    Whether any of it is large.
+
+It tells which constants change nothing anywhere that they were looked for, and nothing of coverage.
+
+Table sensitivity_pairs.csv, of the screen sensitivity.csv. With --keep FOLDER finished cells are kept there, by hashes
+of all constants and of the source, and a study that was killed goes on. With --quick, three constants, if none are
+named, and 2 runs of 20,000 records; nothing is stored.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 import warnings
 from collections.abc import Sequence
@@ -39,6 +53,7 @@ import numpy as np
 import pandas as pd
 
 import privreg as pr
+from benchmarks import exercises
 from benchmarks.central import Runs
 from benchmarks.conditional import FAMILIES, NUMBERS, one
 from benchmarks.store import save_table
@@ -55,6 +70,7 @@ QUICK: Final = tuple(
     f"privreg.{path}" for path in ("collector.offsets:OFFSET", "collector.curvature:GAIN", "fits.findings:SHOWN")
 )
 FACTORS: Final = (0.5, 2.0)
+MOVED, LENGTH = 0.1, 0.01  # Of estimates in standard errors, and of the logarithm of these: from here on large
 KEPT: Final = 4  # Columns of a run's coefficient: marked, covered, error, standard error
 
 
@@ -154,6 +170,64 @@ def study(paths: Sequence[str], designs: Sequence[str], n: int, runs: int, kept:
     return pd.DataFrame(table).round(4)
 
 
+def changes(new: np.ndarray, old: np.ndarray) -> dict[str, float]:
+    """What a change did to fits, arrays of shape (runs, k + 1, 3), as `exercises.played` gives each; NaN: it failed."""
+    failed = int(np.isnan(new[:, -1, 0]).sum())
+    same = [a.tobytes() == b.tobytes() for a, b in zip(new, old, strict=True)]
+    out = {"reached": 1.0 - float(np.mean(same)), "failed": failed, "large": float(failed > 0)}
+    if all(same) or failed:
+        return out
+    (mark, theta, se), (marked, before, sd) = (np.moveaxis(a[:, :-1], 2, 0) for a in (new, old))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        moved = float(np.sqrt(np.nanmean(((theta - before) / sd) ** 2)))
+        length = float(np.nanmean(np.log(se / sd)))
+    others = int((mark != marked).sum())
+    large = moved >= MOVED or abs(length) >= LENGTH or others > 0
+    notes = int((new[:, -1, 0] != old[:, -1, 0]).sum())
+    return out | {"moved": moved, "length": length, "marked": others, "notes": notes, "large": float(large)}
+
+
+def screen(paths: Sequence[str], n: int, runs: int, kept: Runs) -> pd.DataFrame:
+    """The table of `--screen`."""
+    listed = rows().set_index("path")["group"]
+    values, stamp, table = tuning(), f"{tuning_hash()}-{code_hash()}", list[dict[str, Any]]()
+
+    def fits(name: str, path: str, factor: float) -> np.ndarray:
+        def made() -> list[float]:
+            out = list[np.ndarray]()
+            with changed({path: times(values[path], factor)} if path else {}):
+                for run in range(runs):
+                    try:
+                        out.append(exercises.played(name, n, run))
+                    except (pr.errors.PrivregError, ArithmeticError, ValueError, IndexError, np.linalg.LinAlgError):
+                        out.append(np.full((1, 3), np.nan))
+            shape = max(a.shape for a in out)
+            return np.ravel([np.full(shape, np.nan) if a.shape != shape else a for a in out]).tolist()
+
+        cell = f"{stamp}-screen-{path.replace(':', '.') or 'as it is'}-{factor:g}-{name}-{n}-{runs}"
+        return np.array(kept.get(cell, made)).reshape(runs, -1, 3)
+
+    for path in paths:
+        if where := frozen(path):
+            table.append({"constant": path, "note": f"not varied: read in {where}"})
+            continue
+        for name in exercises.SCREENED[listed[path]]:
+            old, lines = fits(name, "", 1.0), list[dict[str, Any]]()
+            for factor in FACTORS:
+                line = {"constant": path, "times": factor, "design": name}
+                if repr(times(values[path], factor)) == repr(values[path]):
+                    lines.append(line | {"note": "not varied: the same whole number"})
+                    continue
+                new = fits(name, path, factor)
+                new = new if new.shape == old.shape else np.full(old.shape, np.nan)
+                lines.append(line | changes(new, old))
+            table += lines
+            if any(line.get("large") for line in lines):
+                break
+        print(path, table[-1], flush=True)
+    return pd.DataFrame(table).round(4)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run and store."""
     summary, usage = (__doc__ or "").split("\n\n", 1)
@@ -163,6 +237,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )  # fmt: skip
     listed = rows()
     every = [path for path in listed["path"] if ".aggregate" not in path]  # those of two collectors: `two_collectors`
+    every = listed["path"].tolist() if "--screen" in (arguments or sys.argv) else every
     names = [name for designs in FAMILIES.values() for name in designs]
     parser.add_argument("--constants", nargs="*", choices=every, metavar="PATH", help='"module:NAME"')
     parser.add_argument("--groups", nargs="*", choices=sorted(set(listed["group"])), metavar="NAME")
@@ -171,11 +246,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--keep", type=Path, help="folder of finished cells")
     parser.add_argument("--quick", action="store_true", help="a look at three constants; nothing stored")
+    parser.add_argument("--screen", action="store_true", help="which constants change nothing; few runs are enough")
     args = parser.parse_args(arguments)
     paths = args.constants or (list(QUICK) if args.quick and not args.groups else every)
     if args.groups:
         inside = set(listed["path"][listed["group"].isin(args.groups)])
         paths = [path for path in paths if path in inside]
+    if args.screen:
+        found = screen(paths, args.n, args.runs, Runs(args.keep))
+        command = f"python -m benchmarks.sensitivity --screen --n {args.n} --runs {args.runs}"
+        save_table(found, RESULTS / "sensitivity.csv", command)
+        return
     n, runs = (20_000, 2) if args.quick else (args.n, args.runs)
     table = study(paths, args.designs, n, runs, Runs(args.keep))
     if args.quick:
@@ -186,7 +267,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     command += f" --groups {' '.join(args.groups)}" if args.groups else ""
     command += f" --designs {' '.join(map(repr, args.designs))}" if args.designs != list(DESIGNS) else ""
     some = "_some" if paths != every or args.designs != list(DESIGNS) else ""
-    save_table(table, RESULTS / f"sensitivity{some}.csv", command)
+    save_table(table, RESULTS / f"sensitivity_pairs{some}.csv", command)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -27,14 +27,12 @@ if TYPE_CHECKING:
     from privreg.families.measures import Measure
     from privreg.protocol.rounds import Reports, State
 
-CONVERGED: Final = 0.1  # Standard errors by which an estimate may still move then
-
 
 @one_thread()
 def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     """Coefficients from all rounds so far; None before a main round has begun.
 
-    Equations (21) to (36) of docs/estimator.md, all but the last at each of at most three estimates in turn.
+    Equations (21) to (36) of docs/estimator.md, all but the last at each of three estimates in turn.
     """
     if progress.final is not None:
         return progress.final
@@ -46,7 +44,6 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     model, scale = reference_model(plan, progress), progress.fitted.scale
     at = progress.state.theta
     for _ in range(wide.TURNS):
-        before = at
         carried = carry_rounds(plan, progress, model, at, scale)
         learned = carried.learned()
         found = combination.combine(carried.rounds, carried.noise, learned, brief=True)
@@ -57,9 +54,6 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         if plan.rules.varying:
             away = np.linalg.solve(carried.root.T, found.moved)
             at = theta + away * (1.0 - min(1.0, curvature.STEADY / max(float(np.linalg.norm(away)), 1e-300)))
-        moved = carried.root.T @ (at - before)
-        if (moved**2 < CONVERGED**2 * np.diag(found.cov)).all():  # which may be 0 if the reference model has no spread
-            break
     noise = scattered(plan, progress, carried, learned.mean)
     found = combination.combine(carried.rounds, carried.noise, learned, scattered=noise)
     more = _of_scale(plan, progress, model, at, carried, found, learned.mean)

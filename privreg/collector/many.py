@@ -18,7 +18,7 @@ from scipy.special import ndtri
 from privreg.collector import reference
 from privreg.collector.covariates.moments import LIMITS
 from privreg.collector.covariates.points import lattice
-from privreg.collector.curvature import CARRY
+from privreg.collector.curvature import CARRY, SPREAD, SPREADS
 from privreg.protocol import codes
 
 if TYPE_CHECKING:
@@ -31,10 +31,6 @@ if TYPE_CHECKING:
     from privreg.collector.pilot import Fitted, Observed
     from privreg.families.constants import ScoreRules
 
-COMMON: Final = 0.2  # Prior sd of the mean of t about 1
-SPREADS: Final = (0.05, 0.1, 0.2, 0.4, 0.8)  # Prior sds of t about its mean, of which the likeliest is taken
-USUAL: Final = 0.2  # Scale of the (half-normal) prior of that sd
-EVERY: Final = 8  # Of the points of the reference model, those that are used: it has few dimensions here
 
 NODES: Final = 200
 TURNS: Final = 6
@@ -164,7 +160,7 @@ def _predictors(box: Box, state: Array, theta: Array) -> tuple[Array, Array]:
     mean = rows @ box.mean
     cov = (rows @ box.second) @ rows.T - np.outer(mean, mean)
     a, b, ab = max(float(cov[0, 0]), 0.0), max(float(cov[1, 1]), 0.0), float(cov[0, 1])
-    z = lattice(2)[::EVERY]
+    z = lattice(2)
     root = math.sqrt(a)
     along = ab / root if root > 0.0 else 0.0
     across = math.sqrt(max(b - along**2, 0.0))
@@ -187,7 +183,7 @@ def _of_classes(box: Box, state: Array, theta: Array) -> Array:
     both = np.concatenate([rows, at])
     spread = both @ cov @ both.T
     low = np.linalg.cholesky(spread + 1e-9 * np.eye(2 * b) * max(float(np.trace(spread)) / (2 * b), 1.0))
-    eta = both @ box.mean + lattice(2 * b)[::EVERY] @ low.T
+    eta = both @ box.mean + lattice(2 * b) @ low.T
     share, there = _shares(eta[:, :b]), _shares(eta[:, b:])
     ends = np.eye(b + 1)[:, 1:]
     distance = np.linalg.norm(there[:, None, :] - ends[None], axis=2).max(axis=1)
@@ -291,13 +287,13 @@ def learn(rounds: Sequence[RoundMeans], box: Box) -> Learned:
         each = _variances(box, r)
         info += n @ f**2 / each
         cross += (n @ (f * r.g[heard])) / each
-    have = float(info.sum()) + COMMON**-2
-    common = min(max((float(cross.sum()) + COMMON**-2) / have, LIMITS[0]), LIMITS[1])
+    have = float(info.sum()) + SPREAD**-2
+    common = min(max((float(cross.sum()) + SPREAD**-2) / have, LIMITS[0]), LIMITS[1])
     off2 = (cross - common * info) ** 2 / np.maximum(info, 1e-300)
     evidence = []
     for tau in SPREADS:
         grown = 1.0 + tau**2 * info
-        evidence.append(-0.5 * float(np.sum(np.log(grown) + off2 / grown)) - 0.5 * (tau / USUAL) ** 2)
+        evidence.append(-0.5 * float(np.sum(np.log(grown) + off2 / grown)) - 0.5 * (tau / SPREAD) ** 2)
     tau = SPREADS[int(np.argmax(evidence))]
     variance = 1.0 / (info + tau**-2)
     mean = variance * (cross + common * tau**-2)

@@ -38,16 +38,12 @@ OF_MANY: Final = 0.25
 """Length of offsets, relative to that of others, where curvature changes with the predictor of many coefficients."""
 
 GENTLE: Final = 0.35
-"""The same of a yes or no, of classes, and of counts. What offsets add to a mean report is taken off by a reference
-model that knows little of the covariates: with powers of an age, full length moved coefficients by 1.4 standard errors
-from a right model's and this by 0.4, and reports showed the curvature no worse where the link was wrong. With full
-length the slope of counts of 90,000 records had an sd of 1.19 standard errors, with this of 0.92."""
+"""Length of offsets, relative to that of others, of a yes or no, of classes, and of counts. What offsets add to a mean
+report is taken off by a reference model that knows little of the covariates: with powers of an age, full length moved coefficients by 1.4 standard errors from a right model's and this by 0.4, and
+reports showed the curvature no worse where the link was wrong. With full length the slope of counts of 90,000 records
+had an sd of 1.19 standard errors, with this of 0.92."""
 
 CURVED: Final = codes.COUNTS | {codes.LOGISTIC, codes.BALANCED, codes.MULTINOMIAL}  # Of which that is so
-
-LONGER: Final = 2.0
-"""Length of offsets of quantiles far from the median, relative to the median's, at most. With the median's own, reports
-showed so little of a density that varied elevenfold that intervals of the 0.9 quantile covered 70%."""
 
 SHORT: Final = 0.5
 """Length of offsets, relative to that of others, along a number that most records have at a bound.
@@ -59,7 +55,9 @@ coefficient was 2.2 times as large at μ = 1 and 1.4 times at μ = 3, and a sixt
 STRETCHED: Final = 4  # Main rounds after which offsets are stretched where these show little curvature
 
 LONGEST: Final = 3.0
-"""What offsets are multiplied by at most, and so far that predictors of records that tell curvature along a direction
+"""What offsets are multiplied by at most: of quantiles far from the median, where the density is low (with the median's
+length, reports showed so little of one that varied elevenfold that intervals of the 0.9 quantile covered 70%), and
+where reports show little curvature. There only so far that predictors of records that tell curvature along a direction
 move by c: with three c none of a rare level were left whose scores bent, and its coefficient's sd was a quarter
 larger."""
 
@@ -96,7 +94,7 @@ def _length(plan: Plan, progress: Progress, state: State) -> float:
         # c is that of a window about a margin
         length = size * MARGINS[plan.rules.shape.family]
     if plan.rules.shape.family == codes.QUANTILE:  # far out the density, which is the curvature, is low
-        length *= min(math.exp(0.5 * float(ndtri(plan.rules.shape.a)) ** 2), LONGER)
+        length *= min(math.exp(0.5 * float(ndtri(plan.rules.shape.a)) ** 2), LONGEST)
     if plan.many and plan.rules.from_predictor:
         length *= OF_MANY  # what they add to a mean report is not taken off
     elif plan.rules.shape.family in CURVED and plan.sd("main") > 0.0:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from privreg.collector.plan import Plan, Progress
     from privreg.protocol.rounds import State
 
-TURNS: Final = 3  # Times that curvature is taken up to the estimate before, at most
+TURNS: Final = 3  # Times that rounds are carried by the curvature up to the estimate before
 
 
 def next_state(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:

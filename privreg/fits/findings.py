@@ -13,7 +13,7 @@ from privreg.collector.covariates import diagonal, moments, rarity, thresholds, 
 from privreg.collector.offsets import STRETCHED
 from privreg.collector.pilot import FARTHEST, SHOWN
 from privreg.diagnostics import Diagnostic
-from privreg.fits.notes import RARE, Findings
+from privreg.fits.notes import Findings
 from privreg.inference.resampling import FIRST
 from privreg.protocol import codes
 from privreg.results.wording import Unusable
@@ -45,18 +45,12 @@ PRECISE: Final = 8.0
 isn't low: where rounds are carried is then known. Else a quarter of the fits of designs "response" (200,000 records at
 μ = 3) and "charges" (10,000,000) were marked, whose intervals cover."""
 
-KEPT: Final = 0.5
-"""Part of the records in main rounds that counts at least where states don't come from too far: with fewer rounds near
-the estimate little is known of curvature there, and by which rounds these are."""
-
 HARDLY: Final = 0.2
 """Curvature, relative to that mean, that is no reason to wait for more precise reports if it is believed."""
 
-FLAT: Final = 1e-4
-"""Residual scale, relative to the response's declared range, below which it is taken for nothing at all."""
-
 PINNED: Final = 0.01
-"""The same where the mean prediction lies at an end of that range, as if most responses were clamped there."""
+"""Residual scale, relative to the response's declared range, below which it is taken for nothing at all where the mean
+prediction lies at an end of that range, as if most responses were clamped there; elsewhere its square."""
 
 CHANCES: Final = (1e-6, 0.01)
 """Chances of a note that records come in an order that matters, where it doesn't: if it is random, and if not."""
@@ -148,7 +142,7 @@ def found_of(
         ordered=held.ordered,
         diagonal=None
         if plan.wide is None
-        else np.flatnonzero(np.nan_to_num(plan.wide.shares, nan=1.0) < RARE).tolist(),
+        else np.flatnonzero(np.nan_to_num(plan.wide.shares, nan=1.0) < rarity.SMALLEST_SHARE).tolist(),
         measures=plan.gauge is not None,
         measuring=progress.state.role == "measures",
         clamped=clamped,
@@ -207,7 +201,7 @@ def _late(progress: Progress, found: Estimated, linear: Array) -> NDArray[np.boo
     """Coefficients whose states came from so far that most main rounds were left behind."""
     main = [s for s in progress.scored if s.state.role == "main"]
     people, kept = (sum(float(s.weight.sum()) for s in some) for some in (main, progress.main))
-    if kept >= KEPT * people:
+    if 2.0 * kept >= people:  # with fewer near the estimate little is known of curvature there
         return np.zeros(len(linear), dtype=np.bool_)
     moved = linear @ (progress.main[0].state.theta - main[0].state.theta)
     return np.asarray(np.abs(moved) > moments.SURE * np.sqrt(np.diag(linear @ found.cov @ linear.T)))
@@ -241,8 +235,8 @@ def _trend(states: Array, people: Array) -> tuple[Array, float]:
 def _flat(plan: Plan, progress: Progress, scale: float, theta: Array) -> bool:
     """Whether the response hardly varies inside its declared range, internal units, or lies at one end of it."""
     width = plan.y_high - plan.y_low
-    if scale < FLAT * width or not plan.layout.constant:
-        return scale < FLAT * width
+    if scale < PINNED**2 * width or not plan.layout.constant:
+        return scale < PINNED**2 * width
     mean = progress.state.y_centre + progress.state.y_scale * float(theta[0])  # whitened covariates have mean 0
     return scale < PINNED * width and min(mean - plan.y_low, plan.y_high - mean) < moments.SURE * scale
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from privreg.collector.clamping import SMALL
 from privreg.collector.covariates.diagonal import WIDE
-from privreg.collector.covariates.rarity import Rare
+from privreg.collector.covariates.rarity import SMALLEST_SHARE, Rare
 from privreg.collector.pilot import SHOWN
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.families.measures import NORMAL_95
@@ -29,13 +29,6 @@ showed no loss of precision or coverage to speak of; with four times as many the
 
 SOME_MORE: Final = 1.05
 """The same where those who come late tell measures of fit and send no score, so that each of them is lost."""
-
-RARE: Final = 0.02
-"""Public share of a level below which a wide design's intervals are taken back: with 200 and 500 levels they missed a
-common error, that of the reference level, once the budget was so large that noise didn't hide it."""
-
-
-HALF: Final = 0.5  # Part of a report below which people fill little of it
 
 
 class Findings(NamedTuple):
@@ -125,8 +118,8 @@ def _of_wide_designs(fit: _Fit) -> list[Diagnostic]:
     out = [Diagnostic("diagonal", text)]
     if fit.found.have and few:
         text = (
-            f"{len(few)} columns stand for levels that about {100 * RARE:g}% of the records or fewer have, if levels "
-            "are equally frequent, and all are compared with one reference level that is as rare; merge levels"
+            f"{len(few)} columns stand for levels that about {100 * SMALLEST_SHARE:g}% of the records or fewer have, "
+            "if levels are equally frequent, and all are compared with one reference level as rare; merge levels"
         )
         out.append(doubt("levels", text, fit.place([*few, 0])))
     return out
@@ -350,8 +343,7 @@ def _of_records(found: Findings) -> list[Diagnostic]:
     return out
 
 
-MANY, MOSTLY = 0.2, 0.5
-"""Shares of records that can't be used, from which on declarations may be at fault, and are what to see to first."""
+MANY: Final = 0.2  # Share of records that can't be used from which on declarations may be at fault
 
 
 def _unusable(found: Findings, share: Unusable) -> Diagnostic:
@@ -362,7 +354,7 @@ def _unusable(found: Findings, share: Unusable) -> Diagnostic:
         + (", or a row beyond max_per_id" if found.repeated else "")
         + (", or fewer rows of a person than tell of changes" if found.within else "")
     )
-    if share.share <= MOSTLY:
+    if share.share <= 0.5:  # else declarations are what to see to first
         text += "; estimates are right if whether a record can be used depends on covariates alone"
     if share.share > MANY:
         text += f"; {MATCH}"
@@ -396,7 +388,7 @@ def _rounded_up(people: float) -> int:
 
 def filled_note(k_max: int | None, filled: float, error: float) -> tuple[Diagnostic, ...]:
     """Note where people surely fill less than half of a report, whose noise doesn't depend on that."""
-    if filled + SHOWN * error > HALF:
+    if filled + SHOWN * error > 0.5:
         return ()
     what = "the largest weight" if k_max is None else f"k_max={k_max} rows"
     text = (

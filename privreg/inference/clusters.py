@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from privreg.collector.covariates.whitening import PART
 from privreg.diagnostics import Diagnostic
+from privreg.protocol.rounds import LEAST_GROUPS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from privreg.arrays import Array, Ints
 
-FEWEST: Final = 8  # Random groups of local reports, at least, as lanes= has it
-LEAST: Final = 2 * FEWEST  # Clusters at least: two a group
+LEAST: Final = 2 * LEAST_GROUPS  # Clusters at least: two a group
 ENOUGH: Final = 20  # Clusters of a group below which a note says that t rests on few
-WHOLE: Final = 0.25  # Part of a group's people that one cluster may be without a note
 SUMMED: Final = 24  # Groups of clusters at most whose sums two collectors publish
 
 
@@ -41,7 +41,7 @@ def dealt(clusters: int, groups: int) -> Ints:
 
 def local_groups(clusters: int) -> int:
     """Random groups of local reports: twice the fewest where each has enough clusters."""
-    return 2 * FEWEST if clusters >= 2 * FEWEST * ENOUGH else FEWEST
+    return 2 * LEAST_GROUPS if clusters >= 2 * LEAST_GROUPS * ENOUGH else LEAST_GROUPS
 
 
 def summed_groups(clusters: int) -> int:
@@ -80,13 +80,13 @@ def notes(people: Sequence[int], groups: int, *, lanes: bool) -> tuple[Diagnosti
     out, held = [], np.asarray(people)
     some = int(np.count_nonzero(held))
     if some < ENOUGH * groups:
-        fewer = "fewer groups (lanes=8) or " if lanes and groups > FEWEST else ""
+        fewer = "fewer groups (lanes=8) or " if lanes and groups > LEAST_GROUPS else ""
         text = (
             f"{some:,} clusters in {groups} random groups are {some / groups:.3g} a group, and t intervals take "
             f"groups' means for normal, for which {ENOUGH} are enough; {fewer}more clusters help"
         )
         out.append(Diagnostic("clusters", text))
-    if held.sum() and held.max() > WHOLE / groups * held.sum():
+    if held.sum() and held.max() > PART / groups * held.sum():
         text = (
             f"one cluster has {held.max() / held.sum():.0%} of the people, more than 1/(4 × {groups}) of them: its "
             "group is hardly more than this cluster, and degrees of freedom are fewer than they seem"

@@ -37,7 +37,6 @@ PUBLISHED_SLOPES: Final = 3
 LEVER2: Final = 64.0
 """Squared whitened length, per coordinate, of mean 1, up to which a public row has the weight 1: of rare levels too."""
 
-WITHIN2: Final = 25.0  # The same in common scales, beyond which a public row counts for no more in second moments
 BEYOND: Final = 100.0  # Logarithms of public numbers beyond it tell no scale
 
 GAUSSIAN: Final = 0

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 GROUPS: Final = 16  # Random groups of records that answer a little apart in a main round
 
-LEAST_GROUPS, MOST_GROUPS = 8, 64
+LEAST_GROUPS: Final = 8
+MOST_GROUPS: Final = 64
 
 PARTS: Final = 8  # Runs of records, in order, into which a main round's sums are cut, for methods that go by order
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-ROUNDS: Final = 20
+ROUNDS: Final = 20  # On moments, counted as three, of the pilot, and main ones: `fit(rounds=)`
 LOCATIONS: Final = 8
 """Rounds on where columns lie whose scale nobody declared: a mean up to 10⁵ sd away from 0 is found."""
 

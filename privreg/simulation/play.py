@@ -225,7 +225,7 @@ def public_moments(state: State, v: Array) -> Array:
         norm2 = np.einsum("ij,ij->i", z, z)
     usable = norm2 < math.inf
     z = np.where(usable[:, None], z, 0.0)
-    w = np.where(usable, np.minimum(1.0, codes.WITHIN2 * d / np.maximum(norm2, 1e-300)), 0.0)
+    w = np.where(usable, np.minimum(1.0, codes.LEVER2 * d / np.maximum(norm2, 1e-300)), 0.0)
     return np.asarray((z * w[:, None]).T @ z)[triangle(d)][None]
 
 

@@ -13,7 +13,7 @@ import pytest
 import privreg.audit.devices
 import privreg.collector.covariates.moments
 import privreg.results.wording
-from benchmarks import sensitivity, store, tuning
+from benchmarks import exercises, sensitivity, store, tuning
 from docs import cells
 
 ROOT = Path(__file__).parents[2]
@@ -21,7 +21,10 @@ PLACES = (
     *sorted((ROOT / "privreg/collector").rglob("*.py")),
     *sorted((ROOT / "privreg/fits").rglob("*.py")),
     *sorted((ROOT / "privreg/inference").rglob("*.py")),
-    *(ROOT / f"privreg/{name}.py" for name in ("simulation/tuning", "protocol/codes", "protocol/schedule")),
+    *(
+        ROOT / f"privreg/{name}.py"
+        for name in ("simulation/tuning", "protocol/codes", "protocol/rounds", "protocol/schedule")
+    ),
 )
 EARLIER = "of an earlier tuning"
 
@@ -31,25 +34,21 @@ def _is_number(value):
         value = list(value.values())
     if isinstance(value, list | tuple | frozenset):
         return bool(value) and all(_is_number(v) for v in value)
-    return isinstance(value, int | float | np.ndarray) and not isinstance(value, bool)
+    return isinstance(value, int | float | np.ndarray) and not isinstance(value, bool) and np.size(value) > 0
 
 
-def _finals(text):
-    """Names that a module declares Final."""
-    return [
-        node.target.id
-        for node in ast.parse(text).body
-        if isinstance(node, ast.AnnAssign)
-        and isinstance(node.target, ast.Name)
-        and "Final" in ast.unparse(node.annotation)
-    ]
+def _named(text):
+    """Names that a module gives to values."""
+    body = [node for node in ast.parse(text).body if isinstance(node, ast.Assign | ast.AnnAssign)]
+    found = [node.targets if isinstance(node, ast.Assign) else [node.target] for node in body]
+    return [n.id for targets in found for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)]
 
 
 def _found():
     out = set()
     for file in PLACES:
         module = ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        names = _finals(file.read_text("utf-8"))
+        names = _named(file.read_text("utf-8"))
         out |= {f"{module}:{name}" for name in names if _is_number(getattr(importlib.import_module(module), name))}
     return out
 
@@ -66,9 +65,9 @@ def test_every_number_of_the_engine_is_listed_once_and_exists():
     assert sorted(set(listed) - _found()) == [], "no such constant"
 
 
-@pytest.mark.parametrize("text", ["X: Final = 0.3", "X: Final[float] = 0.3", "X: typing.Final = 0.3"])
+@pytest.mark.parametrize("text", ["X: Final = 0.3", "X: Final[float] = 0.3", "X = 0.3", "X, = (0.3,)"])
 def test_a_new_number_would_be_found(text):
-    assert _finals(text) == ["X"]
+    assert _named(text) == ["X"]
     assert _is_number(0.3)
     assert _is_number((1, 2.0))
     assert _is_number({"a": 1})
@@ -108,7 +107,7 @@ def test_a_change_arrives_wherever_the_name_was_imported_and_is_taken_back():
     assert tuning.tuning_hash() == before
 
 
-@pytest.mark.parametrize("path", ["privreg.protocol.schedule:ROUNDS", "privreg.inference.clusters:FEWEST"])
+@pytest.mark.parametrize("path", ["privreg.protocol.schedule:ROUNDS", "privreg.inference.resampling:FIRST"])
 def test_a_change_that_would_not_arrive_is_refused(path):
     with pytest.raises(ValueError, match="can't be changed"), tuning.changed({path: 4}):
         pass
@@ -179,6 +178,24 @@ def test_sensitivity_tells_a_change_that_reached_from_one_that_did_not():
     nothing = np.full((3, 1, 4), np.nan)
     assert sensitivity.compared(nothing, old)["failed"] == 3
     assert sensitivity.compared(nothing, nothing.copy())["reached"] == 0.0
+
+
+def test_a_screen_tells_a_large_change_from_a_small_one():
+    old = np.array([[[0.0, 1.0, 0.5], [0.0, 2.0, 1.0], [7.0, 7.0, 7.0]]])
+    assert sensitivity.changes(old.copy(), old) == {"reached": 0.0, "failed": 0, "large": 0.0}
+    small = old.copy()
+    small[0, :2, 1] += old[0, :2, 2] * [0.05, -0.05]
+    found = sensitivity.changes(small, old)
+    assert (found["reached"], found["large"], found["marked"]) == (1.0, 0.0, 0)
+    assert found["moved"] == pytest.approx(0.05)
+    for change in ([[0.0, 0.1, 0.0], [0.0, 0.2, 0.0]], [[0.0, 0.0, 0.01], [0.0, 0.0, 0.02]], [[1.0, 0.0, 0.0]] * 2):
+        assert sensitivity.changes(old + np.array([[*change, [0.0] * 3]]), old)["large"] == 1.0
+    assert sensitivity.changes(np.full(old.shape, np.nan), old) == {"reached": 1.0, "failed": 1, "large": 1.0}
+
+
+def test_every_group_of_constants_has_fits_that_exercise_it():
+    assert set(exercises.SCREENED) == set(tuning.rows()["group"])
+    assert {name for names in exercises.SCREENED.values() for name in names} <= set(exercises.EXERCISES)
 
 
 def test_halves_and_doubles_keep_the_kind_of_a_constant():

@@ -13,7 +13,7 @@ from numpy.linalg import cholesky, inv, solve
 from scipy.linalg import hadamard
 from scipy.special import expit, ndtr
 
-from privreg.collector import carrying, combination, coordinates, curvature, estimate, offsets, pilot, reach, wide
+from privreg.collector import carrying, combination, coordinates, curvature, offsets, pilot, reach, wide
 from privreg.collector import plan as planned
 from privreg.collector import reference as reference_law
 from tests.reference import covariates
@@ -303,12 +303,10 @@ def step(fit, theta, s):
 def estimated(fit, theta, s):
     """Estimate and covariance in the coordinates of the scores (31)-(36)."""
     for _ in range(wide.TURNS):
-        frame, before = framed(fit, theta, s), theta
+        frame = framed(fit, theta, s)
         m, cov = learned(fit, frame)
         found = combined(fit, frame, combination.floored(m))
         theta = solve(frame.root.T, found.x)
-        if ((frame.root.T @ (theta - before)) ** 2 < estimate.CONVERGED**2 * np.diag(found.cov)).all():
-            break
     found = combined(fit, frame, combination.floored(m), cov, scattered(fit, frame, m))
     back = inv(frame.root.T)
     return theta, back @ found.cov @ back.T, m, cov

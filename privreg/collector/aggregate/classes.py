@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from privreg.collector.covariates.factors import RAREST
+
 if TYPE_CHECKING:
     from privreg.arrays import Array, Ints
 
 ROOT2: Final = math.sqrt(2.0)
-
-RAREST: Final = 0.1  # Least share of a class at the start, as a part of that of equally frequent classes: 5% of two
 
 
 def contrasts(share: Array) -> tuple[Array, Array]:

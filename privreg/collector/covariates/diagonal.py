@@ -14,6 +14,7 @@ import numpy as np
 
 from privreg.collector.covariates.factors import STRICT
 from privreg.collector.covariates.whitening import FARTHEST
+from privreg.collector.covariates.whitening import WIDE as WIDE_BOUNDS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,8 +26,6 @@ FULLEST: Final = 4000
 
 WIDE: Final = 100  # Coefficients up to which correlations are learned, and random scaling keeps the whole matrix
 USUAL: Final = 0.25  # Mean square of a column relative to its public edge, until it is learned: bounds at two sd
-NARROWEST: Final = 1.0 / 400.0  # Least variance of a column relative to its edge that is believed
-UNEQUAL: Final = 100.0  # Ratio of a column's variance to the common one, at most
 
 
 class Wide(NamedTuple):
@@ -132,22 +131,22 @@ def learn(wide: Wide, rows: Array, total: Array, people: float, sd: float, const
     """Row map from the sum of the reports of so many people, whose noise sd is `sd` per number; shape (2, d).
 
     Means are shrunk toward the public middle and variances toward their common mean by as much as noise could have
-    made of them (James–Stein, positive part).
+    made of them (James–Stein, positive part); no column is taken for narrower than where bounds count as wide.
     """
     k = len(wide.columns)
     if not k:
         return rows
-    noise2 = (sd**2 + 0.1) / people
+    noise2, least = (sd**2 + 0.1) / people, (2.0 / WIDE_BOUNDS) ** 2
     means, kept = np.zeros(k), 0.0
     if constant:
         means = 2.0 * total[:k] / people - 1.0
         kept = _kept(means, 4.0 * noise2)
     squares = total[k:] / people - means**2 + (4.0 * noise2 if constant else 0.0)
-    common = min(max(float(squares.mean()), NARROWEST), 1.0)
+    common = min(max(float(squares.mean()), least), 1.0)
     deviation = squares - common
     error2 = noise2 + 2.0 * (4.0 * noise2) ** 2  # of a square, and of the mean's that is taken off
-    variances = np.clip(common + _kept(deviation, error2) * deviation, common / UNEQUAL, common * UNEQUAL)
-    scale = np.sqrt(np.clip(variances, NARROWEST, 1.0))
+    variances = common + _kept(deviation, error2) * deviation
+    scale = np.sqrt(np.clip(variances, least, 1.0))
     out = np.array(rows)
     out[0, wide.columns] = 1.0 / (wide.edges[wide.columns] * scale)
     out[1, wide.columns] = -kept * means / scale

@@ -17,6 +17,7 @@ import numpy as np
 from privreg.arrays import triangle
 from privreg.collector.covariates import factors as cells
 from privreg.collector.covariates.points import moment_diagonal
+from privreg.collector.covariates.whitening import WIDE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,18 +33,14 @@ NORMAL_LOG: Final = -0.6351814227307391  # E log abs z of a standard normal z
 
 FORGET: Final = 4.0
 
-STRETCHED: Final = 24.0
-"""Width of a column's bounds, in learned sd, from which on it was stretched too far, by all appearances: skewed ones of
-`benchmarks.designs` reach 20, one that is 0 for 85% has 34."""
-
 DRAWN_IN: Final = 18.0
-"""Where such a column is brought: from there one round tells a number that is mostly 0 and narrows it, and a normal one
-within bounds that are too wide by far gets most of its stretch back. From 12 the latter's intervals held less often."""
+"""Width of its bounds, in learned sd, to which a column is brought that was stretched too far: from there one round
+tells a number that is mostly 0 and narrows it, and a normal one within bounds that are too wide by far gets most of its
+stretch back. From 12 the latter's intervals held less often."""
 
 MANY: Final = 6
-"""Locations from which on what is left of their way is distinguished. Of three, intervals were the same without it."""
-
-PAIRS: Final = 20  # The same of pairs of correlated columns. Of six and ten, intervals were the same without it.
+"""Numbers from which on what is left of the way of their correlations is distinguished, and columns of their locations.
+Of three locations, and of correlations of four and five numbers, intervals were the same without it."""
 
 NUMBERS: Final = 4
 """Numbers from which on their correlations are distinguished from those with levels. Beside 20 levels the correlations
@@ -187,7 +184,7 @@ def overstretched(scatter: Scatter, columns: Sequence[int], widened: float = 1.0
 
     Bounds are `widened` times as wide, in sd, as numbers' are.
     """
-    return [j for j in columns if _span(scatter, j) > STRETCHED * widened]
+    return [j for j in columns if _span(scatter, j) > WIDE * widened]
 
 
 def drawn_in(scatter: Scatter, columns: Sequence[int], widened: float = 1.0) -> Scatter:
@@ -296,7 +293,7 @@ def _believed(
         at = (lower[0][mine], lower[1][mine])
         # off-diagonal entries of a report carry √2, so their noise variance is half
         part, noise = deviation[at], noise2[at] / 2.0
-        many = len(part) >= {1: MANY, 3: PAIRS}.get(g, math.inf)
+        many = len(part) >= {1: MANY, 3: MANY * (MANY - 1) // 2}.get(g, math.inf)
         if many and moved is not None and moved[at].any():
             along = moved[at] / np.linalg.norm(moved[at])
             onward = float(part @ along)

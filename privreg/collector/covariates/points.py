@@ -24,10 +24,9 @@ NEAR: Final = 4.0  # Standard deviations from a mean to the nearer bound beyond 
 
 _GRID: Final = np.linspace(-4.0, 4.0, 129)
 
-_INNER: Final = 0.95  # Mean of a covariate within ±1 that is believed at most: reports' noise may put it anywhere
-
-WIDEST: Final = 0.9
-"""Variance of a covariate, relative to that of one that takes its bounds alone, that is believed at most."""
+INNER: Final = 0.95
+"""Mean of a covariate within ±1 that is believed at most, and variance relative to that of one that takes its bounds
+alone: reports' noise may put them anywhere."""
 
 
 def _midpoints(points: int) -> Array:
@@ -127,12 +126,12 @@ def bounded(points: Array, rows: Array, columns: Iterable[int], *, constant: boo
     first = int(constant)
     x = points @ np.linalg.inv(rows).T
     mean, sd = x.mean(axis=0), x.std(axis=0)
-    mean = np.clip(mean, -_INNER, _INNER)
+    mean = np.clip(mean, -INNER, INNER)
     near = [j for j in columns if 1.0 - abs(mean[j]) < NEAR * sd[j]]
     if not near:
         return points
     for j in near:
-        share = min(sd[j] ** 2 / (1.0 - mean[j] ** 2), WIDEST)
+        share = min(sd[j] ** 2 / (1.0 - mean[j] ** 2), INNER)
         a, b = (0.5 * (1.0 + way * mean[j]) * (1.0 / share - 1.0) for way in (1.0, -1.0))
         # quantiles between those of a grid: each takes as long as a point of the reference model for a whole round
         x[:, j] = np.interp((x[:, j] - x[:, j].mean()) / sd[j], _GRID, 2.0 * betaincinv(a, b, ndtr(_GRID)) - 1.0)

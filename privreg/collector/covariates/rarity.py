@@ -9,7 +9,7 @@ import numpy as np
 
 from privreg.collector.covariates import asking
 from privreg.collector.covariates import factors as cells
-from privreg.collector.covariates.whitening import FARTHEST
+from privreg.collector.covariates.whitening import FARTHEST, PART
 
 if TYPE_CHECKING:
     from privreg.arrays import Array
@@ -20,9 +20,12 @@ FEW: Final = 6.0
 """Error of the predictor of people with a rare value, in units of c, is to be at most one by this: with fewer of them
 intervals cover less than some 92% (`benchmarks.rare_levels`)."""
 
-SMALLEST_SHARE: Final = 0.035  # Shares below it can't be distinguished by as many rounds of moments as are held
+SMALLEST_SHARE: Final = 0.035
+"""Shares below it can't be distinguished by as many rounds of moments as are held, and a wide design's intervals are
+taken back: with 200 and 500 levels they missed a common error, that of the reference level, once the budget was so
+large that noise didn't hide it."""
+
 MOST_SHARE: Final = 0.35  # A value that more people have isn't called rare, however few they are in all
-MOST_OF_IT: Final = 0.3  # Part of a coefficient's variance from which on it is about the levels that bring it
 
 
 class Rare(NamedTuple):
@@ -73,10 +76,10 @@ def found(plan: Plan, progress: Progress, people: int, to_user: Array) -> Rare:
         each, at_zero = (m**2 / p for m in _means(group, len(p), to_user, constant=plan.layout.constant))
         whole += each.sum(axis=1)
         rare += each[:, seldom].sum(axis=1)
-        if at_zero[seldom].sum() > MOST_OF_IT * at_zero.sum():
+        if at_zero[seldom].sum() > PART * at_zero.sum():
             beside |= {k for c in plan.crossed if set(group.columns.tolist()) & set(c.levels) for k in c.numbers}
     coded = {int(j) for g in plan.cells for j in g.columns}
-    mine = rare > MOST_OF_IT * whole
+    mine = rare > PART * whole
     for j in coded:
         few[j] = low[j] if tied[j] else mine[j]
     about = {0} if plan.layout.constant and mine[0] else set[int]()

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 FIRST: Final = (1e15, 1e9, 1e6, 1e4, 1e2, 1.0, 1e-2, 1e-5)  # First thresholds, and their negatives
 
 AT_RANDOM: Final = (0.02, 0.3, 0.6)
-"""Shares of records that may answer at random, those who have nothing to tell among them."""
+"""Shares of records that may answer at random, those who have nothing to tell among them. The least is also the
+standard error of a share, at least: columns aren't normal."""
 
 GRID: Final = 31
 ZOOMS: Final = 3
@@ -31,7 +32,6 @@ GUARDS: Final = (-8.0, -3.0, 3.0, 8.0)
 """Thresholds far outside of what is likely, in half ranges of it, by which a search that went astray comes back."""
 
 RECENT: Final = 3  # Rounds whose thresholds centres are looked for at
-LEAST: Final = 0.02  # Standard error of a share that is believed, at least: columns aren't normal
 SMALLEST: Final = 1e-60  # Scale of a column that is searched for, at least: squares of numbers in it are to be numbers
 
 NARROWEST: Final = 1e-9
@@ -84,7 +84,7 @@ def learn(search: Search, total: Array, weight: Array, sd: float) -> Search:
 def _likelihood(tried: Array, shares: Array, variance: Array, centre: Array, scale: Array) -> Array:
     """Log-likelihood of centres and scales of one shape, the best share of answers at random taken."""
     above = ndtr((centre[..., None] - tried) / scale[..., None])
-    weight = 1.0 / (variance + LEAST**2)
+    weight = 1.0 / (variance + AT_RANDOM[0] ** 2)
     square = (above * above) @ weight
     out = np.full(centre.shape, np.inf)
     for q in AT_RANDOM:  # the weighted sum of squares of shares - ((1 - q) above + q / 2)

@@ -24,9 +24,14 @@ CORRELATED: Final = 2.5
 FARTHEST: Final = 5.0  # Distance of the two values of a two-valued column in the scores' coordinates, at most
 
 WIDE: Final = 28.0
-"""Width of a column's bounds in learned sd from which on a note asks whether most people share one value."""
+"""Width of a column's bounds, in learned sd, from which on it was stretched too far, by all appearances, and is drawn
+in; if it still is, a note asks whether most people share one value. Skewed ones of `benchmarks.designs` reach 20, one
+that is 0 for 85% has 34."""
 
-PART: Final = 0.25  # Part of a sum's spread from which on a column is named as part of it
+PART: Final = 0.25
+"""Part of a whole from which on it is about that part: of a sum's spread by one column, of a coefficient's variance by
+levels that few have, of a group's people by one cluster."""
+
 SINGULAR: Final = 1e-9  # Part of their squares by which columns are distinguished that reports make one
 
 
