@@ -227,7 +227,9 @@ def _solved(
     usual = WINDOW.get(family, NARROW)
     windows = (usual,) if family in CLIPPED else (usual, *WIDER)
     near = NEAR if family in WINDOW else math.sqrt(CONVERGED)
-    value, one = _value(equation, rows, theta, function), _single(equation)
+    a, value = equation.weights, _value(equation, rows, theta, function)
+    mean: Any = {"corners": (a @ equation.corners)[None], "offsets": (a @ equation.offsets)[None]}
+    one = replace(equation, weights=np.ones(1), **mean)  # as if all groups had answered their mean state
     for _ in range(TURNS):
         kept = inverse is not None
         for window in (*(KEPT,) * kept, *windows):
@@ -269,13 +271,6 @@ def _nearer(
             return new, there
         share *= 0.5
     return None
-
-
-def _single(equation: Equation) -> Equation:
-    """The equation as if all groups had answered their mean state: its slope is about the same."""
-    a = equation.weights
-    mean: Any = {"corners": (a @ equation.corners)[None], "offsets": (a @ equation.offsets)[None]}
-    return replace(equation, weights=np.ones(1), **mean)
 
 
 def _inverse(slope: Array) -> Array:

@@ -159,7 +159,8 @@ def make_plan(
     size, fewest = max(sizes), min(sizes)
     ball = _radius(radius, loss, noisy=noisy)
     if epochs is None:
-        epochs = _noisy_passes(order, loss.alpha, n, p) if noisy else _passes(loss, size, n)
+        usual = 1 if loss.alpha == 1.0 else max(1, min(size // 4, MOST_STEPS // n))  # more shorten steps of a kink
+        epochs = _noisy_passes(order, loss.alpha, n, p) if noisy else usual
     epochs, step = check("curator.fit", "epochs", epochs), check("curator.fit", "step", step)
     if noisy:
         batch = size / BATCHES if batch_size is None else check("curator.fit", "batch_size", batch_size, fewest)
@@ -272,13 +273,6 @@ def _noisy_passes(order: str, alpha: float, n: int, p: int) -> int:
         return NOISY_PASSES
     wanted = max(PASSES_EACH * p, 200) if alpha == 1.0 else 1000
     return max(min(wanted, 2000, FULL_WORK // n), 100)
-
-
-def _passes(loss: Loss, size: int, n: int) -> int:
-    """Passes by default: more shorten the steps, which is all that a kink's share of the sensitivity falls with."""
-    if loss.alpha == 1.0:
-        return 1
-    return max(1, min(size // 4, MOST_STEPS // n))
 
 
 def _step(loss: Loss, budget: Budget, reach: float, ball: float | None, epochs: int, size: int, lanes: int) -> float:

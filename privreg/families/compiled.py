@@ -18,12 +18,8 @@ def compiled(score: Callable[[float, float], float], bound: float, *, binary: bo
 
     What comes back has the function's ``address`` and ``ctypes`` form, and must be kept as long as the address is used.
     `slope` is the declared bound of the score's slope by η, 0 without one.
-    Raises OptionError if it can't be compiled, or gives something that is no number.
-
-    Warns
-    -----
-    PrivregWarning
-        If it exceeds its bound, falls with η, or rises faster than its slope.
+    Raises OptionError if it can't be compiled, or gives something that is no number; warns if it exceeds its bound,
+    falls with η, or rises faster than its slope.
     """
     from numba import cfunc, njit
 

@@ -74,12 +74,6 @@ def _plan(saved: Mapping[str, Any]) -> Plan:
 # --- the audit -------------------------------------------------------------------------------------------
 
 
-def _distinct(plan: Plan) -> list[tuple[str, NumberMechanism | FactorMechanism]]:
-    """Kinds of answers, each once; none where the record goes as a whole."""
-    whole = plan.vector is not None or plan.sums is not None
-    return [] if whole else list(dict.fromkeys((item.kind, item.mechanism) for item in plan.items))
-
-
 def _answers(m: NumberMechanism | FactorMechanism, n: int) -> tuple[Array, Array]:
     """Answers of two people at the largest distance."""
     stream = NoiseStream(fresh_key(), m.width)
@@ -123,7 +117,8 @@ def trials(mechanics: Sequence[Mapping[str, Any]], _: Budget) -> Iterator[Trial]
     """Every kind of answer at its share of the budget, and whole reports at all of it."""
     for saved in mechanics:
         plan, of = _plan(saved), f", {saved['group']}" if saved["group"] else ""
-        for kind, m in _distinct(plan):
+        single = plan.items if plan.vector is None and plan.sums is None else ()
+        for kind, m in dict.fromkeys((item.kind, item.mechanism) for item in single):
             yield Trial(f"{kind}, {m.title}{of}", "opposite ends", *claim_of(m.budget), partial(_answers, m))
         who, draw = WHOLE, partial(_whole, plan)
         if plan.sums is not None:

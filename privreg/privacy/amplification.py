@@ -13,42 +13,18 @@ def shuffling_limit(n: int, delta: float) -> float:
 
 
 def shuffled(epsilon0: float, n: int, delta: float) -> float:
-    """Central ε of n people's ε0-DP reports once a trusted shuffler has hidden who sent which.
+    """Central ε of `n` people's reports, one each, once a trusted shuffler has hidden who sent which.
 
-    Parameters
-    ----------
-    epsilon0 : float
-        Pure local ε per person and report, > 0.
-    n : int
-        People, one report each.
-    delta : float
-        δ in (0, 1).
+    `epsilon0` is the pure local ε of a person and report, above 0. What is returned is the ε of an (ε, δ)-DP guarantee
+    towards whoever sees the shuffled reports only, never more than `epsilon0`:
+    log(1 + (e^ε0 − 1)/(e^ε0 + 1) · (8√(e^ε0 log(4/δ))/√n + 8 e^ε0/n)).
+    Raises BudgetError if a number is out of range, or ε0 > log(n/(16 log(2/δ))), where the theorem says nothing.
 
-    Returns
-    -------
-    float
-        ε of an (ε, δ)-DP guarantee towards whoever sees the shuffled reports only, never more than `epsilon0`:
-        log(1 + (e^ε0 − 1)/(e^ε0 + 1) · (8√(e^ε0 log(4/δ))/√n + 8 e^ε0/n)).
-
-    Raises
-    ------
-    BudgetError
-        If a number is out of range, or ε0 > log(n/(16 log(2/δ))), where the theorem says nothing.
-
-    Notes
-    -----
     The theorem permutes the *people* uniformly at random and then calls one ε0-DP randomiser after another. The i-th
     randomiser may depend on the earlier reports, not on who is called. So reports may be adaptive, provided that the
     order of the people is uniformly random and stays unknown to the attacker. Neighbours replace one record.
 
-    References
-    ----------
-    Feldman, McMillan & Talwar (2021), Hiding among the clones, FOCS, Theorem III.1 (3.1 of arXiv 2012.12803).
-
-    Examples
-    --------
-    >>> round(shuffled(1.0, 100_000, 1e-6), 3)
-    0.073
+    See Feldman, McMillan & Talwar (2021), Hiding among the clones, FOCS, Theorem III.1 (3.1 of arXiv 2012.12803).
     """
     e, d, people = real(epsilon0), real(delta), real(n)
     if e is None or not 0 < e < math.inf:

@@ -148,17 +148,9 @@ class Mechanism(Randomiser):
         return Channel(codes.RESPONSE, 1.0 / math.tanh(0.5 * self.epsilon), 0.0, 0.0)
 
     def ratios(self, shares: Array) -> Array:
-        """Noise of people with personal budgets over that of the largest, of any report.
+        """Noise of people with personal budgets over that of the largest, by which `Channel.scale` grows, shape (n,).
 
-        Parameters
-        ----------
-        shares : ndarray, shape (n,)
-            Their μ, of a pure mechanism their ε, over the largest, which is this mechanism's budget; in (0, 1].
-
-        Returns
-        -------
-        ndarray, shape (n,)
-            By how much `Channel.scale` grows: 1 or more.
+        `shares`, shape (n,), are their μ, of a pure mechanism their ε, over the largest, this mechanism's; in (0, 1].
         """
         if self.name == "randomized_response":
             return np.asarray(math.tanh(0.5 * self.epsilon) / np.tanh(0.5 * self.epsilon * shares))
