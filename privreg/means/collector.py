@@ -193,8 +193,8 @@ def spreads(
 
     NaN of levels, and of all where no squares are reported.
     """
-    first, p = places(terms), sum(len(term.names) for term in terms)
-    out, held = np.full((1 + len(plans), p), np.nan), np.zeros((3, p))
+    first = places(terms)
+    out, held = np.full((1 + len(plans), first[-1]), np.nan), np.zeros((3, first[-1]))
     for g, (mine, plan, state) in enumerate(zip(by_group, plans, states, strict=True), 1):
         if plan.sums is None or not state.people:
             continue
@@ -218,8 +218,8 @@ def moments(
     Shape (5, p): the square, noise variances of the mean and of the square, their covariance, and the share of those
     who have a number. NaN of levels, where no squares are reported, and where subgroups have other ranges.
     """
-    first, p = places(terms), sum(len(term.names) for term in terms)
-    total, out, known = sum(s.people for s in states), np.zeros((5, p)), np.zeros(p, dtype=np.bool_)
+    first, total = places(terms), sum(s.people for s in states)
+    out, known = np.zeros((5, first[-1])), np.zeros(first[-1], dtype=np.bool_)
     for mine, plan, state in zip(by_group, plans, states, strict=True):
         if plan.sums is None or not state.people:
             continue

@@ -160,7 +160,7 @@ class MeansStream:
         p = len(whole.params)
         few = [collector.few(plan, state) for plan, state in zip(spec.plans, states, strict=True)]
         doubted = [terms | silent(alone.unusable) for terms, alone in zip(few, groups, strict=False)]
-        placed = list(zip(spec.terms, places(spec.terms), strict=True))
+        placed = list(zip(spec.terms, places(spec.terms), strict=False))
         tables = [(at, t.columns, [tuple(map(str, part.levels)) for part in t.parts]) for t, at in placed if t.is_table]
         numbers, rows = [t for t in spec.terms for _ in t.names], spec.people.max_per_id
         fit = MeansFit(

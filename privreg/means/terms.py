@@ -8,7 +8,7 @@ import ast
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise, product
+from itertools import accumulate, pairwise, product
 from typing import Any, Final
 
 import numpy as np
@@ -130,8 +130,8 @@ def flat(columns: Sequence[Column]) -> list[str]:
 
 
 def places(terms: Sequence[Term]) -> list[int]:
-    """Position of each term's first estimate."""
-    return [sum(len(term.names) for term in terms[:k]) for k in range(len(terms))]
+    """Position of each term's first estimate, and then how many there are."""
+    return [0, *accumulate(len(term.names) for term in terms)]
 
 
 def read_formula(formula: object) -> tuple[list[Column], list[str]]:
