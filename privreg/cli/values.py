@@ -219,7 +219,7 @@ def family(a: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     given = {o: getattr(a, o) for o in owned if getattr(a, o) is not None}
     for option in given:
         if option not in OWN[name]:
-            owners = " or ".join(f"--family {n}" for n, own in OWN.items() if option in own)
+            owners = " or ".join(f"--family {n}" for n, constants in OWN.items() if option in constants)
             raise OptionError(
                 f"--{option.replace('_', '-')} belongs to {owners}, not to --family {name}; leave it out."
             )

@@ -62,8 +62,8 @@ class Family:
     @property
     def unit(self) -> Callable[[float, float], float] | None:
         """A user's own score over its bound."""
-        own, bound = self.score, self.bound
-        return None if own is None else lambda eta, y: float(own(eta, y)) / bound
+        score, bound = self.score, self.bound
+        return None if score is None else lambda eta, y: float(score(eta, y)) / bound
 
     @property
     def tame(self) -> Callable[[float, float], float] | None:

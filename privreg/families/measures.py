@@ -108,8 +108,8 @@ def values(gauge: Gauge, eta: Array, y: Array) -> Array:
                 columns = [np.where(np.isnan(y - first), np.nan, (y < first).astype(np.float64))]
             case codes.POISSON:
                 mean, top = np.exp(np.minimum(first, 700.0)), gauge.y_max
-                own = np.where(y > 0.0, y * np.log(np.maximum(y, 1e-300)), 0.0)
-                unit = 2.0 * (own - y * first - (y - mean))
+                saturated = np.where(y > 0.0, y * np.log(np.maximum(y, 1e-300)), 0.0)
+                unit = 2.0 * (saturated - y * first - (y - mean))
                 columns = [np.clip(unit / (2.0 * CAP), 0.0, 1.0), y / top, np.clip(mean / top, 0.0, 1.0) + 0.0 * y]
             case codes.HINGE | codes.SMOOTHED_HINGE:
                 margin = (2.0 * y - 1.0) * first

@@ -31,9 +31,9 @@ _DOCUMENT: Final = "privreg.json"
 _SEAL: Final = "seal"
 
 
-def like(own: Any, saved: Any) -> Any:
+def like(made: Any, saved: Any) -> Any:
     """Take over a saved array only with its place's shape and type: compiled loops don't check their indices."""
-    if saved.shape != own.shape or saved.dtype != own.dtype or not np.isfinite(saved).all():
+    if saved.shape != made.shape or saved.dtype != made.dtype or not np.isfinite(saved).all():
         raise ValueError("a saved array of another plan")
     return np.ascontiguousarray(saved)
 
@@ -157,7 +157,7 @@ def _own_secret() -> bytes:
                     f"{str(file)!r} can't be written, and it is to hold the secret that seals saved streams; let the "
                     f"environment variable {sealing.VARIABLE} name a file in a folder that you can write to."
                 ) from None
-    return sealing.read_secret(file, own=True)
+    return sealing.read_secret(file, private=True)
 
 
 def read(path: str | Path, trust: str | Path | None = None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

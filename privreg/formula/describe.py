@@ -92,14 +92,14 @@ def read_design(
         raise
     # an option that says where scales or levels come from goes before what the data carry
     elsewhere = {"numbers": not learn and "scale" not in leaks, "factors": "levels" not in leaks}
-    own, schema = schema, completed(schema, data, columns, **elsewhere)
+    declared, schema = schema, completed(schema, data, columns, **elsewhere)
     left = formula.partition("~")[0].strip()
     needed = columns if family.kind != "binary" else [c for c in columns if c != left]
     schema = schema if learn or leaks else with_truth_values(schema, data, needed)
     if family.kind == "binary" and left in columns and not leaks:
         refuse_texts(schema, data, left)
     otherwise = learn or leaks or all(map(schema.declares, needed))
-    if labels is not None and otherwise and not all(map(own.declares, needed)):
+    if labels is not None and otherwise and not all(map(declared.declares, needed)):
         check_declared(asked, [*columns, *labels])
     if leaks:
         schema = complete(schema, data, parsed, places["offset"], leaks, family.kind)

@@ -129,8 +129,8 @@ class Units:
     def params_outside(self, theta: Array) -> Array:
         """Coefficients in the user's units."""
         if self.mix is None and len(theta) > WIDE:  # no matrix for each line of a trail
-            own = theta / self.scale
-            return np.asarray(self.y_scale * (own - self.constant * float(self.centre @ own)) + self.shift)
+            inner = theta / self.scale
+            return np.asarray(self.y_scale * (inner - self.constant * float(self.centre @ inner)) + self.shift)
         return self.matrix @ theta + self.shift
 
     def params_inside(self, params: Array) -> Array:
@@ -169,12 +169,12 @@ def public_units(design: Design, *, scale_response: bool) -> Units:
         clamped = all(math.isfinite(v) for c in numbers for v in schema.limits(c))
         edges[j] = max(abs(low[j] - centre[j]), abs(high[j] - centre[j])) / scale[j] if clamped else math.inf
     inside, correlated = (probe - centre) / scale, _correlated(design, centre, scale)
-    own = _own_constant(inside, ones, {*np.flatnonzero(unscaled).tolist(), *correlated[0]})
-    if own is not None:
-        inside, edges = inside @ own.T, np.where((own != np.eye(p)).any(axis=1), 1.0, edges)
+    summed = _constant_of_sums(inside, ones, {*np.flatnonzero(unscaled).tolist(), *correlated[0]})
+    if summed is not None:
+        inside, edges = inside @ summed.T, np.where((summed != np.eye(p)).any(axis=1), 1.0, edges)
     mix, edges = _mix(inside, edges, unscaled, *correlated)
-    if own is not None:
-        mix = own if mix is None else mix @ own
+    if summed is not None:
+        mix = summed if mix is None else mix @ summed
     y_centre, y_scale, y_unscaled = 0.0, 1.0, False
     if scale_response:
         y_centre, y_scale, y_unscaled = _response(design)
@@ -216,7 +216,7 @@ def _correlated(design: Design, centre: Array, scale: Array) -> tuple[list[int],
     return where, schema.correlation_matrix(held) * np.outer(sd, sd) + np.outer(mean, mean)
 
 
-def _own_constant(inside: Array, ones: Array, kept: set[int]) -> Array | None:
+def _constant_of_sums(inside: Array, ones: Array, kept: set[int]) -> Array | None:
     """Row map that makes a column the constant that several add up to, as levels without a reference do.
 
     None if it is a column already, or none but `kept` ones could become it.
@@ -224,10 +224,11 @@ def _own_constant(inside: Array, ones: Array, kept: set[int]) -> Array | None:
     among = [int(j) for j in np.flatnonzero(ones) if j not in kept]
     if len(ones) > WIDE or np.count_nonzero(ones) < 2 or not among:
         return None
-    own = np.eye(len(ones))
-    own[among[0]] = ones
-    made = inside @ own.T
-    return own if (np.abs(made[:, among[0]] - 1.0) < SAME).all() and np.linalg.matrix_rank(own) == len(own) else None
+    summed = np.eye(len(ones))
+    summed[among[0]] = ones
+    made = inside @ summed.T
+    constant = bool((np.abs(made[:, among[0]] - 1.0) < SAME).all())
+    return summed if constant and np.linalg.matrix_rank(summed) == len(summed) else None
 
 
 def _mix(
@@ -287,11 +288,11 @@ def _orthogonal(inside: Array) -> Array | None:
         columns = (inside @ rows.T)[:, varies]
         return _correlation(columns if varies.all() else columns - columns.mean(axis=0))
 
-    own = np.eye(len(varies))
-    if not varies.any() or not _crowded(correlation(own)):
+    identity = np.eye(len(varies))
+    if not varies.any() or not _crowded(correlation(identity)):
         return None
     crowd = ~varies
-    crowd[varies] = np.diag(np.linalg.inv(correlation(own))) > ALONE
+    crowd[varies] = np.diag(np.linalg.inv(correlation(identity))) > ALONE
     two = ((inside == low) | (inside == high)).all(axis=0)
     rows = _residuals(inside, crowd, crowd & ~two)
     everything = np.ones_like(varies)

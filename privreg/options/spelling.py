@@ -134,8 +134,8 @@ def _in_yaml(value: str) -> str:
         return f"{{{', '.join(f'{name}: {_listed(said)}' for _, name, said in _ENTRY.findall(value))}}}"
     if not (family := _family(value)):
         return _listed(value)
-    own = ", ".join(f"{k}: {v}" for k, v in family[1])
-    return f"{{{family[0]}: {{{own}}}}}" if own else family[0]
+    constants = ", ".join(f"{k}: {v}" for k, v in family[1])
+    return f"{{{family[0]}: {{{constants}}}}}" if constants else family[0]
 
 
 def _family(value: str) -> tuple[str, list[tuple[str, str]]] | None:
@@ -144,8 +144,8 @@ def _family(value: str) -> tuple[str, list[tuple[str, str]]] | None:
     if family is None:
         return None
     name = re.sub(r"(?<!^)(?=[A-Z])", "_", family[1]).lower()
-    own = re.findall(r"(\w+)=([^,\s]+)", family[2])
-    return name, own or ([("tau", family[2])] if name in {"quantile", "expectile"} and family[2] else [])
+    constants = re.findall(r"(\w+)=([^,\s]+)", family[2])
+    return name, constants or ([("tau", family[2])] if name in {"quantile", "expectile"} and family[2] else [])
 
 
 def _listed(said: str) -> str:

@@ -143,11 +143,11 @@ class Ledger:
                     "source to count by, nor have plain lists, nor tables that don't tell where their rows are; give a "
                     "DataFrame, arrays, an Arrow or polars table or a file, or take the limit away."
                 )
-            own = defaultdict(list)  # who comes twice reports twice
+            met = defaultdict(list)  # who comes twice reports twice
             for account in known:
-                own[account.key].append((mu, account))
+                met[account.key].append((mu, account))
             spent, more = max(
-                ((self._of(account), account.heaviest(own[account.key]) or [mu]) for account in known),
+                ((self._of(account), account.heaviest(met[account.key]) or [mu]) for account in known),
                 key=lambda costs: compose([*costs[0], *costs[1]]),
             )
             total, used = compose([*spent, *more]), compose(spent)

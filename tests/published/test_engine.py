@@ -49,7 +49,7 @@ def toy_figure(tables):
 
 
 def a_toy(replicate=toy):
-    return Experiment("toy", "a toy", "nowhere", "", 5, toy_cells, replicate, toy_tables, toy_figure)
+    return Experiment("toy", toy_cells, replicate, toy_tables, toy_figure, "a toy", "nowhere", "", 5)
 
 
 # --- the engine -------------------------------------------------------------------------------------------

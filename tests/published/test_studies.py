@@ -12,7 +12,7 @@ from privreg.errors import InferenceError, OptionError
 from privreg.experiments import EXPERIMENTS
 from privreg.published.experiments.applications import _replicate as apply
 from privreg.published.experiments.classes import measure
-from privreg.published.experiments.designs import CORNER, Design, asymptotic_sd, chunks, truth
+from privreg.published.experiments.designs import THRESHOLD, Design, asymptotic_sd, chunks, truth
 from privreg.published.experiments.rates import rate, start
 from privreg.published.experiments.simulation import Cell, at_hand, limit_sd, model, replicate
 from privreg.published.experiments.xsjkh import compare, tidy
@@ -53,16 +53,16 @@ def test_moments_of_a_response_are_those_stated(design):
 def test_the_expectile_is_where_its_score_has_mean_zero():
     design = Design("expectile", 1, tau=0.8)
     e = design.sd * np.random.default_rng(3).standard_normal(2_000_000)
-    for corner in (0.25, CORNER):
-        r = e - (truth(design, corner)[0] - 1.0)
-        psi = np.where(r < 0, 0.2, 0.8) * np.clip(r, -corner, corner)
+    for threshold in (0.25, THRESHOLD):
+        r = e - (truth(design, threshold)[0] - 1.0)
+        psi = np.where(r < 0, 0.2, 0.8) * np.clip(r, -threshold, threshold)
         assert abs(psi.mean()) < 5 * psi.std() / np.sqrt(len(e))
 
 
 def test_asymptotic_lengths_are_those_of_the_stored_table():
     """At p = 3, ρ = 0, n = 200,000: 7.21 from the noise alone at mu = 1 with published weights, 2.41 with whitened."""
-    for weights, corner, length in (("published", CORNER, 7.23), ("whitened", 0.25, 2.45)):
-        sds, _ = asymptotic_sd(Design("huber", 3), weights, corner, 2.0)
+    for weights, threshold, length in (("published", THRESHOLD, 7.23), ("whitened", 0.25, 2.45)):
+        sds, _ = asymptotic_sd(Design("huber", 3), weights, threshold, 2.0)
         assert 200 * 1.96 * np.mean(sds) / np.sqrt(200_000) == pytest.approx(length, rel=0.02)
 
 

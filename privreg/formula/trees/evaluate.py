@@ -70,38 +70,38 @@ class Program:
         op, *rest = tree
         given: Any = None
         parts: Sequence[Any] = ()
-        own: frozenset[str] | None = frozenset()
+        reads: frozenset[str] | None = frozenset()
         match op:
             case "const":
                 given = float.fromhex(rest[0])
             case "col":
-                given, own = rest[0], None
+                given, reads = rest[0], None
             case "codes":
-                given, own = rest[0], frozenset(rest)
+                given, reads = rest[0], frozenset(rest)
             case "level":
                 given, parts = rest[1], [["codes", rest[0]]]
             case "labels":
                 kind = pd.CategoricalDtype(list(self._schema.levels[rest[0]]))
                 given = np.asarray(pd.Categorical.from_codes(range(len(kind.categories)), dtype=kind))
-                parts, own = [["codes", rest[0]]], None
+                parts, reads = [["codes", rest[0]]], None
             case "cmp" | "numpy" | "python" | "as":
                 given, parts = rest[0], rest[1:]
             case "call":
                 # numbers stay as they are, and parts have their places among them
                 parts = [arg for arg in rest[1:] if isinstance(arg, list)]
-                given, own = (rest[0], [None if isinstance(arg, list) else arg for arg in rest[1:]]), None
+                given, reads = (rest[0], [None if isinstance(arg, list) else arg for arg in rest[1:]]), None
             case "item":
                 given, parts = rest[1], rest[:1]
             case "bspline":  # all functions of a spline are computed at once
                 given, parts = rest[3], [["bsplines", *rest[:3]]]
             case "bsplines":
-                given, parts, own = (rest[1], floats(rest[2])), rest[:1], None
+                given, parts, reads = (rest[1], floats(rest[2])), rest[:1], None
             case "cr" | "cc":
                 given, parts = tuple(map(floats, rest[1:])), rest[:1]
             case _:
                 parts = rest
         args = tuple(map(self._add, parts))
-        found = [own, *(self._nodes[k].reads for k in args)]
+        found = [reads, *(self._nodes[k].reads for k in args)]
         reads = None if None in found else frozenset().union(*(f for f in found if f is not None))
         calls = frozenset().union(*(self._nodes[k].calls for k in args))
         k = self._numbers[key] = len(self._nodes)

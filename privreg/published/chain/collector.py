@@ -90,11 +90,11 @@ def recentred(state: State, plan: Plan) -> tuple[State, Array]:
         new.sums[:p, :p] -= np.tril(cross + cross.T)
         new.sums[p, :p] -= state.sums[p, p] * move
     elif plan.scaling_mode == DIAGONAL:
-        own = move.copy()
-        own[0] = float(state.functional @ move)
+        moved = move.copy()
+        moved[0] = float(state.functional @ move)
         squares = k * (k + 1) * (2 * k + 1) / 6.0
-        new.sums[0] += own * (own * squares - 2.0 * state.sums[1])
-        new.sums[1] -= own * squares
+        new.sums[0] += moved * (moved * squares - 2.0 * state.sums[1])
+        new.sums[1] -= moved * squares
     new.outer[:] = moved_gram(state.outer, move)
     return new, move
 

@@ -183,9 +183,9 @@ def _cells(families: Sequence[str], quick: bool) -> list[Cell]:
 
 def _tables(runs: pd.DataFrame, cells: Sequence[Cell]) -> dict[str, pd.DataFrame]:
     given = {c.name: c for c in cells}
-    own = [given[name] for name in runs["cell"]]
-    head = pd.DataFrame({what: [getattr(c, what) for c in own] for what in ("family", "tuning", "alpha")})
-    head["mu"] = ["none" if c.mu is None else f"{c.mu:g}" for c in own]
+    of_runs = [given[name] for name in runs["cell"]]
+    head = pd.DataFrame({what: [getattr(c, what) for c in of_runs] for what in ("family", "tuning", "alpha")})
+    head["mu"] = ["none" if c.mu is None else f"{c.mu:g}" for c in of_runs]
     table = pd.concat([head, runs.reset_index(drop=True)], axis=1)
     bad = failed(table)
     broken = table[bad].groupby("cell")["replication"].nunique()

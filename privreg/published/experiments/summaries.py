@@ -61,15 +61,15 @@ def summarise(runs: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """
     keys = list(by)
     rows = []
-    for key, own in runs.groupby(keys, sort=False, dropna=False):
+    for key, group in runs.groupby(keys, sort=False, dropna=False):
         row: dict[str, Any] = dict(zip(keys, key if isinstance(key, tuple) else (key,), strict=True))
-        bad = failed(own)
+        bad = failed(group)
         row |= {
-            "replications": own["replication"].nunique(),
-            "failures": own.loc[bad, "replication"].nunique(),
-            "first_error": first_error(own),
+            "replications": group["replication"].nunique(),
+            "failures": group.loc[bad, "replication"].nunique(),
+            "first_error": first_error(group),
         }
-        good = own[~bad & own["low"].notna()] if "low" in own else own.iloc[:0]
+        good = group[~bad & group["low"].notna()] if "low" in group else group.iloc[:0]
         rows.append(row | (_numbers(good) if len(good) else {}))
     return pd.DataFrame(rows)
 

@@ -86,9 +86,9 @@ def tidy(runs: pd.DataFrame, cells: Sequence[Cell]) -> pd.DataFrame:
     given = [by_name[name] for name in out["cell"]]
     slopes = {}  # mean lengths × 100 of the slopes' intervals
     if "low" in runs:
-        own = runs[(runs["term"] != "const") & runs["low"].notna()]
-        length = 100 * (own["high"] - own["low"])
-        slopes = dict(length.groupby([own["cell"], own["method"], own["n"], own["alpha"]]).mean())
+        slope_runs = runs[(runs["term"] != "const") & runs["low"].notna()]
+        length = 100 * (slope_runs["high"] - slope_runs["low"])
+        slopes = dict(length.groupby([slope_runs[key] for key in ("cell", "method", "n", "alpha")]).mean())
     head = pd.DataFrame([{k: getattr(c.design, k) for k in ("family", "p", "rho", "tau")} for c in given])
     head = head.assign(setting=[c.setting for c in given], mu=[c.budget for c in given])
     table = pd.concat([out["cell"], head, out.drop(columns="cell")], axis=1)
@@ -130,10 +130,10 @@ def compare(table: pd.DataFrame) -> pd.DataFrame:
     One row a design, budget, setting of published tuning, method and n. `efficient_method` says whose numbers the
     efficient columns are: the same method's, or that of the nearest one if efficient tuning doesn't have it.
     """
-    own = table[table["setting"] != "efficient"]
+    published_rows = table[table["setting"] != "efficient"]
     default = table[table["setting"] == "efficient"]
     rows = []
-    for row in own.itertuples():
+    for row in published_rows.itertuples():
         there = default[(default.p == row.p) & (default.rho == row.rho) & (default.mu == row.mu) & (default.n == row.n)]
         like = (row.method, TWINS.get(str(row.method)), "sandwich", "between_lanes")
         coverage, length = _printed(row)

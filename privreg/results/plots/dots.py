@@ -102,7 +102,7 @@ def figure(drawn: Drawn, footer: str, title: str | None, ax: Any) -> Axes | NDAr
     units = list(dict.fromkeys(drawn.units))
     if ax is not None:
         there = _on_given(ax, drawn, units, footer)
-        style.add_title(there, title, own=False)
+        style.add_title(there, title, made=False)
         return there
     longest = max(len(r.label) for r in drawn.rows)
     width = style.COLUMN if longest <= 20 and len(drawn.names) <= 3 else 1.45 * style.COLUMN
@@ -111,7 +111,7 @@ def figure(drawn: Drawn, footer: str, title: str | None, ax: Any) -> Axes | NDAr
     with style.panels(1, len(units), (width, max(height, 1.5))) as (_, grid):
         axes: NDArray[Any] = grid[0]
         for i, (panel, unit) in enumerate(zip(axes, units, strict=True)):
-            held = [name for name, own in zip(drawn.names, drawn.units, strict=True) if own == unit]
+            held = [name for name, of in zip(drawn.names, drawn.units, strict=True) if of == unit]
             _draw(panel, drawn, unit, width if len(units) == 1 else width / (1.4 if i else 1.0) / 2, names=not i)
             if len(drawn.names) > 1:
                 # above the axes and to the left of its right edge, over the names, where there is room
@@ -119,7 +119,7 @@ def figure(drawn: Drawn, footer: str, title: str | None, ax: Any) -> Axes | NDAr
                 near = {"borderaxespad": 0.2, "handletextpad": 0.2, "columnspacing": 1.2}
                 panel.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=columns, **near)
         style.add_footer(axes[-1], footer, width / len(units))
-        style.add_title(axes[0], title, own=True)
+        style.add_title(axes[0], title, made=True)
     only: Axes = axes[0]
     return only if len(units) == 1 else axes
 
@@ -133,7 +133,7 @@ def _draw(ax: Any, drawn: Drawn, unit: Unit, width: float, *, names: bool = True
     """Draw the results of one unit on axes that have, with the names of the rows, so many inches."""
     rows, inks = drawn.rows, style.inks_for(ax)
     place = {r.name: i for i, r in enumerate(rows) if r.name is not None}
-    here = [j for j, own in enumerate(drawn.units) if own == unit]
+    here = [j for j, of in enumerate(drawn.units) if of == unit]
     gap, over = 0.6 / max(len(here) - 1, 1), list[tuple[Any, Any, dict[str, Any]]]()
     for k, j in enumerate(here):
         part = among(drawn.tables[j], rows)
@@ -248,13 +248,13 @@ def _on_given(ax: Any, drawn: Drawn, units: list[Unit], footer: str) -> Axes | N
 
 def _between(ax: Any) -> tuple[float, float]:
     """Where the room of axes begins and ends, inches from the left: at its neighbours' axes, or the figure's ends."""
-    figure, own = ax.figure, ax.get_position()
+    figure, place = ax.figure, ax.get_position()
     left, right = 0.0, 1.0
     for other in figure.axes:
         box = other.get_position()
-        if other is not ax and box.y0 < own.y1 and own.y0 < box.y1:
-            left = max(left, box.x1) if box.x1 <= own.x0 else left
-            right = min(right, (own.x1 + box.x0) / 2) if box.x0 >= own.x1 else right
+        if other is not ax and box.y0 < place.y1 and place.y0 < box.y1:
+            left = max(left, box.x1) if box.x1 <= place.x0 else left
+            right = min(right, (place.x1 + box.x0) / 2) if box.x0 >= place.x1 else right
     width = figure.bbox.width / figure.dpi
     return left * width, right * width
 
@@ -265,7 +265,7 @@ def _inside(ax: Any) -> None:
     if getattr(figure, "figure", figure).get_layout_engine() is not None:
         return
     for _ in range(2):  # a smaller axis may have other ticks
-        own, room, drawn = ax.get_position(), figure.bbox, ax.get_tightbbox()
+        place, room, drawn = ax.get_position(), figure.bbox, ax.get_tightbbox()
         left, _right = (v * figure.dpi for v in _between(ax))
         over = [
             max((room.x0 + left - drawn.x0) / room.width, 0.0),
@@ -276,6 +276,6 @@ def _inside(ax: Any) -> None:
         if max(over) == 0.0:
             return
         over = [v + 0.005 if v else 0.0 for v in over]
-        width = max(own.width - over[0] - over[2], 0.2 * own.width)
-        height = max(own.height - over[1] - over[3], 0.2 * own.height)
-        ax.set_position([own.x1 - over[2] - width, own.y0 + over[1], width, height])
+        width = max(place.width - over[0] - over[2], 0.2 * place.width)
+        height = max(place.height - over[1] - over[3], 0.2 * place.height)
+        ax.set_position([place.x1 - over[2] - width, place.y0 + over[1], width, height])

@@ -73,12 +73,12 @@ def drawing(ax: Any, size: tuple[float, float], footer: str, title: str | None =
     if ax is not None:
         yield ax
         add_corner(ax, footer)
-        add_title(ax, title, own=False)
+        add_title(ax, title, made=False)
         return
     with panels(1, 1, size) as (_, grid):
         yield grid[0, 0]
         add_footer(grid[0, 0], footer, size[0])
-        add_title(grid[0, 0], title, own=True)
+        add_title(grid[0, 0], title, made=True)
 
 
 def each_drawn(
@@ -92,7 +92,7 @@ def each_drawn(
         with panels(len(terms), 1, (size[0], size[1] * len(terms))) as (_, grid):
             for term, on in zip(terms, grid[:, 0], strict=True):
                 add_footer(on, draw(term, on), size[0])
-            add_title(grid[0, 0], title, own=True)
+            add_title(grid[0, 0], title, made=True)
         return grid[0, 0] if len(terms) == 1 else grid[:, 0]
     given = np.asarray(ax, dtype=object).ravel()
     if len(given) != len(terms):
@@ -101,7 +101,7 @@ def each_drawn(
         )
     for term, on in zip(terms, given, strict=True):
         add_corner(on, draw(term, on))
-    add_title(ax, title, own=False)
+    add_title(ax, title, made=False)
     return given[0] if len(terms) == 1 else given
 
 
@@ -188,13 +188,13 @@ def add_corner(ax: Any, text: str) -> None:
     ax.set_title(text, loc="right", fontsize=SMALL, color=inks_for(ax, outside=True).grey)
 
 
-def add_title(ax: Any, title: str | None, *, own: bool) -> None:
-    """A user's title: above a figure that is `own`, else of the one Axes that the user gave."""
+def add_title(ax: Any, title: str | None, *, made: bool) -> None:
+    """A user's title: above a figure that was `made` here, else of the one Axes that the user gave."""
     if title is None:
         return
     if not isinstance(title, str):
         raise OptionError(f"title={shown(title)} must be a text.")
-    if own:
+    if made:
         ax.figure.suptitle(literal(title), fontsize=TEXT + 1)
     elif isinstance(ax, Sequence | np.ndarray):
         raise OptionError(

@@ -79,9 +79,9 @@ def plot_trajectory(
     wanted = list(fit.names) if terms is None else coefficients_of(fit, terms)
     footer = "; ".join([*style.baselines([fit]), style.guarantee([self.privacy])])
     if path["low"].notna().any():
-        own = band(fit)
-        kind = "valid at all sample sizes at once" if own == "anytime" else "pointwise"
-        by = "" if own is None else f" by {METHODS[own].title}"
+        band_of = band(fit)
+        kind = "valid at all sample sizes at once" if band_of == "anytime" else "pointwise"
+        by = "" if band_of is None else f" by {METHODS[band_of].title}"
         footer = f"{100 * (1 - alpha):.6g}% bands{by}, {kind}; {footer}"
     curves = [path[path["term"] == t] for t in wanted]
     kept = dict(zip(fit.names, self.tidy()["reliable"], strict=True))
@@ -93,7 +93,7 @@ def plot_trajectory(
         footer += f"\n{MARK} don't rely on it: see the notes of the summary"
     if ax is not None:
         there = _onto(ax, titles, curves, footer)
-        style.add_title(there, title, own=False)
+        style.add_title(there, title, made=False)
         return there
     k = len(wanted)
     columns = 1 if k <= 3 else 2 if k <= 8 else 3
@@ -118,7 +118,7 @@ def plot_trajectory(
             panel.xaxis.set_tick_params(labelbottom=True, which="both")
             panel.set_xlabel("records")
         style.add_footer(axes[k - 1], footer, size[0] / columns)
-        style.add_title(axes[0], title, own=True)
+        style.add_title(axes[0], title, made=True)
     only: Axes = axes[0]
     return only if k == 1 else axes[:k]
 
@@ -192,7 +192,7 @@ def ticks(least: float, most: float, inches: float) -> list[float]:
     unit = 10.0 ** math.floor(math.log10(least))
     powers = [unit * 10.0**k for k in range(int(math.log10(most / unit)) + 1)]
     steps = [k * unit for k in (0.1, 0.2, 0.25, 0.5, 1.0, 2.0, 2.5, 5.0, 10.0, 20.0, 25.0, 50.0)]
-    choices = [[m * power for power in powers for m in own] for own in _MANTISSAS]
+    choices = [[m * power for power in powers for m in mantissas] for mantissas in _MANTISSAS]
     choices += [[step * i for i in range(1, int(most / step) + 1)] for step in reversed(steps) if most / step < 200]
     best: list[float] = []
     for choice in choices:

@@ -172,7 +172,7 @@ def _difference(fit: ResultData, rows: Rows, base: Rows) -> list[Effect]:
     out = []
     for one, zero in zip(means_at(fit, rows), means_at(fit, base), strict=True):
         less = [[(-c, x) for c, x in pairs] for pairs in zero.gradient]
-        gradient = [own + other for own, other in zip(one.gradient, less, strict=True)]
+        gradient = [here + other for here, other in zip(one.gradient, less, strict=True)]
         out.append(Effect(one.value - zero.value, gradient))
     return out
 
@@ -217,8 +217,8 @@ def _changes(fit: ResultData, at: Any, x: Array, offset: Array) -> Iterator[tupl
 
 def _reference(design: Any, name: str, at_levels: list[Rows]) -> int:
     """Position of the level whose own design columns are all 0, as the formula codes it; 0 if it isn't one level."""
-    own = [j for j, made_of in enumerate(design.sources) if made_of == (name,)]
-    zero = [i for i, rows in enumerate(at_levels) if own and not rows.x[:, own].any()]
+    alone = [j for j, made_of in enumerate(design.sources) if made_of == (name,)]
+    zero = [i for i, rows in enumerate(at_levels) if alone and not rows.x[:, alone].any()]
     return zero[0] if len(zero) == 1 else 0
 
 

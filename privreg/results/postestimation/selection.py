@@ -179,9 +179,9 @@ def _lasso(estimate: Array, inverse: Array, blocks: list[_Block], penalty: float
     beta = beta.copy()
     for _ in range(_SWEEPS):
         before, gradient = beta.copy(), inverse @ (beta - estimate)  # anew: rounding doesn't add up
-        for at, rows, matrix, own, weight in blocks:
+        for at, rows, matrix, inverse, weight in blocks:
             old = beta[at]
-            target = old - own @ gradient[at]  # minimum of the block alone
+            target = old - inverse @ gradient[at]  # minimum of the block alone
             length = math.sqrt(max(float(target @ matrix @ target), 0.0))
             new = target * max(0.0, 1.0 - penalty * weight / length) if length > 0.0 else np.zeros(len(at))
             if (new != old).any():
@@ -198,11 +198,11 @@ def _newton(estimate: Array, inverse: Array, blocks: list[_Block], penalty: floa
     """Step to the minimum of the criterion's second-order expansion over what is not 0, halved until it descends."""
     slope, bend = inverse @ (beta - estimate), inverse.copy()
     for at, _, matrix, _, weight in blocks:
-        own = matrix @ beta[at]
-        length = math.sqrt(max(float(beta[at] @ own), 0.0))
+        moved = matrix @ beta[at]
+        length = math.sqrt(max(float(beta[at] @ moved), 0.0))
         if weight and length > 0.0:
-            slope[at] += penalty * weight * own / length
-            bend[np.ix_(at, at)] += penalty * weight * (matrix - np.outer(own, own) / length**2) / length
+            slope[at] += penalty * weight * moved / length
+            bend[np.ix_(at, at)] += penalty * weight * (matrix - np.outer(moved, moved) / length**2) / length
     on = np.flatnonzero(beta)
     step = np.zeros(len(beta))
     step[on] = np.linalg.solve(bend[np.ix_(on, on)], -slope[on])
