@@ -171,10 +171,10 @@ def _no_figure(tables: Any) -> Any:
 
 STUDIES: Final = {
     "windows": Experiment(
-        "streams", "windows of streams", "ours", __doc__ or "", 400, _window_cells, _windows, _coverages, _no_figure
+        "streams", _window_cells, _windows, _coverages, _no_figure, "windows of streams", "ours", __doc__ or "", 400
     ),
     "first": Experiment(
-        "streams_first", "first rounds", "ours", __doc__ or "", 100, _first_cells, _first, _costs, _no_figure
+        "streams_first", _first_cells, _first, _costs, _no_figure, "first rounds", "ours", __doc__ or "", 100
     ),
 }
 
