@@ -66,12 +66,11 @@ def main(arguments: list[str]) -> int:
     os.environ.setdefault("NUMBA_CACHE_DIR", str(compiled.folder()))
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # two processes share the processors
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # the processes that tests start needn't compile all anew
-    meanwhile = [compiled.start(), subprocess.Popen([PYTHON, "-m", "tests.rewritten"], cwd=ROOT)]
+    compiling = compiled.start()
     with beside("mypy", TYPES) as types:
         statuses = {name: run(name, command) for name, command in CHECKS.items()}
-        for process in meanwhile:
-            if process is not None:
-                process.wait()
+        if compiling is not None:
+            compiling.wait()
         with beside("pytest, the other half", other) as half:
             both = {run("pytest, one half", one), half()}
         statuses["pytest"] = max(both - {EMPTY}, default=EMPTY)

@@ -25,13 +25,13 @@ from privreg.protocol.schedule import MOST
 from tests import compiled
 
 pytest.register_assert_rewrite("tests.wrong")
-hypothesis.settings.register_profile("few", max_examples=40)
+hypothesis.settings.register_profile("few", max_examples=25)
 hypothesis.settings.load_profile("few")
 
 _SECRET = pytest.StashKey[str]()
 SLOW = Path(__file__).with_name("slow.txt")
 """Test functions whose cases take longer than `LONG` together, and how long, by ``python -m tests --record``."""
-LONG = 0.1
+LONG = 0.07
 """Seconds of the processor, children's among them, so that the list is the same whatever else the machine does."""
 LAWS, QUICK = "tests/laws/", 8
 """Of a slow function's cases in this folder every `QUICK`-th stays in the fast subset."""

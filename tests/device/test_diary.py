@@ -223,7 +223,7 @@ def test_shares_of_adversarial_rows_are_in_their_roles_sets(tmp_path: Any, kind:
     for role, form in plan.roles.items():
         state = run.progress.state._replace(role=role, rows=np.eye(engine.d), theta=np.zeros(engine.d), scale=1e-3)
         asked = present_ask(run.progress._replace(state=state))
-        for _ in range(60):
+        for _ in range(30):
             rows = persons.rows_of(plan, adverse(rng, 9))
             assert sum(row.part for row in rows) <= 1.0 + 1e-12
             assert in_its_set(form, sums.whole(form, sums.of_person(plan, asked, rows)))

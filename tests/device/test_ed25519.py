@@ -43,7 +43,7 @@ def test_the_vectors_of_the_standard(vector):
 
 
 def test_other_peoples_signatures_are_accepted_and_mutated_ones_refused():
-    for seed in range(8):
+    for seed in range(0, 8, 3):
         secret = Ed25519PrivateKey.from_private_bytes(bytes([seed]) * 32)
         key, message = secret.public_key().public_bytes_raw(), b"m" * (17 * seed)
         signature = secret.sign(message)

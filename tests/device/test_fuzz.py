@@ -93,7 +93,7 @@ def mutated(payload, data):
 
 @pytest.mark.some(2)
 @pytest.mark.parametrize("family", ["huber", "multinomial", "poisson", "robust_poisson", "smoothed_hinge"])
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
 def test_a_dishonest_study_is_refused_or_learns_no_more(family, data):
     honest = study_plan(family, offset=["col", "visits"], clamping=CLAMPING)
@@ -123,7 +123,7 @@ def test_a_dishonest_study_is_refused_or_learns_no_more(family, data):
 
 @pytest.mark.some(1)
 @pytest.mark.parametrize("family", ["huber", "logistic", "poisson"])
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
 def test_a_dishonest_study_of_two_collectors_is_refused_or_adds_up_no_more(family, data):
     honest = sum_plan(family, offset=["col", "visits"])

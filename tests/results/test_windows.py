@@ -47,14 +47,12 @@ def test_windows_are_weighted_means_with_their_joint_covariance():
     steps, rng = made(shared=0.3), np.random.default_rng(0)
     weights = numerics.equal(steps, 500.0)
     found = numerics.windowed(steps, weights)
-    draws = []
-    for _ in range(20_000):
-        noise = rng.standard_normal((6, 2)) * np.sqrt(2.0 / steps.weight)[:, None]
-        common = np.einsum("r,rkp->kp", rng.standard_normal(3), steps.unknown)[steps.group]
-        each = noise + common
-        draws.append([np.average(each[w > 0], axis=0, weights=steps.weight[w > 0]) for w in weights])
+    noise = rng.standard_normal((20_000, 6, 2)) * np.sqrt(2.0 / steps.weight)[:, None]
+    common = np.einsum("nr,rkp->nkp", rng.standard_normal((20_000, 3)), steps.unknown)[:, steps.group]
+    each = noise + common
+    draws = [np.average(each[:, w > 0], axis=1, weights=steps.weight[w > 0]) for w in weights]
     size = len(weights) * 2
-    empirical = np.cov(np.reshape(draws, (-1, size)).T)
+    empirical = np.cov(np.concatenate(draws, axis=1).T)
     # sd of an entry: √((σ_ii σ_jj + σ_ij²)/20,000), at most √2 times the largest variance/√20,000; 5 of them
     assert np.abs(found.cov.reshape(size, size) - empirical).max() < 5 * math.sqrt(2 / 20_000) * empirical.max()
     for k, w in enumerate(weights):

@@ -1,7 +1,10 @@
 """The JavaScript device, for tests that ask for `js`; connections to database servers, which end with their test."""
 
+from functools import cache
+
 import pytest
 
+from privreg.field.declared import fit_of
 from tests.service import postgres
 from tests.service.node import js
 
@@ -12,3 +15,11 @@ __all__ = ["js"]
 def _closed():
     yield
     postgres.closed()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _texts_of_plans_are_read_once():
+    """Each test begins several collectors and devices of one plan, which read its formula anew."""
+    with pytest.MonkeyPatch.context() as m:
+        m.setattr("privreg.field.collected.fit_of", cache(fit_of))
+        yield

@@ -70,6 +70,7 @@ def course_state(world, course):
 # --- backups -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_restored_study_has_what_the_backup_had_and_goes_on(world, kind, capsys):
     world.answer(30)
@@ -153,6 +154,7 @@ def test_studies_of_one_database_are_copied_one_by_one(tmp_path):
 # --- another place -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_study_is_moved_while_it_is_open_and_back(world, kind, capsys):
     world.answer(30)

@@ -35,7 +35,7 @@ def test_the_fuzzed_document_holds(of, addresses, tmp_path):
         if operation.path.endswith("/events"):
             continue
 
-        @settings(max_examples=6, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+        @settings(max_examples=4, deadline=None, database=None, suppress_health_check=list(HealthCheck))
         @given(case=operation.as_strategy())
         def fuzz(case):
             case.call_and_validate()

@@ -272,8 +272,16 @@ def test_the_estimand_of_local_reports_weighs_rows_as_reports_did(tmp_path: Path
     np.testing.assert_allclose(res.estimand(mixed), res.estimand(data), atol=1e-9)
 
 
-@pytest.mark.parametrize("trust", ["local", "two_collectors"])
-@pytest.mark.parametrize("effect", ["person", "diff(person)"])
+@pytest.mark.some(2)
+@pytest.mark.parametrize(
+    ("trust", "effect"),
+    [
+        ("local", "person"),
+        ("two_collectors", "person"),
+        ("two_collectors", "diff(person)"),
+        ("local", "diff(person)"),
+    ],
+)
 def test_an_offset_is_taken_off_before_levels_are(trust: str, effect: str) -> None:
     data = panel(33, 20_000)
     data["y"], data["w"] = data["y"].clip(-7, 8) + data["w"], data["w"] * (1 + data["year"]) / 4
