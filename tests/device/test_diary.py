@@ -6,8 +6,11 @@ import json
 import math
 import re
 import stat
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from threading import Barrier
 from typing import Any
 
@@ -57,14 +60,20 @@ KINDS = {
 }
 
 
-def declared(tmp_path: Any, trust: str = "local", **more: Any) -> Any:
+def declared(trust: str = "local", **more: Any) -> Any:
     """The fit's plan, and the devices'."""
     said = {k: v for k, v in {**STUDY, **more, "trust": trust}.items() if v is not None}
     if trust == "two_collectors":
         said["collectors"] = [wire.plain(one) for one in COLLECTORS]
-    path = tmp_path / "study.json"
-    path.write_text(json.dumps(said))
-    (one,) = read_study(path)
+    return _planned(json.dumps(said))
+
+
+@cache
+def _planned(said: str) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "study.json"
+        path.write_text(said)
+        (one,) = read_study(path)
     keys = [c.key for c in one.about.collectors] or [public(ROOT)]
     return one.fit, study_plans([(one.about, one.fit, one.part)], keys)[0]
 
@@ -112,8 +121,8 @@ def answers(data: pd.DataFrame) -> list[list[dict[str, Any]]]:
 
 @pytest.mark.parametrize("role", ["moments", "pilot", "clamping", "main"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_reports_are_those_of_simulations(tmp_path: Any, kind: str, role: str) -> None:
-    fit, plan = declared(tmp_path, **KINDS[kind])
+def test_reports_are_those_of_simulations(kind: str, role: str) -> None:
+    fit, plan = declared(**KINDS[kind])
     engine, order = plan_of(fit.spec, fit.settings, None)
     rng = np.random.default_rng(3)
     data = people(rng, 60, plan.diary.rows)
@@ -147,8 +156,8 @@ def test_reports_are_those_of_simulations(tmp_path: Any, kind: str, role: str) -
 
 @pytest.mark.parametrize("role", ["clamping", "location", "moments", "approach", "main"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_shares_are_those_of_simulations(tmp_path: Any, kind: str, role: str) -> None:
-    fit, plan = declared(tmp_path, "two_collectors", **KINDS[kind])
+def test_shares_are_those_of_simulations(kind: str, role: str) -> None:
+    fit, plan = declared("two_collectors", **KINDS[kind])
     if role not in plan.roles:
         pytest.skip("nothing to ask of this kind")
     engine, order = aggregate.plan_of(fit.spec, fit.rows)
@@ -188,9 +197,9 @@ def adverse(rng: np.random.Generator, most: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_two_persons_of_adversarial_rows_are_no_farther_apart_than_the_radius_says(tmp_path: Any, kind: str) -> None:
+def test_two_persons_of_adversarial_rows_are_no_farther_apart_than_the_radius_says(kind: str) -> None:
     """Of scores 2 R, whatever the rows and however many: sensitivity 2 in units of the bound. Extremes reach it."""
-    fit, plan = declared(tmp_path, **KINDS[kind])
+    fit, plan = declared(**KINDS[kind])
     engine, _ = plan_of(fit.spec, fit.settings, None)
     rng = np.random.default_rng(6)
     run = RoundsRun(engine, None)
@@ -216,8 +225,8 @@ def test_two_persons_of_adversarial_rows_are_no_farther_apart_than_the_radius_sa
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_shares_of_adversarial_rows_are_in_their_roles_sets(tmp_path: Any, kind: str) -> None:
-    fit, plan = declared(tmp_path, "two_collectors", **KINDS[kind])
+def test_shares_of_adversarial_rows_are_in_their_roles_sets(kind: str) -> None:
+    fit, plan = declared("two_collectors", **KINDS[kind])
     engine, _ = aggregate.plan_of(fit.spec, fit.rows)
     run, rng = summing.AggregateRun(engine, None), np.random.default_rng(7)
     for role, form in plan.roles.items():
@@ -235,13 +244,13 @@ GOOD = {"x": 1.0, "y": 2, "z": 1}
 
 
 @pytest.fixture
-def server(tmp_path: Any) -> Server:
+def server() -> Server:
     """A study whose reports are made from the first day on of the test's clock, less a day."""
-    _, plan = declared(tmp_path)
+    _, plan = declared()
     diary = plan.diary._replace(until=NOON - DAY)
     one = Server.__new__(Server)
     one.plan = plan._replace(opens=NOON - 20 * DAY, closes=NOON + 9 * DAY, diary=diary, keys=Server().plan.keys)
-    fit, _ = declared(tmp_path)
+    fit, _ = declared()
     engine, _ = plan_of(fit.spec, fit.settings, None)
     one.payload = study.plan_payload(one.plan)
     one.hash = wire.hash_of(one.payload)
@@ -361,9 +370,9 @@ def test_calls_at_the_same_time_lose_no_row(tmp_path: Any, monkeypatch: pytest.M
         ({"formula": None, "k_max": None, "diary_days": None, "analyses": {"a": ANALYSIS}}, "k_max"),
     ],
 )  # fmt: skip
-def test_what_devices_cannot_do_is_refused_when_a_study_is_signed(tmp_path: Any, more: Any, said: str) -> None:
+def test_what_devices_cannot_do_is_refused_when_a_study_is_signed(more: Any, said: str) -> None:
     with pytest.raises(PrivregError, match=said):
-        declared(tmp_path, **more)
+        declared(**more)
 
 
 @pytest.mark.parametrize(
@@ -373,8 +382,8 @@ def test_what_devices_cannot_do_is_refused_when_a_study_is_signed(tmp_path: Any,
         {"until": 0}, {"until": 1 << 40}, {"more": 1}, {"mean": 1}, {"weight": ["w"]},
     ],
 )  # fmt: skip
-def test_plans_of_diaries_that_no_report_is_made_of_are_refused(tmp_path: Any, change: Any) -> None:
-    _, plan = declared(tmp_path)
+def test_plans_of_diaries_that_no_report_is_made_of_are_refused(change: Any) -> None:
+    _, plan = declared()
     said = json.loads(study.plan_payload(plan))
     study.read_plan(json.dumps(said).encode())
     said["diary"] |= change

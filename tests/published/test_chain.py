@@ -95,7 +95,7 @@ def test_fused_stream_equals_devices_and_collector(family, weights, batch, mode,
     cuts=st.lists(st.integers(0, 3000), max_size=8), batch=st.sampled_from([1, 4]), share=st.sampled_from([0.0, 0.1])
 )
 def test_chunks_of_any_size_give_the_same_bits(cuts, batch, share):
-    plan = make_test_plan(make_device(SCORES["huber"]), 4, batch, FULL, True, share)
+    plan = make_test_plan(make_device(SCORES["huber"]), 4, batch, FULL, 1, share)
     x, y = rows(3000, 4, False)
     offset = np.zeros(3000)
     whole, cut = fused(x, y, offset, plan, [], 4), fused(x, y, offset, plan, cuts, 4)
@@ -108,7 +108,7 @@ def test_chunks_of_any_size_give_the_same_bits(cuts, batch, share):
 
 def test_random_scaling_matrix_is_its_definition():
     n, p = 2000, 4
-    plan = make_test_plan(make_device(SCORES["huber"]), 4, 1, FULL, False)
+    plan = make_test_plan(make_device(SCORES["huber"]), 4, outer=0)
     x, y = rows(n, p, False)
     run = fused(x, y, np.zeros(n), plan, [], p)
     path = np.empty((n, p))
