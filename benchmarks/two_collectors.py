@@ -50,7 +50,7 @@ from privreg.collector.aggregate import plan as planned
 from privreg.collector.aggregate import report, rounds
 from privreg.collector.aggregate.estimate import estimate
 from privreg.collector.aggregate.plan import Plan
-from privreg.fits.aggregate import CLEAR, REACH
+from privreg.fits.aggregate import CLEAR
 from privreg.formula.spec import ModelSpec
 from privreg.simulation import aggregate
 from privreg.simulation.streaming.encoding import Encoder
@@ -124,7 +124,7 @@ def cell(name: str, n: int, mu: float, runs: range) -> list[float]:
         moved = here - true.here
         cov = found.back @ found.cov @ found.back.T
         errors = (found.back @ found.theta - true.root - moved) / alone
-        doubt = max(found.reach / REACH, CLEAR / max(found.clear, 1e-12))  # above 1: marked
+        doubt = max(found.reach, CLEAR / max(found.clear, 1e-12))  # above 1: marked
         out += [*errors, *(np.sqrt(np.diag(cov)) / alone), *(moved / alone), doubt]
     return out
 

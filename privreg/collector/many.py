@@ -16,8 +16,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import ndtri
 
 from privreg.collector import reference
-from privreg.collector.covariates.moments import LIMITS
-from privreg.collector.covariates.points import lattice
+from privreg.collector.covariates.points import LIMITS, lattice
 from privreg.collector.curvature import CARRY, SPREAD, SPREADS
 from privreg.protocol import codes
 

@@ -39,9 +39,10 @@ OF_MANY: Final = 0.25
 
 GENTLE: Final = 0.35
 """Length of offsets, relative to that of others, of a yes or no, of classes, and of counts. What offsets add to a mean
-report is taken off by a reference model that knows little of the covariates: with powers of an age, full length moved coefficients by 1.4 standard errors from a right model's and this by 0.4, and
-reports showed the curvature no worse where the link was wrong. With full length the slope of counts of 90,000 records
-had an sd of 1.19 standard errors, with this of 0.92."""
+report is taken off by a reference model that knows little of the covariates: with powers of an age, full length moved
+coefficients by 1.4 standard errors from a right model's and this by 0.4, and reports showed the curvature no worse
+where the link was wrong. With full length the slope of counts of 90,000 records had an sd of 1.19 standard errors, with
+this of 0.92."""
 
 CURVED: Final = codes.COUNTS | {codes.LOGISTIC, codes.BALANCED, codes.MULTINOMIAL}  # Of which that is so
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from privreg.arrays import triangle
 from privreg.collector.covariates import factors as cells
-from privreg.collector.covariates.points import moment_diagonal
+from privreg.collector.covariates.points import LIMITS, moment_diagonal
 from privreg.collector.covariates.whitening import WIDE
 
 if TYPE_CHECKING:
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
     from privreg.collector.covariates.factors import Cells, Shares
-
-LIMITS: Final = (0.15, 8.0)
-"""Eigenvalues by which one round may shrink or stretch a direction: a wrong report must not flatten one for good."""
 
 FLATTEST: Final = 1e-8  # Least eigenvalue, relative to the largest, of second moments that are inverted as they are
 NORMAL_LOG: Final = -0.6351814227307391  # E log abs z of a standard normal z

@@ -24,6 +24,9 @@ NEAR: Final = 4.0  # Standard deviations from a mean to the nearer bound beyond 
 
 _GRID: Final = np.linspace(-4.0, 4.0, 129)
 
+LIMITS: Final = (0.15, 8.0)
+"""Eigenvalues by which one round may shrink or stretch a direction: a wrong report must not flatten one for good."""
+
 INNER: Final = 0.95
 """Mean of a covariate within ±1 that is believed at most, and variance relative to that of one that takes its bounds
 alone: reports' noise may put them anywhere."""
