@@ -1653,6 +1653,13 @@ MUTANTS = (
         ("tests/service/test_copies.py::test_a_study_is_moved_while_it_is_open_and_back",),
     ),
     Mutant(
+        "reports and sums are checked at two moments",
+        "privreg/service/store/sql.py",
+        'if (now := getattr(self._here, "now", None)) is not None:',
+        "if (now := None) is not None:",
+        ("tests/service/test_store.py::test_what_is_checked_is_of_one_moment_though_a_server_writes_meanwhile",),
+    ),
+    Mutant(
         "deleted reports stay in the database's files",
         "privreg/service/store/sql.py",
         "erased=int(self.clock())))\n        self.compact()",

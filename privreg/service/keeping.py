@@ -63,7 +63,8 @@ _Audit = Callable[["SQLStore"], str]
 
 
 def _migrate(a: argparse.Namespace, opened: _Open, url: str, _: _Audit) -> str:
-    store, *_ = stores = opened(url, make=False, old=True)
+    stores = opened(url, make=False, old=True)
+    store = stores[0]
     with ExitStack() as stack:
         if not a.check:
             with store.reading() as c:
