@@ -164,7 +164,12 @@ def price(runs: int) -> pd.DataFrame:
                     ways = {"id": "person", "k_max": k}, {"id": "person", "max_per_id": k}, {"id": "person"}
                     for j, way in enumerate(ways):
                         model = pr.PrivateOnlineRegression.from_formula(
-                            "y ~ x + second", data, bounds=BOUNDS, levels={"second": [0, 1]}, mu=mu, **way
+                            "y ~ x + second",
+                            data.groupby("person").sample(1, random_state=r) if j == 2 else data,
+                            bounds=BOUNDS,
+                            levels={"second": [0, 1]},
+                            mu=mu,
+                            **way,
                         )
                         res = model.fit(seed=r, progress=False)
                         at = list(res.params.index).index("x")

@@ -198,6 +198,16 @@ def test_declarations_come_back() -> None:
         assert people.columns == ("who", "w")
 
 
+def test_a_start_far_off_a_rare_level_is_in_its_standard_error() -> None:
+    """Fits of benchmarks.persons that were 9 and 3 standard errors off, with levels out of 2 to 20 rows."""
+    from benchmarks.persons import run
+
+    for number in (9, 0):
+        found = run("within, 2 to 20 rows", "two_collectors", number)
+        assert abs(found[1]) < 2.5 * found[3]
+        assert found[3] > 0.1
+
+
 @pytest.mark.parametrize("trust", ["local", "two_collectors"])
 def test_the_conditional_logit_of_columns_that_change_by_all_of_their_range(trust: str) -> None:
     """Changes are twice as large as deviations from a mean of two."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
+from scipy.special import ndtri
 
 from privreg.collector.aggregate.classes import against_first, expected, points
 from privreg.collector.aggregate.rounds import WINDOWS, floored, level, pooling, posterior
@@ -15,8 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from privreg.arrays import Array
-    from privreg.collector.aggregate.plan import Known, Plan, Progress, State, Summed
+    from privreg.collector.aggregate.plan import Known, Plan, Progress, Rules, State, Summed
+    from privreg.protocol.plans import Shape
 
+NORMAL: Final = 2_000  # Normal errors, at even quantiles, of which steps are off
+FARTHEST: Final = 2.0  # Thresholds up to which steps are known; further ones are marked
 PASSES: Final = 6
 """Times that estimate, threshold and weights of rounds follow from each other: the last moves it by under 0.01 sds."""
 
@@ -115,6 +120,10 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     far = sum(w * (t.theta - theta) for w, t in zip(weights, turned, strict=True))
     half = 0.5 * spread
     unknown = floored(half * np.outer(far, far) + np.diag(half @ far**2), 0.0)
+    if rules.scaled and rules.cornered:
+        each = [(theta - t.theta) / common for t in turned]
+        off = common * curvature @ _off(rules, np.array(each), weights, curvature, known.points)
+        unknown = unknown + off @ off.T
     if rules.cornered:
         by_scale = common * sum(w * t.beyond for w, t in zip(weights, turned, strict=True))
         narrow = [(w, t) for w, t, s in zip(weights, turned, alike, strict=True) if any(s is one for one in best)]
@@ -160,6 +169,42 @@ def _bend(
         return score - np.array([one for one, _ in there]) - (near - places) @ steep - more @ theta, curvature + more
 
     return bent
+
+
+def _off(rules: Rules, moves: Array, weights: Array, curvature: Array, points: Array) -> Array:
+    """By how much steps are off where scores are clipped, in thresholds, shape (d, 1 + points): Equation (31).
+
+    `moves`, shape (rounds, d), are those from rounds' states to the estimate, in thresholds.
+    """
+    shifts, alone, normal = _steps(rules.shape, rules.ratio)
+    length = np.linalg.norm(moves, axis=1)
+    far = (weights * (length - np.interp(length, normal, shifts)) / np.maximum(length, 1e-300)) @ moves
+    out = [far]
+    for p in points:
+        along, by = moves @ p, np.linalg.solve(curvature, p)
+        out.append(by / (p @ by) * float(weights @ (along - np.sign(along) * np.interp(np.abs(along), alone, shifts))))
+    return np.array(out).T
+
+
+@cache
+def _steps(shape: Shape, ratio: float) -> tuple[Array, Array, Array]:
+    """Distances from a state to the root in thresholds, and the steps taken there by score and slope, of normal errors.
+
+    Steps of rows that are all as far, and of normal ones along one direction.
+    """
+    r = ndtri((np.arange(NORMAL) + 0.5) / NORMAL) / ratio
+    shifts = np.linspace(0.0, FARTHEST, 121)
+    rows = np.linspace(0.0, 4.0, 81)  # half of the normal numbers, at even places
+    fine = np.linspace(0.0, 4.0 * FARTHEST, 801)
+    steep = np.abs(r + fine[:, None]) <= 1.0
+    slope = steep.mean(axis=1)
+    score = np.concatenate([[0.0], np.cumsum(0.5 * (slope[1:] + slope[:-1]) * np.diff(fine))])
+    density = np.exp(-0.5 * rows**2)
+    at = shifts[:, None] * rows
+    normal = (density * rows * np.interp(at, fine, score)).sum(axis=1)
+    normal[1:] /= (density * rows**2 * np.interp(at, fine, slope)).sum(axis=1)[1:]
+    alone = np.interp(shifts, fine, score) / np.interp(shifts, fine, slope)
+    return shifts, np.maximum.accumulate(alone), np.maximum.accumulate(normal)
 
 
 def _clear(curvature: Array, spread: Array, each: Array) -> float:
