@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from privreg.collector import many, pilot, reference
 from privreg.collector.covariates import factors as cells
 from privreg.collector.covariates import moments, whitening
-from privreg.collector.covariates.points import bounded, lattice, normal_points
+from privreg.collector.covariates.points import WIDE, bounded, lattice, normal_points
 from privreg.collector.plan import End, Plan, Progress
 from privreg.protocol import codes
 from privreg.protocol.rounds import State
@@ -219,7 +219,7 @@ def _location(points: Array, rows: Array) -> tuple[Array, Array]:
 
 
 def far_ends(plan: Plan, progress: Progress) -> list[End]:
-    """Bounds of numbers of which splines are made that lie more than `whitening.WIDE` learned sd from most records.
+    """Bounds of numbers of which splines are made that lie more than `WIDE` learned sd from most records.
 
     That is the distance of the spline's row there from its mean in the metric of its columns' covariance: at most k/D²
     of the records lie at a distance D or farther, k columns given, since the mean of its square is k (Markov).
@@ -230,7 +230,7 @@ def far_ends(plan: Plan, progress: Progress) -> list[End]:
         for end in plan.ends:
             spread, away = inverse[end.columns, 1:], end.row - inverse[end.columns, 0]
             square = float(away @ np.linalg.lstsq(spread @ spread.T, away)[0])
-            out += [end] if square > whitening.WIDE**2 else []
+            out += [end] if square > WIDE**2 else []
     return out
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from privreg.collector.covariates.factors import STRICT
-from privreg.collector.covariates.whitening import FARTHEST
-from privreg.collector.covariates.whitening import WIDE as WIDE_BOUNDS
+from privreg.collector.covariates.points import FARTHEST
+from privreg.collector.covariates.points import WIDE as WIDE_BOUNDS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,8 +16,7 @@ import numpy as np
 
 from privreg.arrays import triangle
 from privreg.collector.covariates import factors as cells
-from privreg.collector.covariates.points import LIMITS, moment_diagonal
-from privreg.collector.covariates.whitening import WIDE
+from privreg.collector.covariates.points import LIMITS, WIDE, moment_diagonal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

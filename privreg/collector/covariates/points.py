@@ -24,6 +24,13 @@ NEAR: Final = 4.0  # Standard deviations from a mean to the nearer bound beyond 
 
 _GRID: Final = np.linspace(-4.0, 4.0, 129)
 
+FARTHEST: Final = 5.0  # Distance of the two values of a two-valued column in the scores' coordinates, at most
+
+WIDE: Final = 28.0
+"""Width of a column's bounds, in learned sd, from which on it was stretched too far, by all appearances, and is drawn
+in; if it still is, a note asks whether most people share one value. Skewed ones of `benchmarks.designs` reach 20, one
+that is 0 for 85% has 34."""
+
 LIMITS: Final = (0.15, 8.0)
 """Eigenvalues by which one round may shrink or stretch a direction: a wrong report must not flatten one for good."""
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from privreg.collector.covariates import asking
 from privreg.collector.covariates import factors as cells
-from privreg.collector.covariates.whitening import FARTHEST, PART
+from privreg.collector.covariates.points import FARTHEST
+from privreg.collector.covariates.whitening import PART
 
 if TYPE_CHECKING:
     from privreg.arrays import Array

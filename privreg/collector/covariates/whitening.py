@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from privreg.collector.covariates.points import two_point_share
+from privreg.collector.covariates.points import FARTHEST, WIDE, two_point_share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,13 +20,6 @@ if TYPE_CHECKING:
 
 CORRELATED: Final = 2.5
 """Condition number of the learned correlation matrix from which on the optional round of moments is held."""
-
-FARTHEST: Final = 5.0  # Distance of the two values of a two-valued column in the scores' coordinates, at most
-
-WIDE: Final = 28.0
-"""Width of a column's bounds, in learned sd, from which on it was stretched too far, by all appearances, and is drawn
-in; if it still is, a note asks whether most people share one value. Skewed ones of `benchmarks.designs` reach 20, one
-that is 0 for 85% has 34."""
 
 PART: Final = 0.25
 """Part of a whole from which on it is about that part: of a sum's spread by one column, of a coefficient's variance by
