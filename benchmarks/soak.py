@@ -18,7 +18,7 @@ state
     Number of the state that was answered.
 memory
     MiB resident in each server, and in all processes of PostgreSQL together (what they share counts once): its cache,
-    which fills with pages of the database up to the 128 MiB that it may hold, and the rest.
+    which fills with pages of the database up to 128 MiB, and the rest.
 load
     Processes that run or wait on the machine, mean of a minute.
 
