@@ -107,12 +107,12 @@ def played(name: str, n: int, run: int) -> np.ndarray:
     how = {"seed": zlib.crc32(f"{name} {n} {run}".encode())}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        made = pr.PrivateOnlineRegression.from_formula(design.formula, *([] if stream else [rows]), **model)
         if stream:
-            made = pr.PrivateOnlineRegression.from_formula(design.formula, **model).start(**how)
-            made.update(rows)
-            res = made.results()
+            begun = made.start(**how)
+            begun.update(rows)
+            res = begun.results()
         else:
-            made = pr.PrivateOnlineRegression.from_formula(design.formula, rows, **model)
             res = made.fit(**how, progress=False, threads=1, **fit)
         table = res.tidy()
     notes = zlib.crc32(repr(sorted(n.code for n in res.summary().notes)).encode())

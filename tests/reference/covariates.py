@@ -184,7 +184,7 @@ def points_of(rows, numbers, levels=None, p=None):
     mean, sd = np.clip(x.mean(axis=0), -r.INNER, r.INNER), x.std(axis=0)
     near = [j for j in numbers if 1.0 - abs(mean[j]) < r.NEAR * sd[j]]
     for j in near:
-        share = min(sd[j] ** 2 / (1.0 - mean[j] ** 2), r.INNER)
+        share = min(sd[j] ** 2 / (1.0 - mean[j] ** 2), r.WIDEST)
         a, b = (0.5 * (1.0 + way * mean[j]) * (1.0 / share - 1.0) for way in (1.0, -1.0))
         at = np.linspace(-4.0, 4.0, 129)
         x[:, j] = np.interp((x[:, j] - x[:, j].mean()) / sd[j], at, 2.0 * betaincinv(a, b, ndtr(at)) - 1.0)

@@ -24,7 +24,7 @@ CLOSE = 1e-8
 NOT_HERE = {
     "privreg.collector.covariates.factors.RAREST",
     "privreg.collector.covariates.asking.FULL",
-    "privreg.collector.covariates.points.INNER",
+    "privreg.collector.covariates.points.WIDEST",
     "privreg.collector.offsets.LONGEST",
     "privreg.collector.carrying.WIDEST_THRESHOLD",
     "privreg.collector.reach.FAR",

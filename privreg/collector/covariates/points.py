@@ -34,9 +34,11 @@ that is 0 for 85% has 34."""
 LIMITS: Final = (0.15, 8.0)
 """Eigenvalues by which one round may shrink or stretch a direction: a wrong report must not flatten one for good."""
 
-INNER: Final = 0.95
-"""Mean of a covariate within ±1 that is believed at most, and variance relative to that of one that takes its bounds
-alone: reports' noise may put them anywhere."""
+INNER: Final = 0.95  # Mean of a covariate within ±1 that is believed at most: reports' noise may put it anywhere
+
+WIDEST: Final = 0.9
+"""Variance of a covariate, relative to that of one that takes its bounds alone, that is believed at most. With 0.95,
+standard errors of fits of 3,000 records were 7% shorter to 11% longer."""
 
 
 def _midpoints(points: int) -> Array:
@@ -141,7 +143,7 @@ def bounded(points: Array, rows: Array, columns: Iterable[int], *, constant: boo
     if not near:
         return points
     for j in near:
-        share = min(sd[j] ** 2 / (1.0 - mean[j] ** 2), INNER)
+        share = min(sd[j] ** 2 / (1.0 - mean[j] ** 2), WIDEST)
         a, b = (0.5 * (1.0 + way * mean[j]) * (1.0 / share - 1.0) for way in (1.0, -1.0))
         # quantiles between those of a grid: each takes as long as a point of the reference model for a whole round
         x[:, j] = np.interp((x[:, j] - x[:, j].mean()) / sd[j], _GRID, 2.0 * betaincinv(a, b, ndtr(_GRID)) - 1.0)
