@@ -1968,8 +1968,8 @@ MUTANTS = (
     Mutant(
         "several rows of a person in one sum",
         "privreg/means/spec.py",
-        "if people.max_per_id > 1:",
-        "if people.max_per_id > 9:",
+        "if people.max_per_id > 1 and",
+        "if people.max_per_id > 9 and",
         (f"{TRUSTED}::test_what_has_no_place_is_refused",),
     ),
     Mutant(

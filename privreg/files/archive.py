@@ -157,7 +157,7 @@ def _own_secret() -> bytes:
                     f"{str(file)!r} can't be written, and it is to hold the secret that seals saved streams; let the "
                     f"environment variable {sealing.VARIABLE} name a file in a folder that you can write to."
                 ) from None
-    return sealing.read_secret(file, private=True)
+    return sealing.read_secret(file, mine=True)
 
 
 def read(path: str | Path, trust: str | Path | None = None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

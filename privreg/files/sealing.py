@@ -45,23 +45,21 @@ def there(path: Path) -> bool:
         return False
 
 
-def read_secret(path: Path, *, private: bool) -> bytes:
-    """Read a secret; a `private` one, the user's, must be nobody else's to read.
+def read_secret(path: Path, *, mine: bool) -> bytes:
+    """Read a secret; the user's, `mine`, must be nobody else's to read.
     Raises SavedFileError if it is missing, no secret, or open to others.
     """
-    what = "your secret" if private else "the secret to trust"
+    what = "your secret" if mine else "the secret to trust"
     try:
         content, waited = path.read_bytes(), 0
         while not content and waited < 50:  # another process is about to fill it
             time.sleep(0.02)
             content, waited = path.read_bytes(), waited + 1
-        shared = private and os.name == "posix" and path.stat().st_mode & 0o077
+        shared = mine and os.name == "posix" and path.stat().st_mode & 0o077
     except OSError as e:
         raise SavedFileError(f"{what}, {str(path)!r}, can't be read: {e.strerror or 'no such file'}.") from None
     if len(content) != BYTES:
-        fix = (
-            "remove it, and begin anew what was saved with it" if private else "give the file that was made by privreg"
-        )
+        fix = "remove it, and begin anew what was saved with it" if mine else "give the file that was made by privreg"
         raise SavedFileError(f"{what}, {str(path)!r}, is not {BYTES} bytes long; {fix}.")
     if shared:
         raise SavedFileError(f"{what}, {str(path)!r}, can be read by others; keep it yours: chmod 600.")
@@ -90,10 +88,10 @@ def check(path: Path, members: Mapping[str, bytes], found: bytes | None, trust: 
             f"{str(path)!r} holds noise keys and no seal of who saved it: it is of an earlier version, or made up. "
             f"Continue only what you saved: {anew}."
         )
-    if trust is not None and _sealed(members, found, read_secret(Path(trust), private=False)):
+    if trust is not None and _sealed(members, found, read_secret(Path(trust), mine=False)):
         return
     file = secret_file()
-    if there(file) and _sealed(members, found, read_secret(file, private=True)):
+    if there(file) and _sealed(members, found, read_secret(file, mine=True)):
         return
     how = (
         "checkpoint_trust=KEYFILE, at the shell --checkpoint-trust KEYFILE"

@@ -79,8 +79,16 @@ def declared(
     terms = declared_terms(columns, factors, schema)
     names = flat(columns)
     people.check_columns(names)
-    if how.get("trust", "local") != "local":
-        _refuse_rows(people, how["trust"])
+    trust = how.get("trust", "local")
+    if people.max_per_id > 1 and trust != "local":
+        raise OptionError(
+            f"max_per_id={people.max_per_id}: with trust={trust!r} all rows of a person would be in one sum, whose "
+            "noise hides one; use max_per_id=1, or trust='local'."
+        )
+    if people.missing == "drop" and trust != "local":
+        raise OptionError(
+            f"missing='drop' tells how many rows can be used, which is not public with trust={trust!r}; use 'noise'."
+        )
     groups = read_groups(by, schema, names, people, by_budget, by_bounds)
     budgets = read_budgets(budget, groups, by_budget)
     ranges = read_ranges(terms, groups, by_bounds)
@@ -90,19 +98,6 @@ def declared(
     plans = tuple(make_plan(terms, b, nonresponse=nonresponse, pure=kind, **how) for b in budgets)
     formula = " + ".join(t.written for t in terms) + " ~ 1"
     return Spec(formula, terms, schema, budget, people, by, groups, ranges, plans)
-
-
-def _refuse_rows(people: Participants, trust: str) -> None:
-    """Refuse what has no place where sums of all rows are released."""
-    if people.max_per_id > 1:
-        raise OptionError(
-            f"max_per_id={people.max_per_id}: with trust={trust!r} all rows of a person would be in one sum, whose "
-            "noise hides one; use max_per_id=1, or trust='local'."
-        )
-    if people.missing == "drop":
-        raise OptionError(
-            f"missing='drop' tells how many rows can be used, which is not public with trust={trust!r}; use 'noise'."
-        )
 
 
 def read_groups(
