@@ -12,7 +12,6 @@ from scipy.stats import chi2, norm
 from privreg.errors import InferenceError, OptionError
 from privreg.inference.methods import METHODS, resolve_methods
 from privreg.inference.pivots import (
-    FEWEST_STEPS,
     STEPS_EACH,
     Normal,
     RandomScaling,
