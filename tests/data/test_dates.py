@@ -303,6 +303,6 @@ def test_plans_means_and_simulated_rows():
 def test_where_dates_are_not_read():
     schema = pr.Schema.declare({"day": DATES})
     with pytest.raises(SchemaError, match="which devices don't read; ask for a number"):
-        _column("day", schema, SimpleNamespace(questions={"day": "When?"}, choices={}))
+        _column("day", schema, SimpleNamespace(questions={"day": "When?"}, choices={}, languages={}))
     with pytest.raises(SchemaError, match="arrays hold numbers; use from_formula"):
         pr.PrivateOnlineRegression([1.0, 2.0], pd.DataFrame({"day": [1, 2]}), mu=1, bounds={"day": DATES, "y": (0, 1)})

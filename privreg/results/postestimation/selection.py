@@ -179,9 +179,9 @@ def _lasso(estimate: Array, inverse: Array, blocks: list[_Block], penalty: float
     beta = beta.copy()
     for _ in range(_SWEEPS):
         before, gradient = beta.copy(), inverse @ (beta - estimate)  # anew: rounding doesn't add up
-        for at, rows, matrix, inverse, weight in blocks:
+        for at, rows, matrix, alone, weight in blocks:
             old = beta[at]
-            target = old - inverse @ gradient[at]  # minimum of the block alone
+            target = old - alone @ gradient[at]  # minimum of the block alone
             length = math.sqrt(max(float(target @ matrix @ target), 0.0))
             new = target * max(0.0, 1.0 - penalty * weight / length) if length > 0.0 else np.zeros(len(at))
             if (new != old).any():
