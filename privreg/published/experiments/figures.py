@@ -69,8 +69,8 @@ def _line(**style: Any) -> Any:
 
 
 def _style(i: int, **more: Any) -> dict[str, Any]:
-    """Colour and marker of the i-th line."""
-    return {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)], **more}
+    """Colour and marker of the i-th line; no two of them have both."""
+    return {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[(i + i // len(COLOURS)) % len(MARKERS)], **more}
 
 
 def _top(figure: Any, handles: Any, labels: Any, ncols: int = 3) -> None:
