@@ -142,9 +142,10 @@ def floored(m: Array) -> Array:
 
 
 def at_least(cov: Array, least: Array) -> Array:
-    """A covariance, made larger where along some direction its variance is smaller than another's, shapes (q, q).
+    """A covariance, made larger where along some direction its variance is smaller than `least`, shapes (q, q).
 
-    It is no smaller than either; `least` itself may be singular.
+    So Ω̂ of equation (32) of docs/estimator.md is nowhere smaller than Ω. With `least` = B B', B⁻¹ `cov` B⁻¹' has
+    eigenvalues below 1 where it is smaller: these are set to 1. `least` itself may be singular.
     """
     values, vectors = np.linalg.eigh(least)
     root = np.sqrt(np.maximum(values, max(SMALLEST * float(values[-1]), 1e-300)))

@@ -41,8 +41,8 @@ class Observed(NamedTuple):
     c: float
     score: Array  # shape (b d,)
     number: float | None  # Of joint reports
-    variance: float  # Noise variance of a coordinate of the score, and of the number
-    number_variance: float
+    variance: float  # Of a coordinate of the mean score, noise and sampling: (σ² + 1/(2d))/n of equation (16)
+    number_variance: float  # Of the mean number, the same: (σ_J² + 1/4)/n
 
 
 class Fitted(NamedTuple):
@@ -76,7 +76,7 @@ def fit(model: Reference, seen: Sequence[Observed], guess: Fitted, prior: Fitted
         part, new = 1.0, _held(at + step, model, size)
         found = _distance(model, seen, new, origin, precision)
         while not found[0] < value and part > SHORTEST:
-            # the least of the parabola through what is known: both values, and the slope, twice what is promised
+            # D along the step is taken for a parabola: D(0) = value, D'(0) = −2 promised, D(part) = found; its minimum
             least = part * promised / (found[0] - value + 2.0 * part * promised)
             part *= min(max(least, 0.1), 0.5)
             new = _held(at + part * step, model, size)
