@@ -155,7 +155,7 @@ def _what(o: Option, product: str) -> str:
 
 
 def _may(o: Option) -> str:
-    if o.choices:
+    if o.choices and o.kind != "family":
         return "One of " + ", ".join(f"`{c!r}`" for c in o.choices) + "."
     text = o.what.format(low=o.low, high=o.high).replace("**", "^").replace(" to inf", " or more")
     text = text or KINDS.get(o.kind, "")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from privreg.errors import BudgetError, OptionError, SchemaError, choose
 from privreg.options.spelling import quoted
-from privreg.options.table import BUDGET, accepted, of_verb
+from privreg.options.table import BUDGET, accepted, find, of_verb
 
 if TYPE_CHECKING:
     from privreg.data.sources.csv import Csv
@@ -203,10 +203,10 @@ def budget(a: argparse.Namespace, *, needed: bool = True) -> dict[str, Any]:
     return {"mu": None} if a.no_privacy else given
 
 
-_FAMILIES: Final = (
-    *("huber", "expectile", "quantile", "logistic", "multinomial", "poisson", "hinge", "smoothed_hinge", "squared"),
-)
-OWN: Final = {name: tuple(o.name for o in of_verb("fit") if name in o.families.split()) for name in _FAMILIES}
+OWN: Final = {
+    name: tuple(o.name for o in of_verb("fit") if name in o.families.split())
+    for name in find("local.formula", "family").choices
+}
 """Families, and the options that are theirs."""
 
 

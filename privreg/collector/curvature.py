@@ -134,7 +134,7 @@ def learn(
     among = prior.common * (row == col)[:, None].astype(np.float64)
     if slopes is not None and prior.slope > 0.0:
         among = np.column_stack([among, prior.slope * slopes[:, row, col].T])
-    # equation (27): 2τ²/(q + 1) of diagonal entries, half of it of others, by which eigenvalues have sd τ; what many share
+    # equation (27): 2τ²/(q + 1) of diagonal entries and half of it of others (eigenvalues: sd τ), and what many share
     before = _precision(np.where(row == col, 1.0, 0.5) * prior.spread**2 / (0.5 * (q + 1)), among)
     # its mean is 1 on the diagonal
     posterior, right = info + before, linear + before[:, row == col].sum(axis=1)

@@ -169,8 +169,7 @@ def _predictors(box: Box, state: Array, theta: Array) -> tuple[Array, Array]:
 def _mean_secant(rules: ScoreRules, here: Array, there: Array, c: float, s: float) -> float:
     distance = here - there
     score, slope, *_ = reference._scalar(rules, here, there, c, s)
-    scaled = rules.track or rules.shape.family in reference._RESIDUALS
-    near = np.abs(distance) < reference.SMALL * (c if scaled else 1.0)
+    near = np.abs(distance) < reference.SMALL * (c if reference._of_residuals(rules) else 1.0)
     return max(float(np.mean(np.where(near, -slope, score / np.where(near, 1.0, distance)))), 1e-6)
 
 

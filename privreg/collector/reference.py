@@ -58,9 +58,6 @@ class Reference(NamedTuple):
         return np.asarray(eta if self.added is None else eta + self.added)
 
 
-_RESIDUALS: Final = frozenset({codes.HUBER, codes.EXPECTILE, codes.QUANTILE})
-
-
 def reference_of(
     rules: ScoreRules, points: Array, *, blocks: int = 1, unit: bool = True, answering: float = 1.0, rows: int = 1
 ) -> Reference:
@@ -349,7 +346,7 @@ def _scalar(
 
 def _of_residuals(rules: ScoreRules) -> bool:
     """Whether a score is of a residual with a scale."""
-    return rules.track or rules.shape.family in _RESIDUALS
+    return rules.track or rules.shape.family in codes.RESIDUALS
 
 
 def _sides(rules: ScoreRules) -> tuple[float, float]:

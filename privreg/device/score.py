@@ -118,7 +118,7 @@ def number(family: int, a: float, b: float, c: float, eta: float, y: float) -> f
     """
     if math.isnan(eta) or math.isnan(y):
         return 0.0
-    if family in {codes.HUBER, codes.EXPECTILE, codes.QUANTILE}:
+    if family in codes.RESIDUALS:
         return 1.0 if abs(y - eta) <= c else 0.0
     if family not in {codes.HINGE, codes.SMOOTHED_HINGE}:
         return clipped(0.5 * c, 0.0, 1.0)

@@ -23,8 +23,6 @@ from .score import Floats
 
 ROOT2: Final = math.sqrt(2.0)
 LEAST: Final = 1e-300
-LINEAR: Final = frozenset({codes.HUBER, codes.EXPECTILE, codes.QUANTILE, codes.SQUARED})
-"""Scores of residuals: of second moments the offset is taken from the response."""
 
 # --- numbers -------------------------------------------------------------------------------------------------
 
@@ -57,7 +55,7 @@ def of_person(plan: PublicPlan, ask: SumAsk, rows: Sequence[Row]) -> list[float]
     if ask.role == "moments":
         out: list[float] = []
         for (z, y, offset), part in zip(mapped, parts, strict=True):
-            less = y - (offset if FAMILIES[plan.family] in LINEAR else 0.0)
+            less = y - (offset if FAMILIES[plan.family] in codes.SCALED else 0.0)
             u = [*z, score.divide(less - ask.y_centre - score.dot(z, ask.theta), ask.scale)]
             out += [v * math.sqrt(part) for v in _direction(u, ask.ball)]
         return out

@@ -86,7 +86,7 @@ def score_rules(
 
     `low` and `high` are public limits of the response, internal units. `label` says whether only the response is
     private: then a score's range counts, not its size.
-    Raises OptionError if the family is the published chain's alone.
+    Raises OptionError if the family is the published chain's alone; ValueError of a code without rules here.
     """
     family.refuse_joint()
     shape = family.shape(low, high, balanced=not label)
@@ -100,4 +100,6 @@ def score_rules(
         return ScoreRules(shape, 1.0, False, 1.0 / (high - low), varying=False)
     if family.code in {codes.HINGE, codes.SMOOTHED_HINGE, codes.CUSTOM}:
         return ScoreRules(shape, 1.0, True, HINGE_CURVATURE, varying=True)
+    if family.code not in {codes.LOGISTIC, codes.MULTINOMIAL, codes.POISSON}:
+        raise ValueError(f"no rules of rounds for {family!r}")
     return ScoreRules(shape, float(family.c) if family.robust else 1.0, False, 1.0, varying=True)

@@ -83,12 +83,12 @@ class Family:
     @property
     def of_residuals(self) -> bool:
         """Whether the score depends on y − η, so that a residual scale or density is to be learned."""
-        return self.code in {codes.HUBER, codes.EXPECTILE, codes.QUANTILE}
+        return self.code in codes.RESIDUALS
 
     @property
     def scaled(self) -> bool:
         """Whether the response has units, so that it is scaled inside."""
-        return self.of_residuals or self.code == codes.SQUARED
+        return self.code in codes.SCALED
 
     @property
     def cornered(self) -> bool:

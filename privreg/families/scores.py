@@ -124,7 +124,7 @@ def near(
     the share of those who answer; else half the rise of the score from η − c to η + c. Its mean over c is the
     curvature near c, and c is tracked so that the mean is a given one.
     """
-    if shape.family in {codes.HUBER, codes.EXPECTILE, codes.QUANTILE}:
+    if shape.family in codes.RESIDUALS:
         with np.errstate(over="ignore", invalid="ignore"):
             return (np.abs(y - eta) <= c).astype(np.float64)
     if shape.family in _OF_PREDICTOR:

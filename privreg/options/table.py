@@ -44,7 +44,7 @@ class Option(NamedTuple):
     verbs: str = ""  # Verbs of the command line that take it, and "study" of a study's file
     kind: str = "text"  # What it is: choice, number, whole, count and flag are checked here
     default: Any = None  # Of Python; that of the command line is the same, or left to Python
-    choices: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()  # Of the family: names on the command line; not all front doors have them all
     low: float = 0.0  # Of a number: not itself allowed; of a whole number: allowed
     high: float = math.inf  # Not itself allowed of a number unless `closed`
     closed: bool = False

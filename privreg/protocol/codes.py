@@ -27,7 +27,9 @@ ROBUST_POISSON: Final = 11
 
 COUNTS: Final = frozenset({POISSON, ROBUST_POISSON})
 
-SCALED: Final = frozenset({HUBER, EXPECTILE, QUANTILE, SQUARED})
+RESIDUALS: Final = frozenset({HUBER, EXPECTILE, QUANTILE})  # Scores of y − η over a residual scale
+
+SCALED: Final = RESIDUALS | {SQUARED}
 """Scores of responses that have units: moments are beside those less offsets, of other scores beside offsets."""
 
 PUBLISHED: Final = 1

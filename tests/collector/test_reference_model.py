@@ -12,6 +12,7 @@ from privreg.collector.covariates.moments import Layout
 from privreg.collector.plan import Progress, ScoreRound
 from privreg.families import scores
 from privreg.families.constants import score_rules
+from privreg.families.family import Family
 from privreg.privacy.channels import randomised
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
@@ -40,6 +41,11 @@ def multinomial(blocks, seed=1):
     rules = rules_of("balanced")
     rules = type(rules)(**{**rules.__dict__, "shape": Shape(codes.MULTINOMIAL, 0.0, 0.0, 0)})
     return reference.reference_of(rules, points, blocks=blocks)
+
+
+def test_a_family_without_rules_is_taken_for_no_other():
+    with pytest.raises(ValueError, match=r"no rules of rounds for New\(\)"):
+        score_rules(Family("New", 1 + max(own.family.code for own in KINDS.values()), "identity"), D, 1.0)
 
 
 def values(said, state, theta, s):
