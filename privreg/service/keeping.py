@@ -64,7 +64,7 @@ _Audit = Callable[["SQLStore"], str]
 
 def _migrate(a: argparse.Namespace, opened: _Open, url: str, _: _Audit) -> str:
     stores = opened(url, make=False, old=True)
-    store = stores[0]
+    store, some = stores[0], [_tokens_beside(one) for one in stores]  # read first: if one can't be, nothing changes
     with ExitStack() as stack:
         if not a.check:
             with store.reading() as c:
@@ -73,25 +73,39 @@ def _migrate(a: argparse.Namespace, opened: _Open, url: str, _: _Audit) -> str:
                 stack.enter_context(open_store(url, slug, beside=store.path, make=False, old=True).alone())
         found, made = store.migrate(check=a.check)
         if not a.check:
-            for one in stores:
-                _take_in(one)
-    if not made:
-        return f"{store} has version {found}, which is this release's: nothing is to be done."
-    if a.check:
+            for one, tokens in zip(stores, some, strict=True):
+                known = {token.digest for token in one.access()}
+                one.grant([token for token in tokens if token.digest not in known])
+                one.beside("access").unlink(missing_ok=True)
+    names = ", ".join(sorted({token.name for tokens in some for token in tokens}))
+    more = f" Tokens of {names}, which were in {str(store.beside('access'))!r}, are in it." if names else ""
+    if a.check and made:
         return "\n".join([f"{store} has version {found}; to bring it to {t.FORMAT}:", *(f"  {x};" for x in made)])
-    return f"{store} had version {found}, and has {t.FORMAT}."
+    if a.check and names:
+        return f"{store} has version {found}; tokens of {names} are still in {str(store.beside('access'))!r}."
+    if not made:
+        return (
+            f"{store} has version {found}, which is this release's{'.' + more if more else ': nothing is to be done.'}"
+        )
+    return f"{store} had version {found}, and has {t.FORMAT}.{more}"
 
 
-def _take_in(store: SQLStore) -> None:
-    """Keep tokens that earlier releases kept in a file beside the database."""
+def _tokens_beside(store: SQLStore) -> list[Access]:
+    """Tokens that earlier releases kept in a file beside the database; none without one.
+
+    Raises OptionError if it can't be read.
+    """
     path = store.beside("access")
-    if path.exists():
+    try:
         said = json.loads(path.read_bytes())["tokens"]
-        known = {one.digest for one in store.access()}
-        some = [Access(bytes.fromhex(d["sha256"]), d["name"], tuple(d["may"]), d["until"] and int(d["until"]))
-                for d in said]  # fmt: skip
-        store.grant([one for one in some if one.digest not in known])
-        path.unlink()
+        return [
+            Access(bytes.fromhex(d["sha256"]), d["name"], tuple(d["may"]), d["until"] and int(d["until"])) for d in said
+        ]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, KeyError, TypeError):
+        why = "can't be read, or holds no tokens; restore it, or delete it and grant anew"
+        raise OptionError(f"{str(path)!r} {why}. Nothing was changed.") from None
 
 
 def _backup(a: argparse.Namespace, opened: _Open, url: str, _: _Audit) -> str:

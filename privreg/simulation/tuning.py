@@ -79,9 +79,12 @@ def _share(share: float | None, spec: ModelSpec, rows: int | None) -> float:
     if share is None:
         return 0.0
     if spec.people.gathered or spec.clusters:
+        way = "and measure by public rows: results.evaluate(rows)"
+        if spec.people.effect is not None:
+            way = "as predictions need persons' levels, which nobody learns"
         raise OptionError(
             "measures= is of single rows that count alike, not of people with k_max=, weights= or cluster=; leave it "
-            "out, and measure by public rows: results.evaluate(rows)."
+            f"out, {way}."
         )
     if rows is None:
         raise OptionError(

@@ -118,7 +118,7 @@ def test_a_database_of_an_earlier_version_is_brought_to_this_one_and_goes_on(tmp
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_tokens_that_were_in_a_file_are_taken_into_the_database(tmp_path, kind):
+def test_tokens_that_were_in_a_file_are_taken_into_the_database(tmp_path, kind, capsys):
     world = World(tmp_path, n=10, database=kind)
     world.store.revoke(tokens=[access.first_of(ANALYST).digest[:16]])  # as the first token was taken back
     (to := tmp_path / "old").mkdir()
@@ -129,8 +129,19 @@ def test_tokens_that_were_in_a_file_are_taken_into_the_database(tmp_path, kind):
         {"name": "analyst", "may": ["results", "cells"], "sha256": access.first_of(ANALYST).digest.hex(), "until": 9.5},
         {"name": "ann", "may": ["operate"], "sha256": "ab" * 32, "until": None},
     ]}))  # fmt: skip
+    held = file.read_bytes()
+    file.write_bytes(held[:-9])
+    assert collector(["migrate", str(plan), "--db", url]) == 2
+    assert "restore it, or delete it and grant anew. Nothing was changed." in capsys.readouterr().err
+    file.write_bytes(held)
     assert collector(["migrate", str(plan), "--db", url]) == 0
+    assert "had version 2, and has 3. Tokens of analyst, ann, which were in" in capsys.readouterr().out
     assert not file.exists()
+    file.write_bytes(held)  # as of another study of the database, which is migrated later
+    assert collector(["migrate", str(plan), "--db", url, "--check"]) == 0
+    assert "tokens of analyst, ann are still in" in capsys.readouterr().out
+    assert collector(["migrate", str(plan), "--db", url]) == 0
+    assert "is this release's. Tokens of analyst, ann, which were in" in capsys.readouterr().out
     store = open_store(url, "sleep")
     assert [one.name for one in access.granted(store, 8.0)] == ["ann", "analyst"]
     assert [one.name for one in access.granted(store, 10.0)] == ["ann"]

@@ -63,8 +63,9 @@ MODELS = [
 
 FITS = [
     (LOCAL, {"tuning": "published"}, OptionError, "leave tuning= out"),
-    (LOCAL, {"measures": 0.1}, OptionError, r"results.evaluate\(rows\)"),
-    ({}, {"measures": 0.1}, OptionError, r"results.evaluate\(rows\)"),
+    (LOCAL, {"measures": 0.1}, OptionError, "leave it out, as predictions need persons' levels"),
+    ({**POOLED, **LOCAL}, {"measures": 0.1}, OptionError, r"results.evaluate\(rows\)"),
+    (POOLED, {"measures": 0.1}, OptionError, r"results.evaluate\(rows\)"),
     (LOCAL, {"client": "local"}, UnsupportedArgumentError, "leave it out"),
     (LOCAL, {"checkpoint": "kept"}, UnsupportedArgumentError, r"checkpoint= doesn't go with k_max=.* leave it out"),
     ({}, {"checkpoint": "kept"}, UnsupportedArgumentError, r"checkpoint= doesn't go with k_max=.* leave it out"),

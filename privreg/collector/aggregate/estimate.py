@@ -7,11 +7,13 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from privreg.collector.aggregate.classes import against_first, expected, points
 from privreg.collector.aggregate.rounds import WINDOWS, floored, level, pooling, posterior
 from privreg.collector.curvature import SPREAD
+from privreg.protocol import codes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,8 +123,8 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     half = 0.5 * spread
     unknown = floored(half * np.outer(far, far) + np.diag(half @ far**2), 0.0)
     if rules.scaled and rules.cornered:
-        each = [(theta - t.theta) / common for t in turned]
-        off = common * curvature @ _off(rules, np.array(each), weights, curvature, known.points)
+        moves, one = np.array([(theta - t.theta) / common for t in turned]), np.linalg.inv(last.rows)[0]
+        off = common * curvature @ _off(rules, moves, weights, curvature, known.points, one)
         unknown = unknown + off @ off.T
     if rules.cornered:
         by_scale = common * sum(w * t.beyond for w, t in zip(weights, turned, strict=True))
@@ -171,40 +173,49 @@ def _bend(
     return bent
 
 
-def _off(rules: Rules, moves: Array, weights: Array, curvature: Array, points: Array) -> Array:
-    """By how much steps are off where scores are clipped, in thresholds, shape (d, 1 + points): Equation (31).
+def _off(rules: Rules, moves: Array, weights: Array, curvature: Array, points: Array, one: Array) -> Array:
+    """By how much steps are off where scores are clipped, in thresholds, shape (d, 2 + points): Equation (31).
 
-    `moves`, shape (rounds, d), are those from rounds' states to the estimate, in thresholds.
+    `moves`, shape (rounds, d), are those from rounds' states to the estimate, in thresholds; `one`, shape (d,), moves
+    all rows by 1.
     """
     shifts, alone, normal = _steps(rules.shape, rules.ratio)
     length = np.linalg.norm(moves, axis=1)
-    far = (weights * (length - np.interp(length, normal, shifts)) / np.maximum(length, 1e-300)) @ moves
-    out = [far]
+    far = (weights * (length - np.interp(length, normal, shifts[-len(normal) :])) / np.maximum(length, 1e-300)) @ moves
+    # rows that move up and down alike: 0 but for expectiles, whose score bends at 0
+    both = -0.5 * (np.interp(length, alone, shifts) + np.interp(-length, alone, shifts))
+    out = [far, one * float(weights @ both)]
     for p in points:
         along, by = moves @ p, np.linalg.solve(curvature, p)
-        out.append(by / (p @ by) * float(weights @ (along - np.sign(along) * np.interp(np.abs(along), alone, shifts))))
+        out.append(by / (p @ by) * float(weights @ (along - np.interp(along, alone, shifts))))
     return np.array(out).T
 
 
 @cache
 def _steps(shape: Shape, ratio: float) -> tuple[Array, Array, Array]:
-    """Distances from a state to the root in thresholds, and the steps taken there by score and slope, of normal errors.
+    """Moves from a state to the root in thresholds, and the steps taken there by score and slope, of normal errors.
 
-    Steps of rows that are all as far, and of normal ones along one direction.
+    Steps of rows that move all by as much, of either sign, and of normal ones along one direction, from 0 on.
     """
+    above, below = (shape.a, 1.0 - shape.a) if shape.family == codes.EXPECTILE else (1.0, 1.0)
     r = ndtri((np.arange(NORMAL) + 0.5) / NORMAL) / ratio
-    shifts = np.linspace(0.0, FARTHEST, 121)
-    rows = np.linspace(0.0, 4.0, 81)  # half of the normal numbers, at even places
-    fine = np.linspace(0.0, 4.0 * FARTHEST, 801)
-    steep = np.abs(r + fine[:, None]) <= 1.0
-    slope = steep.mean(axis=1)
+    r = r - brentq(lambda at: float((np.where(r > at, above, below) * np.clip(r - at, -1.0, 1.0)).sum()), r[0], r[-1])
+    shifts = np.linspace(-FARTHEST, FARTHEST, 241)
+    rows = np.linspace(-4.0, 4.0, 161)
+    fine = np.linspace(-4.0 * FARTHEST, 4.0 * FARTHEST, 1601)
+    errors = r + fine[:, None]
+    slope = (np.where(errors > 0.0, above, below) * (np.abs(errors) <= 1.0)).mean(axis=1)
     score = np.concatenate([[0.0], np.cumsum(0.5 * (slope[1:] + slope[:-1]) * np.diff(fine))])
+    score -= score[len(fine) // 2]
     density = np.exp(-0.5 * rows**2)
     at = shifts[:, None] * rows
     normal = (density * rows * np.interp(at, fine, score)).sum(axis=1)
-    normal[1:] /= (density * rows**2 * np.interp(at, fine, slope)).sum(axis=1)[1:]
-    alone = np.interp(shifts, fine, score) / np.interp(shifts, fine, slope)
-    return shifts, np.maximum.accumulate(alone), np.maximum.accumulate(normal)
+    normal /= (density * rows**2 * np.interp(at, fine, slope)).sum(axis=1)
+    # of one error at least: where none is within the threshold no step is known
+    alone = np.interp(shifts, fine, score) / np.maximum(np.interp(shifts, fine, slope), 1.0 / NORMAL)
+    half = len(shifts) // 2
+    alone = np.concatenate([np.minimum.accumulate(alone[half::-1])[:0:-1], np.maximum.accumulate(alone[half:])])
+    return shifts, alone, np.maximum.accumulate(normal[half:])
 
 
 def _clear(curvature: Array, spread: Array, each: Array) -> float:
