@@ -234,7 +234,7 @@ def _gathered(
     if most is not None and max_per_id != 1:
         raise OptionError(
             f"k_max={most} means one report of a person's rows, at mu, and max_per_id={max_per_id} as many reports, at "
-            "more than mu; give one of them."
+            "more than mu; give one of them, with two collectors k_max=."
         )
     if most is not None and who is None:
         raise OptionError(f"k_max={most} needs the column that identifies people; give id='person' too.")

@@ -17,7 +17,7 @@ LOCAL = {"trust": "local"}
 MODELS = [
     # what is declared of people
     ({"formula": "y ~ x", "id": None}, OptionError, "give id='person'"),
-    ({"id": "person", "max_per_id": 2}, OptionError, "give one of them"),
+    ({"id": "person", "max_per_id": 2}, OptionError, "give one of them, with two collectors k_max="),
     ({"formula": "y ~ x", "k_max": 0}, OptionError, "1 to 1,000"),
     ({"k_max": None}, OptionError, "give k_max=5"),
     ({"k_max": None, **LOCAL}, FormulaError, "k_max=5, say"),
