@@ -43,6 +43,7 @@ class SQLStore(Store):
     engine: sa.Engine
     path: Path  # Files beside the database are named by it
     insert: Callable[[sa.Table], Any]
+    _here: threading.local  # The transaction of each thread's `moment`
 
     @abstractmethod
     def _reading(self) -> sa.Connection:
@@ -66,10 +67,6 @@ class SQLStore(Store):
             finally:
                 self._here.now = before
 
-    @cached_property
-    def _here(self) -> threading.local:
-        return threading.local()
-
     def sql(self, text: str) -> str:
         """Text as the driver takes it, of text with a question mark for each parameter."""
         return text
@@ -86,6 +83,7 @@ class SQLStore(Store):
         StoreError
             If they are of another version, unless of an earlier one and `old`.
         """
+        self._here = threading.local()
         if not old:
             with self.engine.begin() as c:
                 found = versions.version_of(c)
