@@ -28,13 +28,16 @@ from privreg.families.builtin import FAMILIES
 from privreg.field.plan import DAY, About
 from privreg.field.tabled import TableFit, table_fit
 from privreg.fits.fit_plan import FitPlan
+from privreg.fits.target import target_of
 from privreg.formula.persons import without_effect
+from privreg.loading import load_results
 from privreg.protocol.analyses import MOST, NAME, WORDS, Part
 from privreg.protocol.lattice import Mu, mu_of
 from privreg.protocol.sums import LETTERS, Collector
 from privreg.protocol.trees import label_text
 from privreg.protocol.wire import KEY, MessageError, Record, must_show, unbase
 from privreg.regression import PrivateOnlineRegression
+from privreg.results.target import Target
 from privreg.schema import files
 from privreg.schema.declarations import Schema
 
@@ -48,7 +51,7 @@ _OWN: Final = ("share", "table")  # Of an analysis, beside its model
 _MODEL: Final = (
     "formula", "family", "mu", "rows", "offset", "exposure", "scaling", "trust", "k_max", "per_person", "weights",
 )  # fmt: skip
-_PLAN: Final = ("rounds", "lanes", "inference", "measures")
+_PLAN: Final = ("rounds", "lanes", "inference", "measures", "like")
 _SCHEMA: Final = ("bounds", "levels", "moments", "correlations")
 _SEVERAL: Final = ("analyses", "split")
 KEYS: Final = (*_ABOUT, *_OPTIONAL, *_MODEL, *_PLAN, *_SCHEMA, *_SEVERAL)  # Keys of a study's file
@@ -122,6 +125,8 @@ def read_study(path: str | Path) -> list[Declared]:
         said: dict[str, Any] = {"schema": schema.to_json(), "asked": asked}
         if "table" in asked:
             said["missing"] = about.missing
+        if "like" in asked:
+            asked["like"] = _named(part, partial(_target, said, Path(path).parent))
         text = quietly(partial(json.dumps, said, ensure_ascii=False, allow_nan=False), wrong)
         fit = _named(part, partial(declared_of, text))
         out.append(Declared(replace(about, model={"declared": text}), fit, part))
@@ -134,6 +139,25 @@ def _named(part: Part, make: Callable[[], T]) -> T:
         return make()
     except PrivregError as e:
         raise type(e)(f"analyses[{part.name}]: {e}" if part.name else str(e)) from None
+
+
+def _target(said: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The map and threshold of the earlier fit whose saved results an analysis names, as its signed plan has them.
+
+    Raises
+    ------
+    SchemaError, SavedFileError
+        If it names no file, or one without results.
+    OptionError
+        If these hold no target, or one of another design.
+    """
+    asked = dict(said["asked"])
+    given = asked.pop("like")
+    if not isinstance(given, str):
+        raise SchemaError(f"'like' of a study is the file of an earlier fit's saved results, got {shown(given)}.")
+    target = fit_of(json.dumps({**said, "asked": asked}, default=str), load_results(folder / given)).asked.like
+    assert target is not None
+    return target.to_json()
 
 
 def _analyses(doc: Mapping[str, Any]) -> list[tuple[Part, dict[str, Any]]]:
@@ -432,8 +456,8 @@ def declared_of(text: str) -> FitPlan | TableFit:
     return table_fit(said["asked"], Schema.from_json(said["schema"]), said["missing"])
 
 
-def fit_of(text: str) -> FitPlan:
-    """The plan of the fit that an analysis declares; see `declared_of`."""
+def fit_of(text: str, like: Any = None) -> FitPlan:
+    """The plan of the fit that an analysis declares, see `declared_of`; with the target of results `like`."""
     said = json.loads(text)
     asked = dict(said["asked"])
     plan = {k: asked.pop(k) for k in _PLAN if k in asked}
@@ -444,6 +468,9 @@ def fit_of(text: str) -> FitPlan:
         asked["id"] = PERSON
     model = PrivateOnlineRegression.from_formula(
         formula, None, family=family, schema=schema, mechanism="gaussian", **asked
+    )
+    plan["like"] = (
+        Target.from_json(plan.get("like"), len(model.exog_names)) if like is None else target_of(model._spec, like)
     )
     return model.plan(rows, **plan)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def target_of(spec: ModelSpec, like: Any, *, seeded: bool = False) -> Target | None:
     """The target of an earlier fit: of its results, or of a plan that has one; None if none is asked for.
 
-    `seeded` says that this fit's noise can be redrawn, too.
+    The target of a signed plan was checked before it was signed. `seeded` says that this fit's noise can be redrawn.
 
     Raises
     ------
@@ -37,6 +37,8 @@ def target_of(spec: ModelSpec, like: Any, *, seeded: bool = False) -> Target | N
         raise OptionError(
             f"like= goes with up to {diagonal.WIDE} coefficients, and there are {spec.blocks * columns}; leave it out."
         )
+    if isinstance(like, Target):
+        return like
     if isinstance(like, FitPlan | PrivateResults):
         _refuse_unprotected(spec, like.budget if isinstance(like, FitPlan) else like.privacy.budget)
     if isinstance(like, FitPlan):

@@ -2,14 +2,19 @@
 
 import json
 
+import numpy as np
+import pandas as pd
 import pytest
 import yaml
 
-from privreg.errors import OptionError, PrivregError, SchemaError
+import privreg as pr
+from privreg.errors import OptionError, PrivregError, SchemaError, StudyError
 from privreg.field import declared, keys
+from privreg.field.collected import engine_of
 from privreg.field.plan import study_plan
 from privreg.protocol import study, wire
 from privreg.protocol.sums import Collector
+from privreg.results.target import of_results
 from tests.field.test_plan import HOURS
 from tests.studies import HIDDEN, SERVER, public
 
@@ -72,6 +77,68 @@ def test_the_signed_plan_carries_what_the_same_fit_is_made_of(tmp_path):
     assert study_plan(there, HOURS, about, [public(SERVER)]) == plan
     assert [r.after for r in plan.rounds] == [48 * 3600] * len(plan.rounds)
     assert plan.rounds[0].least == plan.rounds[0].total // 4
+
+
+@pytest.fixture(scope="module")
+def earlier(tmp_path_factory):
+    """Saved results of the study's design: of a fit whose noise is secret, and of one with a seed."""
+    rng, n = np.random.default_rng(3), 20_000
+    age, bmi = rng.uniform(18, 90, n), rng.normal(27, 4, n).clip(15, 50)
+    shift = rng.choice(["day", "night", "both"], n)
+    hours = (8 - 0.02 * age + 0.5 * (shift == "day") + rng.normal(0, 1, n)).clip(0, 24)
+    data = pd.DataFrame({"age": age, "bmi": bmi, "shift": shift, "hours": hours})
+    doc = yaml.safe_load(TEXT)
+    model = pr.PrivateOnlineRegression.from_formula(
+        doc["formula"], data, family=pr.Huber(c=1.2), mu=2, bounds=doc["bounds"], levels=doc["levels"]
+    )
+    folder = tmp_path_factory.mktemp("earlier")
+    model.fit().save(folder / "secret.res")
+    model.fit(seed=1).save(folder / "seeded.res")
+    return folder
+
+
+def test_the_signed_plan_carries_the_target_of_an_earlier_fit(tmp_path, earlier):
+    first = pr.load(earlier / "secret.res")
+    about, fit = declared.read(written(tmp_path, f"{TEXT}like: {earlier / 'secret.res'}\n"))
+    there = declared.fit_of(about.model["declared"])
+    assert fit.asked.like.same(of_results(first._fit))
+    assert there.asked.like == fit.asked.like  # to the bit
+    assert there.to_dict() == fit.to_dict()
+    plan = study_plan(fit, HOURS, about, [public(SERVER)])
+    engine = engine_of(plan)
+    np.testing.assert_array_equal(engine.like[0], first._fit.equation.rows)
+    assert engine.like[1] == first._fit.equation.corners[-1] * first._fit.equation.y_scale
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "error", "words"),
+    [
+        ("", "seeded.res", OptionError, "whose noise anybody can redraw"),
+        ("", "none.res", PrivregError, "none.res"),
+        ("family: {huber: {c: 1.3}}", "secret.res", OptionError, "another design: its family"),
+        ("formula: hours ~ age", "secret.res", OptionError, "another design: its columns"),
+        ("bounds: {hours: [0, 24], age: [18, 80], bmi: [15, 50]}", "secret.res", OptionError, "bounds of 'age'"),
+    ],
+)
+def test_a_target_that_cannot_be_taken_over_is_refused(tmp_path, earlier, line, name, error, words):
+    doc = {**yaml.safe_load(TEXT), **(yaml.safe_load(line) or {}), "like": str(earlier / name)}
+    with pytest.raises(error, match=words):
+        declared.read(written(tmp_path, yaml.safe_dump(doc)))
+
+
+def test_a_target_is_a_file(tmp_path):
+    with pytest.raises(SchemaError, match="saved results"):
+        declared.read(written(tmp_path, f"{TEXT}like: 3\n"))
+
+
+def test_a_plan_with_a_malformed_target_is_refused(tmp_path, earlier):
+    about, fit = declared.read(written(tmp_path, f"{TEXT}like: {earlier / 'secret.res'}\n"))
+    plan = study_plan(fit, HOURS, about, [public(SERVER)])
+    said = json.loads(about.model["declared"])
+    for wrong in ({"rows": [[1.0]], "corner": 1.0}, {"rows": "x", "corner": None}, 7):
+        said["asked"]["like"] = wrong
+        with pytest.raises(StudyError):
+            engine_of(plan._replace(model={"declared": json.dumps(said)}))
 
 
 def test_json_does_as_well(tmp_path):

@@ -19,7 +19,7 @@ from privreg.field import servers
 from privreg.field.reading import main as results
 from privreg.protocol import messages, wire
 from tests.service.served import served
-from tests.service.world import ANALYST, ROOT, SERVER, World, assert_same, in_process, keys, people, public
+from tests.service.world import ANALYST, DECLARED, ROOT, SERVER, World, assert_same, in_process, keys, people, public
 from tests.studies import key_of
 
 KEY = wire.base(public(ROOT))
@@ -363,3 +363,18 @@ def test_results_at_the_shell(base, tmp_path, capsys):
     assert "analyst's token" in capsys.readouterr().err
     assert results([url, "--token", str(tmp_path / "none")]) == 2
     assert "no file" in capsys.readouterr().err
+
+
+def test_a_study_takes_over_the_target_of_an_earlier_fit(tmp_path):
+    model = pr.PrivateOnlineRegression.from_formula("hours ~ age", people(4000, 5), mu=8, bounds=DECLARED["bounds"])
+    first = model.fit()
+    first.save(tmp_path / "first.res")
+    later = World(tmp_path, like="first.res", mu=8)
+    later.answer(PEOPLE)
+    with served(later.course) as url:
+        res = pr.connect(f"{url}/v1/studies/sleep#k={KEY}", ANALYST).results()
+    assert_same(res, in_process(later))
+    one, other = first._fit.equation, res._fit.equation
+    np.testing.assert_array_equal(other.rows, one.rows)
+    np.testing.assert_allclose(other.corners, one.corners[-1] * one.y_scale / other.y_scale, rtol=1e-12)
+    assert "fixed by like=" in str(res.summary())
