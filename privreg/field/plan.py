@@ -268,7 +268,7 @@ def _shared(fit: FitPlan, about: About) -> tuple[dict[str, Any], NDArray[np.intp
         )
     if fit.asked.measures is not None:
         raise OptionError("devices that share their reports out send no measures of fit yet; leave measures= out.")
-    engine, order = aggregate.plan_of(fit.spec, fit.rows)
+    engine, order = aggregate.plan_of(fit.spec, fit.rows, like=fit.asked.like)
     shape, roles, sizes = engine.rules.shape, chain.roles_of(engine), engine.sizes
     planned = {role: 0 if role == "main" else max(sizes[role], 1) for role in roles}
     return {

@@ -40,7 +40,7 @@ def _begun(plan: PublicPlan) -> tuple[FitPlan, Plan, NDArray[np.intp]]:
     def make(fit: FitPlan) -> tuple[Plan, NDArray[np.intp]]:
         if fit.rows is None or fit.spec.trust != "two_collectors":
             raise StudyError("its model is not one of two collectors; sign it anew.")
-        return aggregate.plan_of(fit.spec, fit.rows)
+        return aggregate.plan_of(fit.spec, fit.rows, like=fit.asked.like)
 
     wanted = plan.roles, plan.sums
     return begun(plan, make, lambda _, engine: (chains.roles_of(engine), chains.sums_of(engine)) == wanted)

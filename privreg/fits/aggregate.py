@@ -33,9 +33,11 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array, Ints
     from privreg.collector.aggregate.plan import Progress
+    from privreg.families.family import Family
     from privreg.fits.settings import Settings
     from privreg.formula.spec import ModelSpec
     from privreg.formula.units import Units
+    from privreg.results.target import Target
 
 CLEAR: Final = 2.0  # Smallest eigenvalue of the curvature, in edges of its noise, below which it is lost there
 SCORED: Final = frozenset({"approach", "closing", "main"})  # Roles of rounds that report scores
@@ -53,11 +55,13 @@ EARLY: Final = {
 MOST_MU: Final = 1e6  # Of a plan: noise of a larger budget, or of none, is nothing beside the whole numbers of a report
 
 
-def plan_of(spec: ModelSpec, rows: int, measures: float = 0.0) -> tuple[Plan, NDArray[np.intp]]:
+def plan_of(
+    spec: ModelSpec, rows: int, measures: float = 0.0, like: Target | None = None
+) -> tuple[Plan, NDArray[np.intp]]:
     """What a fit with two collectors fixes before its first record, all of it public; with the order of columns inside.
 
-    `rows` are the records expected, `measures` the share of them, the last ones, by whom the fit is measured. In the
-    order, shape (p,), the constant goes first.
+    `rows` are the records expected, `measures` the share of them, the last ones, by whom the fit is measured; `like` is
+    the target of an earlier fit. In the order, shape (p,), the constant goes first.
     """
     units, design = spec.units, spec.design
     order, _ = order_of(spec, factors=False)
@@ -75,7 +79,9 @@ def plan_of(spec: ModelSpec, rows: int, measures: float = 0.0) -> tuple[Plan, ND
         d=len(order),
         rows=rows,
         mu=min(spec.budget.mu, MOST_MU),
-        rules=rules_of(spec.scored, low, high, units.y_scale, several=people.reports > 1),
+        rules=rules_of(
+            spec.scored, low, high, units.y_scale, several=people.reports > 1, corner=like.corner if like else None
+        ),
         y_low=low,
         y_high=high,
         dummies=dummies,
@@ -88,13 +94,14 @@ def plan_of(spec: ModelSpec, rows: int, measures: float = 0.0) -> tuple[Plan, ND
         indicators=indicators,
         wide=2.0 * people.spread if people.effect is not None else 1.0,
         clusters=spec.clusters,
+        like=None if like is None else (like.map, like.reach or 1.0),
     )
     return plan, order
 
 
-def lines_of_sums(spec: ModelSpec, rows: int, measures: float) -> list[tuple[Any, ...]]:
+def lines_of_sums(spec: ModelSpec, rows: int, measures: float, like: Target | None) -> list[tuple[Any, ...]]:
     """Lines of a plan's rounds: number, role, records, whether it may be left out, numbers and their noise sd."""
-    plan, _ = plan_of(spec, rows, measures)
+    plan, _ = plan_of(spec, rows, measures, like)
     roles = (
         ["clamping"] * bool(plan.sizes["clamping"])
         + ["location"] * (plan.first == "location")
@@ -172,8 +179,8 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         trail_senders=np.array([counted[k - 1] for k, _ in trail], dtype=np.int64),
         trail_params=np.array([outside(one) for _, one in trail]),
         trail_variances=np.array([np.diag(covariance(one)) + (np.nan if plan.clusters else 0.0) for _, one in trail]),
-        family=_family(settings, found, units),
-        target=spec.family.target(plan.rules.ratio, learned=False),  # which doesn't depend on the scale that was found
+        family=_family(plan, settings, found, units),
+        target=_target(plan, spec.family),
         tuning=f"two collectors: {len(held.people)} sums, the last of {held.people[-1]:,} records",
         spending=_spending(held),
         bound=f"1 for a whole report; of scores weights {settings.how.weighing}",
@@ -197,9 +204,17 @@ def _estimates(plan: Plan, found: Estimated, cov: Array, carry: Array) -> tuple[
     return tuple(of_clusters(found.each @ linear.T, found.parts, linear @ found.unknown @ linear.T))
 
 
-def _family(settings: Settings, found: Estimated, units: Units) -> str:
+def _target(plan: Plan, family: Family) -> str:
+    """What the coefficients are, in words; it hardly depends on the scale that was found."""
+    words = family.target(plan.rules.ratio, learned=False)
+    return words if plan.like is None else f"{words}; the target is fixed, that of the fit in like="
+
+
+def _family(plan: Plan, settings: Settings, found: Estimated, units: Units) -> str:
     """The family with the residual scale that was found."""
     name, comma, rest = settings.score_text.partition(", learned")
+    if comma and not plan.rules.scaled:
+        return f"{name.partition(',')[0]}, c = {plan.rules.fixed * units.y_scale:.4g} (fixed by like=)"
     return f"{name} {found.scale * units.y_scale:.4g} (learned)" if comma else name + rest
 
 

@@ -111,7 +111,7 @@ class FitPlan:
         """
         columns = ["round", "role", "records", "optional", "numbers", "noise_sd"]
         if isinstance(self.settings.how, Summing):
-            lines = lines_of_sums(self.spec, self.rows or 0, self.settings.how.measures)
+            lines = lines_of_sums(self.spec, self.rows or 0, self.settings.how.measures, self.asked.like)
             return pd.DataFrame(lines, columns=columns).astype({"records": "Int64"})
         if self.settings.efficient is None:
             return pd.DataFrame([], columns=columns)

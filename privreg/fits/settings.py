@@ -112,6 +112,7 @@ class Summing:
     width: int  # Numbers of a report of the main round
     reach: float  # Length L of whitened covariates from which on a record's weight falls
     measures: float = 0.0  # Share of the people by whom the fit is measured
+    like: Target | None = None  # That of an earlier fit
 
     bound: ClassVar = 1.0  # Of a report's ℓ2 norm
     covariates: ClassVar = None

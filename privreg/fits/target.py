@@ -30,10 +30,8 @@ def target_of(spec: ModelSpec, like: Any, *, seeded: bool = False) -> Target | N
     """
     if like is None:
         return None
-    if spec.trust == "two_collectors":
-        raise OptionError("like= belongs to trust='local': two collectors weigh records in another way; leave it out.")
     columns = len(spec.design.names)
-    if diagonal.is_wide(spec.blocks * columns, label=spec.scalar):
+    if spec.trust == "local" and diagonal.is_wide(spec.blocks * columns, label=spec.scalar):
         raise OptionError(
             f"like= goes with up to {diagonal.WIDE} coefficients, and there are {spec.blocks * columns}; leave it out."
         )
@@ -44,7 +42,7 @@ def target_of(spec: ModelSpec, like: Any, *, seeded: bool = False) -> Target | N
     if isinstance(like, FitPlan):
         if like.asked.like is None:
             raise OptionError("this plan holds no target, as no like= was given to it; give an earlier fit's results.")
-        _refuse_other(spec, like.spec.design, like.family, label=like.spec.scalar)
+        _refuse_other(spec, like.spec.design, like.family, like.asked.like, label=like.spec.scalar)
         return like.asked.like
     if not isinstance(like, PrivateResults):
         raise OptionError(
@@ -60,11 +58,11 @@ def target_of(spec: ModelSpec, like: Any, *, seeded: bool = False) -> Target | N
     found = of_results(fit)
     if found is None:
         raise OptionError(
-            "these results hold no target: they are of two collectors, of a curator, of tuning='published', or of a "
-            "fit whose main rounds had not begun; give results of a fit by rounds of local reports."
+            "these results hold no target: they are of a curator, of tuning='published', or of a fit whose main rounds "
+            "had not begun; give results of a fit by rounds of local reports, or of two collectors."
         )
     assert fit.equation is not None
-    _refuse_other(spec, fit.design, fit.family, label=fit.equation.weighing == "leverage")
+    _refuse_other(spec, fit.design, fit.family, found, label=fit.equation.weighing == "leverage")
     return found
 
 
@@ -77,8 +75,14 @@ def _refuse_unprotected(spec: ModelSpec, earlier: Budget) -> None:
         )
 
 
-def _refuse_other(spec: ModelSpec, design: Any, family: Any, *, label: bool) -> None:
+def _refuse_other(spec: ModelSpec, design: Any, family: Any, target: Target, *, label: bool) -> None:
     """Refuse the target of another design, and name what differs."""
+    if (spec.trust == "two_collectors") != (target.reach is not None):
+        trust = "local" if target.reach is None else "two_collectors"
+        raise OptionError(
+            f"like= is of a fit with trust={trust!r}, and this one has trust={spec.trust!r}, which weighs records in "
+            "another way; give a fit of the same trust."
+        )
     own = spec.design
     pairs: list[tuple[str, Any, Any]] = [
         ("columns", tuple(own.names), tuple(design.names)),

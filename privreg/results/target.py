@@ -1,4 +1,4 @@
-"""What defines the estimand of a fit by rounds: its row map and its threshold c, which another fit can take over."""
+"""What defines the estimand of a fit: its row map and its threshold c, which another fit can take over."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 LEARNED: Final = frozenset({codes.HUBER, codes.EXPECTILE})
 """Families whose threshold c is part of the estimand: a quantile's serves its density alone."""
 
+RANK: Final = 1e-12  # Smallest singular value of a map, relative to the largest, with which it can be inverted
+
 
 @dataclass(frozen=True)
 class Target:
@@ -23,6 +25,7 @@ class Target:
 
     rows: tuple[tuple[float, ...], ...]  # W, internal units, in the engine's order of columns; shape (d, d)
     corner: float | None  # c, internal units of the response; None if the score has none, or if it is declared
+    reach: float | None = None  # Of two collectors: length of W x from which on a record's weight falls
 
     @property
     def map(self) -> Array:
@@ -34,32 +37,40 @@ class Target:
         if other is None or (self.corner is None) != (other.corner is None):
             return False
         near = self.corner is None or bool(np.isclose(self.corner, other.corner or 0.0, rtol=1e-9, atol=0.0))
-        return near and self.rows == other.rows
+        return near and self.rows == other.rows and self.reach == other.reach
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON has it, to the bit."""
-        return {"rows": [list(row) for row in self.rows], "corner": self.corner}
+        out = {"rows": [list(row) for row in self.rows], "corner": self.corner}
+        return out if self.reach is None else out | {"reach": self.reach}
 
     @classmethod
     def from_json(cls, document: Any, columns: int) -> Target | None:
         """Rebuild what `to_json` gave; a ValueError says that it is none of a design of so many columns."""
         if document is None:
             return None
-        rows, corner = np.array(document["rows"], dtype=np.float64), document["corner"]
-        usable = rows.shape == (columns, columns) and np.isfinite(rows).all() and (np.diag(rows) > 0.0).all()
-        if not usable or np.triu(rows, 1).any() or not (corner is None or 0.0 < corner < np.inf):
+        rows, corner, reach = np.array(document["rows"], dtype=np.float64), document["corner"], document.get("reach")
+        usable = rows.shape == (columns, columns) and bool(np.isfinite(rows).all())
+        if reach is None:
+            usable = usable and bool((np.diag(rows) > 0.0).all()) and not np.triu(rows, 1).any()
+        else:
+            usable = usable and 1.0 <= reach < np.inf and bool(np.linalg.cond(rows) < 1.0 / RANK)
+        if not usable or not (corner is None or 0.0 < corner < np.inf):
             raise ValueError("no target of this design")
-        return cls(tuple(tuple(row) for row in rows.tolist()), corner)
+        return cls(tuple(tuple(row) for row in rows.tolist()), corner, reach)
 
 
 def of_results(fit: ResultData) -> Target | None:
-    """The target of results; None if they are of no fit by rounds of local reports."""
+    """The target of results; None if they are of no fit by rounds of local reports, nor of two collectors."""
     equation = fit.equation
-    if equation is None or not fit.rounds or len(equation.caps) or equation.ratio is not None:
+    if equation is None or not fit.rounds:
         return None
-    d = len(equation.order)
-    if equation.rows.shape != (d, d) or equation.weighing not in {"unit", "leverage"}:
+    d, reach = len(equation.order), None
+    if len(equation.caps):  # of the last round, whose map is the estimate's
+        reach = float(1.0 / np.trace(equation.caps[-1]) * d)
+    if equation.rows.shape != (d, d) or equation.weighing not in {"unit", "leverage", "capped"}:
         return None
     # rounds with the same c count together, pilot rounds first: the last is that of main rounds
-    corner = float(equation.corners[-1]) * equation.y_scale if equation.shape[0] in LEARNED else None
-    return Target(tuple(tuple(row) for row in equation.rows.tolist()), corner)
+    learned = equation.shape[0] in LEARNED
+    corner = float(equation.corners[-1]) * equation.y_scale if learned else None
+    return Target(tuple(tuple(row) for row in equation.rows.tolist()), corner, reach)

@@ -187,16 +187,15 @@ def _summing(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, ro
             "it; give rows= to the model."
         )
     measures = _share(asked.measures, spec, rows)
-    plan, _ = plan_of(spec, rows, measures)
+    plan, _ = plan_of(spec, rows, measures, asked.like)
     mechanism = spec.mechanism_for(plan.width("main"), scalar=False)
     rules = score_rules(spec.scored, 1, math.inf, low=plan.y_low, high=plan.y_high, label=True)
     words, _ = _score_words(spec.scored, rules, spec.units, summed=True)
-    return Settings(
-        "two collectors", words, mechanism, methods, Summing(rows, plan.width("main"), plan.reach, measures)
-    )
+    how = Summing(rows, plan.width("main"), plan.reach, measures, asked.like)
+    return Settings("two collectors", words, mechanism, methods, how)
 
 
-_LOCAL: Final = ("tuning", "lanes", "rounds", "covariates", "like")  # Options of fits of local reports alone
+_LOCAL: Final = ("tuning", "lanes", "rounds", "covariates")  # Options of fits of local reports alone
 
 
 def _refuse_local(asked: FitOptions) -> None:

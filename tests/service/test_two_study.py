@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import privreg as pr
 from privreg.collector.aggregate import chain as chains
 from privreg.field.collected import fit_plan_of
 from privreg.field.devices import SharedCrowd
@@ -14,7 +15,7 @@ from privreg.simulation import aggregate as played
 from privreg.simulation.streaming.begin import begin
 from tests.service.pair import Pair
 from tests.service.test_two_courses import on
-from tests.service.world import SECRET, assert_same, people
+from tests.service.world import DECLARED, SECRET, assert_same, people
 
 pytestmark = pytest.mark.filterwarnings("ignore::privreg.errors.ReliabilityWarning")
 
@@ -85,6 +86,19 @@ def same_as_in_process(pair, rows, monkeypatch):
 
 def test_a_study_is_the_fit_in_process(tmp_path, monkeypatch):
     same_as_in_process(Pair(tmp_path, n=0, rows=1000), people(1000), monkeypatch)
+
+
+def test_a_study_takes_over_the_target_of_an_earlier_fit(tmp_path, monkeypatch):
+    model = pr.PrivateOnlineRegression.from_formula(
+        "hours ~ age", people(1500, 5), mu=4, bounds=DECLARED["bounds"], trust="two_collectors"
+    )
+    first = model.fit()
+    first.save(tmp_path / "first.res")
+    pair = Pair(tmp_path, n=0, rows=1000, like=str(tmp_path / "first.res"))
+    same_as_in_process(pair, people(1000), monkeypatch)
+    kept, found = first._fit.equation, pair.courses[0].results()._fit.equation
+    np.testing.assert_allclose(found.rows, kept.rows, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(found.corners, kept.corners)
 
 
 @pytest.mark.thorough

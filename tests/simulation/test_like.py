@@ -8,6 +8,7 @@ import privreg as pr
 from privreg.cli.app import main
 from privreg.errors import OptionError
 from privreg.results.results import PrivateResults
+from privreg.results.target import Target
 
 BOUNDS = {"x": (0, 8), "w": (-4, 6), "y": (-5, 40)}
 
@@ -107,12 +108,54 @@ def test_summary_and_comparison_say_whether_it_is_fixed(data, first):
         ("y ~ x + w", {"bounds": BOUNDS | {"y": (-5, 41)}}, "bounds of 'y'"),
         ("y ~ x + w", {"family": pr.Quantile(0.5)}, "family"),
         ("y ~ x + w", {"private": "response"}, "covariates"),
-        ("y ~ x + w", {"trust": "two_collectors"}, "two collectors"),
+        ("y ~ x + w", {"trust": "two_collectors"}, "trust='local'"),
     ],
 )
 def test_another_design_is_refused(data, first, formula, given, words):
     with pytest.raises(OptionError, match=words):
         _model(data, formula, **given).plan(like=first)
+
+
+@pytest.mark.parametrize("family", ["huber", "expectile", "quantile", "logistic"])
+def test_two_collectors_take_over_map_threshold_and_length(family, data, tmp_path):
+    formula = "b ~ x + w" if family == "logistic" else "y ~ x + w"
+    model = _model(data[:4000], formula, family=family, trust="two_collectors")
+    first = model.fit(seed=1)
+    first.save(tmp_path / "first.res")
+    own, like = model.fit(seed=2), model.fit(seed=2, like=pr.load(tmp_path / "first.res"))
+    found, kept = like._fit.equation, first._fit.equation
+    np.testing.assert_allclose(found.rows, kept.rows, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(found.caps, np.broadcast_to(kept.caps[-1], found.caps.shape), rtol=1e-9, atol=1e-12)
+    if family in {"huber", "expectile"}:
+        assert (found.ratio, *found.corners) == (None, *kept.corners)
+        assert "fixed by like=" in str(like.summary())
+    assert "the target is fixed" in " ".join(str(like.summary()).split())
+    # all rounds count with the last map; of the first fit early ones have others
+    a, b, c = (r.estimand(_people(50_000, 2)) for r in (first, like, own))
+    assert (np.abs(a - b) < 0.15 * first.bse).all()
+    assert family == "logistic" or np.abs(a - b).max() < 0.2 * np.abs(a - c).max()  # whose weights hardly count
+    assert (like.bse < 1.5 * own.bse).all()
+    again = model.fit(seed=2, like=model.plan(like=like))
+    np.testing.assert_allclose(again.params, like.params, rtol=1e-9)
+
+
+def test_targets_belong_to_a_trust_model(data, first):
+    model = _model(data[:2000], trust="two_collectors")
+    with pytest.raises(OptionError, match="trust='two_collectors'"):
+        _model(data).plan(like=model.fit(seed=1))
+    with pytest.raises(OptionError, match="redraw"):
+        model.fit(like=model.fit(seed=1))
+    with pytest.raises(OptionError, match="without privacy"):
+        model.plan(like=_model(data[:2000], trust="two_collectors", mu=None).fit(seed=1))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"rows": [[1.0, 0.0], [1.0, 0.0]]}, {"reach": 0.5}, {"reach": np.inf}, {"corner": -1.0}, {"rows": [[1.0]]}],
+)
+def test_a_malformed_target_of_two_collectors_is_refused(wrong):
+    with pytest.raises(ValueError, match="no target"):
+        Target.from_json({"rows": [[1.0, 2.0], [0.5, 3.0]], "corner": 1.0, "reach": 2.0, **wrong}, 2)
 
 
 def test_a_target_learned_without_noise_is_refused(data):

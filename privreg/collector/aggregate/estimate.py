@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from privreg.protocol.plans import Shape
 
 NORMAL: Final = 2_000  # Normal errors, at even quantiles, of which steps are off
+CLIPPED: Final = frozenset({codes.HUBER, codes.EXPECTILE})  # Families whose scores are constant beyond the threshold
 FARTHEST: Final = 2.0  # Thresholds up to which steps are known; further ones are marked
 PASSES: Final = 6
 """Times that estimate, threshold and weights of rounds follow from each other: the last moves it by under 0.01 sds."""
@@ -122,7 +123,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     far = sum(w * (t.theta - theta) for w, t in zip(weights, turned, strict=True))
     half = 0.5 * spread
     unknown = floored(half * np.outer(far, far) + np.diag(half @ far**2), 0.0)
-    if rules.scaled and rules.cornered:
+    if rules.shape.family in CLIPPED:
         moves, one = np.array([(theta - t.theta) / common for t in turned]), np.linalg.inv(last.rows)[0]
         off = common * curvature @ _off(rules, moves, weights, curvature, known.points, one)
         unknown = unknown + off @ off.T

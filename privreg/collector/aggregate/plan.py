@@ -91,6 +91,7 @@ class Plan(NamedTuple):
     indicators: Flags | None = None  # Columns that were 0 or 1 before a person's level was taken off; None: `dummies`
     wide: float = 1.0  # Range of numbers less their person's mean, relative to that before
     clusters: int = 0  # Clusters, groups of which are batches of the main round; 0 if people are independent
+    like: tuple[Array, float] | None = None  # `State.rows` and `reach` of an earlier fit, for all rounds of scores
 
     @property
     def first(self) -> str:
@@ -146,6 +147,8 @@ class Plan(NamedTuple):
     @property
     def reach(self) -> float:
         """Length L of whitened covariates beyond which a record's weight falls: Equation (7)."""
+        if self.like is not None:
+            return self.like[1]
         return _reach(self.d, 8.0 / (self.mu**2 * self.rules.shares[0] * self.square * self.rows))
 
     @property
@@ -301,16 +304,25 @@ def _reach(d: int, noise: float) -> float:
     return math.sqrt(float(ends[np.argmin(variance)]))
 
 
-def rules_of(family: Family, low: float, high: float, y_scale: float = 1.0, *, several: bool = False) -> Rules:
+def rules_of(
+    family: Family,
+    low: float,
+    high: float,
+    y_scale: float = 1.0,
+    *,
+    several: bool = False,
+    corner: float | None = None,
+) -> Rules:
     """A family's unit score and what is expected of it under the reference model: whitened normal covariates.
 
     `low` and `high` are public limits of the response, internal units; `y_scale` is the user's units of an internal
     one, in which a residual scale is declared. `several` says whether a report is of several rows, so that squared
-    scores say how alike these are: they have a larger share.
+    scores say how alike these are: they have a larger share. `corner` is the threshold c of an earlier fit, internal
+    units: then it doesn't follow the residual scale.
     """
     known = score_rules(family, 1, math.inf, low=low, high=high, label=True)
     shape, shares = known.shape, (0.68, 0.26, 0.06, 0.0)
-    scaled = known.track and family.of_residuals
+    scaled = known.track and family.of_residuals and corner is None
     if family.cornered and scaled:
         shares = (0.65, 0.26, 0.06, 0.03)
     top, slope, square = 1.0, known.curvature, 0.39  # of Huber's and expectiles' at normal errors
@@ -333,7 +345,9 @@ def rules_of(family: Family, low: float, high: float, y_scale: float = 1.0, *, s
     # units are the response's public limits, or nothing is known of the score
     little = {codes.POISSON, codes.SQUARED, codes.SMOOTHED_HINGE, codes.CUSTOM}
     unsure = 4.0 if shape.family in little else 0.4
-    fixed = known.ratio * float(family.scale) / y_scale if family.cornered and not scaled else 1.0
+    fixed = corner or 1.0
+    if family.cornered and not known.track:
+        fixed = known.ratio * float(family.scale) / y_scale
     if shape.family == codes.SMOOTHED_HINGE:
         fixed = family.width
     elif shape.family == codes.CUSTOM:

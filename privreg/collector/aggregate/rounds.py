@@ -133,7 +133,7 @@ def _whitened(plan: Plan, progress: Progress, mean: Array, count: int) -> Progre
     theta = state.theta + state.scale * np.concatenate(steps)
     left = max(float(left), 0.5 * edge) if first else float(np.clip(left, max(0.3 * edge, 0.05), 2.0))
     scale = state.scale * math.sqrt(left)
-    by, root = _whitening(second, points, plan.reach)
+    by, root = _whitening(second, points, plan.reach) if first or plan.like is None else _to(plan.like[0], state.rows)
     known = Known(by @ second @ by.T, _spread(spread, root), points @ by.T)
     state = state._replace(rows=by @ state.rows, theta=turned(by, theta), scale=scale)
     if first:  # the response's centre goes into the coefficients of the constant
@@ -285,7 +285,10 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
         return progress._replace(state=state, seen=seen)
     second, unsure = _of_covariates(curvature / height, known.classes), _of_covariates(spread, known.classes**2)
     edge = math.sqrt(2.0 * plan.d * float(unsure.mean()) / rules.blocks) / height
-    by, root = _whitening(second, known.points, plan.reach, edge)
+    if plan.like is None:
+        by, root = _whitening(second, known.points, plan.reach, edge)
+    else:
+        by, root = _to(plan.like[0], state.rows)
     noisy = (noise / height) ** 2 * float((1.0 / known.classes**2).mean()) / rules.blocks
     variances = np.full(second.shape, SPREAD**2) + _spread(np.full(second.shape, noisy), root)
     known = known._replace(mean=by @ second @ by.T, variances=variances, points=known.points @ by.T)
@@ -358,6 +361,12 @@ def _whitening(second: Array, points: Array, reach: float, edge: float = 0.0) ->
             out = out + (1.0 / reach**2 - 1.0 / length) * np.outer(point, point)
     values, vectors = np.linalg.eigh(out)
     return np.asarray((vectors / np.sqrt(values)).T), values
+
+
+def _to(rows: Array, before: Array) -> tuple[Array, Array]:
+    """From the rows before to those of an earlier fit; and the eigenvalues of what these make the identity."""
+    by = rows @ np.linalg.inv(before)
+    return by, np.asarray(np.linalg.svd(by, compute_uv=False) ** -2.0)
 
 
 def _spread(variances: Array, values: Array) -> Array:

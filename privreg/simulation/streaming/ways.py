@@ -61,7 +61,7 @@ def _by_sums(
         raise OptionError(
             "start_params= belongs to trust='local': with two collectors second moments give the start; leave it out."
         )
-    plan, order = aggregate.plan_of(spec, settings.how.rows, settings.how.measures)
+    plan, order = aggregate.plan_of(spec, settings.how.rows, settings.how.measures, settings.how.like)
     return AggregateRun(plan, key), Encoder(spec, order, counter, narrow=False, by_column=True)
 
 
