@@ -7,7 +7,7 @@ plan's fingerprint; an answer holds the randomised update and the silo's public 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,15 +16,12 @@ from privreg.data.sources.open import open_table
 from privreg.errors import OptionError, StreamError, whole
 from privreg.federated import server
 from privreg.federated.client import Client, read_silo
+from privreg.federated.model import FederatedRegression
 from privreg.federated.plan import Plan
 from privreg.federated.results import FederatedResults, make_results, make_statement
 from privreg.files.optional import need
 from privreg.options.table import check
 from privreg.privacy.ledger import LEDGER, Release
-
-if TYPE_CHECKING:
-    from privreg.federated.model import FederatedRegression
-
 
 _WHAT: Final = "a federated fit on Flower"
 _COUNT: Final = "privreg"  # Record of a node's state that holds how many rounds it has answered

@@ -7,12 +7,11 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from privreg.errors import OptionError, StudyError, choose
-from privreg.field.study import StudyModel, laid_out
+from privreg.field.study import Study, StudyModel, laid_out
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from privreg.field.study import Study
     from privreg.means.results.table_one import TableOne
 
 

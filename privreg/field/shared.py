@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from privreg.collector.aggregate import chain as chains
-from privreg.collector.aggregate.chain import Batch
+from privreg.collector.aggregate.chain import Batch, Chain
 from privreg.device.consent import plain
 from privreg.errors import InferenceError, StudyError
 from privreg.field.picture import Known, Round, Side, progress
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from privreg.collector.aggregate.chain import Chain
     from privreg.protocol.study import PublicPlan
     from privreg.results.base import Results
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privreg.collector.aggregate import chain as chains
+from privreg.collector.aggregate.chain import Batch, Chain
+from privreg.collector.aggregate.plan import Plan
+from privreg.collector.table import Tabled
 from privreg.device.consent import plain
 from privreg.diagnostics import Diagnostic
 from privreg.errors import StudyError
@@ -15,20 +18,13 @@ from privreg.field import tabled
 from privreg.field.collected import begun, table_of
 from privreg.fits import aggregate
 from privreg.fits import results as fits
+from privreg.fits.fit_plan import FitPlan
 from privreg.fits.results import Senders
 from privreg.privacy.ledger import Release
 from privreg.protocol.lattice import unit_of_sums
 from privreg.protocol.roles import TABLE
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from privreg.collector.aggregate.chain import Batch, Chain
-    from privreg.collector.aggregate.plan import Plan
-    from privreg.collector.table import Tabled
-    from privreg.fits.fit_plan import FitPlan
-    from privreg.protocol.study import PublicPlan
-    from privreg.results.base import Results
+from privreg.protocol.study import PublicPlan
+from privreg.results.base import Results
 
 
 def engine_of(plan: PublicPlan) -> Plan | Tabled:

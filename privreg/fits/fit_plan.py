@@ -13,7 +13,7 @@ from privreg.fits.aggregate import lines_of_sums
 from privreg.fits.plan import plan_of
 from privreg.fits.settings import Summing
 from privreg.formula.spec import CLAMPING
-from privreg.privacy.ledger import at_least
+from privreg.privacy.ledger import Budget, at_least
 from privreg.protocol.schedule import ENDLESS, people_of
 from privreg.tables.words import wrapped
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from privreg.families.family import Family
     from privreg.fits.settings import FitOptions, Settings
     from privreg.formula.spec import ModelSpec
-    from privreg.privacy.ledger import Budget
 
 FORMAT: Final = 1  # Of what `FitPlan.to_dict` gives
 

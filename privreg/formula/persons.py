@@ -7,13 +7,12 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from privreg.collector.covariates.diagonal import WIDE, is_wide
-from privreg.data.participants import DIFFERENCES, WITHIN
+from privreg.data.participants import DIFFERENCES, WITHIN, Participants
 from privreg.errors import FormulaError, OptionError, SchemaError, UnsupportedArgumentError
 from privreg.inference.clusters import LEAST
 from privreg.protocol import codes
 
 if TYPE_CHECKING:
-    from privreg.data.participants import Participants
     from privreg.families.family import Family
     from privreg.formula.design import Design
     from privreg.formula.units import Units

@@ -11,24 +11,21 @@ import math
 import warnings
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
+from privreg.arrays import Array
 from privreg.central.losses import resolve
 from privreg.central.regression import Regression
 from privreg.data.sources.open import open_table
 from privreg.errors import InferenceError, PrivregWarning
 from privreg.fits.settings import FitOptions
-from privreg.planning.scenario import response_of
+from privreg.formula.spec import ModelSpec
+from privreg.planning.scenario import Assumed, response_of
 from privreg.protocol import codes
 from privreg.simulation.streaming.begin import begin
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-    from privreg.formula.spec import ModelSpec
-    from privreg.planning.scenario import Assumed
 
 CHUNK: Final = 65_536
 FEWEST, TIMES, MOST = 500, 2.0, 32_000

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import norm
 
 from privreg.errors import InferenceError, OptionError
-from privreg.planning.plan import power_of, targets
+from privreg.planning.plan import Planned, power_of, targets
 from privreg.results.plots.style import COLUMN, DASHES, SMALL, drawing, inks_for, literal, panels
 from privreg.tables import shorten
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from privreg.arrays import Array
-    from privreg.planning.plan import Planned
 
 POINTS: Final = (41, 41)
 AROUND: Final = (0.1, 10.0)  # How far the axes reach about the plan's own numbers

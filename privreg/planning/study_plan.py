@@ -18,14 +18,12 @@ from privreg.options.table import check
 from privreg.planning.fits import fit_of, plain_precision
 from privreg.planning.plan import MOST_PEOPLE, Planned, find, people_for, reliable_from, table_of
 from privreg.planning.precision import SEED, precision_of
-from privreg.tables import Notes, Paragraph, Table, View, in_one_format
+from privreg.tables import Notes, Paragraph, Part, Table, View, in_one_format
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from matplotlib.axes import Axes
-
-    from privreg.tables import Part
 
 
 USUAL: Final = 1.345  # Corner of Huber's and expectiles' scores in residual sd, where noise falls on sums

@@ -6,8 +6,9 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from privreg.audit.verification import Trial, Verification
 from privreg.diagnostics import Diagnostic, doubts
 from privreg.diagnostics import from_json as notes_from_json
 from privreg.diagnostics import to_json as notes_to_json
@@ -16,11 +17,7 @@ from privreg.files import archive
 from privreg.privacy.ledger import REPORTED_DELTA, Budget, Release, at_least, within
 from privreg.results import wording
 from privreg.results.wording import WHOLE_RECORD, Setting
-from privreg.tables import Notes, Pairs, View
-
-if TYPE_CHECKING:
-    from privreg.audit.verification import Trial, Verification
-    from privreg.tables import Part
+from privreg.tables import Notes, Pairs, Part, View
 
 _OTHERWISE: Final = frozenset(
     {"budget", "release", "neighbours"}

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from privreg.diagnostics import for_reading
+from privreg.diagnostics import Diagnostic, for_reading
 from privreg.errors import OptionError, flag
-from privreg.inference.methods import METHODS
+from privreg.inference.methods import METHODS, Estimate
 from privreg.inference.pivots import RandomScaling
 from privreg.inference.simultaneous import joint_critical
 from privreg.results.wording import WHOLE_RECORD
-from privreg.tables import Header, Lines, Notes, Pairs, Paragraph, Table, View
+from privreg.tables import Header, Lines, Notes, Pairs, Paragraph, Part, Table, View
 from privreg.tables.words import MARK, WIDTH, cells, marked, shorten, span
 
 if TYPE_CHECKING:
@@ -25,11 +25,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from privreg.diagnostics import Diagnostic
-    from privreg.inference.methods import Estimate
     from privreg.results.estimates import EstimatedResults
     from privreg.results.statement import PrivacyStatement
-    from privreg.tables import Part
 
 
 @dataclass(frozen=True, repr=False)

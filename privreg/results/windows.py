@@ -12,7 +12,7 @@ from scipy.special import ndtri
 
 from privreg.errors import InferenceError, OptionError, ReliabilityWarning, real, shown
 from privreg.inference import windows
-from privreg.results.data import Frame
+from privreg.results.data import Frame, ResultData
 from privreg.tables import Paragraph, Part, Table, View, cells
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
     from privreg.inference.windows import Windowed
-    from privreg.results.data import ResultData
 
 ALONE: Final = "Each interval holds by itself; reports are those of the fit: no further budget"
 

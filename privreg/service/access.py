@@ -9,14 +9,12 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from privreg.errors import OptionError, choose
 from privreg.files.archive import write_bytes
+from privreg.service.store import Store
 from privreg.service.store.kept import Access
-
-if TYPE_CHECKING:
-    from privreg.service.store import Store
 
 RESULTS, CELLS, OPERATE = "results", "cells", "operate"
 ROLES: Final = (RESULTS, CELLS, OPERATE)

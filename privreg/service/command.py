@@ -10,20 +10,23 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from types import FrameType
+from typing import Any, Final
 
 import numpy as np
 
 from privreg.collector import chain as chains
+from privreg.collector.chain import Cell, Place
 from privreg.errors import OptionError
 from privreg.field import keys
 from privreg.field.running import done, parser_of
 from privreg.files.archive import write_bytes
 from privreg.protocol.analyses import hash_of_part, word_of
 from privreg.protocol.messages import read_token
+from privreg.protocol.study import PublicPlan
 from privreg.protocol.sums import LETTERS
 from privreg.service import access, keeping, mail, operate, settings
 from privreg.service.course import Course, opened
@@ -33,13 +36,6 @@ from privreg.service.sums import command as two
 from privreg.service.sums.course import SumCourse
 from privreg.service.tokens import VARIABLE, Issuer, new_secret
 from privreg.service.tokens import opened as secret_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import FrameType
-
-    from privreg.collector.chain import Cell, Place
-    from privreg.protocol.study import PublicPlan
 
 HERE: Final = "127.0.0.1"
 PORT: Final = 8000

@@ -18,7 +18,7 @@ from privreg.field.collected import engine_of, read_cells, results
 from privreg.field.picture import Known, Round
 from privreg.protocol import messages, wire
 from privreg.protocol.analyses import WORDS
-from privreg.protocol.messages import FieldState
+from privreg.protocol.messages import Ask, FieldState
 from privreg.protocol.study import PublicPlan, read_plans
 from privreg.service.clock import Clock, steady
 from privreg.service.store import Held, Keeper, Store
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from privreg.collector.chain import Cells, Chain
     from privreg.collector.plan import Plan
-    from privreg.protocol.messages import Ask
     from privreg.protocol.sums import SumAsk
     from privreg.results.base import Results
 

@@ -11,7 +11,7 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,8 +20,6 @@ from sqlalchemy.exc import SQLAlchemyError
 from privreg.field.picture import picture, progress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from privreg.service.course import Study
 
 SECONDS: Final = 1.0  # Between two looks, at least

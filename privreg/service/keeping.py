@@ -8,22 +8,19 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 
 from privreg.errors import OptionError
 from privreg.files.archive import write_bytes
+from privreg.protocol.study import PublicPlan
 from privreg.service.store import StoreError, copies, open_store
 from privreg.service.store import tables as t
 from privreg.service.store.kept import SEALED, Access
-from privreg.service.store.sql import BACKUP
+from privreg.service.store.sql import BACKUP, SQLStore
 from privreg.service.store.sqlite import SCHEME
 from privreg.service.sums.keys import BatchKeys
-
-if TYPE_CHECKING:
-    from privreg.protocol.study import PublicPlan
-    from privreg.service.store.sql import SQLStore
 
 HELP: Final = """\
   migrate      bring the tables to this release's version; --check only says how

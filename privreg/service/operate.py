@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from starlette.responses import JSONResponse, Response
@@ -14,8 +14,6 @@ from privreg.protocol.wire import base
 from privreg.service.access import OPERATE
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
     from starlette.requests import Request
 
     from privreg.service.course import Course

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from privreg.arrays import Array, Flags, Ints
 from privreg.collector import estimate
 from privreg.collector import rounds as collector
 from privreg.collector.aggregate.report import parts_of
+from privreg.collector.plan import Estimated, Plan, Progress
 from privreg.files.archive import like
 from privreg.fits.held import Held
 from privreg.inference.clusters import dealt
@@ -25,13 +28,7 @@ from privreg.protocol.schedule import ENDLESS, people_of
 from privreg.simulation import play
 from privreg.simulation.devices import Block, Devices, by_group, cut, joined
 from privreg.simulation.keyed import Keyed
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from privreg.arrays import Array, Flags, Ints
-    from privreg.collector.plan import Estimated, Plan, Progress
-    from privreg.simulation.workers.crew import Crew
+from privreg.simulation.workers.crew import Crew
 
 STEP: Final = 2.0**-32  # Sums are multiples of it: their order then doesn't matter. A report has a norm of at most √2.
 

@@ -6,6 +6,8 @@ lay it out, and `writing` puts it in files.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from privreg.options.elsewhere import WORDS, by_name
@@ -16,10 +18,6 @@ from privreg.tables.parts import Header, Lines, Notes, Pairs, Paragraph, Part, T
 from privreg.tables.text import as_text
 from privreg.tables.words import MARK, WIDTH, cells, fold, in_one_format, limits_header, marked, plain, shorten, span
 from privreg.tables.writing import save_parts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
 
 __all__ = [
     "MARK", "WIDTH", "Header", "Lines", "Notes", "Pairs", "Paragraph", "Part", "Table", "View", "as_html", "as_latex",

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privreg.errors import DataError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 PIECE: Final = 1 << 18  # Bytes that are read at a time, up to the end of the line
 _FIELD: Final = rb'(?:"[^"]*+(?:""[^"]*+)*+"(?:[^"%b][^%b]*+)?|(?:[^"%b][^%b]*+)?)'

@@ -9,23 +9,18 @@ be held are taken together and dealt as those of a table are: all rows of a tabl
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from privreg.arrays import Ints
 from privreg.data.cells import Taken
 from privreg.data.columns import joined
-from privreg.data.sources.source import CHUNK, beyond, chunk_of, first, rows_of
+from privreg.data.sources.source import CHUNK, Batch, Wanted, beyond, chunk_of, first, rows_of
 from privreg.privacy.noise import KEY_BYTES, derived_key, words
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from numpy.typing import NDArray
-
-    from privreg.arrays import Ints
-    from privreg.data.sources.source import Batch, Wanted
 
 STRATA: Final = 256
 LONGEST: Final = 64  # Consecutive rows of a block, at most: with one of every stratum a run has 16,384 rows

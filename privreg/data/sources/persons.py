@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from privreg.data.columns import column_of
 from privreg.data.participants import texts_of, without_id
 from privreg.data.sources.order import dealt_rows
 from privreg.data.sources.source import Batch, Source, chunk_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def by_person(source: Source, column: str, *, gaps: bool) -> Source:

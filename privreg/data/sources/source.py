@@ -7,17 +7,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privreg.data.cells import Taken
 from privreg.data.columns import missing
 from privreg.errors import DataError
 from privreg.schema.declarations import Schema
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 CHUNK: Final = 65_536
 """Rows encoded at a time. With a quarter of them two threads took as long as one: they waited for one another."""

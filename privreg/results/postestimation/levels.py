@@ -9,13 +9,16 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from privreg.arrays import Array
 from privreg.diagnostics import Diagnostic, along, doubt
 from privreg.errors import DataError, OptionError, choose, interval_level, quietly, shown
+from privreg.inference.pivots import Pivot
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame, ResultData
 from privreg.results.postestimation.effects import Effect, Rows, means_at, stacked
@@ -24,12 +27,6 @@ from privreg.results.postestimation.known import Estimated, Known, means_frame
 from privreg.results.postestimation.prediction import estimand_words, note_outside
 from privreg.schema.dates import iso
 from privreg.tables import Part, Table, cells, estimates_table, marked, noted
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from privreg.arrays import Array
-    from privreg.inference.pivots import Pivot
 
 ADJUSTMENTS: Final = {
     "holm": "h", "bonferroni": "b", "sidak": "s", "holm-sidak": "hs", "simes-hochberg": "sh", "hommel": "ho",

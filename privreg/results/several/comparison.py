@@ -17,18 +17,16 @@ from privreg.options.unknown import all_known_arguments, known_arguments
 from privreg.privacy.ledger import compose, within
 from privreg.protocol import codes
 from privreg.results.base import Results
-from privreg.results.data import Frame
+from privreg.results.data import Frame, ResultData
 from privreg.results.postestimation.hypothesis import WaldTest, wald_test
 from privreg.results.results import PrivateResults
 from privreg.results.target import of_results
-from privreg.tables import MARK, Paragraph, Table, View, in_one_format, plain
+from privreg.tables import MARK, Paragraph, Part, Table, View, in_one_format, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from privreg.results.data import ResultData
-    from privreg.tables import Part
 
 _OF_A_LEVEL = {codes.EXPECTILE, codes.QUANTILE}
 _TITLE = "Private Online Regressions Compared"

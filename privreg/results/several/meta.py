@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -18,9 +19,6 @@ from privreg.results.data import Frame
 from privreg.results.plots import style
 from privreg.results.several.gathered import Gathered, gathered
 from privreg.tables import Paragraph, Part, Table, View, cells, in_one_format, marked, plain, shorten
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 METHODS: Final = {"reml": "REML", "dl": "DerSimonian-Laird"}
 TESTS: Final = {"hartung_knapp": "Hartung-Knapp", "normal": "normal"}

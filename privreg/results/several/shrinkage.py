@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -19,9 +20,6 @@ from privreg.results.plots import style
 from privreg.results.several.gathered import Gathered, gathered
 from privreg.results.several.meta import restricted
 from privreg.tables import Paragraph, Part, Table, View, cells, in_one_format, marked, plain, shorten
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 PULL: Final = "pull: share of the way from a fit's estimate to the fits' common mean, on average over τ."
 

@@ -8,7 +8,7 @@ noise, and commits, too; each sends its sum. A batch in which the two don't agre
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from privreg.collector.aggregate import chain as chains
 from privreg.device.consent import plain
@@ -20,14 +20,12 @@ from privreg.protocol.messages import NONCE
 from privreg.protocol.peers import Signed, ids_of, list_hash
 from privreg.protocol.sums import LETTERS
 from privreg.protocol.wire import MessageError, hash_of
+from privreg.results.base import Results
 from privreg.service.clock import STANDS
 from privreg.service.store.kept import CLOSED, FIXED, LOST, OFFERED, OPEN, PUBLISHED, SEALED, Batch
 from privreg.service.sums import peer
 from privreg.service.sums.book import SOON, Book
 from privreg.service.sums.peer import Away, Refused
-
-if TYPE_CHECKING:
-    from privreg.results.base import Results
 
 LAG: Final = 10.0  # Seconds for which the other collector may be waited for, and isn't said to lag
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from privreg.data.participants import NOBODY, WITHIN
+from privreg.arrays import Array
+from privreg.data.participants import NOBODY, WITHIN, Participants
 from privreg.simulation.streaming.encoding import Rows
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-    from privreg.data.participants import Participants
 
 
 class Gatherer:

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from privreg.data.sources.open import chunk_of, one_batch, pieces, rows_of
+from privreg.arrays import Array
+from privreg.data.sources.open import Source, chunk_of, one_batch, pieces, rows_of
 from privreg.errors import PrivregError, PrivregWarning, SavedFileError, StreamError, UnsupportedArgumentError
 from privreg.files import archive
 from privreg.fits.results import results
 from privreg.fits.settings import Settings
+from privreg.formula.covariates import PublicRows
 from privreg.formula.spec import ModelSpec
 from privreg.options.threads import one_thread
 from privreg.privacy.ledger import Charge, Release
@@ -30,11 +32,6 @@ from privreg.simulation.streaming.persons import Gatherer
 from privreg.simulation.streaming.storage import document_of, plain, refuse_unstorable
 from privreg.simulation.streaming.ways import way_of
 from privreg.simulation.workers.crew import Crew, Task
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-    from privreg.data.sources.open import Source
-    from privreg.formula.covariates import PublicRows
 
 AHEAD: Final = 2
 """Batches a thread that are encoded before they are played, at most: while the collector makes the next state, too."""

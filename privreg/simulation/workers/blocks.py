@@ -13,23 +13,21 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from privreg.data.sources.order import PUBLIC, spread
 from privreg.errors import DataError, OptionError
 from privreg.fits.findings import before_role
+from privreg.fits.settings import FitOptions
+from privreg.formula.spec import ModelSpec
 from privreg.privacy.noise import Key, derived_key
+from privreg.protocol.rounds import State
 from privreg.simulation.rounds import MOST, PIECE, STEP, RoundsRun, Sent
 from privreg.simulation.streaming.begin import begin
+from privreg.simulation.streaming.stream import Stream
 from privreg.simulation.workers.tasks import Each, Part, Span, Work, quiet
-
-if TYPE_CHECKING:
-    from privreg.fits.settings import FitOptions
-    from privreg.formula.spec import ModelSpec
-    from privreg.protocol.rounds import State
-    from privreg.simulation.streaming.stream import Stream
 
 FEWEST: Final = 64  # Blocks that are dealt, at least: fewer and larger ones are cut
 TASKS: Final = 16  # Tasks of a round, unless pieces are larger than that

@@ -10,23 +10,20 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from privreg.data.sources.open import Source
 from privreg.errors import DataError, OptionError, PrivregError, StreamError, UnsupportedArgumentError
 from privreg.files.optional import need
+from privreg.fits.settings import FitOptions
+from privreg.formula.spec import ModelSpec
 from privreg.options.progress import progress_bar
 from privreg.options.table import check
 from privreg.privacy.ledger import LEDGER
+from privreg.results.results import PrivateResults
 from privreg.simulation.streaming.begin import begin
 from privreg.simulation.workers.blocks import blocks_of, fit_blocks
-from privreg.simulation.workers.tasks import Span
-
-if TYPE_CHECKING:
-    from privreg.fits.settings import FitOptions
-    from privreg.formula.spec import ModelSpec
-    from privreg.results.results import PrivateResults
-    from privreg.simulation.workers.tasks import Each
+from privreg.simulation.workers.tasks import Each, Span
 
 RETRIES: Final = 2
 """Of a task whose error is not about the rows. Tasks of workers that die are given to others by Dask itself."""

@@ -10,22 +10,20 @@ import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
+from privreg.arrays import Ints
 from privreg.data.sources.open import Batch, Source, file_mark, first, rows_of
 from privreg.data.sources.order import at_places, dealt_rows
 from privreg.data.sources.source import Wanted
 from privreg.errors import DataError, PrivregError
+from privreg.fits.settings import FitOptions
 from privreg.formula.spec import ModelSpec
 from privreg.privacy.noise import Key
 from privreg.simulation.streaming.begin import begin
-
-if TYPE_CHECKING:
-    from privreg.arrays import Ints
-    from privreg.fits.settings import FitOptions
-    from privreg.simulation.streaming.stream import Stream
+from privreg.simulation.streaming.stream import Stream
 
 P = ParamSpec("P")
 T = TypeVar("T")
