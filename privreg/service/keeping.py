@@ -18,7 +18,7 @@ from privreg.protocol.study import PublicPlan
 from privreg.service.store import StoreError, copies, open_store
 from privreg.service.store import tables as t
 from privreg.service.store.kept import SEALED, Access
-from privreg.service.store.sql import BACKUP, SQLStore
+from privreg.service.store.sql import BACKUP, Store
 from privreg.service.store.sqlite import SCHEME
 from privreg.service.sums.keys import BatchKeys
 
@@ -39,7 +39,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(
-    a: argparse.Namespace, plans: Sequence[PublicPlan], url: str, beside: Path, audit: Callable[[SQLStore], str]
+    a: argparse.Namespace, plans: Sequence[PublicPlan], url: str, beside: Path, audit: Callable[[Store], str]
 ) -> str:
     """Do a verb for the study of some plans, one for each analysis, in the database `url`.
 
@@ -51,12 +51,12 @@ def run(
 
 def _opened(
     plans: Sequence[PublicPlan], url: str, *, beside: Path, make: bool = True, old: bool = False
-) -> list[SQLStore]:
+) -> list[Store]:
     return [open_store(url, one.slug, beside=beside, make=make, old=old) for one in plans]
 
 
-_Open = Callable[..., "list[SQLStore]"]
-_Audit = Callable[["SQLStore"], str]
+_Open = Callable[..., "list[Store]"]
+_Audit = Callable[["Store"], str]
 
 
 def _migrate(a: argparse.Namespace, opened: _Open, url: str, _: _Audit) -> str:
@@ -87,7 +87,7 @@ def _migrate(a: argparse.Namespace, opened: _Open, url: str, _: _Audit) -> str:
     return f"{store} had version {found}, and has {t.FORMAT}.{more}"
 
 
-def _tokens_beside(store: SQLStore) -> list[Access]:
+def _tokens_beside(store: Store) -> list[Access]:
     """Tokens that earlier releases kept in a file beside the database; none without one.
 
     Raises OptionError if it can't be read.

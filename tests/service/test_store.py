@@ -22,7 +22,7 @@ from privreg.service import access
 from privreg.service.command import collector, prepared
 from privreg.service.store import MOST, StoreError, Writer, open_store, tables
 from privreg.service.store.postgres import Postgres
-from privreg.service.store.sql import SQLStore
+from privreg.service.store.sql import Store
 from tests.service import postgres
 from tests.service.world import KINDS, SERVER, Course, World, keys
 
@@ -252,17 +252,17 @@ def test_what_is_checked_is_of_one_moment_though_a_server_writes_meanwhile(world
     plan = world.folder / "sleep.plan"
     plan.write_bytes(world.envelope)
     world.answer(10)
-    real, served, counts = getattr(SQLStore, read), world.store, []
+    real, served, counts = getattr(Store, read), world.store, []
 
     def interrupted(store, *given):
         yield from real(store, *given)
         if store is not served and len(counts) < 3:
             with monkeypatch.context() as m:
-                m.setattr(SQLStore, read, real)
+                m.setattr(Store, read, real)
                 world.answer(10)
             counts.append(sum(world.store.people().values()))
 
-    monkeypatch.setattr(SQLStore, read, lambda *given: iter(list(interrupted(*given))))
+    monkeypatch.setattr(Store, read, lambda *given: iter(list(interrupted(*given))))
     assert collector([verb, str(plan), "--db", world.url]) == 0
     assert counts[0] == 20
 

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from privreg.service.store.kept import FAILED, KEPT, NEW, OTHER, SAME, About, Arrived, Held, Keeper, Store, StoreError
+from privreg.service.store.kept import FAILED, KEPT, NEW, OTHER, SAME, About, Arrived, Held, Keeper, StoreError
 from privreg.service.store.postgres import SCHEMES, Postgres
-from privreg.service.store.sql import SQLStore
+from privreg.service.store.sql import Store
 from privreg.service.store.sqlite import SCHEME, SQLite
 from privreg.service.store.writer import MOST, Full, Writer
 
@@ -20,7 +20,7 @@ from privreg.service.store.writer import MOST, Full, Writer
 def open_store(
     url: str, slug: str, clock: Callable[[], float] = time.time, *, make: bool = True, beside: Path | None = None,
     old: bool = False,
-) -> SQLStore:  # fmt: skip
+) -> Store:  # fmt: skip
     """Open the database of a study, ``sqlite:///file.db`` or ``postgresql://user@host/database``, by its short name.
 
     `clock` has seconds since 1970 UTC, for counts by minute. `make` says whether a file is made if it isn't there. What

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from privreg.service.store import tables as t
 from privreg.service.store.kept import StoreError
-from privreg.service.store.sql import BACKUP, SQLStore
+from privreg.service.store.sql import BACKUP, Store
 from privreg.service.store.sqlite import SCHEME, SQLite
 
 _TABLES: Final = (*t.METADATA.sorted_tables, *t.SUMS.sorted_tables)
@@ -35,19 +35,19 @@ def _tables(c: sa.Connection) -> list[sa.Table]:
     return [table for table in _TABLES if table is not t.meta and table.name in there]
 
 
-def moved_to(store: SQLStore) -> str | None:
+def moved_to(store: Store) -> str | None:
     """Where the study of a database has been moved to."""
     with store.reading() as c:
         return c.execute(sa.select(t.study.c.moved).where(t.study.c.slug == store.slug)).scalar()
 
 
-def holds(store: SQLStore) -> bool:
+def holds(store: Store) -> bool:
     """Whether a database has states of a study, as none has that it was moved from."""
     with store.reading() as c:
         return c.execute(sa.select(t.state.c.k).where(_of(t.state, store.study)).limit(1)).first() is not None
 
 
-def copy(source: SQLStore, target: SQLStore, moved: str | None = None) -> int:
+def copy(source: Store, target: Store, moved: str | None = None) -> int:
     """Copy a study to a database that is without it, or from which it was moved away; how many rows.
 
     `moved` is what the copy says of where the study is.
@@ -83,7 +83,7 @@ def copy(source: SQLStore, target: SQLStore, moved: str | None = None) -> int:
     return count
 
 
-def fence(source: SQLStore, target: str) -> None:
+def fence(source: Store, target: str) -> None:
     """Let nothing of a study count in a database any more, from which it is being moved to another.
 
     Raises
@@ -98,7 +98,7 @@ def fence(source: SQLStore, target: str) -> None:
         c.execute(t.study.update().where(_of(t.study, source.study)).values(moved=target))
 
 
-def clear(source: SQLStore) -> None:
+def clear(source: Store) -> None:
     """Delete what has been moved; what stays says where it is."""
     with source.keeping() as c, c.begin():
         for table in reversed(_tables(c)):
@@ -107,7 +107,7 @@ def clear(source: SQLStore) -> None:
     source.compact()
 
 
-def back_up(source: SQLStore, path: Path) -> int:
+def back_up(source: Store, path: Path) -> int:
     """Copy a study into a new file of SQLite, which can only be restored; how many rows.
 
     Raises

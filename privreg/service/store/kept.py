@@ -1,17 +1,13 @@
 """What a collector keeps of a study, whatever the database: every report once, states, tokens, counts.
 
-A database is a class that does what `Store` says. Each method is one transaction: all of it is kept, or nothing.
+How it is kept, `sql` and `shares` say.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from privreg.collector.chain import Cell, Place
 from privreg.errors import OptionError
 
 NEW, SAME, OTHER, FAILED, KEPT = "new", "same", "other", "failed", "kept"
@@ -86,117 +82,6 @@ class Keeper(Protocol):
         """How many count, by the state that they answered."""
 
 
-class Store(Keeper, Protocol):
-    """An analysis of a study in a database, with the study's tokens.
-
-    Whatever it can't read or write raises SQLAlchemy's errors, and nothing is kept then.
-    """
-
-    slug: str
-
-    # --- the study -------------------------------------------------------------------------------------
-
-    def enter(self, plan_hash: bytes, envelope: bytes, first: Access) -> bool:
-        """Enter the study, with its first token, if it isn't there; whether it was new.
-
-        Raises
-        ------
-        StoreError
-            If the database holds another plan.
-        """
-
-    def known(self) -> bool:
-        """Whether the database has a study."""
-
-    def alone(self, *, shared: bool = False) -> AbstractContextManager[None]:
-        """Keep other servers away from this database; if `shared`, those that don't share it.
-
-        Raises
-        ------
-        OptionError
-            If another one serves it.
-        """
-
-    def moment(self) -> AbstractContextManager[None]:
-        """Let all that this thread reads be of one moment, whatever others write meanwhile."""
-
-    def leave(self) -> None:
-        """End, and leave the database so that it can be copied."""
-
-    def about(self) -> About:
-        """The study.
-
-        Raises
-        ------
-        StoreError
-            If it was moved to another database, or this is a backup.
-        """
-
-    @property
-    def shares(self) -> Shares:
-        """Shares, if the study has two collectors."""
-
-    def beside(self, name: str) -> Path:
-        """A file beside the database."""
-
-    def mark(self, status: str) -> None:
-        """Mark the study as closed, or sealed; what is sealed tells no order in which reports came."""
-
-    def erase(self) -> int:
-        """Delete all reports, and keep their sums; how many there were."""
-
-    # --- tokens ----------------------------------------------------------------------------------------
-
-    def issuers(self) -> dict[int, bytes]:
-        """Secrets of the keys that are good, as they are kept."""
-
-    def issue(self, secret: bytes, number: int | None = None) -> int:
-        """Enter a new key of the issuer; its number, which is the next one unless given."""
-
-    def handed_out(self, count: int) -> None:
-        """Count tokens that were handed out to people who answer the analysis."""
-
-    def revoke(self, *, keys: Sequence[int] = (), tokens: Sequence[bytes] = ()) -> None:
-        """Take keys back, with all tokens that aren't used yet, or tokens."""
-
-    def taken_back(self) -> frozenset[bytes]:
-        """Ids of tokens that were taken back."""
-
-    def access(self) -> list[Access]:
-        """Tokens of those who read results, or operate the collector, also such as have ended."""
-
-    def grant(self, some: Sequence[Access], without: str | None = None) -> None:
-        """Keep such tokens, in place of those of the name `without`."""
-
-    # --- states ----------------------------------------------------------------------------------------
-
-    def states(self, first: int = 0) -> list[Held]:
-        """Published states, in order."""
-
-    def snapshots(self, first: int = 0) -> list[bytes]:
-        """What had come when each state closed, in order."""
-
-    def publish(self, held: Held, before: bytes, snapshot: bytes | None) -> bool:
-        """Publish a state, with the snapshot that it follows from; False if another process has published it."""
-
-    # --- reports ---------------------------------------------------------------------------------------
-
-    def take(self, arrived: Sequence[Arrived], counts: Mapping[str, int], *, trial: bool = False) -> list[str]:
-        """Keep reports, each token's first, with their cells; what became of each. A `trial` takes as much room as one.
-
-        That is "new"; "same", if the same bytes came before; "other", if other bytes of this token came before.
-        """
-
-    def cells(self) -> dict[Place, Cell]:
-        """Sums of all reports."""
-
-    def counts(self, first: int = 0) -> list[tuple[int, str, int]]:
-        """Minutes since 1970, outcomes and their numbers, from a minute on."""
-
-    def reports(self, size: int = 4096) -> Iterable[tuple[Place, bytes]]:
-        """Every report's place and values, in a fixed order."""
-
-
 # --- studies with two collectors -----------------------------------------------------------------------------
 
 
@@ -227,39 +112,3 @@ class Batch(NamedTuple):
 
 Make = Callable[[list[bytes], Iterable[tuple[bytes, bytes]]], Batch | None]
 """Makes a batch that is fixed of its list, ascending, and of ids with their shares as they are kept."""
-
-
-class Shares(Keeper, Protocol):
-    """Shares of a study, of which each enters one sum at most.
-
-    What is taken are `Posted`: shares of open batches, each token's first, or its first after it was unsummed.
-    """
-
-    def take(
-        self, posted: Sequence[Posted], counts: Mapping[str, int], *, trial: bool = False, places: float = math.inf
-    ) -> list[str]:
-        """Keep some, at most so many new ones; what became of each."""
-
-    def tokens(self, k: int, status: str = HELD) -> list[bytes]:
-        """Ids of a batch's tokens whose shares have a status, ascending."""
-
-    def batch(self, k: int) -> Batch:
-        """What has become of a batch."""
-
-    def freeze(self, k: int) -> None:
-        """Take no more shares of an open batch; keep which it has."""
-
-    def thaw(self, k: int) -> None:
-        """Open a frozen batch again."""
-
-    def fix(self, k: int, ids: Sequence[bytes], make: Make) -> Batch | None:
-        """Fix a batch: those of `ids` that are held are summed, all others unsummed; None if `make` gives none."""
-
-    def change(self, batch: Batch) -> None:
-        """Keep what has become of a batch that was fixed."""
-
-    def lose(self, k: int) -> None:
-        """Give up a batch: its shares are deleted, and its tokens used up."""
-
-    def adopt(self, batch: Batch) -> None:
-        """Take over a published batch that was lost here: the tokens of its list are used up."""

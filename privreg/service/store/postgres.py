@@ -22,7 +22,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from privreg.errors import OptionError
 from privreg.service.store import tables as t
 from privreg.service.store.kept import SEALED, Arrived, StoreError
-from privreg.service.store.sql import BUSY, SQLStore
+from privreg.service.store.sql import BUSY, Store
 
 SCHEMES: Final = ("postgresql://", "postgresql+psycopg://")
 OLDEST: Final = 140_000  # As the server says its version
@@ -39,7 +39,7 @@ SELECT %s, * FROM unnest(%s::bytea[], %s::int[], %s::text[], %s::int[], %s::byte
 ON CONFLICT DO NOTHING RETURNING token_id"""
 
 
-class Postgres(SQLStore):
+class Postgres(Store):
     """One study of those in a database; parameters and errors are those of `open_store`."""
 
     insert = staticmethod(insert)

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
@@ -17,7 +16,10 @@ from privreg.protocol.messages import ID
 from privreg.protocol.wire import hash_of
 from privreg.service.store import kept as o
 from privreg.service.store import tables as t
-from privreg.service.store.kept import HELD, SUMMED, UNSUMMED, Batch, Make, Posted, Shares
+from privreg.service.store.kept import HELD, SUMMED, UNSUMMED, Batch, Keeper, Make, Posted
+
+if TYPE_CHECKING:
+    from privreg.service.store.sql import Store
 
 _S, _B = t.share.c, t.batch.c
 
@@ -37,22 +39,14 @@ class _Row(NamedTuple):
     body_hash: bytes
 
 
-class Way(NamedTuple):
-    """How a database is spoken with: see `sql.SQLStore`, whose members these are."""
+class Shares(Keeper):
+    """Shares of a study, in its database, of which each enters one sum at most.
 
-    engine: sa.Engine
-    slug: str
-    reading: Callable[[], AbstractContextManager[sa.Connection]]
-    sql: Callable[[str], str]
-    insert: Callable[[sa.Table], Any]
-    note: Callable[[sa.Connection, Mapping[str, int], bool], None]
+    What is taken are `Posted`: shares of open batches, each token's first, or its first after it was unsummed.
+    """
 
-
-class SQLShares(Shares):
-    """Shares in the database of a study."""
-
-    def __init__(self, way: Way) -> None:
-        self._engine, self._slug, self._reading, self._sql, self._insert, self._note = way
+    def __init__(self, store: Store) -> None:
+        self._store, self._engine, self._slug = store, store.engine, store.slug
         with self._engine.begin() as c:
             t.SUMS.create_all(c)
 
@@ -62,6 +56,7 @@ class SQLShares(Shares):
     def take(
         self, posted: Sequence[Posted], counts: Mapping[str, int], *, trial: bool = False, places: float = math.inf
     ) -> list[str]:
+        """Keep some, at most so many new ones; what became of each."""
         with self._engine.begin() as c:
             known = self._known(c, [one.token_id for one in posted])
             batches = {k: self._status(c, k) for k in {one.state for one in posted}}
@@ -76,35 +71,39 @@ class SQLShares(Shares):
                     fresh[one.token_id] = one
             if fresh:
                 rows = [(self._slug, id_, p.state, HELD, p.body_hash, p.sealed) for id_, p in fresh.items()]
-                c.exec_driver_sql(self._sql(_KEEP), rows)
-            self._note(c, Counter(out) + Counter(counts), trial)
+                c.exec_driver_sql(self._store.sql(_KEEP), rows)
+            self._store.note(c, Counter(out) + Counter(counts), trial)
         return out
 
     def _known(self, c: sa.Connection, tokens: list[bytes]) -> dict[bytes, _Row]:
         if not tokens:
             return {}
-        found = c.exec_driver_sql(self._sql(_KNOWN.format(", ".join("?" * len(tokens)))), (self._slug, *tokens))
+        found = c.exec_driver_sql(self._store.sql(_KNOWN.format(", ".join("?" * len(tokens)))), (self._slug, *tokens))
         return {id_: _Row(k, status, own) for id_, k, status, own in found}
 
     def has(self, token: bytes, body_hash: bytes) -> bool:
-        with self._reading() as c:
+        """Whether these bytes of a token count."""
+        with self._store.reading() as c:
             row = self._known(c, [token]).get(token)
         return row is not None and row.status != UNSUMMED and row.body_hash == body_hash
 
     def tokens(self, k: int, status: str = HELD) -> list[bytes]:
-        with self._reading() as c:
+        """Ids of a batch's tokens whose shares have a status, ascending."""
+        with self._store.reading() as c:
             return self._tokens(c, k, status)
 
     def _tokens(self, c: sa.Connection, k: int, status: str = HELD) -> list[bytes]:
         return list(c.execute(sa.select(_S.token_id).where(*self._of(k, status)).order_by(_S.token_id)).scalars())
 
     def people(self) -> dict[int, int]:
+        """How many count, by the state that they answered."""
         chosen = sa.select(_S.k, sa.func.count()).where(_S.study == self._slug, _S.status.in_((HELD, SUMMED)))
-        with self._reading() as c:
+        with self._store.reading() as c:
             return {int(k): int(n) for k, n in c.execute(chosen.group_by(_S.k))}
 
     def batch(self, k: int) -> Batch:
-        with self._reading() as c:
+        """What has become of a batch."""
+        with self._store.reading() as c:
             return self._batch(c, k)
 
     def _batch(self, c: sa.Connection, k: int) -> Batch:
@@ -112,25 +111,28 @@ class SQLShares(Shares):
         return Batch(k) if row is None else Batch(*row)
 
     def _status(self, c: sa.Connection, k: int) -> str:
-        return c.exec_driver_sql(self._sql(_STATUS), (self._slug, k)).scalar() or o.OPEN
+        return c.exec_driver_sql(self._store.sql(_STATUS), (self._slug, k)).scalar() or o.OPEN
 
     def _put(self, c: sa.Connection, batch: Batch) -> None:
         given = batch._asdict()
-        made = self._insert(t.batch).values(study=self._slug, **given)
+        made = self._store.insert(t.batch).values(study=self._slug, **given)
         c.execute(made.on_conflict_do_update(index_elements=["study", "k"], set_=given))
 
     def freeze(self, k: int) -> None:
+        """Take no more shares of an open batch; keep which it has."""
         with self._engine.begin() as c:
             if self._status(c, k) == o.OPEN:
                 ids = b"".join(self._tokens(c, k))
                 self._put(c, Batch(k, o.OFFERED, hash_of(ids), ids))
 
     def thaw(self, k: int) -> None:
+        """Open a frozen batch again."""
         with self._engine.begin() as c:
             if self._status(c, k) == o.OFFERED:
                 self._put(c, Batch(k))
 
     def fix(self, k: int, ids: Sequence[bytes], make: Make) -> Batch | None:
+        """Fix a batch: those of `ids` that are held are summed, all others unsummed; None if `make` gives none."""
         with self._engine.begin() as c:
             have = self._batch(c, k)
             if have.status not in {o.OPEN, o.OFFERED}:
@@ -155,7 +157,7 @@ class SQLShares(Shares):
     def _use(self, c: sa.Connection, k: int, ids: Iterable[bytes]) -> None:
         """Let tokens be used up, also ones that never came here."""
         rows = [{"study": self._slug, "token_id": id_, "k": k, "status": SUMMED, "body_hash": b""} for id_ in ids]
-        made = self._insert(t.share)
+        made = self._store.insert(t.share)
         over = made.on_conflict_do_update(
             index_elements=["study", "token_id"], set_={"status": SUMMED, "k": k, "sealed": None}
         )
@@ -163,15 +165,18 @@ class SQLShares(Shares):
             c.execute(over, rows)
 
     def change(self, batch: Batch) -> None:
+        """Keep what has become of a batch that was fixed."""
         with self._engine.begin() as c:
             self._put(c, batch)
 
     def lose(self, k: int) -> None:
+        """Give up a batch: its shares are deleted, and its tokens used up."""
         with self._engine.begin() as c:
             self._end(c, k, SUMMED)
             self._put(c, self._batch(c, k)._replace(status=o.LOST, value=b"", peer_hash=b"", peer_value=b""))
 
     def adopt(self, batch: Batch) -> None:
+        """Take over a published batch that was lost here: the tokens of its list are used up."""
         with self._engine.begin() as c:
             self._end(c, batch.k, SUMMED)
             self._use(c, batch.k, [batch.ids[i : i + ID] for i in range(0, len(batch.ids), ID)])

@@ -11,7 +11,7 @@ import threading
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -25,17 +25,18 @@ from privreg.collector.chain import Cell, Place
 from privreg.protocol.study import LIMIT
 from privreg.service.store import tables as t
 from privreg.service.store import versions
-from privreg.service.store.kept import NEW, OTHER, SAME, About, Access, Arrived, Held, Shares, Store, StoreError
-from privreg.service.store.shares import SQLShares, Way
+from privreg.service.store.kept import NEW, OTHER, SAME, About, Access, Arrived, Held, Keeper, StoreError
+from privreg.service.store.shares import Shares
 
 BACKUP: Final = "backup"  # Where the study of a backup has been moved to
 BUSY: Final = 30_000  # Milliseconds to wait for another process's transaction
 
 
-class SQLStore(Store):
-    """A study in an SQL database; `insert` makes its dialect's statement.
+class Store(Keeper):
+    """An analysis of a study in an SQL database, with the study's tokens; `insert` makes its dialect's statement.
 
-    Transactions begun by `engine.begin()` write, and exclude each other; `reading()` gives one that only reads.
+    Each method is one transaction: all of it is kept, or nothing. Whatever it can't read or write raises SQLAlchemy's
+    errors. Transactions begun by `engine.begin()` write, and exclude each other; `reading()` gives one that only reads.
     """
 
     slug: str
@@ -60,6 +61,7 @@ class SQLStore(Store):
 
     @contextmanager
     def moment(self) -> Iterator[None]:
+        """Let all that this thread reads be of one moment, whatever others write meanwhile."""
         before = getattr(self._here, "now", None)
         with self.reading() as self._here.now:
             try:
@@ -70,6 +72,20 @@ class SQLStore(Store):
     def sql(self, text: str) -> str:
         """Text as the driver takes it, of text with a question mark for each parameter."""
         return text
+
+    @abstractmethod
+    def alone(self, *, shared: bool = False) -> AbstractContextManager[None]:
+        """Keep other servers away from this database; if `shared`, those that don't share it.
+
+        Raises
+        ------
+        OptionError
+            If another one serves it.
+        """
+
+    @abstractmethod
+    def leave(self) -> None:
+        """End, and leave the database so that it can be copied."""
 
     @abstractmethod
     def compact(self) -> None:
@@ -132,12 +148,20 @@ class SQLStore(Store):
         return self.slug.partition("/")[0]
 
     def beside(self, name: str) -> Path:
+        """A file beside the database."""
         own = self.slug[len(self.study) + 1 :]  # of an analysis, which has keys of its own
         return self.path.with_name(".".join([self.path.name, *([own] if own else []), name]))
 
     # --- the study -------------------------------------------------------------------------------------
 
     def enter(self, plan_hash: bytes, envelope: bytes, first: Access) -> bool:
+        """Enter the study, with its first token, if it isn't there; whether it was new.
+
+        Raises
+        ------
+        StoreError
+            If the database holds another plan.
+        """
         with self.engine.begin() as c:
             rows = c.execute(sa.select(t.study.c.slug, t.study.c.plan_hash, t.study.c.plan)).all()
             row = next((r for r in rows if r.slug == self.slug), None)
@@ -161,11 +185,19 @@ class SQLStore(Store):
         return False
 
     def known(self) -> bool:
+        """Whether the database has a study."""
         with self.reading() as c:
             own = c.execute(sa.select(t.study.c.slug).where(t.study.c.slug == self.slug)).first()
             return own is not None or self.other_studies(c)
 
     def about(self) -> About:
+        """The study.
+
+        Raises
+        ------
+        StoreError
+            If it was moved to another database, or this is a backup.
+        """
         with self.reading() as c:
             found = About(*c.execute(sa.select(t.study).where(t.study.c.slug == self.slug)).one())
         _must_be_here(found.moved, str(self))
@@ -173,13 +205,16 @@ class SQLStore(Store):
 
     @cached_property
     def shares(self) -> Shares:
-        return SQLShares(Way(self.engine, self.slug, self.reading, self.sql, self.insert, self.note))
+        """Shares, if the study has two collectors."""
+        return Shares(self)
 
     def mark(self, status: str) -> None:
+        """Mark the study as closed, or sealed; what is sealed tells no order in which reports came."""
         with self.engine.begin() as c:
             c.execute(t.study.update().where(t.study.c.slug == self.slug).values(status=status))
 
     def erase(self) -> int:
+        """Delete all reports, and keep their sums; how many there were."""
         with self.engine.begin() as c:
             count = c.execute(t.report.delete().where(t.report.c.study == self.slug)).rowcount
             c.execute(t.study.update().where(t.study.c.slug == self.slug).values(erased=int(self.clock())))
@@ -189,11 +224,13 @@ class SQLStore(Store):
     # --- tokens ----------------------------------------------------------------------------------------
 
     def issuers(self) -> dict[int, bytes]:
+        """Secrets of the keys that are good, as they are kept."""
         with self.reading() as c:
             rows = c.execute(sa.select(t.issuer).where(t.issuer.c.study == self.study, t.issuer.c.revoked == 0)).all()
         return {r.key: r.secret for r in rows}
 
     def issue(self, secret: bytes, number: int | None = None) -> int:
+        """Enter a new key of the issuer; its number, which is the next one unless given."""
         of = t.issuer.c.study == self.study
         with self.engine.begin() as c:
             have = set(c.execute(sa.select(t.issuer.c.key).where(of)).scalars())
@@ -204,10 +241,12 @@ class SQLStore(Store):
         return number
 
     def handed_out(self, count: int) -> None:
+        """Count tokens that were handed out to people who answer the analysis."""
         with self.engine.begin() as c:
             c.execute(t.study.update().where(t.study.c.slug == self.slug).values(issued=t.study.c.issued + count))
 
     def revoke(self, *, keys: Sequence[int] = (), tokens: Sequence[bytes] = ()) -> None:
+        """Take keys back, with all tokens that aren't used yet, or tokens."""
         with self.engine.begin() as c:
             for key in keys:
                 c.execute(
@@ -217,11 +256,13 @@ class SQLStore(Store):
                 c.execute(self.insert(t.revoked).values(study=self.study, token_id=token).on_conflict_do_nothing())
 
     def access(self) -> list[Access]:
+        """Tokens of those who read results, or operate the collector, also such as have ended."""
         with self.reading() as c:
             rows = c.execute(sa.select(t.access).where(t.access.c.study == self.study)).all()
         return [Access(bytes(r.digest), r.name, tuple(r.may.split()), r.until) for r in rows]
 
     def grant(self, some: Sequence[Access], without: str | None = None) -> None:
+        """Keep such tokens, in place of those of the name `without`."""
         with self.engine.begin() as c:
             c.execute(t.access.delete().where(t.access.c.study == self.study, t.access.c.name == without))
             self._grant(c, some)
@@ -231,6 +272,7 @@ class SQLStore(Store):
             c.execute(t.access.insert().values(study=self.study, **one._asdict() | {"may": " ".join(one.may)}))
 
     def taken_back(self) -> frozenset[bytes]:
+        """Ids of tokens that were taken back."""
         with self.reading() as c:
             rows = c.execute(sa.select(t.revoked.c.token_id).where(t.revoked.c.study == self.study)).scalars()
             return frozenset(rows)
@@ -238,17 +280,20 @@ class SQLStore(Store):
     # --- states ----------------------------------------------------------------------------------------
 
     def states(self, first: int = 0) -> list[Held]:
+        """Published states, in order."""
         where = (t.state.c.study == self.slug, t.state.c.k >= first)
         with self.reading() as c:
             rows = c.execute(sa.select(t.state).where(*where).order_by(t.state.c.k)).all()
         return [Held(r.k, r.envelope, r.payload, r.hash, r.time) for r in rows]
 
     def snapshots(self, first: int = 0) -> list[bytes]:
+        """What had come when each state closed, in order."""
         where = (t.snapshot.c.study == self.slug, t.snapshot.c.k >= first)
         with self.reading() as c:
             return list(c.execute(sa.select(t.snapshot.c.cells).where(*where).order_by(t.snapshot.c.k)).scalars())
 
     def publish(self, held: Held, before: bytes, snapshot: bytes | None) -> bool:
+        """Publish a state, with the snapshot that it follows from; False if another process has published it."""
         with self.engine.begin() as c:
             if c.execute(sa.select(t.state.c.k).where(t.state.c.study == self.slug, t.state.c.k == held.k)).first():
                 return False
@@ -260,6 +305,10 @@ class SQLStore(Store):
     # --- reports ---------------------------------------------------------------------------------------
 
     def take(self, arrived: Sequence[Arrived], counts: Mapping[str, int], *, trial: bool = False) -> list[str]:
+        """Keep reports, each token's first, with their cells; what became of each. A `trial` takes as much room as one.
+
+        That is "new"; "same", if the same bytes came before; "other", if other bytes of this token came before.
+        """
         outcomes = [""] * len(arrived)
         with self.engine.begin() as c:
             first: dict[bytes, int] = {}
@@ -289,6 +338,7 @@ class SQLStore(Store):
         return new
 
     def has(self, token: bytes, body_hash: bytes) -> bool:
+        """Whether these bytes of a token count."""
         with self.reading() as c:
             return self._known(c, [token]).get(token) == body_hash
 
@@ -333,6 +383,7 @@ class SQLStore(Store):
             c.exec_driver_sql(self.sql(_COUNT), rows)
 
     def cells(self) -> dict[Place, Cell]:
+        """Sums of all reports."""
         with self.reading() as c:
             return self._cells(c)
 
@@ -343,11 +394,13 @@ class SQLStore(Store):
         return {Place(row.k, row.role, row.grp): _cell_of(row) for row in rows}
 
     def people(self) -> dict[int, int]:
+        """How many count, by the state that they answered."""
         chosen = sa.select(t.cell.c.k, sa.func.sum(t.cell.c.people)).where(t.cell.c.study == self.slug)
         with self.reading() as c:
             return {int(k): int(n) for k, n in c.execute(chosen.group_by(t.cell.c.k))}
 
     def counts(self, first: int = 0) -> list[tuple[int, str, int]]:
+        """Minutes since 1970, outcomes and their numbers, from a minute on."""
         c_ = t.counter.c
         with self.reading() as c:
             where = c_.study == self.slug, c_.minute >= first
@@ -355,6 +408,7 @@ class SQLStore(Store):
             return [(int(m), str(n), int(k)) for m, n, k in c.execute(chosen)]
 
     def reports(self, size: int = 4096) -> Iterable[tuple[Place, bytes]]:
+        """Every report's place and values, in a fixed order."""
         with self.reading() as c:
             chosen = sa.select(t.report).where(t.report.c.study == self.slug).order_by(t.report.c.token_id)
             for row in c.execute(chosen.execution_options(yield_per=size)):

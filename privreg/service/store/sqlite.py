@@ -16,13 +16,13 @@ from sqlalchemy.exc import SQLAlchemyError
 from privreg.errors import OptionError
 from privreg.service.store import tables as t
 from privreg.service.store.kept import StoreError
-from privreg.service.store.sql import BUSY, SQLStore
+from privreg.service.store.sql import BUSY, Store
 
 SCHEME: Final = "sqlite:///"
 _OURS: Final = {"meta", "study", "report"}  # Tables of every version
 
 
-class SQLite(SQLStore):
+class SQLite(Store):
     """A study in a file of SQLite, which holds no other; parameters and errors are those of `open_store`."""
 
     insert = staticmethod(insert)
