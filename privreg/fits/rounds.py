@@ -77,7 +77,7 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
     trail.append((held.people, senders, outside(theta), last))
     people, sent, params, variances = zip(*trail, strict=True)
     banded = {"anytime", "sandwich"} & {e.method for e in estimates}
-    errors = np.sqrt(_diagonal(last, estimates))
+    errors = np.sqrt(estimates[0].variances if estimates else last)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.nan_to_num(params[-1] / errors)
     findings = found_of(held, found, settings, estimates, order, carry, ratios)
@@ -124,11 +124,6 @@ def _clamping(plan: Plan, progress: Progress) -> str | None:
     if all(r.role != "clamping" for r in plan.rounds):
         return None
     return clamping_words(shares_of(plan, progress), "the response" if plan.label else "any column")
-
-
-def _diagonal(last: Array, estimates: tuple[Estimate, ...]) -> Array:
-    """Variances of the estimates: by the default method, or the sandwich's, `last`, where none was asked for."""
-    return estimates[0].variances if estimates else last
 
 
 def _rounds(

@@ -138,7 +138,7 @@ def dealt_rows(rows: int, key: bytes | None, skip: int = 0, columns: int = 1, en
 
 def _runs(rows: int, key: bytes, begin: int, end: int) -> Iterator[Ints]:
     """Rows of each run, of those at places `begin` to `end` of the order; other runs are not made."""
-    block = _block(rows)
+    block = min(max(rows // BLOCKS, 1), LONGEST)
     blocks = -(-rows // block)
     strata = min(STRATA, blocks)
     edges = np.arange(strata + 1, dtype=np.int64) * blocks // max(strata, 1)
@@ -162,11 +162,6 @@ def _runs(rows: int, key: bytes, begin: int, end: int) -> Iterator[Ints]:
         found = np.add.outer(within, first).reshape(-1)
         found = found[found < rows] if first.max() > rows - block else found
         yield found[max(begin - before, 0) : end - before]
-
-
-def _block(rows: int) -> int:
-    """Consecutive rows of a block."""
-    return min(max(rows // BLOCKS, 1), LONGEST)
 
 
 def spread(key: bytes, many: int, count: int) -> NDArray[np.int32]:
