@@ -48,11 +48,7 @@ class Came(NamedTuple):
 
 def fit_plan_of(plan: PublicPlan) -> FitPlan:
     """The plan of the fit that a signed plan carries.
-
-    Raises
-    ------
-    StudyError
-        If it carries none, or one that can't be read.
+    Raises StudyError if it carries none, or one that can't be read.
     """
     text = plan.model.get("declared")
     if not isinstance(text, str):
@@ -72,11 +68,8 @@ def begun(
     plan: PublicPlan, make: Callable[[FitPlan], tuple[T, NDArray[np.intp]]], asks: Callable[[FitPlan, T], bool]
 ) -> tuple[FitPlan, T, NDArray[np.intp]]:
     """The fit of a signed plan, and what `make` makes of it: what its rounds know, and the order of columns inside.
-
-    Raises
-    ------
-    StudyError
-        If there is none, or `asks` says that the plan asks devices for other reports than these rounds are made of.
+    Raises StudyError if there is none, or `asks` says that the plan asks devices for other reports than these rounds
+    are made of.
     """
     fit = fit_plan_of(plan)
     engine, order = made(lambda: make(fit))
@@ -172,11 +165,7 @@ def results(plan: PublicPlan, chain: Chain, cells: Cells, *, invited: int | None
     """Results of what has come by now, `cells`, with the exact guarantee of the devices' mechanism; means of a table.
 
     `chain` is by `follow`; `invited` are the tokens that were issued.
-
-    Raises
-    ------
-    InferenceError
-        While reports still set the scales: not yet enough.
+    Raises InferenceError while reports still set the scales: not yet enough.
     """
     if plan.table:
         some = list(cells.values())

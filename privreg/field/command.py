@@ -47,11 +47,7 @@ def shown(data: bytes, root: bytes | None) -> str:
     """What a signed plan says, in words; `data` is its envelope.
 
     The public key `root` must have signed it; None looks at no signature, and says so.
-
-    Raises
-    ------
-    StudyError
-        If it is no plan that devices accept, or signed by another key.
+    Raises StudyError if it is no plan that devices accept, or signed by another key.
     """
     try:
         envelope = open_envelope(data, "plan")

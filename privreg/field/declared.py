@@ -87,13 +87,8 @@ def read(path: str | Path) -> tuple[About, FitPlan]:
 
 def read_study(path: str | Path) -> list[Declared]:
     """Read a study's file, YAML or JSON: its analyses, in order, of which there is one unless it has `analyses`.
-
-    Raises
-    ------
-    SchemaError
-        If the file can't be read, a key is unknown or missing, or a declaration is malformed.
-    OptionError, FormulaError
-        If the model can't be what is asked.
+    Raises SchemaError if the file can't be read, a key is unknown or missing, or a declaration is malformed;
+    OptionError, FormulaError if the model can't be what is asked.
     """
     doc = files.document(path)
     languages = _languages(doc, Path(path).parent) if isinstance(doc, dict) else {}

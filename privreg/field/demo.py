@@ -103,13 +103,7 @@ def demo(devices: int | None = None, folder: str | None = None, *, two: bool = F
     Every step is a command, printed before it runs. By default there are 5,000 devices, 3,000 with `two` collectors
     that add up shares, and the new `folder` is a temporary one; one that is given is kept. With `analyses` the study
     has several: a table, and two models.
-
-    Raises
-    ------
-    OptionError
-        If the folder is there already, or there are too few devices.
-    StudyError
-        If a step fails.
+    Raises OptionError if the folder is there already, or there are too few devices; StudyError if a step fails.
     """
     devices = (3000 if two else 5000) if devices is None else devices
     play = partial(_two if two else _all, model=ANALYSES if analyses else ALONE)
@@ -246,13 +240,7 @@ def _served(at: Path, commands: Mapping[str, Sequence[str]]) -> Iterator[None]:
 
 
 def wait(process: subprocess.Popen[bytes], server: str) -> None:
-    """Wait until a collector answers.
-
-    Raises
-    ------
-    StudyError
-        If it doesn't.
-    """
+    """Wait until a collector answers. Raises StudyError if it doesn't."""
     until = time.monotonic() + STARTING
     while time.monotonic() < until and process.poll() is None:
         with contextlib.suppress(StudyError):

@@ -48,11 +48,7 @@ def _rows(batch: Any, names: Sequence[str]) -> list[tuple[Any, ...]]:
 
 class Crowd:
     """People with rows, one each, or several with a diary, whose devices answer a study.
-
-    Raises
-    ------
-    OptionError
-        If an answer is given that is none of a column's levels, or no number.
+    Raises OptionError if an answer is given that is none of a column's levels, or no number.
     """
 
     def __init__(self, plan: PublicPlan, plan_hash: bytes, rows: Any) -> None:
@@ -165,11 +161,7 @@ class Crowd:
 
     def bodies(self, state: FieldState, who: Sequence[int], tokens: Sequence[Token]) -> list[bytes]:
         """What these people's devices post, with their noise; the ledger has the rows before the first does.
-
-        Raises
-        ------
-        BudgetError
-            If it would exceed the limit of this process.
+        Raises BudgetError if it would exceed the limit of this process.
         """
         self._charge.enter()
         role, bare = self.bare(state, who, tokens)

@@ -33,11 +33,7 @@ class CollectorKeys(NamedTuple):
 
 def make(path: str | Path, password: bytes | None = None) -> Ed25519PrivateKey:
     """Make a signing key and write it to a new file, which only its owner may read; with a password, encrypted.
-
-    Raises
-    ------
-    OptionError
-        If the file exists or can't be written.
+    Raises OptionError if the file exists or can't be written.
     """
     key = _signing()
     _write(path, _pem(key, password))
@@ -73,13 +69,7 @@ def _write(path: str | Path, text: bytes) -> None:
 
 
 def load(path: str | Path, password: bytes | None = None) -> Ed25519PrivateKey:
-    """Read a signing key.
-
-    Raises
-    ------
-    OptionError
-        If there is none, it is of another kind, or the password is wrong.
-    """
+    """Read a signing key. Raises OptionError if there is none, it is of another kind, or the password is wrong."""
     try:
         key = serialization.load_pem_private_key(Path(path).read_bytes(), password)
     except (OSError, ValueError, TypeError):
@@ -93,13 +83,7 @@ def load(path: str | Path, password: bytes | None = None) -> Ed25519PrivateKey:
 
 
 def load_collector(path: str | Path, password: bytes | None = None) -> CollectorKeys:
-    """Read a collector's keys.
-
-    Raises
-    ------
-    OptionError
-        If the file hasn't both, or the password is wrong.
-    """
+    """Read a collector's keys. Raises OptionError if the file hasn't both, or the password is wrong."""
     try:
         texts = _PEM.findall(Path(path).read_bytes())
         found = [serialization.load_pem_private_key(text, password) for text in texts]
@@ -121,11 +105,7 @@ def public(key: Ed25519PrivateKey) -> bytes:
 
 def given(text: str, option: str) -> bytes:
     """A public key as the shell is given it: a file of a key without a password, or the key written out.
-
-    Raises
-    ------
-    OptionError
-        If it is neither.
+    Raises OptionError if it is neither.
     """
     if Path(text).is_file():
         return public(load(text))

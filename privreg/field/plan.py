@@ -94,11 +94,7 @@ def study_plans(
 
     One of the public `keys` signs every state; several, so that the server's can be exchanged. With two collectors they
     are theirs, both of which sign. `design` is the formula of one model, if it was compiled.
-
-    Raises
-    ------
-    OptionError, SchemaError
-        If devices can't play a fit, or a question is missing.
+    Raises OptionError, SchemaError if devices can't play a fit, or a question is missing.
     """
     made = [
         _of_table(fit, about, keys, part) if isinstance(fit, TableFit)

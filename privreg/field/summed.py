@@ -54,11 +54,7 @@ def results(plan: PublicPlan, chain: Chain, senders: Senders, added: Sequence[tu
     """Results of the batches that are published; `chain` is by `follow`.
 
     `senders` are who randomised, as the privacy statement says it, `added` entries of the summary's header.
-
-    Raises
-    ------
-    InferenceError
-        Before the main round has had a batch.
+    Raises InferenceError before the main round has had a batch.
     """
     if plan.table:
         kept = [b for k, b in enumerate(chain.batches) if k not in chain.refused]

@@ -114,10 +114,7 @@ def swarm(
     a share `dropout` looks at the state and never answers. A report is held back by at most `late` states, all delays
     equally likely. `progress` says whether to show a bar, by default at a terminal, and `seen` is called with every
     state.
-
-    Raises
-    ------
-    OptionError, StudyError
+    Raises OptionError, StudyError.
     """
     invited = [invitation(link) for link in links]
     if not invited:

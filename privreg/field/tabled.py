@@ -110,11 +110,7 @@ def blocks_of(fit: TableFit, columns: Sequence[Column]) -> tuple[tuple[Block, ..
     """What a table's reports are made of, their role, and the noise's bits.
 
     Weights are those of `privreg.means.sums`, as large as the budget allows.
-
-    Raises
-    ------
-    OptionError
-        If the budget is too small for so many estimates.
+    Raises OptionError if the budget is too small for so many estimates.
     """
     plan, known, mu = fit.spec.plans[0], {c.name: c for c in columns}, mu_of(fit.spec.budget.mu)
     assert plan.sums is not None  # of every table
@@ -133,11 +129,7 @@ def blocks_of(fit: TableFit, columns: Sequence[Column]) -> tuple[tuple[Block, ..
 
 def engine_of(plan: PublicPlan, fit: TableFit) -> Tabled:
     """What the collector's round knows before the first report.
-
-    Raises
-    ------
-    StudyError
-        If the plan asks devices for other reports than the table is made of.
+    Raises StudyError if the plan asks devices for other reports than the table is made of.
     """
     blocks, role, bits = blocks_of(fit, plan.columns)
     if (plan.table, dict(plan.roles), plan.bits) != (blocks, {TABLE: role}, bits):
@@ -163,11 +155,7 @@ def results(
 
     `senders` are who randomised, as the privacy statement says it, `added` entries of the summary's header, and `sums`
     how many two collectors have published, each with their noise.
-
-    Raises
-    ------
-    InferenceError
-        Before two people have answered, or, with two collectors, before their sum is published.
+    Raises InferenceError before two people have answered, or, with two collectors, before their sum is published.
     """
     if people < FEWEST:
         raise InferenceError("there are no estimates yet: a table begins with its first reports' sum.")

@@ -129,11 +129,7 @@ class HeldSums(NamedTuple):
 
 def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[np.intp]) -> FitOutcome:
     """Outcome of a fit with two collectors; `order`, shape (p,), is that of columns inside, as `plan_of` gives it.
-
-    Raises
-    ------
-    InferenceError
-        Before the main round has had a batch.
+    Raises InferenceError before the main round has had a batch.
     """
     plan, progress, units = held.plan, held.history[-1], spec.units
     main = [s for s in progress.seen if s.state.role == "main"]

@@ -37,11 +37,7 @@ RANK: Final = 1e-9  # Part of a column, relative to its largest, that counts as 
 
 def guess_of(spec: ModelSpec, start_params: Any) -> Array | None:
     """The user's first guess in internal units, in the design's order of columns, shape (b p,).
-
-    Raises
-    ------
-    OptionError
-        If it isn't one finite number a coefficient.
+    Raises OptionError if it isn't one finite number a coefficient.
     """
     given = read_start(start_params, spec.coefficients)
     if given is None:

@@ -49,11 +49,7 @@ SMALLER: Final = 0.25  # Weight of a budget half the largest, for which personal
 @one_thread()
 def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.intp]) -> FitOutcome:
     """Outcome of a fit by rounds; `order`, shape (p,), is that of columns inside, as `fits.plan.plan_of` gives it.
-
-    Raises
-    ------
-    InferenceError
-        While the first records' reports still set the scales.
+    Raises InferenceError while the first records' reports still set the scales.
     """
     plan, progress, units = held.plan, held.progress, spec.units
     if progress.fitted is None:

@@ -22,11 +22,8 @@ def target_of(spec: ModelSpec, like: Any, *, seeded: bool = False) -> Target | N
     """The target of an earlier fit: of its results, or of a plan that has one; None if none is asked for.
 
     The target of a signed plan was checked before it was signed. `seeded` says that this fit's noise can be redrawn.
-
-    Raises
-    ------
-    OptionError
-        If `like` holds no target, or that of another design, or the model has no use for it. Public grounds alone.
+    Raises OptionError if `like` holds no target, or that of another design, or the model has no use for it. Public
+    grounds alone.
     """
     if like is None:
         return None

@@ -50,13 +50,7 @@ def roles_of(known: Collection[Access], authorization: str) -> set[str]:
 
 
 def grant(store: Store, now: float, name: str, may: Sequence[str], out: str) -> None:
-    """Make a token, and write it to the new file `out`.
-
-    Raises
-    ------
-    OptionError
-        If the name is taken.
-    """
+    """Make a token, and write it to the new file `out`. Raises OptionError if the name is taken."""
     if any(one.name == name for one in granted(store, now)):
         raise OptionError(f"there is a token {name!r} already; give another --name, or use rotate-token.")
     store.grant([_made(out, name, tuple(dict.fromkeys(may)))], without=name)

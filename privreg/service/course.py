@@ -35,11 +35,7 @@ if TYPE_CHECKING:
 
 def opened(envelope: bytes, root: bytes | None = None) -> tuple[tuple[PublicPlan, ...], bytes]:
     """The plan of an envelope, for each analysis, and its hash.
-
-    Raises
-    ------
-    StudyError
-        If devices would refuse it, or `root` has not signed it.
+    Raises StudyError if devices would refuse it, or `root` has not signed it.
     """
     try:
         given = wire.open_envelope(envelope, "plan")
@@ -60,11 +56,7 @@ class Study:
     """What every study has: a plan, states, an end. The `store` has the study.
 
     States are signed by `key`; None only looks. `clock` and `even` are as in `clock.Clock`.
-
-    Raises
-    ------
-    OptionError
-        If the key is none of the plan's.
+    Raises OptionError if the key is none of the plan's.
     """
 
     def __init__(
@@ -157,11 +149,7 @@ class Study:
 
 class Course(Study):
     """A study as it goes on; parameters are those of `Study`.
-
-    Raises
-    ------
-    OptionError
-        Also if the states that were published don't follow from the reports.
+    Raises OptionError also if the states that were published don't follow from the reports.
     """
 
     def _begin(self) -> None:
@@ -296,11 +284,7 @@ class Course(Study):
 
     def replay(self) -> int:
         """Make every state again from the snapshots, see `messages.agree`; how many.
-
-        Raises
-        ------
-        OptionError
-            If one differs.
+        Raises OptionError if one differs.
         """
         chain, before = chains.begin(self.engine), self.plan_hash
         with self.store.moment():

@@ -25,12 +25,8 @@ class People(NamedTuple):
 
 def read_people(path: str) -> People:
     """Read a list: a CSV file with the columns name and address, and any others.
-
-    Raises
-    ------
-    OptionError
-        If there is none that can be read, or a row is incomplete or there twice. Messages name rows, never what is in
-        them.
+    Raises OptionError if there is none that can be read, or a row is incomplete or there twice. Messages name rows,
+    never what is in them.
     """
     try:
         with Path(path).open(encoding="utf-8-sig", newline="") as file:
@@ -55,11 +51,7 @@ def read_people(path: str) -> People:
 
 def write_codes(links: list[str], folder: str, kind: str = "svg") -> list[str]:
     """Write each link's QR code to a file in a new folder, which only its owner may read; names of the files.
-
-    Raises
-    ------
-    OptionError
-        If segno is missing, or the folder exists or can't be made.
+    Raises OptionError if segno is missing, or the folder exists or can't be made.
     """
     segno = need("segno", "qr", "QR codes")
     try:

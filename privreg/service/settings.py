@@ -34,11 +34,8 @@ def completed(arguments: Sequence[str], names: Sequence[str] = SETTINGS) -> list
     """Arguments of a verb after those that the environment and the file give it, by the `names` that it knows.
 
     The plan comes as ``--config-plan``, since a path has no place of its own among options.
-
-    Raises
-    ------
-    OptionError
-        If a setting is unknown or of the wrong kind, a file can't be read, or a password is among the arguments.
+    Raises OptionError if a setting is unknown or of the wrong kind, a file can't be read, or a password is among the
+    arguments.
     """
     if any(_PASSWORD.search(word) for word in arguments):
         raise OptionError("a password in --db can be seen in the list of processes; put it into ~/.pgpass, or into a "

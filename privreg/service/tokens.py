@@ -72,11 +72,7 @@ def kept_secret(secret: bytes) -> bytes:
 
 def opened(kept: bytes) -> bytes:
     """A secret as it was kept.
-
-    Raises
-    ------
-    OptionError
-        If it is encrypted, and the environment has another passphrase or none.
+    Raises OptionError if it is encrypted, and the environment has another passphrase or none.
     """
     if not kept.startswith(_SEALED):
         return kept

@@ -145,11 +145,8 @@ class AggregateRun(Keyed):
         cluster: Ints | None = None,
     ) -> int:
         """Play the devices of these rows, in order; how many. See `RoundsRun.advance`.
-
-        Raises
-        ------
-        StreamError
-            If groups of clusters have had their sums: people of a cluster would be in two that count as independent.
+        Raises StreamError if groups of clusters have had their sums: people of a cluster would be in two that count as
+        independent.
         """
         if cluster is not None and len(y) and any(p.state.role == "main" for p in self.history[:-1]):
             raise StreamError(
@@ -234,11 +231,7 @@ class AggregateRun(Keyed):
 
     def to_arrays(self, *, close: bool = True) -> dict[str, Any]:
         """All there is to save but keys: published sums, from which every state follows.
-
-        Raises
-        ------
-        StreamError
-            If an early round is open, whose sum has no noise yet, unless its records will come again.
+        Raises StreamError if an early round is open, whose sum has no noise yet, unless its records will come again.
         """
         if close:
             self.close()

@@ -32,13 +32,8 @@ RATIOS: Final = (0.1, 2.0)  # Threshold of a loss over the residual scale where 
 
 def resolve_tuning(asked: FitOptions, spec: ModelSpec, rows: int | None = None) -> Settings:
     """Choose the numbers of a fit; `rows` are records expected, if known.
-
-    Raises
-    ------
-    OptionError
-        If an option is out of range, or does not go with another.
-    InferenceError
-        If a method can't do what is asked under these settings.
+    Raises OptionError if an option is out of range, or does not go with another; InferenceError if a method can't do
+    what is asked under these settings.
     """
     if spec.trust == "two_collectors":  # before their ranges: there is no right value of what belongs elsewhere
         _refuse_local(asked)

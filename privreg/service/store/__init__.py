@@ -27,11 +27,7 @@ def open_store(
     is not to be in the database, keys of batches among it, is kept in files named by `beside` and an ending: by default
     the file of SQLite, or the study's name in the working folder. With `old` its tables may be of an earlier version:
     nothing but `migrate` is then to be asked of it.
-
-    Raises
-    ------
-    StoreError
-        If it is no database of this release, or there is none.
+    Raises StoreError if it is no database of this release, or there is none.
     """
     if url.startswith(SCHEMES):
         return Postgres(url, slug, clock, beside or Path(slug), old=old)

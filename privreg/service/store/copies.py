@@ -51,11 +51,7 @@ def copy(source: Store, target: Store, moved: str | None = None) -> int:
     """Copy a study to a database that is without it, or from which it was moved away; how many rows.
 
     `moved` is what the copy says of where the study is.
-
-    Raises
-    ------
-    StoreError
-        If the database has the study, or the copy isn't what was copied.
+    Raises StoreError if the database has the study, or the copy isn't what was copied.
     """
     with source.reading() as c, target.keeping() as d, d.begin():
         given = _tables(c)
@@ -85,11 +81,7 @@ def copy(source: Store, target: Store, moved: str | None = None) -> int:
 
 def fence(source: Store, target: str) -> None:
     """Let nothing of a study count in a database any more, from which it is being moved to another.
-
-    Raises
-    ------
-    StoreError
-        If it is being moved to a third one, or has been.
+    Raises StoreError if it is being moved to a third one, or has been.
     """
     with source.keeping() as c, c.begin():
         found = c.execute(sa.select(t.study.c.moved).where(t.study.c.slug == source.slug)).scalar()
@@ -109,11 +101,7 @@ def clear(source: Store) -> None:
 
 def back_up(source: Store, path: Path) -> int:
     """Copy a study into a new file of SQLite, which can only be restored; how many rows.
-
-    Raises
-    ------
-    StoreError
-        If there is such a file, or no folder for it.
+    Raises StoreError if there is such a file, or no folder for it.
     """
     part = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:

@@ -76,11 +76,7 @@ class Store(Keeper):
     @abstractmethod
     def alone(self, *, shared: bool = False) -> AbstractContextManager[None]:
         """Keep other servers away from this database; if `shared`, those that don't share it.
-
-        Raises
-        ------
-        OptionError
-            If another one serves it.
+        Raises OptionError if another one serves it.
         """
 
     @abstractmethod
@@ -93,11 +89,7 @@ class Store(Keeper):
 
     def _make(self, *, old: bool) -> None:
         """Make the tables if there are none, and see whose they are.
-
-        Raises
-        ------
-        StoreError
-            If they are of another version, unless of an earlier one and `old`.
+        Raises StoreError if they are of another version, unless of an earlier one and `old`.
         """
         self._here = threading.local()
         if not old:
@@ -122,11 +114,7 @@ class Store(Keeper):
         """Bring the tables to this release's version; the version that they had, and the statements of that.
 
         With `check` nothing is changed.
-
-        Raises
-        ------
-        StoreError
-            If there are none, or of a later version.
+        Raises StoreError if there are none, or of a later version.
         """
         with self.keeping() as c, c.begin():
             found = versions.version_of(c)
@@ -156,11 +144,7 @@ class Store(Keeper):
 
     def enter(self, plan_hash: bytes, envelope: bytes, first: Access) -> bool:
         """Enter the study, with its first token, if it isn't there; whether it was new.
-
-        Raises
-        ------
-        StoreError
-            If the database holds another plan.
+        Raises StoreError if the database holds another plan.
         """
         with self.engine.begin() as c:
             rows = c.execute(sa.select(t.study.c.slug, t.study.c.plan_hash, t.study.c.plan)).all()
@@ -191,13 +175,7 @@ class Store(Keeper):
             return own is not None or self.other_studies(c)
 
     def about(self) -> About:
-        """The study.
-
-        Raises
-        ------
-        StoreError
-            If it was moved to another database, or this is a backup.
-        """
+        """The study. Raises StoreError if it was moved to another database, or this is a backup."""
         with self.reading() as c:
             found = About(*c.execute(sa.select(t.study).where(t.study.c.slug == self.slug)).one())
         _must_be_here(found.moved, str(self))

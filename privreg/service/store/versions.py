@@ -86,12 +86,7 @@ def version_of(c: sa.Connection) -> int:
 
 
 def must_be_known(found: int, name: str) -> None:
-    """Refuse a version of the tables that this release can't bring to its own.
-
-    Raises
-    ------
-    StoreError
-    """
+    """Refuse a version of the tables that this release can't bring to its own. Raises StoreError."""
     if found > t.FORMAT:
         raise StoreError(
             f"{name} has tables of version {found}, of a later release of privreg; this one has version {t.FORMAT}. "
@@ -100,12 +95,7 @@ def must_be_known(found: int, name: str) -> None:
 
 
 def must_be_this(found: int, name: str) -> None:
-    """Refuse tables of any version but this release's.
-
-    Raises
-    ------
-    StoreError
-    """
+    """Refuse tables of any version but this release's. Raises StoreError."""
     must_be_known(found, name)
     if found < t.FORMAT:
         raise StoreError(

@@ -38,11 +38,7 @@ def noised(rows: Iterable[tuple[bytes, bytes]], key: bytes, numbers: int, bits: 
     """Sum of kept shares, modulo 2⁶⁴, with a rounded normal of sd 2^bits on each number; little-endian words.
 
     `rows` are ids of tokens and their shares as they are kept, `key` is their batch's.
-
-    Raises
-    ------
-    InvalidTag
-        If a share was kept by another key.
+    Raises InvalidTag if a share was kept by another key.
     """
     total, cipher = np.zeros(numbers, dtype=np.uint64), AESGCM(key)
     for token_id, sealed in rows:

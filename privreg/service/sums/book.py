@@ -43,11 +43,8 @@ class Book(Study, Keeper):
 
     `own` are its keys; None only looks, and then `place` is the collector's in the plan. `post` sends to the other
     collector, see `peer.Post`; `clock` and `even` are as in `clock.Clock`.
-
-    Raises
-    ------
-    OptionError
-        If the keys are not those of a collector that the plan names, or states don't follow from published sums.
+    Raises OptionError if the keys are not those of a collector that the plan names, or states don't follow from
+    published sums.
     """
 
     def __init__(

@@ -266,15 +266,8 @@ class SumCourse(Book):
 
     def answered(self, body: bytes) -> bytes:
         """The answer to a message of the other collector.
-
-        Raises
-        ------
-        MessageError
-            If it is none of this study and of the other collector.
-        Away
-            If it may be sent again later.
-        Refused
-            If an honest collector doesn't send it.
+        Raises MessageError if it is none of this study and of the other collector; Away if it may be sent again later;
+        Refused if an honest collector doesn't send it.
         """
         one = self._read(body, self._other)
         with self._lock:

@@ -21,11 +21,7 @@ def begin(
 
     `start_params` is a public first guess, user's units; in its place `start` is that of a saved stream, internal
     units. A seed is for simulation only.
-
-    Raises
-    ------
-    OptionError, InferenceError
-        If an option is out of range, or a method can't do what is asked.
+    Raises OptionError, InferenceError if an option is out of range, or a method can't do what is asked.
     """
     seed = check("local.fit", "seed", seed)
     settings = resolve_tuning(asked, spec, rows)

@@ -64,17 +64,10 @@ def read_checkpoint(path: Any, rows: Any, seconds: Any, mended: Any, trust: Any 
 
 def take_all(stream: Stream, source: Source, threads: int, bar: Any, kept: Checkpoints | None) -> None:
     """Let everybody of a source report, from the checkpoint on if there is one.
-
-    Raises
-    ------
-    BudgetError
-        If it would exceed the limit of the process, before anybody reports.
-    SavedFileError
-        If the checkpoint is of another fit or of other rows, or can't be written.
-    UnsupportedArgumentError
-        If nothing tells whether the source's rows will be the same, in the same order, when they are read again.
-    DataError, SchemaError
-        If rows can't be used. Those before are kept in the checkpoint.
+    Raises BudgetError if it would exceed the limit of the process, before anybody reports; SavedFileError if the
+    checkpoint is of another fit or of other rows, or can't be written; UnsupportedArgumentError if nothing tells
+    whether the source's rows will be the same, in the same order, when they are read again; DataError, SchemaError if
+    rows can't be used. Those before are kept in the checkpoint.
     """
     if kept is None or not kept.path.exists():
         LEDGER.check(source.identity, stream.total_mu)  # a release that goes on is known by its name

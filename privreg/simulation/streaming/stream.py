@@ -258,11 +258,7 @@ class Stream:
 
     def deals(self, source: Source) -> bool:
         """Whether rows of a source are read in random order.
-
-        Raises
-        ------
-        UnsupportedArgumentError
-            If that was asked for, and can't be.
+        Raises UnsupportedArgumentError if that was asked for, and can't be.
         """
         asked = self._options["order"]
         if asked == "random" and (source.dealt is None or source.mixed < math.inf):
@@ -368,11 +364,7 @@ class Stream:
         """All there is of the stream, its noise to come included: what it is, and arrays.
 
         Sums that have no noise yet are given it, or left out, see `place`: their rows are then to be read again.
-
-        Raises
-        ------
-        InferenceError
-            If it holds what must not be stored.
+        Raises InferenceError if it holds what must not be stored.
         """
         refuse_unstorable(self._spec, self._settings)
         public_rows = None if self._public is None else self._public.described

@@ -82,11 +82,7 @@ def fit_blocks(
 
     `start` is the user's first guess, `seed` for simulation only, `each` how functions are called, see `tasks.Each`.
     The release is entered before the first report for `whose` the ledger knows.
-
-    Raises
-    ------
-    OptionError, InferenceError
-        If an option or a method can't be used.
+    Raises OptionError, InferenceError if an option or a method can't be used.
     """
     rows = sum(block.rows for block in blocks)
     _refuse(spec, asked)

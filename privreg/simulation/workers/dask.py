@@ -48,15 +48,8 @@ def fit(
 @contextmanager
 def connected(client: Any) -> Iterator[Any]:
     """The user's client, or one of a cluster on this machine's processors that ends with the fit.
-
-    Raises
-    ------
-    OptionError
-        If it is neither a client nor "local".
-    MissingExtraError
-        If Dask is not installed.
-    StreamError
-        If no cluster can be started here.
+    Raises OptionError if it is neither a client nor "local"; MissingExtraError if Dask is not installed; StreamError if
+    no cluster can be started here.
     """
     distributed = need("distributed", "dask", "a fit over several processes")
     if isinstance(client, distributed.Client):
@@ -120,13 +113,8 @@ def spread(client: Any, done: Callable[[int], None]) -> Each:
 
 def files_of(source: Source, spec: ModelSpec) -> list[Span]:
     """A source's files, whole.
-
-    Raises
-    ------
-    UnsupportedArgumentError
-        If the rows don't come from files that workers could read.
-    DataError
-        If nobody can tell how many rows a file has.
+    Raises UnsupportedArgumentError if the rows don't come from files that workers could read; DataError if nobody can
+    tell how many rows a file has.
     """
     stamp = source.stamp()
     if stamp is None:
