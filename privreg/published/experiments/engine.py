@@ -172,9 +172,13 @@ def _one(
         try:
             records = replicate(cell, replication)
         except Exception as e:  # a study tells which cells break, whatever it is that breaks
-            records = [{"error": f"{type(e).__name__}: {' '.join(str(e).split())[:160]}"}]
+            records = [{"error": _named(e)}]
     spent = time.perf_counter() - begin
     return cell.name, [{"replication": replication, **r, "wall": spent, "code": code_hash()} for r in records]
+
+
+def _named(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
 
 
 def _results(
