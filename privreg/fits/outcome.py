@@ -10,6 +10,7 @@ from privreg.errors import InferenceError
 from privreg.inference.clusters import between
 from privreg.inference.methods import Estimate
 from privreg.inference.pivots import StudentT
+from privreg.results.data import NO_STEPS
 from privreg.tables import in_one_format
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from privreg.families.measures import Measure
     from privreg.formula.units import Units
     from privreg.inference.windows import Steps
-    from privreg.results.data import Equation, RoundHeld
+    from privreg.results.data import Equation, Later, RoundHeld
     from privreg.results.wording import Unusable
 
 
@@ -46,7 +47,7 @@ class FitOutcome(NamedTuple):
     measures: tuple[Measure, ...] = ()  # Privately released measures of fit
     measured: int = 0  # People who reported them
     rounds: tuple[RoundHeld, ...] = ()  # Of a fit by rounds
-    steps: Steps | None = None  # Estimates along the stream, of which windows are made
+    steps: Later[Steps | None] = NO_STEPS  # Estimates along the stream, of which windows are made
     equation: Equation | None = None  # That the estimates solve
     target: str = ""  # What the coefficients are; by the family alone if empty
     unusable: Unusable | None = None  # Share of the records that surely could not be used

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -21,7 +22,7 @@ from privreg.inference.pivots import Normal, RandomScaling, StudentT
 from privreg.inference.resampling import FIRST, Anytime, Bootstrap
 from privreg.inference.windows import Steps
 from privreg.options.threads import one_thread
-from privreg.results.data import Equation, RoundHeld
+from privreg.results.data import NO_STEPS, Equation, Later, RoundHeld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -105,9 +106,9 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
         unusable=findings.unanswered,
         measures=estimate.measured(plan, progress, held.present._replace(people=held.came[-1]), units.y_scale),
         rounds=_rounds(held, trail, outside, errors),
-        steps=None  # of clusters, whose people in two windows are alike, windows' errors aren't known
+        steps=NO_STEPS  # of clusters, whose people in two windows are alike, windows' errors aren't known
         if found is None or not estimates or plan.clusters
-        else _steps(plan, progress, found, linear, outside),
+        else Later(partial(_steps, plan, progress, found, linear, outside)),
         equation=None if found is None else _equation(plan, progress, found, order, spec),
         measured=held.came[-1] if progress.state.role == "measures" else 0,
         clamping=_clamping(plan, progress),

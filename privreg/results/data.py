@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
-from typing import Any, NamedTuple, Never
+from typing import Any, Generic, NamedTuple, Never, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -23,6 +23,8 @@ from privreg.options.elsewhere import no_rows_in
 from privreg.protocol.plans import Shape
 from privreg.results.statement import PrivacyStatement
 from privreg.tables import fold
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,28 @@ class Frame(pd.DataFrame, metaclass=_AnyFrame):
         return f"{table}<p>{said}</p>" if said else table
 
 
+class Later(Generic[T]):
+    """What is worked out when it is first asked for, and is copied and stored as what it then is."""
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._work = work
+
+    @cached_property
+    def value(self) -> T:
+        """What it is."""
+        return self._work()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _worked_out, (self.value,)
+
+
+def _worked_out(value: T) -> Later[T]:
+    return Later(lambda: value)
+
+
+NO_STEPS: Later[Steps | None] = Later(lambda: None)
+
+
 class RoundHeld(NamedTuple):
     """One round of a fit by rounds."""
 
@@ -225,7 +249,7 @@ class ResultData(Labelled):
     measures: tuple[Measure, ...] = ()  # Privately released measures of fit
     spreads: Array | None = None  # Sds of the design's columns learned from reports; NaN if the scale was declared
     rounds: tuple[RoundHeld, ...] = ()  # Of a fit by rounds
-    steps: Steps | None = None  # Estimates along the stream, of which windows are made
+    steps: Later[Steps | None] = NO_STEPS  # Estimates along the stream, of which windows are made
     equation: Equation | None = None  # That the estimates solve
     within: bool = False  # Whether levels of persons were taken out, so that rows have changes, no predictions
     # the reports that these results are made of, in this process: two results with the same origin are one release

@@ -15,7 +15,7 @@ from privreg.inference.methods import METHODS, Estimate
 from privreg.inference.pivots import Normal, Pivot, RandomScaling, StudentT
 from privreg.inference.resampling import Anytime, Bootstrap
 from privreg.inference.windows import Steps
-from privreg.results.data import ResultData, RoundHeld, equation_from
+from privreg.results.data import Later, ResultData, RoundHeld, equation_from
 from privreg.results.statement import PrivacyStatement
 
 
@@ -33,8 +33,8 @@ def parts(fit: ResultData) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         arrays["measures"] = np.array([[m.estimate, m.std_error] for m in fit.measures])
     if fit.rounds:
         arrays["rounds"] = np.array([[r.number, r.records, r.reports, r.moved] for r in fit.rounds])
-    if fit.steps is not None:
-        arrays |= {f"steps_{name}": value for name, value in fit.steps._asdict().items()}
+    if (steps := fit.steps.value) is not None:
+        arrays |= {f"steps_{name}": value for name, value in steps._asdict().items()}
     if fit.equation is not None:
         arrays |= fit.equation.arrays()
     document = {
@@ -83,6 +83,7 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any
     measures = [Measure(str(name), value, error, str(means)) for (name, means), (value, error) in lines]
     rounds = [(str(role), *line) for role, line in _lines(document, arrays, "rounds", 4)]
     equation = None if document["equation"] is None else equation_from(document["equation"], arrays, p)
+    steps = _steps(arrays, p)
     return ResultData(
         design=design,
         family=family,
@@ -98,7 +99,7 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any
         spreads=spreads,
         rounds=tuple(RoundHeld(int(k), role, int(n), came, moved) for role, k, n, came, moved in rounds),
         equation=equation,
-        steps=_steps(arrays, p),
+        steps=Later(lambda: steps),
         within=document.get("within") is True,
         **{name: arrays[name] for name in wanted},
     )

@@ -157,7 +157,7 @@ def of(fit: ResultData, by: object, forget: object, alpha: float) -> Windows:
     size = real(value)
     if size is None or not 1.0 <= size < np.inf:
         raise OptionError(f"{name}={shown(value)} must be a number of records, 1 or more.")
-    steps = fit.steps
+    steps = fit.steps.value
     if steps is None or not len(steps.ends):
         raise InferenceError(
             "these results hold no estimates along the stream: windows are there once main rounds have begun, for "

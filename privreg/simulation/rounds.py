@@ -403,8 +403,8 @@ class RoundsRun(Keyed):
 
     @property
     def reports(self) -> Reports:
-        """What the round has reported, with its noise."""
-        return Reports(self.weight, self.total, self.begun)
+        """What the round has reported by now, with its noise."""
+        return Reports(self.weight.copy(), self.total.copy(), self.begun)
 
     # --- estimates -------------------------------------------------------------------------------------
 

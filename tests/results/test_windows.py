@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import pickle
 
 import numpy as np
 import pandas as pd
@@ -164,3 +165,11 @@ def test_windows_are_drawn(steady):
     assert [ax.get_ylabel() for ax in axes] == ["Intercept", "x"]
     assert len(axes[1].collections) == len(steady.windows(20_000).frame) // 2 + 1
     plt.close(axes[0].figure)
+
+
+def test_windows_are_of_what_had_come_when_the_results_were_made():
+    run = stream(30_000)
+    held, stored = run.results(), pickle.loads(pickle.dumps(run.results()))  # what is stored is worked out
+    run.update(rows(300, seed=1))
+    run.results()  # which adds to the open round
+    pd.testing.assert_frame_equal(held.windows(by=10_000).frame, stored.windows(by=10_000).frame)

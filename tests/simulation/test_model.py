@@ -1,6 +1,8 @@
 """The model and its results: units, options, statsmodels' names with private meanings."""
 
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -490,3 +492,15 @@ def test_only_columns_taken_from_the_data_are_labelled_so():
     declared = dict(model.fit().privacy.declared)
     assert "TAKEN FROM THE DATA" in declared["b"]
     assert "TAKEN" not in declared["a"]
+
+
+def test_a_fit_by_rounds_loads_no_compiler():
+    code = (
+        "import sys, numpy as np, privreg as pr\n"
+        "x = np.linspace(-1, 1, 4000)\n"
+        "data = {'x': x, 'y': x}\n"
+        "model = pr.PrivateOnlineRegression.from_formula('y ~ x', data, bounds={'x': (-1, 1), 'y': (-2, 2)}, mu=1)\n"
+        "model.fit(progress=False).summary()\n"
+        "assert 'numba' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)

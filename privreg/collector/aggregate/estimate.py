@@ -7,7 +7,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from privreg.collector.aggregate.classes import against_first, expected, points
@@ -198,6 +197,8 @@ def _steps(shape: Shape, ratio: float) -> tuple[Array, Array, Array]:
 
     Steps of rows that move all by as much, of either sign, and of normal ones along one direction, from 0 on.
     """
+    from scipy.optimize import brentq
+
     above, below = (shape.a, 1.0 - shape.a) if shape.family == codes.EXPECTILE else (1.0, 1.0)
     r = ndtri((np.arange(NORMAL) + 0.5) / NORMAL) / ratio
     r = r - brentq(lambda at: float((np.where(r > at, above, below) * np.clip(r - at, -1.0, 1.0)).sum()), r[0], r[-1])

@@ -6,6 +6,7 @@ import ast
 import math
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import chain, combinations
 from typing import Any, Final, NoReturn
 
@@ -56,6 +57,7 @@ def refuse_deep(tree: ast.expr, code: str) -> None:
             raise FormulaError(f"the term {shown(code)} has a number beyond all doubles; change the unit.")
 
 
+@lru_cache(maxsize=64)  # a model's formula is read four times
 def read(formula: str) -> tuple[ModelDesc, ParseNode]:
     """Terms of a formula, and its syntax.
     Raises FormulaError if it is too large; of what is no formula, patsy's own errors.

@@ -13,6 +13,7 @@ import numpy as np
 
 from privreg.arrays import Array
 
+BATCHES: Final = 20  # Growing batches of the published algorithm
 LONGEST: Final = 1 << 62
 
 

@@ -15,7 +15,6 @@ from privreg.published.chain import blocks as marks
 from privreg.published.chain.blocks import Blocks
 from privreg.published.chain.collector import ChainSummary as Chain
 
-BATCHES: Final = 20  # Growing batches of the published algorithm
 UNSURE: Final = 0.25  # Relative sd of a curvature from the path above which a note takes the intervals back
 
 
@@ -31,7 +30,7 @@ def batches_of(chain: Chain, found: Blocks, origin: Array, alpha: float, *, grow
     ends = np.array(found.layout.edges)
     if len(ends) and ends[-1] == chain.updates and len(found.edge_sums) == len(ends):
         return growing_batches(found.edge_sums, ends, mean)
-    wished = np.array(marks.growing_edges(chain.updates, BATCHES, alpha))
+    wished = np.array(marks.growing_edges(chain.updates, marks.BATCHES, alpha))
     at = np.unique(np.clip(np.rint(wished / found.length), 1, len(found.sums))).astype(int)
     return growing_batches(found.sums[at - 1], at * found.length, mean)
 

@@ -31,7 +31,7 @@ from privreg.published.chain.numbers import Published, make_plan
 from privreg.published.chain.plans import Plan
 from privreg.published.chain.run import AveragedSGD, Mark
 from privreg.published.fit.intervals import central_sandwich, of_chain
-from privreg.results.data import Equation
+from privreg.results.data import Equation, Later
 
 MIXING: Final = 10.0  # Σγλ_min under which a note warns that the path may not have forgotten its start
 
@@ -99,6 +99,7 @@ def report(run: AveragedSGD, spec: ModelSpec, settings: Settings, order: NDArray
     if chain.curvature_people:
         spending = f"{chain.curvature_people:,} people sent curvature instead of a score; no extra budget"
     mixing = mixing_note(how, chain.updates)
+    found = _steps(run, chain, estimates, lambda theta: outside_of(theta[:p], order, units))
     return FitOutcome(
         people=run.people,
         params=outside_of(chain.mean[:p], order, units),
@@ -116,7 +117,7 @@ def report(run: AveragedSGD, spec: ModelSpec, settings: Settings, order: NDArray
         bound=f"{how.bound:.4g} (internal units), weights ω = {weights.formula}",
         notes=() if mixing is None else (mixing,),
         mechanics=_mechanics(run, settings, personal=spec.personal),
-        steps=_steps(run, chain, estimates, lambda theta: outside_of(theta[:p], order, units)),
+        steps=Later(lambda: found),
         equation=_equation(how, chain.mean[:p], float(chain.mean[p]) if how.device.joint else 1.0),
     )
 

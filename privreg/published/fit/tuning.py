@@ -16,9 +16,8 @@ from privreg.formula.spec import ModelSpec
 from privreg.inference.methods import Method
 from privreg.inference.resampling import FIRST
 from privreg.options.table import find
-from privreg.published.chain.blocks import Layout, growing_edges
+from privreg.published.chain.blocks import BATCHES, Layout, growing_edges
 from privreg.published.chain.numbers import Device, Published, Steps
-from privreg.published.chain.path import BATCHES
 
 CURVATURE_SHARE: Final = 0.1
 FEWEST: Final = 16  # Blocks of the path

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 import pandas as pd
-from scipy import optimize
 
 from privreg import diagnostics
 from privreg.arrays import Array
@@ -88,6 +87,8 @@ class Smooth(View):
 
 def smooth(known: Known, term: Any) -> Smooth:
     """Penalise the roughness of a term's curve; see `PrivateResults.smooth`."""
+    from scipy.optimize import minimize_scalar
+
     fit = known.fit
     if fit.levels:
         raise OptionError("smooth() draws one curve, and a multinomial fit has one for each level of the response.")
@@ -124,7 +125,7 @@ def smooth(known: Known, term: Any) -> Smooth:
     steps = np.linspace(-_WIDEST, _WIDEST, 121)
     best = int(np.argmax([evidence(s) for s in steps]))
     ends = (steps[max(best - 1, 0)], steps[min(best + 1, 120)])
-    log = float(optimize.minimize_scalar(lambda s: -evidence(s), bounds=ends, method="bounded").x)
+    log = float(minimize_scalar(lambda s: -evidence(s), bounds=ends, method="bounded").x)
     cov = np.linalg.inv(precision + unit * math.exp(log) * penalty)
     centred = basis - basis.mean(axis=0)
     inner = cov[np.ix_(at, at)]

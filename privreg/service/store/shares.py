@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
@@ -17,9 +18,6 @@ from privreg.protocol.wire import hash_of
 from privreg.service.store import kept as o
 from privreg.service.store import tables as t
 from privreg.service.store.kept import HELD, SUMMED, UNSUMMED, Batch, Keeper, Make, Posted
-
-if TYPE_CHECKING:
-    from privreg.service.store.sql import Store
 
 _S, _B = t.share.c, t.batch.c
 
@@ -39,14 +37,25 @@ class _Row(NamedTuple):
     body_hash: bytes
 
 
+class Way(NamedTuple):
+    """How a database is spoken with: see `sql.Store`, whose members these are."""
+
+    engine: sa.Engine
+    slug: str
+    reading: Callable[[], AbstractContextManager[sa.Connection]]
+    sql: Callable[[str], str]
+    insert: Callable[[sa.Table], Any]
+    note: Callable[[sa.Connection, Mapping[str, int], bool], None]
+
+
 class Shares(Keeper):
     """Shares of a study, in its database, of which each enters one sum at most.
 
     What is taken are `Posted`: shares of open batches, each token's first, or its first after it was unsummed.
     """
 
-    def __init__(self, store: Store) -> None:
-        self._store, self._engine, self._slug = store, store.engine, store.slug
+    def __init__(self, way: Way) -> None:
+        self._engine, self._slug, self._reading, self._sql, self._insert, self._note = way
         with self._engine.begin() as c:
             t.SUMS.create_all(c)
 
@@ -71,25 +80,25 @@ class Shares(Keeper):
                     fresh[one.token_id] = one
             if fresh:
                 rows = [(self._slug, id_, p.state, HELD, p.body_hash, p.sealed) for id_, p in fresh.items()]
-                c.exec_driver_sql(self._store.sql(_KEEP), rows)
-            self._store.note(c, Counter(out) + Counter(counts), trial)
+                c.exec_driver_sql(self._sql(_KEEP), rows)
+            self._note(c, Counter(out) + Counter(counts), trial)
         return out
 
     def _known(self, c: sa.Connection, tokens: list[bytes]) -> dict[bytes, _Row]:
         if not tokens:
             return {}
-        found = c.exec_driver_sql(self._store.sql(_KNOWN.format(", ".join("?" * len(tokens)))), (self._slug, *tokens))
+        found = c.exec_driver_sql(self._sql(_KNOWN.format(", ".join("?" * len(tokens)))), (self._slug, *tokens))
         return {id_: _Row(k, status, own) for id_, k, status, own in found}
 
     def has(self, token: bytes, body_hash: bytes) -> bool:
         """Whether these bytes of a token count."""
-        with self._store.reading() as c:
+        with self._reading() as c:
             row = self._known(c, [token]).get(token)
         return row is not None and row.status != UNSUMMED and row.body_hash == body_hash
 
     def tokens(self, k: int, status: str = HELD) -> list[bytes]:
         """Ids of a batch's tokens whose shares have a status, ascending."""
-        with self._store.reading() as c:
+        with self._reading() as c:
             return self._tokens(c, k, status)
 
     def _tokens(self, c: sa.Connection, k: int, status: str = HELD) -> list[bytes]:
@@ -98,12 +107,12 @@ class Shares(Keeper):
     def people(self) -> dict[int, int]:
         """How many count, by the state that they answered."""
         chosen = sa.select(_S.k, sa.func.count()).where(_S.study == self._slug, _S.status.in_((HELD, SUMMED)))
-        with self._store.reading() as c:
+        with self._reading() as c:
             return {int(k): int(n) for k, n in c.execute(chosen.group_by(_S.k))}
 
     def batch(self, k: int) -> Batch:
         """What has become of a batch."""
-        with self._store.reading() as c:
+        with self._reading() as c:
             return self._batch(c, k)
 
     def _batch(self, c: sa.Connection, k: int) -> Batch:
@@ -111,11 +120,11 @@ class Shares(Keeper):
         return Batch(k) if row is None else Batch(*row)
 
     def _status(self, c: sa.Connection, k: int) -> str:
-        return c.exec_driver_sql(self._store.sql(_STATUS), (self._slug, k)).scalar() or o.OPEN
+        return c.exec_driver_sql(self._sql(_STATUS), (self._slug, k)).scalar() or o.OPEN
 
     def _put(self, c: sa.Connection, batch: Batch) -> None:
         given = batch._asdict()
-        made = self._store.insert(t.batch).values(study=self._slug, **given)
+        made = self._insert(t.batch).values(study=self._slug, **given)
         c.execute(made.on_conflict_do_update(index_elements=["study", "k"], set_=given))
 
     def freeze(self, k: int) -> None:
@@ -157,7 +166,7 @@ class Shares(Keeper):
     def _use(self, c: sa.Connection, k: int, ids: Iterable[bytes]) -> None:
         """Let tokens be used up, also ones that never came here."""
         rows = [{"study": self._slug, "token_id": id_, "k": k, "status": SUMMED, "body_hash": b""} for id_ in ids]
-        made = self._store.insert(t.share)
+        made = self._insert(t.share)
         over = made.on_conflict_do_update(
             index_elements=["study", "token_id"], set_={"status": SUMMED, "k": k, "sealed": None}
         )

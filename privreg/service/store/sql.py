@@ -26,7 +26,7 @@ from privreg.protocol.study import LIMIT
 from privreg.service.store import tables as t
 from privreg.service.store import versions
 from privreg.service.store.kept import NEW, OTHER, SAME, About, Access, Arrived, Held, Keeper, StoreError
-from privreg.service.store.shares import Shares
+from privreg.service.store.shares import Shares, Way
 
 BACKUP: Final = "backup"  # Where the study of a backup has been moved to
 BUSY: Final = 30_000  # Milliseconds to wait for another process's transaction
@@ -184,7 +184,7 @@ class Store(Keeper):
     @cached_property
     def shares(self) -> Shares:
         """Shares, if the study has two collectors."""
-        return Shares(self)
+        return Shares(Way(self.engine, self.slug, self.reading, self.sql, self.insert, self.note))
 
     def mark(self, status: str) -> None:
         """Mark the study as closed, or sealed; what is sealed tells no order in which reports came."""
