@@ -2,42 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from privreg.arrays import Array, Ints
 from privreg.audit import reports
 from privreg.collector.aggregate import measuring, report
 from privreg.collector.aggregate.classes import against_first
 from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.lattice import sd, steps
-from privreg.collector.aggregate.plan import Plan, State, rules_of
+from privreg.collector.aggregate.plan import Plan, Progress, State, rules_of
 from privreg.collector.clamping import Shares, harmed
 from privreg.collector.covariates.moments import FEWEST
 from privreg.collector.covariates.whitening import correlation
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.errors import InferenceError
+from privreg.families.family import Family
 from privreg.families.measures import Gauge
 from privreg.fits.notes import Findings, clamping_words, filled_note, notes
 from privreg.fits.outcome import FitOutcome, of_clusters, outside_of, refuse_overflow
 from privreg.fits.plan import order_of, to_user
+from privreg.fits.settings import Settings
+from privreg.formula.spec import ModelSpec
+from privreg.formula.units import Units
 from privreg.inference import clusters
 from privreg.inference.methods import Estimate
 from privreg.inference.pivots import Normal
 from privreg.protocol.schedule import PILOTS
 from privreg.results.data import Equation, RoundHeld
+from privreg.results.target import Target
 from privreg.results.wording import Unusable
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from privreg.arrays import Array, Ints
-    from privreg.collector.aggregate.plan import Progress
-    from privreg.families.family import Family
-    from privreg.fits.settings import Settings
-    from privreg.formula.spec import ModelSpec
-    from privreg.formula.units import Units
-    from privreg.results.target import Target
 
 CLEAR: Final = 2.0  # Smallest eigenvalue of the curvature, in edges of its noise, below which it is lost there
 SCORED: Final = frozenset({"approach", "closing", "main"})  # Roles of rounds that report scores

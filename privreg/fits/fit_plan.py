@@ -5,22 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from html import escape
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pandas as pd
 
+from privreg.families.family import Family
 from privreg.fits.aggregate import lines_of_sums
 from privreg.fits.plan import plan_of
-from privreg.fits.settings import Summing
-from privreg.formula.spec import CLAMPING
+from privreg.fits.settings import FitOptions, Settings, Summing
+from privreg.formula.spec import CLAMPING, ModelSpec
 from privreg.privacy.ledger import Budget, at_least
 from privreg.protocol.schedule import ENDLESS, people_of
 from privreg.tables.words import wrapped
-
-if TYPE_CHECKING:
-    from privreg.families.family import Family
-    from privreg.fits.settings import FitOptions, Settings
-    from privreg.formula.spec import ModelSpec
 
 FORMAT: Final = 1  # Of what `FitPlan.to_dict` gives
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from privreg.arrays import Ints
-    from privreg.collector.plan import Plan, Progress
-    from privreg.protocol.rounds import Reports
+from privreg.arrays import Ints
+from privreg.collector.plan import Plan, Progress
+from privreg.protocol.rounds import Reports
 
 
 @dataclass(frozen=True)

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from privreg.arrays import Array
+from privreg.diagnostics import Diagnostic
 from privreg.errors import InferenceError
+from privreg.families.measures import Measure
+from privreg.formula.units import Units
 from privreg.inference.clusters import between
 from privreg.inference.methods import Estimate
 from privreg.inference.pivots import StudentT
-from privreg.results.data import NO_STEPS
+from privreg.inference.windows import Steps
+from privreg.results.data import NO_STEPS, Equation, Later, RoundHeld
+from privreg.results.wording import Unusable
 from privreg.tables import in_one_format
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from privreg.arrays import Array
-    from privreg.diagnostics import Diagnostic
-    from privreg.families.measures import Measure
-    from privreg.formula.units import Units
-    from privreg.inference.windows import Steps
-    from privreg.results.data import Equation, Later, RoundHeld
-    from privreg.results.wording import Unusable
 
 
 class FitOutcome(NamedTuple):

@@ -4,32 +4,28 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from privreg.arrays import Array
 from privreg.collector import clamping, many
 from privreg.collector.covariates import diagonal
 from privreg.collector.covariates import factors as cells
+from privreg.collector.covariates.diagonal import Wide
+from privreg.collector.covariates.factors import Cells
 from privreg.collector.covariates.moments import Layout
+from privreg.collector.many import Box
 from privreg.collector.plan import Crossed, End, Made, Plan
+from privreg.fits.settings import Settings
 from privreg.formula.language.allowlist import SPLINES
+from privreg.formula.spec import ModelSpec
 from privreg.options.values import read_start
 from privreg.protocol.plans import ScorePlan
+from privreg.protocol.rounds import State
 from privreg.protocol.schedule import WANTED, schedule
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from privreg.arrays import Array
-    from privreg.collector.covariates.diagonal import Wide
-    from privreg.collector.covariates.factors import Cells
-    from privreg.collector.many import Box
-    from privreg.fits.settings import Settings
-    from privreg.formula.spec import ModelSpec
-    from privreg.protocol.rounds import State
 
 PARTS: Final = 12  # Columns, at most, of whose products another is looked for
 RANK: Final = 1e-9  # Part of a column, relative to its largest, that counts as nothing

@@ -6,16 +6,19 @@ Public and randomised values only. Every fit from reports ends here, by rounds o
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from privreg.collector.plan import SAMPLED
 from privreg.diagnostics import Diagnostic, doubt
-from privreg.formula.spec import CLAMPING
+from privreg.fits.outcome import FitOutcome
+from privreg.fits.settings import Settings
+from privreg.formula.spec import CLAMPING, ModelSpec
 from privreg.privacy.ledger import Release, within
-from privreg.results.data import ResultData
+from privreg.results.data import Equation, ResultData
 from privreg.results.results import PrivateResults
 from privreg.results.statement import PrivacyStatement
 from privreg.results.wording import (
@@ -27,14 +30,6 @@ from privreg.results.wording import (
     repeated_notes,
     whole_records,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from privreg.fits.outcome import FitOutcome
-    from privreg.fits.settings import Settings
-    from privreg.formula.spec import ModelSpec
-    from privreg.results.data import Equation
 
 OF_RESPONSES: Final = (
     f"{RESPONSE_ALONE}, used once; covariates and offsets are public, not protected; neighbours replace one response"

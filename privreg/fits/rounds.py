@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from privreg.arrays import Array
 from privreg.audit import reports
 from privreg.collector import coordinates, estimate
 from privreg.collector.clamping import shares_of
+from privreg.collector.plan import Estimated, Plan, Progress
 from privreg.errors import InferenceError
+from privreg.families.family import Family
 from privreg.fits.findings import before_role, found_of
+from privreg.fits.held import Held
 from privreg.fits.notes import clamping_words, filled_note, notes
 from privreg.fits.outcome import FitOutcome, of_clusters, outside_of, refuse_overflow
 from privreg.fits.plan import device_plan, to_user
+from privreg.fits.settings import Settings
+from privreg.formula.spec import ModelSpec
+from privreg.formula.units import Units
 from privreg.inference import clusters
 from privreg.inference.batches import batches
 from privreg.inference.methods import METHODS, Estimate
@@ -23,19 +32,6 @@ from privreg.inference.resampling import FIRST, Anytime, Bootstrap
 from privreg.inference.windows import Steps
 from privreg.options.threads import one_thread
 from privreg.results.data import NO_STEPS, Equation, Later, RoundHeld
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from privreg.arrays import Array
-    from privreg.collector.plan import Estimated, Plan, Progress
-    from privreg.families.family import Family
-    from privreg.fits.held import Held
-    from privreg.fits.settings import Settings
-    from privreg.formula.spec import ModelSpec
-    from privreg.formula.units import Units
 
 ROLES: Final = {
     "location": "told where columns lie",

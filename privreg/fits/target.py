@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from privreg.collector.covariates import diagonal
 from privreg.errors import OptionError
 from privreg.fits.fit_plan import FitPlan
+from privreg.formula.spec import ModelSpec
 from privreg.formula.units import public_units
+from privreg.privacy.ledger import Budget
 from privreg.results.results import PrivateResults
 from privreg.results.target import Target, of_results
-
-if TYPE_CHECKING:
-    from privreg.formula.spec import ModelSpec
-    from privreg.privacy.ledger import Budget
 
 
 def target_of(spec: ModelSpec, like: Any, *, seeded: bool = False) -> Target | None:

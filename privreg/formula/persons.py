@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from privreg.collector.covariates.diagonal import WIDE, is_wide
 from privreg.data.participants import DIFFERENCES, WITHIN, Participants
 from privreg.errors import FormulaError, OptionError, SchemaError, UnsupportedArgumentError
+from privreg.families.family import Family
+from privreg.formula.design import Design
+from privreg.formula.units import Units
 from privreg.inference.clusters import LEAST
 from privreg.protocol import codes
-
-if TYPE_CHECKING:
-    from privreg.families.family import Family
-    from privreg.formula.design import Design
-    from privreg.formula.units import Units
 
 _COLUMN: Final = r"""(?:Q\(\s*(?P<q>['"])(?P<quoted>.+?)(?P=q)\s*\)|(?P<name>[^\W\d]\w*))"""
 _EFFECT: Final = re.compile(rf"\s*(?:{_COLUMN}|(?P<diff>diff)\s*\((?P<inner>.*)\))\s*")

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.protocol import codes
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-    from privreg.results.data import ResultData
+from privreg.results.data import ResultData
 
 LEARNED: Final = frozenset({codes.HUBER, codes.EXPECTILE})
 """Families whose threshold c is part of the estimand: a quantile's serves its density alone."""

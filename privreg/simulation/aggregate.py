@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
+from privreg.arrays import Array, Flags, Ints
 from privreg.collector.aggregate import chain, report
 from privreg.collector.aggregate.chain import Batch, Chain
 from privreg.collector.aggregate.lattice import noised, steps
-from privreg.collector.aggregate.plan import Plan, State
+from privreg.collector.aggregate.plan import Plan, Progress, State
 from privreg.errors import StreamError
 from privreg.files.archive import like
 from privreg.fits.aggregate import HeldSums, plan_of
@@ -25,11 +26,7 @@ from privreg.protocol.schedule import ENDLESS
 from privreg.simulation.devices import Block, cut, joined
 from privreg.simulation.keyed import Keyed
 from privreg.simulation.rounds import Raw
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array, Flags, Ints
-    from privreg.collector.aggregate.plan import Progress
-    from privreg.simulation.workers.crew import Crew
+from privreg.simulation.workers.crew import Crew
 
 __all__ = ["AggregateRun", "Batch", "plan_of", "play", "total"]
 

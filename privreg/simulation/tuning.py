@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from privreg.collector.covariates.diagonal import FULLEST
 from privreg.errors import InferenceError, OptionError, PrivregWarning
@@ -16,6 +16,7 @@ from privreg.fits.aggregate import plan_of
 from privreg.fits.fit_plan import FitPlan
 from privreg.fits.settings import Efficient, FitOptions, ScoreReports, Settings, Summing
 from privreg.formula.spec import ModelSpec
+from privreg.formula.units import Units
 from privreg.inference.clusters import local_groups
 from privreg.inference.methods import METHODS, Method, resolve_methods
 from privreg.options.table import check, find
@@ -23,9 +24,6 @@ from privreg.options.unknown import same
 from privreg.protocol.codes import BALANCED, EXPECTILE, MULTINOMIAL, POISSON
 from privreg.protocol.rounds import GROUPS, LEAST_GROUPS, MOST_GROUPS
 from privreg.published.fit import tuning as published
-
-if TYPE_CHECKING:
-    from privreg.formula.units import Units
 
 RATIOS: Final = (0.1, 2.0)  # Threshold of a loss over the residual scale where a fit learns that, at least and at most
 

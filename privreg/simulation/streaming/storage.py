@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from privreg.errors import InferenceError
-
-if TYPE_CHECKING:
-    from privreg.fits.settings import Settings
-    from privreg.formula.spec import ModelSpec
+from privreg.fits.settings import Settings
+from privreg.formula.spec import ModelSpec
 
 
 def refuse_unstorable(spec: ModelSpec, settings: Settings) -> None:
