@@ -115,8 +115,8 @@ MUTANTS = (
     Mutant(
         "a person who comes again reports again",
         "privreg/simulation/streaming/stream.py",
-        "silent |= again if silent.ndim == 1 else again[:, None]",
-        "silent |= again if silent.ndim == 1 else False",
+        "y = np.where(again.reshape(-1, *[1] * (y.ndim - 1)), np.nan, y)",
+        "y = np.where(again, np.nan, y) if y.ndim == 1 else y",
         (f"{PERSONS}::test_who_comes_again_reports_zeros",),
     ),
     Mutant(
@@ -362,9 +362,23 @@ MUTANTS = (
     Mutant(
         "clamping told of records that have nothing to tell",
         "privreg/simulation/streaming/stream.py",
-        "clamped = clamped & ~silent[:, None]",
-        "clamped = clamped",
+        "rows.clamped * ~silent[:, None]",
+        "rows.clamped",
         ("tests/simulation/test_clamping.py::test_every_source_tells_the_same_of_the_records_that_are_asked",),
+    ),
+    Mutant(
+        "clamping told once more of people who come again",
+        "privreg/simulation/streaming/stream.py",
+        "rows.clamped * ~silent[:, None]",
+        "rows.clamped * (~silent[:, None] if y.ndim == 1 else True)",
+        (f"{PERSONS}::test_who_comes_again_reports_zeros",),
+    ),
+    Mutant(
+        "people who come once are numbered by the stream, and so are those of a batch",
+        "privreg/data/participants.py",
+        "self.numbered = False",
+        "self.numbered = True",
+        (f"{PERSONS}::test_who_comes_again_reports_zeros",),
     ),
     Mutant(
         "late reports with a fifth less noise",
@@ -1170,8 +1184,10 @@ MUTANTS = (
         "privreg/simulation/streaming/stream.py",
         "                        if self.charge is not None:\n"
         "                            self.charge.enter()\n"
-        "                        self._take(rows)\n",
-        "                        self._take(rows)\n"
+        "                        for some in rows if self._gather is None else self._gather.take(rows):\n"
+        "                            self._play(some)\n",
+        "                        for some in rows if self._gather is None else self._gather.take(rows):\n"
+        "                            self._play(some)\n"
         "                        if self.charge is not None:\n"
         "                            self.charge.enter()\n",
         (f"{SPENDING}::test_a_release_is_entered_before_its_first_report_and_never_taken_back",),

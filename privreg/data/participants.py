@@ -282,6 +282,7 @@ class Counter:
 
     def __init__(self, column: str, most: int) -> None:
         self.column, self.most = column, most
+        self.numbered = False  # Whether ids are numbers of people from 0 on, who all come once
         # pandas wants a key of 16 ASCII characters: 112 secret bits
         self._key = bytes(b & 0x7F for b in os.urandom(16)).decode("ascii")
         # Hashes in order and how often each came. Each run is more than twice as long as the next: every row is
@@ -299,18 +300,29 @@ class Counter:
 
     def hashed(self, ids: Any, *, gaps: bool = False) -> Hashes:
         """Keyed hashes of ids, without counting them; any thread may do it. An id as text is the same person's."""
-        texts = texts_of(ids)
-        known = np.array([text is not None for text in texts], dtype=np.bool_)
-        if not gaps and not known.all():
+        if self.numbered:
+            return np.asarray(ids, dtype=np.uint64) + np.uint64(1)
+        values = ids_of(ids)
+        if values.dtype.kind in "iu" and len(values):  # once for rows of a person that follow one another
+            first = np.flatnonzero(np.r_[True, values[1:] != values[:-1]])
+            return np.repeat(self._hashed(texts_of(values[first])), np.diff(np.r_[first, len(values)]))
+        known = np.array([text is not None for text in values], dtype=np.bool_)
+        if known.all():
+            return self._hashed(values)
+        if not gaps:
             raise without_id(self.column)
-        texts = texts if known.all() else np.where(known, texts, "")
+        return np.where(known, self._hashed(np.where(known, values, "")), NOBODY)
+
+    def _hashed(self, texts: NDArray[Any]) -> Hashes:
         wrong = DataError(f"the ids in column {self.column!r} can't be read; convert them to text.")
         hashes = quietly(lambda: pd.util.hash_array(texts, hash_key=self._key, categorize=False), wrong)
-        return np.where(known, np.maximum(np.asarray(hashes, dtype=np.uint64), 1), NOBODY)
+        return np.maximum(np.asarray(hashes, dtype=np.uint64), 1)
 
     def count(self, hashes: Hashes) -> Flags:
         """Count the next rows by their hashes, in order; True for those beyond the first `most` of their person."""
         n = len(hashes)
+        if self.numbered:
+            return np.zeros(n, dtype=np.bool_)
         order = np.argsort(hashes, kind="stable")
         placed = hashes[order]
         first = np.flatnonzero(np.r_[True, placed[1:] != placed[:-1]]) if n else np.zeros(0, dtype=np.intp)
@@ -355,6 +367,14 @@ NOBODY: Final = np.uint64(0)  # In place of the hash of an id that can't be read
 
 def texts_of(ids: Any) -> NDArray[Any]:
     """Ids as texts, the same one for a person whatever the type of column the id came in; None if it is no id."""
+    values = ids_of(ids)
+    return values.astype(str).astype(object) if values.dtype.kind in "iu" else values
+
+
+def ids_of(ids: Any) -> NDArray[Any]:
+    """The same, but whole numbers as they are where a column has no others."""
+    if isinstance(ids, np.ndarray) and ids.dtype.kind in "iu":
+        return ids
     series = as_series(ids)
     if isinstance(series.dtype, pd.CategoricalDtype):
         series = as_series(np.asarray(series))
@@ -363,7 +383,7 @@ def texts_of(ids: Any) -> NDArray[Any]:
     if values.dtype.kind == "f" and bool((np.abs(values) < 2.0**53).all() and (np.floor(values) == values).all()):
         values = values.astype(np.int64)
     if values.dtype.kind in "iu":
-        return values.astype(str).astype(object)
+        return values
     return np.fromiter(map(_text, values.tolist()), dtype=object, count=len(values))
 
 

@@ -52,7 +52,8 @@ def total(
     if group is None:
         return np.asarray(made.sum(axis=0))
     out = np.zeros((int(group.max(initial=0)) + 1, made.shape[1]), dtype=np.int64)
-    np.add.at(out, group, made)
+    for g in np.unique(group):
+        out[g] = made[group == g].sum(axis=0)
     return out
 
 
@@ -178,15 +179,16 @@ class AggregateRun(Keyed):
             for b, g in zip(here, groups, strict=True)
         ]
         found = [one() for one in work] if self.crew is None else self.crew.each(work)
-        for one, group in zip(found, groups, strict=True):
-            self.raw.sum[: len(one)] += one
-            self.counts[: len(one)] += np.bincount(group)
+        for one, group, b in zip(found, groups, here, strict=True):
+            sums, people = (one[None], [len(b.y)]) if group is None else (one, np.bincount(group))
+            self.raw.sum[: len(sums)] += sums
+            self.counts[: len(sums)] += people
         self.at, self._held = self.at + rows, self._held - rows
 
-    def _group(self, rows: Block) -> Ints:
-        """Group of each record's cluster among those whose sums are published; 0 where there is one sum."""
+    def _group(self, rows: Block) -> Ints | None:
+        """Group of each record's cluster among those whose sums are published; None where there is one sum."""
         if len(self.counts) == 1 or rows.cluster is None:
-            return np.zeros(len(rows.y), dtype=np.int64)
+            return None
         return dealt(self.plan.clusters, len(self.counts))[rows.cluster]
 
     def _publish(self) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import privreg as pr
 from privreg.data.participants import Counter, Participants
 from privreg.data.sources.open import open_table
+from privreg.data.sources.persons import by_person
 from privreg.errors import BudgetError, DataError, OptionError, SchemaError
 from privreg.schema.declarations import Schema
 from tests.leaks import reach
@@ -237,6 +238,41 @@ def test_na_is_somebodys_id_in_a_file(tmp_path):
 
 
 # --- wrong calls -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("form", [np.int64, np.uint64, np.float64, str, object])
+def test_rows_are_gathered_by_person_whatever_their_order_and_the_type_of_ids(ordered, form, monkeypatch):
+    monkeypatch.setattr("privreg.data.sources.persons.chunk_of", lambda columns: 7)
+    rng = np.random.default_rng(1)
+    who = np.repeat(rng.integers(0, 2**40, 30), rng.integers(1, 20, 30))
+    who = np.sort(who) if ordered else rng.permutation(who)
+    data = pd.DataFrame({"who": who.astype(form), "at": np.arange(len(who), dtype=float)})
+    data["who"] = ["x" if w % 5 == 0 else w for w in who] if form is object else data["who"]
+    source = by_person(open_table(data, ("who", "at"), SCHEMA), "who", gaps=False)
+    groups = [np.asarray(rows) for rows in data.groupby("who", sort=False)["at"].groups.values()]
+    assert source.rows == len(groups)
+    for skip in (0, 11):
+        batches = list(source.batches(skip))
+        at = np.concatenate([b["at"] for b in batches])
+        np.testing.assert_array_equal(at, np.concatenate(groups)[skip:])
+        numbers = np.concatenate([b["who"] for b in batches])
+        np.testing.assert_array_equal(numbers, np.repeat(np.arange(len(groups)), list(map(len, groups)))[skip:])
+    dealt = np.concatenate([b["at"] for b in source.dealt(bytes(32))(0)]).astype(int)
+    runs = np.split(dealt, 1 + np.flatnonzero(np.diff(pd.factorize(data["who"])[0][dealt])))
+    assert sorted(map(tuple, runs)) == sorted(map(tuple, groups))
+
+
+def test_nobodys_rows_are_left_out_or_refused():
+    data = pd.DataFrame({"who": [3, None, 1, 3, 0.5], "at": np.arange(5.0)})
+    source = open_table(data, ("who", "at"), SCHEMA)
+    (batch,) = by_person(source, "who", gaps=True).batches(0)
+    assert batch["at"].tolist() == [0.0, 3.0, 2.0]
+    with pytest.raises(DataError, match="an id that is missing"):
+        by_person(source, "who", gaps=False)
+    empty = by_person(open_table(data.iloc[:0], ("who", "at"), SCHEMA), "who", gaps=True)
+    assert empty.rows == 0
+    assert not list(empty.batches(0))
 
 
 def declared(*given, **more):

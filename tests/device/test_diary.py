@@ -99,13 +99,7 @@ def gathered(fit: Any, order: Any, data: pd.DataFrame) -> Any:
     counter = None if spec.people.id is None else Counter(spec.people.id, 10**6)
     data = data.assign(z=data["z"].astype(int))
     rows = Encoder(spec, order, counter, narrow=False, by_column=False).encode(data, clamped=True)
-    gather = Gatherer(spec.people, binary=spec.family.binary)
-    if spec.people.k_max is None:
-        return gather.take(rows)
-    found = [gather.take(rows), gather.rest()]
-    first, last = found
-    joined = [None if a is None else np.concatenate([a, b]) for a, b in zip(first[:-1], last[:-1], strict=True)]
-    return type(rows)(*joined, first.read)
+    return Gatherer(spec.people, binary=spec.family.binary).made(rows)
 
 
 def answers(data: pd.DataFrame) -> list[list[dict[str, Any]]]:

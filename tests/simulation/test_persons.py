@@ -141,10 +141,10 @@ def test_a_plan_has_the_rounds_of_the_fit_and_counts_people(formula: str, more: 
     assert "all rows, in one report" in plan.guarantee
 
 
-def played(stream: object, *batches: pd.DataFrame) -> list[np.ndarray]:
-    """Responses of the people who report, batch by batch."""
+def played(stream: object, *batches: pd.DataFrame, at: int = 0) -> list[np.ndarray]:
+    """Responses of the people who report, batch by batch, or another argument of what plays them."""
     out = []
-    stream._run.advance = lambda y, *_: out.append(y.copy()) or len(y)
+    stream._run.advance = lambda *given: out.append(given[at].copy()) or len(given[0])
     for batch in batches:
         stream.update(batch)
     return out
@@ -154,9 +154,13 @@ def test_who_comes_again_reports_zeros() -> None:
     """A second report of a person's rows would be another release at mu."""
     data = panel(3, 20)
     parts = played(model(formula="y ~ x", id="person", rows=N).start(), data, data.iloc[::-1])
-    assert np.isfinite(np.concatenate(parts[:2])).any(axis=1).sum() == 20
-    assert np.isnan(np.concatenate(parts[2:])).all()
+    assert np.isfinite(parts[0]).any(axis=1).sum() == 20
+    assert np.isnan(np.concatenate(parts[1:])).all()
     assert sum(map(len, parts)) == 40
+    wide = data.assign(x=3.0 * data["x"])
+    first, second = played(model(formula="y ~ x", id="person", rows=N).start(), wide, wide, at=4)
+    assert first.any()  # what bounds clamp
+    assert not second.any()
 
 
 def test_ids_that_collide_cost_rows_and_no_second_report(monkeypatch: pytest.MonkeyPatch) -> None:

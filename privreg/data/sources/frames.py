@@ -35,13 +35,13 @@ def open_arrays(
     def deal(at: NDArray[np.int64]) -> Batch:
         return tuple(None if part is None else taken(part, at) for part in parts)
 
-    return _in_memory("arrays", len(endog), of_columns(whose), parts, lambda: parts, deal, exog.shape[1])
+    return _in_memory("arrays", len(endog), of_columns(whose), lambda: parts, deal, exog.shape[1])
 
 
 def _in_memory(
-    kind: str, n: int, identity: Any, held: Batch, rows: Callable[[], Batch], deal: Callable[[Any], Batch], width: int
+    kind: str, n: int, identity: Any, rows: Callable[[], Batch], deal: Callable[[Any], Batch], width: int
 ) -> Source:
-    """Rows that are `held`; `rows` are what whoever reads all is given, and `deal` some of them."""
+    """Rows that are held; `rows` are what whoever reads all is given, and `deal` some of them."""
 
     def batches(skip: int) -> Iterator[Batch]:
         return (part_of(rows(), slice(a, a + CHUNK)) for a in range(skip, n, CHUNK))
@@ -49,8 +49,7 @@ def _in_memory(
     def dealt(key: bytes | None, skip: int) -> Iterator[Batch]:
         return (deal(at) for at in dealt_rows(n, key, skip, width))
 
-    at = partial(part_of, held)
-    return Source(kind, n, batches, identity, dealt=lambda key: partial(dealt, key), at=at)
+    return Source(kind, n, batches, identity, dealt=lambda key: partial(dealt, key), at=deal)
 
 
 def _held(kind: str, columns: Mapping[str, Any], n: int, identity: Any, texts: Container[str]) -> Source:
@@ -61,7 +60,7 @@ def _held(kind: str, columns: Mapping[str, Any], n: int, identity: Any, texts: C
     def coded() -> Mapping[str, Any]:  # once somebody reads all rows
         return {name: coded_texts(values) if name in texts else values for name, values in columns.items()}
 
-    source = _in_memory(kind, n, identity, columns, coded, lambda at: Taken(coded(), at), len(columns))
+    source = _in_memory(kind, n, identity, coded, lambda at: Taken(coded(), at), len(columns))
     free = all(isinstance(v, np.ndarray | pd.api.extensions.ExtensionArray) for v in columns.values())
     return source if free else replace(source, dealt=None, at=None)
 

@@ -62,6 +62,7 @@ class Source:
     mixed: float = math.inf  # rows that `dealt` deals among each other, where it takes them one after another
     # rows at given places, where single ones can be had for little
     at: Callable[[NDArray[np.int64]], Batch] | None = field(repr=False, default=None)
+    gathered: bool = False  # whether rows come person by person, everybody once, with their numbers in place of ids
     blocks: tuple[int, ...] = field(repr=False, default=())  # rows of the pieces that files are read by
 
     def expected(self) -> int | None:

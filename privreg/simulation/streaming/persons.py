@@ -22,34 +22,54 @@ class Gatherer:
         self._people, self._binary = people, binary
         self._open: Rows | None = None
 
-    def together(self, rows: Rows) -> Rows:
-        """Rows of a batch with those of a person one after the other, people as they first come."""
-        if self._people.k_max is None:
-            return rows
-        _, first, person = np.unique(rows.hashes, return_index=True, return_inverse=True)
-        return _some(rows, np.argsort(first[person], kind="stable"))
+    def cut(self, rows: Rows) -> list[Rows]:
+        """Rows of the first person of a batch, the people after that one, made, and rows of the last. Any thread may.
 
-    def take(self, rows: Rows) -> Rows:
-        """People that are complete: arrays have an axis of rows after the first, NaN where a person has fewer."""
+        Of a batch of one person there are their rows alone.
+        """
         if self._people.k_max is None:
-            return _padded(rows, np.arange(len(rows.endog)), 1)
-        rows = _some(rows, rows.hashes != NOBODY)
-        rows = rows if self._open is None else _joined(self._open, rows)
-        last = len(rows.hashes) - int((rows.hashes[::-1] == rows.hashes[-1:]).argmin()) if len(rows.hashes) else 0
-        if len(rows.hashes) and (rows.hashes == rows.hashes[-1]).all():
-            last = 0
-        self._open = _some(rows, slice(last, None))._replace(read=0)
-        return self._made(_some(rows, slice(last)))
+            return [self.made(rows)]
+        known = rows.hashes != NOBODY
+        rows = rows if known.all() else _some(rows, known)
+        others = 1 + np.flatnonzero(rows.hashes[1:] != rows.hashes[:-1])
+        if not len(others):
+            return [rows]
+        first, last = others[[0, -1]]
+        parts = [_some(rows, part) for part in (slice(first), slice(first, last), slice(last, None))]
+        return [parts[0]._replace(read=0), self.made(parts[1]), parts[2]._replace(read=0)]
+
+    def take(self, parts: list[Rows]) -> list[Rows]:
+        """People who are complete with the next batch, as it was cut."""
+        if self._people.k_max is None:
+            return parts
+        (first, *more), held, done = parts, self._open, []
+        if held is not None and len(held.hashes) and len(first.hashes) and held.hashes[0] != first.hashes[0]:
+            done = [self.made(held)]
+        elif held is not None:
+            first = _joined(held, first)
+        self._open = more.pop() if more else first
+        return [*done, self.made(first), *more] if more else done
 
     def rest(self) -> Rows | None:
         """The person who waited, once nobody follows."""
         rows, self._open = self._open, None
-        return None if rows is None or not len(rows.endog) else self._made(rows)
+        return None if rows is None or not len(rows.endog) else self.made(rows)
+
+    def together(self, rows: Rows) -> Rows:
+        """People of a batch that has all of their rows, in any order."""
+        if self._people.k_max is not None:
+            rows = _some(rows, rows.hashes != NOBODY)
+            _, first, person = np.unique(rows.hashes, return_index=True, return_inverse=True)
+            rows = _some(rows, np.argsort(first[person], kind="stable"))
+        return self.made(rows)
 
     @np.errstate(all="ignore")  # a warning would tell of one value
-    def _made(self, rows: Rows) -> Rows:
-        person = np.cumsum(np.r_[False, rows.hashes[1:] != rows.hashes[:-1]])[: len(rows.hashes)]
-        out = _padded(rows, person, self._people.rows)
+    def made(self, rows: Rows) -> Rows:
+        """People of rows that are all there: arrays have an axis of rows after the first, NaN where one has fewer."""
+        if self._people.k_max is None:
+            return _padded(rows, np.arange(len(rows.endog)), 1)
+        begin = np.flatnonzero(np.r_[True, rows.hashes[1:] != rows.hashes[:-1]])[: len(rows.hashes)]
+        out = _padded(rows, begin, self._people.rows)
         if self._people.effect is None:
             return out
         offset: Any = 0.0 if out.offset is None else out.offset
@@ -79,40 +99,40 @@ def _joined(first: Rows, then: Rows) -> Rows:
     return Rows._make([*held, first.read + then.read])
 
 
-def _padded(rows: Rows, person: Any, most: int) -> Rows:
-    """The first `most` usable rows of each person; `person` numbers them, in order."""
-    y, x, offset, weight = rows.endog, rows.exog, rows.offset, rows.weight
-    m = int(person[-1]) + 1 if len(person) else 0
-    usable = np.isfinite(y) & np.isfinite(x).all(axis=1)
+def _padded(rows: Rows, begin: Any, most: int) -> Rows:
+    """The first `most` usable rows of each person, whose rows `begin` at these places."""
+    y, x, weight, m = rows.endog, rows.exog, rows.weight, len(begin)
+    kept = np.isfinite(y) & np.isfinite(x).all(axis=1)
     if weight is not None:
-        usable &= np.isfinite(weight)
-    before: Any = np.cumsum(usable) - usable
-    first = np.searchsorted(person, np.arange(m))
-    place: Any = before - before[first[person]] if m else before
-    kept = usable & (place < most)
-    at = person[kept], place[kept]
+        kept &= np.isfinite(weight)
+    lengths = np.diff(begin, append=len(y))
+    have = lengths if kept.all() else np.add.reduceat(kept, begin, dtype=np.int64)
+    if have.max(initial=0) > most:
+        before: Any = np.cumsum(kept) - kept
+        kept &= before - np.repeat(before[begin], lengths) < most
+        have = np.minimum(have, most)
+    filled = np.arange(most) < have[:, None]
+    every, full = bool(kept.all()), bool(filled.all())
 
-    def spread(values: Array | None) -> Any:
-        if values is None:
-            return None
-        out = np.full((m, most, *values.shape[1:]), np.nan)
-        out[at] = values[kept]
+    def spread(values: Array) -> Any:
+        values = values if every else values[kept]
+        if full:
+            return values.reshape(m, most)
+        out = np.full((m, most), np.nan)
+        out[filled] = values
         return out
 
     def mean(values: Any) -> Any:
-        out = np.zeros((m, *values.shape[1:]))
-        np.add.at(out, at[0], values[kept])
-        have = np.maximum(np.bincount(at[0], minlength=m), 1.0)
-        return out / have.reshape(-1, *[1] * (values.ndim - 1))
+        return np.bincount(np.repeat(np.arange(m), have), values[kept], m) / np.maximum(have, 1.0)
 
     return Rows(
         endog=spread(y),
-        exog=spread(x),
-        offset=spread(offset),
+        exog=np.array([spread(column) for column in x.T]).transpose(1, 2, 0),  # column by column, as they come
+        offset=None if rows.offset is None else spread(rows.offset),
         weight=None if weight is None else mean(weight),
-        hashes=None if rows.hashes is None else rows.hashes[first],
-        clamped=None if rows.clamped is None else mean(rows.clamped),
-        cluster=None if rows.cluster is None else rows.cluster[first],
+        hashes=None if rows.hashes is None else rows.hashes[begin],
+        clamped=None if rows.clamped is None else np.stack([mean(flags) for flags in rows.clamped.T], axis=1),
+        cluster=None if rows.cluster is None else rows.cluster[begin],
         read=rows.read,
     )
 

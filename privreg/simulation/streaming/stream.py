@@ -149,8 +149,7 @@ class Stream:
                 batch = one_batch(batch, self._spec.columns, self._spec.design.schema)
             rows = self._encoder.encode(batch, clamped=self._asks([batch]))
             charge.enter()
-            self._take(rows if self._gather is None else self._gather.together(rows))
-            self._take_rest()
+            self._play(rows if self._gather is None else self._gather.together(rows))
         return self
 
     def _update_all(self, batches: Iterable[Any], threads: int) -> Iterator[int]:
@@ -158,7 +157,7 @@ class Stream:
         with self._alone(), Crew(threads) as crew:
             reading = pieces(batches, chunk_of(self._encoder.width))
             self._run.crew = crew if threads > 1 else None
-            coming: deque[tuple[int, Task[Rows]]] = deque()
+            coming: deque[tuple[int, Task[list[Rows]]]] = deque()
             problem, more = None, True
             try:
                 while more or coming:
@@ -174,10 +173,11 @@ class Stream:
                         rows = crew.result(coming.popleft()[1])
                         if self.charge is not None:
                             self.charge.enter()
-                        self._take(rows)
+                        for some in rows if self._gather is None else self._gather.take(rows):
+                            self._play(some)
                         yield self.nobs
-                self._take_rest()
-                if self._gather is not None:
+                if self._gather is not None and (last := self._gather.rest()) is not None:
+                    self._play(last)
                     yield self.nobs
                 if problem is not None:
                     raise problem
@@ -187,14 +187,17 @@ class Stream:
                     if isinstance(one, Generator):
                         one.close()
 
-    def _to_encode(self, crew: Crew, batch: Any, before: int) -> tuple[int, Task[Rows]]:
-        """A batch to be encoded, by anybody, which `before` so many rows are waiting for; and how many it has."""
+    def _to_encode(self, crew: Crew, batch: Any, before: int) -> tuple[int, Task[list[Rows]]]:
+        """A batch to be encoded, and cut into people, which `before` so many rows wait for; and how many it has."""
         try:
             rows = rows_of(batch)
         except Exception:  # no table; whoever encodes it says so
             rows = 0
-        encode = partial(self._encoder.encode, batch, clamped=self._asks([batch], before))
-        return rows, crew.submit(encode)
+        return rows, crew.submit(partial(self._encoded, batch, clamped=self._asks([batch], before)))
+
+    def _encoded(self, batch: Any, *, clamped: bool) -> list[Rows]:
+        rows = self._encoder.encode(batch, clamped=clamped)
+        return [rows] if self._gather is None else self._gather.cut(rows)
 
     def _asks(self, batches: list[Any], before: int = 0) -> bool:
         """Whether anybody of batches after so many rows may be asked whether bounds clamp them."""
@@ -204,15 +207,6 @@ class Stream:
             rows = ENDLESS
         return self._run.asks_clamping(rows)
 
-    def _take_rest(self) -> None:
-        """Let the person report whose last row has come."""
-        rows = None if self._gather is None else self._gather.rest()
-        if rows is not None:
-            self._play(rows)
-
-    def _take(self, rows: Rows) -> None:
-        self._play(rows if self._gather is None else self._gather.take(rows))
-
     @one_thread()
     def _play(self, rows: Rows) -> None:
         skip = min(self._skip, len(rows.endog))
@@ -220,19 +214,17 @@ class Stream:
             self._skip -= skip
             rows = Rows._make([*(None if c is None else c[skip:] for c in rows[:-1]), rows.read])
         y, x = rows.endog, rows.exog
-        silent = np.isnan(y)
-        if self._counter is not None:
-            again = self._counter.count(rows.hashes)
-            silent |= again if silent.ndim == 1 else again[:, None]
-        if silent.any():
+        if self._counter is not None and (again := self._counter.count(rows.hashes)).any():
+            y = np.where(again.reshape(-1, *[1] * (y.ndim - 1)), np.nan, y)
+        silent: Any = np.isnan(y)
+        if y.ndim > 1:  # of people, whose rows count by what part of a report they are
+            silent = silent.all(axis=1)
+        elif silent.any():
             # what is not a number is sent as pure noise; whether a response is missing is as private as what it is
             lacking = np.isnan(x[:, 0]) if self._run.label else silent
-            x = np.where(lacking[..., None], self._run.absent, x)  # as x lies
-            y = np.where(silent, np.nan, y)
+            x = np.where(lacking[:, None], self._run.absent, x)  # as x lies
         offset = None if rows.offset is None else np.nan_to_num(rows.offset)
-        clamped = rows.clamped
-        if clamped is not None and silent.ndim == 1:
-            clamped = clamped & ~silent[:, None]
+        clamped = None if rows.clamped is None else rows.clamped * ~silent[:, None]
         self._broken = True  # an interrupt inside would leave noise used but not marked
         self._marks.append((self.rows_read, self.nobs - skip))
         more = () if rows.cluster is None else (rows.cluster,)
@@ -272,6 +264,8 @@ class Stream:
 
     def read(self, source: Source) -> Iterator[Any]:
         """Batches of a source from the first row on that wasn't read yet."""
+        if self._counter is not None:
+            self._counter.numbered = source.gathered
         if not self.deals(source):
             return source.batches(self.rows_read)
         assert source.dealt is not None
