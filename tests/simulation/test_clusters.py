@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import binom
 
 import privreg as pr
+from privreg.collector.aggregate.estimate import _weights
 from privreg.errors import InferenceError, SchemaError, StreamError
 from privreg.inference import clusters
 from privreg.simulation.devices import Block, by_group
@@ -32,6 +33,18 @@ def schools(seed: int, n: int = 6_000, m: int = SCHOOLS, tau: float = 0.3) -> pd
 
 def model(data: object = None, **more: object) -> pr.PrivateOnlineRegression:
     return FIT("y ~ x", data, **{**HOW, "mu": 4, **more})
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rounds_of_infinite_variance_have_no_weight_wherever_they_come(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    alone, far = rng.uniform(0.1, 5.0, 8), rng.normal(0.0, 1.0, (8, 3))
+    out = np.full(8, np.inf), np.zeros((8, 3))
+    at = np.sort(rng.choice(8, 5, replace=False))
+    out[0][at], out[1][at] = alone[at], far[at]
+    weights = _weights(*out, 1.3)
+    np.testing.assert_allclose(weights[at], _weights(alone[at], far[at], 1.3), atol=1e-12)
+    assert weights.sum() == pytest.approx(weights[at].sum()) == pytest.approx(1.0)
 
 
 # --- groups ------------------------------------------------------------------------------------------------------

@@ -230,9 +230,14 @@ def _clear(curvature: Array, spread: Array, each: Array) -> float:
 
 
 def _weights(alone: Array, far: Array, unsure: float) -> Array:
-    """Weights of rounds, of least variance: of each one's score, and of the curvature that all share: Equation (14)."""
-    both = np.diag(alone) + 0.5 * unsure * (1.0 + 1.0 / far.shape[1]) * far @ far.T
-    weights = np.maximum(np.linalg.solve(both, np.ones(len(alone))), 0.0)
+    """Weights of rounds, of least variance: of each one's score, and of the curvature that all share: Equation (14).
+
+    Rounds whose variance is infinite have none, wherever they come.
+    """
+    weights, held = np.zeros(len(alone)), np.isfinite(alone)
+    far = far[held]
+    both = np.diag(alone[held]) + 0.5 * unsure * (1.0 + 1.0 / far.shape[1]) * far @ far.T
+    weights[held] = np.maximum(np.linalg.solve(both, np.ones(len(far))), 0.0)
     return np.asarray(weights / weights.sum())
 
 
