@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
 import re
+import signal
 import stat
+import subprocess
+import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -344,12 +348,35 @@ def test_calls_at_the_same_time_lose_no_row(tmp_path: Any, monkeypatch: pytest.M
     with pytest.raises(DiaryError, match="4,194,304 characters at most"):
         Diary(path).add([{"x": "x" * (1 << 22)}], "a", b"k", 41, b"{}")
     assert [p.name for p in tmp_path.iterdir()] == ["diary.json"]
-    left = tmp_path / "diary.json.new"  # by a call that was stopped: nobody knows that it was
-    left.write_text("")
+    other = tmp_path / "diary.json.new"
     monkeypatch.setattr("privreg.device.diary.PATIENCE", 0.0)
-    with pytest.raises(DiaryError, match=f"If none is, as one was stopped, delete {re.escape(str(left))}"):
-        Diary(path).add([{}], "a", b"k", 41, b"{}")
-    assert len(Diary(path).rows("a", b"k")) == 40
+    with other.open("w") as file:  # of a call that is at it
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(DiaryError, match=f"If none is, as one was stopped, delete {re.escape(str(other))}"):
+            Diary(path).add([{}], "a", b"k", 41, b"{}")
+        assert len(Diary(path).rows("a", b"k")) == 40
+        assert other.exists()
+
+
+KILLED = """
+import os, signal, sys
+from privreg.device.diary import Diary
+os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+Diary(sys.argv[1]).add([{"x": "secret"}], "a", b"k", 40, b"{}")
+"""
+
+
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("then", ["rows", "plan", "add"])
+def test_answers_of_a_call_that_was_killed_are_gone_after_the_next(begun: bool, then: str, tmp_path: Any) -> None:
+    diary, left = Diary(tmp_path / "diary.json"), tmp_path / "diary.json.new"
+    if begun:
+        diary.add([{"x": 1}], "a", b"k", 40, b"{}")
+    assert subprocess.run([sys.executable, "-c", KILLED, str(diary.path)]).returncode == -signal.SIGKILL
+    assert "secret" in left.read_text()
+    getattr(diary, then)(*([[{"x": 2}], "a", b"k", 40, b"{}"] if then == "add" else ["a", b"k"]))
+    assert not left.exists()
+    assert [row["x"] for row in diary.rows("a", b"k")] == [1] * begun + [2] * (then == "add")
 
 
 @pytest.mark.parametrize(
