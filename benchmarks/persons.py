@@ -2,6 +2,7 @@
 
 ``python -m benchmarks.persons [--trust TRUST …] [--cells NAME …] [--runs R …] [--keep FOLDER] [--quick]``
 ``python -m benchmarks.persons --price [--runs R]``
+``python -m benchmarks.persons --speed [--rounds R] [--rows N]``
 
 One line for each design, kind of trust and coefficient:
 
@@ -22,7 +23,9 @@ intra-person correlation `icc`. Within persons the common parts of x and y are t
 and slopes of clusters of unequal size vary; the truth is their mean. Reports are local (20,000 people, μ = 4) or of
 two collectors (4,000, μ = 2). Table persons.csv; with --price persons_price.csv: median standard errors of local
 reports, one of all rows at μ, as many reports of single rows, √k μ in all, and one of one row, and the share of fits
-that mark them, in %. With --keep FOLDER finished runs are kept there, and a study that was killed goes on.
+that mark them, in %. With --speed persons_speed.csv: times of whole fits of people with ten rows each, together or
+anyhow, and of as many people as rows, in turns in one process; `ratio` is to the latter. With --keep FOLDER finished
+runs are kept there, and a study that was killed goes on.
 """
 
 from __future__ import annotations
@@ -181,6 +184,28 @@ def price(runs: int) -> pd.DataFrame:
     return pd.DataFrame(table)
 
 
+def speed(n: int, rounds: int) -> pd.DataFrame:
+    """Times of fits of n rows, of people with one row and with ten."""
+    from benchmarks.speed import take_turns
+
+    cell, lines = Cell(10, 10), []
+    data = rows(cell, n // 10, np.random.default_rng(1))
+    ways = {
+        "people of one row": (data, {**asked(cell), "id": None, "k_max": None}),
+        "people of ten rows, together": (data, asked(cell)),
+        "people of ten rows, anyhow": (data.sample(frac=1, random_state=1, ignore_index=True), asked(cell)),
+    }
+    for trust, (_, mu) in PEOPLE.items():
+
+        def whole(data: pd.DataFrame, options: dict[str, Any], trust: str = trust, mu: float = mu) -> None:
+            made = pr.PrivateOnlineRegression.from_formula("y ~ x + second", data, trust=trust, mu=mu, **options)
+            made.fit(progress=False)
+
+        jobs = {name: (n, lambda way=way: whole(*way)) for name, way in ways.items()}
+        lines += take_turns(trust, jobs, 3, rounds, next(iter(ways)))
+    return pd.DataFrame(lines)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     summary, usage = (__doc__ or "").split("\n\n", 1)
     parser = argparse.ArgumentParser(
@@ -192,11 +217,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--runs", nargs="+", type=int, default=[1_000], help="a cell, or a cell of each kind of trust")
     parser.add_argument("--keep", type=Path, help="folder of finished runs")
     parser.add_argument("--price", action="store_true", help="standard errors instead")
+    parser.add_argument("--speed", action="store_true", help="times instead")
+    parser.add_argument("--rounds", type=int, default=3, help="turns of --speed")
+    parser.add_argument("--rows", type=int, default=10_000_000, help="rows of --speed")
     parser.add_argument("--quick", action="store_true", help="a look: 3 runs a cell, nothing stored")
     args = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     kept = Runs(None if args.quick else args.keep)
     each = dict(zip(args.trust, args.runs if len(args.runs) > 1 else args.runs * len(args.trust), strict=True))
+    if args.speed:
+        found = speed(args.rows, args.rounds).round(3)
+        command = f"python -m benchmarks.persons --speed --rounds {args.rounds} --rows {args.rows}"
+        save_table(found, RESULTS.with_name("persons_speed.csv"), command)
+        print(found.to_string(index=False))
+        return
     if args.price:
         found = price(args.runs[0]).round(5)
         save_table(
