@@ -123,17 +123,14 @@ def played(name: str, n: int, run: int) -> np.ndarray:
 _SUMS = ("two collectors", "two collectors, persons", "two collectors, classes", "two collectors, measures")
 SCREENED: Final = {
     "schedule": ("much budget", "counts, skewed", "stream", "no bounds"),
-    "location": ("no bounds",),
+    "levels": ("charges", "heaped", "response", "yes, by group", "counts, skewed", "no bounds"),
     "moments": ("charges", "interaction, skewed", "counts, skewed", "mostly none"),
     "whitening": ("charges", "mostly none", "counts, skewed", "120 levels"),
-    "pilot": ("charges", "heaped", "yes, few far out"),
     "weights": ("response",),
-    "reference model": ("charges", "mostly none", "squared"),
     "offsets": ("charges", "counts, skewed", "upper", "hinge", "mostly none", "much budget"),
     "steps": ("charges", "valley", "counts, skewed"),
     "curvature": ("charges", "upper", "counts, skewed", "120 levels"),
     "combination": ("charges", "valley", "counts, skewed", "120 levels"),
-    "covariance": ("charges", "counts, skewed"),
     "marks": ("charges", "heaped", "valley", "response", "rare reference"),
     "clamping": ("charges", "measures"),
     "two collectors": _SUMS,

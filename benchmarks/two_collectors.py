@@ -67,7 +67,7 @@ NAMES = [
     "heavy", "median", "yes, wrong link", "yes, by group", "yes, few far out", "counts, by group", *ANSWERS,
 ]  # fmt: skip
 FOUR = ["normal", "binaries", "factors", "yes, wrong link"]
-CONSTANTS = ["CHECKED", "ROUGH", "LARGEST", "STRETCH", "SCALE", "SPREAD", "WINDOWS", "LEAST", "STEP"]
+CONSTANTS = ["CHECKED", "SHARP", "LARGEST", "FARTHEST", "SCALE", "SPREAD", "WINDOWS", "FAR"]
 SIZES = [1_000, 2_000, 5_000, 20_000, 200_000]
 
 

@@ -20,7 +20,7 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.collector import combination, offsets
+from privreg.collector import curvature, offsets
 from privreg.errors import InferenceError
 from privreg.simulation.rounds import Raw
 
@@ -215,7 +215,7 @@ def known(way="default"):
     return statistics(rows(), way)
 
 
-CONSTANTS = (offsets.LONGEST, combination.LIMITS[1])
+CONSTANTS = (1.0 / offsets.OFFSET, 1.0 / curvature.LEAST)
 """Public limits of what is learned, which numbers that reach them are but for rounding."""
 
 

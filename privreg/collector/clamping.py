@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from privreg.collector.covariates import moments
+from privreg.collector.levels import RAREST
 from privreg.collector.plan import Clamped
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def shares_of(plan: Plan, progress: Progress) -> Shares | None:
     answering = progress.scatter.answering
     if answering < 1.0 and plan.persons is None:  # of several rows that is how much of a report is filled
         _, error = progress.scatter.usable
-        known = error if answering > moments.FEWEST else 0.0
+        known = error if answering > RAREST else 0.0
         variance = (variance + (mean / answering * known) ** 2) / answering**2
         mean = mean / answering
     return Shares(plan.clamps, mean, np.sqrt(variance), seen.people)

@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from privreg.arrays import triangle
-from privreg.collector.curvature import CARRY, SMALLEST, means
+from privreg.collector.curvature import CARRY, LEAST, SMALLEST, means
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from privreg.arrays import Array
     from privreg.collector.curvature import Curvature, RoundMeans
-
-LIMITS: Final = (0.1, 3.0)  # Eigenvalues of M that are believed
 
 DRAWS: Final = 400
 
@@ -137,7 +135,7 @@ def _draws(curvature: Curvature) -> Array:
 def floored(m: Array) -> Array:
     """Symmetric matrices, shape (…, q, q), with eigenvalues that are believed."""
     values, vectors = np.linalg.eigh(m)
-    values = np.clip(values, *LIMITS)
+    values = np.maximum(values, LEAST)
     return np.asarray((vectors * values[..., None, :]) @ np.swapaxes(vectors, -1, -2))
 
 
@@ -157,15 +155,13 @@ def at_least(cov: Array, least: Array) -> Array:
 
 def _divided(m: Array, g: Array) -> Array:
     """M⁻¹ g of symmetric matrices, shape (draws, q, q), with eigenvalues that are believed; shape (draws, q)."""
-    eye = np.eye(len(g))
     try:  # a tenth of the time of all eigenvalues tells whether they are believed as they are, as a rule
-        np.linalg.cholesky(m - LIMITS[0] * eye)
-        np.linalg.cholesky(LIMITS[1] * eye - m)
+        np.linalg.cholesky(m - LEAST * np.eye(len(g)))
         return np.asarray(np.linalg.solve(m, np.broadcast_to(g, m.shape[:-1])[..., None])[..., 0])
     except np.linalg.LinAlgError:
         pass
     values, vectors = np.linalg.eigh(m)
-    along = np.einsum("kij,i->kj", vectors, g) / np.clip(values, *LIMITS)
+    along = np.einsum("kij,i->kj", vectors, g) / np.maximum(values, LEAST)
     return np.asarray(np.einsum("kij,kj->ki", vectors, along))
 
 

@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 
 AT_BOUND: Final = 0.5
 """Learned sd from a bound up to which the mean of a number lies that is there for most records: of an exponential one
-it lies one from 0, of a number that 15% of the records have, else 0, a third."""
+it lies one from 0, of a number that 15% of the records have, else 0, a third. Offsets along it are as much shorter.
+
+Of its curvature the few others tell, which lie farther out than the reference model can know: offsets moved their
+predictors by several c, where scores are flat. For a number that 5% of 200,000 records have, else 0, the sd of its
+coefficient was 2.2 times as large at μ = 1 and 1.4 times at μ = 3, and a sixth of the intervals didn't hold."""
 
 FAR: Final = 35.0
 """Product of a number's distances from its bounds, in sds from its mean, less 1, at which a few far out may have half

@@ -39,11 +39,14 @@ COMMON: Final = 0.1
 for, relative to it, of the share of residuals within the threshold c, by which the pilot does."""
 
 COMMON_ELSEWHERE: Final = 0.6  # The same of residuals' density far from their centre, which nobody has reported
-VAGUE: Final = (5.0, 2.0)  # Prior sds that hardly say anything, of the eigenvalues and of their mean
-MOST: Final = 24  # Coefficients up to which all entries of M are learned together; of more row by row
+MOST: Final = 24  # Coefficients up to which all entries of M are learned together, q⁴/4 numbers; of more row by row
+LEAST: Final = 0.1
+"""Part of what is usual that is taken for it at least: eigenvalue of M, curvature of squared loss beyond the response's
+limits, and part of the way to the one-step estimate, however much noise that gives a state."""
+
 SMALLEST: Final = 1e-12  # Noise of a direction, relative to the largest, at least
 
-SPREADS: Final = (0.12, 0.2, 0.3, 0.45, 0.7)
+SPREADS: Final = tuple(SPREAD * 2.0 ** (k / 2.0) for k in range(-2, 4))
 """Prior sds of the eigenvalues then, of which reports choose one. Noise of many moments alone makes it a third
 and more."""
 
@@ -58,8 +61,6 @@ STEADY: Final = 0.5
 on the coefficients: it falls off outwards, and states that wander there multiply noise. Each direction has an equal
 part of it: where one is known badly, the others go on. The reference model is asked for curvature no farther from the
 mean state."""
-
-SLOWEST: Final = 0.1  # Part of the way that is gone even so
 
 
 class RoundMeans(NamedTuple):
@@ -97,9 +98,8 @@ class Prior(NamedTuple):
 
 
 def vague() -> Prior:
-    """A prior that hardly says anything, so that reports speak alone."""
-    widest, common = VAGUE
-    return Prior(common, widest, 0.0)
+    """A prior as wide as what is believed at all, so that reports speak alone."""
+    return Prior(1.0 / LEAST, 1.0 / LEAST, 0.0)
 
 
 def learn(
@@ -233,7 +233,7 @@ def gain(noise: Array, *, varying: bool) -> Array:
         return GAIN * np.eye(len(noise))
     square, along = np.linalg.eigh(noise)
     sd = np.sqrt(np.maximum(square, 1e-300))
-    return np.asarray((along * np.clip(STEADY / (math.sqrt(len(noise)) * sd), SLOWEST, GAIN)) @ along.T)
+    return np.asarray((along * np.clip(STEADY / (math.sqrt(len(noise)) * sd), LEAST, GAIN)) @ along.T)
 
 
 def means(rounds: Sequence[RoundMeans]) -> tuple[Array, Array, Array]:

@@ -95,7 +95,7 @@ def scattered(plan: Plan, progress: Progress, carried: Carried, m: Array) -> Arr
     reference model's is the least: for a number that 5% of the records have, else 0, it is twice too large, but so is
     the curvature learned, and without it intervals covered 88% (20,000 records, no noise).
     """
-    prior, least = 2.0 / max(pilot.DOUBT * plan.sampled, 1e-6) ** 2, carried.noise
+    prior, least = 2.0 / max(pilot.doubt() * plan.sampled, 1e-6) ** 2, carried.noise
     if plan.persons is not None and plan.mechanism.additive:
         prior, least = _of_persons(plan, progress, carried)
     total, freedom = prior * carried.noise, -0.5 * (len(m) + 1.0)  # which the slope has taken
@@ -124,7 +124,7 @@ def _of_persons(plan: Plan, progress: Progress, carried: Carried) -> tuple[float
     inverse = np.linalg.inv(carried.root)
     own = carried.noise - last.sd**2 * inverse @ inverse.T
     sampled = float(np.trace(own) / max(np.trace(carried.noise), 1e-300))
-    wrong = math.hypot(pilot.DOUBT, (1.0 - model.least) / (1.0 + model.least) / math.sqrt(3.0))
+    wrong = math.hypot(pilot.doubt(), (1.0 - model.least) / (1.0 + model.least) / math.sqrt(3.0))
     return 2.0 / max(wrong * sampled, 1e-6) ** 2, carried.noise - (1.0 - model.least / model.square) * own
 
 

@@ -34,11 +34,9 @@ the predictor in a way that no reference model here has. Of hinges, with 0.7 est
 where the mean score is zero, with 0.5 up to 0.8; with 0.2 reports showed nothing. Of smoothed ones, 5.8 standard errors
 with 0.7, 0.7 with this, for intervals a fifth longer (`benchmarks.families`)."""
 
-OF_MANY: Final = 0.25
-"""Length of offsets, relative to that of others, where curvature changes with the predictor of many coefficients."""
-
 GENTLE: Final = 0.35
-"""Length of offsets, relative to that of others, of a yes or no, of classes, and of counts. What offsets add to a mean
+"""Length of offsets, relative to that of others, of a yes or no, of classes, and of counts, and of many coefficients
+where curvature changes with the predictor. What offsets add to a mean
 report is taken off by a reference model that knows little of the covariates: with powers of an age, full length moved
 coefficients by 1.4 standard errors from a right model's and this by 0.4, and reports showed the curvature no worse
 where the link was wrong. With full length the slope of counts of 90,000 records had an sd of 1.19 standard errors, with
@@ -46,21 +44,7 @@ this of 0.92."""
 
 CURVED: Final = codes.COUNTS | {codes.LOGISTIC, codes.BALANCED, codes.MULTINOMIAL}  # Of which that is so
 
-SHORT: Final = 0.5
-"""Length of offsets, relative to that of others, along a number that most records have at a bound.
-
-Of its curvature the few others tell, which lie farther out than the reference model can know: offsets moved their
-predictors by several c, where scores are flat. For a number that 5% of 200,000 records have, else 0, the sd of its
-coefficient was 2.2 times as large at μ = 1 and 1.4 times at μ = 3, and a sixth of the intervals didn't hold."""
-
 STRETCHED: Final = 4  # Main rounds after which offsets are stretched where these show little curvature
-
-LONGEST: Final = 3.0
-"""What offsets are multiplied by at most: of quantiles far from the median, where the density is low (with the median's
-length, reports showed so little of one that varied elevenfold that intervals of the 0.9 quantile covered 70%), and
-where reports show little curvature. There only so far that predictors of records that tell curvature along a direction
-move by c: with three c none of a rare level were left whose scores bent, and its coefficient's sd was a quarter
-larger."""
 
 
 def offsets(plan: Plan, progress: Progress, state: State) -> Array:
@@ -76,7 +60,7 @@ def offsets(plan: Plan, progress: Progress, state: State) -> Array:
     if progress.stretch is not None:
         out = out @ progress.stretch
     if not plan.rules.varying:
-        out[:, coordinates.at_a_bound(plan, progress, state)] *= SHORT
+        out[:, coordinates.at_a_bound(plan, progress, state)] *= coordinates.AT_BOUND
     return np.asarray(out)
 
 
@@ -94,11 +78,12 @@ def _length(plan: Plan, progress: Progress, state: State) -> float:
     if plan.rules.varying and plan.rules.track:
         # c is that of a window about a margin
         length = size * MARGINS[plan.rules.shape.family]
-    if plan.rules.shape.family == codes.QUANTILE:  # far out the density, which is the curvature, is low
-        length *= min(math.exp(0.5 * float(ndtri(plan.rules.shape.a)) ** 2), LONGEST)
-    if plan.many and plan.rules.from_predictor:
-        length *= OF_MANY  # what they add to a mean report is not taken off
-    elif plan.rules.shape.family in CURVED and plan.sd("main") > 0.0:
+    # far out the density, which is the curvature, is low: with the median's length, reports showed so little of one
+    # that varied elevenfold that intervals of the 0.9 quantile covered 70%
+    if plan.rules.shape.family == codes.QUANTILE:
+        length *= min(math.exp(0.5 * float(ndtri(plan.rules.shape.a)) ** 2), 1.0 / OFFSET)
+    # what they add to a mean report of many coefficients is not taken off
+    if (plan.many and plan.rules.from_predictor) or (plan.rules.shape.family in CURVED and plan.sd("main") > 0.0):
         length *= GENTLE
     return float(length)
 
@@ -106,7 +91,9 @@ def _length(plan: Plan, progress: Progress, state: State) -> float:
 def stretched(plan: Plan, progress: Progress, state: State, model: Reference, carried: Carried) -> Progress:
     """Add the matrix by which offsets are multiplied after four main rounds: equation (20) of docs/estimator.md.
 
-    Along directions of less curvature than usual they are as much longer as it is less, but for `SHORT` ones. A
+    Along directions of less curvature than usual they are as much longer as it is less, but for numbers at a bound, at
+    most c, and only so long that predictors of records that tell curvature along a direction move by c: with three c
+    none of a rare level were left whose scores bent, and its coefficient's sd was a quarter larger. A
     standard error is as wrong as curvature is relative to its size, which offsets of one length tell the less precisely
     the less there is. In designs where it varies most, with 200,000 records, a tenth as many coefficients were marked,
     and 93% of the intervals of the worst held in place of 88 (`benchmarks.validity`); where it doesn't vary, next to
@@ -120,7 +107,7 @@ def stretched(plan: Plan, progress: Progress, state: State, model: Reference, ca
     values, vectors = np.linalg.eigh(carried.root @ learned.mean @ carried.root.T)
     along = (model.points @ vectors) ** 2
     reach = np.sqrt((model.weight @ along**2) / np.maximum(model.weight @ along, 1e-300))
-    most = np.clip(1.0 / np.maximum(each * reach, 1e-300), 1.0, LONGEST)
+    most = np.clip(1.0 / np.maximum(each * reach, 1e-300), 1.0, 1.0 / OFFSET)
     usually = max(float(values.mean()), 1e-290)
     times = np.clip(usually / np.maximum(values, 1e-9 * usually), 1.0, most)
     stretch = np.eye(plan.size) + (vectors * (times - 1.0)) @ vectors.T

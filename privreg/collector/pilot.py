@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from privreg.collector.curvature import COMMON
+from privreg.collector.levels import BELIEVED, PART, SHOWN
 from privreg.collector.reference import Reference, expected
 
 if TYPE_CHECKING:
@@ -17,21 +18,27 @@ if TYPE_CHECKING:
     from privreg.families.constants import ScoreRules
 
 
-DOUBT: Final = 0.3
-"""Error of the reference model's mean scores that is allowed for, relative to the length of a round's mean, and sd of
-its error in the variance of scores, relative to that. For the covariate of "two peaks" (`benchmarks.validity`) it is a
-third too small: with it alone, intervals at μ = 8 cover 89 and 91%, with `estimate.scattered`, 94 and 95%."""
+def doubt() -> float:
+    """Error of the reference model's mean scores that is allowed for, relative to the length of a round's mean.
+
+    And sd of its error in the variance of scores, relative to that. For the covariate of "two peaks"
+    (`benchmarks.validity`) it is a third too small: with it alone, intervals at μ = 8 cover 89 and 91%, with
+    `estimate.scattered`, 94 and 95%.
+    """
+    return 1.0 - BELIEVED
+
 
 TURNS: Final = 60
 PRECISE: Final = 1e-2  # Gain, in units of a squared standard error, that is worth no further step
 SHORTEST: Final = 1e-4  # Part of a step that is tried, at least
 
-SHOWN: Final = 2.5
-"""Standard errors by which something must exceed what is expected to be believed: one fit in a hundred has as much by
-chance, at most (`benchmarks.notes`, of heaps of residuals with 2.33)."""
 
-FARTHEST: Final = 7.0
-"""Length of the slopes, whitened coordinates, beyond which a score of bounded curvature tells nothing."""
+def farthest() -> float:
+    """Length L of the slopes, whitened coordinates, beyond which a score of bounded curvature tells little.
+
+    E p (1 − p) of a logistic one's normal predictors is near 1/(L √2π): a part `PART` of the largest.
+    """
+    return 4.0 / (PART * math.sqrt(2.0 * math.pi))
 
 
 class Observed(NamedTuple):
@@ -122,7 +129,7 @@ def _held(at: Array, model: Reference, size: int) -> Array:
     if not model.scaled:
         rows = out[:size].reshape(model.blocks, -1)
         length = np.linalg.norm(rows, axis=1, keepdims=True)
-        rows *= np.minimum(1.0, FARTHEST / np.maximum(length, 1e-300))
+        rows *= np.minimum(1.0, farthest() / np.maximum(length, 1e-300))
     return out
 
 
@@ -136,7 +143,7 @@ def _distance(
     value, gradient, hessian = float(away @ precision @ away), precision @ away, np.array(precision)
     for one in seen:
         there = expected(model, one.theta, one.c, theta, s)
-        each = 1.0 / (one.variance + DOUBT**2 * float(one.score @ one.score) / size)
+        each = 1.0 / (one.variance + doubt() ** 2 * float(one.score @ one.score) / size)
         rest = there.score - one.score
         by = np.column_stack([there.slope, there.by_scale if model.scaled else np.zeros(size)])
         value += each * float(rest @ rest)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
+from privreg.collector.curvature import LEAST
 from privreg.families import counts, scores
 from privreg.protocol import codes
 
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
     from privreg.families.constants import ScoreRules
-
-LEAK: Final = 0.1
-"""Curvature of squared loss that is left beyond the limits of the response, so that a state out there finds back."""
 
 STEP: Final = 1e-3  # Of the logarithm of a scale, over which curvature's change is taken
 SMALL: Final = 1e-4  # Distance of two predictors below which a secant is a tangent
@@ -361,9 +359,9 @@ def _predicted(rules: ScoreRules, here: Array, there: Array, c: float) -> tuple[
         return counts.moments(c, rules.shape.a, here, there)[:2]
     ends = _ends(rules, here)
     if rules.shape.family == codes.SQUARED:
-        least, most = rules.shape.a, rules.shape.b
-        distance = [v + (LEAK - 1.0) * (v - np.clip(v, least, most)) for v in (here, there)]
-        slope = np.where((there > least) & (there < most), 1.0, LEAK)
+        least, most = rules.shape.a, rules.shape.b  # beyond them some is left, by which a state finds back
+        distance = [v + (LEAST - 1.0) * (v - np.clip(v, least, most)) for v in (here, there)]
+        slope = np.where((there > least) & (there < most), 1.0, LEAST)
         return (distance[0] - distance[1]) / (most - least), -slope / (most - least)
     if rules.shape.family == codes.POISSON:
         at = np.minimum(there, math.log(rules.shape.a))

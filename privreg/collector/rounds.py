@@ -17,6 +17,7 @@ from privreg.collector.coordinates import placed, reference_model
 from privreg.collector.covariates import asking, diagonal, moments, thresholds, whitening
 from privreg.collector.covariates import factors as cells
 from privreg.collector.estimate import estimate
+from privreg.collector.levels import BELIEVED
 from privreg.collector.offsets import offsets, stretched
 from privreg.collector.plan import Carried, Plan, Progress, ScoreRound
 from privreg.families import measures
@@ -281,7 +282,7 @@ def _latest(rounds: Sequence[RoundMeans], m: Array) -> tuple[Array, Array]:
     most, share = float(total.max()), np.zeros(len(rounds))
     for k in reversed(range(len(rounds))):
         share[k] = min(total[k], most - share.sum())
-        if share.sum() >= reach.ENOUGH * most:
+        if share.sum() >= BELIEVED * most:
             break
     return x[-1], share @ (g + (x[-1] - x) @ m.T) / share.sum()
 

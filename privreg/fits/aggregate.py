@@ -15,8 +15,8 @@ from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.lattice import sd, steps
 from privreg.collector.aggregate.plan import Plan, Progress, State, rules_of
 from privreg.collector.clamping import Shares, harmed
-from privreg.collector.covariates.moments import FEWEST
 from privreg.collector.covariates.whitening import correlation
+from privreg.collector.levels import RAREST, SHOWN
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.errors import InferenceError
 from privreg.families.family import Family
@@ -35,7 +35,6 @@ from privreg.results.data import Equation, RoundHeld
 from privreg.results.target import Target
 from privreg.results.wording import Unusable
 
-CLEAR: Final = 2.0  # Smallest eigenvalue of the curvature, in edges of its noise, below which it is lost there
 SCORED: Final = frozenset({"approach", "closing", "main"})  # Roles of rounds that report scores
 
 EARLY: Final = {
@@ -240,7 +239,7 @@ def _findings(held: HeldSums, spec: ModelSpec, found: Estimated, order: NDArray[
     noise = sd(plan, "clamping") * np.sqrt(1.0 + plan.bounded) / checked.people
     inside = np.clip(checked.shares, 1.0 / (checked.people + 1.0), 1.0 - 1.0 / (checked.people + 1.0))
     errors = np.sqrt(noise**2 + inside * (1.0 - inside) / checked.people)
-    answering = max(float(checked.shares[0]), FEWEST)
+    answering = max(float(checked.shares[0]), RAREST)
     unusable = Unusable(1.0 - float(checked.shares[0]), float(errors[0]))
     out = none._replace(unanswered=unusable if spec.unusable and unusable.sure else None, asked=checked.people)
     if not plan.bounded:
@@ -257,7 +256,7 @@ def _findings(held: HeldSums, spec: ModelSpec, found: Estimated, order: NDArray[
 def _notes(plan: Plan, found: Estimated) -> tuple[Diagnostic, ...]:
     """Doubts that take the estimates back."""
     out = []
-    if found.clear < CLEAR:
+    if found.clear < SHOWN:
         text = (
             f"how scores change with the coefficients is hardly known beside the noise: {plan.rows:,} records at mu = "
             f"{plan.mu:g} are few for {plan.d} coefficients, or a level is too rare; more people, a larger mu, fewer "

@@ -9,13 +9,15 @@ import numpy as np
 from scipy.special import chdtrc, ndtr
 
 from privreg.collector import carrying, clamping, combination, coordinates, curvature, estimate, pilot, reach
-from privreg.collector.covariates import diagonal, moments, rarity, thresholds, whitening
+from privreg.collector.covariates import diagonal, rarity, thresholds, whitening
+from privreg.collector.covariates.points import LIMITS, WIDE
+from privreg.collector.levels import BELIEVED, PART, PRECISE, SHOWN, STRICT, SURE
 from privreg.collector.offsets import STRETCHED
-from privreg.collector.pilot import FARTHEST, SHOWN
 from privreg.diagnostics import Diagnostic
 from privreg.fits.notes import Findings
 from privreg.inference.resampling import FIRST
 from privreg.protocol import codes
+from privreg.protocol.rounds import PARTS
 from privreg.results.wording import Unusable
 
 if TYPE_CHECKING:
@@ -31,38 +33,8 @@ if TYPE_CHECKING:
 ENOUGH: Final = 400.0
 """Records in main rounds, times μ²/d²; no study of many designs was made with fewer (`benchmarks.validity`)."""
 
-BELIEVED: Final = 0.7
-"""Curvature, relative to that mean, that must be believed if it isn't: with a valley where most responses should lie,
-states hardly move and the reference model alone makes intervals short (design "charges" of `benchmarks.validity`)."""
-
-RESTING: Final = 1.5
-"""Standard errors by which the last two thirds of them must move less than steadily, if only the start was poor.
-Without it nearly all fits of design "response" were marked, which cover; with it a tenth is, and of "charges", whose
-states move until the end, as many as before."""
-
-PRECISE: Final = 8.0
-"""Standard errors of what reports alone tell of the curvature along a coefficient, from which on it may move so if that
-isn't low: where rounds are carried is then known. Else a quarter of the fits of designs "response" (200,000 records at
-μ = 3) and "charges" (10,000,000) were marked, whose intervals cover."""
-
-HARDLY: Final = 0.2
-"""Curvature, relative to that mean, that is no reason to wait for more precise reports if it is believed."""
-
-PINNED: Final = 0.01
-"""Residual scale, relative to the response's declared range, below which it is taken for nothing at all where the mean
-prediction lies at an end of that range, as if most responses were clamped there; elsewhere its square."""
-
 CHANCES: Final = (1e-6, 0.01)
 """Chances of a note that records come in an order that matters, where it doesn't: if it is random, and if not."""
-
-SPANS: Final = 12  # Parts of the main records, in order, that are compared with each other
-
-OFF: Final = 2.5
-"""Squared errors of all means of a design of many columns, in their sd, from which on steps between the constant and
-the others go too far: with 18 for 110 columns fits diverged, with 2 intervals held."""
-
-FAR: Final = 10.0
-"""Residual scale, relative to the learned or declared sd of an unbounded response, that no answers can bring about."""
 
 
 def found_of(
@@ -102,10 +74,10 @@ def found_of(
         flat = bounded and _flat(plan, progress, scale, progress.state.theta if found is None else found.theta)
         # a response that is even over its range is as wide: not where reports show that most records were used
         nonresponse = (held.unusable and not unusable.few) and (
-            plan.rules.ratio * scale > 0.5 * (high - low) if bounded else fitted.scale > FAR
+            plan.rules.ratio * scale > 0.5 * (high - low) if bounded else fitted.scale > LIMITS[1]
         )
     strength = 0.0 if found is None or plan.rules.track or not plan.rules.varying else _strength(plan, found.theta)
-    strong = FARTHEST if have and not nonresponse and strength > 0.95 * FARTHEST else 0.0
+    strong = pilot.farthest() if have and not nonresponse and strength > 0.95 * pilot.farthest() else 0.0
     lost = [j for j, ok in zip(plan.unscaled, thresholds.converged(progress.places), strict=True) if not ok]
     people = sum(float(s.weight.sum()) for s in progress.scored if s.state.role == "main")
     senders = round(sum(float(s.weight.sum()) for s in progress.main))
@@ -116,7 +88,8 @@ def found_of(
     )
     if plan.wide is not None:
         off = diagonal.centre_errors(plan.wide, scatter.rows, asked, plan.sd("moments"))
-        needed = max(needed, people * off / OFF)
+        # squared error of a predictor along one direction: with 18 for 110 columns fits diverged, with 2 intervals held
+        needed = max(needed, people * off / reach.FAR**2)
     clamped, slopes = clamping.shares_of(plan, progress), ratios.reshape(-1, d).copy()
     slopes[:, order[: int(plan.layout.constant)]] = 0.0
     return Findings(
@@ -171,7 +144,7 @@ def _together(plan: Plan, progress: Progress, order: NDArray[np.intp]) -> Array:
     if plan.wide is None and plan.mix is None and plan.layout.constant and not plan.label:
         # by the noise of a report's entries and the spread of u u', as `moments.learn` weighs them
         error = (d + 2) * math.hypot(plan.sd("moments") / math.sqrt(2.0), 1.0 / d) / scatter.answering
-        low = moments.SURE * error / math.sqrt(scatter.asked) if scatter.asked else 0.0
+        low = SURE * error / math.sqrt(scatter.asked) if scatter.asked else 0.0
         rho = np.abs(whitening.correlation(scatter.rows[: plan.d, : plan.d], constant=True))
         out[1:, 1:] = np.where(np.eye(plan.d - 1) > 0.0, 1.0, np.maximum(rho - low, 0.0))
     place = np.argsort(order)
@@ -190,7 +163,7 @@ def _bare(held: Held, found: Estimated, to_user: Array) -> list[int]:
     mean, sd = curvature.along(alone, along)
     believed, _ = curvature.along(learned, along)
     usual = float(np.trace(learned.mean)) / len(learned.mean)
-    clear = (SHOWN * sd < usual) | (believed < HARDLY * usual)
+    clear = (SHOWN * sd < usual) | (believed < PART * usual)
     little = (mean < SHOWN * sd) & (mean < usual - SHOWN * sd) & (believed < BELIEVED * usual) & clear
     unclear = (mean < PRECISE * sd) | (believed < BELIEVED * usual)  # through a valley curvature changes on the way
     moving = _creeping(progress, carried, learned, linear) & unclear
@@ -204,13 +177,14 @@ def _late(progress: Progress, found: Estimated, linear: Array) -> NDArray[np.boo
     if 2.0 * kept >= people:  # with fewer near the estimate little is known of curvature there
         return np.zeros(len(linear), dtype=np.bool_)
     moved = linear @ (progress.main[0].state.theta - main[0].state.theta)
-    return np.asarray(np.abs(moved) > moments.SURE * np.sqrt(np.diag(linear @ found.cov @ linear.T)))
+    return np.asarray(np.abs(moved) > SURE * np.sqrt(np.diag(linear @ found.cov @ linear.T)))
 
 
 def _creeping(progress: Progress, carried: Carried, learned: Curvature, linear: Array) -> NDArray[np.bool_]:
     """Coefficients that moved one way from the first main round to the last, by more than noise moves a state.
 
-    States that only come near from a poor start move in the first third and rest in the others, which does no harm.
+    States that only come near from a poor start move in the first third and rest in the others, which does no harm:
+    without that nearly all fits of design "response" were marked, which cover.
     """
     main = progress.main
     if len(main) < STRETCHED or not carried.noise.any():
@@ -223,7 +197,7 @@ def _creeping(progress: Progress, carried: Carried, learned: Curvature, linear: 
     late, fewer = _trend(states[len(main) // 3 :], people[len(main) // 3 :])
     whole, late = whole / np.sqrt(noise * steps), late / np.sqrt(noise * fewer)
     steady = np.sqrt(fewer / steps) * np.abs(whole)  # of states that move by as much in each round
-    return np.asarray((np.abs(whole) > moments.SURE) & (np.sign(whole) * late > steady - RESTING))
+    return np.asarray((np.abs(whole) > SURE) & (np.sign(whole) * late > steady - STRICT))
 
 
 def _trend(states: Array, people: Array) -> tuple[Array, float]:
@@ -234,11 +208,11 @@ def _trend(states: Array, people: Array) -> tuple[Array, float]:
 
 def _flat(plan: Plan, progress: Progress, scale: float, theta: Array) -> bool:
     """Whether the response hardly varies inside its declared range, internal units, or lies at one end of it."""
-    width = plan.y_high - plan.y_low
-    if scale < PINNED**2 * width or not plan.layout.constant:
-        return scale < PINNED**2 * width
+    width = (plan.y_high - plan.y_low) / WIDE  # at an end as if most responses were clamped there; elsewhere its square
+    if scale < width / WIDE or not plan.layout.constant:
+        return scale < width / WIDE
     mean = progress.state.y_centre + progress.state.y_scale * float(theta[0])  # whitened covariates have mean 0
-    return scale < PINNED * width and min(mean - plan.y_low, plan.y_high - mean) < moments.SURE * scale
+    return scale < width and min(mean - plan.y_low, plan.y_high - mean) < SURE * scale
 
 
 def wanted(plan: Plan, filled: float = 1.0) -> float:
@@ -279,7 +253,7 @@ def _changing(plan: Plan, progress: Progress, found: Estimated, *, shuffled: boo
     moves, weights = estimate.corrections(found.main)
     total = float(weights.sum())
     at = (np.cumsum(weights) - 0.5 * weights) / total
-    number = np.minimum((SPANS * at).astype(np.int64), SPANS - 1)
+    number = np.minimum((PARTS * at).astype(np.int64), PARTS - 1)
     span = np.unique(number)[:, None] == number
     if len(progress.main) < STRETCHED or len(span) < STRETCHED:
         return False

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from privreg.collector.clamping import SMALL
 from privreg.collector.covariates.diagonal import WIDE
 from privreg.collector.covariates.rarity import SMALLEST_SHARE, Rare
-from privreg.collector.pilot import SHOWN
+from privreg.collector.levels import SHOWN
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.families.measures import NORMAL_95
 from privreg.results.wording import MATCH, Unusable

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from privreg.collector.covariates.whitening import PART
+from privreg.collector.levels import PART
 from privreg.diagnostics import Diagnostic
-from privreg.protocol.rounds import LEAST_GROUPS
+from privreg.inference.pivots import ENOUGH
+from privreg.protocol.rounds import GROUPS, LEAST_GROUPS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from privreg.arrays import Array, Ints
 
 LEAST: Final = 2 * LEAST_GROUPS  # Clusters at least: two a group
-ENOUGH: Final = 20  # Clusters of a group below which a note says that t rests on few
 SUMMED: Final = 24  # Groups of clusters at most whose sums two collectors publish
 
 
@@ -41,7 +41,7 @@ def dealt(clusters: int, groups: int) -> Ints:
 
 def local_groups(clusters: int) -> int:
     """Random groups of local reports: twice the fewest where each has enough clusters."""
-    return 2 * LEAST_GROUPS if clusters >= 2 * LEAST_GROUPS * ENOUGH else LEAST_GROUPS
+    return GROUPS if clusters >= GROUPS * ENOUGH else LEAST_GROUPS
 
 
 def summed_groups(clusters: int) -> int:

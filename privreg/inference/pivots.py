@@ -13,8 +13,9 @@ from privreg.arrays import Array
 from privreg.errors import InferenceError
 from privreg.inference.wald import wald_sf
 
-STEPS_EACH: Final = 10
-"""Updates of all lanes for each restriction from which on joint tests hold their level; of a lane, twice as many."""
+ENOUGH: Final = 20
+"""Terms from which on a sum is taken for normal: updates of a lane, half as many of all lanes for each restriction, so
+that joint tests hold their level, and clusters of a group."""
 
 
 def scaling_sf(t: Array | float, lanes: int = 1) -> Array:
@@ -184,7 +185,7 @@ class RandomScaling(Pivot):
         if q == 1:
             return self.of_one(statistic)
         out = wald_sf(6.0 * statistic, q, self.lanes)
-        needed = max(2 * STEPS_EACH, -(-STEPS_EACH * q // self.lanes))
+        needed = max(ENOUGH, -(-ENOUGH * q // (2 * self.lanes)))
         if self.steps is not None and self.steps < needed:
             raise InferenceError(
                 f"a joint test of {q} restrictions by random scaling needs {needed} updates of each of {self.lanes} "

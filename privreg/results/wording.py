@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from scipy.special import ndtr
 
-from privreg.collector.covariates.moments import SURE
+from privreg.collector.levels import SURE
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.privacy.amplification import shuffled, shuffling_limit
 from privreg.privacy.ledger import Budget, at_least

@@ -165,7 +165,7 @@ def test_of_many_coefficients_standard_errors_have_what_noise_of_moments_does_to
 
 def test_eigenvalues_that_are_not_believed_are_moved():
     m = np.diag([-1.0, 0.5, 9.0])
-    np.testing.assert_allclose(np.diag(combination.floored(m)), [combination.LIMITS[0], 0.5, combination.LIMITS[1]])
+    np.testing.assert_allclose(np.diag(combination.floored(m)), [curvature.LEAST, 0.5, 9.0])
 
 
 def test_a_direction_that_the_law_names_is_believed_with_fewer_reports():
@@ -235,8 +235,8 @@ def test_states_follow_reports_less_where_these_are_noisy_and_curvature_goes_wit
     noise = np.diag([1e-6, 0.25, 100.0])
     np.testing.assert_array_equal(curvature.gain(noise, varying=False), GAIN * np.eye(Q))
     share = curvature.STEADY / (np.sqrt(Q) * 0.5)
-    assert curvature.SLOWEST < share < GAIN
-    np.testing.assert_allclose(curvature.gain(noise, varying=True), np.diag([GAIN, share, curvature.SLOWEST]))
+    assert curvature.LEAST < share < GAIN
+    np.testing.assert_allclose(curvature.gain(noise, varying=True), np.diag([GAIN, share, curvature.LEAST]))
 
 
 def test_a_poor_start_tells_curvature_along_itself():

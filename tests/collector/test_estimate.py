@@ -9,8 +9,8 @@ from scipy.stats import chi2
 import privreg as pr
 from benchmarks.designs import DESIGNS
 from privreg.collector import estimate, pilot, rounds
+from privreg.collector.coordinates import AT_BOUND
 from privreg.collector.covariates import asking, factors, moments
-from privreg.collector.offsets import SHORT
 from privreg.fits.plan import plan_of
 from privreg.planning.precision import ASKED
 from privreg.simulation.tuning import resolve_tuning
@@ -81,7 +81,7 @@ def test_how_reports_scatter_is_in_the_covariance_as_far_as_the_law_may_be_wrong
         seen.append(one)
     frame = law._replace(rounds=[one._replace(weight=np.full(16, 300.0 * parts)) for one in law.rounds])
     found = estimate.scattered(plan, progress._replace(scored=tuple(seen)), frame, np.eye(2))
-    prior = 2.0 / (pilot.DOUBT * plan.sampled) ** 2
+    prior = 2.0 / (pilot.doubt() * plan.sampled) ** 2
     expected = (prior + times * (cells - 1.5)) / (prior + cells - 1.5)
     assert 1.0 < expected < (1.1 if mu < 1.0 else times)
     error = times * np.sqrt(2.0 / cells) * cells / (prior + cells)
@@ -184,7 +184,7 @@ def test_rows_are_as_long_as_their_rarest_level_needs(right, shares, length2):
     scatter = rounds.begin(plan).scatter
     if "g" in right:
         scatter = scatter._replace(shares=factors.Shares(np.array(shares), np.zeros(3), 1e6))
-    assert asking._needed(plan, scatter) == pytest.approx(asking.ROOM * length2)
+    assert asking._needed(plan, scatter) == pytest.approx(length2)
 
 
 @pytest.mark.statistical
@@ -296,8 +296,8 @@ def test_groups_answer_less_far_apart_along_a_number_that_most_records_have_at_a
     first, last = (one.state.offsets.std(axis=0) for one in (progress.main[0], progress.main[-1]))
     one, a, b = first / first[0]
     assert (one, b) == pytest.approx((1.0, 1.0))
-    assert a == pytest.approx(SHORT if short else 1.0)
-    assert (last[1] <= SHORT * last[0] * (1.0 + 1e-9)) == short
+    assert a == pytest.approx(AT_BOUND if short else 1.0)
+    assert (last[1] <= AT_BOUND * last[0] * (1.0 + 1e-9)) == short
 
 
 @pytest.mark.statistical

@@ -227,7 +227,7 @@ def test_no_column_is_stretched_without_end_where_factors_go_together():
     shares = factors.shrunk(some, scatter.shares)
     alone = factors.whiten(some, shares, np.eye(v.shape[1]))
     ratio = np.diag(scatter.rows) / np.diag(alone)
-    np.testing.assert_allclose(ratio.max(), factors.TIED)
+    np.testing.assert_allclose(ratio.max(), factors.FARTHEST)
     tied = factors.tied(some, shares, scatter.rows)
     assert tied.tolist() == [False, False, False, True]  # f and the second level tell the third
     assert not factors.tied(some, shares, alone).any()

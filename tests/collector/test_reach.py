@@ -59,11 +59,11 @@ def test_rounds_of_other_families_all_count():
 @pytest.mark.parametrize(
     ("places", "step", "chance", "left", "length"),
     [
-        ([0, ONCE], [0, 0, 2.0], 0.1, 9, reach.GROWTH * reach.FAR),
-        ([0, ONCE, ONCE * (1 + reach.GROWTH)], [0, 0, 2.0], 0.1, 9, reach.GROWTH**2 * reach.FAR),
+        ([0, ONCE], [0, 0, 2.0], 0.1, 9, 2 * reach.FAR),
+        ([0, ONCE, 3 * ONCE], [0, 0, 2.0], 0.1, 9, 4 * reach.FAR),
         ([0, 4 * ONCE], [0, 0, 2.0], 0.1, 3, 4 * reach.FAR),  # as much as is left to halve
         ([0, 4 * ONCE], [0, 0, 2.0], 0.1, 0, reach.FAR),
-        ([0, 4 * ONCE], [0, 0, -2.0], 0.1, 9, 4 / reach.GROWTH * reach.FAR),  # gone too far
+        ([0, 4 * ONCE], [0, 0, -2.0], 0.1, 9, 2 * reach.FAR),  # gone too far
         ([0, ONCE], [0, 0, -2.0], 0.1, 9, reach.FAR),
         ([0, ONCE], [0, 0, 1.0], 0.1, 9, 1.0),  # near enough now
         ([0, ONCE], [2.0, 0, 0.5], 0.1, 9, reach.FAR),  # elsewhere

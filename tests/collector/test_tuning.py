@@ -12,6 +12,7 @@ import pytest
 
 import privreg.audit.devices
 import privreg.collector.covariates.moments
+import privreg.collector.levels
 import privreg.results.wording
 from benchmarks import exercises, sensitivity, store, tuning
 from docs import cells
@@ -93,10 +94,10 @@ def test_reasons_are_of_the_kinds_there_are_and_studies_are_stored():
 
 
 def test_a_change_arrives_wherever_the_name_was_imported_and_is_taken_back():
-    path = "privreg.collector.covariates.moments:SURE"
+    path = "privreg.collector.levels:SURE"
     before = tuning.tuning_hash()
     with tuning.changed({path: 7.0}):
-        assert privreg.collector.covariates.moments.SURE == 7.0
+        assert privreg.collector.covariates.moments.SURE == privreg.collector.levels.SURE == 7.0
         assert privreg.results.wording.SURE == 7.0
         assert tuning.tuning_hash() != before
     assert privreg.collector.covariates.moments.SURE == privreg.results.wording.SURE == 3.0

@@ -12,7 +12,7 @@ from scipy.stats import chi2, norm
 from privreg.errors import InferenceError, OptionError
 from privreg.inference.methods import METHODS, resolve_methods
 from privreg.inference.pivots import (
-    STEPS_EACH,
+    ENOUGH,
     Normal,
     RandomScaling,
     StudentT,
@@ -47,7 +47,7 @@ def bridges(q, lanes, steps, draws, seed):
 @pytest.mark.statistical
 @pytest.mark.parametrize(("q", "lanes"), [(2, 1), (10, 1), (2, 8), (10, 12), (20, 16), (20, 1)])
 def test_joint_tests_hold_their_level_from_the_fewest_steps_that_are_allowed(q, lanes):
-    steps = max(2 * STEPS_EACH, -(-STEPS_EACH * q // lanes))
+    steps = max(ENOUGH, -(-ENOUGH * q // (2 * lanes)))
     # averaged: the χ² part is exact
     level = chi2.sf(wald_critical(0.05, q, lanes) / bridges(q, lanes, steps, 2000, 1), q)
     error = 4.0 * level.std() / np.sqrt(len(level))

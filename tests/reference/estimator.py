@@ -16,6 +16,7 @@ from scipy.special import expit, ndtr
 from privreg.collector import carrying, combination, coordinates, curvature, offsets, pilot, reach, wide
 from privreg.collector import plan as planned
 from privreg.collector import reference as reference_law
+from privreg.collector.levels import BELIEVED
 from tests.reference import covariates
 
 
@@ -109,7 +110,7 @@ def distance(fit, at, seen, prior):
         by, rest = weighted(fit, slope), fit.z.T @ (fit.omega * score) / len(fit.z) - g
         low, high = (-one.c - there + here) / s, (one.c - there + here) / s
         scale = fit.z.T @ (fit.omega * (phi(high) - phi(low)) * s / one.c) / len(fit.z) * fit.huber
-        parts = [(np.column_stack([by, scale]), rest, (one.sd**2 + 0.5 / d) / n + pilot.DOUBT**2 * (g @ g) / d)]
+        parts = [(np.column_stack([by, scale]), rest, (one.sd**2 + 0.5 / d) / n + pilot.doubt() ** 2 * (g @ g) / d)]
         if fit.huber:
             off = np.mean(ndtr(high) - ndtr(low)) - one.number
             by = np.r_[fit.z.T @ (phi(low) - phi(high)) / s, (low * phi(low) - high * phi(high)).sum()] / len(fit.z)
@@ -163,7 +164,7 @@ def stretched(fit, found, c):
     values, vectors = np.linalg.eigh(found.root @ found.m @ found.root.T)
     along = (fit.z @ vectors) ** 2
     far = length(fit, c) / (c * math.sqrt(fit.d)) * np.sqrt((fit.omega @ along**2) / (fit.omega @ along))
-    most = np.clip(1.0 / far, 1.0, offsets.LONGEST)
+    most = np.clip(1.0 / far, 1.0, 1.0 / offsets.OFFSET)
     return np.eye(fit.d) + (vectors * (np.clip(values.mean() / values, 1.0, most) - 1.0)) @ vectors.T
 
 
@@ -195,7 +196,7 @@ def gain_of(fit, noise):
     if fit.huber:
         return curvature.GAIN * np.eye(fit.d)
     square, along = np.linalg.eigh(noise)
-    part = np.clip(curvature.STEADY / np.sqrt(fit.d * square), curvature.SLOWEST, curvature.GAIN)
+    part = np.clip(curvature.STEADY / np.sqrt(fit.d * square), curvature.LEAST, curvature.GAIN)
     return (along * part) @ along.T
 
 
@@ -271,7 +272,7 @@ def scattered(fit, frame, m):
     """Covariance of a report by how cells scatter, and by the reference model (32)."""
     sampled = planned.SAMPLED / fit.d
     sampled = sampled / (fit.sd**2 + sampled)
-    prior = 2.0 / (pilot.DOUBT * sampled) ** 2
+    prior = 2.0 / (pilot.doubt() * sampled) ** 2
     total, df = prior * frame.omega, prior - 0.5 * (fit.d + 1.0)
     for r in (r for r in frame.rounds if r.seen.role == "main"):
         each = r.n.sum() / r.seen.weight.sum()
@@ -290,7 +291,7 @@ def step(fit, theta, s):
     share, back = np.zeros(len(n)), inv(frame.root.T) @ inv(m)
     for k in reversed(range(len(n))):
         share[k] = min(n[k], n.max() - share.sum())
-        if share.sum() >= reach.ENOUGH * n.max():
+        if share.sum() >= BELIEVED * n.max():
             break
     mean = share @ (g + (x[-1] - x) @ m) / share.sum()
     move = -back @ mean

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from privreg.collector.covariates.factors import RAREST
+from privreg.collector.levels import RAREST
 
 if TYPE_CHECKING:
     from privreg.arrays import Array, Ints

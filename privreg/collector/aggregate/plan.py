@@ -10,7 +10,9 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from privreg.collector.clamping import LARGE, SMALL
-from privreg.collector.pilot import SHOWN
+from privreg.collector.covariates.asking import SHARP
+from privreg.collector.covariates.points import FARTHEST
+from privreg.collector.levels import PART, SHOWN
 from privreg.families.constants import score_rules
 from privreg.protocol import codes, sums
 from privreg.protocol.schedule import PILOTS
@@ -25,9 +27,6 @@ if TYPE_CHECKING:
     from privreg.families.measures import Gauge
     from privreg.protocol.plans import Persons, Shape
 
-ROUGH: Final = 0.2
-"""Noise of what early rounds find: of means in half a range, of second moments (its edge) in a typical eigenvalue."""
-
 LARGEST: Final = {
     "clamping": 0.025, "location": 0.04, "moments": 0.12, "approach": 0.2, "several": 0.1, "closing": 0.25,
 }  # fmt: skip
@@ -37,11 +36,6 @@ several rows, as a first step that is far off is mended by another round."""
 CHECKED: Final = math.sqrt(2.0) * SHOWN / (LARGE - SMALL)
 """Records beside √(bounded columns + 1)/μ of whom a share of `LARGE` exceeds `SMALL` by `SHOWN` standard errors of its
 noise."""
-
-ITSELF: Final = 0.8  # Squared norm of the numbers of a report on measures of fit; their products have the rest
-
-STRETCH: Final = (5.0, 2.0)
-"""By which numbers within ±1 about their mean, and indicators, are multiplied for the first second moments."""
 
 
 class Rules(NamedTuple):
@@ -121,7 +115,7 @@ class Plan(NamedTuple):
     @property
     def stretch(self) -> float:
         """By which numbers are multiplied at first: their spread is compared with the range that was declared."""
-        return STRETCH[0] * self.wide
+        return FARTHEST * self.wide
 
     @property
     def several(self) -> bool:
@@ -159,7 +153,8 @@ class Plan(NamedTuple):
         closing = math.sqrt(self.rows * noise)
         means = self.located + 0.5 * bool(self.persons)
         half_filled = self.several and not (self.persons and self.persons.mean)
-        rough = ROUGH / self.wide * (0.5 if half_filled else 1.0)
+        # noise of means in half a range, and of second moments (its edge) in a typical eigenvalue
+        rough = SHARP / self.wide * (0.5 if half_filled else 1.0)
         asked = {
             "clamping": CHECKED * math.sqrt(self.bounded + 1.0) / self.mu,
             "location": 20.0 + 4.0 * math.sqrt(means) / (rough * self.mu) if means else 0.0,
@@ -176,7 +171,7 @@ class Plan(NamedTuple):
         assert self.gauge is not None
         alone = self.gauge.numbers
         own, products = alone + int(self.gauge.nonresponse), alone * (alone + 1) // 2
-        shares = np.repeat([ITSELF / own, (1.0 - ITSELF) / products], [own, products])
+        shares = np.repeat([(1.0 - PART) / own, PART / products], [own, products])
         return np.asarray(np.sqrt(shares))
 
     @property

@@ -10,9 +10,11 @@ from scipy.special import ndtr, ndtri
 
 from privreg.collector.aggregate import classes
 from privreg.collector.aggregate.lattice import sd
-from privreg.collector.aggregate.plan import STRETCH, Checked, Known, Plan, Progress, State, Summed, pairs
+from privreg.collector.aggregate.plan import Checked, Known, Plan, Progress, State, Summed, pairs
 from privreg.collector.aggregate.report import unstacked
 from privreg.collector.curvature import SPREAD
+from privreg.collector.levels import RAREST
+from privreg.collector.reach import FAR
 from privreg.protocol.schedule import PILOTS
 from privreg.protocol.sums import MEDIAN, SCALE
 
@@ -22,16 +24,13 @@ if TYPE_CHECKING:
 WINDOWS: Final = (math.log(2.0), math.log(1.5), math.log(1.3))
 """Within which factor the scale number follows the scale: in approach, after a short step, and in the main round."""
 
-LEAST: Final = 0.15  # Logarithm of the least such factor: wider windows are off by as much where errors are skewed
-
 FILLED: Final = 1e-3  # Part of a report that people are taken to fill at least
-STEP: Final = 2.0  # Longest step, in thresholds
 
 
 def begin(plan: Plan) -> Progress:
     """What is known before the first report."""
     half = np.maximum(0.5 * (plan.highs - plan.lows), 1e-12)
-    rows = np.diag(np.where(plan.dummies, 0.5 * STRETCH[1], plan.stretch) / half)
+    rows = np.diag(np.where(plan.dummies, 1.0, plan.stretch) / half)  # an indicator's sd is half of its range at most
     rows[0, 0] = 1.0
     wide, several = 0.5 * (plan.y_high - plan.y_low), plan.rules.blocks > 1
     size = plan.rules.blocks + 1
@@ -272,8 +271,7 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
     step = -cautious(curvature, spread, here.score) * gain / (gain + d * noisy)
     c = state.threshold(rules)
     reach = max(float(np.linalg.norm(step)), *(abs(float(p @ step)) for p in known.whole.points), 0.0)
-    most = STEP if rules.scaled else 2.5
-    theta = state.theta + c * step * min(1.0, most / max(float(np.linalg.norm(step)), 1e-12))
+    theta = state.theta + c * step * min(1.0, FAR / max(float(np.linalg.norm(step)), 1e-12))
     moved = here.scale - math.log(state.scale)
     short = reach < 1.0 and abs(moved) < math.log(1.5)
     held = len(seen)
@@ -293,8 +291,9 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
     variances = np.full(second.shape, SPREAD**2) + _spread(np.full(second.shape, noisy), root)
     known = known._replace(mean=by @ second @ by.T, variances=variances, points=known.points @ by.T)
     window = WINDOWS[2]
-    if rules.scaled:  # four standard errors of the scale: the narrower, the nearer to the median (Equation 11)
-        window = float(np.clip(4.0 * math.sqrt(1.0 / count + here.sds[4] ** 2) / here.steep, LEAST, window))
+    # four standard errors of the scale: wider ones are off by as much where errors are skewed (Equation 11)
+    if rules.scaled:
+        window = float(np.clip(4.0 * math.sqrt(1.0 / count + here.sds[4] ** 2) / here.steep, RAREST, window))
     state = state._replace(role="main", rows=by @ state.rows, theta=turned(by, theta), window=window)
     return progress._replace(state=state, known=known, seen=seen, near=short)
 

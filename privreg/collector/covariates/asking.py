@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from privreg.collector.covariates import factors as cells
 from privreg.collector.covariates import moments
+from privreg.collector.levels import BELIEVED
 
 if TYPE_CHECKING:
     from privreg.collector.covariates.factors import Cells
@@ -24,11 +25,6 @@ FULL: Final = 8.0
 splines. Intervals of those, far out in few records each, were then .56 times as long, and covered 81%
 (`benchmarks.formulas`)."""
 
-ROOM: Final = 1.15
-"""Other families' rows get so much longer than they must be. Much longer ones tell of rare levels less: slopes within
-groups had intervals longer by a twentieth with 1.5."""
-
-REACHED: Final = 0.6  # Part of the length that a level needs at which slopes still show
 APART: Final = 3.0  # Square of a constant from which on what is reported beside it differs from directions alone
 
 
@@ -70,7 +66,7 @@ def _needed(plan: Plan, scatter: Scatter) -> float:
         here = [
             float(p.min()) for g, p in zip(plan.cells, shares, strict=True) if levels.issuperset(g.columns.tolist())
         ]
-        out = max(out, ROOM * columns / max(min(here, default=1.0), 1e-300))
+        out = max(out, columns / max(min(here, default=1.0), 1e-300))
     return out
 
 
@@ -92,7 +88,7 @@ def least_share(plan: Plan, group: Cells) -> float:
     people = sum([r.people for r in plan.rounds if r.role == "moments" and not r.optional][1:])
     own = set(group.columns.tolist())
     columns = max((n for levels, n in _crossings(plan).items() if levels & own), default=0.0)
-    return REACHED * ROOM * columns / max(_told(plan, people) + _others(plan), 1e-300)
+    return BELIEVED * columns / max(_told(plan, people) + _others(plan), 1e-300)
 
 
 def overstretched(plan: Plan, progress: Progress, number: int) -> list[int]:

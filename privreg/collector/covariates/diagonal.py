@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from privreg.collector.covariates.factors import STRICT
 from privreg.collector.covariates.points import FARTHEST
 from privreg.collector.covariates.points import WIDE as WIDE_BOUNDS
+from privreg.collector.levels import STRICT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,7 +25,6 @@ FULLEST: Final = 4000
 """Coefficients for which a whole matrix is kept, at most: 8 p² bytes each, 32 MB at 2,000 and 128 MB here."""
 
 WIDE: Final = 100  # Coefficients up to which correlations are learned, and random scaling keeps the whole matrix
-USUAL: Final = 0.25  # Mean square of a column relative to its public edge, until it is learned: bounds at two sd
 
 
 class Wide(NamedTuple):
@@ -123,7 +122,7 @@ def start(wide: Wide, places: Array) -> Array:
     share = np.where(two, wide.shares, 0.5)
     stretch = np.minimum(1.0 / np.sqrt(np.maximum(share * (1.0 - share), 1e-12)), FARTHEST)
     rows[0] = np.where(two, stretch / np.where(two, wide.gaps, 1.0), rows[0])
-    rows[0, wide.columns] = 1.0 / (wide.edges[wide.columns] * np.sqrt(USUAL))
+    rows[0, wide.columns] = 1.0 / wide.edges[wide.columns]
     return rows
 
 

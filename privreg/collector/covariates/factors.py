@@ -15,7 +15,8 @@ import numpy as np
 from scipy.linalg import qr
 from scipy.special import ndtri
 
-from privreg.collector.covariates.points import even_points, made_white
+from privreg.collector.covariates.points import FARTHEST, even_points, made_white
+from privreg.collector.levels import PRECISE, RAREST, STRICT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,19 +28,7 @@ if TYPE_CHECKING:
 
 RANK: Final = 1e-9  # Part of a column, relative to the largest, below which it adds nothing
 DIGITS: Final = 9  # Of a column's values, by which they are distinguished
-RAREST: Final = 0.05  # Share of a cell, relative to equal shares, below which it isn't believed
-SURE: Final = 10.0  # Standard errors of a level's share by which it is to exceed 0
-
-STRICT: Final = 1.5
-"""Sd of the noise's own size by which a group of numbers must exceed it before any of it is believed."""
-
 EXACT: Final = 1e-6  # Two numbers of one variance make two degrees of freedom, whatever a last bit says
-
-TIED: Final = 4.0
-"""Stretch of a column, at most, relative to what its own factor's levels take.
-
-Where most people have one level of a second factor with one of a first, directions lie in a plane, and no map makes
-them even: every round would stretch what is left of the column further, without end."""
 
 
 class Cells(NamedTuple):
@@ -168,7 +157,7 @@ def shrunk(some: Sequence[Cells], shares: Shares) -> list[Array]:
 
 def unsure(shares: Array, variance: Array) -> bool:
     """Whether a level is rare for what is known of its share; both of all groups, shape (c,)."""
-    return bool((shares < SURE * np.sqrt(variance)).any())
+    return bool((shares < PRECISE * np.sqrt(variance)).any())
 
 
 def update(
@@ -234,10 +223,14 @@ def tied(some: Sequence[Cells], shares: Sequence[Array], rows: Array) -> NDArray
 
 
 def _longest(some: Sequence[Cells], shares: Sequence[Array], d: int) -> Array:
-    """Largest diagonal of a row map, shape (d,)."""
+    """Largest diagonal of a row map, shape (d,): a column's stretch relative to what its factor's levels take.
+
+    Where most people have one level of a second factor with one of a first, directions lie in a plane, and no map makes
+    them even: every round would stretch what is left of the column further, without end.
+    """
     out = np.full(d, np.inf)
     for g, p in zip(some, shares, strict=True):
-        out[g.columns] = TIED / np.diag(_spread(g, p))
+        out[g.columns] = FARTHEST / np.diag(_spread(g, p))
     return out
 
 

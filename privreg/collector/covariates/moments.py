@@ -17,6 +17,7 @@ import numpy as np
 from privreg.arrays import triangle
 from privreg.collector.covariates import factors as cells
 from privreg.collector.covariates.points import LIMITS, WIDE, moment_diagonal
+from privreg.collector.levels import RAREST, SURE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,18 +36,9 @@ tells a number that is mostly 0 and narrows it, and a normal one within bounds t
 stretch back. From 12 the latter's intervals held less often."""
 
 MANY: Final = 6
-"""Numbers from which on what is left of the way of their correlations is distinguished, and columns of their locations.
-Of three locations, and of correlations of four and five numbers, intervals were the same without it."""
-
-NUMBERS: Final = 4
-"""Numbers from which on their correlations are distinguished from those with levels. Beside 20 levels the correlations
-of eight numbers were taken for half of what they are."""
-
-FEWEST: Final = 0.1  # Share of people who have something to tell, at least: noise may make it none, or less
-
-SURE: Final = 3.0
-"""Standard errors by which that share must lie below 1 to be believed, where nobody is known to have nothing to tell:
-dividing by a noisy share that is really 1 would only add its noise."""
+"""Numbers from which on their correlations are distinguished from those with levels, and what is left of the way of
+their locations and correlations. Of three locations, and of correlations of four and five numbers, intervals were the
+same without it; beside 20 levels the correlations of eight numbers were taken for half of what they are."""
 
 
 class Layout(NamedTuple):
@@ -209,7 +201,7 @@ def _counted(scatter: Scatter, total: Array, people: float, sd: float, *, expect
     )
     share, error = counted.usable
     few = expected or share < 1.0 - SURE * error
-    fewest = min(FEWEST, max(FEWEST / rows, 2.0 * error))
+    fewest = min(RAREST, max(RAREST / rows, 2.0 * error))
     return counted._replace(answering=min(max(share, fewest), 1.0) if few else 1.0)
 
 
@@ -280,7 +272,7 @@ def _believed(
     if layout.response:
         group = np.where(lower[0] == d - 1, 2, group)
     of_levels = np.isin(np.arange(d), coded)
-    if np.sum(~of_levels[first:last]) >= NUMBERS:
+    if np.sum(~of_levels[first:last]) >= MANY:
         group = np.where((group == 3) & (of_levels[lower[0]] | of_levels[lower[1]]), 4, group)
     for g in (1, 2, 3, 4):
         mine = group == g

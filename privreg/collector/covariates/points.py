@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.special import betaincinv, gammaincinv, ndtr, ndtri
 
+from privreg.collector.levels import RAREST
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -20,11 +22,11 @@ if TYPE_CHECKING:
 _LATTICE = 2048
 _FLAT = 1e-8
 
-NEAR: Final = 4.0  # Standard deviations from a mean to the nearer bound beyond which a normal covariate hardly meets it
-
 _GRID: Final = np.linspace(-4.0, 4.0, 129)
 
-FARTHEST: Final = 5.0  # Distance of the two values of a two-valued column in the scores' coordinates, at most
+FARTHEST: Final = 5.0
+"""Stretch of a column, at most, whatever reports say: of the two values that one takes, in the scores' coordinates;
+relative to what its own factor's levels take; of numbers within ±1 for the first second moments of two collectors."""
 
 WIDE: Final = 28.0
 """Width of a column's bounds, in learned sd, from which on it was stretched too far, by all appearances, and is drawn
@@ -33,12 +35,6 @@ that is 0 for 85% has 34."""
 
 LIMITS: Final = (0.15, 8.0)
 """Eigenvalues by which one round may shrink or stretch a direction: a wrong report must not flatten one for good."""
-
-INNER: Final = 0.95  # Mean of a covariate within ±1 that is believed at most: reports' noise may put it anywhere
-
-WIDEST: Final = 0.9
-"""Variance of a covariate, relative to that of one that takes its bounds alone, that is believed at most. With 0.95,
-standard errors of fits of 3,000 records were 7% shorter to 11% longer."""
 
 
 def _midpoints(points: int) -> Array:
@@ -130,20 +126,20 @@ def bounded(points: Array, rows: Array, columns: Iterable[int], *, constant: boo
     needs: with normal ones, which go beyond the bounds, curvature was off and intervals were too short
     (`benchmarks.validity`).
 
-    `points`, shape (m, d), are whitened covariates, of which a mean and covariance was asked; those that come back have
-    the same mean and second moments, ranks of the covariates nearly kept, and are the same where no bound is near.
+    `points`, shape (m, d), are whitened covariates, of which mean and covariance were asked; those that come back have
+    the same mean and second moments, ranks of the covariates nearly kept, and are the same where none is past a bound.
     `rows`, shape (d, d), is the map W that whitens, lower triangular, and `columns` those that lie within ±1 before it.
     `constant` says whether the first coordinate is 1.
     """
     first = int(constant)
     x = points @ np.linalg.inv(rows).T
     mean, sd = x.mean(axis=0), x.std(axis=0)
-    mean = np.clip(mean, -INNER, INNER)
-    near = [j for j in columns if 1.0 - abs(mean[j]) < NEAR * sd[j]]
+    mean = np.clip(mean, RAREST - 1.0, 1.0 - RAREST)
+    near = [j for j in columns if np.abs(x[:, j]).max() > 1.0]
     if not near:
         return points
     for j in near:
-        share = min(sd[j] ** 2 / (1.0 - mean[j] ** 2), WIDEST)
+        share = min(sd[j] ** 2 / (1.0 - mean[j] ** 2), (1.0 - RAREST) ** 2)
         a, b = (0.5 * (1.0 + way * mean[j]) * (1.0 / share - 1.0) for way in (1.0, -1.0))
         # quantiles between those of a grid: each takes as long as a point of the reference model for a whole round
         x[:, j] = np.interp((x[:, j] - x[:, j].mean()) / sd[j], _GRID, 2.0 * betaincinv(a, b, ndtr(_GRID)) - 1.0)

@@ -10,7 +10,7 @@ import numpy as np
 from privreg.collector.covariates import asking
 from privreg.collector.covariates import factors as cells
 from privreg.collector.covariates.points import FARTHEST
-from privreg.collector.covariates.whitening import PART
+from privreg.collector.levels import PART
 
 if TYPE_CHECKING:
     from privreg.arrays import Array
@@ -25,8 +25,6 @@ SMALLEST_SHARE: Final = 0.035
 """Shares below it can't be distinguished by as many rounds of moments as are held, and a wide design's intervals are
 taken back: with 200 and 500 levels they missed a common error, that of the reference level, once the budget was so
 large that noise didn't hide it."""
-
-MOST_SHARE: Final = 0.35  # A value that more people have isn't called rare, however few they are in all
 
 
 class Rare(NamedTuple):
@@ -52,7 +50,7 @@ def needed(plan: Plan, progress: Progress, people: int) -> float:
     effective = plan.effective_mu * progress.scatter.answering
     far = math.sqrt(1.0 + (plan.d - 1) / FARTHEST**2)
     share = FEW * 2.0 * far / (curvature * effective * math.sqrt(max(people, 1)))
-    return min(max(share, SMALLEST_SHARE), MOST_SHARE)
+    return min(max(share, SMALLEST_SHARE), 0.5)  # that of the rarer of two values at most
 
 
 def found(plan: Plan, progress: Progress, people: int, to_user: Array) -> Rare:
@@ -66,7 +64,7 @@ def found(plan: Plan, progress: Progress, people: int, to_user: Array) -> Rare:
     usual, tied = needed(plan, progress, people), progress.tied
     least = np.full(plan.d, usual)
     for group in plan.cells:
-        least[group.columns] = max(usual, min(asking.least_share(plan, group), MOST_SHARE))
+        least[group.columns] = max(usual, min(asking.least_share(plan, group), 0.5))
     low = np.nan_to_num(progress.shares, nan=1.0) < least
     few, beside, share = low.copy(), set[int](), math.inf
     whole, rare = np.zeros((2, plan.d))  # variances of coefficients, of all cells and of those that too few have

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from privreg.collector.levels import RAREST, SURE
 from privreg.protocol.rounds import GROUPS
 
 if TYPE_CHECKING:
@@ -21,24 +22,16 @@ if TYPE_CHECKING:
 
 FIRST: Final = (1e15, 1e9, 1e6, 1e4, 1e2, 1.0, 1e-2, 1e-5)  # First thresholds, and their negatives
 
-AT_RANDOM: Final = (0.02, 0.3, 0.6)
-"""Shares of records that may answer at random, those who have nothing to tell among them. The least is also the
-standard error of a share, at least: columns aren't normal."""
+AT_RANDOM: Final = (0.02, 0.3, 0.6)  # Shares tried of records that answer at random, as those with nothing to tell
 
 GRID: Final = 31
 ZOOMS: Final = 3
-
-GUARDS: Final = (-8.0, -3.0, 3.0, 8.0)
-"""Thresholds far outside of what is likely, in half ranges of it, by which a search that went astray comes back."""
 
 RECENT: Final = 3  # Rounds whose thresholds centres are looked for at
 SMALLEST: Final = 1e-60  # Scale of a column that is searched for, at least: squares of numbers in it are to be numbers
 
 NARROWEST: Final = 1e-9
 """Scale over distance from 0, at least: less of it is lost in rounding, and a map with it has no inverse."""
-
-SURE: Final = 0.7
-"""Posterior sd of the logarithm of a scale, and of a centre in scales, below which a search has converged."""
 
 
 class Search(NamedTuple):
@@ -84,7 +77,7 @@ def learn(search: Search, total: Array, weight: Array, sd: float) -> Search:
 def _likelihood(tried: Array, shares: Array, variance: Array, centre: Array, scale: Array) -> Array:
     """Log-likelihood of centres and scales of one shape, the best share of answers at random taken."""
     above = ndtr((centre[..., None] - tried) / scale[..., None])
-    weight = 1.0 / (variance + AT_RANDOM[0] ** 2)
+    weight = 1.0 / (variance + RAREST**2)  # columns aren't normal
     square = (above * above) @ weight
     out = np.full(centre.shape, np.inf)
     for q in AT_RANDOM:  # the weighted sum of squares of shares - ((1 - q) above + q / 2)
@@ -130,12 +123,12 @@ def _located(tried: Array, shares: Array, variance: Array) -> tuple[float, float
     points = (c[..., None] + s[..., None] * normal).reshape(-1)
     order = np.argsort(points)
     share = np.cumsum(np.repeat(weight.reshape(-1), 9)[order])
-    inside = GROUPS - len(GUARDS)
+    guards = np.array([-(SURE**2), -SURE, SURE, SURE**2])  # far out: by them a search that went astray comes back
+    inside = GROUPS - len(guards)
     at = np.searchsorted(share, (np.arange(inside) + 0.5) / inside * share[-1])
     inner = points[order][np.minimum(at, len(points) - 1)]
     middle, half = 0.5 * (inner[0] + inner[-1]), 0.5 * (inner[-1] - inner[0])
-    guards = middle + half * np.array(GUARDS)
-    return centre, scale, unsure, np.concatenate([inner, guards])
+    return centre, scale, unsure, np.concatenate([inner, middle + half * guards])
 
 
 def centre_and_scale(search: Search) -> tuple[Array, Array]:
@@ -144,5 +137,5 @@ def centre_and_scale(search: Search) -> tuple[Array, Array]:
 
 
 def converged(search: Search) -> NDArray[np.bool_]:
-    """Columns whose search has come to an end, shape (m,)."""
-    return np.asarray((search.unsure < SURE).all(axis=0))
+    """Columns whose search has come to an end: centre and logarithm of the scale are known to ±1 scale; shape (m,)."""
+    return np.asarray((search.unsure < 1.0).all(axis=0))

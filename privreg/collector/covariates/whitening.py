@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from privreg.collector.covariates.points import FARTHEST, WIDE, two_point_share
+from privreg.collector.levels import PART
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,10 +21,6 @@ if TYPE_CHECKING:
 
 CORRELATED: Final = 2.5
 """Condition number of the learned correlation matrix from which on the optional round of moments is held."""
-
-PART: Final = 0.25
-"""Part of a whole from which on it is about that part: of a sum's spread by one column, of a coefficient's variance by
-levels that few have, of a group's people by one cluster."""
 
 SINGULAR: Final = 1e-9  # Part of their squares by which columns are distinguished that reports make one
 
