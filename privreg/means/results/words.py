@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from privreg.collector.covariates.moments import SURE
+from privreg.collector.levels import SURE
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.formula.spec import CLAMPING, UNUSABLE
 from privreg.means import verification
