@@ -25,6 +25,9 @@ coverage, low, high
     In %, with exact 99% limits of a share as large (Clopper and Pearson; intervals of a fit count as independent).
 at
     Median of the standard errors, in units of their design's.
+student
+    Coverage, in %, of that fifth of Student's intervals for a normal mean whose standard errors have as large an sd of
+    their logarithm. They are exact over all; the shorter ones hold less often.
 
 and of Wald's tests of the estimand, of single coefficients and of all slopes: how often they reject, in %.
 """
@@ -41,6 +44,8 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+from scipy.stats import chi2, norm
+from scipy.stats import t as students
 
 import privreg as pr
 from benchmarks.central import Runs
@@ -126,27 +131,35 @@ def by_coefficient(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(out)
 
 
+def of_student(spread: float) -> np.ndarray:
+    """Coverage of Student's intervals in fifths by their length, shape (5,); `spread` is its logarithm's sd."""
+    freedom = 0.5 / spread**2
+    length = np.sqrt(chi2.ppf((np.arange(1000) + 0.5) / 1000, freedom) / freedom)
+    return (2.0 * norm.cdf(students.ppf(0.975, freedom) * length) - 1.0).reshape(5, -1).mean(axis=1)
+
+
 def by_fifths(rows: pd.DataFrame) -> pd.DataFrame:
     """Lines for each family and n: unmarked intervals by fifths of the standard error, marked ones, and tests."""
     relative = rows["se"] / rows.groupby(["family", "design", "n", "term"])["se"].transform("median")
     out: list[dict[str, Any]] = []
 
-    def add(at: dict[str, Any], what: str, fifth: int, held: pd.Series, where: float) -> None:
+    def add(at: dict[str, Any], what: str, fifth: int, held: pd.Series, where: float, student: float = np.nan) -> None:
         k, m = int(held.sum()), len(held)
         low, high = limits(k, m) if m else (np.nan, np.nan)
         out.append(
             at | {"what": what, "fifth": fifth, "trials": m, "share": 100 * k / max(m, 1)}
-            | {"low": 100 * low, "high": 100 * high, "at": where}
+            | {"low": 100 * low, "high": 100 * high, "at": where, "student": 100 * student}
         )  # fmt: skip
 
     for (family, n), cell in rows.assign(relative=relative).groupby(["family", "n"], sort=False):
         at: dict[str, Any] = {"family": family, "n": n, "designs": cell["design"].nunique()}
         free = cell[cell["marked"] == 0.0]
         fifth = 1 + np.minimum((5 * free["relative"].rank(method="first", pct=True)).astype(int), 4)
-        add(at, "unmarked coverage", 0, free["covered"], free["relative"].median())
+        student = of_student(float(np.log(free["relative"]).std()))
+        add(at, "unmarked coverage", 0, free["covered"], free["relative"].median(), 0.95)
         for k in range(1, 6):
             some = free[fifth == k]
-            add(at, "unmarked coverage", k, some["covered"], some["relative"].median())
+            add(at, "unmarked coverage", k, some["covered"], some["relative"].median(), student[k - 1])
         marked = cell[cell["marked"] > 0.0]
         add(at, "marked coverage", 0, marked["covered"], marked["relative"].median())
         each = cell.groupby(["design", "run"])
