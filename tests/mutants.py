@@ -518,8 +518,8 @@ MUTANTS = (
     Mutant(
         "open pieces are told",
         ENGINE,
-        "return Reports(self.weight, self.total, self.begun)",
-        "return Reports(self.weight, self.total + self.raw.sum[..., None, :, :] * STEP, self.begun)",
+        "return Reports(self.weight.copy(), self.total.copy(), self.begun)",
+        "return Reports(self.weight.copy(), self.total + self.raw.sum[..., None, :, :] * STEP, self.begun)",
         (f"{ROUNDS}::test_no_sum_without_noise_is_kept",),
     ),
     Mutant(
