@@ -13,6 +13,7 @@ from scipy.special import ndtri
 from privreg.errors import InferenceError, OptionError, ReliabilityWarning, real, shown
 from privreg.inference import windows
 from privreg.results.data import Frame, ResultData
+from privreg.results.plots import style
 from privreg.tables import Paragraph, Part, Table, View, cells
 
 if TYPE_CHECKING:
@@ -121,12 +122,21 @@ class Windows(View):
         MissingExtraError
             If matplotlib is not installed.
         """
-        from privreg.results.plots import windows as plots
+        fit, table = self.fit, self.frame
+        named = {fit.names[j]: j for j in fit.places(list(fit.names) if terms is None else terms)}
+        footer = f"{100 * (1 - self.alpha):.6g}% intervals, each by itself; {style.guarantee([fit.statement])}"
 
-        names = list(self.fit.names)
-        out: Axes | NDArray[Any] = plots.draw(
-            self.fit, self.frame, self.alpha, self.fit.places(names if terms is None else terms), ax, title
-        )
+        def one(name: str, panel: Any) -> str:
+            one, inks = table.iloc[named[name] :: len(fit.names)], style.inks_for(panel)
+            for low, high, begin, end in one[["conf_low", "conf_high", "begin", "end"]].to_numpy():
+                panel.fill_between([begin, end], low, high, color=inks[0], alpha=0.2, linewidth=0)
+            panel.hlines(one["estimate"], one["begin"], one["end"], color=inks[0], linewidth=1.2)
+            panel.axhline(fit.params[named[name]], color=inks.grey, linewidth=0.7, linestyle=":")
+            panel.set_ylabel(style.literal(name))
+            panel.set_xlabel("records")
+            return footer if name == list(named)[-1] else ""
+
+        out: Axes | NDArray[Any] = style.each_drawn(one, list(named), title, ax, (style.COLUMN, 1.9))
         return out
 
     def _layout(self) -> list[Part]:
