@@ -17,7 +17,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from prometheus_client import generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -32,7 +32,6 @@ from privreg.protocol.analyses import word_of
 from privreg.service import access, dashboard, operate, pages
 from privreg.service.feed import Feed
 from privreg.service.logs import quiet
-from privreg.service.metrics import Metrics
 from privreg.service.problems import TITLES, Problem
 from privreg.service.quota import Quota
 from privreg.service.store import FAILED, NEW, OTHER, SAME, Full, Writer
@@ -59,6 +58,18 @@ class Options(NamedTuple):
     rate: float = 50.0  # Requests a second from one address; 0: no limit
     public_results: bool = False  # Whether anybody may read results
     journal: Callable[..., None] = quiet  # Writes events
+
+
+class Metrics:
+    """Numbers for operators, as Prometheus reads them: of requests and reports, never of what reports hold."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.reports = Counter("privreg_reports", "Posted reports by outcome", ["outcome"], registry=self.registry)
+        self.states = Counter("privreg_states", "States handed out by status", ["status"], registry=self.registry)
+        self.people = Gauge("privreg_people", "Reports that count", registry=self.registry)
+        self.number = Gauge("privreg_state", "Number of the present state", registry=self.registry)
+        self.seconds = Histogram("privreg_report_seconds", "From a post to its answer", registry=self.registry)
 
 
 class Desk:
