@@ -1185,9 +1185,9 @@ MUTANTS = (
         "                        if self.charge is not None:\n"
         "                            self.charge.enter()\n"
         "                        for some in rows if self._gather is None else self._gather.take(rows):\n"
-        "                            self._play(some)\n",
+        "                            self._take(some)\n",
         "                        for some in rows if self._gather is None else self._gather.take(rows):\n"
-        "                            self._play(some)\n"
+        "                            self._take(some)\n"
         "                        if self.charge is not None:\n"
         "                            self.charge.enter()\n",
         (f"{SPENDING}::test_a_release_is_entered_before_its_first_report_and_never_taken_back",),

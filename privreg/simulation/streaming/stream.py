@@ -149,7 +149,7 @@ class Stream:
                 batch = one_batch(batch, self._spec.columns, self._spec.design.schema)
             rows = self._encoder.encode(batch, clamped=self._asks([batch]))
             charge.enter()
-            self._play(rows if self._gather is None else self._gather.together(rows))
+            self._take(rows if self._gather is None else self._gather.together(rows))
         return self
 
     def _update_all(self, batches: Iterable[Any], threads: int) -> Iterator[int]:
@@ -174,10 +174,10 @@ class Stream:
                         if self.charge is not None:
                             self.charge.enter()
                         for some in rows if self._gather is None else self._gather.take(rows):
-                            self._play(some)
+                            self._take(some)
                         yield self.nobs
                 if self._gather is not None and (last := self._gather.rest()) is not None:
-                    self._play(last)
+                    self._take(last)
                     yield self.nobs
                 if problem is not None:
                     raise problem
@@ -208,7 +208,7 @@ class Stream:
         return self._run.asks_clamping(rows)
 
     @one_thread()
-    def _play(self, rows: Rows) -> None:
+    def _take(self, rows: Rows) -> None:
         skip = min(self._skip, len(rows.endog))
         if skip:
             self._skip -= skip
