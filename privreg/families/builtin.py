@@ -353,6 +353,13 @@ FAMILIES: Final[dict[str, Callable[..., Family]]] = {
 }
 
 
+LISTED: Final = frozenset(
+    {codes.HUBER, codes.LOGISTIC, codes.EXPECTILE, codes.QUANTILE, codes.POISSON, codes.HINGE, codes.SMOOTHED_HINGE}
+    | {codes.SQUARED, codes.MULTINOMIAL, codes.CUSTOM}
+)
+"""Scores that a family can have; other codes stand for forms of these."""
+
+
 def resolve_family(family: Any) -> Family:
     """Accept a `Family` or its lower-case name.
     Raises OptionError if the name is not known; UnsupportedArgumentError if `family` is a class, function or object of
@@ -363,6 +370,11 @@ def resolve_family(family: Any) -> Family:
             raise UnsupportedArgumentError(
                 f"{family!r} has no score of bounded length, which people's reports need; it is for a trusted "
                 "curator, trust='central'."
+            )
+        if family.code not in LISTED:
+            raise UnsupportedArgumentError(
+                f"{family!r} is none of {', '.join(map(repr, FAMILIES))}; of a score of your own write "
+                "custom(name, score, bound)."
             )
         return family
     if isinstance(family, str):

@@ -20,6 +20,7 @@ from privreg.errors import (
     SchemaError,
     UnsupportedArgumentError,
 )
+from privreg.families.family import Family
 from privreg.inference.methods import METHODS
 from tests.wrong import (
     BOX,
@@ -52,6 +53,7 @@ from tests.wrong import (
     text_file,
 )
 
+OF_NO_CODE = Family("Mine", 99, "identity")
 COUNTS = {"a": (0, 40_000), "b": (0, 1), "y": (0, 50)}
 
 
@@ -195,6 +197,8 @@ REFUSED = {
         (lambda _: by_formula(family=Binomial()), "got Binomial", "mean Logistic()?"),
         (lambda _: by_formula(family=Binomial), "got Binomial", "mean Logistic()?"),
         (lambda _: by_formula(family=pr.Poisson), "lacks its brackets", "Poisson(y_max=20)"),
+        (lambda _: by_formula(family=OF_NO_CODE), "Mine() is none of 'huber', ", "custom(name, score, bound)"),
+        (lambda _: by_formula(family=OF_NO_CODE, trust="two_collectors"), "is none of", "custom(name, score, bound)"),
         (lambda _: by_formula(family=pr.families.custom), "custom(name, score, bound)"),
         (lambda _: results().predict(rows(), type="response"), "no argument 'type'", "which='mean'", "'class'"),
         (lambda _: results().predict(rows(), linear=True), "no argument 'linear'", "'linear'"),
