@@ -69,7 +69,8 @@ WORDS: Final = {
     "like": "An earlier fit of the same design, whose map of covariates and threshold are taken over, and so its "
     "estimand.",
     "family": "The loss, by name or as an object such as `pr.Huber()`; [families](guides/models.md) has all.",
-    "score_weights": "How the influence of a record is bounded. By default the tuning chooses.",
+    "score_weights": "How the influence of a record is bounded; `'likelihood'`: by declared bounds alone, so that "
+    "the estimand is that of glm(), at the cost of more people. By default the tuning chooses.",
     "exog_names": "Names of the columns of an array.",
     "endog_name": "Name of the response, if it is an array.",
     "means trust": "Whom people trust: nobody (local), two collectors who don't collude (two_collectors), or a curator "

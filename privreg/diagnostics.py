@@ -57,6 +57,7 @@ CODES: Final = {
     "repeated": Code("caution", "rows of one person may be alike"),
     "remark": Code("info", "as a note of an earlier version says"),
     "unusable": Code("info", "some records could not be used"),
+    "unweighted": Code("info", "scores have no weights, which takes more people"),
     "within": Code("info", "coefficients are of changes within a person"),
     # about plans
     "clamped": Code("caution", "assumed responses are outside the declared range"),

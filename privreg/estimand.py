@@ -153,6 +153,8 @@ def _of_people(equation: Equation, people: Participants, batches: Sequence[Any],
 
 def _weights(equation: Equation, z: Array, person: Any = None) -> Array:
     """Score weights ω(z), shape (n,); with two collectors the least of a `person`'s rows."""
+    if equation.weighing == "likelihood":
+        return np.ones(len(z))
     if equation.weighing in SCORE_WEIGHTS:
         return omega(SCORE_WEIGHTS[equation.weighing], z)
     lengths = np.array([np.square(z @ cap.T).sum(axis=1) for cap in equation.caps])

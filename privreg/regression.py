@@ -56,9 +56,11 @@ class PrivateOnlineRegression(Playable):
     private : {"record", "response"}
         What is protected: the whole record, or the response alone where covariates are public. A report is then one
         number, which makes intervals shorter by a factor of about √p.
-    score_weights : {"whitened", "unit", "published"}, optional
+    score_weights : {"whitened", "unit", "likelihood", "published"}, optional
         How a covariate vector of any length gives a score of bounded length: by its length after whitening (default),
         by its length after scaling alone, or the sources' min(1, 2/‖x‖²) (with ``tuning="published"`` only).
+        "likelihood": not at all but by declared bounds, so that the estimand is that of statsmodels' own fit, of more
+        people; also with two collectors.
     offset : array_like, shape (n,), optional
         Added to the linear predictor; its name for `bounds` is "offset".
     exposure : array_like, shape (n,), optional

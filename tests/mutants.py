@@ -411,6 +411,16 @@ MUTANTS = (
         (f"{RECORDS}::test_a_score_that_is_wrong_is_biased_and_stays_private",),
     ),
     Mutant(
+        "rows longer than the longest are not shortened",
+        PLAY,
+        "inverse = np.minimum(inverse, 1.0 / state.longest)",
+        "inverse = 0.0 * inverse + 1.0 / state.longest",
+        (
+            "tests/simulation/test_likelihood.py::"
+            "test_reports_lie_in_the_ball_however_long_a_row_is_and_shorter_ones_are_divided_by_the_longest",
+        ),
+    ),
+    Mutant(
         "score not shortened",
         KERNELS,
         "norm = abs(factor) * length",

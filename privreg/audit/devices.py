@@ -71,7 +71,7 @@ def scored(
     beside = [plan.kappa * (_number(plan, c, eta, y, function) - 0.5)] if plan.kappa > 0.0 else []
     if plan.label:
         return _of_response(plan, z, psi, eta, c, beside, function)
-    report = score.weighted(psi, z)
+    report = score.weighted(psi, z, 1.0 / plan.longest if plan.longest else None)
     centre = [0.0] * len(report) + [0.5 * plan.kappa] * len(beside)
     return Unrandomised(np.array(report + beside), plan.radius, np.array(centre))
 

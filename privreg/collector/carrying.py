@@ -203,7 +203,7 @@ def observed(plan: Plan, progress: Progress) -> list[pilot.Observed]:
                 one.state.corner,
                 score,
                 one.number,
-                (one.sd**2 + 0.5 / plan.d) / people,
+                (one.sd**2 + 0.5 / (one.state.longest**2 or plan.d)) / people,
                 (one.sd**2 + 0.25) / people,
             )
         )

@@ -95,7 +95,8 @@ def scattered(plan: Plan, progress: Progress, carried: Carried, m: Array) -> Arr
     reference model's is the least: for a number that 5% of the records have, else 0, it is twice too large, but so is
     the curvature learned, and without it intervals covered 88% (20,000 records, no noise).
     """
-    prior, least = 2.0 / max(pilot.doubt() * plan.sampled, 1e-6) ** 2, carried.noise
+    prior = 2.0 / max(pilot.doubt() * plan.sampled(progress.state.longest), 1e-6) ** 2
+    least = carried.noise
     if plan.persons is not None and plan.mechanism.additive:
         prior, least = _of_persons(plan, progress, carried)
     total, freedom = prior * carried.noise, -0.5 * (len(m) + 1.0)  # which the slope has taken

@@ -70,7 +70,9 @@ def _length(plan: Plan, progress: Progress, state: State) -> float:
     people = sum(progress.held) if plan.rows is None else plan.rows
     curved = plan.rules.varying or plan.rules.centre != 0.0 or plan.rules.shape.family == codes.SQUARED
     # where offsets bend what is expected, their length falls with a standard error; else curvature is what matters
-    strength2 = plan.effective_mu**2 if curved else 4.0 / (plan.sd("main") ** 2 + SAMPLED / plan.d)
+    strength2 = plan.effective_mu(state.longest) ** 2
+    if not curved and not state.longest:
+        strength2 = 4.0 / (plan.sd("main") ** 2 + SAMPLED / plan.d)
     effective = people * strength2
     enough = OFFSET_PEOPLE * q**2
     size = OFFSET * min(1.0, (enough / max(effective, 1.0)) ** 0.25)
@@ -85,6 +87,8 @@ def _length(plan: Plan, progress: Progress, state: State) -> float:
     # what they add to a mean report of many coefficients is not taken off
     if (plan.many and plan.rules.from_predictor) or (plan.rules.shape.family in CURVED and plan.sd("main") > 0.0):
         length *= GENTLE
+    elif plan.extremes and not plan.rules.varying:
+        length *= coordinates.AT_BOUND
     return float(length)
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
     from privreg.collector.covariates.diagonal import Wide
+    from privreg.collector.covariates.extremes import Extreme
     from privreg.collector.covariates.factors import Cells
     from privreg.collector.covariates.moments import Layout, Scatter
     from privreg.collector.covariates.thresholds import Search
@@ -125,6 +126,7 @@ class Plan(NamedTuple):
     like: tuple[Array, float | None] | None = None
     widened: float = 1.0  # Widths of bounds in sd, relative to those of numbers with persons' levels; see `fits.plan`
     clusters: int = 0  # Clusters, each of whose people answer in one group; 0 if people are independent
+    extremes: tuple[Extreme, ...] = ()  # Rows that declarations allow, where scores have no weights
 
     def people(self, progress: Progress) -> int:
         """Records of the present round."""
@@ -208,15 +210,17 @@ class Plan(NamedTuple):
         """Noise sd of a number of a report of a role."""
         return self.mechanism.sd(self.radius(role), self.numbers(role))
 
-    @property
-    def effective_mu(self) -> float:
-        """μ per person of Gaussian noise as large as a score report's error: equation (38) of docs/estimator.md."""
-        return 2.0 / math.sqrt(self.sd("main") ** 2 * (1.0 / self.d if self.label else 1.0) + SAMPLED / self.d)
+    def effective_mu(self, longest: float) -> float:
+        """μ per person of Gaussian noise as large as a score report's error: equation (38) of docs/estimator.md.
 
-    @property
-    def sampled(self) -> float:
+        `longest` is the states'. Reports of the usual length 1, ‖z‖ = √d, would have as much more noise.
+        """
+        times = 1.0 / self.d if self.label else longest**2 / self.d if longest else 1.0
+        return 2.0 / math.sqrt(self.sd("main") ** 2 * times + SAMPLED / self.d)
+
+    def sampled(self, longest: float) -> float:
         """The part of a score report's error that is the score's own, about."""
-        return SAMPLED / self.d * self.effective_mu**2 / 4.0
+        return SAMPLED / self.d * self.effective_mu(longest) ** 2 / 4.0
 
 
 class ScoreRound(NamedTuple):

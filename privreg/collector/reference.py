@@ -39,6 +39,7 @@ class Reference(NamedTuple):
     unsure: float = 0.0  # Sd of the mean of `weight`, relative to it, as rows of a person may be more or less alike
     least: float = 1.0  # Mean square of a report, relative to that of one row that tells as much, at least
     rows: int = 1  # Rows of a person that have one weight
+    alike: bool = False  # Whether all rows have one weight, whatever they are
 
     @property
     def square(self) -> float:
@@ -57,13 +58,23 @@ class Reference(NamedTuple):
 
 
 def reference_of(
-    rules: ScoreRules, points: Array, *, blocks: int = 1, unit: bool = True, answering: float = 1.0, rows: int = 1
+    rules: ScoreRules,
+    points: Array,
+    *,
+    blocks: int = 1,
+    unit: bool = True,
+    answering: float = 1.0,
+    rows: int = 1,
+    longest: float = 0.0,
 ) -> Reference:
     """The reference model over `points`, shape (m, d), with ω = 1/‖z‖ if `unit`, else bounded leverage.
 
-    Of people with so many `rows` ω is the least of a person's rows: 1/‖z‖ if these are all alike, less if independent,
-    in the middle here; equation (42) of docs/estimator.md. `answering` is the mean part of a report that is used.
+    With `longest` ω is 1 over that for every row. Of people with so many `rows` ω is the least of a person's rows:
+    1/‖z‖ if these are all alike, less if independent, in the middle here; equations (42) and (45) of docs/estimator.md.
+    `answering` is the mean part of a report that is used.
     """
+    if longest:
+        return Reference(rules, points, np.full(len(points), 1.0 / longest), blocks, answering, alike=True)
     norm = np.maximum(np.linalg.norm(points, axis=1), 1e-300)
     far = math.sqrt(codes.LEVER2 * points.shape[1])
     weight = 1.0 / norm if unit else np.minimum(1.0, far / norm)
@@ -163,6 +174,7 @@ def spreads(model: Reference, rows: Array, theta: Array, c: float, s: float, *, 
     down, kappa, up = (-_scalar(model.rules, at, at, c, s, brief=True)[1] for at in (there - STEP, there, there + STEP))
     # z moves, and with it curvature at its predictor, and its weight, but where that is 1 whatever its length
     changing = np.where(model.weight < 1.0, 1.0, float(unit)) * kappa / np.maximum((z**2).sum(axis=1), 1e-300)
+    changing = changing * (1.0 - model.alike)
     change = (up - down)[:, None] / (2.0 * STEP) * (theta @ along) - changing[:, None] * (z @ along)
     moved = z.T @ (distance * (w * kappa)[:, None])
     out = np.einsum("ik,jk->kij", along, moved)

@@ -80,16 +80,24 @@ def auto_c(p: int, mu: float) -> float:
 
 
 def score_rules(
-    family: Family, d: int, mu: float, *, low: float = -1.0, high: float = 1.0, label: bool = False
+    family: Family,
+    d: int,
+    mu: float,
+    *,
+    low: float = -1.0,
+    high: float = 1.0,
+    label: bool = False,
+    plain: bool = False,
 ) -> ScoreRules:
     """What a fit by rounds of `d` coefficients at `mu` per person needs to know of a family.
 
     `low` and `high` are public limits of the response, internal units. `label` says whether only the response is
-    private: then a score's range counts, not its size.
+    private: then a score's range counts, not its size. `plain` says that no score has a divisor that goes with
+    covariates, as likelihoods have none.
     Raises OptionError if the family is the published chain's alone; ValueError of a code without rules here.
     """
     family.refuse_joint()
-    shape = family.shape(low, high, balanced=not label)
+    shape = family.shape(low, high, balanced=not (label or plain), plain=plain)
     if family.of_residuals:
         ratio = auto_c(d, mu) if isinstance(family.c, str) else family.c
         ratio = QUANTILE_RATIO if family.code == codes.QUANTILE else ratio

@@ -148,8 +148,8 @@ class Family:
             return mean * (1.0 - mean)
         return self.inverse_link(eta) if self.link == "log" else np.ones_like(eta)
 
-    def shape(self, low: float = -1.0, high: float = 1.0, *, balanced: bool = False) -> Shape:
-        """Score over its bound, for the kernel; `balanced` asks for Logistic's balanced one.
+    def shape(self, low: float = -1.0, high: float = 1.0, *, balanced: bool = False, plain: bool = False) -> Shape:
+        """Score over its bound, for the kernel; `balanced` is of Logistic's, `plain` of Poisson's likelihood's.
 
         `low` and `high` are public limits of the response, internal units, which Squared needs.
         """
@@ -157,7 +157,7 @@ class Family:
         if self.code in {codes.EXPECTILE, codes.QUANTILE}:
             a, b = self.tau, max(self.tau, 1.0 - self.tau)
         elif self.code == codes.POISSON:
-            a = self.y_max
+            a, b = self.y_max, float(plain)
         elif self.code == codes.SMOOTHED_HINGE:
             a = self.width
         elif self.code == codes.SQUARED:

@@ -68,6 +68,8 @@ def unit(
                 return np.where(eta >= 0, (1.0 - y) - (1.0 - (1.0 - y)) * e, -(y - (1.0 - y) * e))
             case codes.POISSON:
                 mean = np.exp(eta)
+                if b:
+                    return np.asarray((np.minimum(mean, a) - y) / a)
                 return np.where(eta > math.log(0.5 * a), 1.0 - y * np.exp(-eta), (mean - y) / (a - mean))
             case codes.ROBUST_POISSON:
                 return counts.unit(c, eta, y)

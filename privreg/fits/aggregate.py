@@ -21,6 +21,7 @@ from privreg.diagnostics import Diagnostic, doubt
 from privreg.errors import InferenceError
 from privreg.families.family import Family
 from privreg.families.measures import Gauge
+from privreg.fits.extremes import extremes_of
 from privreg.fits.notes import Findings, clamping_words, filled_note, notes
 from privreg.fits.outcome import FitOutcome, of_clusters, outside_of, refuse_overflow
 from privreg.fits.plan import order_of, to_user
@@ -75,7 +76,10 @@ def plan_of(
         rows=rows,
         mu=min(spec.budget.mu, MOST_MU),
         rules=rules_of(
-            spec.scored, low, high, units.y_scale, several=people.reports > 1, corner=like.corner if like else None
+            *(spec.scored, low, high, units.y_scale),
+            several=people.reports > 1,
+            plain=spec.unweighted,
+            corner=like.corner if like else None,
         ),
         y_low=low,
         y_high=high,
@@ -90,6 +94,7 @@ def plan_of(
         wide=2.0 * people.spread if people.effect is not None else 1.0,
         clusters=spec.clusters,
         like=None if like is None else (like.map, like.reach or 1.0),
+        extremes=extremes_of(spec, order) if spec.unweighted else (),
     )
     return plan, order
 
@@ -286,7 +291,7 @@ def _rounds(held: HeldSums, trail: dict[int, Estimated], outside: Any, errors: A
 def _equation(plan: Plan, found: Estimated, order: NDArray[np.intp], spec: ModelSpec) -> Equation:
     """What the estimates solve: see "Estimand" in docs/two_collectors.md."""
     shape, rules, d = plan.rules.shape, plan.rules, plan.size
-    caps = np.array([s.state.rows @ np.linalg.inv(found.rows) / plan.reach for s in found.rounds])
+    caps = np.array([s.state.rows @ np.linalg.inv(found.rows) / s.state.reach(plan) for s in found.rounds])
     return Equation(
         shape=(shape.family, shape.a, shape.b),
         weighing="capped",

@@ -83,7 +83,7 @@ def found_of(
     senders = round(sum(float(s.weight.sum()) for s in progress.main))
     filled = scatter.answering if plan.persons else 1.0
     needed, asked = (
-        wanted(plan, filled),
+        wanted(plan, progress.state.longest, filled),
         sum(n for n, r in zip(progress.held, plan.rounds, strict=False) if r.role == "moments"),
     )
     if plan.wide is not None:
@@ -215,13 +215,13 @@ def _flat(plan: Plan, progress: Progress, scale: float, theta: Array) -> bool:
     return scale < width and min(mean - plan.y_low, plan.y_high - mean) < SURE * scale
 
 
-def wanted(plan: Plan, filled: float = 1.0) -> float:
+def wanted(plan: Plan, longest: float, filled: float = 1.0) -> float:
     """Records in main rounds from whom on a fit doesn't say that they are few: equation (38) of docs/estimator.md.
 
-    Of people whose reports are `filled` so far, whose noise is larger by as much.
+    `longest` is the states'. Of people whose reports are `filled` so far, whose noise is larger by as much.
     """
     more = (1.0 / filled**2 - 1.0) * plan.sd("main") ** 2
-    return ENOUGH * plan.size**2 * (1.0 / plan.effective_mu**2 + 0.25 * more)
+    return ENOUGH * plan.size**2 * (1.0 / plan.effective_mu(longest) ** 2 + 0.25 * more)
 
 
 def _strength(plan: Plan, theta: Array) -> float:

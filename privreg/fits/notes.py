@@ -386,6 +386,15 @@ def _rounded_up(people: float) -> int:
     return math.ceil(math.ceil(people / unit) * unit)
 
 
+def unweighted(times: float) -> Diagnostic:
+    """What it costs that scores have no weights, in `times` the people."""
+    text = (
+        "scores have no weights, so that coefficients are those of the loss itself, as glm() has them, on records "
+        f"within their bounds; the same standard errors take about {times:.2g} times the people that weights need"
+    )
+    return Diagnostic("unweighted", text)
+
+
 def filled_note(k_max: int | None, filled: float, error: float) -> tuple[Diagnostic, ...]:
     """Note where people surely fill less than half of a report, whose noise doesn't depend on that."""
     if filled + SHOWN * error > 0.5:

@@ -19,6 +19,7 @@ from privreg.collector.covariates.factors import Cells
 from privreg.collector.covariates.moments import Layout
 from privreg.collector.many import Box
 from privreg.collector.plan import Crossed, End, Made, Plan
+from privreg.fits.extremes import extremes_of
 from privreg.fits.settings import Settings
 from privreg.formula.language.allowlist import SPLINES
 from privreg.formula.spec import ModelSpec
@@ -118,6 +119,7 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
         widened=_widened(spec),
         clusters=spec.clusters,
         like=None if efficient.like is None else (efficient.like.map, efficient.like.corner),
+        extremes=extremes_of(spec, order) if spec.unweighted else (),
     )
     return plan, order
 
@@ -276,4 +278,5 @@ def device_plan(plan: Plan, state: State) -> ScorePlan:
         label=int(plan.label),
         y_low=(plan.y_low - state.y_centre) / state.y_scale,
         y_high=(plan.y_high - state.y_centre) / state.y_scale,
+        longest=state.longest,
     )

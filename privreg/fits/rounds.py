@@ -11,14 +11,16 @@ from numpy.typing import NDArray
 
 from privreg.arrays import Array
 from privreg.audit import reports
-from privreg.collector import coordinates, estimate
+from privreg.collector import coordinates, estimate, reference
 from privreg.collector.clamping import shares_of
 from privreg.collector.plan import Estimated, Plan, Progress
+from privreg.diagnostics import Diagnostic
 from privreg.errors import InferenceError
+from privreg.families.constants import score_rules
 from privreg.families.family import Family
 from privreg.fits.findings import before_role, found_of
 from privreg.fits.held import Held
-from privreg.fits.notes import clamping_words, filled_note, notes
+from privreg.fits.notes import clamping_words, filled_note, notes, unweighted
 from privreg.fits.outcome import FitOutcome, of_clusters, outside_of, refuse_overflow
 from privreg.fits.plan import device_plan, to_user
 from privreg.fits.settings import Settings
@@ -94,6 +96,7 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
         bound=_bound(settings) + (", one weight for all rows of a person" if plan.persons and plan.persons.one else ""),
         notes=(
             *notes(findings, names, order, plan.blocks),
+            *(_price(plan, progress, theta, spec) if plan.extremes and found is not None else ()),
             *(filled_note(spec.people.k_max, *progress.scatter.usable) if plan.persons else ()),
             *(clusters.notes(of, plan.groups, lanes=True) if of else ()),
         ),
@@ -162,9 +165,11 @@ def _equation(plan: Plan, progress: Progress, found: Estimated, order: NDArray[n
     """What the estimates solve."""
     shape, state = plan.rules.shape, progress.state
     weights, corners, offsets, bend = estimate.equation(plan, progress, found)
+    if plan.extremes:  # the likelihood's own, whose root groups' offsets move by little, see docs/estimator.md
+        weights, corners, offsets, bend = np.ones(1), corners[-1:], np.zeros((1, plan.size)), np.zeros(plan.size)
     return Equation(
         shape=(shape.family, shape.a, shape.b),
-        weighing="leverage" if plan.label else "unit",
+        weighing="leverage" if plan.label else "likelihood" if plan.extremes else "unit",
         rows=state.rows,
         order=np.asarray(order, dtype=np.int64),
         constant=plan.layout.constant,
@@ -177,6 +182,22 @@ def _equation(plan: Plan, progress: Progress, found: Estimated, order: NDArray[n
         theta=found.theta,
         people=spec.people.to_json() if plan.persons else None,
     )
+
+
+def _price(plan: Plan, progress: Progress, theta: Array, spec: ModelSpec) -> tuple[Diagnostic]:
+    """How many times the people are needed for having no weights: equation (46) of docs/estimator.md."""
+    assert progress.fitted is not None
+    model, traces = coordinates.reference_model(plan, progress), []
+    usual = score_rules(spec.scored, plan.d, spec.budget.mu, low=plan.y_low, high=plan.y_high)
+    for one in (
+        model,
+        reference.reference_of(usual, model.points, answering=model.answering)._replace(added=model.added),
+    ):
+        at = theta, progress.state.corner, theta, progress.fitted.scale
+        back = np.linalg.inv(reference.secant(one, *at))
+        noise = plan.sd("main") ** 2 * np.eye(plan.size) + reference.variance(one, *at)
+        traces.append(float(np.trace(back @ noise @ back.T)))
+    return (unweighted(traces[0] / traces[1]),)
 
 
 def _tuning(plan: Plan, held: int) -> str:
@@ -313,5 +334,7 @@ def _bound(settings: Settings) -> str:
     assert efficient is not None
     if efficient.reports.label:
         return "1 (ψ / bound): one number of known range, times covariates that are public, or the constant 1"
+    if efficient.unweighted:
+        return "1 (ψ / bound), no weights: z over the longest row that declarations allow"
     how = "whitened" if efficient.whitened else "scaled"
     return f"{settings.how.bound:.4g} (ψ / bound), weights ω = 1/‖z‖, z the {how} covariates"

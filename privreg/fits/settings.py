@@ -74,6 +74,7 @@ class Efficient:
     reports: ScoreReports
     corner: float  # Huber threshold where it is declared, internal units
     whitened: bool  # Whether score weights are those of whitened covariates, or of scaled ones
+    unweighted: bool  # Whether there are none, and scores are divided by the longest row that declarations allow
     groups: int  # Random groups of a main round
     gauge: Gauge | None = None  # By what fit is measured
     measured: int = 0  # Numbers that records report by whom it is measured
@@ -97,6 +98,8 @@ class Efficient:
         """Score weights, for the header."""
         if self.reports.label:
             return self.weights.formula
+        if self.unweighted:
+            return "none (likelihood)"
         return "unit, whitened" if self.whitened else "unit, scaled"
 
     def report(self, p: int) -> tuple[float, int]:
@@ -113,6 +116,7 @@ class Summing:
     reach: float  # Length L of whitened covariates from which on a record's weight falls
     measures: float = 0.0  # Share of the people by whom the fit is measured
     like: Target | None = None  # That of an earlier fit
+    unweighted: bool = False  # Whether there are no weights, and this length is that of the longest row
 
     bound: ClassVar = 1.0  # Of a report's ℓ2 norm
     covariates: ClassVar = None
@@ -120,7 +124,7 @@ class Summing:
     @property
     def weighing(self) -> str:
         """Score weights, for the header."""
-        return f"min(1, {self.reach**2:.3g}/‖z‖²), z whitened"
+        return "none (likelihood)" if self.unweighted else f"min(1, {self.reach**2:.3g}/‖z‖²), z whitened"
 
     def report(self, p: int) -> tuple[float, int]:
         """Radius and size of a report of the main round."""

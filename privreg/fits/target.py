@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 
 from privreg.collector.covariates import diagonal
+from privreg.collector.covariates.extremes import longest
 from privreg.errors import OptionError
+from privreg.fits.extremes import extremes_of
 from privreg.fits.fit_plan import FitPlan
+from privreg.fits.plan import order_of
 from privreg.formula.spec import ModelSpec
 from privreg.formula.units import public_units
 from privreg.privacy.ledger import Budget
@@ -37,7 +40,7 @@ def target_of(spec: ModelSpec, like: Any, *, seeded: bool = False) -> Target | N
     if isinstance(like, FitPlan):
         if like.asked.like is None:
             raise OptionError("this plan holds no target, as no like= was given to it; give an earlier fit's results.")
-        _refuse_other(spec, like.spec.design, like.family, like.asked.like, label=like.spec.scalar)
+        _refuse_other(spec, like.spec.design, like.family, like.asked.like, _weighing(like.spec))
         return like.asked.like
     if not isinstance(like, PrivateResults):
         raise OptionError(
@@ -57,7 +60,7 @@ def target_of(spec: ModelSpec, like: Any, *, seeded: bool = False) -> Target | N
             "had not begun; give results of a fit by rounds of local reports, or of two collectors."
         )
     assert fit.equation is not None
-    _refuse_other(spec, fit.design, fit.family, found, label=fit.equation.weighing == "leverage")
+    _refuse_other(spec, fit.design, fit.family, found, fit.equation.weighing)
     return found
 
 
@@ -70,7 +73,14 @@ def _refuse_unprotected(spec: ModelSpec, earlier: Budget) -> None:
         )
 
 
-def _refuse_other(spec: ModelSpec, design: Any, family: Any, target: Target, *, label: bool) -> None:
+def _weighing(spec: ModelSpec) -> str:
+    """Score weights, as an equation has them."""
+    if spec.trust == "two_collectors":
+        return "capped"
+    return "leverage" if spec.scalar else "likelihood" if spec.unweighted else "unit"
+
+
+def _refuse_other(spec: ModelSpec, design: Any, family: Any, target: Target, weighing: str) -> None:
     """Refuse the target of another design, and name what differs."""
     if (spec.trust == "two_collectors") != (target.reach is not None):
         trust = "local" if target.reach is None else "two_collectors"
@@ -78,12 +88,20 @@ def _refuse_other(spec: ModelSpec, design: Any, family: Any, target: Target, *, 
             f"like= is of a fit with trust={trust!r}, and this one has trust={spec.trust!r}, which weighs records in "
             "another way; give a fit of the same trust."
         )
+    if target.reach is not None and spec.unweighted:
+        farthest = longest(extremes_of(spec, order_of(spec, factors=False)[0]), target.map)
+        if farthest > target.reach * (1.0 + 1e-9):
+            raise OptionError(
+                "like= is of a fit with score weights, and this one has score_weights='likelihood', that is none; give "
+                "a fit of the same score_weights."
+            )
     own = spec.design
     pairs: list[tuple[str, Any, Any]] = [
         ("columns", tuple(own.names), tuple(design.names)),
         ("response", own.endog_name, design.endog_name),
         ("family", repr(spec.family), repr(family)),
-        ("public covariates", spec.scalar, label),
+        ("public covariates", spec.scalar, weighing == "leverage"),
+        ("score weights", _weighing(spec), weighing),
     ]
     for name in own.columns:
         pairs += [

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 
 from privreg.arrays import Array
+from privreg.collector.curvature import MOST
 from privreg.collector.plan import Bounded
 from privreg.data.participants import DIFFERENCES, WITHIN, Participants
 from privreg.data.sources.open import Source, open_table
@@ -109,6 +110,8 @@ class ModelSpec:
         scalar = spec.scalar
         if trust == "two_collectors":
             refuse_what_sums_cannot(spec)
+        if spec.unweighted:
+            refuse_likelihood(spec)
         if mechanism != "auto":  # found anew by the tuning; here so that what can't be is refused before there are data
             personal = people.mu is not None
             resolve_mechanism(mechanism, budget, size=1 if scalar else len(names), scalar=scalar, personal=personal)
@@ -204,6 +207,11 @@ class ModelSpec:
         return Persons(people.reports, people.per_person == "mean", one)
 
     @property
+    def unweighted(self) -> bool:
+        """Whether all rows count alike in scores, as in a likelihood."""
+        return self.score_weights == "likelihood"
+
+    @property
     def clusters(self) -> int:
         """Clusters of people that are declared; 0 if people are independent."""
         return 0 if self.people.cluster is None else len(self.design.schema.levels[self.people.cluster])
@@ -272,7 +280,8 @@ class ModelSpec:
         people = self.people
         level = "" if people.effect is None else "; of rows without their person's level"
         weight = "" if people.weight is None else f"; people weighted by {people.weight}"
-        return f"{target or self.family.estimand}{level}{weight}"
+        words = target or self.family.estimand
+        return f"{words.replace('weighted ', '') if self.unweighted else words}{level}{weight}"
 
     def declared(self, instead: str = "send noise only") -> tuple[tuple[str, str], ...]:
         """Public declarations by column, in words; `instead` says what records do that can't be used."""
@@ -356,7 +365,7 @@ def refuse_what_sums_cannot(spec: ModelSpec) -> None:
     refused = {
         f"mechanism={spec.mechanism!r} {local}: sums have Gaussian noise": spec.mechanism not in {"auto", "gaussian"},
         f"private='response' {local}": spec.private == "response",
-        f"score_weights= {local}": spec.score_weights is not None,
+        f"score_weights={spec.score_weights!r} {local}": spec.score_weights not in {None, "likelihood"},
         f"{spec.people.spent}='column' of personal budgets {local}": spec.personal,
         f"max_per_id={spec.people.max_per_id} {local}: with two collectors a person has one report": (
             spec.people.max_per_id > 1
@@ -381,6 +390,32 @@ def refuse_what_sums_cannot(spec: ModelSpec) -> None:
     for words, true in refused.items():
         if true:
             raise UnsupportedArgumentError(f"{words}.")
+
+
+def refuse_likelihood(spec: ModelSpec) -> None:
+    """Refuse ``score_weights="likelihood"`` where scores have other divisors, or rows no public bound.
+    Raises UnsupportedArgumentError.
+    """
+    schema, family, size = spec.design.schema, spec.family, len(spec.coefficients)
+    numbers = {n for made_of in spec.design.sources for n in made_of if n not in schema.levels}
+    endless = sorted(n for n in numbers if not np.isfinite(schema.limits(n)).all())
+    refused = {
+        f"up to {MOST} coefficients, and there are {size}: a row may be so much longer than most that "
+        "nothing is seen beside the noise": size > MOST,
+        f"numbers with declared bounds, by which the longest row is known; declare bounds= of {', '.join(endless)}": (
+            bool(endless)
+        ),
+        "a score of one predictor; use Logistic() for each level": spec.blocks > 1,
+        "counts whose residuals aren't clipped: what clips them is a weight; leave c= out": family.robust,
+        "reports of several covariates that are private: covariates that are public, or the constant alone, have no "
+        "weights but where they are far out": spec.scalar,
+        "rows that keep their person's level; leave '| person' out": spec.people.effect is not None,
+    }
+    for words, true in refused.items():
+        if true:
+            raise UnsupportedArgumentError(
+                f"score_weights='likelihood' goes with {words}; or leave score_weights= out."
+            )
 
 
 def one_number(private: str, blocks: int, alone: bool) -> bool:

@@ -15,6 +15,7 @@ from scipy.stats import norm
 from privreg.arrays import Array
 from privreg.diagnostics import Diagnostic
 from privreg.errors import OptionError, meant, shown
+from privreg.fits.notes import unweighted
 from privreg.fits.results import of_many_rows
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import check
@@ -134,9 +135,9 @@ class Planned(View):
         worth the same, rehearsed at few numbers of them.
         """
         at = list(self.spec.coefficients).index(coef)
-        twice, own = 2.0 * float(norm.isf(self.alpha / 2.0)), worth(self.spec)
+        twice, own = 2.0 * float(norm.isf(self.alpha / 2.0)), worth(self.spec, self._precision)
         made = [Budget.declare(epsilon=b) if pure else Budget.declare(b) for b in budgets]
-        more = np.array([worth(replace(self.spec, budget=budget)) / own for budget in made])
+        more = np.array([worth(replace(self.spec, budget=budget), self._precision) / own for budget in made])
         alike = np.outer(np.array(people, dtype=float), more)
         same = 1.0 if self.spec.trust == "local" else np.sqrt(more)  # people of sampling alone are worth as many
         widths = twice * same * self._precision.smooth_errors(alike, at)
@@ -260,6 +261,10 @@ class Planned(View):
         if self.asked == "precision" and (missed := self._missed()):
             out["missed"] = f"so many records at this budget don't reach what was asked for: {missed}"
         out |= self._doubts()
+        if self.spec.unweighted:
+            usual = precision_of(replace(self.spec, score_weights=None), self.assumed)
+            times = float(np.mean((self._precision.std_errors(self.n) / usual.std_errors(self.n)) ** 2))
+            out["unweighted"] = str(unweighted(times))
         guessed = self.spec.family.scaled and self.assumed.usual  # from the range itself
         outside = self.assumed.outside(self.spec)
         if outside > MOST_OUTSIDE and not guessed:

@@ -220,9 +220,9 @@ def plan_of_fit(fit: FitPlan, n: int) -> StudyPlan:
 def _find_budget(plan: StudyPlan, n: int) -> StudyPlan:
     """The same plan with the least μ that reaches its goal."""
     # people who would do at the plan's own budget are worth as much as n at the one that is looked for
-    wanted = people_for(plan, plan._precision) * worth(plan.spec) / n
+    wanted = people_for(plan, plan._precision) * worth(plan.spec, plan._precision) / n
     for _ in range(TRIALS):
-        mu = _budget_worth(plan.spec, wanted)
+        mu = _budget_worth(plan, wanted)
         each = precision_of(with_mu(plan.spec, mu), plan.assumed)
         apart = distance(plan, n, each)
         if apart <= 1.0 and (apart > 1.0 - CLOSE or mu == BUDGETS[0]):
@@ -235,14 +235,15 @@ def _find_budget(plan: StudyPlan, n: int) -> StudyPlan:
     )
 
 
-def _budget_worth(spec: ModelSpec, wanted: float) -> float:
+def _budget_worth(plan: StudyPlan, wanted: float) -> float:
     """Least μ, to three digits, at which a record is worth so much."""
     low, high = (math.log(v) for v in BUDGETS)
-    if worth(with_mu(spec, BUDGETS[1])) < wanted:
+    spec, each = plan.spec, plan._precision
+    if worth(with_mu(spec, BUDGETS[1]), each) < wanted:
         return BUDGETS[1]
     while high - low > 1e-4:
         middle = 0.5 * (low + high)
-        low, high = (low, middle) if worth(with_mu(spec, math.exp(middle))) >= wanted else (middle, high)
+        low, high = (low, middle) if worth(with_mu(spec, math.exp(middle)), each) >= wanted else (middle, high)
     unit = 10.0 ** (math.floor(high / math.log(10.0)) - 2)
     return max(math.ceil(math.exp(high) / unit) * unit, BUDGETS[0])
 

@@ -71,6 +71,11 @@ class Precision:
     _known: dict[int, Array] = field(default_factory=dict, repr=False, compare=False)
     _plans: dict[int, _Planned] = field(default_factory=dict, repr=False, compare=False)
 
+    @property
+    def longest(self) -> float:
+        """Length by which states divide scores; 0 if rows have weights of their own."""
+        return self._mapped.state.longest
+
     def plan(self, n: int) -> Plan:
         """What a fit of `n` people fixes before the first."""
         return self._planned(n)[0]
@@ -96,7 +101,9 @@ class Precision:
             plan, order = self._planned(n)
             linear = to_user(self.spec, order)
             found = []
-            for pair in range(PAIRS if (n < NEAR * wanted(plan) or plan.rules.varying) and not plan.many else 1):
+            for pair in range(
+                PAIRS if (n < NEAR * wanted(plan, self.longest) or plan.rules.varying) and not plan.many else 1
+            ):
                 # noise and its opposite: what is linear in it drops out of the mean
                 for sign in (1.0, -1.0):
                     rng = np.random.Generator(np.random.PCG64([SEED, k, pair]))
@@ -127,17 +134,18 @@ class Precision:
         if of_many_rows(self.spec) or not self.rare(n).isdisjoint(columns):
             return False
         plan = self.plan(n)
-        return enough_in_main(plan, self.people, self._begun, wanted(plan))
+        return enough_in_main(plan, self.people, self._begun, wanted(plan, self.longest))
 
 
-def worth(spec: ModelSpec) -> float:
+def worth(spec: ModelSpec, each: Precision | FittedPrecision) -> float:
     """What a record is worth at a budget: the square of the μ that its noise, sampling included, comes to.
 
-    Of two collectors and a curator, whose noise falls on sums, errors go with n μ².
+    `each` is of a like model, at any budget. Of two collectors and a curator, whose noise falls on sums, errors go
+    with n μ².
     """
     if spec.trust != "local":
         return spec.budget.mu**2
-    return _plan(spec, MANY)[0].effective_mu ** 2
+    return _plan(spec, MANY)[0].effective_mu(each.longest if isinstance(each, Precision) else 0.0) ** 2
 
 
 def _plan(spec: ModelSpec, n: int, asked: FitOptions = ASKED) -> _Planned:

@@ -195,7 +195,7 @@ def _scores(plan: Plan, state: State, people: People) -> tuple[Array, Array]:
     z = people.x @ state.rows.T if len(state.rows) == plan.d else people.x * state.rows[0] + state.rows[1]
     if len(state.rows) != plan.d:
         z[:, 0] = people.x[:, 0] * state.rows[0, 0]
-    own = reference.reference_of(plan.rules, z, blocks=plan.blocks, unit=not plan.label)
+    own = reference.reference_of(plan.rules, z, blocks=plan.blocks, unit=not plan.label, longest=state.longest)
     wz = z * (own.weight / len(z))[:, None]
     if plan.blocks > 1:
         means = [(_levels(plan, z, state.theta + o, people.eta).T @ wz).reshape(-1) for o in state.offsets]

@@ -19,8 +19,8 @@ class Shape(NamedTuple):
     """A scalar score, numbers only: u(η, y) in [−1, 1], times a bound and a threshold c where it has one."""
 
     family: int  # Kernel code
-    # τ and max(τ, 1 − τ) of expectile and quantile; y_max of Poisson; width of the smoothed hinge; lowest and highest
-    # response of Squared; 0 where unused
+    # τ and max(τ, 1 − τ) of expectile and quantile; y_max of Poisson, and 1 if that divides its score everywhere; width
+    # of the smoothed hinge; lowest and highest response of Squared; 0 where unused
     a: float
     b: float
     address: int  # Where the compiled score of a user's own family lies in memory; 0 for the others. Not for saving.
@@ -49,3 +49,4 @@ class ScorePlan(NamedTuple):
     # Public limits of the response, internal units, by which label privacy knows a score's range
     y_low: float
     y_high: float
+    longest: float = 0.0  # By which scores are divided; 0: each by its row's own length

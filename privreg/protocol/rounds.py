@@ -31,6 +31,8 @@ class State(NamedTuple):
     )
     kappa: float  # Weight of the number in a joint report; 0 if scores are sent alone
     thresholds: Array  # Of columns whose scale nobody declared, in rounds on location; shape (groups, m)
+    # Largest ‖z‖ that declarations allow, by which all scores are divided; 0 if each is by its row's own ‖z‖
+    longest: float = 0.0
 
 
 class Reports(NamedTuple):

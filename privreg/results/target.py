@@ -66,7 +66,7 @@ def of_results(fit: ResultData) -> Target | None:
     d, reach = len(equation.order), None
     if len(equation.caps):  # of the last round, whose map is the estimate's
         reach = float(1.0 / np.trace(equation.caps[-1]) * d)
-    if equation.rows.shape != (d, d) or equation.weighing not in {"unit", "leverage", "capped"}:
+    if equation.rows.shape != (d, d) or equation.weighing not in {"unit", "leverage", "likelihood", "capped"}:
         return None
     # rounds with the same c count together, pilot rounds first: the last is that of main rounds
     learned = equation.shape[0] in LEARNED

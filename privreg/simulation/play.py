@@ -140,6 +140,8 @@ def _scored(
     z, inverse = _directions(raw)
     if parts is not None and plan.persons is not None and plan.persons.one:
         inverse = _of_persons(inverse, parts)
+    if state.longest:  # the ball holds reports of longer rows too, were there any
+        inverse = np.minimum(inverse, 1.0 / state.longest)
     theta, cube = state.theta + state.offsets, z.reshape(groups, m, d)
     number = None
     if plan.blocks > 1:

@@ -125,13 +125,14 @@ def _efficient(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, 
         )
     measures = _share(asked.measures, spec, rows)
     family, budget, units, weights = spec.scored, spec.budget, spec.units, spec.score_weights
-    if weights not in {None, "unit", "whitened"}:
+    if weights not in {None, "unit", "whitened", "likelihood"}:
         raise OptionError(
-            f"score_weights={weights!r} goes with tuning='published'; the efficient tuning has 'whitened' and 'unit'."
+            f"score_weights={weights!r} goes with tuning='published'; the efficient tuning has 'whitened', 'unit' and "
+            "'likelihood'."
         )
     p = units.centre.shape[0]
     low, high = spec.response_limits
-    rules = score_rules(family, p, budget.mu, low=low, high=high, label=spec.scalar)
+    rules = score_rules(family, p, budget.mu, low=low, high=high, label=spec.scalar, plain=spec.unweighted)
     if family.cornered and rules.track and not RATIOS[0] <= rules.ratio <= RATIOS[1]:
         name = repr(family).partition("(")[0]
         raise OptionError(
@@ -158,6 +159,7 @@ def _efficient(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, 
                 reports,
                 corner,
                 weights != "unit",
+                spec.unweighted,
                 _groups(asked.lanes, spec.clusters),
                 gauge,
                 numbers,
@@ -182,9 +184,10 @@ def _summing(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, ro
     measures = _share(asked.measures, spec, rows)
     plan, _ = plan_of(spec, rows, measures, asked.like)
     mechanism = spec.mechanism_for(plan.width("main"), scalar=False)
-    rules = score_rules(spec.scored, 1, math.inf, low=plan.y_low, high=plan.y_high, label=True)
+    limits = {"low": plan.y_low, "high": plan.y_high}
+    rules = score_rules(spec.scored, 1, math.inf, **limits, label=True, plain=spec.unweighted)
     words, _ = _score_words(spec.scored, rules, spec.units, summed=True)
-    how = Summing(rows, plan.width("main"), plan.reach, measures, asked.like)
+    how = Summing(rows, plan.width("main"), plan.reach, measures, asked.like, spec.unweighted)
     return Settings("two collectors", words, mechanism, methods, how)
 
 
@@ -241,5 +244,9 @@ def _score_words(family: Family, rules: ScoreRules, units: Units, *, summed: boo
         return f"{name}, c = {rules.ratio:.4g} × residual scale {scale:.4g} (declared)", (
             rules.ratio * scale / units.y_scale
         )
-    balanced = rules.shape.family == BALANCED or family.code == POISSON or (family.code == MULTINOMIAL and not summed)
+    balanced = (
+        rules.shape.family == BALANCED
+        or (family.code == POISSON and not rules.shape.b)
+        or (family.code == MULTINOMIAL and not summed)
+    )
     return f"{repr(family).removesuffix('()')}{', balanced score' if balanced else ''}", 1.0

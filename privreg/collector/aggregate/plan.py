@@ -11,6 +11,7 @@ from scipy.special import gammaincinv
 
 from privreg.collector.clamping import LARGE, SMALL
 from privreg.collector.covariates.asking import SHARP
+from privreg.collector.covariates.extremes import longest
 from privreg.collector.covariates.points import FARTHEST
 from privreg.collector.levels import PART, SHOWN
 from privreg.families.constants import score_rules
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privreg.arrays import Array, Flags
+    from privreg.collector.covariates.extremes import Extreme
     from privreg.families.family import Family
     from privreg.families.measures import Gauge
     from privreg.protocol.plans import Persons, Shape
@@ -86,6 +88,7 @@ class Plan(NamedTuple):
     wide: float = 1.0  # Range of numbers less their person's mean, relative to that before
     clusters: int = 0  # Clusters, groups of which are batches of the main round; 0 if people are independent
     like: tuple[Array, float] | None = None  # `State.rows` and `reach` of an earlier fit, for all rounds of scores
+    extremes: tuple[Extreme, ...] = ()  # Rows that declarations allow, where scores have no weights
 
     @property
     def first(self) -> str:
@@ -140,9 +143,17 @@ class Plan(NamedTuple):
 
     @property
     def reach(self) -> float:
-        """Length L of whitened covariates beyond which a record's weight falls: Equation (7)."""
+        """Length L of whitened covariates beyond which a record's weight falls: Equation (7).
+
+        Without weights it is that of the states, and this is what it is if numbers are uniform on their bounds.
+        """
         if self.like is not None:
             return self.like[1]
+        if self.extremes:
+            sd = np.where(self.dummies, 0.5, 0.5 * (self.highs - self.lows) / math.sqrt(3.0))
+            rows = np.diag(1.0 / np.maximum(sd, 1e-12))
+            rows[0, 0], rows[1:, 0] = 1.0, -(np.diag(rows) * 0.5 * (self.lows + self.highs))[1:]
+            return longest(self.extremes, rows)
         return _reach(self.d, 8.0 / (self.mu**2 * self.rules.shares[0] * self.square * self.rows))
 
     @property
@@ -210,6 +221,11 @@ class State(NamedTuple):
     ball: float  # Squared length to which rows of second moments are shortened
     classes: Array = np.zeros((0, 0))  # Contrasts of classes to which the predictors belong; shape (b, b + 1)
     gauge: Gauge | None = None  # Of a round on measures of fit
+    longest: float = 0.0  # Largest ‖z‖ that declarations allow, where scores have no weights
+
+    def reach(self, plan: Plan) -> float:
+        """Length L of z beyond which a record's weight falls."""
+        return self.longest or plan.reach
 
     def threshold(self, rules: Rules) -> float:
         """The score's threshold c."""
@@ -306,16 +322,17 @@ def rules_of(
     y_scale: float = 1.0,
     *,
     several: bool = False,
+    plain: bool = False,
     corner: float | None = None,
 ) -> Rules:
     """A family's unit score and what is expected of it under the reference model: whitened normal covariates.
 
     `low` and `high` are public limits of the response, internal units; `y_scale` is the user's units of an internal
     one, in which a residual scale is declared. `several` says whether a report is of several rows, so that squared
-    scores say how alike these are: they have a larger share. `corner` is the threshold c of an earlier fit, internal
-    units: then it doesn't follow the residual scale.
+    scores say how alike these are: they have a larger share. `plain` is as in `score_rules`. `corner` is the threshold
+    c of an earlier fit, internal units: then it doesn't follow the residual scale.
     """
-    known = score_rules(family, 1, math.inf, low=low, high=high, label=True)
+    known = score_rules(family, 1, math.inf, low=low, high=high, label=True, plain=plain)
     shape, shares = known.shape, (0.68, 0.26, 0.06, 0.0)
     scaled = known.track and family.of_residuals and corner is None
     if family.cornered and scaled:
@@ -327,7 +344,7 @@ def rules_of(
         case codes.LOGISTIC:
             top, slope, square, shares = 0.25, 0.2, 0.2, (0.94, 0.6, 0.06, 0.0)  # of joint norm 1: Equation (3)
         case codes.POISSON:
-            top, slope, square = 2.0, 2.0 / shape.a, 2.0 / shape.a**2
+            top, slope, square = 1.0 if plain else 2.0, 2.0 / shape.a, 2.0 / shape.a**2
         case codes.SQUARED:
             top, slope, square = 1.0 / (high - low), 1.0 / (high - low), 0.01
         case codes.MULTINOMIAL:  # of joint norm 1: Equation (19); ¼ and less by numbers of equally frequent classes

@@ -140,7 +140,7 @@ def _scores(plan: Plan, state: State, y: Array, x: Array, shift: Array, of: Arra
 
     Of people by the parts `of` their rows, with one weight a person: Equations (26) and (28).
     """
-    rules, c, reach = plan.rules, state.threshold(plan.rules), plan.reach
+    rules, c, reach = plan.rules, state.threshold(plan.rules), state.reach(plan)
     z = x @ state.rows.T
     length = np.einsum("ij,ij->i", z, z)
     if of is not None:  # a weight of each row would bias slopes within people where errors are skewed
@@ -221,6 +221,8 @@ def slopes(rules: Rules, c: float, eta: Array, y: Array) -> Array:
                 return np.asarray(e / (1.0 + e) ** 2)
             case codes.POISSON:
                 mean = np.exp(np.minimum(eta, 700.0))
+                if shape.b:
+                    return np.where(mean < shape.a, mean / shape.a, 0.0)
                 small = mean * (shape.a - y) / np.maximum(shape.a - mean, 0.5 * shape.a) ** 2
                 return np.clip(np.where(mean > 0.5 * shape.a, y / mean, small), 0.0, rules.top)
             case codes.SMOOTHED_HINGE:

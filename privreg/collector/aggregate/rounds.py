@@ -12,6 +12,7 @@ from privreg.collector.aggregate import classes
 from privreg.collector.aggregate.lattice import sd
 from privreg.collector.aggregate.plan import Checked, Known, Plan, Progress, State, Summed, pairs
 from privreg.collector.aggregate.report import unstacked
+from privreg.collector.covariates.extremes import longest
 from privreg.collector.curvature import SPREAD
 from privreg.collector.levels import RAREST
 from privreg.collector.reach import FAR
@@ -79,7 +80,8 @@ def advance(plan: Plan, progress: Progress, total: Array, count: int) -> Progres
             found = _whitened(plan, progress, total / count, count)
         case _:
             found = _approached(plan, progress, total, count)
-    state = found.state._replace(number=progress.state.number + 1)
+    far = longest(plan.extremes, found.state.rows)
+    state = found.state._replace(number=progress.state.number + 1, longest=far)
     return found._replace(state=state, held=held)
 
 
@@ -194,7 +196,7 @@ def _linked(plan: Plan, state: State, known: Known) -> State:
 
 def read(plan: Plan, state: State, total: Array, count: int) -> Summed:
     """A round of scores' noised sum as means, with the sds of their noise: Equation (3)."""
-    d, rules, reach = plan.size, plan.rules, plan.reach
+    d, rules, reach = plan.size, plan.rules, state.reach(plan)
     whole = math.sqrt(1.0 - 1.25 * SCALE**2) if rules.scaled else 1.0
     size = d + int(rules.scaled)
     lengths = np.append(np.full(d, reach), np.ones(size - d))

@@ -47,7 +47,7 @@ class Rare(NamedTuple):
 def needed(plan: Plan, progress: Progress, people: int) -> float:
     """Least share of the records that is enough."""
     curvature = 0.25 if plan.rules.from_predictor else plan.rules.curvature
-    effective = plan.effective_mu * progress.scatter.answering
+    effective = plan.effective_mu(progress.state.longest) * progress.scatter.answering
     far = math.sqrt(1.0 + (plan.d - 1) / FARTHEST**2)
     share = FEW * 2.0 * far / (curvature * effective * math.sqrt(max(people, 1)))
     return min(max(share, SMALLEST_SHARE), 0.5)  # that of the rarer of two values at most

@@ -77,7 +77,11 @@ def _refuse(asked: FitOptions, spec: ModelSpec) -> None:
         (asked.lanes in {None, 1}, f"lanes={asked.lanes} goes", "is a single chain"),
         (spec.private != "response" or not spec.scalar, "private='response' goes", "does not have it"),
         (not spec.family.joint or spec.score_weights in {None, "published"}, "score_weights= goes", _JOINT),
-        (spec.score_weights != "whitened", "score_weights='whitened' goes", "has 'published' and 'unit'"),
+        (
+            spec.score_weights not in {"whitened", "likelihood"},
+            f"score_weights={spec.score_weights!r} goes",
+            "has 'published' and 'unit'",
+        ),
         (scaled, "scaling='private' goes", "needs bounds= or moments= declared"),
     ):
         if not fits:

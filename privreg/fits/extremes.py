@@ -1,0 +1,104 @@
+"""What the columns of a design can be by its declarations, where scores have no weights. Public."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from privreg.collector.covariates.extremes import MOST, Extreme
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from privreg.arrays import Array
+    from privreg.formula.spec import ModelSpec
+
+    Values = Mapping[str, Array]  # Of raw columns: numbers, or codes of levels
+
+COARSE, FINE = 9, 65  # Values of a number of which a column may be, and of one of which it is, no linear function
+STRAIGHT: Final = 1e-9  # Second difference of a column, relative to its largest value, that counts as none
+
+
+def extremes_of(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[Extreme, ...]:
+    """Extremes of a design's columns, in the `order` inside, for every group of raw columns that meet in a term."""
+    sources, groups = [set(own) for own in spec.design.sources], list[set[str]]()
+    for own in sources:
+        met = [g for g in groups if g & own]
+        groups = [*(g for g in groups if not g & own), own.union(*met)] if own else groups
+    ends = {name: _ends(spec, name) for name in set().union(*groups)}
+    fixed = {j for j, own in enumerate(sources) if not own}
+    out = [Extreme(_inside(spec, order, _rows(spec, ends, {}), fixed))]
+    for group in groups:
+        columns = {j for j, own in enumerate(sources) if own & group}
+        out += _of_group(spec, order, ends, columns, sorted(group))
+    return tuple(out)
+
+
+def _of_group(
+    spec: ModelSpec, order: NDArray[np.intp], ends: Values, columns: set[int], names: Sequence[str]
+) -> list[Extreme]:
+    """Of columns that share raw columns; where these have too many combinations, of each column by itself."""
+    given = {name: ends[name] for name in names}
+    if math.prod(map(len, given.values())) > MOST:
+        both = np.array([spec.design.probe.min(axis=0), spec.design.probe.max(axis=0)])
+        return [Extreme(_inside(spec, order, both, {j})) for j in columns]
+    numbers = [name for name in names if name not in spec.design.schema.levels]
+    bent = [
+        name for name in numbers if _is_bent(spec, ends, given | {name: _between(spec, name, COARSE)}, columns, name)
+    ]
+    each = MOST / math.prod(len(given[name]) for name in names if name not in bent)
+    many, bends = int(np.clip(each ** (1.0 / max(len(bent), 1)), COARSE, FINE)), []
+    for name in bent:
+        even = given | {other: np.linspace(ends[other][0], ends[other][1], many) for other in bent}
+        cube = _inside(spec, order, _rows(spec, ends, even), columns).reshape(*map(len, even.values()), -1)
+        bends.append(np.diff(cube, 2, axis=names.index(name)).reshape(-1, cube.shape[-1]))
+    x = _inside(spec, order, _rows(spec, ends, given | {name: _between(spec, name, many) for name in bent}), columns)
+    rows = np.unique(x, axis=0)
+    steps = 2 * len(rows) < len(x)  # has a few values only, and nothing between them
+    return [Extreme(rows, () if steps else tuple(bends))]
+
+
+def _is_bent(spec: ModelSpec, ends: Values, given: Values, columns: set[int], name: str) -> bool:
+    """Whether some column is no linear function of a number."""
+    cube = _rows(spec, ends, given)[:, sorted(columns)].reshape(*map(len, given.values()), -1)
+    at, place = given[name], list(given).index(name)
+    share = ((at - at[0]) / (at[-1] - at[0])).reshape(-1, *(1,) * (cube.ndim - place - 1))
+    low, high = (np.take(cube, [k], axis=place) for k in (0, -1))
+    return bool((np.abs(cube - low - share * (high - low)) > STRAIGHT * np.abs(cube).max()).any())
+
+
+def _ends(spec: ModelSpec, name: str) -> Array:
+    """Codes of a factor's levels, or both bounds of a number."""
+    schema = spec.design.schema
+    return np.arange(float(len(schema.levels[name]))) if name in schema.levels else np.array(schema.limits(name))
+
+
+def _between(spec: ModelSpec, name: str, many: int) -> Array:
+    """So many values of a number in equal distances, and those that the formula has, each with its neighbours."""
+    (low, high), parsed = spec.design.schema.limits(name), spec.design.parsed
+    own = np.array([] if parsed is None else [s * c for c in parsed.constants for s in (1.0, -1.0)])
+    near = [np.nextafter(own, -np.inf), own, np.nextafter(own, np.inf)]
+    return np.unique(np.clip(np.concatenate([np.linspace(low, high, many), *near]), low, high))
+
+
+def _rows(spec: ModelSpec, ends: Values, given: Values) -> Array:
+    """The design, user's units, at all combinations of values of raw columns, others at any; shape (m, d)."""
+    grid = dict(zip(given, np.meshgrid(*given.values(), indexing="ij"), strict=True)) if given else {}
+    n = math.prod(map(len, given.values()))
+    rows: dict[str, NDArray[Any]] = {
+        k: grid[k].reshape(-1) if k in grid else np.repeat(v[:1], n) for k, v in ends.items()
+    }
+    rows |= {k: rows[k].astype(np.intp) for k in rows.keys() & spec.design.schema.levels.keys()}  # codes
+    return np.asarray(spec.design.encoder.exog(rows, n)[0], dtype=np.float64)
+
+
+def _inside(spec: ModelSpec, order: NDArray[np.intp], x: Array, columns: set[int]) -> Array:
+    """Rows in internal units that are 0 but for what these columns add."""
+    v = (x - spec.units.centre) / spec.units.scale
+    v[:, [j for j in range(v.shape[1]) if j not in columns]] = 0.0
+    spec.units.rows_mixed(v)
+    return np.ascontiguousarray(v[:, order])
