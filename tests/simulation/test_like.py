@@ -147,6 +147,10 @@ def test_targets_belong_to_a_trust_model(data, first):
         model.fit(like=model.fit(seed=1))
     with pytest.raises(OptionError, match="without privacy"):
         model.plan(like=_model(data[:2000], trust="two_collectors", mu=None).fit(seed=1))
+    plain = _model(data[:2000], trust="two_collectors", score_weights="likelihood")
+    with pytest.raises(OptionError, match="score weights"):
+        plain.plan(like=model.fit(seed=1))
+    assert plain.plan(like=plain.fit(seed=1)).asked.like is not None
 
 
 @pytest.mark.parametrize(
