@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Values = Mapping[str, Array]  # Of raw columns: numbers, or codes of levels
 
 COARSE, FINE = 9, 65  # Values of a number of which a column may be, and of one of which it is, no linear function
-STRAIGHT: Final = 1e-9  # Second difference of a column, relative to its largest value, that counts as none
+STRAIGHT: Final = 1e-9  # Second difference of a column within ±1, about, that counts as none
 
 
 def extremes_of(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[Extreme, ...]:
@@ -47,28 +47,19 @@ def _of_group(
         both = np.array([spec.design.probe.min(axis=0), spec.design.probe.max(axis=0)])
         return [Extreme(_inside(spec, order, both, {j})) for j in columns]
     numbers = [name for name in names if name not in spec.design.schema.levels]
-    bent = [
-        name for name in numbers if _is_bent(spec, ends, given | {name: _between(spec, name, COARSE)}, columns, name)
-    ]
-    each = MOST / math.prod(len(given[name]) for name in names if name not in bent)
-    many, bends = int(np.clip(each ** (1.0 / max(len(bent), 1)), COARSE, FINE)), []
-    for name in bent:
-        even = given | {other: np.linspace(ends[other][0], ends[other][1], many) for other in bent}
+
+    def second(some: Sequence[str], many: int, along: str) -> Array:
+        even = given | {name: np.linspace(ends[name][0], ends[name][1], many) for name in some}
         cube = _inside(spec, order, _rows(spec, ends, even), columns).reshape(*map(len, even.values()), -1)
-        bends.append(np.diff(cube, 2, axis=names.index(name)).reshape(-1, cube.shape[-1]))
+        return np.diff(cube, 2, axis=names.index(along)).reshape(-1, cube.shape[-1])
+
+    bent = [name for name in numbers if np.abs(second([name], COARSE, name)).max() > STRAIGHT]
+    each = MOST / math.prod(len(given[name]) for name in names if name not in bent)
+    many = int(np.clip(each ** (1.0 / max(len(bent), 1)), COARSE, FINE))
     x = _inside(spec, order, _rows(spec, ends, given | {name: _between(spec, name, many) for name in bent}), columns)
     rows = np.unique(x, axis=0)
     steps = 2 * len(rows) < len(x)  # has a few values only, and nothing between them
-    return [Extreme(rows, () if steps else tuple(bends))]
-
-
-def _is_bent(spec: ModelSpec, ends: Values, given: Values, columns: set[int], name: str) -> bool:
-    """Whether some column is no linear function of a number."""
-    cube = _rows(spec, ends, given)[:, sorted(columns)].reshape(*map(len, given.values()), -1)
-    at, place = given[name], list(given).index(name)
-    share = ((at - at[0]) / (at[-1] - at[0])).reshape(-1, *(1,) * (cube.ndim - place - 1))
-    low, high = (np.take(cube, [k], axis=place) for k in (0, -1))
-    return bool((np.abs(cube - low - share * (high - low)) > STRAIGHT * np.abs(cube).max()).any())
+    return [Extreme(rows, () if steps else tuple(second(bent, many, name) for name in bent))]
 
 
 def _ends(spec: ModelSpec, name: str) -> Array:

@@ -30,7 +30,7 @@ MODEL = {
     ],
     "offset": [{"offset": "b"}],
     "exposure": [{"exposure": "b", "family": pr.Poisson(y_max=10), "bounds": {**BASE["bounds"], "y": (0, 10)}}],
-    "score_weights": [{"score_weights": "unit"}, {"score_weights": "whitened"}],
+    "score_weights": [{"score_weights": how} for how in ("unit", "whitened", "likelihood")],
     "mechanism": [{"mechanism": "gaussian"}, {"mechanism": "laplace", "mu": None, "epsilon": 2.0}],
     "private": [{"private": "response"}],
     "id": [{"id": "who"}],

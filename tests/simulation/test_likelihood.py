@@ -89,6 +89,18 @@ def test_the_estimand_is_what_statsmodels_estimates(name, trust):
     assert np.abs(z).max() < 4.5
 
 
+@pytest.mark.parametrize("trust", ["local", "two_collectors"])
+def test_medians_have_the_loss_of_statsmodels(trust):
+    """Any point of an interval of the order 1/n between records minimises the loss, so losses are compared."""
+    data = rows("number")
+    x, y = sm.add_constant(data[["a", "b"]].clip(-1.0, 1.0).to_numpy()), data["y"].to_numpy()
+    theirs = sm.QuantReg(y, x).fit(q=0.5, p_tol=1e-10, max_iter=5000).params
+    found = np.asarray(fitted("number", pr.Quantile(0.5), trust=trust).estimand(data))
+    ours, least = (np.abs(y - x @ b).mean() for b in (found, theirs))
+    assert ours < least + 1e-6
+    assert np.abs(found - theirs).max() < 1e-3
+
+
 def the_plan(formula, trust, n=1000):
     bounds, levels = BOX | {"y": (0.0, 1.0)}, {"g": ["u", "v", "w"]} if "g" in formula else None
     used = {k: v for k, v in bounds.items() if k in formula}

@@ -2,5 +2,5 @@
 
 `thresholds` and `moments` learn locations, scales and correlations; `asking` has how moments are asked for, `factors`
 the shares of levels, `rarity` which of them are too small. `diagonal` does without correlations. `whitening` is the
-map that is made of all that, and `points` what to expect of rows that it makes white.
+map that is made of all that, `points` what to expect of rows that it makes white, and `extremes` how long one can be.
 """
