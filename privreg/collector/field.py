@@ -31,8 +31,6 @@ def check_field(plan: Plan) -> None:
     """Refuse what devices in the field don't have; raises `OptionError`."""
     if plan.mechanism.name != "gaussian" or not plan.mechanism.budget.private:
         raise OptionError("devices in the field have Gaussian noise only; write mechanism='gaussian', and a budget.")
-    if plan.extremes:
-        raise OptionError("devices in the field give scores weights; leave score_weights= out.")
     if plan.label:
         raise OptionError("devices in the field keep whole records private; write private='record'.")
     if plan.rules.shape.family == codes.CUSTOM:

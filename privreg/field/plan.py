@@ -152,6 +152,8 @@ def _of_fit(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[byte
     spec, settings = fit.spec, fit.settings
     if settings.efficient is None and spec.trust != "two_collectors":
         raise OptionError("a study in the field goes by rounds; leave tuning='published' out.")
+    if spec.unweighted:
+        raise OptionError("devices in the field give scores weights; leave score_weights= out.")
     people = spec.people
     if people.mu is not None or people.cluster is not None or (people.id is not None and people.k_max is None):
         raise OptionError(

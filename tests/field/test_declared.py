@@ -1,6 +1,7 @@
 """A study's file: read, and carried by the signed plan as what the collector makes the same fit of."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -202,6 +203,13 @@ def test_a_file_that_is_no_study_is_refused(tmp_path):
         declared.read(written(tmp_path, "[1]", "study.json"))
     with pytest.raises(OptionError, match="choose one of"):
         declared._family("custom")
+
+
+def test_a_study_has_score_weights(tmp_path):
+    about, fit = declared.read(written(tmp_path, TEXT))
+    plain = replace(fit, spec=replace(fit.spec, score_weights="likelihood"))
+    with pytest.raises(OptionError, match="leave score_weights= out"):
+        study_plan(plain, fit.spec.design.trees(), about, [public(SERVER)])
 
 
 def test_other_words_of_the_page_are_signed_with_the_plan(tmp_path):
