@@ -206,12 +206,13 @@ def _persons(
     """Assumed people with several rows each, as their devices hold them."""
     k, persons = spec.people.rows, spec.persons
     assert persons is not None
-    who = np.repeat(np.arange(1, m + 1, dtype=np.uint64), k)
+    who = np.repeat(np.arange(1, m + 2, dtype=np.uint64), k)  # the last one is left out: plans keep their numbers
     raw, x, scale = assumed.exog(spec, len(who), rng)
     raw = {**raw, response_of(spec): assumed.responses(spec, x, scale, rng)}
     encoder = Encoder(spec, order, None, narrow=False, by_column=False)
     held = Gatherer(spec.people, binary=spec.family.binary).made(encoder.encode(raw)._replace(hashes=who))
-    usable = np.isfinite(held.endog) & np.isfinite(held.exog).all(axis=2)
-    rows = Block(held.endog, held.exog, held.offset, None, parts=parts_of(persons, usable, None))
-    x, y = held.exog[usable], held.endog[usable]
+    y, x, offset = held.endog[:m], held.exog[:m], None if held.offset is None else held.offset[:m]
+    usable = np.isfinite(y) & np.isfinite(x).all(axis=2)
+    rows = Block(y, x, offset, None, parts=parts_of(persons, usable, None))
+    x, y = x[usable], y[usable]
     return People(x, x @ theta.T, np.ones(len(x)), y, rows)
