@@ -374,6 +374,13 @@ MUTANTS = (
         (f"{PERSONS}::test_who_comes_again_reports_zeros",),
     ),
     Mutant(
+        "answers of a killed call stay beside the diary",
+        "privreg/device/diary.py",
+        "        _swept(self._beside)\n        try:",
+        "        try:",
+        ("tests/device/test_diary.py::test_answers_of_a_call_that_was_killed_are_gone_after_the_next",),
+    ),
+    Mutant(
         "people who come once are numbered by the stream, and so are those of a batch",
         "privreg/data/participants.py",
         "self.numbered = False",
