@@ -17,7 +17,7 @@ from benchmarks.conditional import FAMILIES, seeded
 from benchmarks.conditional_designs import COUNTS, YES
 from benchmarks.designs import ANSWERS, DESIGNS, FAR, Design, _many
 
-SCHOOLS: Final = 40
+SCHOOLS: Final = 200
 
 
 class Fit(NamedTuple):
@@ -60,6 +60,7 @@ EXERCISES: Final[dict[str, Fit]] = _KEPT | {
     "stream": Fit(_CHARGES, stream=True),
     "much budget": Fit(_CHARGES, {"mu": 8.0}),
     "much budget, counts": Fit(_VISITS, {"mu": 8.0}),
+    "much budget, mostly none": Fit(DESIGNS["mostly none"], {"mu": 8.0}),
     "no bounds": Fit(Design("y ~ a + b", _far_off, {}), {"scaling": "private", "mu": 4.0}),
     "hinge": Fit(YES["yes, skewed"]._replace(family="hinge")),
     "smoothed hinge": Fit(YES["yes, skewed"]._replace(family=pr.SmoothedHinge())),
@@ -123,9 +124,9 @@ def played(name: str, n: int, run: int) -> np.ndarray:
 _SUMS = ("two collectors", "two collectors, persons", "two collectors, classes", "two collectors, measures")
 SCREENED: Final = {
     "schedule": ("much budget", "counts, skewed", "stream", "no bounds"),
-    "levels": ("charges", "heaped", "response", "yes, by group", "counts, skewed", "no bounds"),
-    "moments": ("charges", "interaction, skewed", "counts, skewed", "mostly none"),
-    "whitening": ("charges", "mostly none", "counts, skewed", "120 levels"),
+    "levels": ("charges", "heaped", "response", "yes, by group", "no bounds", "rare reference", "yes, strong"),
+    "moments": ("charges", "interaction, skewed", "counts, skewed", "much budget, counts", "much budget, mostly none"),
+    "whitening": ("charges", "mostly none", "counts, skewed", "correlated", "much budget, mostly none", "120 levels"),
     "weights": ("response",),
     "offsets": ("charges", "counts, skewed", "upper", "hinge", "mostly none", "much budget"),
     "steps": ("charges", "valley", "counts, skewed"),
@@ -136,6 +137,6 @@ SCREENED: Final = {
     "two collectors": _SUMS,
     "resampling": ("charges",),
     "clusters": ("clusters", "two collectors, clusters"),
-    "joint tests": ("charges",),
+    "joint tests": ("clusters",),
 }
 """Of each group of constants, the fits of a screen, in order."""

@@ -5,7 +5,7 @@ states, by the `pilot` first, `reach` has how far states may move and `offsets` 
 `coordinates` are those of scores, and `reference` is the model of what to expect of them. `estimate` makes the
 coefficients: rounds are brought to common coordinates by `carrying`, `curvature` is learned, and by it a `combination`
 made. `wide` is the same for more coefficients, with the curvature of `many`. `clamping` has what records report of
-bounds. `field` makes messages of states, and sums of reports of whole numbers; `chain` makes a study's states of what
-came, which of a `table` are one. `covariates` is what rounds before the scores learn, `aggregate` the estimator of two
-collectors.
+bounds, `levels` what counts as shown or believed. `field` makes messages of states, and sums of reports of whole
+numbers; `chain` makes a study's states of what came, which of a `table` are one. `covariates` is what rounds before the
+scores learn, `aggregate` the estimator of two collectors.
 """

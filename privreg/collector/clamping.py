@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from privreg.collector.plan import Bounded, Plan, Progress
     from privreg.protocol.rounds import Reports
 
-SMALL: Final = 0.01  # Share of the records of which nothing is said
+SMALL: Final = 0.01  # Share that counts as nothing: of the records that bounds clamp, and of a response's range
 LARGE: Final = 0.05  # That surely shows: the others' standard error, times its normal quantile, is LARGE − SMALL
 ALPHA: Final = 0.05  # Chance that any column is named though none has more than a small share
 HARM: Final = 0.5  # Standard errors by which clamping may move a coefficient: a 95% interval then covers 92%

@@ -98,7 +98,7 @@ class Prior(NamedTuple):
 
 
 def vague() -> Prior:
-    """A prior as wide as what is believed at all, so that reports speak alone."""
+    """A prior far wider than eigenvalues differ, so that reports speak alone."""
     return Prior(1.0 / LEAST, 1.0 / LEAST, 0.0)
 
 

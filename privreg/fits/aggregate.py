@@ -16,7 +16,7 @@ from privreg.collector.aggregate.lattice import sd, steps
 from privreg.collector.aggregate.plan import Plan, Progress, State, rules_of
 from privreg.collector.clamping import Shares, harmed
 from privreg.collector.covariates.whitening import correlation
-from privreg.collector.levels import RAREST, SHOWN
+from privreg.collector.levels import RAREST
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.errors import InferenceError
 from privreg.families.family import Family
@@ -35,6 +35,10 @@ from privreg.protocol.schedule import PILOTS
 from privreg.results.data import Equation, RoundHeld
 from privreg.results.target import Target
 from privreg.results.wording import Unusable
+
+CLEAR: Final = 2.0
+"""Smallest eigenvalue of the curvature, in edges of its noise, below which it is lost there: from here on the true one
+is at least half of what was found (Weyl's inequality)."""
 
 SCORED: Final = frozenset({"approach", "closing", "main"})  # Roles of rounds that report scores
 
@@ -261,7 +265,7 @@ def _findings(held: HeldSums, spec: ModelSpec, found: Estimated, order: NDArray[
 def _notes(plan: Plan, found: Estimated) -> tuple[Diagnostic, ...]:
     """Doubts that take the estimates back."""
     out = []
-    if found.clear < SHOWN:
+    if found.clear < CLEAR:
         text = (
             f"how scores change with the coefficients is hardly known beside the noise: {plan.rows:,} records at mu = "
             f"{plan.mu:g} are few for {plan.d} coefficients, or a level is too rare; more people, a larger mu, fewer "

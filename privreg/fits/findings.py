@@ -10,7 +10,7 @@ from scipy.special import chdtrc, ndtr
 
 from privreg.collector import carrying, clamping, combination, coordinates, curvature, estimate, pilot, reach
 from privreg.collector.covariates import diagonal, rarity, thresholds, whitening
-from privreg.collector.covariates.points import LIMITS, WIDE
+from privreg.collector.covariates.points import LIMITS
 from privreg.collector.levels import BELIEVED, PART, PRECISE, SHOWN, STRICT, SURE
 from privreg.collector.offsets import STRETCHED
 from privreg.diagnostics import Diagnostic
@@ -208,11 +208,12 @@ def _trend(states: Array, people: Array) -> tuple[Array, float]:
 
 def _flat(plan: Plan, progress: Progress, scale: float, theta: Array) -> bool:
     """Whether the response hardly varies inside its declared range, internal units, or lies at one end of it."""
-    width = (plan.y_high - plan.y_low) / WIDE  # at an end as if most responses were clamped there; elsewhere its square
-    if scale < width / WIDE or not plan.layout.constant:
-        return scale < width / WIDE
+    # next to nothing of it at an end, as if most responses were clamped there; elsewhere the square of that
+    width, nothing = plan.y_high - plan.y_low, clamping.SMALL
+    if scale < nothing**2 * width or not plan.layout.constant:
+        return scale < nothing**2 * width
     mean = progress.state.y_centre + progress.state.y_scale * float(theta[0])  # whitened covariates have mean 0
-    return scale < width and min(mean - plan.y_low, plan.y_high - mean) < SURE * scale
+    return scale < nothing * width and min(mean - plan.y_low, plan.y_high - mean) < SURE * scale
 
 
 def wanted(plan: Plan, longest: float, filled: float = 1.0) -> float:
