@@ -273,7 +273,8 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
     step = -cautious(curvature, spread, here.score) * gain / (gain + d * noisy)
     c = state.threshold(rules)
     reach = max(float(np.linalg.norm(step)), *(abs(float(p @ step)) for p in known.whole.points), 0.0)
-    theta = state.theta + c * step * min(1.0, FAR / max(float(np.linalg.norm(step)), 1e-12))
+    most = FAR if rules.scaled else 2.0 * FAR  # a start by least squares is farther off where the link isn't linear
+    theta = state.theta + c * step * min(1.0, most / max(float(np.linalg.norm(step)), 1e-12))
     moved = here.scale - math.log(state.scale)
     short = reach < 1.0 and abs(moved) < math.log(1.5)
     held = len(seen)
