@@ -8,6 +8,7 @@ import numpy as np
 
 from privreg.collector.covariates import diagonal
 from privreg.collector.covariates.extremes import longest
+from privreg.data.participants import Participants
 from privreg.errors import OptionError
 from privreg.fits.extremes import extremes_of
 from privreg.fits.fit_plan import FitPlan
@@ -15,6 +16,7 @@ from privreg.fits.plan import order_of
 from privreg.formula.spec import ModelSpec
 from privreg.formula.units import public_units
 from privreg.privacy.ledger import Budget
+from privreg.results.data import Equation
 from privreg.results.results import PrivateResults
 from privreg.results.target import Target, of_results
 
@@ -40,7 +42,7 @@ def target_of(spec: ModelSpec, like: Any, *, seeded: bool = False) -> Target | N
     if isinstance(like, FitPlan):
         if like.asked.like is None:
             raise OptionError("this plan holds no target, as no like= was given to it; give an earlier fit's results.")
-        _refuse_other(spec, like.spec.design, like.family, like.asked.like, _weighing(like.spec))
+        _refuse_other(spec, like.spec.design, like.family, like.asked.like, _weighing(like.spec), like.spec.people)
         return like.asked.like
     if not isinstance(like, PrivateResults):
         raise OptionError(
@@ -59,8 +61,12 @@ def target_of(spec: ModelSpec, like: Any, *, seeded: bool = False) -> Target | N
             "these results hold no target: they are of a curator, of tuning='published', or of a fit whose main rounds "
             "had not begun; give results of a fit by rounds of local reports, or of two collectors."
         )
+    try:
+        Target.from_json(found.to_json(), len(fit.design.names))
+    except ValueError:
+        raise OptionError("the target of these results is of no fit: their file was changed; save them anew.") from None
     assert fit.equation is not None
-    _refuse_other(spec, fit.design, fit.family, found, fit.equation.weighing)
+    _refuse_other(spec, fit.design, fit.family, found, fit.equation.weighing, _people(fit.equation))
     return found
 
 
@@ -73,6 +79,24 @@ def _refuse_unprotected(spec: ModelSpec, earlier: Budget) -> None:
         )
 
 
+def _people(equation: Equation) -> Participants:
+    """What an equation says of people: who has several rows, and whose records count more."""
+    if equation.people is not None:
+        return Participants.from_json(equation.people)
+    return Participants(*(equation.budgets or (None, None)), id=None)
+
+
+def _counted(people: Participants, trust: str) -> dict[str, Any]:
+    """How records of people count in an equation: two collectors give those of a person one weight."""
+    return {
+        "levels of persons": people.effect,
+        "per_person": people.per_person,
+        "weights": people.weight,
+        "personal budgets": people.mu,
+        "k_max": people.k_max if trust == "two_collectors" or people.effect is not None else None,
+    }
+
+
 def _weighing(spec: ModelSpec) -> str:
     """Score weights, as an equation has them."""
     if spec.trust == "two_collectors":
@@ -80,7 +104,9 @@ def _weighing(spec: ModelSpec) -> str:
     return "leverage" if spec.scalar else "likelihood" if spec.unweighted else "unit"
 
 
-def _refuse_other(spec: ModelSpec, design: Any, family: Any, target: Target, weighing: str) -> None:
+def _refuse_other(
+    spec: ModelSpec, design: Any, family: Any, target: Target, weighing: str, people: Participants
+) -> None:
     """Refuse the target of another design, and name what differs."""
     if (spec.trust == "two_collectors") != (target.reach is not None):
         trust = "local" if target.reach is None else "two_collectors"
@@ -102,7 +128,11 @@ def _refuse_other(spec: ModelSpec, design: Any, family: Any, target: Target, wei
         ("family", repr(spec.family), repr(family)),
         ("public covariates", spec.scalar, weighing == "leverage"),
         ("score weights", _weighing(spec), weighing),
+        ("offset", own.offset, design.offset),
+        ("exposure", own.exposure, design.exposure),
     ]
+    counted = _counted(people, spec.trust)
+    pairs += [(what, mine, counted[what]) for what, mine in _counted(spec.people, spec.trust).items()]
     for name in own.columns:
         pairs += [
             (f"levels of {name!r}", own.schema.levels.get(name), design.schema.levels.get(name)),

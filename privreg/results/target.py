@@ -15,6 +15,7 @@ LEARNED: Final = frozenset({codes.HUBER, codes.EXPECTILE})
 """Families whose threshold c is part of the estimand: a quantile's serves its density alone."""
 
 RANK: Final = 1e-12  # Smallest singular value of a map, relative to the largest, with which it can be inverted
+LARGEST: Final = 1e12  # Numbers of a target, relative to internal units, beyond which it is of no fit
 
 
 @dataclass(frozen=True)
@@ -47,13 +48,16 @@ class Target:
         """Rebuild what `to_json` gave; a ValueError says that it is none of a design of so many columns."""
         if document is None:
             return None
-        rows, corner, reach = np.array(document["rows"], dtype=np.float64), document["corner"], document.get("reach")
-        usable = rows.shape == (columns, columns) and bool(np.isfinite(rows).all())
+        try:
+            rows = np.array(document["rows"], dtype=np.float64)
+            corner, reach = (None if v is None else float(v) for v in (document["corner"], document.get("reach")))
+        except (KeyError, TypeError, ValueError, OverflowError):
+            raise ValueError("no target") from None
+        usable = rows.shape == (columns, columns) and 1.0 / LARGEST < np.abs(rows).max(initial=0.0) < LARGEST
+        usable = usable and bool(np.linalg.cond(rows) < 1.0 / RANK) and (reach is None or 1.0 <= reach < LARGEST)
         if reach is None:
             usable = usable and bool((np.diag(rows) > 0.0).all()) and not np.triu(rows, 1).any()
-        else:
-            usable = usable and 1.0 <= reach < np.inf and bool(np.linalg.cond(rows) < 1.0 / RANK)
-        if not usable or not (corner is None or 0.0 < corner < np.inf):
+        if not usable or not (corner is None or 1.0 / LARGEST < corner < LARGEST):
             raise ValueError("no target of this design")
         return cls(tuple(tuple(row) for row in rows.tolist()), corner, reach)
 
@@ -65,7 +69,8 @@ def of_results(fit: ResultData) -> Target | None:
         return None
     d, reach = len(equation.order), None
     if len(equation.caps):  # of the last round, whose map is the estimate's
-        reach = float(1.0 / np.trace(equation.caps[-1]) * d)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            reach = float(d / np.trace(equation.caps[-1]))
     if equation.rows.shape != (d, d) or equation.weighing not in {"unit", "leverage", "likelihood", "capped"}:
         return None
     # rounds with the same c count together, pilot rounds first: the last is that of main rounds

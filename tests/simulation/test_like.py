@@ -1,5 +1,7 @@
 """Fits whose estimand is that of an earlier one."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -116,6 +118,40 @@ def test_another_design_is_refused(data, first, formula, given, words):
         _model(data, formula, **given).plan(like=first)
 
 
+COUNTED = {
+    "offset": ({"offset": "o"}, {}),
+    "weights": ({"weights": "o"}, {}),
+    "personal budgets": ({"mu": "o", "mu_max": 2.0}, {}),
+    "per_person": ({"id": "p", "k_max": 4, "per_person": "mean"}, {"id": "p", "k_max": 4}),
+    "levels of persons": ({"k_max": 4, "formula": "y ~ x + w | p"}, {"id": "p", "k_max": 4}),
+    "k_max": ({"id": "p", "k_max": 4, "trust": "two_collectors"}, {"trust": "two_collectors"}),
+}
+
+
+@pytest.mark.parametrize("what", COUNTED)
+def test_records_that_count_otherwise_have_another_estimand(what, data):
+    rows = data[:8000].assign(o=1.0, p=np.arange(8000) // 4)
+    made = []
+    for given in COUNTED[what]:
+        more = {"bounds": BOUNDS | {"o": (0.5, 1.0)}} if {"offset", "weights"} & set(given) else {}
+        made.append(_model(rows, **{"formula": "y ~ x + w"} | more | given))
+    for one, other in (made, made[::-1]):
+        with pytest.raises(OptionError, match=f"its {what} "):
+            one.plan(like=other.fit(seed=1))
+    assert made[0].plan(like=made[0].fit(seed=1)).asked.like is not None
+
+
+@pytest.mark.parametrize("trust", ["local", "two_collectors"])
+@pytest.mark.parametrize("change", [np.nan, 0.0, 1e200, 1e-300])
+def test_a_target_that_no_fit_makes_is_refused(trust, change, data):
+    res = _model(data[:8000], trust=trust).fit(seed=1)
+    equation = res._fit.equation
+    for changed in ({"rows": equation.rows * change}, {"corners": equation.corners * change}):
+        object.__setattr__(res._fit, "equation", replace(equation, **changed))
+        with pytest.raises(OptionError, match="of no fit"):
+            _model(data[:8000], trust=trust).plan(like=res)
+
+
 @pytest.mark.parametrize("family", ["huber", "expectile", "quantile", "logistic"])
 def test_two_collectors_take_over_map_threshold_and_length(family, data, tmp_path):
     formula = "b ~ x + w" if family == "logistic" else "y ~ x + w"
@@ -155,7 +191,15 @@ def test_targets_belong_to_a_trust_model(data, first):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"rows": [[1.0, 0.0], [1.0, 0.0]]}, {"reach": 0.5}, {"reach": np.inf}, {"corner": -1.0}, {"rows": [[1.0]]}],
+    [
+        {"rows": [[1.0, 0.0], [1.0, 0.0]]},
+        {"reach": 0.5},
+        {"reach": np.inf},
+        {"corner": -1.0},
+        {"rows": [[1.0]]},
+        {"rows": None},
+        {"corner": "c"},
+    ],
 )
 def test_a_malformed_target_of_two_collectors_is_refused(wrong):
     with pytest.raises(ValueError, match="no target"):
