@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from privreg.collector.covariates.extremes import MOST, Extreme
+from privreg.errors import UnsupportedArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     Values = Mapping[str, Array]  # Of raw columns: numbers, or codes of levels
 
 COARSE, FINE = 9, 65  # Values of a number of which a column may be, and of one of which it is, no linear function
+BETWEEN: Final = 4096  # Rows within the declarations at which what was found is checked
 STRAIGHT: Final = 1e-9  # Second difference of a column within ±1, about, that counts as none
 
 
@@ -35,7 +37,35 @@ def extremes_of(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[Extreme, ...]
     for group in groups:
         columns = {j for j, own in enumerate(sources) if own & group}
         out += _of_group(spec, order, ends, columns, sorted(group))
+    _refuse_unseen(spec, order, out)
     return tuple(out)
+
+
+def _refuse_unseen(spec: ModelSpec, order: NDArray[np.intp], found: Sequence[Extreme]) -> None:
+    """Refuse columns that are, between the values that were tried, where these and their bends don't let them be.
+    Raises UnsupportedArgumentError.
+    """
+    schema, sources = spec.design.schema, spec.design.sources
+    names = sorted(set().union(*sources))
+    given: dict[str, NDArray[Any]] = {}
+    for k, name in enumerate(names):
+        place = np.arange(1.0, BETWEEN + 1.0) * math.sqrt(k * k + 3.0 * k + 3.0) % 1.0  # root of no square
+        if name in schema.levels:
+            given[name] = np.minimum((place * len(schema.levels[name])).astype(np.intp), len(schema.levels[name]) - 1)
+        else:
+            low, high = schema.limits(name)
+            given[name] = np.clip(low + place * (high - low), low, high)
+    x = np.asarray(spec.design.encoder.exog(given, BETWEEN)[0], dtype=np.float64)
+    x = _inside(spec, order, x, set(range(x.shape[1])))
+    bent = sum(np.abs(bend).max(axis=0) / 8.0 for one in found for bend in one.bends)
+    low, high = sum(one.rows.min(axis=0) for one in found) - bent, sum(one.rows.max(axis=0) for one in found) + bent
+    beyond = np.flatnonzero(((x < low - STRAIGHT) | (x > high + STRAIGHT)).any(axis=0))
+    if len(beyond):
+        column = spec.design.names[order[beyond[0]]]
+        raise UnsupportedArgumentError(
+            f"score_weights='likelihood' goes with columns whose largest value the declarations tell, and {column!r} "
+            "changes too fast between the values that are tried; leave score_weights= out, or write a smoother term."
+        )
 
 
 def _of_group(

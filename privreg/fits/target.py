@@ -83,7 +83,8 @@ def _people(equation: Equation) -> Participants:
     """What an equation says of people: who has several rows, and whose records count more."""
     if equation.people is not None:
         return Participants.from_json(equation.people)
-    return Participants(*(equation.budgets or (None, None)), id=None)
+    column, most = equation.budgets or (None, None)
+    return Participants(column, most, None)
 
 
 def _counted(people: Participants, trust: str) -> dict[str, Any]:

@@ -138,6 +138,15 @@ def test_no_row_within_the_declarations_is_longer_than_the_longest(formula, trus
         assert most <= found < 1.02 * most
 
 
+@pytest.mark.parametrize(
+    "term", ["np.sin(804.2477*a)", "I(b*np.sin(6433.98*a)) + b", "I(a*b + (a*7.3 > 1)*(a*7.3 < 1.01)*5) + a"]
+)
+@pytest.mark.parametrize("trust", ["local", "two_collectors"])
+def test_columns_that_change_between_the_values_that_are_tried_are_refused(term, trust):
+    with pytest.raises(UnsupportedArgumentError, match="changes too fast"):
+        the_plan(f"y ~ {term}", trust)
+
+
 def test_more_combinations_than_can_be_tried_have_a_bound():
     ends = [Extreme(np.outer([-1.0, 1.0], row)) for row in np.eye(20)]
     w = np.eye(20)
