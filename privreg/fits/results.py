@@ -180,8 +180,15 @@ def of_many_rows(spec: ModelSpec) -> str:
 
 
 def _of_persons(spec: ModelSpec) -> list[Diagnostic]:
-    """What coefficients are of where levels of persons were taken out."""
-    if spec.people.effect is None:
+    """What rows of a person tell: the first alone, or changes where levels of persons were taken out."""
+    who = spec.people
+    if who.id is not None and who.k_max is None and who.max_per_id == 1:
+        text = (
+            "one row of each person counts, the first; further ones tell nothing, although they are among the "
+            "observations. With k_max= all rows of a person make one report"
+        )
+        return [Diagnostic("first_row", text)]
+    if who.effect is None:
         return []
     rest = "the intercept is 0 but for noise" if not spec.family.cornered else "the intercept takes errors' asymmetry"
     text = (

@@ -322,8 +322,8 @@ class ModelSpec:
             text = "sum of rows" if people.per_person == "sum" else "mean over own rows"
             out.append((people.id or "", f"identifies people; up to {people.k_max:,} rows make one report ({text})"))
         elif people.id is not None:
-            rows = "one row" if people.max_per_id == 1 else f"{people.max_per_id:,} rows"
-            out.append((people.id, f"identifies people; {rows} of each count, further ones {instead}"))
+            rows = "one row of each counts" if people.max_per_id == 1 else f"{people.max_per_id:,} rows of each count"
+            out.append((people.id, f"identifies people; {rows}, further ones {instead}"))
         if people.cluster is not None:
             each = local_groups(self.clusters), "all people of one in one of these, or of lanes="
             if self.trust == "two_collectors":

@@ -174,22 +174,24 @@ class Planned(View):
 
     def _answer(self) -> str:
         what = f"{self.spec.family!r}, {self.spec.budget} per person{TRUST[self.spec.trust]}"
+        k = self.spec.people.k_max
+        asked = f"{self.n:,} records" if k is None else f"{self.n:,} people, {k:,} rows each,"
         if self.asked == "people" and self._rows:
-            return f"{self.n:,} records are needed, of which no fit lets intervals be relied on ({what})."
+            return f"{asked} are needed, of which no fit lets intervals be relied on ({what})."
         if self.asked == "people" and self.reliable > MOST_PEOPLE:
             never = self._named(self._precision.rare(MOST_PEOPLE))
             rare = f"No number of records is enough to rely on the intervals of {never}: a level is too rare."
             rare = (
                 rare if never else f"Most fits of up to {MOST:,} made-up people, the most that were tried, mark some."
             )
-            return f"{rare} Below: {self.n:,} records ({what})."
+            return f"{rare} Below: {asked.rstrip(',')} ({what})."
         if self.asked == "people":
-            return f"{self.n:,} records are needed ({what})."
+            return f"{asked} are needed ({what})."
         if self.asked == "budget":
             return (
-                f"A budget of {self.spec.budget} per person is needed with {self.n:,} records ({self.spec.family!r})."
+                f"A budget of {self.spec.budget} per person is needed with {asked.rstrip(',')} ({self.spec.family!r})."
             )
-        return f"{self.n:,} records ({what})."
+        return f"{asked.rstrip(',')} ({what})."
 
     def _named(self, columns: Collection[int]) -> str:
         """Coefficients of these columns of the design."""
@@ -265,6 +267,13 @@ class Planned(View):
             usual = precision_of(replace(self.spec, score_weights=None), self.assumed)
             times = float(np.mean((self._precision.std_errors(self.n) / usual.std_errors(self.n)) ** 2))
             out["unweighted"] = str(unweighted(times))
+        rows = self.spec.people.k_max
+        if rows is not None:
+            times = f"{rows:,}/m" if self.spec.people.effect is None else f"{rows - 1:,}/(m - 1)"
+            out["rows_assumed"] = (
+                f"records are people here, with {rows:,} rows each. Where people have fewer, noise makes standard "
+                f"errors up to about {times} times as large, with m the mean number of rows that count"
+            )
         guessed = self.spec.family.scaled and self.assumed.usual  # from the range itself
         outside = self.assumed.outside(self.spec)
         if outside > MOST_OUTSIDE and not guessed:

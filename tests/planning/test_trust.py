@@ -215,6 +215,16 @@ def test_assumed_residuals_of_a_person_are_as_alike_as_is_said() -> None:
     assert np.corrcoef(y.T)[0, 1:] == pytest.approx([0.7, 0.7], abs=5.0 * 0.51 / 100.0)  # se (1 − ρ²)/√n
     assert y.std() == pytest.approx(2.0, rel=0.03)
     assert "3 rows each" in dict(replace(plan.assumed, icc=0.7).words(spec))["people"]
+    of_rows = replace(plan, spec=spec)
+    assert of_rows._answer().startswith("500 people, 3 rows each (")
+    assert replace(of_rows, asked="people")._answer().startswith("500 people, 3 rows each, are needed (")
+    assert [str(n) for n in of_rows.notes if n.code == "rows_assumed"] == [
+        "records are people here, with 3 rows each. Where people have fewer, noise makes standard errors up to about "
+        "3/m times as large, with m the mean number of rows that count"
+    ]
+    changes = replace(of_rows, spec=replace(spec, people=replace(people, effect=("who", "within"))))
+    assert any("2/(m - 1) times" in str(n) for n in changes.notes)
+    assert "rows_assumed" not in {n.code for n in plan.notes}
 
 
 @pytest.mark.thorough

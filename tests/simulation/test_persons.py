@@ -120,6 +120,17 @@ def test_files_do_not_tell_how_many_people_there_are(tmp_path: Path) -> None:
         model(tmp_path / "panel.csv").fit()
 
 
+def test_an_id_alone_takes_one_row_of_each_and_says_so() -> None:
+    """Further rows are observations that tell nothing: who has a panel should know of k_max=."""
+    data = panel(9)
+    asked = {"id": "person"}, {"id": "person", "max_per_id": 2, "trust": "local"}, {"id": "person", "k_max": 3}, {}
+    fits = [FIT("y ~ x", data, **{**HOW, **more}).fit(seed=1) for more in asked]
+    said = [[str(note) for note in fit.privacy.notes if note.code == "first_row"] for fit in fits]
+    assert [len(notes) for notes in said] == [1, 0, 0, 0]
+    assert "one row of each person counts" in said[0][0]
+    assert "k_max=" in said[0][0]
+
+
 def test_a_report_that_hardly_anybody_fills_is_noted() -> None:
     data = panel(9)
     notes = [model(data, k_max=k, mu=8).fit(seed=1).privacy.notes for k in (3, 12)]
