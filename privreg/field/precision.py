@@ -52,7 +52,12 @@ def _fit(fit: FitPlan, several: bool) -> tuple[str, float]:
     if several:
         free = power.plan_of_fit(replace(fit, spec=with_mu(fit.spec, power.BUDGETS[1])), fit.rows)
         noise = float(np.mean((plan.table()["std_error"] / free.table()["std_error"]) ** 2)) - 1.0
-    return as_text(respelt(plan._layout(), in_study)), noise
+    text = as_text(respelt(plan._layout(), in_study))
+    if plan.assumed.usual:  # a study's file has no key for it
+        text += "\n\nWith another residual sd: pr.plan(..., scale=), or privreg plan --scale."
+    if fit.asked.like is not None:
+        text += "\n\nTarget: fixed, that of the earlier fit in like:"
+    return text, noise
 
 
 def _table(fit: TableFit, plan: PublicPlan) -> tuple[str, float]:

@@ -2,12 +2,13 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from privreg.cli.app import main
 from privreg.device import design
-from privreg.field import declared, keys
+from privreg.field import declared, keys, precision
 from privreg.options.table import TABLE
 from privreg.planning.power import plan_of_fit
 from privreg.protocol import study, wire
@@ -189,6 +190,8 @@ def test_a_study_is_not_signed_with_a_collectors_key(tmp_path, capsys):
 class Widths:
     """In place of a plan, which takes seconds."""
 
+    assumed = SimpleNamespace(usual=True)
+
     def _layout(self):
         return [Paragraph("WIDTHS")]
 
@@ -205,7 +208,11 @@ def test_a_study_with_two_collectors_is_signed_with_their_keys(tmp_path, capsys,
     out = capsys.readouterr().out
     _, fit = declared.read(file)
     assert "WIDTHS" in out  # which tests of plans have, for a fit and a number of people
-    assert [(one.to_dict(), n) for one, n in planned] == [(fit.to_dict(), 4000)]
+    assert "With another residual sd: pr.plan(..., scale=)" in out  # a study's file has no key for it
+    assert "Target:" not in out
+    text, _ = precision._fit(SimpleNamespace(rows=4000, asked=SimpleNamespace(like="of an earlier fit")), False)
+    assert "Target: fixed, that of the earlier fit in like:" in text
+    assert [(one.to_dict(), n) for one, n in planned[:1]] == [(fit.to_dict(), 4000)]
     plan = study.read_plan(wire.open_envelope(Path(made).read_bytes(), "plan").payload)
     assert plan.keys == tuple(c.key for c in plan.collectors)
     assert plan.keys[1] == two.public[0]
