@@ -24,7 +24,7 @@ def run(a: argparse.Namespace) -> int:
         for known in EXPERIMENTS.values() if a.name is None else [find(a.name)]:
             cells = known.cells(False)
             print(f"{known.name}: {known.title}")
-            print(f"    {known.source}; {len(cells)} cells × {known.replications} replications")
+            print(f"    {known.source}; {_count(len(cells), 'cell')} × {_count(known.replications, 'replication')}")
             if a.name is not None:
                 print(f"\n{textwrap.fill(known.about, 88)}\n\ncells: {', '.join(c.name for c in cells)}")
         return 0
@@ -35,6 +35,10 @@ def run(a: argparse.Namespace) -> int:
     print(_in_short(table.attrs["tables"].get("compared", table)))
     print(f"\nWhole tables and the figure are in {str(out / 'quick' if a.quick else out)!r}.", flush=True)
     return 0
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n:,} {what}{'s' * (n != 1)}"
 
 
 _ROWS: Final = 24  # Rows of an experiment's table that are printed; its file has them all

@@ -214,6 +214,7 @@ def test_the_list(capsys):
     assert main(["experiment", "--list"]) == 0
     out = capsys.readouterr().out
     assert all(f"{name}: " in out for name in EXPERIMENTS)
+    assert "1 cell × 20 replications" in out
     assert main(["experiment", "dg-table2", "--list"]) == 0
     assert "no match is claimed" in " ".join(capsys.readouterr().out.split())
 
