@@ -1,5 +1,7 @@
 """Curvature learned from groups that answer apart, and estimates carried by it, where reports follow the model."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -293,3 +295,19 @@ def test_a_covariance_is_made_no_smaller_than_another_along_any_direction():
             assert np.linalg.eigvalsh(more)[0] > -1e-9
     np.testing.assert_allclose(combination.at_least(a, 1e-3 * a), a, rtol=1e-9)
     np.testing.assert_allclose(combination.at_least(1e-3 * a, a), a, rtol=1e-9)
+
+
+def test_the_factor_is_students():
+    """Quantiles of t to first order in v, and fifths of its intervals by their length, as docs/validity.md has them."""
+    z = stats.norm.ppf(0.975)
+    for degrees in (100, 400):
+        v = 1 / (2 * degrees)  # of the logarithm of a standard error
+        larger = (stats.t.ppf(0.975, degrees) / z) ** 2 - 1
+        assert larger == pytest.approx(3 * combination.TAILS * v, rel=3 / degrees)
+    errors = np.sqrt(stats.chi2.ppf((np.arange(5_000) + 0.5) / 5_000, 12) / 12)
+    holds = 2 * stats.norm.cdf(stats.t.ppf(0.975, 12) * errors) - 1
+    assert np.round(100 * holds.reshape(5, -1).mean(axis=1)).tolist() == [87, 94, 97, 98, 99]
+    assert np.log(errors).std() == pytest.approx(0.2, abs=0.02)
+    assert "fifths hold in 87, 94, 97, 98 and 99%" in " ".join(
+        (Path(__file__).parents[2] / "docs/validity.md").read_text("utf-8").split()
+    )
