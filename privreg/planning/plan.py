@@ -269,10 +269,10 @@ class Planned(View):
             out["unweighted"] = str(unweighted(times))
         rows = self.spec.people.k_max
         if rows is not None:
-            times = f"{rows:,}/m" if self.spec.people.effect is None else f"{rows - 1:,}/(m - 1)"
+            larger = f"{rows:,}/m" if self.spec.people.effect is None else f"{rows - 1:,}/(m - 1)"
             out["rows_assumed"] = (
                 f"records are people here, with {rows:,} rows each. Where people have fewer, noise makes standard "
-                f"errors up to about {times} times as large, with m the mean number of rows that count"
+                f"errors up to about {larger} times as large, with m the mean number of rows that count"
             )
         guessed = self.spec.family.scaled and self.assumed.usual  # from the range itself
         outside = self.assumed.outside(self.spec)
