@@ -1176,6 +1176,20 @@ MUTANTS = (
         ("tests/data/test_people.py::test_rows_without_an_id_are_nobodys",),
     ),
     Mutant(
+        "a large id is another person's beside one that is missing",
+        "privreg/data/participants.py",
+        "series = series.astype(object)",
+        "series = series.astype(float)",
+        ("tests/data/test_people.py::test_a_large_id_is_the_same_persons_beside_one_that_is_missing",),
+    ),
+    Mutant(
+        "an id that was rounded counts",
+        "privreg/data/participants.py",
+        "exact = np.abs(values) < 2.0 ** min(np.finfo(values.dtype).nmant + 1, 53)",
+        "exact = np.isfinite(values)",
+        ("tests/data/test_people.py::test_an_id_that_was_rounded_is_nobodys",),
+    ),
+    Mutant(
         "budgets above the ceiling",
         "privreg/data/participants.py",
         "if (budgets > self.mu_max).any():",

@@ -266,9 +266,9 @@ def _column(option: str, name: Any, what: str) -> str | None:
 def without_id(column: str) -> DataError:
     """Error for a column of ids in which one is missing or can't be read."""
     return DataError(
-        f"column {column!r} has an id that is missing, or neither a text nor a whole number; everybody needs one, or a "
-        "row can't be counted: convert the ids to text, fill them, leave such rows out, or let them send noise "
-        "(missing='noise')."
+        f"column {column!r} has an id that is missing, or neither a text nor a whole number, as doubles of 2⁵³ or more "
+        "aren't for sure; everybody needs one, or a row can't be counted: convert the ids to text, fill them, leave "
+        "such rows out, or let them send noise (missing='noise')."
     )
 
 
@@ -372,16 +372,20 @@ def texts_of(ids: Any) -> NDArray[Any]:
 
 
 def ids_of(ids: Any) -> NDArray[Any]:
-    """The same, but whole numbers as they are where a column has no others."""
+    """The same, but whole numbers as they are where a column has no others; doubles of 2⁵³ and more are none."""
     if isinstance(ids, np.ndarray) and ids.dtype.kind in "iu":
         return ids
     series = as_series(ids)
     if isinstance(series.dtype, pd.CategoricalDtype):
-        series = as_series(np.asarray(series))
+        return np.append(texts_of(series.cat.categories), None)[series.cat.codes.to_numpy()]
+    if pd.api.types.is_integer_dtype(series.dtype) and series.hasnans:
+        series = series.astype(object)  # not as doubles: who has a large id would be another person in this batch
     values = np.asarray(series.to_numpy())
-    values = values.astype(np.float64) if values.dtype.kind == "f" else values
-    if values.dtype.kind == "f" and bool((np.abs(values) < 2.0**53).all() and (np.floor(values) == values).all()):
-        values = values.astype(np.int64)
+    if values.dtype.kind == "f":
+        exact = np.abs(values) < 2.0 ** min(np.finfo(values.dtype).nmant + 1, 53)
+        values = np.where(exact, values, np.nan).astype(np.float64)
+        if bool((exact & (np.floor(values) == values)).all()):
+            values = values.astype(np.int64)
     if values.dtype.kind in "iu":
         return values
     return np.fromiter(map(_text, values.tolist()), dtype=object, count=len(values))
@@ -397,6 +401,8 @@ def _text(value: Any) -> str | None:
         value = value.item() if isinstance(value, np.inexact) else value  # which doesn't warn of its few digits
         if isinstance(value, Complex) and not isinstance(value, Real):
             value = value.real if value.imag == 0 else None
+        if isinstance(value, float) and not abs(value) < 2.0**53:  # of several people, perhaps, before it was rounded
+            return None
         # a decimal number of a line may be one of millions of digits
         if isinstance(value, Number) and abs(value) < LARGEST and value == int(value):  # type: ignore[arg-type,call-overload]
             return str(int(value))  # type: ignore[call-overload]

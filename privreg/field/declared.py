@@ -120,7 +120,7 @@ def read_study(path: str | Path) -> list[Declared]:
         said: dict[str, Any] = {"schema": schema.to_json(), "asked": asked}
         if "table" in asked:
             said["missing"] = about.missing
-        if "like" in asked:
+        if asked.get("like") is not None:
             asked["like"] = _named(part, partial(_target, said, Path(path).parent))
         text = quietly(partial(json.dumps, said, ensure_ascii=False, allow_nan=False), wrong)
         fit = _named(part, partial(declared_of, text))

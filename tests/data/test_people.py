@@ -7,6 +7,7 @@ import pickle
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -148,8 +149,32 @@ def test_hashing_and_counting_apart():
 NO_IDS = (None, np.nan, pd.NA, pd.NaT, "", 1.5, np.inf, "\ud800", ["a"], 1j, pd.Timestamp("2020-01-01"), b"a")
 
 
-@pytest.mark.parametrize("form", [np.array, list, pd.Series])
+LARGE = [2**60 + 1, 2**60 + 3]
+FORMS = {
+    "nullable": lambda ids: pd.array(ids, dtype="Int64"),
+    "Arrow's": lambda ids: pd.Series(pa.array(ids), dtype=pd.ArrowDtype(pa.int64())),
+    "categories": lambda ids: pd.Categorical.from_codes([0, 1, -1][: len(ids)], categories=LARGE),
+    "texts": lambda ids: [None if one is None else str(one) for one in ids],
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_large_id_is_the_same_persons_beside_one_that_is_missing(form):
+    counter = Counter("who", 1)
+    assert counter.excess(np.array(LARGE)).tolist() == [False, False]
+    assert counter.excess(FORMS[form]([*LARGE, None]), gaps=True).tolist() == [True, True, True]
+
+
+@pytest.mark.parametrize("rounded", [np.array(LARGE, dtype=float), np.array([2.0**24], dtype="f4"), [2.0**53]])
+def test_an_id_that_was_rounded_is_nobodys(rounded):
+    counter = Counter("who", 1)
+    assert counter.excess(rounded, gaps=True).all()
+    with pytest.raises(DataError, match="doubles of"):
+        counter.hashed(rounded)
+
+
 @pytest.mark.parametrize("wrong", NO_IDS)
+@pytest.mark.parametrize("form", [np.array, list, pd.Series])
 def test_rows_without_an_id_are_nobodys(wrong, form):
     """They are beyond the rows of everybody, and take none of anybody's."""
     counter = Counter("who", 2)

@@ -132,6 +132,14 @@ def test_a_target_is_a_file(tmp_path):
         declared.read(written(tmp_path, f"{TEXT}like: 3\n"))
 
 
+@pytest.mark.parametrize("one", [{"formula": "hours ~ age"}, {"table": "C(shift)"}])
+def test_an_analysis_with_no_file_for_its_target_has_none(tmp_path, one):
+    doc = {k: v for k, v in yaml.safe_load(TEXT).items() if k not in {"formula", "family", "rounds"}}
+    path = written(tmp_path, yaml.safe_dump({**doc, "analyses": {"x": {**one, "like": None}}}))
+    (made,) = declared.read_study(path)
+    assert getattr(made.fit, "asked", None) is None or made.fit.asked.like is None
+
+
 def test_a_plan_with_a_malformed_target_is_refused(tmp_path, earlier):
     about, fit = declared.read(written(tmp_path, f"{TEXT}like: {earlier / 'secret.res'}\n"))
     plan = study_plan(fit, HOURS, about, [public(SERVER)])
