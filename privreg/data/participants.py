@@ -377,7 +377,8 @@ def ids_of(ids: Any) -> NDArray[Any]:
         return ids
     series = as_series(ids)
     if isinstance(series.dtype, pd.CategoricalDtype):
-        return np.append(texts_of(series.cat.categories), None)[series.cat.codes.to_numpy()]
+        texts = np.array([*texts_of(series.cat.categories), None], dtype=object)
+        return np.asarray(texts[series.cat.codes.to_numpy()])
     if pd.api.types.is_integer_dtype(series.dtype) and series.hasnans:
         series = series.astype(object)  # not as doubles: who has a large id would be another person in this batch
     values = np.asarray(series.to_numpy())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from privreg.collector.covariates import diagonal
 from privreg.collector.covariates.extremes import longest
-from privreg.data.participants import Participants
 from privreg.errors import OptionError
 from privreg.fits.extremes import extremes_of
 from privreg.fits.fit_plan import FitPlan
@@ -42,7 +42,9 @@ def target_of(spec: ModelSpec, like: Any, *, seeded: bool = False) -> Target | N
     if isinstance(like, FitPlan):
         if like.asked.like is None:
             raise OptionError("this plan holds no target, as no like= was given to it; give an earlier fit's results.")
-        _refuse_other(spec, like.spec.design, like.family, like.asked.like, _weighing(like.spec), like.spec.people)
+        _refuse_other(
+            spec, like.spec.design, like.family, like.asked.like, _weighing(like.spec), like.spec.people.to_json()
+        )
         return like.asked.like
     if not isinstance(like, PrivateResults):
         raise OptionError(
@@ -79,22 +81,20 @@ def _refuse_unprotected(spec: ModelSpec, earlier: Budget) -> None:
         )
 
 
-def _people(equation: Equation) -> Participants:
-    """What an equation says of people: who has several rows, and whose records count more."""
-    if equation.people is not None:
-        return Participants.from_json(equation.people)
-    column, most = equation.budgets or (None, None)
-    return Participants(column, most, None)
+def _people(equation: Equation) -> Mapping[str, Any]:
+    """What an equation says of people, as `Participants.to_json` has it."""
+    return equation.people or {"mu": equation.budgets and equation.budgets[0]}
 
 
-def _counted(people: Participants, trust: str) -> dict[str, Any]:
+def _counted(people: Mapping[str, Any], trust: str) -> dict[str, Any]:
     """How records of people count in an equation: two collectors give those of a person one weight."""
+    together = trust == "two_collectors" or people.get("effect") is not None
     return {
-        "levels of persons": people.effect,
-        "per_person": people.per_person,
-        "weights": people.weight,
-        "personal budgets": people.mu,
-        "k_max": people.k_max if trust == "two_collectors" or people.effect is not None else None,
+        "levels of persons": people.get("effect"),
+        "per_person": people.get("per_person", "sum"),
+        "weights": people.get("weight"),
+        "personal budgets": people.get("mu"),
+        "k_max": people.get("k_max") if together else None,
     }
 
 
@@ -106,7 +106,7 @@ def _weighing(spec: ModelSpec) -> str:
 
 
 def _refuse_other(
-    spec: ModelSpec, design: Any, family: Any, target: Target, weighing: str, people: Participants
+    spec: ModelSpec, design: Any, family: Any, target: Target, weighing: str, people: Mapping[str, Any]
 ) -> None:
     """Refuse the target of another design, and name what differs."""
     if (spec.trust == "two_collectors") != (target.reach is not None):
@@ -133,7 +133,7 @@ def _refuse_other(
         ("exposure", own.exposure, design.exposure),
     ]
     counted = _counted(people, spec.trust)
-    pairs += [(what, mine, counted[what]) for what, mine in _counted(spec.people, spec.trust).items()]
+    pairs += [(what, mine, counted[what]) for what, mine in _counted(spec.people.to_json(), spec.trust).items()]
     for name in own.columns:
         pairs += [
             (f"levels of {name!r}", own.schema.levels.get(name), design.schema.levels.get(name)),
