@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-import numpy as np
-
 from privreg.collector.plan import SAMPLED
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.fits.outcome import FitOutcome
@@ -35,7 +33,7 @@ OF_RESPONSES: Final = (
     f"{RESPONSE_ALONE}, used once; covariates and offsets are public, not protected; neighbours replace one response"
 )
 
-HOLD: Final = {"local": 5, "two_collectors": 5}
+HOLD: Final = {"local": 5, "two_collectors": 20}
 """Rows of a person up to which intervals hold where levels are taken out: benchmarks/results/persons.csv, "within"."""
 
 
@@ -169,14 +167,16 @@ def _protects(spec: ModelSpec) -> str:
 
 
 def of_many_rows(spec: ModelSpec) -> str:
-    """Why intervals are too short where levels are taken out of many rows of a person; empty if they hold."""
+    """Why intervals aren't known to hold where levels are taken out of many rows of a person; empty if they are."""
     people = spec.people
     if not people.centred or people.rows <= (most := HOLD[spec.trust]):
         return ""
-    why = f"in simulations of people with more than {most} rows, their levels out, they were too short"
     if spec.trust == "local":
-        return f"{why}; take differences, | diff({people.id}), or k_max={most}"
-    return f"{why} for what is 0 or 1; take a smaller k_max="
+        return (
+            f"in simulations of people with more than {most} rows, their levels out, they were too short; take "
+            f"differences, | diff({people.id}), or k_max={most}"
+        )
+    return f"with levels of people out they were tried with up to {most} rows of a person only; take k_max={most}"
 
 
 def _of_persons(spec: ModelSpec) -> list[Diagnostic]:
@@ -201,10 +201,7 @@ def _of_persons(spec: ModelSpec) -> list[Diagnostic]:
         )
     out = [Diagnostic("within", text)]
     why = of_many_rows(spec)
-    if why and spec.trust == "local":
-        return [*out, doubt("rows", why)]
-    of = np.flatnonzero(spec.units.gaps(spec.design.probe) > 0.0).tolist()
-    return [*out, doubt("rows", why, of)] if why and of else out
+    return [*out, doubt("rows", why)] if why else out
 
 
 def _declared(outcome: FitOutcome, spec: ModelSpec, settings: Settings) -> tuple[tuple[str, str], ...]:
