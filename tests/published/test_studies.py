@@ -195,3 +195,15 @@ def test_every_quick_look(name, tmp_path):
     assert len(table)
     assert (tmp_path / "quick" / f"{name}.png").exists()
     assert pr.experiments.find(name).name == name
+
+
+@pytest.mark.statistical  # as long again
+@pytest.mark.parametrize("name", sorted(EXPERIMENTS))
+def test_a_cell_alone_is_drawn_or_says_what_to_run_too(name, tmp_path):
+    cell = EXPERIMENTS[name].cells(True)[-1].name
+    try:
+        assert len(EXPERIMENTS[name](1, quick=True, out=tmp_path, progress=False, cells=[cell]))
+        assert (tmp_path / "quick" / f"{name}.png").exists()
+    except OptionError as e:
+        if "run those cells too" not in str(e):
+            raise

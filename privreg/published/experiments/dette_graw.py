@@ -109,7 +109,7 @@ def _tables(runs: pd.DataFrame, cells: Sequence[Cell], *, regression: bool) -> d
 
 def _draw(tables: Mapping[str, pd.DataFrame]) -> Any:
     table = tables["compared"]
-    one = table["design"].nunique() > 1
+    one = "design" in table and table["design"].nunique() > 1  # a table without rows has no columns
     return coverage_figure(table, panel="design" if one else "term", level=1.0 - ALPHA, factor="")
 
 

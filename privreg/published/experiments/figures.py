@@ -342,14 +342,15 @@ def order_figure(slopes: pd.DataFrame) -> Any:
 
 def stream_figure(along: pd.DataFrame, final: pd.DataFrame) -> Any:
     """Draw test loss and accuracy against n: a column for each α and the efficient tuning, a shade for each μ."""
+    families, last = along["family"].unique(), int(along["n"].max())
     along = along[along["tuning"] != "not private"].assign(mu=along["mu"].astype(str))
     shades = {m: s for m, s in zip(("0.5", "1", "2", "3", "none"), SHADES, strict=True) if m in set(along["mu"])}
     pairs = zip(along["tuning"], along["alpha"], strict=True)
     panels = {pair: "efficient" if pair[0] == "efficient" else f"α = {pair[1]}" for pair in pairs}
-    rows = {(f, "loss"): f"{f}\n{'test error' if f == 'linear' else 'test log-loss'}" for f in along["family"]}
-    rows |= {(f, "accuracy"): f"{f}\naccuracy" for f in along["family"] if f != "linear"}
-    rows = {pair: rows[pair] for f in along["family"].unique() for pair in rows if pair[0] == f}
-    last = int(along["n"].max())
+    panels = panels or {("not private", ""): "not private"}
+    rows = {(f, "loss"): f"{f}\n{'test error' if f == 'linear' else 'test log-loss'}" for f in families}
+    rows |= {(f, "accuracy"): f"{f}\naccuracy" for f in families if f != "linear"}
+    rows = {pair: rows[pair] for f in families for pair in rows if pair[0] == f}
     with _canvas(len(rows), len(panels), (2 * COLUMN, 1.55 * len(rows) + 1.1), sharex=True, sharey="row") as made:
         figure, axes = made
         for ax, (family, what), (tuning, alpha) in _panels(axes, rows, panels):
