@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privreg.audit.devices import scored, second_moments
-from privreg.device import score
+from privreg.device.report import score
 from privreg.protocol import codes, normal
 
 if TYPE_CHECKING:

@@ -53,7 +53,7 @@ HOSTILE, INDEXES = "tests/laws/test_hostile.py", "tests/laws/test_indexes.py"
 SPENDING = "tests/laws/test_spending.py"
 IDENTIFIED = "tests/central/test_identified.py"
 WEB, PAGES = "privreg/service/web/device", "tests/service/test_js_session.py"
-DEVICE, SESSION = "privreg/device/answer.py", "privreg/device/session.py"
+DEVICE, SESSION = "privreg/device/report/answer.py", "privreg/device/session.py"
 ANSWERS, VISITS = "tests/device/test_answer.py", "tests/device/test_session.py"
 APART = (f"{ANSWERS}::test_whatever_comes_two_reports_are_no_farther_apart_than_the_noise_is_for",)
 SUMS = "tests/means/test_sums.py"
@@ -870,14 +870,14 @@ MUTANTS = (
     ),
     Mutant(
         "a share is no secret",
-        "privreg/device/sums.py",
+        "privreg/device/report/sums.py",
         "second = source(8 * len(a))",
         "second = bytes(8 * len(a))",
         ("tests/device/test_sums.py::test_shares_add_up_and_each_alone_is_what_was_drawn",),
     ),
     Mutant(
         "vectors for two collectors of any length",
-        "privreg/device/sums.py",
+        "privreg/device/report/sums.py",
         "return shortened([round(v * unit) for v in entries], role.radius)",
         "return [round(1.01 * v * unit) for v in entries]",
         ("tests/device/test_sums.py::test_whatever_is_told_is_in_the_roles_set",),
@@ -1560,7 +1560,7 @@ MUTANTS = (
     ),
     Mutant(
         "rows of a person count whole, each",
-        "privreg/device/persons.py",
+        "privreg/device/report/persons.py",
         "part = weight / ((len(out) or 1) if diary.mean else diary.slots(plan.family))",
         "part = weight",
         ("tests/device/test_diary.py::test_shares_of_adversarial_rows_are_in_their_roles_sets",),

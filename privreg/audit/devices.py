@@ -1,7 +1,7 @@
 """What one person reports in a fit by rounds before it is randomised, under any mechanism.
 
-Reports are those of `privreg.device.score`, of Gaussian mechanisms in the field; private responses, which devices in
-the field don't have, are added.
+Reports are those of `privreg.device.report.score`, of Gaussian mechanisms in the field; private responses, which
+devices in the field don't have, are added.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from privreg.arrays import Array
-from privreg.device import score
+from privreg.device.report import score
 from privreg.protocol import codes
 from privreg.protocol.codes import LEVER2
 from privreg.protocol.plans import ScorePlan

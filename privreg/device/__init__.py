@@ -1,11 +1,9 @@
 """Device side of the wall: one person's record in, one randomised report out. The standard library alone.
 
 `session` is a respondent's way through a study in the field, `command` its command line (and `__main__`), `consent`
-what it says, `client` its HTTP; `ed25519` verifies, `memory` keeps what was spent and sent. `design` makes numbers of
-answers, `score` a report of real numbers, `answer` clips it and adds the exact `noise`; `table` makes one of a table,
-`persons` one of several rows, which a `diary` keeps until then.
-For two collectors `sums` makes shares of one, which `seal` seals to each. What else sees raw rows is `data`, which
-reads them, and `simulation`, which plays many devices at once.
+what it says, `client` its HTTP; `ed25519` verifies, `memory` keeps what was spent and sent. `report` makes the numbers
+that are sent, of several rows after a `diary` has kept them; for two collectors `seal` seals shares to each. What else
+sees raw rows is `data`, which reads them, and `simulation`, which plays many devices at once.
 """
 
 from typing import TYPE_CHECKING, Any

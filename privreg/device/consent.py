@@ -14,9 +14,9 @@ from typing import Final
 from ..protocol.study import PublicPlan
 from ..protocol.trees import Column, label_text
 from ..protocol.wire import HIDDEN
-from . import design
 from .memory import squares
-from .persons import Answers, Rows
+from .report import design
+from .report.persons import Answers, Rows
 
 WIDEST: Final = 80  # Columns of a terminal that texts fill, at most
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from ..protocol.wire import MessageError
-from .noise import NoiseError, secret
+from .report.noise import NoiseError, secret
 
 KEY: Final = 32
 TAG: Final = 16

@@ -20,12 +20,13 @@ from ..protocol.peers import Share
 from ..protocol.study import PublicPlan, read_plans
 from ..protocol.sums import LETTERS, SumAsk
 from ..protocol.wire import MessageError
-from . import answer, client, design, ed25519, noise, persons, seal, sums, table
+from . import client, ed25519, seal
 from .client import Answer, Invitation, Transport
 from .consent import GO_ON, QUESTION, doubts, plain, words, wrapped
 from .diary import Diary, DiaryError
 from .memory import Memory, Seen, Stored, StoreError, squares
-from .persons import Rows
+from .report import answer, design, noise, persons, sums, table
+from .report.persons import Rows
 
 LINE: Final = b"\n"  # Between the bodies of two collectors, in memory; no body has a line's end
 

@@ -18,7 +18,7 @@ from privreg.collector.aggregate.plan import State
 from privreg.data.cells import as_series
 from privreg.data.columns import column_of
 from privreg.data.sources.open import open_table
-from privreg.device import answer, design, persons, sums, table
+from privreg.device.report import answer, design, persons, sums, table
 from privreg.errors import OptionError
 from privreg.field import summed
 from privreg.field.collected import engine_of, fit_plan_of, table_of

@@ -7,9 +7,10 @@ import random
 import tempfile
 from pathlib import Path
 
-from privreg.device import answer, ed25519, persons, seal, sums, table
-from privreg.device.design import row_of
-from privreg.device.noise import Words, rounded_normal
+from privreg.device import ed25519, seal
+from privreg.device.report import answer, persons, sums, table
+from privreg.device.report.design import row_of
+from privreg.device.report.noise import Words, rounded_normal
 from privreg.protocol import columns, messages, peers, study, wire
 from privreg.protocol.analyses import hash_of_part, word_of
 from privreg.protocol.diaries import Diary

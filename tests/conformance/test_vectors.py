@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from privreg.device import answer, seal, sums, table
-from privreg.device.design import row_of
-from privreg.device.noise import rounded_normal
+from privreg.device import seal
+from privreg.device.report import answer, sums, table
+from privreg.device.report.design import row_of
+from privreg.device.report.noise import rounded_normal
 from privreg.protocol import messages, peers, study, wire
 from privreg.protocol.analyses import hash_of_part, word_of
 from privreg.protocol.sums import LETTERS

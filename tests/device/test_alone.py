@@ -36,7 +36,9 @@ def test_the_device_needs_the_standard_library_alone():
 
 
 def test_importing_scores_brings_no_http():
-    got = isolated(REPO, "import privreg.device.score; print('urllib' in sys.modules or 'sqlite3' in sys.modules)")
+    got = isolated(
+        REPO, "import privreg.device.report.score; print('urllib' in sys.modules or 'sqlite3' in sys.modules)"
+    )
     assert got.stdout == "False\n"
 
 

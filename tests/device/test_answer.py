@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privreg.device import answer
-from privreg.device.design import Row
-from privreg.device.noise import Words
+from privreg.device.report import answer
+from privreg.device.report.design import Row
+from privreg.device.report.noise import Words
 from privreg.protocol import lattice
 from privreg.protocol.lattice import Mu
 from privreg.protocol.study import ROLES, Role

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.interpolate import BSpline, CubicSpline
 
-from privreg.device import design
-from privreg.device.design import read, row_of, unread, value_of
+from privreg.device.report import design
+from privreg.device.report.design import read, row_of, unread, value_of
 from privreg.protocol import trees
 from privreg.protocol.study import Cell
 from privreg.protocol.trees import Column

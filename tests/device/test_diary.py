@@ -26,9 +26,9 @@ from privreg.collector import field
 from privreg.collector.aggregate import report
 from privreg.collector.aggregate.chain import present_ask
 from privreg.data.participants import Counter
-from privreg.device import answer, persons, sums
 from privreg.device.diary import Diary, DiaryError
 from privreg.device.memory import Memory
+from privreg.device.report import answer, persons, sums
 from privreg.device.session import RefusedError
 from privreg.errors import PrivregError
 from privreg.field.declared import read_study

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from privreg.device import answer, consent, sums
-from privreg.device.design import Row, row_of
+from privreg.device import consent
+from privreg.device.report import answer, sums
+from privreg.device.report.design import Row, row_of
 from privreg.protocol import messages, peers, study, wire
 from privreg.protocol.wire import MessageError
 from tests.device.test_answer import allowed, far

@@ -10,8 +10,8 @@ from scipy.special import ndtr
 from scipy.stats import chi2
 
 from privreg.audit.neighbours import audit
-from privreg.device import answer, noise
-from privreg.device.noise import NoiseError, Words, rounded_normal
+from privreg.device.report import answer, noise
+from privreg.device.report.noise import NoiseError, Words, rounded_normal
 from privreg.protocol import lattice
 from privreg.protocol.lattice import Mu
 from privreg.protocol.study import Role

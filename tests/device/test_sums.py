@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from privreg.collector.aggregate import lattice as steps
 from privreg.collector.aggregate import report
 from privreg.collector.aggregate.plan import Plan, Rules, State
-from privreg.device import noise, sums
-from privreg.device.design import Row
+from privreg.device.report import noise, sums
+from privreg.device.report.design import Row
 from privreg.protocol import lattice, study
 from privreg.protocol.plans import Shape
 from privreg.protocol.study import FAMILIES, Role

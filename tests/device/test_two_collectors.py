@@ -13,11 +13,12 @@ from cryptography.hazmat.primitives import hpke
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
-from privreg.device import Limits, RefusedError, client, consent, respond, seal, session, sums
+from privreg.device import Limits, RefusedError, client, consent, respond, seal, session
 from privreg.device.client import Answer
 from privreg.device.consent import guess
-from privreg.device.design import row_of
 from privreg.device.memory import Memory, Stored
+from privreg.device.report import sums
+from privreg.device.report.design import row_of
 from privreg.protocol import lattice, messages, peers, study, wire
 from privreg.protocol.lattice import Mu
 from privreg.protocol.sums import LETTERS

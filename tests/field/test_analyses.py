@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privreg.collector.chain import add
-from privreg.device import answer, design, sums, table
+from privreg.device.report import answer, design, sums, table
 from privreg.errors import FormulaError, OptionError, PrivregError, SchemaError
 from privreg.field import declared, tabled
 from privreg.field.collected import engine_of, table_of

@@ -6,7 +6,7 @@ import pytest
 
 from privreg.collector import chain as chains
 from privreg.collector.clamping import people_for, shares_of
-from privreg.device.design import row_of
+from privreg.device.report.design import row_of
 from privreg.field.collected import engine_of, results
 from privreg.field.devices import Crowd
 from privreg.protocol import messages, study

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from privreg.cli.app import main
-from privreg.device import design
+from privreg.device.report import design
 from privreg.field import declared, keys, precision
 from privreg.options.table import TABLE
 from privreg.planning.power import plan_of_fit

@@ -8,8 +8,8 @@ import pytest
 import privreg as pr
 from privreg.collector import estimate, field
 from privreg.collector import rounds as collector
-from privreg.device import answer
-from privreg.device.design import row_of
+from privreg.device.report import answer
+from privreg.device.report.design import row_of
 from privreg.errors import OptionError, SchemaError
 from privreg.field.plan import About, study_plan
 from privreg.fits.plan import plan_of

@@ -225,7 +225,7 @@ def test_cubic_splines_are_patsy_s_to_the_last_bit(what, inner):
 @pytest.mark.some(2)
 @pytest.mark.parametrize("degree", range(devices.HIGHEST + 1))
 def test_devices_compute_the_same_splines(degree):
-    from privreg.device.design import value_of
+    from privreg.device.report.design import value_of
 
     for inner in INNER.values():
         given = {"knots": inner, "lower_bound": 0, "upper_bound": 10, "degree": degree, "include_intercept": True}

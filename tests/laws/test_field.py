@@ -8,8 +8,8 @@ import pytest
 from privreg.collector import chain, field
 from privreg.collector.covariates.diagonal import Wide
 from privreg.collector.plan import Bounded
-from privreg.device import answer
-from privreg.device.design import Row
+from privreg.device.report import answer
+from privreg.device.report.design import Row
 from privreg.errors import OptionError
 from privreg.families import measures
 from privreg.families.measures import Gauge

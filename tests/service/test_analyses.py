@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.device import client, table
+from privreg.device import client
 from privreg.device.memory import Memory
+from privreg.device.report import table
 from privreg.device.session import RefusedError, respond
 from privreg.errors import InferenceError, OptionError, ReliabilityWarning, StudyError
 from privreg.field import keys

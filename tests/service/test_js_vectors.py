@@ -15,7 +15,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privreg.device import answer, design, ed25519, sums
+from privreg.device import ed25519
+from privreg.device.report import answer, design, sums
 from privreg.protocol import lattice, messages, study, trees, wire
 from privreg.protocol.study import Role
 from tests.conformance import make

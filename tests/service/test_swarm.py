@@ -16,8 +16,8 @@ from scipy.stats import chi2, norm
 
 import privreg as pr
 from privreg.collector import chain as chains
-from privreg.device import design
 from privreg.device.command import main as respond
+from privreg.device.report import design
 from privreg.errors import OptionError, StudyError
 from privreg.field import demo, devices
 from privreg.field.command import main as study_command

@@ -9,8 +9,8 @@ import tempfile
 import numpy as np
 import pytest
 
+from privreg.device.report.sums import shares
 from privreg.device.seal import seal
-from privreg.device.sums import shares
 from privreg.errors import OptionError
 from privreg.field import keys
 from privreg.protocol import messages, peers, wire

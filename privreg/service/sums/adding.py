@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
-from privreg.device.noise import Words, rounded_normal
+from privreg.device.report.noise import Words, rounded_normal
 from privreg.protocol.peers import WORD
 
 NONCE: Final = 12

@@ -34,7 +34,7 @@ from privreg.service.sums.peer import Away, Post
 BAD: Final = "bad"  # What became of a share that can't be opened
 
 
-MOST_BITS: Final = 31  # Noise of a larger sd than 2 to this isn't drawn: see `device.noise`
+MOST_BITS: Final = 31  # Noise of a larger sd than 2 to this isn't drawn: see `device/report/noise.py`
 SOON: Final = 0.2  # Seconds until a batch is offered again of which the other collector has too few, at first
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..protocol import codes, lattice
-from ..protocol.messages import Ask
-from ..protocol.roles import Role
-from ..protocol.study import FAMILIES, PublicPlan
+from ...protocol import codes, lattice
+from ...protocol.messages import Ask
+from ...protocol.roles import Role
+from ...protocol.study import FAMILIES, PublicPlan
 from . import score
 from .design import Row
 from .noise import Words, rounded_normal

@@ -12,10 +12,10 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from ..protocol import codes, lattice
-from ..protocol.roles import Role
-from ..protocol.study import FAMILIES, PublicPlan
-from ..protocol.sums import MEDIAN, SCALE, SumAsk, Sums
+from ...protocol import codes, lattice
+from ...protocol.roles import Role
+from ...protocol.study import FAMILIES, PublicPlan
+from ...protocol.sums import MEDIAN, SCALE, SumAsk, Sums
 from . import noise, score
 from .answer import inside, shortened
 from .design import Row

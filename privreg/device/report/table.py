@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from ..protocol.study import PublicPlan
-from ..protocol.tables import levels_of
+from ...protocol.study import PublicPlan
+from ...protocol.tables import levels_of
 from .design import read
 from .score import clipped
 

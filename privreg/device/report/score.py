@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from ..protocol import codes, counts
+from ...protocol import codes, counts
 
 CAP: Final = 5.0  # Losses by which fit is measured are clipped to it
 NEAR_ONE: Final = 2.0**-30  # How far Σ u² of a direction may be from 1; see `lattice.SLACK`
