@@ -22,7 +22,7 @@ from scipy.stats import binom
 
 import privreg as pr
 from benchmarks.store import save_table
-from privreg.collector.chain import Place, add
+from privreg.collector.field.chain import Place, add
 from privreg.device.report import table
 from privreg.field import declared
 from privreg.field.collected import results

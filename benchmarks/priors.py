@@ -28,7 +28,7 @@ import pandas as pd
 
 from benchmarks import conditional
 from benchmarks.store import save_table
-from privreg.collector import curvature, estimate
+from privreg.collector.estimation import curvature, estimate
 from privreg.collector.plan import Carried
 
 RESULTS: Final = Path(__file__).parent / "results" / "priors.csv"

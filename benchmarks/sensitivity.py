@@ -67,7 +67,8 @@ DESIGNS: Final = (
     "counts, skewed",
 )  # fmt: skip
 QUICK: Final = tuple(
-    f"privreg.{path}" for path in ("collector.offsets:OFFSET", "collector.curvature:GAIN", "fits.findings:SHOWN")
+    f"privreg.{path}"
+    for path in ("collector.offsets:OFFSET", "collector.estimation.curvature:GAIN", "fits.findings:SHOWN")
 )
 FACTORS: Final = (0.5, 2.0)
 MOVED, LENGTH = 0.1, 0.01  # Of estimates in standard errors, and of the logarithm of these: from here on large

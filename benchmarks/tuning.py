@@ -52,8 +52,9 @@ def tuning() -> dict[str, Any]:
 
 
 def tuning_hash() -> str:
-    """Eight digits that stand for the paths and values of all constants."""
-    return hashlib.sha256(repr(sorted(_plain(tuning()).items())).encode()).hexdigest()[:8]
+    """Eight digits that stand for the names and values of all constants, whichever modules they stand in."""
+    values = sorted(f"{path.split(':')[1]} = {v!r}" for path, v in _plain(tuning()).items())
+    return hashlib.sha256(repr(values).encode()).hexdigest()[:8]
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,8 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.collector import curvature, offsets
+from privreg.collector import offsets
+from privreg.collector.estimation import curvature
 from privreg.errors import InferenceError
 from privreg.simulation.rounds import Raw
 

@@ -9,14 +9,14 @@ import numpy as np
 from scipy.linalg import hadamard
 from scipy.special import ndtri
 
-from privreg.collector import coordinates, curvature
+from privreg.collector.estimation import coordinates, curvature
 from privreg.collector.plan import SAMPLED
 from privreg.protocol import codes
 
 if TYPE_CHECKING:
     from privreg.arrays import Array
+    from privreg.collector.estimation.reference import Reference
     from privreg.collector.plan import Carried, Plan, Progress
-    from privreg.collector.reference import Reference
     from privreg.protocol.rounds import State
 
 OFFSET: Final = 0.35

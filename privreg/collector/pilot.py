@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from privreg.collector.curvature import COMMON
+from privreg.collector.estimation.curvature import COMMON
+from privreg.collector.estimation.reference import Reference, expected
 from privreg.collector.levels import BELIEVED, PART, SHOWN
-from privreg.collector.reference import Reference, expected
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from privreg.collector import curvature
 from privreg.collector.covariates import diagonal
+from privreg.collector.estimation import curvature
 from privreg.protocol.rounds import GROUPS, State
 from privreg.protocol.schedule import Round, people_of
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from privreg.collector.covariates.factors import Cells
     from privreg.collector.covariates.moments import Layout, Scatter
     from privreg.collector.covariates.thresholds import Search
-    from privreg.collector.curvature import Curvature, Prior, RoundMeans
-    from privreg.collector.many import Box
+    from privreg.collector.estimation.curvature import Curvature, Prior, RoundMeans
+    from privreg.collector.estimation.many import Box
     from privreg.collector.pilot import Fitted
     from privreg.families.constants import ScoreRules
     from privreg.families.measures import Gauge

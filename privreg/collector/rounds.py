@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privreg.collector import clamping, combination, curvature, pilot, reach, wide
-from privreg.collector.carrying import carry_rounds, observed
-from privreg.collector.coordinates import placed, reference_model
+from privreg.collector import clamping, pilot, reach
 from privreg.collector.covariates import asking, diagonal, moments, thresholds, whitening
 from privreg.collector.covariates import factors as cells
-from privreg.collector.estimate import estimate
+from privreg.collector.estimation import combination, curvature, wide
+from privreg.collector.estimation.carrying import carry_rounds, observed
+from privreg.collector.estimation.coordinates import placed, reference_model
+from privreg.collector.estimation.estimate import estimate
 from privreg.collector.levels import BELIEVED
 from privreg.collector.offsets import offsets, stretched
 from privreg.collector.plan import Carried, Plan, Progress, ScoreRound
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
     from privreg.collector.covariates.moments import Scatter
-    from privreg.collector.curvature import Curvature, RoundMeans
+    from privreg.collector.estimation.curvature import Curvature, RoundMeans
+    from privreg.collector.estimation.reference import Reference
     from privreg.collector.pilot import Fitted
-    from privreg.collector.reference import Reference
 
 
 @one_thread()

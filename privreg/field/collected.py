@@ -9,12 +9,12 @@ from typing import Any, Final, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.collector import chain as chains
 from privreg.collector import rounds
-from privreg.collector.chain import Cell, Cells, Chain, Place
-from privreg.collector.field import roles_of
+from privreg.collector.field import chain as chains
+from privreg.collector.field.chain import Cell, Cells, Chain, Place
+from privreg.collector.field.messages import roles_of
+from privreg.collector.field.table import Tabled
 from privreg.collector.plan import Plan
-from privreg.collector.table import Tabled
 from privreg.diagnostics import Diagnostic
 from privreg.errors import PrivregError, StudyError, quietly
 from privreg.field import tabled
@@ -104,7 +104,7 @@ def _begun(plan: PublicPlan) -> tuple[FitPlan, Plan, NDArray[np.intp]]:
 
 
 def read_cells(items: Any, plan: PublicPlan) -> dict[Place, Cell]:
-    """Read sums as a collector publishes them; see `collector.chain.plain`. Raises `MessageError`."""
+    """Read sums as a collector publishes them; see `collector.field.chain.plain`. Raises `MessageError`."""
     if not isinstance(items, list):
         raise MessageError("'cells' must be a list.")
     out = {}

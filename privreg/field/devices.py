@@ -11,10 +11,10 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 from numpy.typing import NDArray
 
 from privreg.arrays import Ints
-from privreg.collector import field
 from privreg.collector.aggregate import report
 from privreg.collector.aggregate.lattice import steps
 from privreg.collector.aggregate.plan import State
+from privreg.collector.field.messages import state_of
 from privreg.data.cells import as_series
 from privreg.data.columns import column_of
 from privreg.data.sources.open import open_table
@@ -133,7 +133,7 @@ class Crowd:
         held = [persons.rows_of(self.plan, self._diaries[i]) for i in who] if self.plan.diary is not None else []
         if isinstance(ask, SumAsk):
             return ask.role, [sums.whole(role, sums.of_person(self.plan, ask, rows)) for rows in held]
-        inside, gauge = field.state_of(self.engine, ask)
+        inside, gauge = state_of(self.engine, ask)
         places = [messages.place_of(self._hash, token) for token in tokens]
         groups = np.array([messages.group_of(self.plan, ask.role, place) for place in places], dtype=np.int64)
         if self.plan.diary is not None:

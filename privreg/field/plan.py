@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privreg.collector.aggregate import chain
-from privreg.collector.field import check_field, family_of, roles_of
+from privreg.collector.field.messages import check_field, family_of, roles_of
 from privreg.errors import OptionError, SchemaError, meant, shown
 from privreg.field.tabled import TableFit, blocks_of
 from privreg.fits import aggregate

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from privreg.collector import chain as chains
+from privreg.collector.field import chain as chains
 from privreg.device.consent import WIDEST, plain
 from privreg.errors import StudyError, choose, shown
 from privreg.field.collected import engine_of, fit_plan_of, read_cells, table_of
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from privreg.collector.chain import Cells, Chain
+    from privreg.collector.field.chain import Cells, Chain
     from privreg.field.live import Followed
     from privreg.fits.fit_plan import FitPlan
     from privreg.means.results.table_one import TableOne

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from privreg.collector.aggregate import chain as chains
 from privreg.collector.aggregate.chain import Batch, Chain
 from privreg.collector.aggregate.plan import Plan
-from privreg.collector.table import Tabled
+from privreg.collector.field.table import Tabled
 from privreg.device.consent import plain
 from privreg.diagnostics import Diagnostic
 from privreg.errors import StudyError

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from privreg.collector.table import Tabled
+from privreg.collector.field.table import Tabled
 from privreg.data.participants import Participants
 from privreg.errors import FormulaError, InferenceError, OptionError, StudyError
 from privreg.means import collector

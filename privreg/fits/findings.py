@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.special import chdtrc, ndtr
 
-from privreg.collector import carrying, clamping, combination, coordinates, curvature, estimate, pilot, reach
+from privreg.collector import clamping, pilot, reach
 from privreg.collector.covariates import diagonal, rarity, thresholds, whitening
 from privreg.collector.covariates.points import LIMITS
+from privreg.collector.estimation import carrying, combination, coordinates, curvature, estimate
 from privreg.collector.levels import BELIEVED, PART, PRECISE, SHOWN, STRICT, SURE
 from privreg.collector.offsets import STRETCHED
 from privreg.diagnostics import Diagnostic
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privreg.arrays import Array
-    from privreg.collector.curvature import Curvature
+    from privreg.collector.estimation.curvature import Curvature
     from privreg.collector.plan import Carried, Estimated, Plan, Progress
     from privreg.fits.held import Held
     from privreg.fits.settings import Settings

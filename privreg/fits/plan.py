@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privreg.arrays import Array
-from privreg.collector import clamping, many
+from privreg.collector import clamping
 from privreg.collector.covariates import diagonal
 from privreg.collector.covariates import factors as cells
 from privreg.collector.covariates.diagonal import Wide
 from privreg.collector.covariates.factors import Cells
 from privreg.collector.covariates.moments import Layout
-from privreg.collector.many import Box
+from privreg.collector.estimation import many
+from privreg.collector.estimation.many import Box
 from privreg.collector.plan import Crossed, End, Made, Plan
 from privreg.fits.extremes import extremes_of
 from privreg.fits.settings import Settings

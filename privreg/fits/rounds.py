@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from privreg.arrays import Array
 from privreg.audit import reports
-from privreg.collector import coordinates, estimate, reference
 from privreg.collector.clamping import shares_of
+from privreg.collector.estimation import coordinates, estimate, reference
 from privreg.collector.plan import Estimated, Plan, Progress
 from privreg.diagnostics import Diagnostic
 from privreg.errors import InferenceError

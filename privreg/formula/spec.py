@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 
 from privreg.arrays import Array
-from privreg.collector.curvature import MOST
+from privreg.collector.estimation.curvature import MOST
 from privreg.collector.plan import Bounded
 from privreg.data.participants import DIFFERENCES, WITHIN, Participants
 from privreg.data.sources.open import Source, open_table

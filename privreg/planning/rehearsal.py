@@ -13,10 +13,10 @@ import numpy as np
 from scipy.special import ndtri
 
 from privreg.arrays import Array
-from privreg.collector import coordinates, reference
 from privreg.collector import rounds as collector
 from privreg.collector.covariates import diagonal
-from privreg.collector.estimate import estimate
+from privreg.collector.estimation import coordinates, reference
+from privreg.collector.estimation.estimate import estimate
 from privreg.collector.plan import Plan, Progress
 from privreg.protocol.rounds import Reports, State
 from privreg.protocol.schedule import ENDLESS

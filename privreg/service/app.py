@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response
 
-from privreg.collector import chain as chains
+from privreg.collector.field import chain as chains
 from privreg.protocol import messages, wire
 from privreg.service import operate
 from privreg.service.access import CELLS

@@ -18,8 +18,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from privreg.collector import chain as chains
-from privreg.collector.chain import Cell, Place
+from privreg.collector.field import chain as chains
+from privreg.collector.field.chain import Cell, Place
 from privreg.errors import OptionError
 from privreg.field import keys
 from privreg.field.running import done, parser_of

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from privreg.collector import chain as chains
-from privreg.collector.table import Tabled
+from privreg.collector.field import chain as chains
+from privreg.collector.field.table import Tabled
 from privreg.device import ed25519
 from privreg.errors import OptionError, StudyError
 from privreg.field import keys
@@ -27,7 +27,7 @@ from privreg.service.store.kept import CLOSED, SEALED
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from privreg.collector.chain import Cells, Chain
+    from privreg.collector.field.chain import Cells, Chain
     from privreg.collector.plan import Plan
     from privreg.protocol.sums import SumAsk
     from privreg.results.base import Results

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from starlette.responses import JSONResponse, Response
 
-from privreg.collector import chain as chains
+from privreg.collector.field import chain as chains
 from privreg.protocol.wire import base
 from privreg.service.access import OPERATE
 

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privreg.arrays import Array, Flags, Ints
-from privreg.collector import estimate
 from privreg.collector import rounds as collector
 from privreg.collector.aggregate.report import parts_of
+from privreg.collector.estimation import estimate
 from privreg.collector.plan import Estimated, Plan, Progress
 from privreg.files.archive import like
 from privreg.fits.held import Held

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privreg.collector import combination, curvature
-from privreg.collector.curvature import GAIN, RoundMeans
+from privreg.collector.estimation import combination, curvature
+from privreg.collector.estimation.curvature import GAIN, RoundMeans
 from privreg.protocol.rounds import GROUPS
 
 Q, ROUNDS = 3, 8

@@ -8,9 +8,10 @@ from scipy.stats import chi2
 
 import privreg as pr
 from benchmarks.designs import DESIGNS
-from privreg.collector import estimate, pilot, rounds
-from privreg.collector.coordinates import AT_BOUND
+from privreg.collector import pilot, rounds
 from privreg.collector.covariates import asking, factors, moments
+from privreg.collector.estimation import estimate
+from privreg.collector.estimation.coordinates import AT_BOUND
 from privreg.fits.plan import plan_of
 from privreg.planning.precision import ASKED
 from privreg.simulation.tuning import resolve_tuning

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.collector import coordinates
 from privreg.collector.covariates.points import lattice
-from privreg.collector.reference import reference_of
+from privreg.collector.estimation import coordinates
+from privreg.collector.estimation.reference import reference_of
 from privreg.device.report.answer import before_noise
 from privreg.device.report.design import Row
 from tests.collector.test_reference_model import D, rules_of
@@ -41,7 +41,7 @@ def test_what_is_expected_is_taken_at_the_whole_predictor(kind):
     bare, shift = reference_of(rules_of(kind), points), np.eye(D)[0] * 0.7
     said = bare._replace(added=np.full(len(points), 0.7))
     state, theta = np.array([0.1, -0.2, 0.3])[:D], np.array([-0.4, 0.2, 0.1])[:D]
-    from privreg.collector import reference
+    from privreg.collector.estimation import reference
 
     for a, b in zip(
         reference.expected(said, state, 1.5, theta, 1.0),

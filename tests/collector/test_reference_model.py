@@ -5,10 +5,10 @@ import pytest
 from scipy.linalg import hadamard
 from scipy.special import ndtri
 
-from privreg.collector import reference
-from privreg.collector.carrying import SPREAD, carry_rounds
-from privreg.collector.coordinates import FAR, unbound
 from privreg.collector.covariates.moments import Layout
+from privreg.collector.estimation import reference
+from privreg.collector.estimation.carrying import SPREAD, carry_rounds
+from privreg.collector.estimation.coordinates import FAR, unbound
 from privreg.collector.plan import Progress, ScoreRound
 from privreg.families import scores
 from privreg.families.constants import score_rules

@@ -22,9 +22,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privreg.collector import field
 from privreg.collector.aggregate import report
 from privreg.collector.aggregate.chain import present_ask
+from privreg.collector.field import messages as field
 from privreg.data.participants import Counter
 from privreg.device.diary import Diary, DiaryError
 from privreg.device.memory import Memory

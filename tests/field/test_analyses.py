@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privreg.collector.chain import add
+from privreg.collector.field.chain import add
 from privreg.device.report import answer, design, sums, table
 from privreg.errors import FormulaError, OptionError, PrivregError, SchemaError
 from privreg.field import declared, tabled

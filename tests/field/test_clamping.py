@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privreg.collector import chain as chains
 from privreg.collector.clamping import people_for, shares_of
+from privreg.collector.field import chain as chains
 from privreg.device.report.design import row_of
 from privreg.field.collected import engine_of, results
 from privreg.field.devices import Crowd

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import privreg as pr
-from privreg.collector import estimate, field
 from privreg.collector import rounds as collector
+from privreg.collector.estimation import estimate
+from privreg.collector.field import messages as field
 from privreg.device.report import answer
 from privreg.device.report.design import row_of
 from privreg.errors import OptionError, SchemaError

@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from privreg.collector import chain, field
 from privreg.collector.covariates.diagonal import Wide
+from privreg.collector.field import chain
+from privreg.collector.field import messages as field
 from privreg.collector.plan import Bounded
 from privreg.device.report import answer
 from privreg.device.report.design import Row

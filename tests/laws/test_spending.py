@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.collector import chain as chains
+from privreg.collector.field import chain as chains
 from privreg.data.sources.open import CHUNK
 from privreg.errors import BudgetError, DataError
 from privreg.field.collected import engine_of

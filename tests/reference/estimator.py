@@ -13,9 +13,10 @@ from numpy.linalg import cholesky, inv, solve
 from scipy.linalg import hadamard
 from scipy.special import expit, ndtr
 
-from privreg.collector import carrying, combination, coordinates, curvature, offsets, pilot, reach, wide
+from privreg.collector import offsets, pilot, reach
 from privreg.collector import plan as planned
-from privreg.collector import reference as reference_law
+from privreg.collector.estimation import carrying, combination, coordinates, curvature, wide
+from privreg.collector.estimation import reference as reference_law
 from privreg.collector.levels import BELIEVED
 from tests.reference import covariates
 

@@ -24,10 +24,10 @@ CLOSE = 1e-8
 NOT_HERE = {
     "privreg.collector.levels.RAREST",
     "privreg.collector.covariates.asking.FULL",
-    "privreg.collector.carrying.WIDEST_THRESHOLD",
+    "privreg.collector.estimation.carrying.WIDEST_THRESHOLD",
     "privreg.collector.reach.FAR",
-    "privreg.collector.curvature.STEADY",
-    "privreg.collector.curvature.LEAST",
+    "privreg.collector.estimation.curvature.STEADY",
+    "privreg.collector.estimation.curvature.LEAST",
     "privreg.collector.pilot.PRECISE",
     "privreg.collector.levels.BELIEVED",
 }

@@ -15,8 +15,8 @@ from scipy.stats import chi2
 
 import privreg as pr
 from privreg import central, diagnostics
-from privreg.collector import curvature
 from privreg.collector.covariates.whitening import wide
+from privreg.collector.estimation import curvature
 from privreg.diagnostics import CODES, Diagnostic, doubt
 from privreg.errors import PrivregWarning, ReliabilityWarning, SavedFileError
 from privreg.files import archive

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from privreg.collector import chain as chains
+from privreg.collector.field import chain as chains
 from privreg.errors import OptionError
 from privreg.service import access, command, keeping
 from privreg.service.command import collector, prepared

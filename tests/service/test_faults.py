@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from privreg.collector import chain as chains
+from privreg.collector.field import chain as chains
 from privreg.service.store import open_store
 from tests.service import postgres
 from tests.service.test_postgres import ended

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from privreg.collector import chain as chains
+from privreg.collector.field import chain as chains
 from privreg.device import respond
 from privreg.device.memory import Memory
 from tests.service.served import links, served

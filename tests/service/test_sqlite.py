@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 import sqlalchemy as sa
 
-from privreg.collector import chain as chains
+from privreg.collector.field import chain as chains
 from privreg.errors import OptionError
 from privreg.service.store import StoreError, open_store
 from tests.service.test_store import PEOPLE, added_up

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from privreg.collector import chain as chains
+from privreg.collector.field import chain as chains
 from privreg.errors import OptionError, SavedFileError
 from privreg.protocol import messages
 from privreg.protocol.study import LIMIT

@@ -15,7 +15,7 @@ import pytest
 from scipy.stats import chi2, norm
 
 import privreg as pr
-from privreg.collector import chain as chains
+from privreg.collector.field import chain as chains
 from privreg.device.command import main as respond
 from privreg.device.report import design
 from privreg.errors import OptionError, StudyError

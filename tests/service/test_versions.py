@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from privreg.collector import chain as chains
+from privreg.collector.field import chain as chains
 from privreg.service import access
 from privreg.service.command import collector
 from privreg.service.store import StoreError, open_store, versions

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from privreg.collector import rounds
-from privreg.collector.field import reports_of
+from privreg.collector.field.messages import reports_of
 from privreg.field import declared, keys
 from privreg.field.collected import fit_plan_of
 from privreg.field.devices import Crowd

@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.collector import pilot, reference
+from privreg.collector import pilot
 from privreg.collector.covariates import whitening
+from privreg.collector.estimation import reference
 from privreg.errors import ReliabilityWarning
 from tests.kinds import KINDS
 from tests.rounds import plan_by_rounds

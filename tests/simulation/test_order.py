@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.collector.estimate import estimate
+from privreg.collector.estimation.estimate import estimate
 from privreg.data.sources import order, source
 from privreg.errors import OptionError, SavedFileError, UnsupportedArgumentError
 from privreg.fits import findings

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.collector import many
+from privreg.collector.estimation import many
 from privreg.simulation import play
 
 LEVELS = [f"l{k:03d}" for k in range(120)]

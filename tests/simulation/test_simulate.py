@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.collector import estimate
 from privreg.collector import rounds as collector
+from privreg.collector.estimation import estimate
 from privreg.errors import BudgetError, DataError, OptionError, UnsupportedArgumentError
 from privreg.protocol.rounds import Reports
 from privreg.simulation.rounds import RoundsRun

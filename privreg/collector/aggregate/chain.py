@@ -12,7 +12,7 @@ import numpy as np
 
 from privreg.collector.aggregate import measuring, rounds
 from privreg.collector.aggregate.lattice import sd, steps
-from privreg.collector.table import BEGUN, Tabled
+from privreg.collector.field.table import BEGUN, Tabled
 from privreg.errors import OptionError
 from privreg.protocol.analyses import WORDS
 from privreg.protocol.roles import Role

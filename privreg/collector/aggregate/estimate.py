@@ -11,7 +11,7 @@ from scipy.special import ndtri
 
 from privreg.collector.aggregate.classes import against_first, expected, points
 from privreg.collector.aggregate.rounds import WINDOWS, floored, level, pooling, posterior
-from privreg.collector.curvature import SPREAD
+from privreg.collector.estimation.curvature import SPREAD
 from privreg.protocol import codes
 
 if TYPE_CHECKING:

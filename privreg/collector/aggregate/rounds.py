@@ -13,7 +13,7 @@ from privreg.collector.aggregate.lattice import sd
 from privreg.collector.aggregate.plan import Checked, Known, Plan, Progress, State, Summed, pairs
 from privreg.collector.aggregate.report import unstacked
 from privreg.collector.covariates.extremes import longest
-from privreg.collector.curvature import SPREAD
+from privreg.collector.estimation.curvature import SPREAD
 from privreg.collector.levels import RAREST
 from privreg.collector.reach import FAR
 from privreg.protocol.schedule import PILOTS

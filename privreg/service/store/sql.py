@@ -20,8 +20,8 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from privreg.collector import chain as chains
-from privreg.collector.chain import Cell, Place
+from privreg.collector.field import chain as chains
+from privreg.collector.field.chain import Cell, Place
 from privreg.protocol.study import LIMIT
 from privreg.service.store import tables as t
 from privreg.service.store import versions

@@ -1,7 +1,7 @@
 """The reference model: what mean reports to expect if the model held and covariates looked like given points.
 
 Whitened covariates z are the points, equally likely; residuals are normal where a family has them. Real data look
-different. What the reference model gets wrong is learned from reports (`collector.curvature`); it is a guide, and
+different. What the reference model gets wrong is learned from reports (`curvature`); it is a guide, and
 nothing rests on it.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from privreg.collector.curvature import LEAST
+from privreg.collector.estimation.curvature import LEAST
 from privreg.families import counts, scores
 from privreg.protocol import codes
 

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from privreg.collector import coordinates, curvature, pilot, reference
+from privreg.collector import pilot
+from privreg.collector.estimation import coordinates, curvature, reference
 from privreg.collector.plan import Carried, Local
 from privreg.protocol import codes
 
 if TYPE_CHECKING:
     from privreg.arrays import Array
+    from privreg.collector.estimation.reference import Reference
     from privreg.collector.plan import Plan, Progress, ScoreRound
-    from privreg.collector.reference import Reference
     from privreg.families.constants import ScoreRules
     from privreg.protocol.rounds import State
 

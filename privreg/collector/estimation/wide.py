@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from privreg.collector import curvature, many, pilot, reach
-from privreg.collector.carrying import observed
+from privreg.collector import pilot, reach
+from privreg.collector.estimation import curvature, many
+from privreg.collector.estimation.carrying import observed
 from privreg.collector.plan import Estimated, Part
 from privreg.protocol import codes
 

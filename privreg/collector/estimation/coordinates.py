@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.special import ndtri
 
-from privreg.collector import many, pilot, reference
+from privreg.collector import pilot
 from privreg.collector.covariates import factors as cells
 from privreg.collector.covariates import moments, whitening
 from privreg.collector.covariates.extremes import longest
 from privreg.collector.covariates.points import WIDE, bounded, lattice, normal_points
+from privreg.collector.estimation import many, reference
 from privreg.collector.plan import End, Plan, Progress
 from privreg.protocol import codes
 from privreg.protocol.rounds import State
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
     from privreg.collector.covariates.moments import Scatter
-    from privreg.collector.reference import Reference
+    from privreg.collector.estimation.reference import Reference
 
 AT_BOUND: Final = 0.5
 """Learned sd from a bound up to which the mean of a number lies that is there for most records: of an exponential one

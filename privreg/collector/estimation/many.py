@@ -15,9 +15,9 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import ndtri
 
-from privreg.collector import reference
 from privreg.collector.covariates.points import LIMITS, lattice
-from privreg.collector.curvature import CARRY, SPREAD, SPREADS
+from privreg.collector.estimation import reference
+from privreg.collector.estimation.curvature import CARRY, SPREAD, SPREADS
 from privreg.protocol import codes
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import numpy as np
 
 from privreg.arrays import triangle
 from privreg.collector import rounds
-from privreg.collector.field import ask_of, products, reports_of
-from privreg.collector.table import ASK, Tabled
+from privreg.collector.field.messages import ask_of, products, reports_of
+from privreg.collector.field.table import ASK, Tabled
 from privreg.protocol.rounds import Reports
 from privreg.protocol.schedule import ENDLESS
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from privreg.arrays import triangle
-from privreg.collector.curvature import CARRY, LEAST, SMALLEST, means
+from privreg.collector.estimation.curvature import CARRY, LEAST, SMALLEST, means
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from privreg.arrays import Array
-    from privreg.collector.curvature import Curvature, RoundMeans
+    from privreg.collector.estimation.curvature import Curvature, RoundMeans
 
 DRAWS: Final = 400
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from privreg.collector import combination, curvature, pilot, reference, wide
-from privreg.collector.carrying import carry_rounds, counted, kept, limits, offset_bias, offset_kind
-from privreg.collector.coordinates import reference_model
+from privreg.collector import pilot
+from privreg.collector.estimation import combination, curvature, reference, wide
+from privreg.collector.estimation.carrying import carry_rounds, counted, kept, limits, offset_bias, offset_kind
+from privreg.collector.estimation.coordinates import reference_model
 from privreg.collector.plan import Estimated, Part
 from privreg.families import measures
 from privreg.options.threads import one_thread
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privreg.arrays import Array
-    from privreg.collector.combination import Combined
+    from privreg.collector.estimation.combination import Combined
+    from privreg.collector.estimation.reference import Reference
     from privreg.collector.plan import Carried, Plan, Progress
-    from privreg.collector.reference import Reference
     from privreg.families.measures import Measure
     from privreg.protocol.rounds import Reports, State
 

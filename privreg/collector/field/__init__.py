@@ -1,0 +1,5 @@
+"""Of studies in the field, whose devices send whole numbers.
+
+`messages` writes states and reads reports, `chain` makes a study's states of sums of what came, which of a `table` are
+one.
+"""
