@@ -24,9 +24,9 @@ import privreg as pr
 from benchmarks.store import save_table
 from privreg.collector.field.chain import Place, add
 from privreg.device.report import table
-from privreg.field import declared
-from privreg.field.collected import results
-from privreg.field.plan import study_plans
+from privreg.field.declaring import declared
+from privreg.field.declaring.plan import study_plans
+from privreg.field.reading.collected import results
 from privreg.protocol.roles import TABLE
 
 LEVEL = 0.95

@@ -3,11 +3,11 @@
 ``python -m benchmarks.service [--two | --postgres] [--reports N] [--connections C] [--out FOLDER]``
 
 A study (``charges ~ age + bmi + smoker``, μ = 2) is signed, served by ``privreg serve`` on SQLite, and answered over
-HTTP on this machine: first by `privreg.field.swarm` until the main rounds begin, then by C connections in one process
-that post what it has made beforehand, one report after another. 5% are posted twice. Server and generator share the
-machine. With ``--two`` there are two collectors, each posted its shares. With ``--postgres`` the study is measured on
-SQLite, and after it on PostgreSQL with two servers that share it (``privreg serve --shared``), between which the posts
-are dealt out; the load of the machine before each is stored. Stored, one line a measure:
+HTTP on this machine: first by `privreg.field.simulated.swarm` until the main rounds begin, then by C connections in one
+process that post what it has made beforehand, one report after another. 5% are posted twice. Server and generator
+share the machine. With ``--two`` there are two collectors, each posted its shares. With ``--postgres`` the study is
+measured on SQLite, and after it on PostgreSQL with two servers that share it (``privreg serve --shared``), between
+which the posts are dealt out; the load of the machine before each is stored. Stored, one line a measure:
 
 reports
     New ones a second, from the first post to the last answer; median and 99th percentile of latency in milliseconds. Of
@@ -46,10 +46,12 @@ import pandas as pd
 import privreg as pr
 from benchmarks.store import save_table
 from privreg.device.client import invitation
-from privreg.field import command, demo, keys, swarm
-from privreg.field.devices import Crowd, SharedCrowd
+from privreg.field import keys
+from privreg.field.declaring import command
+from privreg.field.reading.study import Study
 from privreg.field.servers import fetched
-from privreg.field.study import Study
+from privreg.field.simulated import demo, swarm
+from privreg.field.simulated.devices import Crowd, SharedCrowd
 from privreg.protocol import messages, wire
 from privreg.protocol.sums import LETTERS
 from privreg.service.command import collector, write_tokens

@@ -57,8 +57,8 @@ from benchmarks.service import (
 )
 from benchmarks.store import save_table
 from privreg.device.client import invitation
-from privreg.field import swarm
-from privreg.field.devices import Crowd
+from privreg.field.simulated import swarm
+from privreg.field.simulated.devices import Crowd
 from privreg.protocol import messages
 from privreg.service.command import collector
 

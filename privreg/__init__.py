@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         SmoothedHinge,
         Squared,
     )
-    from privreg.field.connect import connect
+    from privreg.field.reading.connect import connect
     from privreg.formula.language.rowwise import rowwise
     from privreg.loading import load
     from privreg.means.model import table_one
@@ -69,7 +69,7 @@ _HOMES = {
         "data.sources.database": "sql",
         "errors": "PrivacyLeakError PrivacyLeakWarning",
         "families.builtin": "Expectile Hinge Huber Logistic Multinomial Poisson Quantile SmoothedHinge Squared",
-        "field.connect": "connect",
+        "field.reading.connect": "connect",
         "formula.language.rowwise": "rowwise",
         "loading": "load",
         "means.model": "table_one",

@@ -226,7 +226,7 @@ MUTANTS = (
     ),
     Mutant(
         "a plan of another budget than its model",
-        "privreg/field/collected.py",
+        "privreg/field/reading/collected.py",
         "if not made(lambda: asks(fit, engine)):",
         "if False:",
         ("tests/field/test_hostile_plans.py::test_a_model_of_other_reports_than_devices_send_is_refused",),
@@ -1666,7 +1666,7 @@ MUTANTS = (
     ),
     Mutant(
         "a sum is believed that the other collector was not sent",
-        "privreg/field/shared.py",
+        "privreg/field/reading/shared.py",
         "if (one.own, other.own) != (other.other, one.other):",
         "if False:",
         ("tests/field/test_shared.py::test_a_last_sum_that_the_other_was_not_sent_is_refused",),
@@ -1897,7 +1897,7 @@ MUTANTS = (
     ),
     Mutant(
         "an analyst believes any state",
-        "privreg/field/study.py",
+        "privreg/field/reading/study.py",
         "if not messages.follows(state, chains.present_ask(self._engine, self._chain), k, before):",
         "if not payload:",
         ("tests/service/test_connect.py::test_what_does_not_bear_out_is_refused",),
@@ -1920,21 +1920,21 @@ MUTANTS = (
     ),
     Mutant(
         "sums over different lists are added",
-        "privreg/field/shared.py",
+        "privreg/field/reading/shared.py",
         "if (one.listed, one.people) != (other.listed, other.people):",
         "if one.people != other.people:",
         ("tests/field/test_shared.py::test_sums_over_different_lists_are_not_added",),
     ),
     Mutant(
         "a collector may publish a batch's sum twice, with other noise",
-        "privreg/field/shared.py",
+        "privreg/field/reading/shared.py",
         "if any(old and old != new for old, new in zip_longest(before, now)):",
         "if any(old and not new for old, new in zip_longest(before, now)):",
         ("tests/field/test_shared.py::test_a_sum_that_is_published_twice_is_refused",),
     ),
     Mutant(
         "a swarm adds half the noise",
-        "privreg/field/devices.py",
+        "privreg/field/simulated/devices.py",
         "np.rint(2.0**bits * rng.standard_normal(shape))",
         "np.rint(2.0 ** (bits - 1) * rng.standard_normal(shape))",
         ("tests/service/test_swarm.py::test_a_swarms_noise_is_a_rounded_gaussian",),

@@ -40,10 +40,10 @@ def _of_field(module: str, name: str, arguments: Sequence[str], **more: Any) -> 
 
 FIELD: Final[dict[str, Callable[[Sequence[str]], int]]] = {
     "respond": partial(_of_field, "device.command", "main", prog="privreg respond"),
-    "study": partial(_of_field, "field.command", "main"),
+    "study": partial(_of_field, "field.declaring.command", "main"),
     **{verb: partial(_of_field, "service.command", verb) for verb in ("serve", "tokens", "collector")},
-    "results": partial(_of_field, "field.reading", "main"),
-    "swarm": partial(_of_field, "field.swarm", "main"),
+    "results": partial(_of_field, "field.reading.command", "main"),
+    "swarm": partial(_of_field, "field.simulated.swarm", "main"),
 }
 
 

@@ -14,8 +14,8 @@ from privreg.collector.field.table import Tabled
 from privreg.device import ed25519
 from privreg.errors import OptionError, StudyError
 from privreg.field import keys
-from privreg.field.collected import engine_of, read_cells, results
-from privreg.field.picture import Known, Round
+from privreg.field.reading.collected import engine_of, read_cells, results
+from privreg.field.reading.picture import Known, Round
 from privreg.protocol import messages, wire
 from privreg.protocol.analyses import WORDS
 from privreg.protocol.messages import Ask, FieldState

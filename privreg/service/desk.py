@@ -26,7 +26,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from privreg.errors import OptionError
-from privreg.field.picture import picture
+from privreg.field.reading.picture import picture
 from privreg.protocol import wire
 from privreg.protocol.analyses import word_of
 from privreg.service import access, dashboard, operate, pages

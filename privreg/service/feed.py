@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from privreg.field.picture import picture, progress
+from privreg.field.reading.picture import picture, progress
 
 if TYPE_CHECKING:
     from privreg.service.course import Study

@@ -31,8 +31,8 @@ from privreg.device.memory import Memory
 from privreg.device.report import answer, persons, sums
 from privreg.device.session import RefusedError
 from privreg.errors import PrivregError
-from privreg.field.declared import read_study
-from privreg.field.plan import study_plans
+from privreg.field.declaring.declared import read_study
+from privreg.field.declaring.plan import study_plans
 from privreg.fits import aggregate
 from privreg.fits.plan import plan_of
 from privreg.protocol import lattice, study, wire

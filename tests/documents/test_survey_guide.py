@@ -18,12 +18,13 @@ import pytest
 
 import privreg
 from privreg.errors import ReliabilityWarning, StudyError
-from privreg.field import demo, keys
-from privreg.field.declared import read_study
-from privreg.field.plan import study_plans
-from privreg.field.precision import planned
+from privreg.field import keys
+from privreg.field.declaring.declared import read_study
+from privreg.field.declaring.plan import study_plans
+from privreg.field.declaring.precision import planned
 from privreg.field.servers import fetched
-from privreg.field.swarm import swarm
+from privreg.field.simulated import demo
+from privreg.field.simulated.swarm import swarm
 from privreg.protocol.wire import base
 from tests.service.test_analyses import KEY, Several, folk
 from tests.service.world import ANALYST

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from privreg.collector.field.chain import add
 from privreg.device.report import answer, design, sums, table
 from privreg.errors import FormulaError, OptionError, PrivregError, SchemaError
-from privreg.field import declared, tabled
-from privreg.field.collected import engine_of, table_of
-from privreg.field.collected import results as results_of
-from privreg.field.plan import study_plans
+from privreg.field import tabled
+from privreg.field.declaring import declared
+from privreg.field.declaring.plan import study_plans
+from privreg.field.reading.collected import engine_of, table_of
+from privreg.field.reading.collected import results as results_of
 from privreg.protocol import analyses, lattice, study
 from privreg.protocol.analyses import WORDS
 from privreg.protocol.lattice import Mu

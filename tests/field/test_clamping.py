@@ -7,8 +7,8 @@ import pytest
 from privreg.collector.clamping import people_for, shares_of
 from privreg.collector.field import chain as chains
 from privreg.device.report.design import row_of
-from privreg.field.collected import engine_of, results
-from privreg.field.devices import Crowd
+from privreg.field.reading.collected import engine_of, results
+from privreg.field.simulated.devices import Crowd
 from privreg.protocol import messages, study
 from privreg.protocol.messages import Token
 from tests.field import test_plan

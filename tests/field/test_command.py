@@ -8,7 +8,8 @@ import pytest
 
 from privreg.cli.app import main
 from privreg.device.report import design
-from privreg.field import declared, keys, precision
+from privreg.field import keys
+from privreg.field.declaring import declared, precision
 from privreg.options.table import TABLE
 from privreg.planning.power import plan_of_fit
 from privreg.protocol import study, wire

@@ -10,9 +10,10 @@ import yaml
 
 import privreg as pr
 from privreg.errors import OptionError, PrivregError, SchemaError, StudyError
-from privreg.field import declared, keys
-from privreg.field.collected import engine_of
-from privreg.field.plan import study_plan
+from privreg.field import keys
+from privreg.field.declaring import declared
+from privreg.field.declaring.plan import study_plan
+from privreg.field.reading.collected import engine_of
 from privreg.protocol import study, wire
 from privreg.protocol.sums import Collector
 from privreg.results.target import of_results

@@ -8,9 +8,10 @@ import pytest
 
 import privreg as pr
 from privreg.errors import PrivregError, StudyError
-from privreg.field import declared, keys, servers
-from privreg.field.collected import engine_of, fit_plan_of
-from privreg.field.plan import study_plan
+from privreg.field import keys, servers
+from privreg.field.declaring import declared
+from privreg.field.declaring.plan import study_plan
+from privreg.field.reading.collected import engine_of, fit_plan_of
 from privreg.formula.language.limits import LONGEST
 from privreg.formula.language.parse import read_formula
 from privreg.protocol import study, wire

@@ -9,8 +9,9 @@ from starlette.testclient import TestClient
 
 import privreg as pr
 from privreg.errors import InferenceError, MissingExtraError, OptionError, StudyError
-from privreg.field import live, servers
-from privreg.field.picture import picture
+from privreg.field import servers
+from privreg.field.reading import live
+from privreg.field.reading.picture import picture
 from privreg.protocol import wire
 from privreg.service.app import Options, make
 from privreg.service.feed import Feed

@@ -12,7 +12,7 @@ from privreg.collector.field import messages as field
 from privreg.device.report import answer
 from privreg.device.report.design import row_of
 from privreg.errors import OptionError, SchemaError
-from privreg.field.plan import About, study_plan
+from privreg.field.declaring.plan import About, study_plan
 from privreg.fits.plan import plan_of
 from privreg.protocol import messages, study, wire
 from privreg.protocol.rounds import Reports

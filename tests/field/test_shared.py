@@ -9,8 +9,9 @@ import pytest
 import privreg as pr
 from privreg.collector.aggregate import chain, lattice
 from privreg.errors import InferenceError, OptionError, StudyError
-from privreg.field import live, servers, summed
-from privreg.field.reading import main as results
+from privreg.field import servers
+from privreg.field.reading import live, summed
+from privreg.field.reading.command import main as results
 from privreg.protocol import messages, study, wire
 from tests.field.two import COLLECTORS, KEY, SIGNERS, URLS, Two
 from tests.studies import ROOT, key_of, public, signed, study_plan

@@ -12,9 +12,10 @@ from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from privreg.collector.aggregate import chain, lattice, report
 from privreg.collector.aggregate.chain import Batch
 from privreg.errors import OptionError, StudyError
-from privreg.field import declared, summed
-from privreg.field.devices import SharedCrowd
-from privreg.field.plan import study_plan
+from privreg.field.declaring import declared
+from privreg.field.declaring.plan import study_plan
+from privreg.field.reading import summed
+from privreg.field.simulated.devices import SharedCrowd
 from privreg.fits.results import Senders
 from privreg.protocol import lattice as radii
 from privreg.protocol import messages, peers, study, sums, wire

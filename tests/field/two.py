@@ -7,7 +7,8 @@ import numpy as np
 from privreg.collector.aggregate import chain, lattice, report
 from privreg.collector.aggregate.chain import Batch
 from privreg.errors import StudyError
-from privreg.field import servers, summed
+from privreg.field import servers
+from privreg.field.reading import summed
 from privreg.protocol import messages, peers, study, wire
 from privreg.protocol.sums import LETTERS
 from tests.field.test_two_collectors import COLLECTORS, plan_of

@@ -12,8 +12,8 @@ import privreg as pr
 from privreg.collector.field import chain as chains
 from privreg.data.sources.open import CHUNK
 from privreg.errors import BudgetError, DataError
-from privreg.field.collected import engine_of
-from privreg.field.devices import Crowd
+from privreg.field.reading.collected import engine_of
+from privreg.field.simulated.devices import Crowd
 from privreg.fits.settings import FitOptions
 from privreg.privacy.accounts import accounts_of
 from privreg.privacy.ledger import LEDGER
@@ -124,7 +124,7 @@ def stop_at_first(monkeypatch, seen):
     monkeypatch.setattr(NoiseStream, "_fill", stop)
     monkeypatch.setattr(RoundsRun, "_normals", stop)
     monkeypatch.setattr("privreg.simulation.aggregate.normals", stop)
-    monkeypatch.setattr("privreg.field.devices.rounded_normals", stop)
+    monkeypatch.setattr("privreg.field.simulated.devices.rounded_normals", stop)
 
 
 @pytest.mark.parametrize("door", DOORS)

@@ -29,7 +29,7 @@ from privreg.errors import (
     SchemaError,
     UnsupportedArgumentError,
 )
-from privreg.field import declared
+from privreg.field.declaring import declared
 from privreg.options.elsewhere import OPTIONS
 from privreg.options.progress import COMPILING, progress_bar
 from privreg.options.spelling import in_shell, in_study

@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 
-from privreg.field.declared import fit_of
+from privreg.field.declaring.declared import fit_of
 from tests.service import postgres
 from tests.service.node import js
 
@@ -21,5 +21,5 @@ def _closed():
 def _texts_of_plans_are_read_once():
     """Each test begins several collectors and devices of one plan, which read its formula anew."""
     with pytest.MonkeyPatch.context() as m:
-        m.setattr("privreg.field.collected.fit_of", cache(fit_of))
+        m.setattr("privreg.field.reading.collected.fit_of", cache(fit_of))
         yield

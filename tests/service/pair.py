@@ -10,8 +10,9 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
-from privreg.field import declared, keys
-from privreg.field.plan import study_plan
+from privreg.field import keys
+from privreg.field.declaring import declared
+from privreg.field.declaring.plan import study_plan
 from privreg.protocol import messages, peers, study, wire
 from privreg.protocol.messages import Token
 from privreg.protocol.peers import Share, share_body, share_info

@@ -16,7 +16,7 @@ from privreg.device.report import table
 from privreg.device.session import RefusedError, respond
 from privreg.errors import InferenceError, OptionError, ReliabilityWarning, StudyError
 from privreg.field import keys
-from privreg.field.swarm import swarm
+from privreg.field.simulated.swarm import swarm
 from privreg.protocol import messages, study, wire
 from privreg.protocol.analyses import hash_of_part, word_of
 from privreg.service import access

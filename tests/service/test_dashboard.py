@@ -14,7 +14,7 @@ from sqlalchemy.exc import OperationalError
 from starlette.testclient import TestClient
 
 import privreg as pr
-from privreg.field import picture
+from privreg.field.reading import picture
 from privreg.service import feed as feeds
 from privreg.service.app import Options, make
 from privreg.service.feed import BINS, OUTCOMES, WIDTHS, Feed, Minutes

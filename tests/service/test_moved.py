@@ -10,7 +10,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from privreg.field import demo, keys
+from privreg.field import keys
+from privreg.field.simulated import demo
 from privreg.service import command
 from privreg.service.store import open_store
 from tests.service import postgres

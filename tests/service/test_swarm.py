@@ -19,10 +19,10 @@ from privreg.collector.field import chain as chains
 from privreg.device.command import main as respond
 from privreg.device.report import design
 from privreg.errors import OptionError, StudyError
-from privreg.field import demo, devices
-from privreg.field.command import main as study_command
-from privreg.field.swarm import _Poster, read_links, swarm
-from privreg.field.swarm import main as swarm_command
+from privreg.field.declaring.command import main as study_command
+from privreg.field.simulated import demo, devices
+from privreg.field.simulated.swarm import _Poster, read_links, swarm
+from privreg.field.simulated.swarm import main as swarm_command
 from privreg.protocol import messages
 from privreg.service.command import collector, serve
 from tests.service.served import links, served

@@ -5,8 +5,8 @@ import pytest
 
 import privreg as pr
 from privreg.collector.aggregate import chain as chains
-from privreg.field.collected import fit_plan_of
-from privreg.field.devices import SharedCrowd
+from privreg.field.reading.collected import fit_plan_of
+from privreg.field.simulated.devices import SharedCrowd
 from privreg.privacy.ledger import Release
 from privreg.protocol import messages
 from privreg.service.sums import adding

@@ -10,10 +10,11 @@ import pytest
 
 from privreg.collector import rounds
 from privreg.collector.field.messages import reports_of
-from privreg.field import declared, keys
-from privreg.field.collected import fit_plan_of
-from privreg.field.devices import Crowd
-from privreg.field.plan import study_plan
+from privreg.field import keys
+from privreg.field.declaring import declared
+from privreg.field.declaring.plan import study_plan
+from privreg.field.reading.collected import fit_plan_of
+from privreg.field.simulated.devices import Crowd
 from privreg.privacy.ledger import Release
 from privreg.protocol import messages, study, wire
 from privreg.protocol.messages import Token

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from privreg.collector.aggregate import chain as chains
 from privreg.errors import OptionError, SavedFileError
 from privreg.field.keys import CollectorKeys
-from privreg.field.summed import engine_of
+from privreg.field.reading.summed import engine_of
 from privreg.protocol import messages, peers, wire
 from privreg.protocol.messages import NONCE, FieldState
 from privreg.protocol.peers import Share, Signed, ids_of, list_hash, share_info

@@ -12,9 +12,10 @@ from typing import Final
 
 from privreg.collector.aggregate import chain as chains
 from privreg.device.consent import plain
-from privreg.field import keys, summed
-from privreg.field.picture import Known, Round, Side
-from privreg.field.summed import protocol_of, senders_of
+from privreg.field import keys
+from privreg.field.reading import summed
+from privreg.field.reading.picture import Known, Round, Side
+from privreg.field.reading.summed import protocol_of, senders_of
 from privreg.protocol import messages, wire
 from privreg.protocol.messages import NONCE
 from privreg.protocol.peers import Signed, ids_of, list_hash

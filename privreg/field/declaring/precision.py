@@ -18,7 +18,7 @@ from privreg.planning.plan import with_mu
 from privreg.tables import as_text, respelt
 
 if TYPE_CHECKING:
-    from privreg.field.declared import Declared
+    from privreg.field.declaring.declared import Declared
     from privreg.fits.fit_plan import FitPlan
     from privreg.protocol.study import PublicPlan
 

@@ -138,9 +138,9 @@ def _password(a: argparse.Namespace) -> bytes | None:
 
 
 def _sign(a: argparse.Namespace) -> str:
-    from privreg.field import declared  # which a key, or a look at a plan, can do without
-    from privreg.field.plan import study_plans
-    from privreg.field.precision import planned
+    from privreg.field.declaring import declared  # which a key, or a look at a plan, can do without
+    from privreg.field.declaring.plan import study_plans
+    from privreg.field.declaring.precision import planned
     from privreg.field.tabled import TableFit
 
     analyses = _in_file(lambda: declared.read_study(a.file))
@@ -196,7 +196,7 @@ def _run(a: argparse.Namespace) -> str:
     if a.verb == "sign":
         return _sign(a)
     if a.verb == "demo":
-        from privreg.field.demo import demo
+        from privreg.field.simulated.demo import demo
 
         demo(a.devices, a.folder, two=a.two, analyses=a.analyses)
         return f"Done: the results above were computed from {'noised sums' if a.two else 'reports'} alone."

@@ -23,7 +23,7 @@ from typing import Final
 from privreg.errors import OptionError, StudyError
 from privreg.field import keys
 from privreg.field.servers import fetched
-from privreg.field.swarm import read_links
+from privreg.field.simulated.swarm import read_links
 from privreg.files.archive import write_bytes
 from privreg.protocol.study import read_plans
 from privreg.protocol.sums import LETTERS

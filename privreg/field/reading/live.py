@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
 from privreg.errors import OptionError, StudyError, shown
-from privreg.field.picture import picture
+from privreg.field.reading.picture import picture
 from privreg.files.optional import need
 from privreg.protocol import wire
 from privreg.results.base import Results
@@ -31,7 +31,7 @@ class Followed(NamedTuple):
 
 
 def live(studies: Mapping[str, Followed], every: float) -> Any:
-    """Show a study's analyses, by name, the first one first; see `privreg.field.study.Study.live`."""
+    """Show a study's analyses, by name, the first one first; see `privreg.field.reading.study.Study.live`."""
     if isinstance(every, bool) or not isinstance(every, int | float) or not LEAST <= every <= 3600:
         raise OptionError(f"every={shown(every)} must be a number of seconds, {LEAST} to 3600.")
     widget = _class()(names=list(studies), chosen=next(iter(studies)))

@@ -12,10 +12,10 @@ from privreg.collector.aggregate import chain as chains
 from privreg.collector.aggregate.chain import Batch, Chain
 from privreg.device.consent import plain
 from privreg.errors import InferenceError, StudyError
-from privreg.field.picture import Known, Round, Side, progress
+from privreg.field.reading.picture import Known, Round, Side, progress
+from privreg.field.reading.study import Study
+from privreg.field.reading.summed import engine_of, protocol_of, results, senders_of
 from privreg.field.servers import NotThereError, Server, opened
-from privreg.field.study import Study
-from privreg.field.summed import engine_of, protocol_of, results, senders_of
 from privreg.protocol import messages, peers, wire
 from privreg.protocol.sums import LETTERS
 from privreg.protocol.wire import MessageError

@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from privreg.errors import OptionError, StudyError, choose
-from privreg.field.study import Study, StudyModel, laid_out
+from privreg.field.reading.study import Study, StudyModel, laid_out
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,7 +56,7 @@ class Studies:
             The one that is shown first.
         every : float
         """
-        from privreg.field.live import live
+        from privreg.field.reading.live import live
 
         first = self.analyses[0] if name is None else self[name].signed.part.name
         return live({n: self[n].followed for n in sorted(self, key=lambda n: n != first)}, every)

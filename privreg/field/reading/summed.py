@@ -15,7 +15,7 @@ from privreg.device.consent import plain
 from privreg.diagnostics import Diagnostic
 from privreg.errors import StudyError
 from privreg.field import tabled
-from privreg.field.collected import begun, table_of
+from privreg.field.reading.collected import begun, table_of
 from privreg.fits import aggregate
 from privreg.fits import results as fits
 from privreg.fits.fit_plan import FitPlan

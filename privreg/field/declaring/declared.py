@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from privreg.device.client import invitation
 from privreg.errors import OptionError, PrivregError, SchemaError, choose, meant, quietly, shown
 from privreg.families.builtin import FAMILIES
-from privreg.field.plan import DAY, About
+from privreg.field.declaring.plan import DAY, About
 from privreg.field.tabled import TableFit, table_fit
 from privreg.fits.fit_plan import FitPlan
 from privreg.fits.target import target_of

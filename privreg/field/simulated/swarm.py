@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 
 from privreg.device.client import HERE, Invitation, invitation, meaning
 from privreg.errors import OptionError, StudyError
-from privreg.field.devices import Crowd, SharedCrowd
 from privreg.field.running import done, parser_of
 from privreg.field.servers import fetched, opened, verified
+from privreg.field.simulated.devices import Crowd, SharedCrowd
 from privreg.options.progress import progress_bar
 from privreg.protocol import messages, wire
 from privreg.protocol.analyses import hash_of_part, word_of

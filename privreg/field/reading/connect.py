@@ -8,10 +8,10 @@ from pathlib import Path
 from privreg.device.client import invitation
 from privreg.device.consent import plain
 from privreg.errors import OptionError, StudyError
+from privreg.field.reading.several import Studies
+from privreg.field.reading.shared import SharedStudy
+from privreg.field.reading.study import Study
 from privreg.field.servers import Server, opened, token_of
-from privreg.field.several import Studies
-from privreg.field.shared import SharedStudy
-from privreg.field.study import Study
 from privreg.protocol import wire
 from privreg.protocol.study import read_plans
 from privreg.protocol.wire import MessageError

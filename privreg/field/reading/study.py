@@ -17,8 +17,8 @@ import numpy as np
 from privreg.collector.field import chain as chains
 from privreg.device.consent import WIDEST, plain
 from privreg.errors import StudyError, choose, shown
-from privreg.field.collected import engine_of, fit_plan_of, read_cells, table_of
-from privreg.field.collected import results as results_of
+from privreg.field.reading.collected import engine_of, fit_plan_of, read_cells, table_of
+from privreg.field.reading.collected import results as results_of
 from privreg.field.servers import Server, opened
 from privreg.protocol import messages, wire
 from privreg.protocol.analyses import hash_of_part
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from privreg.collector.field.chain import Cells, Chain
-    from privreg.field.live import Followed
+    from privreg.field.reading.live import Followed
     from privreg.fits.fit_plan import FitPlan
     from privreg.means.results.table_one import TableOne
     from privreg.results.base import Results
@@ -213,14 +213,14 @@ class Study:
         While the study is open, intervals for one look are not valid for stopping early; the band that is valid at
         every look begins at 30,000 reports that enter the estimate.
         """
-        from privreg.field.live import live
+        from privreg.field.reading.live import live
 
         return live({"": self.followed}, every)
 
     @property
     def followed(self) -> Followed:
         """What a dashboard asks of it."""
-        from privreg.field.live import Followed
+        from privreg.field.reading.live import Followed
 
         return Followed(self.signed.study, self._counts, self._estimated)
 

@@ -13,9 +13,9 @@ from privreg.device.client import invitation
 from privreg.device.consent import plain
 from privreg.errors import InferenceError, OptionError, PrivregError, ReliabilityWarning
 from privreg.field import keys
-from privreg.field.connect import connect
+from privreg.field.reading.connect import connect
+from privreg.field.reading.several import Studies
 from privreg.field.running import done, parser_of
-from privreg.field.several import Studies
 from privreg.protocol.wire import base
 
 _VIEWS: Final = (".txt", ".html", ".md", ".docx", ".tex")  # Endings of files that hold the summary, for reading

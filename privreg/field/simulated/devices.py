@@ -20,8 +20,8 @@ from privreg.data.columns import column_of
 from privreg.data.sources.open import open_table
 from privreg.device.report import answer, design, persons, sums, table
 from privreg.errors import OptionError
-from privreg.field import summed
-from privreg.field.collected import engine_of, fit_plan_of, table_of
+from privreg.field.reading import summed
+from privreg.field.reading.collected import engine_of, fit_plan_of, table_of
 from privreg.files.optional import need
 from privreg.fits.plan import order_of
 from privreg.formula.spec import ModelSpec
