@@ -11,7 +11,7 @@ import yaml
 import privreg as pr
 from privreg.errors import OptionError, PrivregError, SchemaError, StudyError
 from privreg.field import keys
-from privreg.field.declaring import declared
+from privreg.field.declaring import declared, model
 from privreg.field.declaring.plan import study_plan
 from privreg.field.reading.collected import engine_of
 from privreg.protocol import study, wire
@@ -74,7 +74,7 @@ def test_the_signed_plan_carries_what_the_same_fit_is_made_of(tmp_path):
     root = keys.make(tmp_path / "root.key")
     envelope = wire.open_envelope(keys.signed("plan", study.plan_payload(plan), root), "plan")
     again = study.read_plan(envelope.payload)
-    there = declared.fit_of(again.model["declared"])
+    there = model.fit_of(again.model["declared"])
     assert there.to_dict() == fit.to_dict()
     assert study_plan(there, HOURS, about, [public(SERVER)]) == plan
     assert [r.after for r in plan.rounds] == [48 * 3600] * len(plan.rounds)
@@ -102,7 +102,7 @@ def earlier(tmp_path_factory):
 def test_the_signed_plan_carries_the_target_of_an_earlier_fit(tmp_path, earlier):
     first = pr.load(earlier / "secret.res")
     about, fit = declared.read(written(tmp_path, f"{TEXT}like: {earlier / 'secret.res'}\n"))
-    there = declared.fit_of(about.model["declared"])
+    there = model.fit_of(about.model["declared"])
     assert fit.asked.like.same(of_results(first._fit))
     assert there.asked.like == fit.asked.like  # to the bit
     assert there.to_dict() == fit.to_dict()
@@ -211,7 +211,7 @@ def test_a_file_that_is_no_study_is_refused(tmp_path):
     with pytest.raises(SchemaError, match="holds a list"):
         declared.read(written(tmp_path, "[1]", "study.json"))
     with pytest.raises(OptionError, match="choose one of"):
-        declared._family("custom")
+        model._family("custom")
 
 
 def test_a_study_has_score_weights(tmp_path):

@@ -115,7 +115,7 @@ def test_a_model_of_other_reports_than_devices_send_is_refused(plan):
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.thorough)])
 def test_what_an_analyst_signs_is_a_study_or_refused(tmp_path, seed):
     said = {**DECLARED, **MORE}
-    extra = (*declared._OPTIONAL, *declared._MODEL, *declared._PLAN, "moments", "correlations")
+    extra = (*declared._OPTIONAL, *declared._MODEL, *declared.PLAN, "moments", "correlations")
     extra = tuple(name for name in extra if name not in said)
     count = 1000 if seed else 60
     told = 0

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from privreg.collector.aggregate import chain, lattice, report
 from privreg.collector.aggregate.chain import Batch
 from privreg.errors import OptionError, StudyError
-from privreg.field.declaring import declared
+from privreg.field.declaring import declared, model
 from privreg.field.declaring.plan import study_plan
 from privreg.field.reading import summed
 from privreg.field.simulated.devices import SharedCrowd
@@ -70,7 +70,7 @@ def plan_of(family="huber", collectors=COLLECTORS, **more):
         closes=NOON + 10**6, questions={n: f"{n}?" for n in ("age", "hours", "shift", "ill", "visits")},
         model={"declared": text}, collectors=collectors,
     )  # fmt: skip
-    fit = declared.fit_of(text)
+    fit = model.fit_of(text)
     return study_plan(fit, fit.spec.design.trees(), about, [c.key for c in collectors])
 
 

@@ -437,7 +437,7 @@ def test_no_error_of_the_package_names_an_option_of_a_door_as_python_has_it(door
 
 def test_keys_of_a_studys_file_are_options_of_the_table():
     own = {o.name for o in of_verb("study") if not o.families} | {"correlations"}
-    assert own == {*declared._MODEL, *declared._PLAN, *declared._SCHEMA}
+    assert own == {*declared._MODEL, *declared.PLAN, *declared._SCHEMA}
 
 
 @pytest.mark.parametrize(

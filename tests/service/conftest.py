@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 
-from privreg.field.declaring.declared import fit_of
+from privreg.field.declaring.model import fit_of
 from tests.service import postgres
 from tests.service.node import js
 

@@ -18,7 +18,7 @@ from privreg.collector.plan import Plan
 from privreg.diagnostics import Diagnostic
 from privreg.errors import PrivregError, StudyError, quietly
 from privreg.field import tabled
-from privreg.field.declaring.declared import declared_of, fit_of
+from privreg.field.declaring.model import declared_of, fit_of
 from privreg.field.tabled import TableFit
 from privreg.fits import results as fits
 from privreg.fits.fit_plan import FitPlan
