@@ -54,7 +54,8 @@ from privreg.field.simulated import demo, swarm
 from privreg.field.simulated.devices import Crowd, SharedCrowd
 from privreg.protocol import messages, wire
 from privreg.protocol.sums import LETTERS
-from privreg.service.command import collector, write_tokens
+from privreg.service.commands.collector import collector
+from privreg.service.commands.tokens import write_tokens
 
 RESULTS = Path(__file__).with_name("results")
 SLUG = "charges"

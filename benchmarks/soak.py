@@ -60,7 +60,7 @@ from privreg.device.client import invitation
 from privreg.field.simulated import swarm
 from privreg.field.simulated.devices import Crowd
 from privreg.protocol import messages
-from privreg.service.command import collector
+from privreg.service.commands.collector import collector
 
 EVERY = 10.0
 """Seconds between two lines."""

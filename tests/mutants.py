@@ -1603,21 +1603,21 @@ MUTANTS = (
     ),
     Mutant(
         "anybody reads a study's results",
-        "privreg/service/desk.py",
+        "privreg/service/http/desk.py",
         "        self.allow(request, access.RESULTS)\n        if not self.course.states:",
         "        if not self.course.states:",
         ("tests/service/test_two_app.py::test_the_dashboard_shows_what_came_here_and_what_both_have_published",),
     ),
     Mutant(
         "public results let anybody operate",
-        "privreg/service/desk.py",
+        "privreg/service/http/desk.py",
         "if self.options.public_results and access.OPERATE not in may:",
         "if self.options.public_results:",
         ("tests/service/test_access.py::test_public_results_let_nobody_operate",),
     ),
     Mutant(
         "tokens of a new key are refused",
-        "privreg/service/desk.py",
+        "privreg/service/http/desk.py",
         "if token.key and token.key not in self.secrets:",
         "if False:",
         ("tests/service/test_app.py::test_tokens_of_a_key_made_a_moment_ago_are_taken",),
@@ -1631,7 +1631,7 @@ MUTANTS = (
     ),
     Mutant(
         "one address has all connections",
-        "privreg/service/guard.py",
+        "privreg/service/http/guard.py",
         "if len(same) > self.most:",
         "if False:",
         ("tests/service/test_app.py::test_idle_connections_of_one_address_shut_nobody_out",),
@@ -1680,7 +1680,7 @@ MUTANTS = (
     ),
     Mutant(
         "a collector that is restored keeps the keys of its batches",
-        "privreg/service/keeping.py",
+        "privreg/service/commands/keeping.py",
         "            _destroy(BatchKeys(store.beside))",
         "            pass",
         ("tests/service/test_copies.py::test_a_collector_of_two_that_is_restored_draws_no_noise_twice",),
@@ -1841,7 +1841,7 @@ MUTANTS = (
     ),
     Mutant(
         "forged tokens are taken",
-        "privreg/service/desk.py",
+        "privreg/service/http/desk.py",
         "if not good or token.id in self.revoked:",
         "if token.id in self.revoked:",
         ("tests/service/test_app.py::test_forged_and_taken_back_tokens_are_refused",),

@@ -33,7 +33,7 @@ VERBS: Final = {verb.__name__.rpartition(".")[2]: verb for verb in (fit, means, 
 
 def _of_field(module: str, name: str, arguments: Sequence[str], **more: Any) -> int:
     """Run a verb of studies in the field, each with other options; what it needs is imported now."""
-    for needed in ("sqlalchemy", "starlette", "uvicorn") if module == "service.command" else ():
+    for needed in ("sqlalchemy", "starlette", "uvicorn") if module.startswith("service") else ():
         need(needed, "serve", "a collector")
     return int(getattr(import_module(f"privreg.{module}"), name)(arguments, **more))
 
@@ -41,7 +41,7 @@ def _of_field(module: str, name: str, arguments: Sequence[str], **more: Any) -> 
 FIELD: Final[dict[str, Callable[[Sequence[str]], int]]] = {
     "respond": partial(_of_field, "device.command", "main", prog="privreg respond"),
     "study": partial(_of_field, "field.declaring.command", "main"),
-    **{verb: partial(_of_field, "service.command", verb) for verb in ("serve", "tokens", "collector")},
+    **{verb: partial(_of_field, f"service.commands.{verb}", verb) for verb in ("serve", "tokens", "collector")},
     "results": partial(_of_field, "field.reading.command", "main"),
     "swarm": partial(_of_field, "field.simulated.swarm", "main"),
 }

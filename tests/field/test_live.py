@@ -13,8 +13,8 @@ from privreg.field import servers
 from privreg.field.reading import live
 from privreg.field.reading.picture import picture
 from privreg.protocol import wire
-from privreg.service.app import Options, make
-from privreg.service.feed import Feed
+from privreg.service.http.app import Options, make
+from privreg.service.pages.feed import Feed
 from tests.field.two import KEY, URLS, Two
 from tests.service.world import ANALYST, ROOT, World, public
 

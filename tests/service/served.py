@@ -9,7 +9,7 @@ import pytest
 import uvicorn
 
 from privreg.field import keys
-from privreg.service.app import Options, make
+from privreg.service.http.app import Options, make
 from tests.studies import ROOT, public
 
 FLAGS = [

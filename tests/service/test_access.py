@@ -16,9 +16,13 @@ import pytest
 from starlette.testclient import TestClient
 
 from privreg.field import keys
-from privreg.service import access, logs, settings
-from privreg.service.app import Options, make
-from privreg.service.command import collector, prepared, serve, tokens
+from privreg.service import access, logs
+from privreg.service.commands import settings
+from privreg.service.commands.collector import collector
+from privreg.service.commands.prepare import prepared
+from privreg.service.commands.serve import serve
+from privreg.service.commands.tokens import tokens
+from privreg.service.http.app import Options, make
 from privreg.service.store import open_store
 from privreg.service.sums.app import make as make_sums
 from tests.service.pair import Pair

@@ -20,9 +20,9 @@ from privreg.field.simulated.swarm import swarm
 from privreg.protocol import messages, study, wire
 from privreg.protocol.analyses import hash_of_part, word_of
 from privreg.service import access
-from privreg.service.app import Options, Service
 from privreg.service.course import Course
-from privreg.service.desk import application
+from privreg.service.http.app import Options, Service
+from privreg.service.http.desk import application
 from privreg.service.store import open_store
 from privreg.service.sums.app import SumService
 from privreg.service.sums.course import SumCourse

@@ -20,11 +20,12 @@ from starlette.testclient import TestClient
 
 from privreg.protocol import messages, wire
 from privreg.protocol.messages import Token
-from privreg.service import access, desk, guard
-from privreg.service.app import Options, Service, make
+from privreg.service import access
 from privreg.service.clock import Clock
 from privreg.service.course import Course
-from privreg.service.quota import Quota, place_of
+from privreg.service.http import desk, guard
+from privreg.service.http.app import Options, Service, make
+from privreg.service.http.quota import Quota, place_of
 from privreg.service.store import Full, open_store
 from privreg.service.tokens import VARIABLE, Issuer, new_secret
 from tests.service.served import served
@@ -403,7 +404,7 @@ def test_the_document_names_every_address_and_nothing_else(client):
     document = client.get("/openapi.json").json()
     routes = {r.path: r.methods - {"HEAD"} for r in client.app.routes if r.include_in_schema}
     assert {p: {v.upper() for v in verbs} for p, verbs in document["paths"].items()} == routes
-    assert json.loads(files("privreg.service").joinpath("openapi.json").read_text()) == document
+    assert json.loads(files("privreg.service.http").joinpath("openapi.json").read_text()) == document
 
 
 def test_answers_are_as_the_document_says(client, world):

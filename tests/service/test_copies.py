@@ -11,8 +11,10 @@ import sqlalchemy as sa
 
 from privreg.collector.field import chain as chains
 from privreg.errors import OptionError
-from privreg.service import access, command, keeping
-from privreg.service.command import collector, prepared
+from privreg.service import access
+from privreg.service.commands import keeping
+from privreg.service.commands.collector import _audited, collector
+from privreg.service.commands.prepare import prepared
 from privreg.service.course import SEALED
 from privreg.service.store import StoreError, copies, open_store
 from privreg.service.store import tables as t
@@ -235,7 +237,7 @@ def counts(store, some):
 
 def moved(world, url):
     a = argparse.Namespace(verb="move", to=url, plan="sleep.plan", role=None)
-    return keeping.run(a, [world.plan], world.url, world.folder / "study.db", partial(command._audited, a))
+    return keeping.run(a, [world.plan], world.url, world.folder / "study.db", partial(_audited, a))
 
 
 def test_a_study_that_is_served_is_not_moved(world):
@@ -260,7 +262,7 @@ def kept(pair, place, verb, url=None, **more):
     """A verb at one of two collectors."""
     a = argparse.Namespace(verb=verb, role=LETTERS[place], **more)
     folder = pair.folder / LETTERS[place]
-    return keeping.run(a, [pair.plan], url or pair.url(place), folder / "study.db", partial(command._audited, a))
+    return keeping.run(a, [pair.plan], url or pair.url(place), folder / "study.db", partial(_audited, a))
 
 
 def emptied(pair, place):
@@ -424,7 +426,7 @@ def test_all_analyses_of_a_study_are_copied(tmp_path, kind):
 
     def run(verb, at=old):
         a.verb = verb
-        return keeping.run(a, several.plans, at, beside, partial(command._audited, a))
+        return keeping.run(a, several.plans, at, beside, partial(_audited, a))
 
     run("backup")
     assert run("move").count("states follow") == len(several.plans)

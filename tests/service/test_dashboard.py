@@ -15,9 +15,9 @@ from starlette.testclient import TestClient
 
 import privreg as pr
 from privreg.field.reading import picture
-from privreg.service import feed as feeds
-from privreg.service.app import Options, make
-from privreg.service.feed import BINS, OUTCOMES, WIDTHS, Feed, Minutes
+from privreg.service.http.app import Options, make
+from privreg.service.pages import feed as feeds
+from privreg.service.pages.feed import BINS, OUTCOMES, WIDTHS, Feed, Minutes
 from tests.service.world import ANALYST, World, people
 
 PAGE = "/studies/sleep/dashboard"

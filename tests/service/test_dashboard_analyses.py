@@ -6,7 +6,7 @@ from privreg.device.memory import Memory
 from privreg.device.session import respond
 from privreg.field.reading import live
 from privreg.field.reading.picture import picture
-from privreg.service.feed import Feed
+from privreg.service.pages.feed import Feed
 from tests.service.test_analyses import ROW, Several
 from tests.service.test_dashboard_page import PATH, RULES, browser, opened, shown, wait_shown  # noqa: F401
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from privreg.service import settings
-from privreg.service.command import serve
+from privreg.service.commands import settings
+from privreg.service.commands.serve import serve
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "deploy"

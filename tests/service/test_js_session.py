@@ -13,7 +13,7 @@ from privreg.device import client
 from privreg.protocol import lattice, messages, study, wire
 from privreg.protocol.lattice import Mu
 from privreg.protocol.messages import WORDS
-from privreg.service.problems import TITLES
+from privreg.service.http.problems import TITLES
 from tests.device.test_session import WRONG
 from tests.service.node import Bridge, node
 from tests.studies import (

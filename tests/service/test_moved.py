@@ -12,7 +12,7 @@ import pytest
 
 from privreg.field import keys
 from privreg.field.simulated import demo
-from privreg.service import command
+from privreg.service.commands.serve import serve
 from privreg.service.store import open_store
 from tests.service import postgres
 from tests.service.test_copies import PEOPLE, other_of, ran
@@ -75,7 +75,7 @@ def test_devices_that_post_while_a_served_study_goes_to_postgres_count_once(tmp_
             assert world.store.about().moved is None
         assert len(heard) < PEOPLE
         assert ran(world, "move", "--to", url) == 0
-        assert command.serve([str(tmp_path / "sleep.plan"), "--db", world.url, "--port", str(port)]) == 2
+        assert serve([str(tmp_path / "sleep.plan"), "--db", world.url, "--port", str(port)]) == 2
         assert "was moved from" in capsys.readouterr().err
         with serving(world, url, port):
             sender.join(60)

@@ -16,8 +16,8 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 import privreg
-from privreg.service import pages
-from privreg.service.app import Options, make
+from privreg.service.http.app import Options, make
+from privreg.service.pages import survey
 from tests.service.world import World
 from tests.studies import COLLECTORS
 
@@ -47,8 +47,8 @@ def test_every_file_comes_as_it_is_under_a_strict_policy(client):
         bare = client.get(f"{AT}{path.parent.name}/{path.name}", headers={"accept-encoding": "identity"})
         assert bare.content == got.content
         assert "content-encoding" not in bare.headers
-        assert {name: got.headers[name] for name in pages.HEADERS} == pages.HEADERS
-    assert {name: shown.headers[name] for name in pages.HEADERS} == pages.HEADERS
+        assert {name: got.headers[name] for name in survey.HEADERS} == survey.HEADERS
+    assert {name: shown.headers[name] for name in survey.HEADERS} == survey.HEADERS
     policy = shown.headers["content-security-policy"]
     assert policy.startswith(
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'"
@@ -61,8 +61,8 @@ def test_a_page_of_two_collectors_may_post_to_both_and_to_nobody_else():
         return PlainTextResponse("kept", 503, {"Retry-After": "5"})
 
     app = Starlette(
-        routes=[*pages.routes("sleep", COLLECTORS), Route("/v1/studies/sleep/shares", taken, methods=["POST"])],
-        middleware=pages.middleware(COLLECTORS),
+        routes=[*survey.routes("sleep", COLLECTORS), Route("/v1/studies/sleep/shares", taken, methods=["POST"])],
+        middleware=survey.middleware(COLLECTORS),
     )
     with TestClient(app) as one:
         policy = one.get(AT).headers["content-security-policy"]
@@ -75,7 +75,7 @@ def test_a_page_of_two_collectors_may_post_to_both_and_to_nobody_else():
             assert (after.headers.get("access-control-allow-origin") == origin) == fine
             assert "access-control-allow-credentials" not in before.headers
             assert after.headers["access-control-expose-headers"] == "Retry-After"
-    assert pages.middleware(()) == []
+    assert survey.middleware(()) == []
 
 
 def test_other_addresses_are_none(client):

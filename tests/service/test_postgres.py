@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from privreg.errors import OptionError
-from privreg.service.command import serve
+from privreg.service.commands.serve import serve
 from privreg.service.store import StoreError, open_store
 from privreg.service.store.kept import HELD
 from tests.service import postgres

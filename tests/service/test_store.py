@@ -19,7 +19,8 @@ from privreg.errors import OptionError, SavedFileError
 from privreg.protocol import messages
 from privreg.protocol.study import LIMIT
 from privreg.service import access
-from privreg.service.command import collector, prepared
+from privreg.service.commands.collector import collector
+from privreg.service.commands.prepare import prepared
 from privreg.service.store import MOST, StoreError, Writer, open_store, tables
 from privreg.service.store.postgres import Postgres
 from privreg.service.store.sql import Store

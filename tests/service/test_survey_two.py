@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from privreg.field import keys
-from privreg.service import pages
+from privreg.service.pages import survey
 from tests.device.test_two_collectors import GOOD, Study
 from tests.service.test_survey_page import OUTSIDE, Visitor, flaws, opened
 from tests.studies import COLLECTORS, COLUMNS, ROOT, public, sum_plan, token
@@ -37,8 +37,8 @@ def app_of(one, url):
 
     paths = [("plan", "GET"), ("state", "GET"), ("shares", "POST")]
     api = [Route(f"/v1/studies/sleep/{path}", answer, methods=[verb]) for path, verb in paths]
-    shown = pages.routes("sleep", one.plan.collectors)
-    return Starlette(routes=[*api, *shown], middleware=pages.middleware(one.plan.collectors))
+    shown = survey.routes("sleep", one.plan.collectors)
+    return Starlette(routes=[*api, *shown], middleware=survey.middleware(one.plan.collectors))
 
 
 @contextmanager

@@ -24,7 +24,8 @@ from privreg.field.simulated import demo, devices
 from privreg.field.simulated.swarm import _Poster, read_links, swarm
 from privreg.field.simulated.swarm import main as swarm_command
 from privreg.protocol import messages
-from privreg.service.command import collector, serve
+from privreg.service.commands.collector import collector
+from privreg.service.commands.serve import serve
 from tests.service.served import links, served
 from tests.service.test_connect import KEY
 from tests.service.world import ANALYST, SERVER, Course, World, assert_same, in_process, people
@@ -129,7 +130,7 @@ def ready(world, monkeypatch):
     """A study's plan with its keys, and a server that remembers what it was to listen at."""
     plan, listened = world.folder / "sleep.plan", []
     plan.write_bytes(world.envelope)
-    monkeypatch.setattr("privreg.service.command.keys.load", lambda path: SERVER)
+    monkeypatch.setattr("privreg.service.commands.serve.keys.load", lambda path: SERVER)
     run = lambda self, sockets: listened.extend(one.getsockname()[1] for one in sockets)  # noqa: E731
     monkeypatch.setattr("uvicorn.Server.run", run)
     return [str(plan), "--db", world.url], listened

@@ -17,9 +17,10 @@ from starlette.testclient import TestClient
 from privreg.field import keys
 from privreg.protocol import messages, wire
 from privreg.protocol.messages import token_text
-from privreg.service.command import collector, tokens
-from privreg.service.desk import Options
-from privreg.service.feed import Feed
+from privreg.service.commands.collector import collector
+from privreg.service.commands.tokens import tokens
+from privreg.service.http.desk import Options
+from privreg.service.pages.feed import Feed
 from privreg.service.store import open_store
 from privreg.service.sums import command, peer
 from privreg.service.sums.app import make

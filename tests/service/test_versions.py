@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from privreg.collector.field import chain as chains
 from privreg.service import access
-from privreg.service.command import collector
+from privreg.service.commands.collector import collector
 from privreg.service.store import StoreError, open_store, versions
 from privreg.service.store import tables as t
 from tests.service import postgres

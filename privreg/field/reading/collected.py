@@ -104,7 +104,7 @@ def _begun(plan: PublicPlan) -> tuple[FitPlan, Plan, NDArray[np.intp]]:
 
 
 def read_cells(items: Any, plan: PublicPlan) -> dict[Place, Cell]:
-    """Read sums as a collector publishes them; see `collector.field.chain.plain`. Raises `MessageError`."""
+    """Read sums as a collector publishes them; see `chain.plain`. Raises `MessageError`."""
     if not isinstance(items, list):
         raise MessageError("'cells' must be a list.")
     out = {}

@@ -68,7 +68,7 @@ class Known(NamedTuple):
 
 
 def progress(plan: PublicPlan, known: Known, minutes: Mapping[str, Any]) -> dict[str, Any]:
-    """What has come by now, as a dashboard shows it; `minutes` has "totals", "recent", "whole" by `service.feed`."""
+    """What has come by now, as a dashboard shows it; `minutes` has "totals", "recent", "whole" by `pages.feed`."""
     return {
         "v": VERSION,
         "study": plan.study,

@@ -1,7 +1,7 @@
 """Tables of the collector. Laid out so that several workers on one server can share them; SQLite needs the first nine.
 
 Sums are whole numbers of 64 bits, little-endian, in binary columns; squares two rows of them, see
-`collector.field.chain`.
+`privreg.collector.field.chain`.
 """
 
 from __future__ import annotations

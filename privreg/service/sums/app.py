@@ -13,8 +13,8 @@ from privreg.errors import OptionError
 from privreg.protocol import peers, wire
 from privreg.protocol.messages import NONCE
 from privreg.service.access import CELLS
-from privreg.service.desk import BASE, PATIENCE, Desk, Handler, Options, application, body_of
-from privreg.service.problems import Problem
+from privreg.service.http.desk import BASE, PATIENCE, Desk, Handler, Options, application, body_of
+from privreg.service.http.problems import Problem
 from privreg.service.store.kept import FROZEN, LOST, UNSUMMED
 from privreg.service.sums import command, peer
 from privreg.service.sums.book import BAD
@@ -89,7 +89,7 @@ class SumService(Desk):
     def _interface(self) -> dict[str, Any]:
         """What there is to ask: in place of reports and what is made of them, shares, messages and sums."""
         said, more = (
-            json.loads(files(f"privreg.service{of}").joinpath("openapi.json").read_bytes()) for of in ("", ".sums")
+            json.loads(files(f"privreg.service.{of}").joinpath("openapi.json").read_bytes()) for of in ("http", "sums")
         )
         served = {r.path.replace(self.base, BASE) for r in [*self.routes(), *self.common_routes()]}
         said["paths"] = {p: v for p, v in (said["paths"] | more["paths"]).items() if p in served}

@@ -10,9 +10,9 @@ from starlette.responses import Response
 
 from privreg.collector.field import chain as chains
 from privreg.protocol import messages, wire
-from privreg.service import operate
 from privreg.service.access import CELLS
-from privreg.service.desk import Desk, Handler, Options, application
+from privreg.service.http import operate
+from privreg.service.http.desk import Desk, Handler, Options, application
 from privreg.service.store import Arrived
 
 if TYPE_CHECKING:

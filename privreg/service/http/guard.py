@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from privreg.service.quota import place_of
+from privreg.service.http.quota import place_of
 
 if TYPE_CHECKING:
     import asyncio

@@ -29,11 +29,13 @@ from privreg.errors import OptionError
 from privreg.field.reading.picture import picture
 from privreg.protocol import wire
 from privreg.protocol.analyses import word_of
-from privreg.service import access, dashboard, operate, pages
-from privreg.service.feed import Feed
+from privreg.service import access
+from privreg.service.http import operate
+from privreg.service.http.problems import TITLES, Problem
+from privreg.service.http.quota import Quota
 from privreg.service.logs import quiet
-from privreg.service.problems import TITLES, Problem
-from privreg.service.quota import Quota
+from privreg.service.pages import dashboard, survey
+from privreg.service.pages.feed import Feed
 from privreg.service.store import FAILED, NEW, OTHER, SAME, Full, Writer
 from privreg.service.tokens import is_good, opened
 
@@ -367,7 +369,7 @@ class Desk:
 
     def _interface(self) -> dict[str, Any]:
         """What there is to ask of a study with one analysis."""
-        said: dict[str, Any] = json.loads(files("privreg.service").joinpath("openapi.json").read_bytes())
+        said: dict[str, Any] = json.loads(files("privreg.service.http").joinpath("openapi.json").read_bytes())
         return said
 
     # --- together --------------------------------------------------------------------------------------
@@ -476,9 +478,9 @@ def application(*services: Desk) -> Starlette:
         routes=[
             *(route for one in services for route in one.routes()),
             *service.common_routes(),
-            *pages.routes(plan.study, plan.collectors),
+            *survey.routes(plan.study, plan.collectors),
         ],
-        middleware=pages.middleware(plan.collectors),
+        middleware=survey.middleware(plan.collectors),
         lifespan=lifespan,
         exception_handlers=handlers,
     )

@@ -15,8 +15,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from privreg.service import pages
-from privreg.service.feed import Feed
+from privreg.service.pages import survey
+from privreg.service.pages.feed import Feed
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -25,7 +25,7 @@ POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-HEADERS: Final = {**pages.HEADERS, "Content-Security-Policy": POLICY}
+HEADERS: Final = {**survey.HEADERS, "Content-Security-Policy": POLICY}
 
 KINDS: Final = {"html": "text/html", "css": "text/css", "js": "text/javascript", "LICENSE": "text/plain"}
 FILES: Final = {
