@@ -27,7 +27,7 @@ from privreg.device.report import table
 from privreg.field.declaring import declared
 from privreg.field.declaring.plan import study_plans
 from privreg.field.reading.collected import results
-from privreg.protocol.roles import TABLE
+from privreg.protocol.parts.roles import TABLE
 
 LEVEL = 0.95
 TRUE = {

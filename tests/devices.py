@@ -9,7 +9,8 @@ import numpy as np
 
 from privreg.audit.devices import scored, second_moments
 from privreg.device.report import score
-from privreg.protocol import codes, normal
+from privreg.protocol import codes
+from privreg.published.chain import normal
 
 if TYPE_CHECKING:
     from privreg.arrays import Array

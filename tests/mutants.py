@@ -754,7 +754,7 @@ MUTANTS = (
     ),
     Mutant(
         "an analysis has collectors or columns of its own, of which its people are not told",
-        "privreg/protocol/analyses.py",
+        "privreg/protocol/parts/analyses.py",
         "if own.keys() - OWN or OWN & common.keys():",
         "if own.keys() & common.keys():",
         ("tests/field/test_analyses.py::test_plans_that_break_the_whole_budget_are_refused",),

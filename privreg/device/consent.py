@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Final
 
+from ..protocol.parts.trees import Column, label_text
 from ..protocol.study import PublicPlan
-from ..protocol.trees import Column, label_text
 from ..protocol.wire import HIDDEN
 from .memory import squares
 from .report import design

@@ -14,8 +14,8 @@ from fractions import Fraction
 from typing import Final, NamedTuple
 
 from ..protocol import messages, peers, wire
-from ..protocol.analyses import hash_of_part, word_of
 from ..protocol.messages import FieldState, Report, Token
+from ..protocol.parts.analyses import hash_of_part, word_of
 from ..protocol.peers import Share
 from ..protocol.study import PublicPlan, read_plans
 from ..protocol.sums import LETTERS, SumAsk

@@ -12,8 +12,8 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from . import lattice, sums
-from .analyses import WORDS
-from .roles import LATEST, ROLES, TABLE
+from .parts.analyses import WORDS
+from .parts.roles import LATEST, ROLES, TABLE
 from .study import LIMIT, PublicPlan
 from .sums import SumAsk
 from .wire import (

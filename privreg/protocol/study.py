@@ -12,15 +12,16 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
-from . import analyses, codes, lattice, sums, tables, trees
-from .analyses import MOST_MU, Part
-from .columns import MOST_COLUMNS, Cell, column_object, read_cell, read_columns
-from .diaries import Diary, read_diary
+from . import codes, lattice, sums
 from .lattice import Mu
-from .roles import LATEST, ROLES, SELDOM, TABLE, Held, Role, forms_of, read_roles, read_rounds
+from .parts import analyses, tables, trees
+from .parts.analyses import MOST_MU, Part
+from .parts.columns import MOST_COLUMNS, Cell, column_object, read_cell, read_columns
+from .parts.diaries import Diary, read_diary
+from .parts.roles import LATEST, ROLES, SELDOM, TABLE, Held, Role, forms_of, read_roles, read_rounds
+from .parts.tables import Block
+from .parts.trees import Column
 from .sums import Collector, Sums
-from .tables import Block
-from .trees import Column
 from .wire import KEY, LONGEST, VERSION, MessageError, Record, base, dumps, key_id, loads, must_show, plain, text_of
 
 FAMILIES: Final = {

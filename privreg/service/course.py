@@ -17,8 +17,8 @@ from privreg.field import keys
 from privreg.field.reading.collected import engine_of, read_cells, results
 from privreg.field.reading.picture import Known, Round
 from privreg.protocol import messages, wire
-from privreg.protocol.analyses import WORDS
 from privreg.protocol.messages import Ask, FieldState
+from privreg.protocol.parts.analyses import WORDS
 from privreg.protocol.study import PublicPlan, read_plans
 from privreg.service.clock import Clock, steady
 from privreg.service.store import Held, Keeper, Store

@@ -11,10 +11,11 @@ from privreg.device import ed25519, seal
 from privreg.device.report import answer, persons, sums, table
 from privreg.device.report.design import row_of
 from privreg.device.report.noise import Words, rounded_normal
-from privreg.protocol import columns, messages, peers, study, wire
-from privreg.protocol.analyses import hash_of_part, word_of
-from privreg.protocol.diaries import Diary
+from privreg.protocol import messages, peers, study, wire
 from privreg.protocol.messages import Report
+from privreg.protocol.parts import columns
+from privreg.protocol.parts.analyses import hash_of_part, word_of
+from privreg.protocol.parts.diaries import Diary
 from privreg.protocol.study import Cell
 from privreg.protocol.sums import LETTERS
 from privreg.protocol.wire import MessageError

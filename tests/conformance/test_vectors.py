@@ -9,7 +9,7 @@ from privreg.device.report import answer, sums, table
 from privreg.device.report.design import row_of
 from privreg.device.report.noise import rounded_normal
 from privreg.protocol import messages, peers, study, wire
-from privreg.protocol.analyses import hash_of_part, word_of
+from privreg.protocol.parts.analyses import hash_of_part, word_of
 from privreg.protocol.sums import LETTERS
 from tests.conformance import make
 

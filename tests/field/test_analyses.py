@@ -19,11 +19,12 @@ from privreg.field.declaring import declared
 from privreg.field.declaring.plan import study_plans
 from privreg.field.reading.collected import engine_of, table_of
 from privreg.field.reading.collected import results as results_of
-from privreg.protocol import analyses, lattice, study
-from privreg.protocol.analyses import WORDS
+from privreg.protocol import lattice, study
 from privreg.protocol.lattice import Mu
 from privreg.protocol.messages import Ask
-from privreg.protocol.roles import TABLE
+from privreg.protocol.parts import analyses
+from privreg.protocol.parts.analyses import WORDS
+from privreg.protocol.parts.roles import TABLE
 from privreg.protocol.sums import SumAsk
 from privreg.protocol.wire import MessageError
 from tests.protocol.test_schemas import accepts

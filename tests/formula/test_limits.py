@@ -15,7 +15,7 @@ from privreg.formula.trees.compile import compile_trees
 from privreg.formula.trees.evaluate import Program
 from privreg.formula.trees.splines import problem, trees
 from privreg.means.terms import read_formula
-from privreg.protocol import trees as devices
+from privreg.protocol.parts import trees as devices
 from privreg.protocol.study import MOST_COLUMNS
 from privreg.schema.declarations import Schema
 

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privreg.protocol import lattice, messages, study, trees, wire
+from privreg.protocol import lattice, messages, study, wire
 from privreg.protocol.lattice import Mu
 from privreg.protocol.messages import WORDS, Place, Report
+from privreg.protocol.parts import trees
 from privreg.protocol.wire import MessageError
 from tests.studies import (
     CLAMPING,

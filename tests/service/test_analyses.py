@@ -18,7 +18,7 @@ from privreg.errors import InferenceError, OptionError, ReliabilityWarning, Stud
 from privreg.field import keys
 from privreg.field.simulated.swarm import swarm
 from privreg.protocol import messages, study, wire
-from privreg.protocol.analyses import hash_of_part, word_of
+from privreg.protocol.parts.analyses import hash_of_part, word_of
 from privreg.service import access
 from privreg.service.course import Course
 from privreg.service.http.app import Options, Service

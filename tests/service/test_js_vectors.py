@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from privreg.device import ed25519
 from privreg.device.report import answer, design, sums
-from privreg.protocol import lattice, messages, study, trees, wire
+from privreg.protocol import lattice, messages, study, wire
+from privreg.protocol.parts import trees
 from privreg.protocol.study import Role
 from tests.conformance import make
 from tests.device.test_seal import SMALL

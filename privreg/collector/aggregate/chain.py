@@ -14,8 +14,8 @@ from privreg.collector.aggregate import measuring, rounds
 from privreg.collector.aggregate.lattice import sd, steps
 from privreg.collector.field.table import BEGUN, Tabled
 from privreg.errors import OptionError
-from privreg.protocol.analyses import WORDS
-from privreg.protocol.roles import Role
+from privreg.protocol.parts.analyses import WORDS
+from privreg.protocol.parts.roles import Role
 from privreg.protocol.sums import ROLES, SumAsk, Sums
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from privreg.arrays import Ints
     from privreg.collector.plan import Plan
     from privreg.protocol.messages import Ask
-    from privreg.protocol.roles import Role
+    from privreg.protocol.parts.roles import Role
 
 LOW: Final = 32  # Bits of a sum of products that are summed apart, so that 64 bits hold both parts
 

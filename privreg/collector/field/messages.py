@@ -13,10 +13,10 @@ import numpy as np
 from privreg.arrays import triangle
 from privreg.errors import OptionError
 from privreg.protocol import codes, lattice
-from privreg.protocol.analyses import WORDS
 from privreg.protocol.lattice import mu_of
 from privreg.protocol.messages import Ask, Gauge
-from privreg.protocol.roles import ROLES, Role
+from privreg.protocol.parts.analyses import WORDS
+from privreg.protocol.parts.roles import ROLES, Role
 from privreg.protocol.rounds import Reports, State
 from privreg.protocol.study import FAMILIES
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from privreg.collector.aggregate.plan import Known, Progress, State
-from privreg.protocol.analyses import WORDS
 from privreg.protocol.messages import Ask
-from privreg.protocol.roles import TABLE
+from privreg.protocol.parts.analyses import WORDS
+from privreg.protocol.parts.roles import TABLE
 
 if TYPE_CHECKING:
-    from privreg.protocol.roles import Role
+    from privreg.protocol.parts.roles import Role
 
 ASK = Ask(TABLE, WORDS, (), 0.0, 1.0, (), 1.0, 0.0, (), (), (), None)  # What a state asks of devices that add the noise
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ...protocol import codes, lattice
 from ...protocol.messages import Ask
-from ...protocol.roles import Role
+from ...protocol.parts.roles import Role
 from ...protocol.study import FAMILIES, PublicPlan
 from . import score
 from .design import Row

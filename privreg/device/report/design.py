@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from ...protocol.columns import Cell
+from ...protocol.parts.columns import Cell
+from ...protocol.parts.trees import Column, label_text
 from ...protocol.study import PublicPlan
-from ...protocol.trees import Column, label_text
 from .score import divide, exp, log
 
 _NUMBER: Final = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")  # Texts that are numbers

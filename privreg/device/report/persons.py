@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from ...protocol.diaries import Diary
+from ...protocol.parts.diaries import Diary
 from ...protocol.study import PublicPlan
 from . import design
 from .design import Row, read

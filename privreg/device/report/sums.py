@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from ...protocol import codes, lattice
-from ...protocol.roles import Role
+from ...protocol.parts.roles import Role
 from ...protocol.study import FAMILIES, PublicPlan
 from ...protocol.sums import MEDIAN, SCALE, SumAsk, Sums
 from . import noise, score

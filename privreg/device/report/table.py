@@ -1,4 +1,4 @@
-"""What a device makes of its answers for a table: whole numbers, see `protocol.tables`, before any noise.
+"""What a device makes of its answers for a table: whole numbers, see `parts.tables`, before any noise.
 
 What is made lies in the set that the role's radius stands for, whatever the answers are.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from ...protocol.parts.tables import levels_of
 from ...protocol.study import PublicPlan
-from ...protocol.tables import levels_of
 from .design import read
 from .score import clipped
 

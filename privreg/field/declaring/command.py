@@ -19,8 +19,8 @@ from privreg.field import keys
 from privreg.field.running import done, parser_of
 from privreg.files.archive import write_bytes
 from privreg.options.spelling import in_study
-from privreg.protocol.analyses import WORDS
 from privreg.protocol.lattice import unit_of_sums
+from privreg.protocol.parts.analyses import WORDS
 from privreg.protocol.study import PublicPlan, plan_payload, read_plans
 from privreg.protocol.sums import LETTERS
 from privreg.protocol.wire import MessageError, base, hash_of, key_id, open_envelope, signed_bytes

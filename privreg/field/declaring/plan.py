@@ -17,16 +17,17 @@ from privreg.fits import aggregate
 from privreg.fits.fit_plan import FitPlan
 from privreg.fits.plan import plan_of
 from privreg.formula.spec import ModelSpec
-from privreg.protocol import lattice, trees
-from privreg.protocol.analyses import Part
-from privreg.protocol.columns import Cell
-from privreg.protocol.diaries import Diary
+from privreg.protocol import lattice
 from privreg.protocol.lattice import mu_of
-from privreg.protocol.roles import TABLE, Held
+from privreg.protocol.parts import trees
+from privreg.protocol.parts.analyses import Part
+from privreg.protocol.parts.columns import Cell
+from privreg.protocol.parts.diaries import Diary
+from privreg.protocol.parts.roles import TABLE, Held
+from privreg.protocol.parts.trees import Column, label_text
 from privreg.protocol.study import FAMILIES, LIMIT, NO_MODEL, PublicPlan, plan_payload, read_plans
 from privreg.protocol.sums import FAMILIES as SUMMED
 from privreg.protocol.sums import LETTERS, Collector
-from privreg.protocol.trees import Column, label_text
 from privreg.protocol.wire import MessageError
 from privreg.schema.declarations import Schema
 
@@ -36,7 +37,7 @@ LEAST = 200
 
 
 class DesignTrees(Protocol):
-    """A design as expression trees, in the user's units: see `protocol.trees`."""
+    """A design as expression trees, in the user's units: see `parts.trees`."""
 
     @property
     def endog(self) -> Any:

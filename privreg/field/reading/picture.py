@@ -19,7 +19,7 @@ from privreg.inference.methods import METHODS
 from privreg.inference.pivots import Normal
 from privreg.inference.resampling import FIRST, Anytime
 from privreg.means.results.results import MeansResults
-from privreg.protocol.roles import Held
+from privreg.protocol.parts.roles import Held
 from privreg.protocol.study import PublicPlan
 from privreg.protocol.wire import VERSION
 from privreg.results.base import Results

@@ -21,7 +21,7 @@ from privreg.field.reading.collected import engine_of, fit_plan_of, read_cells, 
 from privreg.field.reading.collected import results as results_of
 from privreg.field.servers import Server, opened
 from privreg.protocol import messages, wire
-from privreg.protocol.analyses import hash_of_part
+from privreg.protocol.parts.analyses import hash_of_part
 from privreg.protocol.study import PublicPlan
 from privreg.protocol.wire import MessageError
 

@@ -22,7 +22,7 @@ from privreg.fits.fit_plan import FitPlan
 from privreg.fits.results import Senders
 from privreg.privacy.ledger import Release
 from privreg.protocol.lattice import unit_of_sums
-from privreg.protocol.roles import TABLE
+from privreg.protocol.parts.roles import TABLE
 from privreg.protocol.study import PublicPlan
 from privreg.results.base import Results
 

@@ -22,8 +22,8 @@ from privreg.field.servers import fetched, opened, verified
 from privreg.field.simulated.devices import Crowd, SharedCrowd
 from privreg.options.progress import progress_bar
 from privreg.protocol import messages, wire
-from privreg.protocol.analyses import hash_of_part, word_of
 from privreg.protocol.messages import FieldState, Token
+from privreg.protocol.parts.analyses import hash_of_part, word_of
 from privreg.protocol.study import PublicPlan, read_plans
 
 CONNECTIONS: Final = 64

@@ -12,7 +12,7 @@ import numpy as np
 
 from privreg.data.cells import Floats
 from privreg.formula.trees.operations import Tree
-from privreg.protocol.trees import HIGHEST, MOST_KNOTS
+from privreg.protocol.parts.trees import HIGHEST, MOST_KNOTS
 from privreg.protocol.wire import LARGEST
 
 

@@ -16,8 +16,8 @@ from numba.extending import intrinsic
 
 from privreg.arrays import Array
 from privreg.protocol import codes, counts
-from privreg.protocol.normal import cdf, quantile
 from privreg.protocol.plans import Channel, Shape
+from privreg.published.chain.normal import cdf, quantile
 from privreg.published.chain.plans import Plan, State
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from privreg.errors import OptionError
 from privreg.field.running import parser_of
 from privreg.files.archive import write_bytes
-from privreg.protocol.analyses import hash_of_part
+from privreg.protocol.parts.analyses import hash_of_part
 from privreg.protocol.study import PublicPlan
 from privreg.protocol.sums import LETTERS
 from privreg.service import access

@@ -12,7 +12,7 @@ from privreg.errors import OptionError
 from privreg.field import keys
 from privreg.field.running import done
 from privreg.files.archive import write_bytes
-from privreg.protocol.analyses import word_of
+from privreg.protocol.parts.analyses import word_of
 from privreg.service.commands import mail, settings
 from privreg.service.commands.prepare import HERE, PORT, database_of, envelope_of, parser_for, plans_of, prepared
 from privreg.service.course import opened

@@ -28,7 +28,7 @@ from starlette.routing import Route
 from privreg.errors import OptionError
 from privreg.field.reading.picture import picture
 from privreg.protocol import wire
-from privreg.protocol.analyses import word_of
+from privreg.protocol.parts.analyses import word_of
 from privreg.service import access
 from privreg.service.http import operate
 from privreg.service.http.problems import TITLES, Problem

@@ -19,8 +19,8 @@ from privreg.field.keys import CollectorKeys
 from privreg.field.reading.summed import engine_of
 from privreg.protocol import messages, peers, wire
 from privreg.protocol.messages import NONCE, FieldState
+from privreg.protocol.parts.roles import Held as Round
 from privreg.protocol.peers import Share, Signed, ids_of, list_hash, share_info
-from privreg.protocol.roles import Held as Round
 from privreg.protocol.sums import LETTERS
 from privreg.protocol.wire import MessageError, hash_of
 from privreg.service.clock import steady

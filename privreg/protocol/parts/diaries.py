@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from ..wire import MessageError, Record
 from .trees import Column
-from .wire import MessageError, Record
 
 EFFECTS: Final = ("none", "within", "differences")  # How a person's level is taken out of rows
 MOST_ROWS: Final = 1000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from . import lattice, sums
-from .wire import MessageError, Record
+from .. import lattice, sums
+from ..wire import MessageError, Record
 
 ROLES: Final = ("location", "moments", "pilot", "clamping", "main", "measures")
 TABLE: Final = "table"  # The one role of a table

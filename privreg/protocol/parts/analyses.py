@@ -15,8 +15,8 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
-from .lattice import Mu
-from .wire import MessageError, Record
+from ..lattice import Mu
+from ..wire import MessageError, Record
 
 MOST: Final = 16  # Analyses of a study, at most
 WORDS: Final = 1 << 32  # Thresholds are whole numbers of it

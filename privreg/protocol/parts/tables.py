@@ -11,8 +11,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from ..wire import MessageError, Record
 from .trees import Column
-from .wire import MessageError, Record
 
 MOST: Final = 200  # Blocks, at most
 

@@ -1,6 +1,6 @@
 """The normal law by which PrivUnit and randomised response draw: the standard library's functions alone.
 
-Devices call them as they are, compiled loops compile them, so that both give the same bits.
+Compiled loops compile them; called as they are they give the same bits.
 """
 
 from __future__ import annotations

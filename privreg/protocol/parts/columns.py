@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from ..wire import MessageError, Record, must_show, text_of
 from . import trees
 from .trees import Column
-from .wire import MessageError, Record, must_show, text_of
 
 MOST_COLUMNS: Final = 2000
 MOST_LEVELS: Final = 200

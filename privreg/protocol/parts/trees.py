@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
-from .wire import MessageError, is_whole, number_of
+from ..wire import MessageError, is_whole, number_of
 
 Label = str | int | bool
 
