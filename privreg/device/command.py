@@ -10,10 +10,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
+from .asked import Limits, RefusedError
 from .consent import wrapped
 from .diary import Diary
 from .memory import Memory, StoreError
-from .session import Limits, RefusedError, respond
+from .session import respond
 
 DONE, REFUSED, USAGE, WAITING = 0, 1, 2, 3
 LONGEST: Final = 1 << 20

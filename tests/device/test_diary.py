@@ -26,10 +26,10 @@ from privreg.collector.aggregate import report
 from privreg.collector.aggregate.chain import present_ask
 from privreg.collector.field import messages as field
 from privreg.data.participants import Counter
+from privreg.device.asked import RefusedError
 from privreg.device.diary import Diary, DiaryError
 from privreg.device.memory import Memory
 from privreg.device.report import answer, persons, sums
-from privreg.device.session import RefusedError
 from privreg.errors import PrivregError
 from privreg.field.declaring.declared import read_study
 from privreg.field.declaring.plan import study_plans

@@ -15,11 +15,11 @@ from io import BytesIO, StringIO
 import pytest
 
 from privreg.device import Limits, RefusedError, client, command, consent, respond, session
+from privreg.device.asked import PATIENCE
 from privreg.device.client import Answer, invitation, waits
 from privreg.device.consent import guess
 from privreg.device.memory import Memory, Stored, StoreError, default_path
 from privreg.device.report import answer, noise
-from privreg.device.session import PATIENCE
 from privreg.protocol import lattice, messages, study, wire
 from privreg.protocol.lattice import Mu
 from privreg.protocol.messages import WORDS

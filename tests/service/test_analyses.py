@@ -11,9 +11,10 @@ import pytest
 
 import privreg as pr
 from privreg.device import client
+from privreg.device.asked import RefusedError
 from privreg.device.memory import Memory
 from privreg.device.report import table
-from privreg.device.session import RefusedError, respond
+from privreg.device.session import respond
 from privreg.errors import InferenceError, OptionError, ReliabilityWarning, StudyError
 from privreg.field import keys
 from privreg.field.simulated.swarm import swarm
@@ -135,7 +136,7 @@ class Memory2:
 
 
 def test_a_cap_counts_the_whole_before_the_first_report(several, tmp_path):
-    from privreg.device.session import Limits
+    from privreg.device.asked import Limits
 
     posted = []
 

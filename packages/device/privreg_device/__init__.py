@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .device.session import Limits, Outcome, RefusedError, respond
+    from .device import Limits, Outcome, RefusedError, respond
 
 __all__ = ["Limits", "Outcome", "RefusedError", "respond"]
 
@@ -11,7 +11,7 @@ __all__ = ["Limits", "Outcome", "RefusedError", "respond"]
 def __getattr__(name: str) -> Any:
     """Import what is asked for."""
     if name in __all__:
-        from .device import session
+        from . import device
 
-        return getattr(session, name)
+        return getattr(device, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

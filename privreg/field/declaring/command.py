@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from privreg.device import ed25519
+from privreg.device.asked import Limits
 from privreg.device.consent import QUESTION, plain, words
-from privreg.device.session import Limits
 from privreg.errors import OptionError, PrivregError, SchemaError, StudyError, meant
 from privreg.field import keys
 from privreg.field.running import done, parser_of
