@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hpke
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
-from privreg.device import Limits, RefusedError, client, consent, respond, seal, session
+from privreg.device import Limits, RefusedError, client, consent, ed25519, respond, seal, session
 from privreg.device.client import Answer
 from privreg.device.consent import guess
 from privreg.device.memory import Memory, Stored
@@ -635,7 +635,7 @@ def quick(monkeypatch):
     def product(scalar, point):
         return X25519PrivateKey.from_private_bytes(scalar).exchange(X25519PublicKey.from_public_bytes(point))
 
-    monkeypatch.setattr(session.ed25519, "verify", verify)
+    monkeypatch.setattr(ed25519, "verify", verify)
     monkeypatch.setattr(seal, "x25519", product)
     monkeypatch.setattr(session.noise, "check", lambda: None)
 
