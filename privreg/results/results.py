@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import pandas as pd
 
-from privreg import evaluation
 from privreg.errors import InferenceError, level
-from privreg.estimand import estimand
+from privreg.evaluation import predictions
+from privreg.evaluation.estimand import estimand
 from privreg.families.measures import frame as measures_frame
 from privreg.files import archive
 from privreg.options.unknown import all_known_arguments
@@ -122,9 +122,9 @@ class PrivateResults(EstimatedResults):
         """
         return self._fit.shaped(estimand(self._fit, rows))
 
-    evaluate = evaluation.evaluate
-    calibration = evaluation.calibration
-    plot_calibration = evaluation.plot_calibration
+    evaluate = predictions.evaluate
+    calibration = predictions.calibration
+    plot_calibration = predictions.plot_calibration
     plot_inference = inference.plot_inference
     plot_trajectory = trajectory.plot_trajectory
     summary = one_screen

@@ -9,7 +9,7 @@ from scipy.optimize import root
 
 import privreg as pr
 from privreg.errors import DataError, InferenceError, NotPrivateError, OptionError, SchemaError
-from privreg.estimand import _by_class, estimand
+from privreg.evaluation.estimand import _by_class, estimand
 from privreg.families import scores
 
 BOUNDS = {"a": (-4, 4), "b": (-4, 4), "y": (-8, 12)}

@@ -18,7 +18,7 @@ from privreg.errors import (
     InferenceError,
     OptionError,
 )
-from privreg.estimand import estimand
+from privreg.evaluation.estimand import estimand
 
 FIT = pr.PrivateOnlineRegression.from_formula
 N = 1_500
