@@ -87,30 +87,34 @@ def _local(plan: Plan, progress: Progress, model: Reference, theta: Array, scale
     rounds, last = counted(plan, progress), progress.main[-1].state
     kinds, offsets = {_kind(one): one for one in rounds}, {offset_kind(one.state): one.state for one in rounds}
     known = progress.local
-    if known is not None and known.fixed:
-        same = (known.corner, known.scale) == (last.corner, scale)
-        if same and kinds.keys() <= known.noise.keys() and offsets.keys() <= known.biases.keys():
-            return known
-    own = _symmetric(reference.secant(model, theta, last.corner, theta, scale))
-    root = np.asarray(np.linalg.cholesky(own), dtype=np.float64)
-    inverse = np.linalg.inv(root)
-    return Local(
-        last.corner,
-        scale,
-        model.scaled and not plan.label,
-        root,
-        inverse @ own @ np.linalg.inv(kept(own)),
-        inverse @ _slopes(plan, progress, model, theta, scale) @ inverse.T,
-        {kind: _noise(plan, model, theta, scale, one) for kind, one in kinds.items()},
-        {at: offset_bias(plan, model, theta, state, scale) for at, state in offsets.items()},
-    )
+    if known is None or not known.fixed or (known.corner, known.scale) != (last.corner, scale):
+        own = _symmetric(reference.secant(model, theta, last.corner, theta, scale))
+        root = np.asarray(np.linalg.cholesky(own), dtype=np.float64)
+        inverse = np.linalg.inv(root)
+        known = Local(
+            last.corner,
+            scale,
+            model.scaled and not plan.label,
+            root,
+            inverse @ own @ np.linalg.inv(kept(own)),
+            inverse @ _slopes(plan, progress, model, theta, scale) @ inverse.T,
+            {},
+            {},
+        )
+    noise = {kind: _noise(plan, model, theta, scale, one) for kind, one in kinds.items() if kind not in known.noise}
+    biases = {
+        at: offset_bias(plan, model, theta, state, scale) for at, state in offsets.items() if at not in known.biases
+    }
+    return known._replace(noise=known.noise | noise, biases=known.biases | biases)
 
 
 def _slopes(plan: Plan, progress: Progress, model: Reference, theta: Array, scale: float) -> Array:
     """What curvature changes by as the reference model may be wrong, (k, q, q): equation (15) of docs/estimator.md."""
     last = progress.main[-1].state
+    if plan.size > curvature.MOST:  # it is learned row by row, without them
+        return np.zeros((0, plan.size, plan.size))
     out = reference.slopes(model, theta, last.corner, scale) / math.sqrt(plan.size)
-    if not plan.rules.varying or plan.wide is not None or plan.size > curvature.MOST:
+    if not plan.rules.varying or plan.wide is not None:
         return out
     at = last.rows[: plan.d, : plan.d], theta, last.corner, scale
     more = reference.spreads(model, *at, constant=plan.layout.constant, unit=not plan.label)
