@@ -27,6 +27,7 @@ _NUMBERS: Final = ("integer", "floating", "mixed-integer-float", "decimal", "boo
 LARGEST: Final = 1e300  # Whole numbers are written out below it
 _TRUTH: Final = {"true": 1, "false": 0}
 _WHOLE: Final = 1 << 17
+_TOGETHER: Final = 1 << 12  # Rows
 _TEXTS: Final = frozenset({str, float, type(None)})
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 """Types of cells that are compared with each other; the code of others could say that they equal any."""
@@ -379,11 +380,22 @@ class Taken(Mapping[str, Any]):
 
 
 def _is_plain(values: Any) -> bool:
-    return isinstance(values, np.ndarray) and values.dtype == np.float64 and values.ndim == 1 and values.flags.carray
+    plain = isinstance(values, np.ndarray) and values.dtype == np.float64 and values.ndim == 1
+    return plain and values.flags.c_contiguous and values.flags.aligned  # pandas' arrays are read-only
 
 
 def taken(values: Any, at: NDArray[np.int64]) -> Any:
-    """Rows of an array or a column at some places: of an array that isn't contiguous `take` would first copy all."""
-    if isinstance(values, np.ndarray):
-        return values.take(at, axis=0) if values.flags.c_contiguous else values[at]
-    return values.take(at)
+    """Rows of an array or a column at some places: of an array that isn't contiguous `take` would first copy all.
+
+    Of rows of several numbers those of a column lie together, some rows at a time, so that they fit into the cache.
+    """
+    if not isinstance(values, np.ndarray):
+        return values.take(at)
+    if not values.flags.c_contiguous:
+        return values[at]
+    if values.ndim == 1:
+        return values.take(at)
+    out = np.empty((values.shape[1], len(at)), dtype=values.dtype)
+    for a in range(0, len(at), _TOGETHER):
+        out[:, a : a + _TOGETHER] = values.take(at[a : a + _TOGETHER], axis=0).T
+    return out.T
