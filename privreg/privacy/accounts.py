@@ -52,10 +52,13 @@ class Account(NamedTuple):
 
     def heaviest(self, spent: Iterable[tuple[float, Account]]) -> list[float]:
         """Costs that were spent on the row of this account for which they are most; never less, and seldom more."""
-        met = [(mu, other) for mu, other in spent if self.meets(other)]
-        out = [mu for mu, other in met if other.rows is None]
-        for axis in {other.axis for _, other in met if other.rows is not None}:
-            parts = [(mu, other.rows) for mu, other in met if other.rows is not None and other.axis == axis]
+        alike: dict[tuple[range | None, int], tuple[Account, list[float]]] = {}  # releases of the same rows, as a rule
+        for mu, other in spent:
+            alike.setdefault((other.rows, other.axis), (other, []))[1].append(mu)
+        met = [(other, costs) for other, costs in alike.values() if self.meets(other)]
+        out = [mu for other, costs in met if other.rows is None for mu in costs]
+        for axis in {other.axis for other, _ in met if other.rows is not None}:
+            parts = [(costs, other.rows) for other, costs in met if other.rows is not None and other.axis == axis]
             out += _deepest(parts, self.rows if self.axis == axis else None)
         return out
 
@@ -67,21 +70,21 @@ class Account(NamedTuple):
         return None if owner is None else self._replace(owner=owner)
 
 
-def _deepest(parts: list[tuple[float, range]], asked: range | None) -> list[float]:
+def _deepest(parts: list[tuple[list[float], range]], asked: range | None) -> list[float]:
     """Costs of those parts that a row asked for is in, of the row for which they are most.
 
     Several steps are taken for their common divisor, which makes parts larger, never smaller.
     """
     everything = [rows for _, rows in parts] + ([] if asked is None else [asked])
     step = math.gcd(*(rows.step for rows in everything if _sparse(rows)))
-    spans = [(mu, min(rows[0], rows[-1]), max(rows[0], rows[-1]), _sparse(rows)) for mu, rows in parts]
+    spans = [(costs, min(rows[0], rows[-1]), max(rows[0], rows[-1]), _sparse(rows)) for costs, rows in parts]
     phases = {asked.start % step} if asked and _sparse(asked) else {low % step for _, low, _, sparse in spans if sparse}
     begin = min(asked[0], asked[-1]) if asked else 0
     best: list[float] = []
     for phase in phases or {0}:
-        here = [(mu, low, high) for mu, low, high, sparse in spans if not sparse or low % step == phase]
+        here = [(costs, low, high) for costs, low, high, sparse in spans if not sparse or low % step == phase]
         for row in {max(low, begin) for _, low, _ in here}:
-            best = max(best, [mu for mu, low, high in here if low <= row <= high], key=compose)
+            best = max(best, [mu for costs, low, high in here if low <= row <= high for mu in costs], key=compose)
     return best
 
 
