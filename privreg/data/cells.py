@@ -374,9 +374,29 @@ class Taken(Mapping[str, Any]):
         """Which of the columns are plain arrays of doubles, and their rows, shape (columns, n)."""
         some = [name for name in names if _is_plain(self.columns.get(name))]
         out = np.empty((len(some), len(self.at)))
+        runs = _in_turn(self.at)
         for name, to in zip(some, out, strict=True):
-            self.columns[name].take(self.at, out=to, mode="clip")  # all are inside; by default, NumPy makes a copy
+            values = self.columns[name]
+            if runs is None:
+                values.take(self.at, out=to, mode="clip")  # all are inside; by default, NumPy makes a copy
+                continue
+            rows = runs.shape[1]  # a block is copied as a whole, which waits less for memory
+            blocks = values[: len(values) // rows * rows].reshape(-1, rows)
+            to.reshape(runs.shape).swapaxes(1, 2)[...] = blocks.take(runs[:, 0] // rows, axis=0)
         return some, out
+
+
+def _in_turn(at: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """Places by run, row and block, if each run takes the rows of whole blocks in turn, all equally long; else None."""
+    blocks = int(np.argmax(at == at[0] + 1)) if len(at) else 0  # the second row of the first block comes after all
+    if not blocks or len(at) % blocks:
+        return None
+    rows = at.reshape(-1, blocks)
+    ends = np.flatnonzero((rows[1:] != rows[:-1] + 1).any(axis=1)) + 1
+    length = int(ends[0]) if len(ends) else len(rows)
+    if len(rows) % length or (ends % length).any() or (rows[::length] % length).any():
+        return None
+    return rows.reshape(-1, length, blocks)
 
 
 def _is_plain(values: Any) -> bool:

@@ -50,6 +50,27 @@ def test_the_order_follows_from_the_key_alone():
         assert (order(5_000, one) != order(5_000, two)).mean() > 0.99
 
 
+@pytest.mark.parametrize(("many", "whole"), [(300, 1), (40_000, 1), (200_001, 3)])
+def test_columns_are_taken_together_whatever_the_order(many, whole):
+    frame = pd.DataFrame({"a": np.arange(many) / 7.0, "b": np.arange(many) - 0.5})
+    held = {name: np.asarray(frame[name]) for name in frame}  # which pandas makes read-only
+    runs = 0
+    for at in [*dealt_rows(many, KEY), *dealt_rows(many, KEY, many // 3), np.zeros(0, dtype=np.int64), np.arange(100)]:
+        names, out = rows.Taken(held, at).doubles(frame)
+        assert names == ["a", "b"]
+        np.testing.assert_array_equal(out, [held["a"][at], held["b"][at]])
+        runs += rows._in_turn(at) is not None
+    assert runs >= whole
+
+
+def test_rows_of_an_array_come_by_column():
+    values = np.arange(30_000.0).reshape(-1, 3)
+    for given in (values, values.astype(np.int64), np.asfortranarray(values)):
+        for at in (order(10_000), np.zeros(0, dtype=np.int64)):
+            np.testing.assert_array_equal(taken(given, at), given[at])
+    assert taken(values, order(10_000)).T.flags.c_contiguous
+
+
 @pytest.mark.parametrize("rows", [40_000, 1_000_000])
 def test_any_stretch_of_the_order_covers_the_table_evenly(rows):
     block = min(rows // BLOCKS, LONGEST)
