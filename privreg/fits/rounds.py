@@ -107,7 +107,7 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
         rounds=_rounds(held, trail, outside, errors),
         steps=NO_STEPS  # of clusters, whose people in two windows are alike, windows' errors aren't known
         if found is None or not estimates or plan.clusters or plan.many
-        else Later(partial(_steps, plan, progress, found, linear, outside)),
+        else Later(partial(_steps, held.came, plan, progress, found, linear, outside)),
         equation=None if found is None else _equation(plan, progress, found, order, spec),
         measured=held.came[-1] if progress.state.role == "measures" else 0,
         clamping=_clamping(plan, progress),
@@ -150,10 +150,15 @@ def _rounds(
 
 
 def _steps(
-    plan: Plan, progress: Progress, found: Estimated, linear: Array, outside: Callable[[Array], Array]
+    came: Sequence[int],
+    plan: Plan,
+    progress: Progress,
+    found: Estimated,
+    linear: Array,
+    outside: Callable[[Array], Array],
 ) -> Steps | None:
     """Estimates of the parts of main rounds, user's units."""
-    inside = estimate.steps(plan, progress, found)
+    inside = estimate.steps(plan, progress, found, came)
     if inside is None:
         return None
     at = np.array([outside(theta) for theta in inside.theta])

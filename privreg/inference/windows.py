@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,9 @@ from scipy.special import chdtrc
 
 from privreg.arrays import Array
 from privreg.errors import InferenceError
+
+OF_CHAIN: Final = ("path_curvature", "plug_in", "batch_means")
+"""Methods by which a single chain's windows have errors, the best known first; batches are as few as windows."""
 
 
 class Steps(NamedTuple):

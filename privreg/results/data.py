@@ -214,11 +214,12 @@ class Labelled:
 
     def places(self, cols: Any) -> list[int]:
         """Positions of coefficients given by name, by (level, term) or by position."""
-        names, listed = list(self.names), isinstance(cols, list | tuple | pd.Index)
-        wanted = list(cols) if listed else [cols if isinstance(cols, str) else None]
+        names, listed = list(self.names), isinstance(cols, list | tuple | range | np.ndarray | pd.Index)
+        wanted = list(cols) if listed else [cols]
         found = [":".join(map(str, c)) if isinstance(c, tuple) else c for c in wanted]
         found = [names.index(c) if isinstance(c, str) and c in names else c for c in found]
-        places = [c for c in found if isinstance(c, int) and not isinstance(c, bool) and -len(names) <= c < len(names)]
+        whole = [int(c) for c in found if isinstance(c, int | np.integer) and not isinstance(c, bool)]
+        places = [c for c in whole if -len(names) <= c < len(names)]
         if len(places) < len(wanted):
             raise OptionError(
                 f"cols must list coefficients by name ({', '.join(names)}) or by position, 0 to {len(names) - 1}."

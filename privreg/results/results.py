@@ -150,8 +150,9 @@ class PrivateResults(EstimatedResults):
         Notes
         -----
         A window's estimate is the mean of its parts' one-step estimates, from differences of sums of reports; with
-        ``tuning="published"`` the mean of its iterates. Its coefficients may differ from other windows', but covariates
-        are taken to be distributed alike in all: second moments were learned at the beginning.
+        ``tuning="published"`` the mean of its iterates, of which the first sixteenth, where they come from the start,
+        is in no window. Its coefficients may differ from other windows', but covariates are taken to be distributed
+        alike in all: second moments were learned at the beginning.
 
         Raises
         ------
@@ -160,9 +161,11 @@ class PrivateResults(EstimatedResults):
         InferenceError
             If the results hold no estimates along the stream.
         """
+        from privreg.inference.windows import OF_CHAIN
         from privreg.results import windows
 
-        return windows.of(self._fit, by, forget, level(alpha))
+        method = None if self._fit.rounds else next((m for m in OF_CHAIN if m in self.methods), None)
+        return windows.of(self._fit, by, forget, level(alpha), self._doubts(method))
 
     # --- views -----------------------------------------------------------------------------------------
 

@@ -10,13 +10,16 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
+from privreg import diagnostics
 from privreg.errors import InferenceError, OptionError, ReliabilityWarning, real, shown
 from privreg.inference import windows
 from privreg.results.data import Frame, ResultData
 from privreg.results.plots import style
-from privreg.tables import Paragraph, Part, Table, View, cells
+from privreg.tables import MARK, Paragraph, Part, Table, View, cells, marked
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
@@ -33,6 +36,7 @@ class Windows(View):
     fit: ResultData
     found: Windowed
     alpha: float
+    doubts: tuple[diagnostics.Diagnostic, ...] = ()  # Whatever takes back the fit's intervals takes back a window's
 
     @property
     def unseen(self) -> str:
@@ -55,14 +59,31 @@ class Windows(View):
         -------
         DataFrame
             term (before it the level for multinomial fits), begin and end (records before the window, and with it),
-            estimate, std_error, conf_low, conf_high.
+            estimate, std_error, conf_low, conf_high, reliable (whether no note of the fit's summary takes the
+            coefficient's intervals back).
         """
         w, p = self.found.estimate.shape
         estimate, error = self.found.estimate.reshape(-1), np.sqrt(np.einsum("wpwp->wp", self.found.cov)).reshape(-1)
         half = float(ndtri(1.0 - 0.5 * self.alpha)) * error
         edges = {"begin": np.repeat(self.found.begin, p), "end": np.repeat(self.found.end, p)}
         numbers = {"estimate": estimate, "std_error": error, "conf_low": estimate - half, "conf_high": estimate + half}
-        return Frame(self.fit.labels(w).assign(**edges, **numbers))
+        reliable = np.tile(self._reliable, w)
+        return Frame(self.fit.labels(w).assign(**edges, **numbers, reliable=reliable))
+
+    @property
+    def _reliable(self) -> NDArray[np.bool_]:
+        """Which coefficients no note takes back."""
+        return diagnostics.reliable(self.doubts, len(self.fit.names))
+
+    def _chosen(self, cols: Any) -> list[int]:
+        """Positions of coefficients, each once; all if `cols` is None.
+        Raises OptionError if there are none.
+        """
+        names = self.fit.names
+        chosen = [j % len(names) for j in self.fit.places(range(len(names)) if cols is None else cols)]
+        if not chosen:
+            raise OptionError(f"name one coefficient or more of {', '.join(names)}, or leave them out for all.")
+        return list(dict.fromkeys(chosen))
 
     def test_change(self, cols: Any = None) -> pd.DataFrame:
         """Test that coefficients are the same in all windows.
@@ -82,17 +103,19 @@ class Windows(View):
         InferenceError
             If there is one window only.
         OptionError
-            If a coefficient is not known.
+            If a coefficient is not known, or none is given.
 
         Warns
         -----
         ReliabilityWarning
-            If the fit left out its first main rounds, as estimates moved far there: a change at that time isn't seen.
+            If the fit's intervals of a coefficient can't be relied on. If the fit left out its first main rounds, as
+            estimates moved far there: a change at that time isn't seen.
         """
+        names, chosen = list(self.fit.names), self._chosen(cols)
         if self.unseen:
             warnings.warn(self.unseen, ReliabilityWarning, stacklevel=2)
-        names = list(self.fit.names)
-        chosen = self.fit.places(names if cols is None else cols)
+        if not self._reliable[chosen].all():
+            diagnostics.caution(names, self.doubts, what="windows of")
         rows = {names[j]: windows.change(self.found, [j]) for j in chosen}
         if len(chosen) > 1:
             rows["all"] = windows.change(self.found, chosen)
@@ -118,13 +141,15 @@ class Windows(View):
         Raises
         ------
         OptionError
-            If a term is not known, or `ax` has another number of axes than there are terms.
+            If a term is not known, none is given, or `ax` has another number of axes than there are terms.
         MissingExtraError
             If matplotlib is not installed.
         """
         fit, table = self.fit, self.frame
-        named = {fit.names[j]: j for j in fit.places(list(fit.names) if terms is None else terms)}
+        named = {fit.names[j]: j for j in self._chosen(terms)}
         footer = f"{100 * (1 - self.alpha):.6g}% intervals, each by itself; {style.guarantee([fit.statement])}"
+        if not (reliable := self._reliable)[list(named.values())].all():
+            footer += f"\n{MARK} don't rely on it: see the notes of the summary"
 
         def one(name: str, panel: Any) -> str:
             one, inks = table.iloc[named[name] :: len(fit.names)], style.inks_for(panel)
@@ -132,7 +157,7 @@ class Windows(View):
                 panel.fill_between([begin, end], low, high, color=inks[0], alpha=0.2, linewidth=0)
             panel.hlines(one["estimate"], one["begin"], one["end"], color=inks[0], linewidth=1.2)
             panel.axhline(fit.params[named[name]], color=inks.grey, linewidth=0.7, linestyle=":")
-            panel.set_ylabel(style.literal(name))
+            panel.set_ylabel(*map(style.literal, marked([name], [reliable[named[name]]])))
             panel.set_xlabel("records")
             return footer if name == list(named)[-1] else ""
 
@@ -146,18 +171,21 @@ class Windows(View):
         for j, name in enumerate(self.fit.names):
             one = table.iloc[j::p]
             head, values = cells(one.reset_index(drop=True), self.alpha)
-            out.append(Table(rows, head, values, f"{name}, by records"))
+            out.append(Table(marked(rows, one["reliable"]), head, values, f"{name}, by records"))
         if len(rows) > 1:
             chi2, df, p_value = windows.change(self.found, list(range(p)))
             out.append(
                 Paragraph(f"All coefficients the same in all windows: chi2({df}) = {chi2:.2f}, p = {p_value:.3g}")
             )
-        notes = [ALONE, self.unseen[:1].upper() + self.unseen[1:]]
+        taken_back = [f"{MARK} {note}" for note in self.doubts]
+        notes = [ALONE, self.unseen[:1].upper() + self.unseen[1:], *taken_back]
         return [*out, *(Paragraph(f"{note}.") for note in notes if note)]
 
 
-def of(fit: ResultData, by: object, forget: object, alpha: float) -> Windows:
-    """Windows of `by` records, or one that forgets; see `PrivateResults.windows`."""
+def of(
+    fit: ResultData, by: object, forget: object, alpha: float, doubts: Sequence[diagnostics.Diagnostic] = ()
+) -> Windows:
+    """Windows of `by` records, or one that forgets, of a fit that has `doubts`; see `PrivateResults.windows`."""
     if (by is None) == (forget is None):
         raise OptionError(
             "windows() takes by=, the records of a window, or forget=, the records after which a report counts half; "
@@ -171,8 +199,9 @@ def of(fit: ResultData, by: object, forget: object, alpha: float) -> Windows:
     if steps is None or not len(steps.ends):
         raise InferenceError(
             "these results hold no estimates along the stream: windows are there once main rounds have begun, for "
-            "designs whose correlations are learned, without cluster=, and with tuning='published' beside "
-            "inference='batch_means', 'plug_in' or 'path_curvature'."
+            "designs whose correlations are learned, without cluster=, not with trust='two_collectors', and with "
+            f"tuning='published' beside inference={', '.join(map(repr, windows.OF_CHAIN[:-1]))} or "
+            f"{windows.OF_CHAIN[-1]!r}."
         )
     weights: Array = windows.equal(steps, size) if forget is None else windows.forgetting(steps, size)
-    return Windows(fit, windows.windowed(steps, weights), alpha)
+    return Windows(fit, windows.windowed(steps, weights), alpha, tuple(doubts))

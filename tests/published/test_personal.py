@@ -1,6 +1,7 @@
 """The published chain with personal budgets and with a joint scale, against a loop that shares nothing with it."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -159,17 +160,80 @@ def test_everybody_with_the_largest_budget_is_the_plain_fit():
         np.testing.assert_allclose(one.conf_int(method=method), two.conf_int(method=method), rtol=1e-12)
 
 
-def test_every_method_is_there_in_one_fit_with_personal_budgets():
-    frame = pd.concat([table()] * 5, ignore_index=True)
+def is_curvature_turn(position):
+    """Whether the person sends curvature: SplitMix64 of the position, whose upper half is below a tenth of 2³²."""
+    most = 2**64 - 1
+    z = (position + 0x9E3779B97F4A7C15) & most
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & most
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & most
+    return (z ^ (z >> 31)) >> 32 < int(0.1 * 2**32)
+
+
+def curvature(name, eta, y):
+    r, p = y - eta, 1 / (1 + math.exp(-eta))
+    return {"huber": abs(r) <= 1.345, "logistic": p * (1 - p), "squared": -4 <= eta <= 4}[name]
+
+
+def plain_methods(name, frame, mus, bound, batch):
+    """Covariances of one chain of which a tenth send curvature, by the papers' formulas, from the whole path."""
+    x, y = np.column_stack([np.ones(len(frame)), frame["a"], frame["b"]]), frame["y"]
+    key, upper, most = seeded_key(SEED), np.triu_indices(3), {"huber": 1.0, "logistic": 0.25, "squared": 1.0}[name]
+    draws = iter(NoiseStream(derived_key(key, "score"), 3).draw(len(x)))
+    others = iter(NoiseStream(derived_key(key, "curvature"), 6).draw(len(x)))
+    theta, waiting, answers, squares = np.zeros(3), [], [], []
+    path, reports, spent = [], [], []
+    for i in range(len(x)):
+        weight = min(1.0, 2.0 / (x[i] @ x[i]))
+        if is_curvature_turn(i):
+            h = weight * curvature(name, x[i] @ np.mean(path, axis=0), y[i]) * np.outer(x[i], x[i])
+            sd = math.sqrt(2) * 2 * most / mus[i]
+            answers.append(np.where(upper[0] == upper[1], 1, ROOT) * h[upper] + sd * next(others))
+            squares.append(sd**2)
+            continue
+        spent.append((2 * bound / mus[i]) ** 2)
+        waiting.append(weight * psi(name, x[i] @ theta, y[i]) * x[i] + 2 * bound / mus[i] * next(draws))
+        if len(waiting) == batch:
+            reports.append(np.mean(waiting, axis=0))
+            theta, waiting = theta - 0.5 * len(reports) ** -0.51 * reports[-1], []
+            path.append(theta)
+    path, k = np.array(path), len(path)
+    about = path - path.mean(axis=0)
+    sums = np.cumsum(about, axis=0)
+    ends = np.unique(np.maximum(np.floor(k * ((np.arange(21) + 1) / 21) ** (1 / 0.49)), 1)).astype(int)
+    means = [(b - a, about[a:b].mean(axis=0)) for a, b in pairwise(ends)]
+    a = np.zeros((3, 3))
+    a[upper] = np.mean(answers, axis=0) / np.where(upper[0] == upper[1], 1, ROOT)
+    a += np.triu(a, 1).T
+    inverse = np.linalg.inv(raised(a, max(1e-3, 2 * math.sqrt(np.mean(squares) / len(answers)))))
+    meat = raised(np.mean([np.outer(g, g) for g in reports], axis=0), np.mean(spent) / batch)
+    return {
+        "random_scaling_full": 6 * sums.T @ sums / k**3,
+        "batch_means": sum(m * np.outer(v, v) for m, v in means) / (len(means) - 1) / k,
+        "plug_in": inverse @ meat @ inverse / k,
+    }
+
+
+def raised(matrix, floor):
+    values, vectors = np.linalg.eigh(matrix)
+    return (vectors * np.maximum(values, floor)) @ vectors.T
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+@pytest.mark.parametrize("name", ["huber", "logistic", "squared"])
+def test_every_method_of_one_fit_with_personal_budgets_is_the_papers(name, batch):
+    family, response, public, bound = FAMILIES[name]
+    frame = pd.concat([table(response)] * 4, ignore_index=True)
+    moments, facts = {**MOMENTS, **public.get("moments", {})}, {k: v for k, v in public.items() if k != "moments"}
     res = pr.PrivateOnlineRegression.from_formula(
-        "y ~ a + b", frame, family=pr.Huber(1.345, scale=1), mu="m", mu_max=MOST, moments={**MOMENTS, "y": (0, 1)}
+        "y ~ a + b", frame, family=family, mu="m", mu_max=MOST, moments=moments, **facts
     ).fit(
-        tuning="published", seed=1, progress=False, batch_size=2,
-        inference=["plug_in", "random_scaling", "batch_means", "block_bootstrap", "path_curvature"],
+        tuning="published", seed=SEED, progress=False, batch_size=batch,
+        inference=["plug_in", "random_scaling_full", "batch_means", "block_bootstrap", "path_curvature"],
     )  # fmt: skip
-    lengths = [np.ptp(res.conf_int(method=m), axis=1) for m in res.methods]
-    assert len(lengths) == 5
-    assert np.isfinite(lengths).all()
+    for method, want in plain_methods(name, frame, frame["m"].to_numpy(), bound, batch).items():
+        np.testing.assert_allclose(res.cov_params(method=method), want, rtol=1e-6, err_msg=method)
+    assert all(np.isfinite(res.conf_int(method=m)).all(axis=None) for m in res.methods)
+    assert len(res.methods) == 5
 
 
 REFUSED = {

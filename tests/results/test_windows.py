@@ -7,11 +7,14 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binom
 
 import privreg as pr
+from privreg.diagnostics import doubt
 from privreg.errors import InferenceError, OptionError, ReliabilityWarning
 from privreg.inference import windows as numerics
 from privreg.inference.windows import Steps
+from privreg.results.windows import Windows
 
 BOUNDS = {"x": (-4, 4), "y": (-8, 8)}
 
@@ -123,26 +126,104 @@ def test_windows_are_saved_with_results(steady, tmp_path):
     pd.testing.assert_frame_equal(again.frame, steady.windows(20_000).frame)
 
 
-def test_windows_of_the_published_chain_are_means_of_its_iterates():
+FACTS = {"moments": {"x": (0, 1), "y": (0, 1)}, "family": pr.Huber(1.345, scale=1)}
+
+
+@pytest.mark.parametrize("method", ["batch_means", "path_curvature", "plug_in"])
+def test_windows_of_the_published_chain_are_means_of_its_iterates(method):
     frame = rows(20_000)
-    facts = {"moments": {"x": (0, 1), "y": (0, 1)}, "family": pr.Huber(1.345)}
-    model = pr.PrivateOnlineRegression.from_formula("y ~ x", None, mu=1, **facts)
-    run = model.start(tuning="published", seed=2, inference=["batch_means", "random_scaling"])
-    run.update(frame[:10_000])
-    half = run.results().params.to_numpy()
-    run.update(frame[10_000:])
-    res = run.results()
-    found = res.windows(20_000 / 4).frame.iloc[:, 1:].to_numpy().reshape(-1, 2, 6)
-    ends = found[:, 0, 1]
-    sums = (found[:, :, 2] * np.diff(ends, prepend=0)[:, None]).cumsum(axis=0)
-    np.testing.assert_allclose(sums[-1] / ends[-1], res.params, rtol=1e-9)
-    k = int(np.argmin(np.abs(ends - 10_000)))
-    if ends[k] == 10_000:
-        np.testing.assert_allclose(sums[k] / ends[k], half, rtol=1e-9)
-    alone = model.start(tuning="published", seed=2)
-    alone.update(frame)
+    model = pr.PrivateOnlineRegression.from_formula("y ~ x", None, mu=1, **FACTS)
+
+    def after(n):
+        run = model.start(tuning="published", seed=2, inference=[method, "random_scaling"])
+        run.update(frame[:n])
+        return run.results()
+
+    whole = after(20_000)
+    found = whole.windows(20_000 / 4).frame
+    begin, end = (np.asarray(found[c])[::2] for c in ("begin", "end"))
+    assert end[-1] == 20_000
+    assert 20_000 / 16 <= begin[0] <= 20_000 / 8  # the way from the start is in no window
+    assert (begin[1:] == end[:-1]).all()
+    if method == "plug_in":  # of whom some send curvature: records aren't updates
+        return
+    for k in (0, len(end) - 1):
+        first, last = after(begin[k]).params, after(end[k]).params
+        want = (end[k] * last - begin[k] * first) / (end[k] - begin[k])
+        np.testing.assert_allclose(found["estimate"][2 * k : 2 * k + 2], want, rtol=1e-8)
+
+
+def test_windows_of_a_chain_without_such_a_method_are_refused():
+    alone = pr.PrivateOnlineRegression.from_formula("y ~ x", rows(2_000), mu=1, **FACTS)
     with pytest.raises(InferenceError, match="batch_means"):
-        alone.results().windows(5_000)
+        alone.fit(tuning="published", seed=2, inference="random_scaling", progress=False).windows(500)
+
+
+@pytest.mark.statistical
+def test_a_steady_chain_has_no_change():
+    """With the way from the start in the first window this fails."""
+    p, hits = [], []
+    for seed in range(100):
+        model = pr.PrivateOnlineRegression.from_formula("y ~ x", rows(20_000, seed=seed), mu=1, **FACTS)
+        res = model.fit(tuning="published", seed=seed, inference="plug_in", progress=False)
+        found = res.windows(5_000)
+        p.append(found.test_change().loc["all", "p_value"])
+        first = found.frame.iloc[:2]
+        hits += list((first["conf_low"] <= [0.5, 1.0]) & (first["conf_high"] >= [0.5, 1.0]))
+    assert sum(v < 0.05 for v in p) <= binom.ppf(0.9995, 100, 0.05)
+    assert sum(hits) >= binom.ppf(0.0005, 200, 0.95)
+
+
+def test_windows_have_the_marks_of_the_fit():
+    note = doubt("few", "few records for this model", rows=[1])
+    few = Windows(made_up().fit, made_up().found, 0.05, (note,))
+    assert list(few.frame["reliable"]) == [True, False] * (len(few.frame) // 2)
+    assert "† don't rely on the intervals: few records for this model." in " ".join(str(few).split())
+    assert str(few).count("†") == 1 + len(few.frame) // 2
+    with pytest.warns(ReliabilityWarning, match="windows of x: few records"):
+        few.test_change()
+    few.test_change("Intercept")  # warns of nothing
+    with pytest.warns(ReliabilityWarning):
+        res = pr.PrivateOnlineRegression.from_formula("y ~ x", rows(20_000), mu=0.05, bounds=BOUNDS).fit(seed=1)
+    windows = res.windows(10_000)
+    assert not windows.frame["reliable"].any()
+
+
+def made_up():
+    return stream(30_000).results().windows(10_000)
+
+
+def test_windows_are_of_all_records_where_budgets_differ():
+    frame = rows(20_000).assign(m=np.random.default_rng(0).uniform(0.5, 2, 20_000))
+    res = pr.PrivateOnlineRegression.from_formula("y ~ x", frame, mu="m", mu_max=2, bounds=BOUNDS).fit(seed=1)
+    assert res.windows(5_000).frame["end"].max() == 20_000
+
+
+COLUMNS = {
+    "a number": (1, ["x"]),
+    "from the end": (-1, ["x"]),
+    "numbers of numpy": (np.array([1]), ["x"]),
+    "a name twice": (["x", "x"], ["x"]),
+    "a name and its number": (["x", 1, -1], ["x"]),
+    "none": ([], None),
+    "unknown": ("z", None),
+    "beyond": (2, None),
+    "no number": (True, None),
+    "no list": (3.5, None),
+}
+
+
+@pytest.mark.parametrize("case", COLUMNS)
+def test_coefficients_are_named_as_elsewhere(steady, case):
+    cols, names = COLUMNS[case]
+    windows = steady.windows(20_000)
+    if names is None:
+        with pytest.raises(OptionError, match="Intercept, x"):
+            windows.test_change(cols)
+        with pytest.raises(OptionError, match="Intercept, x"):
+            windows.plot(cols)
+    else:
+        assert list(windows.test_change(cols).index) == names
 
 
 @pytest.mark.parametrize(

@@ -197,9 +197,10 @@ class Steps(NamedTuple):
 
 
 @one_thread()
-def steps(plan: Plan, progress: Progress, found: Estimated) -> Steps | None:
+def steps(plan: Plan, progress: Progress, found: Estimated, came: Sequence[int]) -> Steps | None:
     """One-step estimates by parts, of which windows of a stream are made; None of many coefficients.
 
+    `came` are records by round, with those of the present one.
     Curvature is learned within rounds alone: differences between them would tell of it only if nothing changed.
     """
     carried = found.carried
@@ -211,9 +212,8 @@ def steps(plan: Plan, progress: Progress, found: Estimated) -> Steps | None:
     ends, begin, weight, theta, places, means = [], [], [], [], [], []
     for k, (one, seen) in enumerate(zip(main, answered, strict=True)):
         map_, bias = carried.maps[k - len(main)], carried.biases[k - len(main)]
-        each, at = one.weight.sum(axis=1), float(sum(progress.held[: one.state.number]))
-        came = one.weight.sum() if one.state.number >= len(progress.held) else progress.held[one.state.number]
-        edges = at + came * np.cumsum(each) / each.sum()
+        each, at = one.weight.sum(axis=1), float(sum(came[: one.state.number]))
+        edges = at + came[one.state.number] * np.cumsum(each) / each.sum()
         heard = each > 0.0
         g = (one.score.sum(axis=1)[heard] / each[heard, None] - bias) @ map_.T
         x = (one.state.theta + (one.weight[heard] @ one.state.offsets) / each[heard, None]) @ carried.root

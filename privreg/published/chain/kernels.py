@@ -174,6 +174,15 @@ def is_curvature_turn(position: int, share: int) -> bool:
     return bool(np.int64(z >> np.uint64(32)) < share)
 
 
+@njit(cache=True, nogil=True, error_model="numpy")
+def score_senders(rows: int, share: int) -> int:
+    """How many of the first so many people send a score, and not curvature."""
+    out = rows
+    for position in range(rows):
+        out -= is_curvature_turn(position, share)
+    return out
+
+
 # Sums within a block may be reassociated, which lets them run in vector registers. So that the fused loop and the
 # readable collector still agree to the bit, both take a full block through `flush_block`, whose length is a constant.
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})

@@ -100,6 +100,11 @@ class Published:
         return self.device.radius, p * self.blocks + bool(self.device.joint)
 
 
+def turns(share: float) -> int:
+    """The share of people who send curvature, in units of 2⁻³², as the loop has it."""
+    return int(share * 2**32)
+
+
 def make_plan(
     device: Device,
     p: int,
@@ -126,7 +131,7 @@ def make_plan(
         batch=batch,
         scaling_mode=scaling_mode,
         outer=outer,
-        curvature_share=int(curvature_share * 2**32),
+        curvature_share=turns(curvature_share),
         curvature_bound=bound,
         curvature_radius=device.mechanism.curvature_radius(bound) if curvature_share > 0 else 0.0,
         curvature_channel=device.mechanism.channel(p * (p + 1) // 2),

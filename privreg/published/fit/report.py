@@ -20,7 +20,7 @@ from privreg.fits.rounds import SMALLER
 from privreg.fits.settings import Settings
 from privreg.formula.spec import ModelSpec
 from privreg.inference.methods import Estimate
-from privreg.inference.windows import Steps
+from privreg.inference.windows import OF_CHAIN, Steps
 from privreg.privacy.mechanisms import Mechanism, released
 from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol.codes import DIAGONAL, FULL, HISTORY, NONE, PEOPLE
@@ -29,7 +29,7 @@ from privreg.published.chain import collector
 from privreg.published.chain.collector import ChainSummary
 from privreg.published.chain.numbers import Published, make_plan
 from privreg.published.chain.plans import Plan
-from privreg.published.chain.run import AveragedSGD, Mark
+from privreg.published.chain.run import BURN_IN, AveragedSGD, Mark
 from privreg.published.fit.intervals import central_sandwich, of_chain
 from privreg.results.data import Equation, Later
 
@@ -125,8 +125,12 @@ def report(run: AveragedSGD, spec: ModelSpec, settings: Settings, order: NDArray
 def _steps(
     run: AveragedSGD, chain: ChainSummary, estimates: tuple[Estimate, ...], outside: Callable[[Array], Array]
 ) -> Steps | None:
-    """Means of iterates between marks, by differences of sums, if a method tells their covariance."""
-    known = next((e for e in estimates if e.method in {"plug_in", "path_curvature", "batch_means"}), None)
+    """Means of iterates between marks, by differences of sums, if a method tells their covariance.
+
+    The first sixteenth of the path, as far as the next mark, is left out: it comes from the start, where large steps
+    take iterates beyond the corners of the score. With it a test of change finds the start.
+    """
+    known = next((e for name in OF_CHAIN for e in estimates if e.method == name), None)
     if known is None:
         return None
     if run.blocks is not None:
@@ -135,13 +139,12 @@ def _steps(
         at = np.array([float(mark.updates) for mark in run.trail])
         sums = at[:, None] * np.reshape([mark.mean for mark in run.trail], (len(at), len(chain.mean)))
     at, sums = np.append(at, chain.updates), np.concatenate([sums, [chain.updates * chain.mean]])
-    new = np.diff(at, prepend=0.0) > 0.0
-    at, sums = at[new], sums[new]
-    weight, means = np.diff(at, prepend=0.0), np.diff(sums, axis=0, prepend=0.0 * sums[:1])
-    people = at * chain.people / chain.updates
-    theta = np.array([outside(one) for one in means / weight[:, None]])
-    none, p = np.zeros(len(at), dtype=np.intp), theta.shape[1]
-    return Steps(np.append(0.0, people[:-1]), people, weight, theta, none, known.cov * at[-1], np.zeros((1, 1, p)))
+    kept = (np.diff(at, prepend=0.0) > 0.0) & (BURN_IN * at >= chain.updates)
+    at, sums = at[kept], sums[kept]
+    weight, people = np.diff(at), at * run.people / chain.updates  # with those who sent curvature
+    p, none = len(known.cov), np.zeros(len(weight), dtype=np.intp)
+    theta = np.reshape([outside(one) for one in np.diff(sums, axis=0) / weight[:, None]], (-1, p))
+    return Steps(people[:-1], people[1:], weight, theta, none, known.cov * at[-1], np.zeros((1, 1, p)))
 
 
 def mixing_note(how: Published, updates: int) -> Diagnostic | None:

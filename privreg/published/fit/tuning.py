@@ -17,7 +17,7 @@ from privreg.inference.methods import Method
 from privreg.inference.resampling import FIRST
 from privreg.options.table import find
 from privreg.published.chain.blocks import BATCHES, Layout, growing_edges
-from privreg.published.chain.numbers import Device, Published, Steps
+from privreg.published.chain.numbers import Device, Published, Steps, turns
 
 CURVATURE_SHARE: Final = 0.1
 FEWEST: Final = 16  # Blocks of the path
@@ -45,8 +45,8 @@ def resolve(asked: FitOptions, methods: tuple[Method, ...], spec: ModelSpec, row
     _refuse_methods(methods, asked, spec, rows, device)
     batch, share = asked.batch_size or 1, CURVATURE_SHARE if any(m.curvature for m in methods) else 0.0
     edges: tuple[int, ...] = ()
-    if rows is not None and share == 0.0 and any(m.name in {"batch_means", "anytime"} for m in methods):
-        edges = growing_edges(rows // batch, BATCHES, power)
+    if rows is not None and any(m.name in {"batch_means", "anytime"} for m in methods):
+        edges = growing_edges(_score_senders(rows, share) // batch, BATCHES, power)
     # blocks of n^β updates with β halfway between α and 1, as α < β < 1 is needed
     layout = Layout((1.0 - power) / 2.0, FEWEST, edges)
     return Settings(
@@ -89,6 +89,15 @@ def _refuse(asked: FitOptions, spec: ModelSpec) -> None:
 
 
 _JOINT: Final = "bounds the score of a joint scale by weights of at most 1, those of 'published': leave it out"
+
+
+def _score_senders(rows: int, share: float) -> int:
+    """People of so many who send a score: who sends curvature instead is public before the first record."""
+    if share == 0.0:
+        return rows
+    from privreg.published.chain.kernels import score_senders  # slow to import
+
+    return int(score_senders(rows, turns(share)))
 
 
 def _clipped_square(c: float) -> float:
