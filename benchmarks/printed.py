@@ -104,24 +104,24 @@ def _dette_graw() -> list[dict[str, str]]:
     table = stored("dg-table1-compared")
     if table is None:
         return []
-    own = table[(table["method"] == "block_bootstrap") & (table["n"] <= 10**7)]
-    theirs = f"coverage {own['published_coverage'].min():.1f} to {own['published_coverage'].max():.1f}%"
-    ours = f"coverage {own['coverage'].min():.1f} to {own['coverage'].max():.1f}%"
-    said = (
-        f"{agree(own['published_coverage'], own['coverage'], 500, 500)}; {near(own['published_length'], own['length'])}"
-    )
+    out = []
+    for method in ("block_bootstrap", "batch_means", "random_scaling"):
+        own = table[(table["method"] == method) & (table["n"] <= 10**7)]
+        theirs = f"coverage {own['published_coverage'].min():.1f} to {own['published_coverage'].max():.1f}%"
+        ours = f"coverage {own['coverage'].min():.1f} to {own['coverage'].max():.1f}%"
+        both = agree(own["published_coverage"], own["coverage"], 500, 500)
+        said = f"{both}; {near(own['published_length'], own['length'])}"
+        words = method.replace("_", " ")
+        out.append(_row(f"DG, Table 1, n = 10⁶, 10⁷, {words}", theirs, ours, "dg-table1", said, "500"))
     lost = "the design is only partly recoverable: no match is claimed"
-    return [
-        _row("DG, Table 1, n = 10⁶, 10⁷", theirs, ours, "dg-table1", said, "500"),
-        _row("DG, Table 2", "a table", "dg-table2-compared.csv", "dg-table2", lost, "500 at 10⁶"),
-    ]
+    return [*out, _row("DG, Table 2", "a table", "dg-table2-compared.csv", "dg-table2", lost, "500 at 10⁶")]
 
 
 def _row(what: str, printed: str, ours: str, name: str, said: str, runs: str | None = None) -> dict[str, str]:
     command = f"privreg experiment {name}" if name in EXPERIMENTS else f"python -m benchmarks.{name}"
     row = {"what": what, "printed": printed, "ours": ours, "runs": _runs(name) if runs is None else runs}
-    compared = f"{name}-compared"
-    if (RESULTS / f"{compared}.csv").exists() and not of_present(compared):
+    compared = f"{name}-compared" if (RESULTS / f"{name}-compared.csv").exists() else name
+    if name in EXPERIMENTS and (RESULTS / f"{compared}.csv").exists() and not of_present(compared):
         said += "; our default to be run again"
     return row | {"agreement": said, "command": command}
 

@@ -33,8 +33,16 @@ def run(a: argparse.Namespace) -> int:
         raise OptionError(f"--out {a.out!r} is a file; give the name of a folder.")
     table = experiment(a.reps, jobs=a.jobs, out=out, quick=a.quick, cells=a.cells, again=a.again)
     print(_in_short(table.attrs["tables"].get("compared", table)))
-    print(f"\nWhole tables and the figure are in {str(out / 'quick' if a.quick else out)!r}.", flush=True)
+    print(f"\n{_runs(table)}Whole tables and the figure are in {str(out / 'quick' if a.quick else out)!r}.", flush=True)
     return 0
+
+
+def _runs(table: pd.DataFrame) -> str:
+    """How many runs a table's rows have, as a sentence; nothing of a single run's paths."""
+    if "replications" not in table or table.empty:
+        return ""
+    low, high = int(table["replications"].min()), int(table["replications"].max())
+    return f"Rows are of {_count(low, 'run') if low == high else f'{low:,} to {high:,} runs'}. "
 
 
 def _count(n: int, what: str) -> str:

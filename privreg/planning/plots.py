@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from privreg.errors import InferenceError, OptionError
 from privreg.planning.plan import Planned, power_of, targets
-from privreg.results.plots.style import COLUMN, DASHES, SMALL, drawing, inks_for, literal, panels
+from privreg.results.plots.style import COLUMN, DASHES, SMALL, drawing, inks_for, literal, only, panels
 from privreg.tables import shorten
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def contours(plan: Planned, coef: str, *, ax: Any = None) -> Axes:
     n = np.unique(np.geomspace(AROUND[0] * plan.n, AROUND[1] * plan.n, POINTS[1]).astype(int)).tolist()
     table, reliable = plan._nearby(n, budgets, coef, pure=pure)
     if ax is not None:
-        return _draw(ax, plan, coef, table, reliable, at)
+        return _draw(only(ax), plan, coef, table, reliable, at)
     with panels(1, 1, (COLUMN, 0.8 * COLUMN)) as (_, axes):
         return _draw(axes[0, 0], plan, coef, table, reliable, at)
 

@@ -222,7 +222,9 @@ def test_the_list(capsys):
 def test_the_verb_writes_tables_and_a_figure(tmp_path, capsys):
     words = ["experiment", "sxjkh-fig2", "--quick", "--reps", "2", "--cells", "Unif*", "--out"]
     assert main([*words, str(tmp_path)]) == 0
-    assert "square" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "square" in said
+    assert "Rows are of 2 runs." in said
     found = read_table(tmp_path / "quick/sxjkh-fig2.csv")
     assert set(found.budget) == {"Unif(1, 2)"}
     assert (tmp_path / "quick/sxjkh-fig2-slopes.csv").exists()

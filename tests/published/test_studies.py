@@ -7,9 +7,11 @@ import pandas as pd
 import pytest
 
 import privreg as pr
+from benchmarks import printed
 from privreg.datasets import published
 from privreg.errors import InferenceError, OptionError
 from privreg.experiments import EXPERIMENTS
+from privreg.published.experiments import classes, figures
 from privreg.published.experiments.applications import _replicate as apply
 from privreg.published.experiments.classes import measure
 from privreg.published.experiments.designs import THRESHOLD, Design, asymptotic_sd, chunks, truth
@@ -207,3 +209,53 @@ def test_a_cell_alone_is_drawn_or_says_what_to_run_too(name, tmp_path):
     except OptionError as e:
         if "run those cells too" not in str(e):
             raise
+
+
+# --- figures ----------------------------------------------------------------------------------------------
+
+
+def legend(figure):
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def test_a_quick_stream_has_more_than_a_point():
+    cell = next(c for c in EXPERIMENTS["sxjkh-figs7-9"].cells(True) if c.family == "linear" and c.mu is None)
+    assert len({row["n"] for row in classes._replicate(cell, 1)}) > 1
+
+
+def compared(**more):
+    rows = [{"mu": "1", "method": "batch_means", "n": n, "coverage": 95.0, "length_x100": 1.0} for n in (1_000, 2_000)]
+    beside = {f"{who}_{what}": np.nan for who in ("efficient", "published") for what in ("coverage", "length_x100")}
+    return pd.DataFrame(rows).assign(**beside).assign(**more)
+
+
+def test_printed_numbers_are_in_the_legend_where_there_are_some():
+    assert "printed" not in legend(figures.coverage_figure(compared()))
+    assert "printed" in legend(figures.coverage_figure(compared(published_coverage=94.0, published_length_x100=1.0)))
+
+
+def test_every_column_of_paths_has_a_band():
+    there = [{"setting": s, "method": m, "n": n} for s, m in (("stated", "plug_in"), ("efficient", "sandwich"))
+             for n in (1_000, 9_000)]  # fmt: skip
+    table = pd.DataFrame(there).assign(term="x", truth=1.0, estimate=1.0, low=0.5, high=1.5, replication=1)
+    figure = figures.path_figure(table, "setting")
+    assert [len(ax.collections) for ax in figure.axes] == [1, 1]
+
+
+def test_boxes_tell_median_and_truth():
+    cells = ["mu=1-alpha1o2", "Unif(1-2)-alpha1o2"]
+    final = pd.DataFrame(
+        [{"cell": c, "iterate": i, "b0": v} for c in cells for i in ("average", "last") for v in (0, 1, 2)]
+    )
+    figure = figures.box_figure(final)
+    assert legend(figure) == ["median", "truth"]
+    colours = {line.get_color() for line in figure.legends[0].get_lines()}
+    assert len(colours) == 2
+    assert [t.get_text() for t in figure.axes[-1].get_xticklabels()] == ["μ = 1", "μ ~ U(1, 2)"]
+
+
+def test_every_printed_method_has_a_row():
+    table = printed.rows()
+    assert sum("DG, Table 1" in str(name) for name in table.index) == 3
+    assert not table["command"].duplicated().all()
+    assert set(table["command"].str.extract(r"experiment (\S+)")[0].dropna()) <= set(EXPERIMENTS)

@@ -20,7 +20,7 @@ from scipy.special import ndtr
 from privreg.errors import DataError, OptionError, choose, real, shown, whole
 from privreg.privacy.ledger import UNSET, Budget, refuse_fitted
 from privreg.privacy.scalar import NUMBER_MECHANISMS, NumberMechanism, number_mechanism, share
-from privreg.results.plots.style import COLUMN, DASHES, MARKERS, inks_for, panels, pyplot
+from privreg.results.plots.style import COLUMN, DASHES, MARKERS, inks_for, only, panels, pyplot
 
 BERRY_ESSEEN: Final = 0.56  # Constant for sums of independent terms that need not be alike; Shevtsova (2010)
 
@@ -214,6 +214,7 @@ def plot_benchmark(table: pd.DataFrame, *, ax: Any = None) -> Any:
     if ax is None:
         with panels(1, 1, (COLUMN, 2.6)) as (_, axes):
             ax = axes[0, 0]
+    ax = only(ax)
     for i, (name, rows) in enumerate(table.groupby("mechanism", sort=False)):
         style = {"linestyle": DASHES[i % len(DASHES)], "color": inks_for(ax)[i], "marker": MARKERS[i % len(MARKERS)]}
         ax.plot(rows["n"], rows["mse"], ms=3, lw=1, label=str(name).replace("_", " "), **style)

@@ -149,7 +149,7 @@ def _replicate(cell: Cell, replication: int) -> list[dict[str, Any]]:
     source, model = seeds(cell.name, replication), _model(cell)
     (seed,) = source.fits(1)
     guess = source.rows().standard_normal(len(model._spec.coefficients))  # internal units; the default has no use of it
-    stops = [*range(0, cell.train, EVERY), cell.train]
+    stops = [*range(0, cell.train, min(EVERY, cell.train // 2)), cell.train]
     batches = ((b, train.iloc[a:b]) for a, b in pairwise(stops))
     at, found_params = [], []
     for n, res in along(start(model, ALPHAS.get(cell.alpha), STEP, seed, guess), batches, stops):

@@ -182,8 +182,11 @@ def coverage_figure(table: pd.DataFrame, panel: str = "mu", level: float = 0.95,
         figure.supxlabel("people", fontsize=TEXT)
         handles, labels = axes[0, 0].get_legend_handles_labels()
         common = {"color": GREY, "linewidth": 1.0, "markersize": 4.2, "markerfacecolor": "white"}
-        styles = [_line(linestyle=d, marker="o" if d == ":" else None, **common) for d in ("-", "--", ":")]
-        _top(figure, styles + handles, ["published tuning", "efficient tuning", "printed", *labels])
+        styles = {"published tuning": "-", "efficient tuning": "--", "printed": ":"}
+        if table["published_coverage"].isna().all():  # of fewer people than are printed
+            del styles["printed"]
+        lines = [_line(linestyle=d, marker="o" if d == ":" else None, **common) for d in styles.values()]
+        _top(figure, lines + handles, [*styles, *labels])
     return figure
 
 
@@ -228,14 +231,14 @@ def path_figure(table: pd.DataFrame, key: str, footer: str = "") -> Any:
     with _canvas(len(terms), len(columns), size, sharex=True) as (figure, axes):
         for ax, term, which in _panels(axes, terms, columns):
             there = _where(table, term=term, **{key: which})
-            for i, method in enumerate(names):
+            held = [(method, pair) for method, pair in zip(names, pairs, strict=True) if method in set(there["method"])]
+            for i, (method, pair) in enumerate(held):
                 group = _where(there, method=method)
-                if group.empty:
-                    continue
                 for end in ("low", "high"):
-                    ax.plot(group["n"], group[end], linewidth=0.9, **pairs[i])
+                    ax.plot(group["n"], group[end], linewidth=0.9, **pair)
                 if i == 0:
-                    ax.fill_between(group["n"], group["low"], group["high"], color=COLOURS[0], alpha=0.08, linewidth=0)
+                    shade = {"color": pair["color"], "alpha": 0.08, "linewidth": 0}
+                    ax.fill_between(group["n"], group["low"], group["high"], **shade)
                 ax.plot(group["n"], group["estimate"], color="black", linewidth=1.0)
                 ax.axhline(group["truth"].iloc[-1], color=GREY, linewidth=0.7, linestyle=":")
             _people(ax, table["n"])
@@ -285,9 +288,16 @@ ITERATES: Final = {"average": "LDP-ASGD (average)", "last": "LDP-SGD (last)"}
 MEASURES: Final = {"square": "mean square error", "loss": "loss distance"}
 
 
+def _budget(value: str) -> str:
+    """A budget in words: "mu=1", "eps=1", "Unif(1, 2)" or "none"."""
+    if value == "none":
+        return "no noise"
+    return value.replace("mu=", "μ = ").replace("eps=", "ε = ").replace("Unif(1-2)", "μ ~ U(1, 2)")
+
+
 def rate_figure(table: pd.DataFrame, measure: str) -> Any:
     """Draw a measure of errors against n, both logarithmic: a row an iterate, a column a budget, a shade an α."""
-    budgets = {value: value.replace("mu", "μ").replace("eps", "ε").replace("=", " = ") for value in table["budget"]}
+    budgets = {value: _budget(value) for value in table["budget"]}
     iterates = {name: f"{words}\n{MEASURES[measure]}" for name, words in ITERATES.items()}
     lines = list(dict.fromkeys(table["alpha"]))
     size = (max(COLUMN, 1.7 * len(budgets) + 0.6), 4.0)
@@ -317,13 +327,20 @@ def rate_figure(table: pd.DataFrame, measure: str) -> Any:
 def box_figure(final: pd.DataFrame) -> Any:
     """Draw boxplots of estimates: a row an iterate, a column a coefficient, a box a cell."""
     cells, terms = list(dict.fromkeys(final["cell"])), [c for c in map(str, final) if c[0] == "b"]
+    kind = {"widths": 0.6, "medianprops": {"color": COLOURS[0], "linewidth": 1.2}, "flierprops": {"markersize": 3}}
     with _canvas(2, len(terms), (2 * COLUMN, 4.0), sharey="row") as (figure, axes):
         for ax, iterate, term in _panels(
             axes, ITERATES, dict(zip(terms, map("coefficient {}".format, range(9)), strict=False))
         ):
-            ax.boxplot([_where(final, term, cell=c, iterate=iterate)[term] for c in cells], widths=0.6, showfliers=True)
-            ax.axhline(1.0, color=SHADES[1], linewidth=0.8)
-            ax.set_xticks(range(1, len(cells) + 1), [c.partition("-alpha")[0] for c in cells], rotation=30)
+            ax.boxplot([_where(final, term, cell=c, iterate=iterate)[term] for c in cells], **kind)
+            ax.axhline(1.0, color=GREY, linewidth=0.7, linestyle=":")
+            ax.set_xticks(range(1, len(cells) + 1), [_budget(c.partition("-alpha")[0]) for c in cells], rotation=30)
+        figure.supylabel("estimate", fontsize=TEXT)
+        lines = {
+            "median": _line(color=COLOURS[0], linewidth=1.2),
+            "truth": _line(color=GREY, linewidth=0.7, linestyle=":"),
+        }
+        _top(figure, list(lines.values()), list(lines))
     return figure
 
 

@@ -222,7 +222,7 @@ def _folded(row: Row, width: int, lines: int) -> str:
 
 def _on_given(ax: Any, drawn: Drawn, units: list[Unit], footer: str) -> Axes | NDArray[Any]:
     """Draw on axes that are not ours."""
-    given = np.asarray(ax, dtype=object).ravel()
+    given = style.checked(ax)
     if len(given) != len(units):
         named = ", ".join(unit.plain for unit in units)
         raise OptionError(

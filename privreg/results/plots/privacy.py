@@ -79,7 +79,7 @@ def privacy_curve(
             key._legend_box.align = "left"
             out: NDArray[Any] = made[0]
             return out
-    axes = np.asarray(ax, dtype=object).reshape(-1)
+    axes = style.checked(ax)
     if axes.size != 2:
         raise OptionError(f"ax must be two axes, one for the trade-off curve and one for the ROC; got {axes.size}.")
     _draw(axes, drawn)

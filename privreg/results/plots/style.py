@@ -67,13 +67,34 @@ def panels(rows: int, columns: int, size: tuple[float, float], **more: Any) -> I
         yield figure, axes
 
 
+def checked(ax: Any) -> NDArray[Any]:
+    """Axes that a user gave, one or several, as an array.
+    Raises OptionError if they are none.
+    """
+    given = np.asarray(ax, dtype=object).ravel()
+    if not all(hasattr(panel, "get_xlim") for panel in given):
+        raise OptionError(f"ax={shown(ax)} must be Axes of matplotlib, as plt.subplots() gives, or be left out.")
+    return given
+
+
+def only(ax: Any) -> Any:
+    """The only Axes that a user gave.
+    Raises OptionError if there are several, or they are none.
+    """
+    given = checked(ax)
+    if len(given) != 1:
+        raise OptionError(f"ax has {len(given)} axes where one is drawn on; give one Axes, or leave it out.")
+    return given[0]
+
+
 @contextmanager
 def drawing(ax: Any, size: tuple[float, float], footer: str, title: str | None = None) -> Iterator[Any]:
     """Axes to draw on, a user's or those of a new figure of that size in inches, with a footer and a title."""
     if ax is not None:
-        yield ax
-        add_corner(ax, footer)
-        add_title(ax, title, made=False)
+        given = only(ax)
+        yield given
+        add_corner(given, footer)
+        add_title(given, title, made=False)
         return
     with panels(1, 1, size) as (_, grid):
         yield grid[0, 0]
@@ -94,7 +115,7 @@ def each_drawn(
                 add_footer(on, draw(term, on), size[0])
             add_title(grid[0, 0], title, made=True)
         return grid[0, 0] if len(terms) == 1 else grid[:, 0]
-    given = np.asarray(ax, dtype=object).ravel()
+    given = checked(ax)
     if len(given) != len(terms):
         raise OptionError(
             f"ax has {len(given)} axes for {len(terms)} coefficients; give one Axes each, or leave it out."

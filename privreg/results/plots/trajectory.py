@@ -133,7 +133,7 @@ def _crossed(fit: ResultData, wanted: list[str]) -> tuple[int, int]:
 
 def _onto(ax: Any, terms: list[str], curves: list[pd.DataFrame], footer: str) -> Axes | NDArray[Any]:
     several = isinstance(ax, Sequence | np.ndarray)
-    axes = np.asarray(ax, dtype=object).ravel() if several else np.array([ax] * len(terms), dtype=object)
+    axes = np.repeat(style.checked(ax), 1 if several else len(terms))
     if len(axes) != len(terms):
         raise OptionError(f"ax has {len(axes)} axes for {len(terms)} terms; give one Axes, or one a term.")
     for i, (panel, term, curve) in enumerate(zip(axes, terms, curves, strict=True)):

@@ -375,3 +375,20 @@ def test_labels_of_contours_stand_apart_and_on_the_axes():
         assert ax.bbox.contains(*box.max)
         middle = (box.min + box.max) / 2
         assert all(not other.contains(*middle) for j, other in enumerate(boxes) if j != i)
+
+
+DRAWN = {
+    "plot_coef": lambda res, ax: res.plot_coef(ax=ax),
+    "plot_trajectory": lambda res, ax: res.plot_trajectory(ax=ax),
+    "plot_privacy": lambda res, ax: res.plot_privacy(ax=ax),
+    "plot_inference": lambda res, ax: res.plot_inference(ax=ax),
+    "windows": lambda res, ax: res.windows(1_000).plot("a", ax=ax),
+}
+
+
+@pytest.mark.parametrize("ax", [3, "x", [3, 4], object()], ids=repr)
+@pytest.mark.parametrize("name", DRAWN)
+def test_what_is_no_axes_is_refused(name, ax):
+    res = array_model(3_000).fit(seed=1, progress=False)
+    with pytest.raises(OptionError, match=r"^ax"):
+        DRAWN[name](res, ax)
