@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,14 +12,14 @@ import yaml
 import privreg as pr
 from privreg.errors import OptionError, PrivregError, SchemaError, StudyError
 from privreg.field import keys
-from privreg.field.declaring import declared, model
+from privreg.field.declaring import command, declared, model
 from privreg.field.declaring.plan import study_plan
 from privreg.field.reading.collected import engine_of
 from privreg.protocol import study, wire
 from privreg.protocol.sums import Collector
 from privreg.results.target import of_results
 from tests.field.test_plan import HOURS
-from tests.studies import HIDDEN, SERVER, public
+from tests.studies import HIDDEN, ROOT, SERVER, public, signed
 
 OPENS = 2_431_123_200
 """2047-01-15: signing refuses a study that closes in the past."""
@@ -110,6 +111,31 @@ def test_the_signed_plan_carries_the_target_of_an_earlier_fit(tmp_path, earlier)
     engine = engine_of(plan)
     np.testing.assert_array_equal(engine.like[0], first._fit.equation.rows)
     assert engine.like[1] == first._fit.equation.corners[-1] * first._fit.equation.y_scale
+    found = command.shown(signed("plan", study.plan_payload(plan), ROOT), None)
+    assert f"Target: fixed, that of an earlier fit, internal units, threshold c = {engine.like[1]:.6g}" in found
+    assert all(f"{v:.4g}" in found for v in engine.like[0].ravel())
+
+
+NO_TARGET = [
+    {},
+    {"declared": 3},
+    *(
+        {"declared": text}
+        for text in (
+            "{",
+            "[]",
+            '{"asked": {"formula": "y ~ x"}}',
+            '{"asked": {"like": null}}',
+            '{"asked": {"like": {"rows": 3, "corner": null}}}',
+            '{"asked": {"like": {"rows": [["x"]], "corner": 1}}}',
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize("model", NO_TARGET, ids=str)
+def test_a_plan_whose_model_says_no_target_is_shown_without_one(model):
+    assert command._target(SimpleNamespace(model=model)) == []
 
 
 @pytest.mark.parametrize(

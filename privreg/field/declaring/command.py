@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import getpass
+import json
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -94,7 +95,18 @@ def _lines(plan: PublicPlan) -> str:
     design = f"Design: {plan.response.name} ~ {', '.join(c.name for c in plan.design)}; score: {plan.family}"
     if plan.table:
         design = f"Table: {', '.join(':'.join(block.columns) for block in plan.table)}"
-    return "\n".join([*lines, "", design])
+    return "\n".join([*lines, "", design, *_target(plan)])
+
+
+def _target(plan: PublicPlan) -> list[str]:
+    """The target of an earlier fit that a plan carries, for its collector; nothing if there is none."""
+    try:
+        like = json.loads(plan.model["declared"])["asked"]["like"]
+        rows = [" ".join(f"{float(v):>10.4g}" for v in row) for row in like["rows"]]
+        corner = "" if like["corner"] is None else f", threshold c = {float(like['corner']):.6g}"
+    except (KeyError, TypeError, ValueError):
+        return []
+    return [f"Target: fixed, that of an earlier fit, internal units{corner}; its map of covariates:", *rows]
 
 
 def _parser(prog: str) -> argparse.ArgumentParser:
