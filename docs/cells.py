@@ -31,6 +31,7 @@ def blocks(path: Path) -> list[str]:
 
 def run(path: Path) -> tuple[dict[str, Any], str]:
     """Run a page's code in a folder of its own; the names it leaves and what it printed."""
+    import matplotlib.pyplot as plt
     import pandas as pd
 
     namespace: dict[str, Any] = {}
@@ -40,9 +41,11 @@ def run(path: Path) -> tuple[dict[str, Any], str]:
         contextlib.chdir(folder),
         contextlib.redirect_stdout(printed),
         pd.option_context("display.max_colwidth", pd.get_option("display.max_colwidth")),  # pages may widen tables
+        plt.rc_context(),  # and make letters smaller
     ):
         for code in blocks(path):
             exec(compile(code, path.name, "exec"), namespace)
+            plt.close("all")  # as a notebook does
     return namespace, printed.getvalue()
 
 

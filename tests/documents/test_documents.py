@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import pytest
 
 from docs import cells
@@ -29,6 +30,16 @@ def test_code_of_a_page_is_python(path):
     assert found
     for code in found:
         compile(code, path.name, "exec")
+
+
+def test_a_page_leaves_the_next_neither_figures_nor_its_style(tmp_path):
+    page, before = tmp_path / "page.md", plt.rcParams["font.size"]
+    cell = "```{code-cell} ipython3\nimport matplotlib.pyplot as plt\nopen_now = plt.get_fignums()\n%s\n```\n"
+    drawing, looking = 'plt.rcParams["font.size"] = 3.0\nplt.figure()', 'size = plt.rcParams["font.size"]'
+    page.write_text(cell % drawing + cell % looking)
+    names, _ = cells.run(page)
+    assert (names["size"], names["open_now"], plt.get_fignums()) == (3.0, [], [])
+    assert plt.rcParams["font.size"] == before
 
 
 @pytest.mark.parametrize("path", GUIDES, ids=lambda p: p.name)
