@@ -188,7 +188,7 @@ def best(kind: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         slope = twins.slope(soft.code, soft.a, math.inf, eta, y)
         return float(twins.loss_value(soft.code, soft.a, eta, y).mean()), slope @ x / len(y)
 
-    scale = 1.0 if kind != "absolute" else 100.0  # Huber's loss with a small corner is small
+    scale = 1.0 if kind != "absolute" else 100.0  # Huber's loss with a small threshold is small
     return minimize(lambda t: tuple(scale * v for v in value(t)), np.zeros(x.shape[1]), jac=True, method="L-BFGS-B").x
 
 

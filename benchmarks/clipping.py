@@ -73,7 +73,7 @@ def methods(law: str) -> dict[int, str]:
     return BINARY if law == "logistic" else METHODS
 
 
-def corner(law: str) -> float:
+def threshold(law: str) -> float:
     """The bound of a score's scalar part; times √2 that of the score."""
     return 1.0 if law == "logistic" else CORNER
 
@@ -153,7 +153,7 @@ def by_loop(
     noise = np.empty((0, P + 1))
     if mu is not None:
         noise = np.random.Generator(np.random.SFC64([seed, 77, method])).standard_normal(x.shape)
-    sd = 0.0 if mu is None else 2.0 * REACH * corner(law) / mu
+    sd = 0.0 if mu is None else 2.0 * REACH * threshold(law) / mu
     descend(y, x, noise, sd, method, law == "logistic", np.array(sizes), out)
     return out
 

@@ -146,9 +146,9 @@ class Cell:
         if self.law == "logistic":
             return self.to_user @ standard
         place, sd, unit = self.response
-        corner = 1.345 * (1.0 if self.declared == "units" else self.edge * sd / unit)  # of the published tuning
+        c = 1.345 * (1.0 if self.declared == "units" else self.edge * sd / unit)  # of the published tuning
         law = errors(self.law)
-        standard[0] = place / unit + (middle(law)[0] if tuning == "efficient" else centre(law, corner))
+        standard[0] = place / unit + (middle(law)[0] if tuning == "efficient" else centre(law, c))
         return self.to_user @ standard
 
     def limit(self) -> np.ndarray:

@@ -12,7 +12,7 @@ are whitened (the default), unit (``score_weights="unit"``), published (``tuning
 (the same with unit weights); the first two have sandwich intervals, the others those by random scaling.
 
 The estimand is the zero of the mean score, weighted as the fit weights it, found numerically where it is not what the
-simulation says: for expectiles at the fit's own corner, both hinges, clamped counts and clamped least squares.
+simulation says: for expectiles at the fit's own threshold, both hinges, clamped counts and clamped least squares.
 
 The limit is A⁻¹ (S + C) A⁻¹/n: A the mean derivative of the weighted score, S its second moment, C the mechanism's own
 exact mean covariance on the score reports, all at the estimand and in the chain's coordinates (the true whitening, or
@@ -261,7 +261,7 @@ class Limit:
 
 
 def expectile(tau: float, c: float) -> float:
-    """Where the expectile with corner c of a standard normal lies."""
+    """Where the expectile with threshold c of a standard normal lies."""
 
     def above(m: float) -> float:  # E max(e − m, 0)
         return float(norm.pdf(m) - m * ndtr(-m))
@@ -318,7 +318,7 @@ class Chain:
         """Responses in the chain's units."""
         return (y - self.shift[0]) / self.unit
 
-    def corner(self) -> float:
+    def c(self) -> float:
         """Corner of the score, chain's units."""
         s = self.settings
         return s.how.device.score.c if s.efficient is None else s.efficient.rules.ratio * SCALE / self.unit
@@ -336,7 +336,7 @@ class Chain:
             return np.tanh(2.0 * (eta - y))
         if self.settings.efficient is None:
             return scores.psi(how.device.score, eta, y)
-        return scores.unit(shape, self.corner(), eta, y)
+        return scores.unit(shape, self.c(), eta, y)
 
     def weights(self) -> np.ndarray:
         """ω of every person."""
@@ -382,7 +382,7 @@ class Chain:
         """Zero of the mean weighted score, chain's coordinates."""
         truth = self.cell.truth.copy()
         if self.cell.family.startswith("expectile"):
-            ratio = self.corner() * self.unit / SCALE
+            ratio = self.c() * self.unit / SCALE
             truth[0] += SCALE * expectile(self.shape.a, ratio)
         elif self.cell.family.startswith("quantile"):
             truth[0] += SCALE * float(ndtri(self.shape.a))
@@ -472,8 +472,8 @@ def limit(cell: Cell) -> Limit:
         truth, to_user = cell.truth, np.kron(np.eye(len(LEVELS)), own.to_user)
         bread, meat = own.multinomial()
     else:
-        # the same for all mechanisms, but for a corner that depends on the budget
-        same = (cell.family, own.label, own.settings.tuning, own.settings.how.weighing, own.corner())
+        # the same for all mechanisms, but for a threshold that depends on the budget
+        same = (cell.family, own.label, own.settings.tuning, own.settings.how.weighing, own.c())
         theta = once(("theta", *same), own.estimand)
         truth, to_user = own.to_user @ theta + own.shift, own.to_user
         bread, meat = once(("bread", *same), lambda: own.bread(theta)), own.meat(theta)

@@ -13,7 +13,7 @@ the noise. All n people are counted: none is spent on scales, pilots or curvatur
   number with P(abs r ≤ s/2) = 0.3829…, as for normal errors of sd s.
 * Logistic: the balanced score (π − y)/max(π, 1 − π), so that B = 1, κ = min(π, 1 − π) and E ψ² = κ/max(π, 1 − π).
 
-It is a yardstick, not a bound: other weights or another corner can do better for a single coefficient or a large μ. It
+It is a yardstick, not a bound: other weights or another threshold can do better for a coefficient or a large μ. It
 is the same for every tuning, whatever score that tuning uses.
 """
 
@@ -129,7 +129,7 @@ class Errors:
 
 @cache
 def centre(law: Errors, c: float) -> float:
-    """What Huber's corner c takes for the errors' middle: m with E ψ_c(e − m) = 0."""
+    """What Huber's threshold c takes for the errors' middle: m with E ψ_c(e − m) = 0."""
 
     def mean_score(m: float) -> float:
         # E min(max(e − m, −c), c) = −c + ∫ P(e > v) dv from m − c to m + c; the exponential has a kink
@@ -209,7 +209,7 @@ def errors(name: str) -> Errors:
 
 
 def _huber(law: Errors) -> tuple[float, Callable, Callable]:
-    """Bound, κ(u) and E(ψ² given u) of the corner c = s/2; u is x₁."""
+    """Bound, κ(u) and E(ψ² given u) of the threshold c = s/2; u is x₁."""
     m, c = middle(law)
     v, mass = _legendre(0.0, c)
 

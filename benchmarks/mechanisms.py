@@ -17,7 +17,7 @@ error, error_low, error_high
     Euclidean norm of θ̄ − θ: median over the seeds, smallest and largest.
 limit
     √(tr(A⁻¹ (S + noise covariance) A⁻¹)/n), what the root mean square of that norm tends to: for the published tuning
-    with its own weights and corner, A and S from 2,000,000 seeded records; for the efficient tuning with whitened unit
+    with its weights and threshold, A and S of 2,000,000 seeded records; for the efficient tuning with whitened unit
     weights and c = s/2, as in `benchmarks.limits`, no people being spent on scales and pilots.
 failed, noted
     Fits that the package refused, as there are too few people; share of the others, efficient tuning, whose summary

@@ -146,7 +146,7 @@ def round_report(
     theta : ndarray, shape (b d,)
         The group's public coefficients, whitened coordinates, b the number of blocks.
     c : float
-        Public corner, internal units.
+        Public threshold, internal units.
     x, y, offset
         The person's row, internal units; NaN for one who has nothing to tell.
     noise : ndarray, shape (width,)

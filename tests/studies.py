@@ -238,7 +238,7 @@ def ask(plan, role, rng=None, **more):
         "y_centre": 0.0,
         "y_scale": 1.0,
         "theta": some(plan.size) if scores else (),
-        "corner": 0.75,
+        "c": 0.75,
         "step": 0.125 if role == "main" else 0.0,
         "signs": signs if role == "main" else (),
         "offsets": (),

@@ -76,7 +76,7 @@ def _length(plan: Plan, progress: Progress, state: State) -> float:
     effective = people * strength2
     enough = OFFSET_PEOPLE * q**2
     size = OFFSET * min(1.0, (enough / max(effective, 1.0)) ** 0.25)
-    length = size * (state.corner if plan.rules.track or plan.rules.shape.family == codes.HUBER else 1.0)
+    length = size * (state.c if plan.rules.track or plan.rules.shape.family == codes.HUBER else 1.0)
     if plan.rules.varying and plan.rules.track:
         # c is that of a window about a margin
         length = size * MARGINS[plan.rules.shape.family]
@@ -107,7 +107,7 @@ def stretched(plan: Plan, progress: Progress, state: State, model: Reference, ca
     learned = progress.curvature
     if not usual or progress.stretch is not None or learned is None or len(progress.main) < STRETCHED:
         return progress
-    each = _length(plan, progress, state) / (state.corner * math.sqrt(plan.size))
+    each = _length(plan, progress, state) / (state.c * math.sqrt(plan.size))
     values, vectors = np.linalg.eigh(carried.root @ learned.mean @ carried.root.T)
     along = (model.points @ vectors) ** 2
     reach = np.sqrt((model.weight @ along**2) / np.maximum(model.weight @ along, 1e-300))

@@ -96,7 +96,7 @@ class Plan(NamedTuple):
     y_high: float
     unscaled: tuple[int, ...]  # Columns whose location and scale are learned; d stands for the response
     theta: Array | None  # The user's first guess, internal units; shape (b d,)
-    corner: float  # Huber threshold where it is declared, internal units
+    c: float  # Huber threshold where it is declared, internal units
     gaps: tuple[float, ...]  # How far apart the values of two-valued columns are; 0 for others
     whitened: bool
     cells: tuple[Cells, ...]
@@ -270,7 +270,7 @@ class Progress(NamedTuple):
 class Local(NamedTuple):
     """What the reference model says of reports at a state, were it the truth; of residuals' scores the same of each."""
 
-    corner: float  # Huber threshold; signed states call it so
+    c: float  # Huber threshold; signed states call it so
     scale: float
     fixed: bool  # Whether it is that of all states
     root: Array  # L, lower triangular, where the reference model's curvature is L L'; shape (q, q)

@@ -42,9 +42,9 @@ def left_behind(plan: Plan, progress: Progress, chance: float, off: float) -> Pr
     """
     main = progress.main
     last = progress.state
-    if len(main) < 2 or not _bounded(plan) or off > last.corner:
+    if len(main) < 2 or not _bounded(plan) or off > last.c:
         return progress
-    limit = max(2.0 * FAR * last.corner, SURE * chance)
+    limit = max(2.0 * FAR * last.c, SURE * chance)
     people = np.array([float(one.weight.sum()) for one in main])
     far = [k for k, one in enumerate(main) if float(np.linalg.norm(one.state.theta - last.theta)) > limit]
     for k in reversed(far):

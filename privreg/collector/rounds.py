@@ -222,14 +222,14 @@ def _next_of_few(plan: Plan, progress: Progress, state: State) -> tuple[Progress
             unsure = 0.0
             if state.role == "pilot":
                 unsure = min(math.sqrt(max(float(np.trace(progress.fitted.cov[:-1, :-1])), 0.0)), 1.5 * scale)
-            corner = plan.rules.ratio * math.hypot(scale, unsure)
+            c = plan.rules.ratio * math.hypot(scale, unsure)
             if plan.like is not None and plan.like[1] is not None and unsure <= scale:  # far off, the pilot needs more
-                corner = plan.like[1] / state.y_scale
-            state = state._replace(corner=corner)
+                c = plan.like[1] / state.y_scale
+            state = state._replace(c=c)
         elif plan.rules.shape.family == codes.ROBUST_POISSON:
             eta, cov = model.predictors(progress.fitted.theta), progress.fitted.cov[:-1, :-1]
             unsure = math.sqrt(max(float(np.trace(cov)), 0.0)) if state.role == "pilot" else 0.0
-            state = state._replace(corner=pilot.threshold_of_counts(plan.rules, eta, unsure))
+            state = state._replace(c=pilot.threshold_of_counts(plan.rules, eta, unsure))
         state = state._replace(theta=progress.fitted.theta)
     elif progress.scored:
         progress, state = _stepped(plan, progress, state, model)
@@ -250,7 +250,7 @@ def _stepped(plan: Plan, progress: Progress, state: State, model: Reference) -> 
     most = max(float(r.weight.sum()) for r in carried.rounds)
     noise = back @ carried.noise @ back.T / max(most, 1e-300)
     chance = math.sqrt(float(np.trace(noise)))
-    unit = state.corner if model.scaled else 1.0
+    unit = state.c if model.scaled else 1.0
     x, g = _latest(carried.rounds, combination.floored(learned.mean))
     off = float(np.linalg.norm(np.linalg.solve(carried.root.T, g)))
     nearer = reach.left_behind(plan, progress, chance, off)

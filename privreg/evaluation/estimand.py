@@ -81,9 +81,9 @@ def estimand(fit: ResultData, rows: Any) -> Array:
     held = _encoded(fit, equation, rows)
     theta = _root(equation, held, function)
     for _ in range(TURNS if equation.ratio is not None else 0):  # c follows the residuals
-        near = replace(equation, theta=theta, corners=np.array([_threshold(equation, held, theta)]))
+        near = replace(equation, theta=theta, c=np.array([_threshold(equation, held, theta)]))
         before, theta = theta, _root(near, held, function)
-        if np.abs(theta - before).max() <= CONVERGED * near.corners[0]:
+        if np.abs(theta - before).max() <= CONVERGED * near.c[0]:
             break
     inner = inside(theta.reshape(-1, len(equation.order)), equation.rows) * equation.y_scale
     if equation.constant:
@@ -204,10 +204,10 @@ def _by_thresholds(equation: Equation, rows: list[_Rows], function: Any) -> tupl
     """The root by way of wider thresholds, as where all scores of a rare level are clipped at the estimate."""
     found: tuple[Array, Array] | None = equation.theta, np.zeros((0, 0))
     farthest = max(float(np.max(np.abs(r.z @ equation.theta - r.y), initial=0.0)) for r in rows)
-    times = math.ceil(math.log(max(farthest / float(equation.corners.min()), 1.0), NARROWER))
+    times = math.ceil(math.log(max(farthest / float(equation.c.min()), 1.0), NARROWER))
     for k in range(times, -1, -1):
         if found is not None:
-            near = replace(equation, corners=NARROWER**k * equation.corners)
+            near = replace(equation, c=NARROWER**k * equation.c)
             found = _solved(near, rows, found[0], None, function, CONVERGED)
     return found
 
@@ -225,12 +225,12 @@ def _solved(
     See Broyden, A class of methods for solving nonlinear simultaneous equations, 1965.
     """
     family = equation.shape[0]
-    unit = float(equation.weights @ equation.corners) if family in {*CLIPPED, codes.QUANTILE} else 1.0
+    unit = float(equation.weights @ equation.c) if family in {*CLIPPED, codes.QUANTILE} else 1.0
     usual = WINDOW.get(family, NARROW)
     windows = (usual,) if family in CLIPPED else (usual, *WIDER)
     near = NEAR if family in WINDOW else math.sqrt(CONVERGED)
     a, value = equation.weights, _value(equation, rows, theta, function)
-    mean: Any = {"corners": (a @ equation.corners)[None], "offsets": (a @ equation.offsets)[None]}
+    mean: Any = {"c": (a @ equation.c)[None], "offsets": (a @ equation.offsets)[None]}
     one = replace(equation, weights=np.ones(1), **mean)  # as if all groups had answered their mean state
     for _ in range(TURNS):
         kept = inverse is not None
@@ -328,5 +328,5 @@ def _psi(equation: Equation, r: _Rows, theta: Array, move: Any, function: Any) -
     if equation.shape[0] == codes.CUSTOM:
         values = scores.unit(equation.score, 1.0, eta.ravel(), y.ravel(), function).reshape(eta.shape)
     else:
-        values = scores.unit(equation.score, equation.corners, eta, y)
+        values = scores.unit(equation.score, equation.c, eta, y)
     return np.asarray(values @ equation.weights)[:, None]

@@ -95,7 +95,7 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
         y_high=reports.y_high,
         unscaled=unscaled,
         theta=None if guess is None else guess.reshape(reports.blocks, -1)[:, order].reshape(-1),
-        corner=efficient.corner,
+        c=efficient.c,
         gaps=tuple(gaps.tolist()),
         whitened=efficient.whitened,
         cells=held,
@@ -119,7 +119,7 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
         persons=spec.persons,
         widened=_widened(spec),
         clusters=spec.clusters,
-        like=None if efficient.like is None else (efficient.like.map, efficient.like.corner),
+        like=None if efficient.like is None else (efficient.like.map, efficient.like.c),
         extremes=extremes_of(spec, order) if spec.unweighted else (),
     )
     return plan, order

@@ -169,9 +169,9 @@ def _steps(
 def _equation(plan: Plan, progress: Progress, found: Estimated, order: NDArray[np.intp], spec: ModelSpec) -> Equation:
     """What the estimates solve."""
     shape, state = plan.rules.shape, progress.state
-    weights, corners, offsets, bend = estimate.equation(plan, progress, found)
+    weights, c, offsets, bend = estimate.equation(plan, progress, found)
     if plan.extremes:  # the likelihood's own, whose root groups' offsets move by little, see docs/estimator.md
-        weights, corners, offsets, bend = np.ones(1), corners[-1:], np.zeros((1, plan.size)), np.zeros(plan.size)
+        weights, c, offsets, bend = np.ones(1), c[-1:], np.zeros((1, plan.size)), np.zeros(plan.size)
     return Equation(
         shape=(shape.family, shape.a, shape.b),
         weighing="leverage" if plan.label else "likelihood" if plan.extremes else "unit",
@@ -181,7 +181,7 @@ def _equation(plan: Plan, progress: Progress, found: Estimated, order: NDArray[n
         y_centre=state.y_centre,
         y_scale=state.y_scale,
         weights=weights,
-        corners=corners,
+        c=c,
         offsets=offsets,
         bend=bend,
         theta=found.theta,
@@ -198,7 +198,7 @@ def _price(plan: Plan, progress: Progress, theta: Array, spec: ModelSpec) -> tup
         model,
         reference.reference_of(usual, model.points, answering=model.answering)._replace(added=model.added),
     ):
-        at = theta, progress.state.corner, theta, progress.fitted.scale
+        at = theta, progress.state.c, theta, progress.fitted.scale
         back = np.linalg.inv(reference.secant(one, *at))
         noise = plan.sd("main") ** 2 * np.eye(plan.size) + reference.variance(one, *at)
         traces.append(float(np.trace(back @ noise @ back.T)))
@@ -324,7 +324,7 @@ def _mechanics(held: Held) -> tuple[dict[str, Any], ...]:
         form, numbers = plan.form(role), plan.numbers(role)
         if form == "scores":
             asked = device_plan(plan, state._replace(role=role))
-            out.append(reports.of_scores(f"score, {role}", asked, state.theta, state.corner))
+            out.append(reports.of_scores(f"score, {role}", asked, state.theta, state.c))
             continue
         name, size = "measures of fit" if role == "measures" else role, plan.direction if form == "moments" else numbers
         out.append(reports.of_numbers(name, form, plan.mechanism.channel(numbers), plan.radius(role), size))

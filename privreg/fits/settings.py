@@ -72,7 +72,7 @@ class Efficient:
     rows: int | None  # Records expected, if known
     rules: ScoreRules
     reports: ScoreReports
-    corner: float  # Huber threshold where it is declared, internal units
+    c: float  # Huber threshold where it is declared, internal units
     whitened: bool  # Whether score weights are those of whitened covariates, or of scaled ones
     unweighted: bool  # Whether there are none, and scores are divided by the longest row that declarations allow
     groups: int  # Random groups of a main round

@@ -207,7 +207,7 @@ def _scores(plan: Plan, state: State, people: People) -> tuple[Array, Array]:
     sd = plan.sd(state.role)
     noise = sd**2 * np.eye(plan.size)
     limits = (plan.y_low - state.y_centre) / state.y_scale, (plan.y_high - state.y_centre) / state.y_scale
-    at = own, state.theta, state.corner
+    at = own, state.theta, state.c
     if plan.label and plan.mechanism.additive:
         noise = sd**2 * reference.public_noise(*at, limits, plan.function, state.kappa)
     elif plan.label:
@@ -240,7 +240,7 @@ def _there(plan: Plan, state: State, people: People) -> tuple[Array, Array]:
 def _scalar(plan: Plan, state: State, here: Array, people: People) -> tuple[Array, Array, Array]:
     """Mean unit score at predictors `here`, its derivative by them, and the mean number; shape (m,)."""
     there, scale = _there(plan, state, people)
-    rules, c, none = plan.rules, state.corner, np.zeros_like(here)
+    rules, c, none = plan.rules, state.c, np.zeros_like(here)
     if _of_residuals(plan):
         if state.kappa > 0.0:
             score, slope, _, number, *_ = reference._scalar(rules, here, there, c, scale)
@@ -267,7 +267,7 @@ def _variance(plan: Plan, state: State, own: reference.Reference, people: People
         share = 1.0 / (2.0 * plan.blocks * len(unit))
         return np.asarray(np.kron(np.eye(plan.blocks), share * unit.T @ unit))
     there, scale = _there(plan, state, people)
-    square = reference._square(plan.rules, own.points @ state.theta, there, state.corner, scale)
+    square = reference._square(plan.rules, own.points @ state.theta, there, state.c, scale)
     return np.asarray((unit * square[:, None]).T @ unit / len(unit))
 
 

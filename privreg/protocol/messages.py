@@ -104,7 +104,7 @@ class Ask(NamedTuple):
     y_centre: float  # The response is (y − y_centre)/y_scale
     y_scale: float
     theta: tuple[float, ...]
-    corner: float
+    c: float
     step: float  # Coefficients of a group are θ ± step
     signs: tuple[bytes, ...]  # One a group, a bit a coefficient, least first; 1: minus. Empty: no such offsets
     offsets: tuple[tuple[float, ...], ...]  # Or coefficients of a group are θ + these, one row a group
@@ -190,7 +190,7 @@ def _ask(record: Record, plan: PublicPlan) -> Ask:
         size = d + (int(plan.constant) + int(plan.moment_response) if role == "moments" else 0)
         rows = _triangle(record.reals("rows", size * (size + 1) // 2), size)
     theta = record.reals("theta", plan.size if scores else 0)
-    y_centre, y_scale, corner = record.real("y_centre"), record.real("y_scale"), record.real("corner")
+    y_centre, y_scale, c = record.real("y_centre"), record.real("y_scale"), record.real("c")
     step = record.real("step")
     signs = record.items("signs", most=groups)
     octets = tuple(unbase(s, "'signs' of the state") for s in signs)
@@ -212,7 +212,7 @@ def _ask(record: Record, plan: PublicPlan) -> Ask:
         raise MessageError("a state has a gauge where it asks for measures of fit, and nowhere else.")
     below = record.integer("below", 1, WORDS)
     record.done()
-    return Ask(role, below, rows, y_centre, y_scale, theta, corner, step, octets, offsets, thresholds, gauge)
+    return Ask(role, below, rows, y_centre, y_scale, theta, c, step, octets, offsets, thresholds, gauge)
 
 
 def _by_group(record: Record, name: str, groups: int, size: int) -> tuple[tuple[float, ...], ...]:

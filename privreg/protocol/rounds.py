@@ -25,7 +25,7 @@ class State(NamedTuple):
     y_centre: float  # The response is (y − y_centre)/y_scale
     y_scale: float
     theta: Array  # Coefficients in the coordinates z = W x; shape (b d,)
-    corner: float
+    c: float
     offsets: (
         Array  # By how much each group's coefficients differ; shape (groups, b d), of one group outside main rounds
     )

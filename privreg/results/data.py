@@ -42,7 +42,7 @@ class Equation:
     y_centre: float  # The response is (y − y_centre)/y_scale, beyond the public units
     y_scale: float
     weights: Array  # a, sum 1; shape (m,)
-    corners: Array  # c_j of ψ_j; shape (m,)
+    c: Array  # c_j of ψ_j; shape (m,)
     offsets: Array  # δ_j; shape (m, b d)
     bend: Array  # e: what offsets add by the reference model; shape (b d,)
     theta: Array  # The estimate; shape (b d,)
@@ -75,7 +75,7 @@ class Equation:
         }
 
 
-_ARRAYS = ("rows", "order", "weights", "corners", "offsets", "bend", "theta", "caps", "shares")
+_ARRAYS = ("rows", "order", "weights", "c", "offsets", "bend", "theta", "caps", "shares")
 _NEWER = {"caps": (0, 0, 0), "shares": (0,)}  # Arrays that files of earlier versions lack, and their shapes there
 
 
@@ -87,9 +87,7 @@ def equation_from(document: Mapping[str, Any], arrays: Mapping[str, Any], size: 
     held = {n: np.array(given[f"equation_{n}"]) for n in _ARRAYS}
     d, m = len(held["order"]), len(held["weights"])
     archive.expect(held["rows"].shape in {(d, d), (2, d)}, held["offsets"].shape == (m, size))
-    archive.expect(
-        held["corners"].shape == (m,), held["theta"].shape == held["bend"].shape == (size,), size % max(d, 1) == 0
-    )
+    archive.expect(held["c"].shape == (m,), held["theta"].shape == held["bend"].shape == (size,), size % max(d, 1) == 0)
     archive.expect(sorted(held["order"].tolist()) == list(range(d)))
     archive.expect(held["caps"].shape in {(0, 0, 0), (len(held["shares"]), d, d)})
     family, a, b = document["shape"]

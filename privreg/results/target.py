@@ -23,7 +23,7 @@ class Target:
     """Row map W and threshold c of an earlier fit, both functions of its reports and so public."""
 
     rows: tuple[tuple[float, ...], ...]  # W, internal units, in the engine's order of columns; shape (d, d)
-    corner: float | None  # c, internal units of the response; None if the score has none, or if it is declared
+    c: float | None  # c, internal units of the response; None if the score has none, or if it is declared
     reach: float | None = None  # Of two collectors: length of W x from which on a record's weight falls
 
     @property
@@ -33,14 +33,14 @@ class Target:
 
     def same(self, other: Target | None) -> bool:
         """Whether another one defines the same estimand."""
-        if other is None or (self.corner is None) != (other.corner is None):
+        if other is None or (self.c is None) != (other.c is None):
             return False
-        near = self.corner is None or bool(np.isclose(self.corner, other.corner or 0.0, rtol=1e-9, atol=0.0))
+        near = self.c is None or bool(np.isclose(self.c, other.c or 0.0, rtol=1e-9, atol=0.0))
         return near and self.rows == other.rows and self.reach == other.reach
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON has it, to the bit."""
-        out = {"rows": [list(row) for row in self.rows], "corner": self.corner}
+        out = {"rows": [list(row) for row in self.rows], "c": self.c}
         return out if self.reach is None else out | {"reach": self.reach}
 
     @classmethod
@@ -50,16 +50,16 @@ class Target:
             return None
         try:
             rows = np.array(document["rows"], dtype=np.float64)
-            corner, reach = (None if v is None else float(v) for v in (document["corner"], document.get("reach")))
+            c, reach = (None if v is None else float(v) for v in (document["c"], document.get("reach")))
         except (KeyError, TypeError, ValueError, OverflowError):
             raise ValueError("no target") from None
         usable = rows.shape == (columns, columns) and 1.0 / LARGEST < np.abs(rows).max(initial=0.0) < LARGEST
         usable = usable and bool(np.linalg.cond(rows) < 1.0 / RANK) and (reach is None or 1.0 <= reach < LARGEST)
         if reach is None:
             usable = usable and bool((np.diag(rows) > 0.0).all()) and not np.triu(rows, 1).any()
-        if not usable or not (corner is None or 1.0 / LARGEST < corner < LARGEST):
+        if not usable or not (c is None or 1.0 / LARGEST < c < LARGEST):
             raise ValueError("no target of this design")
-        return cls(tuple(tuple(row) for row in rows.tolist()), corner, reach)
+        return cls(tuple(tuple(row) for row in rows.tolist()), c, reach)
 
 
 def of_results(fit: ResultData) -> Target | None:
@@ -75,5 +75,5 @@ def of_results(fit: ResultData) -> Target | None:
         return None
     # rounds with the same c count together, pilot rounds first: the last is that of main rounds
     learned = equation.shape[0] in LEARNED
-    corner = float(equation.corners[-1]) * equation.y_scale if learned else None
-    return Target(tuple(tuple(row) for row in equation.rows.tolist()), corner, reach)
+    c = float(equation.c[-1]) * equation.y_scale if learned else None
+    return Target(tuple(tuple(row) for row in equation.rows.tolist()), c, reach)

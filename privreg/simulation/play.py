@@ -155,7 +155,7 @@ def _scored(
         return cube, np.where(np.isfinite(factor), factor, 0.0), None
     eta = np.matmul(cube, theta[:, :, None]).reshape(-1)
     eta = eta if offset is None else eta + offset
-    factor = scores.unit(shape, state.corner, eta, y, plan.function) * inverse
+    factor = scores.unit(shape, state.c, eta, y, plan.function) * inverse
     if not math.isfinite(float(factor.sum())):
         factor = np.where(np.isfinite(factor), factor, 0.0)
     # the bound holds by itself; were it ever wrong, a report would be biased and stay private
@@ -164,7 +164,7 @@ def _scored(
         lost = np.flatnonzero(inverse == 0.0)
         if len(lost):  # the predictor of a row that can't be used, as far as it is a number
             eta[lost] = (raw[lost] * theta[lost // m]).sum(axis=1) + (0.0 if offset is None else offset[lost])
-        number = scores.near(shape, state.corner, eta, y, plan.function)
+        number = scores.near(shape, state.c, eta, y, plan.function)
         number = np.where(np.isnan(eta) | np.isnan(y), 0.0, number).reshape(groups, m)
     return cube, factor.reshape(groups, m), number
 
@@ -256,8 +256,8 @@ def public_sums(
         cube = np.where((norm2 < math.inf)[:, None], raw, 0.0).reshape(groups, m, d)
         eta = np.matmul(cube, (state.theta + state.offsets)[:, :, None]).reshape(-1)
         eta = eta if offset is None else eta + offset
-        psi = scores.unit(shape, state.corner, eta, y, plan.function)
-        low, high = scores.ends(shape, state.corner, eta, *limits, plan.function)
+        psi = scores.unit(shape, state.c, eta, y, plan.function)
+        low, high = scores.ends(shape, state.c, eta, *limits, plan.function)
         middle, half = 0.5 * (low + high), 0.5 * (high - low)
         radius = np.sqrt(half * half + 0.25 * state.kappa**2)
         usable = np.isfinite(radius) & np.isfinite(middle) & (norm2 < math.inf)
@@ -265,7 +265,7 @@ def public_sums(
         score = np.clip(np.where(np.isnan(psi), 0.0, psi), low, high) - middle  # nothing to tell: no score
         report = [np.where(usable, score, 0.0)]
         if state.kappa > 0.0:
-            number = scores.near(shape, state.corner, eta, y, plan.function)
+            number = scores.near(shape, state.c, eta, y, plan.function)
             number = np.where((norm2 < math.inf) & ~np.isnan(eta) & ~np.isnan(y), number, 0.0)
             report.append(state.kappa * (number - 0.5))
     radius = radius if weight is None else radius / root_of(weight)

@@ -143,7 +143,7 @@ def _efficient(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, 
     scalar = spec.scalar
     mechanism = spec.mechanism_for(1 if scalar else spec.blocks * p, scalar=scalar)
     reports = ScoreReports(mechanism, spec.blocks, scalar, low, high)
-    words, corner = _score_words(family, rules, units)
+    words, threshold = _score_words(family, rules, units)
     numbers = count(family, spec.classes) + int(spec.unusable) if measures else 0
     start = (1.0, 1.0, 0.0)  # of residuals, responses and their centre, until they are learned
     gauge = Gauge(family.code, family.tau, spec.classes, *start, family.y_max, spec.unusable) if numbers else None
@@ -157,7 +157,7 @@ def _efficient(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, 
                 rows,
                 rules,
                 reports,
-                corner,
+                threshold,
                 weights != "unit",
                 spec.unweighted,
                 _groups(asked.lanes, spec.clusters),

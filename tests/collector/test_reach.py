@@ -16,16 +16,16 @@ from tests.kinds import KINDS
 from tests.rounds import plan_by_rounds, state_of
 
 GAIN = 0.6
-ONCE = reach.FAR * GAIN  # The way of a step that was shortened, in corners
+ONCE = reach.FAR * GAIN  # The way of a step that was shortened, in thresholds
 
 
 def after(places, people, kind="huber"):
-    """A plan, and progress after main rounds at these places along the last coefficient, in corners of one."""
+    """A plan, and progress after main rounds at these places along the last coefficient, in thresholds of one."""
     plan, seen = plan_by_rounds(KINDS[kind]), []
     for number, (at, n) in enumerate(zip(places, people, strict=True)):
         state = state_of(plan, "main", np.random.default_rng(0), theta=np.array([0.0, 0.0, at]))
         weight = np.full((1, 16), n / 16)
-        seen.append(ScoreRound(state._replace(number=number, corner=1.0), weight, np.zeros((1, 16, 3)), None, 1.0))
+        seen.append(ScoreRound(state._replace(number=number, c=1.0), weight, np.zeros((1, 16, 3)), None, 1.0))
     scatter = moments.start_even(np.eye(3), plan.factors)
     return plan, Progress(seen[-1].state, scatter, thresholds.begin(0), None, tuple(seen), None, ())
 
@@ -84,7 +84,7 @@ def test_a_shortened_step_grows_if_it_goes_on_the_same_way(places, step, chance,
 
 @pytest.mark.statistical
 def test_intervals_hold_across_a_valley_between_two_peaks_or_are_marked():
-    """The group's line lies 0.5 below the upper peak, eleven corners from where states begin."""
+    """The group's line lies 0.5 below the upper peak, eleven thresholds from where states begin."""
 
     def people(seed, n):
         rng = np.random.default_rng(seed)

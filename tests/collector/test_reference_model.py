@@ -107,14 +107,14 @@ def test_a_secant_leads_from_a_state_to_the_truth(kind, unit):
 
 
 @EVERY_KIND
-@pytest.mark.parametrize("corner", [0.3, 0.8, 2.0])
-def test_secants_of_states_near_the_truth_are_near_the_tangent(kind, corner):
-    """At another corner an expectile's mean score isn't 0 there: divided by a small distance it was anything."""
+@pytest.mark.parametrize("c", [0.3, 0.8, 2.0])
+def test_secants_of_states_near_the_truth_are_near_the_tangent(kind, c):
+    """At another threshold an expectile's mean score isn't 0 there: divided by a small distance it was anything."""
     said, rng = made(kind), np.random.default_rng(4)
     theta, away = 0.3 * rng.standard_normal((2, D))
-    tangent = reference.secant(said, theta, corner, theta, 0.9)
+    tangent = reference.secant(said, theta, c, theta, 0.9)
     for distance in (1e-2, 1e-3, 1e-4):
-        secant = reference.secant(said, theta + distance * away, corner, theta, 0.9)
+        secant = reference.secant(said, theta + distance * away, c, theta, 0.9)
         np.testing.assert_allclose(secant, tangent, rtol=0.1, atol=0.02)
 
 
@@ -157,7 +157,7 @@ def test_the_law_may_be_wrong_of_the_residuals_scale_and_where_curvature_moves_o
     said, truth = made(kind), np.array([0.2, -0.4, 0.3])
     plan = plan_by_rounds(KINDS[kind], rules=said.rules, d=D)
     state = state_of(plan, "main", np.random.default_rng(0), theta=truth)._replace(
-        rows=np.eye(D), corner=0.8, offsets=np.zeros((GROUPS, D))
+        rows=np.eye(D), c=0.8, offsets=np.zeros((GROUPS, D))
     )
     seen = ScoreRound(state, np.ones((1, GROUPS)), np.zeros((1, GROUPS, D)), None, 0.5)
     progress = told_so_far(seen, said)
@@ -214,7 +214,7 @@ def test_what_offsets_add_to_a_round_s_reports_is_taken_off(kind, stretched):
     offsets = 0.2 * hadamard(GROUPS)[:, [1, 2, 4]]  # products of three have mean 0, too
     if stretched:
         offsets = offsets @ STRETCH
-    state = state_of(plan, "main", np.random.default_rng(0), theta=truth)._replace(offsets=offsets, corner=0.8)
+    state = state_of(plan, "main", np.random.default_rng(0), theta=truth)._replace(offsets=offsets, c=0.8)
     told = np.array([reference.expected(said, truth + o, 0.8, truth, 1.0).score for o in offsets])
     seen = ScoreRound(state, np.ones((1, GROUPS)), told[None], None, 0.5)
     frame = carry_rounds(plan, told_so_far(seen, said), said, truth, 1.0)

@@ -165,7 +165,7 @@ def hostile(plan, role, rng):
     return one._replace(
         rows=tuple(map(some, one.rows)),
         theta=some(one.theta),
-        corner=rng.choice(HUGE),
+        c=rng.choice(HUGE),
         step=rng.choice(HUGE),
         y_centre=rng.choice(HUGE),
         y_scale=rng.choice(HUGE),

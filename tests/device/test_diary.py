@@ -133,7 +133,7 @@ def test_reports_are_those_of_simulations(kind: str, role: str) -> None:
     offsets = rng.choice([-0.1, 0.1], (groups, engine.d))
     state = run.progress.state._replace(
         role=role, rows=np.tril(rng.normal(0.0, 0.3, (size, size))) + np.eye(size), kappa=engine.kappa(role),
-        theta=rng.normal(0.0, 0.3, engine.d), corner=0.4,
+        theta=rng.normal(0.0, 0.3, engine.d), c=0.4,
         offsets=offsets if role == "main" else np.zeros((1, engine.d)),
     )  # fmt: skip
     asked = field.ask_of(engine, state)
@@ -206,7 +206,7 @@ def test_two_persons_of_adversarial_rows_are_no_farther_apart_than_the_radius_sa
         form = plan.roles[role]
         size = engine.direction if role == "moments" else engine.d
         state = run.progress.state._replace(
-            role=role, rows=np.eye(size), theta=np.zeros(engine.d), kappa=engine.kappa(role), corner=1e-3
+            role=role, rows=np.eye(size), theta=np.zeros(engine.d), kappa=engine.kappa(role), c=1e-3
         )
         asked = field.ask_of(engine, state)._replace(offsets=(), signs=(), step=0.0)
         made = [

@@ -110,7 +110,7 @@ def test_the_signed_plan_carries_the_target_of_an_earlier_fit(tmp_path, earlier)
     plan = study_plan(fit, HOURS, about, [public(SERVER)])
     engine = engine_of(plan)
     np.testing.assert_array_equal(engine.like[0], first._fit.equation.rows)
-    assert engine.like[1] == first._fit.equation.corners[-1] * first._fit.equation.y_scale
+    assert engine.like[1] == first._fit.equation.c[-1] * first._fit.equation.y_scale
     found = command.shown(signed("plan", study.plan_payload(plan), ROOT), None)
     assert f"Target: fixed, that of an earlier fit, internal units, threshold c = {engine.like[1]:.6g}" in found
     assert all(f"{v:.4g}" in found for v in engine.like[0].ravel())
@@ -126,8 +126,8 @@ NO_TARGET = [
             "[]",
             '{"asked": {"formula": "y ~ x"}}',
             '{"asked": {"like": null}}',
-            '{"asked": {"like": {"rows": 3, "corner": null}}}',
-            '{"asked": {"like": {"rows": [["x"]], "corner": 1}}}',
+            '{"asked": {"like": {"rows": 3, "c": null}}}',
+            '{"asked": {"like": {"rows": [["x"]], "c": 1}}}',
         )
     ),
 ]
@@ -171,7 +171,7 @@ def test_a_plan_with_a_malformed_target_is_refused(tmp_path, earlier):
     about, fit = declared.read(written(tmp_path, f"{TEXT}like: {earlier / 'secret.res'}\n"))
     plan = study_plan(fit, HOURS, about, [public(SERVER)])
     said = json.loads(about.model["declared"])
-    for wrong in ({"rows": [[1.0]], "corner": 1.0}, {"rows": "x", "corner": None}, 7):
+    for wrong in ({"rows": [[1.0]], "c": 1.0}, {"rows": "x", "c": None}, 7):
         said["asked"]["like"] = wrong
         with pytest.raises(StudyError):
             engine_of(plan._replace(model={"declared": json.dumps(said)}))

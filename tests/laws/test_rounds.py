@@ -65,7 +65,7 @@ def by_devices(plan, state, x, y, noise, offset=None, weight=None):
         drawn = np.zeros(plan.size + 2) if noise is None else noise[i]
         where = 0.0 if offset is None else float(offset[i])
         report = round_report(
-            device, state.rows, theta, state.corner, x[i], float(y[i]), drawn, where, plan.function, w
+            device, state.rows, theta, state.c, x[i], float(y[i]), drawn, where, plan.function, w
         )  # fmt: skip
         out.append(w * report)
     return np.array(out)

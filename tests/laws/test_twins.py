@@ -54,7 +54,7 @@ def without_learned_words(res):
 
 
 def without_iterates(doc):
-    """The document without the iterates at which a mechanism is stated: coefficients, and the corner, so far."""
+    """The document without the iterates at which a mechanism is stated: coefficients, and the threshold, so far."""
     mechanics = [{k: v for k, v in m.items() if k not in {"theta", "c"}} for m in doc["statement"]["mechanics"]]
     return json.dumps({**doc, "statement": {**doc["statement"], "mechanics": mechanics}})
 

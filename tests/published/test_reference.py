@@ -61,10 +61,8 @@ def test_efficient_fit_without_privacy_agrees_with_rlm():
     x, y, rlm = heavy_tailed()
     n, c = len(x), 1.345 * 0.4
     stream = pr.PrivateOnlineRegression(y, x, rows=n, **UNSCALED).start().update((y, x))
-    r, corner = y - x @ rlm.params, 1.345 * rlm.scale
-    theirs = (x * np.clip(r, -corner, corner)[:, None]) @ np.linalg.inv(
-        (x[np.abs(r) <= corner].T / n) @ x[np.abs(r) <= corner]
-    )
+    r, c = y - x @ rlm.params, 1.345 * rlm.scale
+    theirs = (x * np.clip(r, -c, c)[:, None]) @ np.linalg.inv((x[np.abs(r) <= c].T / n) @ x[np.abs(r) <= c])
     params, *found = agreement(stream, x, np.clip(r, -c, c), np.abs(r) <= c, theirs)
     check_agreement(params - rlm.params, *found, rlm.bse)
 

@@ -94,7 +94,7 @@ def off(kind):
             compare("rows", other.rows, state.rows)
             continue
         compare("theta", other.theta, state.theta)
-        compare("corner", np.array(other.c), np.array(state.corner))
+        compare("c", np.array(other.c), np.array(state.c))
         compare("offsets", other.offsets + 1.0, state.offsets + 1.0)
     compare("curvature", found.m, engine.curvature.mean)
     compare("of curvature", found.m_cov, engine.curvature.cov)

@@ -111,8 +111,8 @@ def test_it_is_the_root_of_the_equation_as_it_is_written():
 
     def mean(theta):
         total = np.zeros(3)
-        for weight, corner, offset in zip(e.weights, e.corners, e.offsets, strict=True):
-            psi = -np.clip((y - z @ (theta + offset)) / corner, -1, 1)
+        for weight, c, offset in zip(e.weights, e.c, e.offsets, strict=True):
+            psi = -np.clip((y - z @ (theta + offset)) / c, -1, 1)
             total += weight * (psi / np.linalg.norm(z, axis=1)) @ z / len(y)
         return total
 

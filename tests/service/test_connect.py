@@ -376,5 +376,5 @@ def test_a_study_takes_over_the_target_of_an_earlier_fit(tmp_path):
     assert_same(res, in_process(later))
     one, other = first._fit.equation, res._fit.equation
     np.testing.assert_array_equal(other.rows, one.rows)
-    np.testing.assert_allclose(other.corners, one.corners[-1] * one.y_scale / other.y_scale, rtol=1e-12)
+    np.testing.assert_allclose(other.c, one.c[-1] * one.y_scale / other.y_scale, rtol=1e-12)
     assert "fixed by like=" in str(res.summary())

@@ -441,11 +441,11 @@ def test_a_made_up_state_makes_nothing_fail(device, mean):
     plan = study_plan()
     if math.isinf(mean):
         one = Study()
-        one.publish(field_state(one.hash, ask(plan, "main", corner=mean)))
+        one.publish(field_state(one.hash, ask(plan, "main", c=mean)))
         device.refuses("hex float", one)
         return
     for role in ("main", "moments", "pilot", "measures"):
-        wild = {"y_scale": mean, "corner": mean, "y_centre": -mean, "below": WORDS}
+        wild = {"y_scale": mean, "c": mean, "y_centre": -mean, "below": WORDS}
         one = Study()
         rows = tuple(tuple(mean for _ in row) for row in ask(plan, role).rows)
         one.publish(field_state(one.hash, ask(plan, role, rows=rows, **wild)))

@@ -43,7 +43,7 @@ def test_target_is_that_of_the_earlier_fit(data, first):
     own, like = _model(data).fit(seed=2), _model(data).fit(seed=2, like=first)
     kept = like._fit.equation
     np.testing.assert_array_equal(kept.rows, first._fit.equation.rows)
-    assert {*kept.corners} == {first._fit.equation.corners[-1]}  # pilot rounds with another c don't count
+    assert {*kept.c} == {first._fit.equation.c[-1]}  # pilot rounds with another c don't count
     assert not np.array_equal(own._fit.equation.rows, kept.rows)
     # intervals of both are for the same numbers; what is left is of pilot rounds of the first
     rows = _people(100_000, 2)
@@ -61,7 +61,7 @@ def test_results_carry_it_through_a_file_a_plan_and_a_second_fit(data, first, tm
     for source in (loaded, plan, like):
         again = _model(data).fit(seed=2, like=source)
         np.testing.assert_array_equal(again.params, like.params)
-    assert plan.to_dict()["options"]["like"]["corner"] == plan.asked.like.corner
+    assert plan.to_dict()["options"]["like"]["c"] == plan.asked.like.c
 
 
 def test_a_saved_stream_goes_on_with_it(data, first, tmp_path):
@@ -72,7 +72,7 @@ def test_a_saved_stream_goes_on_with_it(data, first, tmp_path):
     stream.update(data[300:])
     found = stream.results()._fit.equation
     np.testing.assert_array_equal(found.rows, first._fit.equation.rows)
-    assert {*found.corners} == {first._fit.equation.corners[-1]}
+    assert {*found.c} == {first._fit.equation.c[-1]}
 
 
 def test_budget_and_rounds_are_those_without(data, first):
@@ -146,7 +146,7 @@ def test_records_that_count_otherwise_have_another_estimand(what, data):
 def test_a_target_that_no_fit_makes_is_refused(trust, change, data):
     res = _model(data[:8000], trust=trust).fit(seed=1)
     equation = res._fit.equation
-    for changed in ({"rows": equation.rows * change}, {"corners": equation.corners * change}):
+    for changed in ({"rows": equation.rows * change}, {"c": equation.c * change}):
         object.__setattr__(res._fit, "equation", replace(equation, **changed))
         with pytest.raises(OptionError, match="of no fit"):
             _model(data[:8000], trust=trust).plan(like=res)
@@ -163,7 +163,7 @@ def test_two_collectors_take_over_map_threshold_and_length(family, data, tmp_pat
     np.testing.assert_allclose(found.rows, kept.rows, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(found.caps, np.broadcast_to(kept.caps[-1], found.caps.shape), rtol=1e-9, atol=1e-12)
     if family in {"huber", "expectile"}:
-        assert (found.ratio, *found.corners) == (None, *kept.corners)
+        assert (found.ratio, *found.c) == (None, *kept.c)
         assert "fixed by like=" in str(like.summary())
     assert "the target is fixed" in " ".join(str(like.summary()).split())
     # all rounds count with the last map; of the first fit early ones have others
@@ -195,15 +195,15 @@ def test_targets_belong_to_a_trust_model(data, first):
         {"rows": [[1.0, 0.0], [1.0, 0.0]]},
         {"reach": 0.5},
         {"reach": np.inf},
-        {"corner": -1.0},
+        {"c": -1.0},
         {"rows": [[1.0]]},
         {"rows": None},
-        {"corner": "c"},
+        {"c": "c"},
     ],
 )
 def test_a_malformed_target_of_two_collectors_is_refused(wrong):
     with pytest.raises(ValueError, match="no target"):
-        Target.from_json({"rows": [[1.0, 2.0], [0.5, 3.0]], "corner": 1.0, "reach": 2.0, **wrong}, 2)
+        Target.from_json({"rows": [[1.0, 2.0], [0.5, 3.0]], "c": 1.0, "reach": 2.0, **wrong}, 2)
 
 
 def test_a_target_learned_without_noise_is_refused(data):

@@ -71,7 +71,7 @@ def devices(role: str, *, mean: bool = False, one: bool = True, mechanism: str =
     size = plan.direction if role == "moments" else D
     state = state._replace(
         role=role, rows=np.eye(size), theta=rng.standard_normal(D), offsets=0.2 * rng.standard_normal((2, D)),
-        kappa=plan.kappa(role), corner=0.7,
+        kappa=plan.kappa(role), c=0.7,
     )  # fmt: skip
     return Devices(plan, state if role != "moments" else state._replace(offsets=np.zeros((1, D))), None, None)
 
@@ -127,13 +127,13 @@ def test_a_report_is_the_mean_of_its_rows_with_one_weight_or_their_own(mean: boo
         have = np.flatnonzero(np.isfinite(y[i]))
         part = 1.0 / max(len(have), 1) if mean else 1.0 / K
         length = np.linalg.norm(x[i], axis=1)
-        psi = -np.clip((y[i] - eta) / state.corner, -1.0, 1.0)
+        psi = -np.clip((y[i] - eta) / state.c, -1.0, 1.0)
         score = np.zeros(D)
         for j in have:
             score += part * psi[j] * x[i, j] / (length[have].max() if one else length[j])
         assert made[i, :D] == pytest.approx(score, abs=1e-12)
         if role == "pilot":
-            inside = np.abs(y[i] - eta)[have] <= state.corner
+            inside = np.abs(y[i] - eta)[have] <= state.c
             assert made[i, D] == pytest.approx(part * inside.sum(), abs=1e-12)
 
 

@@ -323,18 +323,18 @@ def rules_of(
     *,
     several: bool = False,
     plain: bool = False,
-    corner: float | None = None,
+    c: float | None = None,
 ) -> Rules:
     """A family's unit score and what is expected of it under the reference model: whitened normal covariates.
 
     `low` and `high` are public limits of the response, internal units; `y_scale` is the user's units of an internal
     one, in which a residual scale is declared. `several` says whether a report is of several rows, so that squared
-    scores say how alike these are: they have a larger share. `plain` is as in `score_rules`. `corner` is the threshold
+    scores say how alike these are: they have a larger share. `plain` is as in `score_rules`. `c` is the threshold
     c of an earlier fit, internal units: then it doesn't follow the residual scale.
     """
     known = score_rules(family, 1, math.inf, low=low, high=high, label=True, plain=plain)
     shape, shares = known.shape, (0.68, 0.26, 0.06, 0.0)
-    scaled = known.track and family.of_residuals and corner is None
+    scaled = known.track and family.of_residuals and c is None
     if family.cornered and scaled:
         shares = (0.65, 0.26, 0.06, 0.03)
     top, slope, square = 1.0, known.curvature, 0.39  # of Huber's and expectiles' at normal errors
@@ -357,7 +357,7 @@ def rules_of(
     # units are the response's public limits, or nothing is known of the score
     little = {codes.POISSON, codes.SQUARED, codes.SMOOTHED_HINGE, codes.CUSTOM}
     unsure = 4.0 if shape.family in little else 0.4
-    fixed = corner or 1.0
+    fixed = c or 1.0
     if family.cornered and not known.track:
         fixed = known.ratio * float(family.scale) / y_scale
     if shape.family == codes.SMOOTHED_HINGE:

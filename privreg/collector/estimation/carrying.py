@@ -52,8 +52,8 @@ def carry_rounds(
         weight = one.weight.sum(axis=0)
         mean = one.score.sum(axis=0) / np.maximum(weight, 1e-300)[:, None]
         map_ = local.map
-        if not nearby or one.state.corner != last.state.corner:
-            here = reference.secant(model, one.state.theta, one.state.corner, theta, scale)
+        if not nearby or one.state.c != last.state.c:
+            here = reference.secant(model, one.state.theta, one.state.c, theta, scale)
             map_ = inverse @ own @ np.linalg.inv(kept(here))
         states = (one.state.theta + one.state.offsets) @ local.root
         # a joint report's noise is larger, and a score with another threshold c is scaled
@@ -87,12 +87,12 @@ def _local(plan: Plan, progress: Progress, model: Reference, theta: Array, scale
     rounds, last = counted(plan, progress), progress.main[-1].state
     kinds, offsets = {_kind(one): one for one in rounds}, {offset_kind(one.state): one.state for one in rounds}
     known = progress.local
-    if known is None or not known.fixed or (known.corner, known.scale) != (last.corner, scale):
-        own = _symmetric(reference.secant(model, theta, last.corner, theta, scale))
+    if known is None or not known.fixed or (known.c, known.scale) != (last.c, scale):
+        own = _symmetric(reference.secant(model, theta, last.c, theta, scale))
         root = np.asarray(np.linalg.cholesky(own), dtype=np.float64)
         inverse = np.linalg.inv(root)
         known = Local(
-            last.corner,
+            last.c,
             scale,
             model.scaled and not plan.label,
             root,
@@ -113,38 +113,38 @@ def _slopes(plan: Plan, progress: Progress, model: Reference, theta: Array, scal
     last = progress.main[-1].state
     if plan.size > curvature.MOST:  # it is learned row by row, without them
         return np.zeros((0, plan.size, plan.size))
-    out = reference.slopes(model, theta, last.corner, scale) / math.sqrt(plan.size)
+    out = reference.slopes(model, theta, last.c, scale) / math.sqrt(plan.size)
     if not plan.rules.varying or plan.wide is not None:
         return out
-    at = last.rows[: plan.d, : plan.d], theta, last.corner, scale
+    at = last.rows[: plan.d, : plan.d], theta, last.c, scale
     more = reference.spreads(model, *at, constant=plan.layout.constant, unit=not plan.label)
     return np.concatenate([out, SPREAD * coordinates.unbound(plan, progress, last)[:, None, None] * more])
 
 
 def _kind(one: ScoreRound) -> tuple[float, float]:
     """Weight of the number of a joint report, and the threshold c: what a report's noise depends on of a round."""
-    return one.state.kappa, one.state.corner
+    return one.state.kappa, one.state.c
 
 
 def _noise(plan: Plan, model: Reference, theta: Array, scale: float, one: ScoreRound) -> Array:
     """Second moments of a round's report, noise included, (b d, b d); for equation (22) of docs/estimator.md."""
-    corner, kappa, ends = one.state.corner, one.state.kappa, limits(plan, one.state)
+    c, kappa, ends = one.state.c, one.state.kappa, limits(plan, one.state)
     if not plan.mechanism.additive:  # what is sent has the same size whatever the score
         if plan.label:
-            mean = reference.means(model, theta, corner, theta, scale)
-            return reference.public_answers(model, theta, corner, mean, one.sd, ends, plan.function, kappa)
+            mean = reference.means(model, theta, c, theta, scale)
+            return reference.public_answers(model, theta, c, mean, one.sd, ends, plan.function, kappa)
         if kappa > 0.0:
             return one.sd**2 * np.eye(plan.size)
         return plan.mechanism.sent(reference.directions(model), plan.radius("main"))
     noise = one.sd**2 * np.eye(plan.size)
     if plan.label:
-        noise = one.sd**2 * reference.public_noise(model, theta, corner, ends, plan.function, kappa)
-    return noise + reference.variance(model, theta, corner, theta, scale)
+        noise = one.sd**2 * reference.public_noise(model, theta, c, ends, plan.function, kappa)
+    return noise + reference.variance(model, theta, c, theta, scale)
 
 
 def offset_kind(state: State) -> tuple[bytes, float]:
     """What `offset_bias` depends on of a state: offsets of all opposite signs add the same."""
-    return (state.offsets.T @ state.offsets).tobytes(), state.corner
+    return (state.offsets.T @ state.offsets).tobytes(), state.c
 
 
 def offset_bias(plan: Plan, model: Reference, theta: Array, state: State, scale: float) -> Array:
@@ -154,9 +154,7 @@ def offset_bias(plan: Plan, model: Reference, theta: Array, state: State, scale:
     """
     if not state.offsets.any() or not (plan.rules.varying or plan.rules.centre != 0.0):
         return np.zeros(plan.size)
-    return reference.offset_bias(
-        model, theta, state.offsets.T @ state.offsets / len(state.offsets), state.corner, scale
-    )
+    return reference.offset_bias(model, theta, state.offsets.T @ state.offsets / len(state.offsets), state.c, scale)
 
 
 def counted(plan: Plan, progress: Progress) -> list[ScoreRound]:
@@ -172,8 +170,8 @@ def counted(plan: Plan, progress: Progress) -> list[ScoreRound]:
     if (rules.varying and rules.track) or rules.centre != 0.0 or progress.since > 0:
         return main
     widest = WIDEST_THRESHOLD if plan.like is None else NEARLY  # another c would make another estimand
-    corner = widest * main[-1].state.corner
-    pilots = [s for s in progress.scored if s.state.role == "pilot" and s.state.corner < corner and s.weight.any()]
+    c = widest * main[-1].state.c
+    pilots = [s for s in progress.scored if s.state.role == "pilot" and s.state.c < c and s.weight.any()]
     return [*pilots[-2:], *main]
 
 
@@ -205,7 +203,7 @@ def observed(plan: Plan, progress: Progress) -> list[pilot.Observed]:
         seen.append(
             pilot.Observed(
                 one.state.theta,
-                one.state.corner,
+                one.state.c,
                 score,
                 one.number,
                 (one.sd**2 + 0.5 / (one.state.longest**2 or plan.d)) / people,

@@ -90,9 +90,9 @@ def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, Stat
     wide = 9.0 if rules.varying else 16.0 * spread**2
     prior = np.full(plan.size + 1, wide)
     prior[-1] = 2.0
-    corner = plan.corner / state.y_scale if not rules.track and not rules.varying else rules.ratio * scale
+    c = plan.c / state.y_scale if not rules.track and not rules.varying else rules.ratio * scale
     if rules.shape.family == codes.ROBUST_POISSON:
-        corner = pilot.threshold_of_counts(rules, HALF + np.log(rules.shape.a), 1.0)
+        c = pilot.threshold_of_counts(rules, HALF + np.log(rules.shape.a), 1.0)
     if plan.like is not None:  # another map of the same covariates; what was learned of these stays
         back = np.linalg.solve(whitener.T, plan.like[0].T)  # z of the earlier map are z back, shape (d, d)
         points = points @ back
@@ -101,7 +101,7 @@ def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, Stat
     fitted = pilot.Fitted(theta, scale if not rules.varying else 1.0, np.diag(prior))
     before = fitted._replace(theta=known)  # a guess that is far off must not hold the pilot back
     far = longest(plan.extremes, whitener)
-    state = state._replace(rows=whitener, theta=theta, corner=corner, longest=far)
+    state = state._replace(rows=whitener, theta=theta, c=c, longest=far)
     box = many.box_of(points) if plan.many else None
     return progress._replace(
         scatter=scatter, fitted=fitted, prior=before, points=points, added=added, box=box, shares=shares, tied=tied,
@@ -124,13 +124,11 @@ def _placed_wide(plan: Plan, progress: Progress, state: State) -> tuple[Progress
         own = guess.reshape(-1, plan.d) / rows[0]
         own[:, 0] -= own @ rows[1]
         theta = own.reshape(-1)
-    corner = plan.corner / state.y_scale if not rules.track and not rules.varying else rules.ratio
+    c = plan.c / state.y_scale if not rules.track and not rules.varying else rules.ratio
     if rules.shape.family == codes.ROBUST_POISSON:
-        corner = pilot.threshold_of_counts(rules, HALF + np.log(rules.shape.a), 1.0)
+        c = pilot.threshold_of_counts(rules, HALF + np.log(rules.shape.a), 1.0)
     fitted = pilot.Fitted(theta, 1.0, np.zeros((1, 1)))
-    return progress._replace(fitted=fitted, prior=fitted, box=plan.box), state._replace(
-        rows=rows, theta=theta, corner=corner
-    )
+    return progress._replace(fitted=fitted, prior=fitted, box=plan.box), state._replace(rows=rows, theta=theta, c=c)
 
 
 def _rarer(plan: Plan, scatter: Scatter, rows: Array, near: Array) -> tuple[Array, NDArray[np.bool_]]:

@@ -170,14 +170,14 @@ def equation(plan: Plan, progress: Progress, found: Estimated) -> tuple[Array, A
     weights: dict[tuple[float, bytes], float] = {}
     for part in found.parts:
         state, each, share = part.round.state, part.round.weight.sum(axis=0), part.weight
-        if state.corner != last.corner:  # a report's mean is carried by its own curvature
+        if state.c != last.c:  # a report's mean is carried by its own curvature
             assert progress.fitted is not None
             model, scale = reference_model(plan, progress), progress.fitted.scale
-            own, here = (reference.secant(model, theta, c, theta, scale) for c in (last.corner, state.corner))
+            own, here = (reference.secant(model, theta, c, theta, scale) for c in (last.c, state.c))
             share *= float(np.trace(own @ np.linalg.inv(kept(here)))) / len(theta)
         added += share * part.bias
         for offset, weight in zip(state.offsets, (share * each / each.sum()).tolist(), strict=True):
-            at = state.corner, (offset + 0.0).tobytes()
+            at = state.c, (offset + 0.0).tobytes()
             weights[at] = weights.get(at, 0.0) + weight
     out = np.array(list(weights.values()))
     offsets = np.array([np.frombuffer(given) for _, given in weights])

@@ -35,10 +35,10 @@ def next_state(plan: Plan, progress: Progress, state: State) -> tuple[Progress, 
         theta, scale, unsure = many.fit(rules, box, observed(plan, progress), progress.prior)
         if rules.track:
             more = min(math.sqrt(unsure), 1.5 * scale) if state.role == "pilot" else 0.0
-            state = state._replace(corner=rules.ratio * math.hypot(scale, more))
+            state = state._replace(c=rules.ratio * math.hypot(scale, more))
         elif rules.shape.family == codes.ROBUST_POISSON:
             more = math.sqrt(unsure) if state.role == "pilot" else 0.0
-            state = state._replace(corner=pilot.threshold_of_counts(rules, box.mean @ theta[None].T, more))
+            state = state._replace(c=pilot.threshold_of_counts(rules, box.mean @ theta[None].T, more))
         fitted = pilot.Fitted(theta, scale, np.array([[unsure]]))
         return progress._replace(fitted=fitted), state._replace(theta=theta)
     if not progress.scored:
@@ -47,7 +47,7 @@ def next_state(plan: Plan, progress: Progress, state: State) -> tuple[Progress, 
     learned = many.learn(means_of(plan, progress, state.theta), box)
     mean = last.weight @ last.g / last.weight.sum()
     scaled = rules.track or rules.shape.family == codes.HUBER
-    unit = state.corner if scaled else 1.0
+    unit = state.c if scaled else 1.0
     precision = float(last.weight.sum()) / (last.variance + last.square / plan.size)
     step = -box.near(last.small, mean / learned.mean, precision, unit**2)
     step *= min(1.0, reach.FAR * unit / max(math.sqrt(box.distance2(step)), 1e-300))
@@ -63,7 +63,7 @@ def means_of(plan: Plan, progress: Progress, theta: Array) -> list[many.RoundMea
     for one in progress.main:
         weight = one.weight.sum(axis=0)
         mean = one.score.sum(axis=0) / np.maximum(weight, 1e-300)[:, None]
-        at = one.state.theta, one.state.corner, theta, progress.fitted.scale
+        at = one.state.theta, one.state.c, theta, progress.fitted.scale
         small = many.curve(plan.rules, box, *at) * progress.scatter.answering
         square = many.square(plan.rules, box, *at) * progress.scatter.answering if plan.mechanism.additive else 0.0
         out.append(many.RoundMeans(one.state.theta, one.state.offsets, mean, weight, small, one.sd**2, square))

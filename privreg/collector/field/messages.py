@@ -94,7 +94,7 @@ def ask_of(plan: Plan, state: State, gauge: Measured | None = None) -> Ask:
         y_centre=float(state.y_centre),
         y_scale=float(state.y_scale),
         theta=tuple(map(float, state.theta)) if scores else (),
-        corner=float(state.corner),
+        c=float(state.c),
         step=step,
         signs=signs,
         offsets=offsets,
@@ -121,7 +121,7 @@ def state_of(plan: Plan, ask: Ask) -> tuple[State, Measured | None]:
     thresholds = np.array(ask.thresholds, dtype=np.float64) if ask.thresholds else np.zeros((len(offsets), 0))
     kappa = plan.kappa(ask.role)
     state = State(
-        0, ask.role, rows, ask.y_centre, ask.y_scale, theta, ask.corner, offsets, kappa, thresholds
+        0, ask.role, rows, ask.y_centre, ask.y_scale, theta, ask.c, offsets, kappa, thresholds
     )  # fmt: skip
     given = ask.gauge
     gauge = plan.gauge

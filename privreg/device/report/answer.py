@@ -46,9 +46,9 @@ def before_noise(plan: PublicPlan, ask: Ask, group: int, row: Row, weight: float
     if plan.family == "multinomial":
         return score.classes(theta, z, y)
     family, eta = FAMILIES[plan.family], score.dot(z, theta) + offset
-    out = score.weighted(score.unit(family, plan.a, plan.b, ask.corner, eta, y), z, weight)
+    out = score.weighted(score.unit(family, plan.a, plan.b, ask.c, eta, y), z, weight)
     if plan.roles[ask.role].form == lattice.JOINT:
-        out.append(score.number(family, plan.a, plan.b, ask.corner, eta, y))
+        out.append(score.number(family, plan.a, plan.b, ask.c, eta, y))
     return out
 
 

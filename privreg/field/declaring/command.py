@@ -103,10 +103,10 @@ def _target(plan: PublicPlan) -> list[str]:
     try:
         like = json.loads(plan.model["declared"])["asked"]["like"]
         rows = [" ".join(f"{float(v):>10.4g}" for v in row) for row in like["rows"]]
-        corner = "" if like["corner"] is None else f", threshold c = {float(like['corner']):.6g}"
+        threshold = "" if like["c"] is None else f", threshold c = {float(like['c']):.6g}"
     except (KeyError, TypeError, ValueError):
         return []
-    return [f"Target: fixed, that of an earlier fit, internal units{corner}; its map of covariates:", *rows]
+    return [f"Target: fixed, that of an earlier fit, internal units{threshold}; its map of covariates:", *rows]
 
 
 def _parser(prog: str) -> argparse.ArgumentParser:

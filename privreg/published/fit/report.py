@@ -128,7 +128,7 @@ def _steps(
     """Means of iterates between marks, by differences of sums, if a method tells their covariance.
 
     The first sixteenth of the path, as far as the next mark, is left out: it comes from the start, where large steps
-    take iterates beyond the corners of the score. With it a test of change finds the start.
+    take iterates beyond the thresholds of the score. With it a test of change finds the start.
     """
     known = next((e for name in OF_CHAIN for e in estimates if e.method == name), None)
     if known is None:
@@ -172,7 +172,7 @@ def _equation(how: Published, theta: Array, sigma: float) -> Equation:
         y_centre=0.0,
         y_scale=1.0,
         weights=np.ones(1),
-        corners=np.array([score.c * sigma]),
+        c=np.array([score.c * sigma]),
         offsets=np.zeros((1, len(theta))),
         bend=np.zeros(len(theta)),
         theta=theta,

@@ -117,9 +117,9 @@ export function beforeNoise(plan, ask, group, row) {
   const theta = thetaOf(ask, group);
   if (plan.family === "multinomial") return score.classes(theta, z, y);
   const eta = score.dot(z, theta) + offset, { family, a, b } = plan;
-  const out = score.weighted(family, a, b, ask.corner, eta, y, z);
+  const out = score.weighted(family, a, b, ask.c, eta, y, z);
   const joint = plan.roles.get(ask.role)?.form === "joint";
-  return joint ? [...out, score.number(family, a, b, ask.corner, eta, y)] : out;
+  return joint ? [...out, score.number(family, a, b, ask.c, eta, y)] : out;
 }
 
 /** A number in [0, 1] as an integer in [0, R]. @param {number} v @param {number} radius @param {number} nothing */

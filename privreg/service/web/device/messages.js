@@ -18,7 +18,7 @@ import { Record, VERSION, base, hashOf, joined, loads, need, numberOf, pack, sam
  * @property {number} yCentre
  * @property {number} yScale
  * @property {number[]} theta
- * @property {number} corner
+ * @property {number} c
  * @property {number} step
  * @property {Uint8Array[]} signs one a group, a bit a coefficient, least first; 1: minus
  * @property {number[][]} offsets or what a group's coefficients differ by from theta, one row a group
@@ -100,7 +100,7 @@ function readAsk(record, plan) {
   }
   const theta = record.reals("theta", scores ? size : 0);
   const yCentre = record.real("y_centre"), yScale = record.real("y_scale");
-  const corner = record.real("corner"), step = record.real("step");
+  const c = record.real("c"), step = record.real("step");
   const signs = record.items("signs", undefined, form.groups).map((s) => unbase(s, "'signs' of the state"));
   const whole = signs.length === form.groups && signs.every((s) => s.length === Math.ceil(size / 8));
   need(!signs.length || (role === "main" && whole), "'signs' of the state can't be right.");
@@ -115,7 +115,7 @@ function readAsk(record, plan) {
   need((gauge !== null) === (role === "measures"), "'gauge' of the state can't be right.");
   const below = record.integer("below", 1, WORDS);
   record.done();
-  return { role, below, rows, yCentre, yScale, theta, corner, step, signs, offsets, thresholds, gauge };
+  return { role, below, rows, yCentre, yScale, theta, c, step, signs, offsets, thresholds, gauge };
 }
 
 /** @param {Record} record @param {string} name @param {number} groups at most @param {number} size */

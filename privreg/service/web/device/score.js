@@ -81,7 +81,7 @@ function ofCount(c, eta, y) {
 
 /**
  * Scalar score over its bound, in [−1, 1], or no number.
- * @param {string} family @param {number} a @param {number} b @param {number} c corner
+ * @param {string} family @param {number} a @param {number} b @param {number} c threshold
  * @param {number} eta @param {number} y
  */
 export function unit(family, a, b, c, eta, y) {
