@@ -106,7 +106,7 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
         measures=estimate.measured(plan, progress, held.present._replace(people=held.came[-1]), units.y_scale),
         rounds=_rounds(held, trail, outside, errors),
         steps=NO_STEPS  # of clusters, whose people in two windows are alike, windows' errors aren't known
-        if found is None or not estimates or plan.clusters or plan.many
+        if found is None or not estimates or plan.clusters or plan.many or held.shuffled > 0.0
         else Later(partial(_steps, held.came, plan, progress, found, linear, outside)),
         equation=None if found is None else _equation(plan, progress, found, order, spec),
         measured=held.came[-1] if progress.state.role == "measures" else 0,

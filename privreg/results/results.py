@@ -132,6 +132,9 @@ class PrivateResults(EstimatedResults):
     def windows(self, by: Any = None, *, forget: Any = None, alpha: float = 0.05) -> Windows:
         """Estimate windows of the stream from the same reports: no further budget.
 
+        Of records in the order in which they came: of a stream, or ``fit(order="position")``. By default `fit` takes
+        rows in random order, whose windows are alike whatever changed.
+
         Parameters
         ----------
         by : int
@@ -159,7 +162,7 @@ class PrivateResults(EstimatedResults):
         OptionError
             If neither, or both, of `by` and `forget` are given, or out of range.
         InferenceError
-            If the results hold no estimates along the stream.
+            If the results hold no estimates along the stream, or records came in random order.
         """
         from privreg.inference.windows import OF_CHAIN
         from privreg.results import windows

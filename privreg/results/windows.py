@@ -198,8 +198,9 @@ def of(
     steps = fit.steps.value
     if steps is None or not len(steps.ends):
         raise InferenceError(
-            "these results hold no estimates along the stream: windows are there once main rounds have begun, for "
-            "designs whose correlations are learned, without cluster=, not with trust='two_collectors', and with "
+            "these results hold no estimates along the stream: windows are there once main rounds have begun, of "
+            "records in the order in which they came, start() or fit(order='position'), for designs whose correlations "
+            "are learned, without cluster=, not with trust='two_collectors', and with "
             f"tuning='published' beside inference={', '.join(map(repr, windows.OF_CHAIN[:-1]))} or "
             f"{windows.OF_CHAIN[-1]!r}."
         )

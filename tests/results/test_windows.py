@@ -184,7 +184,9 @@ def test_windows_have_the_marks_of_the_fit():
         few.test_change()
     few.test_change("Intercept")  # warns of nothing
     with pytest.warns(ReliabilityWarning):
-        res = pr.PrivateOnlineRegression.from_formula("y ~ x", rows(20_000), mu=0.05, bounds=BOUNDS).fit(seed=1)
+        res = pr.PrivateOnlineRegression.from_formula("y ~ x", rows(20_000), mu=0.05, bounds=BOUNDS).fit(
+            seed=1, order="position"
+        )
     windows = res.windows(10_000)
     assert not windows.frame["reliable"].any()
 
@@ -195,8 +197,22 @@ def made_up():
 
 def test_windows_are_of_all_records_where_budgets_differ():
     frame = rows(20_000).assign(m=np.random.default_rng(0).uniform(0.5, 2, 20_000))
-    res = pr.PrivateOnlineRegression.from_formula("y ~ x", frame, mu="m", mu_max=2, bounds=BOUNDS).fit(seed=1)
+    model = pr.PrivateOnlineRegression.from_formula("y ~ x", frame, mu="m", mu_max=2, bounds=BOUNDS)
+    res = model.fit(seed=1, order="position")
     assert res.windows(5_000).frame["end"].max() == 20_000
+
+
+@pytest.mark.parametrize("order", [None, "random"])
+def test_windows_of_records_in_random_order_are_refused(order, tmp_path):
+    frame = rows(20_000, slope=lambda t: 1 + t)
+    model = pr.PrivateOnlineRegression.from_formula("y ~ x", frame, mu=1, bounds=BOUNDS)
+    mixed = model.fit(seed=1, order=order)
+    mixed.save(tmp_path / "r.privreg")
+    for res in (mixed, pr.load(tmp_path / "r.privreg")):
+        with pytest.raises(InferenceError, match=r"order='position'"):
+            res.windows(5_000)
+    kept = model.fit(seed=1, order="position").windows(5_000)
+    assert kept.test_change().loc["x", "p_value"] < 1e-4
 
 
 COLUMNS = {

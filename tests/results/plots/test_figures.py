@@ -389,6 +389,6 @@ DRAWN = {
 @pytest.mark.parametrize("ax", [3, "x", [3, 4], object()], ids=repr)
 @pytest.mark.parametrize("name", DRAWN)
 def test_what_is_no_axes_is_refused(name, ax):
-    res = array_model(3_000).fit(seed=1, progress=False)
+    res = array_model(3_000).fit(seed=1, progress=False, order="position")
     with pytest.raises(OptionError, match=r"^ax"):
         DRAWN[name](res, ax)
