@@ -45,7 +45,9 @@ def resolve(asked: FitOptions, methods: tuple[Method, ...], spec: ModelSpec, row
     _refuse_methods(methods, asked, spec, rows, device)
     batch, share = asked.batch_size or 1, CURVATURE_SHARE if any(m.curvature for m in methods) else 0.0
     edges: tuple[int, ...] = ()
-    if rows is not None and any(m.name in {"batch_means", "anytime"} for m in methods):
+    counted = rows is not None and (share == 0.0 or rows <= 1 << 32)  # within seconds; longer streams go by equal marks
+    if counted and any(m.name in {"batch_means", "anytime"} for m in methods):
+        assert rows is not None
         edges = growing_edges(_score_senders(rows, share) // batch, BATCHES, power)
     # blocks of n^β updates with β halfway between α and 1, as α < β < 1 is needed
     layout = Layout((1.0 - power) / 2.0, FEWEST, edges)
