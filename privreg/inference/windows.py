@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -9,10 +10,18 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from privreg.arrays import Array
+from privreg.diagnostics import doubts
 from privreg.errors import InferenceError
+from privreg.inference.methods import Estimate
 
 OF_CHAIN: Final = ("path_curvature", "plug_in", "batch_means")
 """Methods by which a single chain's windows have errors, the best known first; batches are as few as windows."""
+
+
+def of_chain(estimates: Iterable[Estimate]) -> Estimate | None:
+    """That of these by which a single chain's windows have errors: the first that no note of its own takes back."""
+    there = sorted((e for e in estimates if e.method in OF_CHAIN), key=lambda e: OF_CHAIN.index(e.method))
+    return next((e for e in there if not doubts(e.notes)), there[0] if there else None)
 
 
 class Steps(NamedTuple):

@@ -164,11 +164,12 @@ class PrivateResults(EstimatedResults):
         InferenceError
             If the results hold no estimates along the stream, or records came in random order.
         """
-        from privreg.inference.windows import OF_CHAIN
+        from privreg.inference.windows import of_chain
         from privreg.results import windows
 
-        method = None if self._fit.rounds else next((m for m in OF_CHAIN if m in self.methods), None)
-        return windows.of(self._fit, by, forget, level(alpha), self._doubts(method))
+        used = None if self._fit.rounds else of_chain(self._fit.estimates)
+        doubts = self._doubts(None if used is None else used.method)
+        return windows.of(self._fit, by, forget, level(alpha), doubts)
 
     # --- views -----------------------------------------------------------------------------------------
 

@@ -13,6 +13,8 @@ import privreg as pr
 from privreg.diagnostics import doubt
 from privreg.errors import InferenceError, OptionError, ReliabilityWarning
 from privreg.inference import windows as numerics
+from privreg.inference.methods import Estimate
+from privreg.inference.pivots import Normal
 from privreg.inference.windows import Steps
 from privreg.results.windows import Windows
 
@@ -151,6 +153,19 @@ def test_windows_of_the_published_chain_are_means_of_its_iterates(method):
         first, last = after(begin[k]).params, after(end[k]).params
         want = (end[k] * last - begin[k] * first) / (end[k] - begin[k])
         np.testing.assert_allclose(found["estimate"][2 * k : 2 * k + 2], want, rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("doubted", "used"),
+    [((), "path_curvature"), (("path_curvature",), "plug_in"), (("path_curvature", "plug_in"), "batch_means"),
+     (("path_curvature", "plug_in", "batch_means"), "path_curvature")],
+)  # fmt: skip
+def test_a_chains_windows_have_errors_by_the_best_method_that_can_be_relied_on(doubted, used):
+    methods = ["batch_means", "random_scaling", "plug_in", "path_curvature"]
+    notes = {m: (doubt("curvature", "hardly known"),) if m in doubted else () for m in methods}
+    found = [Estimate(m, np.eye(1), Normal(), notes[m]) for m in methods]
+    assert numerics.of_chain(found).method == used
+    assert numerics.of_chain(found[1:2]) is None
 
 
 def test_windows_of_a_chain_without_such_a_method_are_refused():

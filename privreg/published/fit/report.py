@@ -19,8 +19,9 @@ from privreg.fits.outcome import FitOutcome, outside_of, refuse_overflow
 from privreg.fits.rounds import SMALLER
 from privreg.fits.settings import Settings
 from privreg.formula.spec import ModelSpec
+from privreg.inference import windows
 from privreg.inference.methods import Estimate
-from privreg.inference.windows import OF_CHAIN, Steps
+from privreg.inference.windows import Steps
 from privreg.privacy.mechanisms import Mechanism, released
 from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol.codes import DIAGONAL, FULL, HISTORY, NONE, PEOPLE
@@ -130,7 +131,7 @@ def _steps(
     The first sixteenth of the path, as far as the next mark, is left out: it comes from the start, where large steps
     take iterates beyond the thresholds of the score. With it a test of change finds the start.
     """
-    known = next((e for name in OF_CHAIN for e in estimates if e.method == name), None)
+    known = windows.of_chain(estimates)
     if known is None:
         return None
     if run.blocks is not None:
