@@ -9,10 +9,11 @@ import numpy as np
 from numpy.linalg import cholesky, inv
 from scipy.special import betaincinv, gammaincinv, ndtr, ndtri
 
+from privreg.collector import levels as limits
 from privreg.collector.covariates import asking
 from privreg.collector.covariates import factors as f
 from privreg.collector.covariates import moments as m
-from privreg.collector.levels import RAREST, STRICT
+from privreg.collector.covariates import points as r
 
 
 def white(d, lead):
@@ -38,7 +39,7 @@ def kept(part, noise2):
     """Share of noisy numbers that is believed, positive-part James–Stein (7)."""
     total = noise2.sum()
     free = total / noise2.max()
-    margin = 1.0 + STRICT * math.sqrt(2.0 / free) if free > 2.0 + f.EXACT else 1.0
+    margin = 1.0 + limits.STRICT * math.sqrt(2.0 / free) if free > 2.0 + f.EXACT else 1.0
     return max(0.0, 1.0 - total * margin / (part @ part))
 
 
@@ -79,7 +80,7 @@ def learn(rows, memory, weight, mean, people, sd, lead, response, factor=None, s
     noise2[0, 1:] /= lead
     noise2[1:, 0] /= lead
     values, vectors = np.linalg.eigh(np.eye(d) + believed(deviation, noise2, response))
-    values = np.clip(values, *m.LIMITS)
+    values = np.clip(values, *r.LIMITS)
     back = inv(cholesky((vectors * values) @ vectors.T))  # (8)
     new = back @ rows
     new = new / new[0, 0]
@@ -112,7 +113,7 @@ def shrunk(levels, shares):
     found, variance, _ = shares
     even = 1.0 / len(levels)
     keep = kept(found - even, variance) if variance.any() else 1.0
-    p = np.clip(even + keep * (found - even), RAREST * even, 1.0)
+    p = np.clip(even + keep * (found - even), limits.RAREST * even, 1.0)
     return p / p.sum()
 
 
@@ -181,10 +182,10 @@ def points_of(rows, numbers, levels=None, p=None):
     else:
         points, _ = stand_ins(levels, p, rows, np.ones(d))
     x = points @ inv(rows).T
-    mean, sd = np.clip(x.mean(axis=0), RAREST - 1.0, 1.0 - RAREST), x.std(axis=0)
+    mean, sd = np.clip(x.mean(axis=0), limits.RAREST - 1.0, 1.0 - limits.RAREST), x.std(axis=0)
     near = [j for j in numbers if np.abs(x[:, j]).max() > 1.0]
     for j in near:
-        share = min(sd[j] ** 2 / (1.0 - mean[j] ** 2), (1.0 - RAREST) ** 2)
+        share = min(sd[j] ** 2 / (1.0 - mean[j] ** 2), (1.0 - limits.RAREST) ** 2)
         a, b = (0.5 * (1.0 + way * mean[j]) * (1.0 / share - 1.0) for way in (1.0, -1.0))
         at = np.linspace(-4.0, 4.0, 129)
         x[:, j] = np.interp((x[:, j] - x[:, j].mean()) / sd[j], at, 2.0 * betaincinv(a, b, ndtr(at)) - 1.0)

@@ -14,10 +14,10 @@ from scipy.linalg import hadamard
 from scipy.special import expit, ndtr
 
 from privreg.collector import offsets, pilot, reach
+from privreg.collector import levels as limits
 from privreg.collector import plan as planned
 from privreg.collector.estimation import carrying, combination, coordinates, curvature, wide
 from privreg.collector.estimation import reference as reference_law
-from privreg.collector.levels import BELIEVED
 from tests.reference import covariates
 
 
@@ -111,7 +111,8 @@ def distance(fit, at, seen, prior):
         by, rest = weighted(fit, slope), fit.z.T @ (fit.omega * score) / len(fit.z) - g
         low, high = (-one.c - there + here) / s, (one.c - there + here) / s
         scale = fit.z.T @ (fit.omega * (phi(high) - phi(low)) * s / one.c) / len(fit.z) * fit.huber
-        parts = [(np.column_stack([by, scale]), rest, (one.sd**2 + 0.5 / d) / n + pilot.doubt() ** 2 * (g @ g) / d)]
+        square = (one.sd**2 + 0.5 / d) / n + (1.0 - limits.BELIEVED) ** 2 * (g @ g) / d
+        parts = [(np.column_stack([by, scale]), rest, square)]
         if fit.huber:
             off = np.mean(ndtr(high) - ndtr(low)) - one.number
             by = np.r_[fit.z.T @ (phi(low) - phi(high)) / s, (low * phi(low) - high * phi(high)).sum()] / len(fit.z)
@@ -273,7 +274,7 @@ def scattered(fit, frame, m):
     """Covariance of a report by how cells scatter, and by the reference model (32)."""
     sampled = planned.SAMPLED / fit.d
     sampled = sampled / (fit.sd**2 + sampled)
-    prior = 2.0 / (pilot.doubt() * sampled) ** 2
+    prior = 2.0 / ((1.0 - limits.BELIEVED) * sampled) ** 2
     total, df = prior * frame.omega, prior - 0.5 * (fit.d + 1.0)
     for r in (r for r in frame.rounds if r.seen.role == "main"):
         each = r.n.sum() / r.seen.weight.sum()
@@ -292,7 +293,7 @@ def step(fit, theta, s):
     share, back = np.zeros(len(n)), inv(frame.root.T) @ inv(m)
     for k in reversed(range(len(n))):
         share[k] = min(n[k], n.max() - share.sum())
-        if share.sum() >= BELIEVED * n.max():
+        if share.sum() >= limits.BELIEVED * n.max():
             break
     mean = share @ (g + (x[-1] - x) @ m) / share.sum()
     move = -back @ mean

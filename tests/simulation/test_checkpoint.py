@@ -473,8 +473,11 @@ print((res.params.to_numpy().tobytes() + res.cov_params().to_numpy().tobytes()).
 
 @pytest.mark.thorough
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
-def test_processes_that_are_really_stopped(people, tmp_path):
-    """Interrupted, begun again, killed, and begun again: the bits of a fit that nobody stopped."""
+def test_processes_that_are_really_stopped(people, tmp_path, usual_rounds):
+    """Interrupted, begun again, killed, and begun again: the bits of a fit that nobody stopped.
+
+    The processes know nothing of the few rounds of tests.
+    """
     big = tmp_path / "big.csv"
     lines = people.read_text().splitlines(keepends=True)
     big.write_text("".join([lines[0], *(lines[1:] * 6)]))
