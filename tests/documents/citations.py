@@ -6,14 +6,11 @@ import ast
 import builtins
 import gc
 import importlib
-import io
 import re
-import tokenize
-from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise, product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("privreg", "tests", "benchmarks", "docs", "vignettes", "data", "packages")
@@ -45,8 +42,7 @@ ROLE = re.compile(r":(?:func|class|mod|meth|attr|data|exc|obj):`~?([\w.]+)`")
 DOTTED = re.compile(r"(?<![\w./@-])(?:privreg|(?<=-m )tests|benchmarks|docs)(?:\.[A-Za-z_]\w*)+(?![\w/-])")
 QUOTED = re.compile(r"(?<![`:\w])`{1,2}([A-Za-z_][\w.]*)(?:\([^`]*\))?`{1,2}(?!`)")
 SHORT = re.compile(r"`([\w/]+\.(?:py|js))`")
-COMMENT = re.compile(rf"#.*(?:`|{PATH.pattern}|{DOTTED.pattern})")
-"""Where a comment may cite something."""
+COMMENT = re.compile(r"#.*")
 WORD = re.compile(r"\w+")
 FILE = re.compile(r"\.(?:py|md|toml|yml|csv|json|db|plan|key|privreg|html|parquet|analyst|pkl|pub|access|yaml)$")
 
@@ -59,52 +55,98 @@ def files(*suffixes: str) -> tuple[Path, ...]:
     return tuple(p for p in found if not {"_build", "__pycache__", "build"} & set(p.parts))
 
 
-@cache
-def nodes(file: Path) -> tuple[ast.AST, ...]:
-    """All nodes of a module; parsing all files once is most of the cost of these tests.
+class Module(NamedTuple):
+    """What one pass over a module finds; trees aren't kept, as all at once would be most of the memory of the tests."""
 
-    Nodes live until the end: the garbage collector would go through those of all files so far again and again.
-    """
+    docstrings: list[str]
+    """Of constants too: strings that are statements."""
+    defined: set[str]
+    """Names that its top level defines, imported ones left out."""
+    named: set[str]
+    """Every name that it defines or uses, and every word of its strings; docstrings don't count."""
+    used: set[str]
+    """Names that it reads, imports, or has as a word of a short string that is not in ``__all__``."""
+    pairs: set[tuple[str, str]]
+    parents: dict[str, set[str]]
+
+
+@cache
+def module(file: Path) -> Module:
+    """Read a module; that is most of the cost of these tests."""
     collects = gc.isenabled()
-    gc.disable()
+    gc.disable()  # a tree has no circles
     try:
-        return tuple(_below(ast.parse(file.read_text("utf-8"))))
+        return _read(file)
     finally:
-        gc.freeze()
         if collects:
             gc.enable()
 
 
-def _below(tree: ast.AST) -> list[ast.AST]:
+def _read(file: Path) -> Module:
+    stem = file.parent.name if file.stem == "__init__" else file.stem
+    found = Module([], set(), set(), set(), {(file.parent.name, stem)}, {})
+    tree = ast.parse(file.read_text("utf-8"))
+    for line in tree.body:
+        if not isinstance(line, ast.Import | ast.ImportFrom):
+            found.defined.update(defined(line))
+    said: set[int] = set()
+    public: set[int] = set()
+    for node in _below(tree):
+        kind = type(node)
+        if kind is ast.Name:
+            found.named.add(node.id)
+            if type(node.ctx) is ast.Load:
+                found.used.add(node.id)
+        elif kind is ast.Attribute:
+            found.named.add(node.attr)
+            found.used.add(node.attr)
+            found.pairs.add((_last(node.value), node.attr))
+        elif kind is ast.Constant:
+            if isinstance(node.value, str):
+                words = WORD.findall(node.value)
+                if id(node) not in said:
+                    found.named.update(words)
+                if id(node) not in public and len(node.value) < 200:
+                    found.used.update(words)
+        else:
+            for name in _named(kind):
+                if isinstance(value := getattr(node, name), str):
+                    found.named.update(value.split("."))
+            if kind is ast.alias:
+                found.used.add(node.name.split(".")[-1])
+            elif kind is ast.Expr:
+                if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+                    found.docstrings.append(node.value.value)
+                    said.add(id(node.value))
+            elif isinstance(node, ast.stmt):
+                names = defined(node)
+                found.pairs.update((stem, name) for name in names)
+                if kind is ast.ClassDef:
+                    found.pairs.update((node.name, name) for line in _below(node) for name in defined(line))
+                    found.parents.setdefault(node.name, set()).update(map(_last, node.bases))
+                elif "__all__" in names and file.name != "__init__.py":
+                    public.update(map(id, ast.walk(node)))
+    return found
+
+
+def _below(tree: ast.AST) -> list[Any]:
     """A node and all below it that have fields, as `ast.walk` has them, and quicker."""
     found = [tree]
     for node in found:
+        if type(node) is ast.Name:
+            continue
         for value in vars(node).values():
-            if isinstance(value, list):
+            if type(value) is list:
                 found += [one for one in value if isinstance(one, ast.AST) and one._fields]
             elif isinstance(value, ast.AST) and value._fields:
                 found.append(value)
     return found
 
 
-def docstrings(file: Path) -> list[ast.Constant]:
-    """Docstrings, of constants too: strings that are statements."""
-    values = (node.value for node in nodes(file) if isinstance(node, ast.Expr))
-    return [value for value in values if isinstance(value, ast.Constant) and isinstance(value.value, str)]
-
-
-def texts(file: Path) -> Iterator[str]:
-    """Docstrings and comments of a module; the whole of a page."""
+def texts(file: Path) -> list[str]:
+    """Docstrings of a module and what a line has after a #, a comment or not; the whole of a page."""
     source = file.read_text("utf-8")
-    if file.suffix != ".py":
-        yield source
-        return
-    yield from (str(text.value) for text in docstrings(file))
-    if not COMMENT.search(source):
-        return
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.string
+    return [*module(file).docstrings, *COMMENT.findall(source)] if file.suffix == ".py" else [source]
 
 
 @cache
@@ -113,15 +155,9 @@ def pairs() -> frozenset[tuple[str, str]]:
     found: set[tuple[str, str]] = set()
     parents: dict[str, set[str]] = {}
     for file in files(".py"):
-        stem = file.parent.name if file.stem == "__init__" else file.stem
-        found.add((file.parent.name, stem))
-        for node in nodes(file):
-            if isinstance(node, ast.Attribute):
-                found.add((_last(node.value), node.attr))
-            elif isinstance(node, ast.ClassDef):
-                found |= {(node.name, name) for line in _below(node) for name in defined(line)}
-                parents.setdefault(node.name, set()).update(map(_last, node.bases))
-            found.update((stem, name) for name in defined(node))
+        found |= module(file).pairs
+        for name, above in module(file).parents.items():
+            parents.setdefault(name, set()).update(above)
     members: dict[str, set[str]] = {}
     for a, b in found:
         members.setdefault(a, set()).add(b)
@@ -175,18 +211,7 @@ def identifiers() -> frozenset[str]:
     found = set(dir(builtins))
     for file in files(".py", ".js", ".json", ".toml", ".yml", ".css", ".html"):
         found.add(file.stem)
-        if file.suffix != ".py":
-            found |= set(re.findall(r"\w+", file.read_text("utf-8")))
-            continue
-        said = {id(text) for text in docstrings(file)}
-        for node in nodes(file):
-            if isinstance(node, ast.Constant):
-                if isinstance(node.value, str) and id(node) not in said:
-                    found.update(WORD.findall(node.value))
-                continue
-            for name in _named(type(node)):
-                if isinstance(value := getattr(node, name), str):
-                    found.update(value.split("."))
+        found |= module(file).named if file.suffix == ".py" else set(WORD.findall(file.read_text("utf-8")))
     for file in files(".csv"):
         with file.open(encoding="utf-8") as lines:
             first = next((line for line in lines if not line.startswith("#")), "")
@@ -272,18 +297,5 @@ def faults(file: Path) -> list[str]:
 
 @cache
 def used() -> frozenset[str]:
-    """Names that code reads, imports, or has as a whole string that is not in ``__all__``; words of pages."""
-    found: set[str] = set()
-    for file in files(".py"):
-        named = [line for line in nodes(file) if isinstance(line, ast.Assign) and _last(line.targets[0]) == "__all__"]
-        public = {id(node) for line in named for node in ast.walk(line)} if file.name != "__init__.py" else set()
-        for node in nodes(file):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                found.add(node.id)
-            elif isinstance(node, ast.Attribute):
-                found.add(node.attr)
-            elif isinstance(node, ast.alias):
-                found.add(node.name.split(".")[-1])
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in public:
-                found |= set(re.findall(r"\w+", node.value)) if len(node.value) < 200 else set()
-    return frozenset(found)
+    """Names that code uses, by itself or by name in a short string."""
+    return frozenset().union(*(module(file).used for file in files(".py")))

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.documents.citations import ROOT, docstrings
+from tests.documents.citations import ROOT, module
 
 PAGE = (ROOT / "docs" / "estimator.md").read_text("utf-8")
 CITED = re.compile(r"[Ee]quations? ([\d(),\s]+(?:(?:and|to) [\d()]+)?) of\s+docs/estimator\.md")
@@ -27,7 +27,7 @@ def texts():
     files = [
         path for path in sorted((ROOT / "privreg").rglob("*.py")) if "docs/estimator.md" in path.read_text("utf-8")
     ]
-    return [(str(path.relative_to(ROOT)), text.value) for path in files for text in docstrings(path)]
+    return [(str(path.relative_to(ROOT)), text) for path in files for text in module(path).docstrings]
 
 
 def test_equations_are_numbered_in_order():

@@ -307,7 +307,7 @@ def test_fits_have_all_the_methods_that_were_asked_for(way):
 @pytest.mark.some(1)
 @pytest.mark.usefixtures("anytime_from_300")
 @EVERY_WAY
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(cuts=st.lists(st.integers(0, N), max_size=8), stop=st.integers(1, N - 1))
 def test_chunks_and_a_save_in_the_middle_change_no_bit(tmp_path_factory, way, cuts, stop):
     path, stream = tmp_path_factory.mktemp("s") / "run.privreg", begin(way)

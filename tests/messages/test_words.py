@@ -416,11 +416,19 @@ def _raised():
     def _filled(value):
         return "'x'" if value.conversion == ord("r") else "Huber" if "name" in ast.dump(value) else "1"
 
+    def statements(path):
+        found = [ast.parse(path.read_text("utf-8"))]
+        for node in found:
+            found += [
+                s for part in ("body", "orelse", "finalbody", "handlers", "cases") for s in getattr(node, part, ())
+            ]
+        return found
+
     root = Path(pr.__file__).parent
     return {
         (path.relative_to(root).as_posix(), text(node.exc.args[0]))
         for path in root.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in statements(path)
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args
     }
 

@@ -60,7 +60,7 @@ def test_words_come_from_the_cipher_and_the_next_key_is_never_a_word():
     cipher = Cipher(algorithms.AES(KEY), modes.CTR(bytes(16))).encryptor()
     next_key = cipher.update(bytes(32))
     assert stream.secret_state()["key"].tobytes() == next_key
-    words = np.frombuffer(cipher.update(bytes(8 * 400)), dtype=np.uint64)
+    words = np.frombuffer(bytearray(cipher.update(bytes(8 * 400))), dtype=np.uint64)
     expected = np.empty(300)
     ziggurat.ziggurat(words, expected, 0)
     np.testing.assert_array_equal(first.ravel()[:300], expected)
@@ -87,7 +87,7 @@ def test_the_same_normals_however_they_are_taken():
 
 def test_ziggurat_goes_on_when_words_run_out():
     stream = Cipher(algorithms.AES(KEY), modes.CTR(bytes(16))).encryptor()
-    words = np.frombuffer(stream.update(bytes(80_000)), np.uint64)
+    words = np.frombuffer(bytearray(stream.update(bytes(80_000))), np.uint64)
     whole = np.empty(9_000)
     filled, used = ziggurat.ziggurat(words, whole, 0)
     assert filled == 9_000

@@ -45,7 +45,7 @@ class Bridge:
         self._process.wait(10)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def js():
     bridge = Bridge()
     yield bridge

@@ -31,7 +31,6 @@ from privreg.service.sums.peer import Away
 from privreg.service.tokens import Issuer
 from tests.field.test_analyses import TWO, changed, plans_of
 from tests.field.test_analyses import WRONG as WRONG_PLANS
-from tests.service.node import js  # noqa: F401
 from tests.service.pair import OWN
 from tests.service.served import served
 from tests.service.world import ANALYST, SECRET, Clock
@@ -352,7 +351,7 @@ def test_two_collectors_sum_every_analysis_by_itself(tmp_path):
         assert len(keys_beside) == 3  # a key for each analysis's open batch
         for course in both.a:
             course.store.mark("closed")
-        for _ in range(30):
+        while any(course.is_open for course in (*both.a, *both.b)):
             both.turn()
     table_course = both.a[0]
     assert table_course.shares.batch(0).status == "published"
@@ -365,13 +364,13 @@ def test_two_collectors_sum_every_analysis_by_itself(tmp_path):
 # --- the device in JavaScript --------------------------------------------------------------------------------
 
 
-def test_plans_of_analyses_that_python_refuses_are_refused(js, tmp_path):  # noqa: F811
+def test_plans_of_analyses_that_python_refuses_are_refused(js, tmp_path):
     plans = plans_of(tmp_path)
     bad = [changed(plans, change) for change in WRONG_PLANS.values()]
     assert js("refusals", payloads=[wire.base(one) for one in bad]) == [True] * len(bad)
 
 
-def test_tables_are_the_same_whole_numbers_in_both_languages(js, tmp_path):  # noqa: F811
+def test_tables_are_the_same_whole_numbers_in_both_languages(js, tmp_path):
     plans = plans_of(tmp_path)
     rng = np.random.default_rng(2)
     rows = [
@@ -383,7 +382,7 @@ def test_tables_are_the_same_whole_numbers_in_both_languages(js, tmp_path):  # n
     assert said["plans"][0]["wholes"] == [table.whole(plans[0], row) for row in rows]
 
 
-def test_a_page_answers_all_analyses_at_once_and_sends_what_was_lost_later(js, several, tmp_path):  # noqa: F811
+def test_a_page_answers_all_analyses_at_once_and_sends_what_was_lost_later(js, several, tmp_path):
     with several.serve() as url:
         base = {"link": several.links(url)[0], "memory": str(tmp_path / "me.json"), "now": NOON, "answers": ROW}
         got = js(

@@ -264,6 +264,7 @@ def on(world, machine):
 HOUR = 3600.0
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("wrong", [400 * DAY, 6000 * DAY, -400 * DAY])
 @pytest.mark.parametrize("begun", [0.0, 10 * DAY])
 def test_a_wrong_clock_ends_nothing_for_good(tmp_path, wrong, begun):

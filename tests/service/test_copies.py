@@ -72,7 +72,7 @@ def course_state(world, course):
 # --- backups -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_restored_study_has_what_the_backup_had_and_goes_on(world, kind, capsys):
     world.answer(30)
@@ -279,7 +279,7 @@ def emptied(pair, place):
     engine.dispose()
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(3)
 @pytest.mark.parametrize(("place", "fixed"), [(0, False), (0, True), (1, True), (1, False)])
 def test_a_collector_of_two_that_is_restored_draws_no_noise_twice(pair, place, fixed):
     """Its disk still has, or has again, the key of the batch that was open; the other claims to know of no batch."""
@@ -315,6 +315,7 @@ def copies_of(ids):
     return [ids[i : i + 16] for i in range(0, len(ids), 16)]
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_collector_of_two_moves_with_the_key_of_its_open_batch(pair, place):
     pair.turn()

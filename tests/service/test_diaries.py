@@ -74,9 +74,8 @@ KINDS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=[pytest.mark.thorough] if kind != "within" else []) for kind in KINDS]
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_study_of_diaries_at_two_collectors_is_the_fit_in_process(tmp_path, monkeypatch, kind):
     rows = diaries(500)
     rows["weight"] = np.repeat(np.random.default_rng(2).uniform(0.2, 2.2, 500), rows.groupby("person").size())

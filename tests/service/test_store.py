@@ -248,6 +248,7 @@ def test_the_collectors_command_finds_what_was_changed(world, capsys):
         assert "does not follow" in capsys.readouterr().err
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(("verb", "read"), [("check", "reports"), ("replay", "snapshots")])
 def test_what_is_checked_is_of_one_moment_though_a_server_writes_meanwhile(world, monkeypatch, verb, read):
     plan = world.folder / "sleep.plan"

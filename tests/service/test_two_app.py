@@ -353,6 +353,7 @@ def test_what_is_shown_does_not_depend_on_what_shares_hold(tmp_path):
     assert shown[0][0][0]["people"] == 20
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("place", [0, 1])
 @pytest.mark.parametrize("why", ["away", "few"])
 def test_the_other_collector_lags_once_it_has_been_waited_for(pair, place, why):

@@ -85,9 +85,10 @@ def same_as_in_process(pair, rows, monkeypatch):
 
 
 def test_a_study_is_the_fit_in_process(tmp_path, monkeypatch):
-    same_as_in_process(Pair(tmp_path, n=0, rows=1000), people(1000), monkeypatch)
+    same_as_in_process(Pair(tmp_path, n=0, rows=600), people(600), monkeypatch)
 
 
+@pytest.mark.thorough
 def test_a_study_takes_over_the_target_of_an_earlier_fit(tmp_path, monkeypatch):
     model = pr.PrivateOnlineRegression.from_formula(
         "hours ~ age", people(1500, 5), mu=4, bounds=DECLARED["bounds"], trust="two_collectors"

@@ -117,6 +117,7 @@ def test_a_database_of_an_earlier_version_is_brought_to_this_one_and_goes_on(tmp
     assert chains.plain(store.cells()) == added_up(store)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_tokens_that_were_in_a_file_are_taken_into_the_database(tmp_path, kind, capsys):
     world = World(tmp_path, n=10, database=kind)

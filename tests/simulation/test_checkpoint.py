@@ -505,7 +505,7 @@ def test_processes_that_are_really_stopped(people, tmp_path, usual_rounds):
     assert not kept.exists()
 
 
-@pytest.mark.parametrize("trust", ["local", "two_collectors"])
+@pytest.mark.parametrize("trust", [pytest.param("local", marks=pytest.mark.thorough), "two_collectors"])
 def test_a_fit_of_weighted_rows_that_is_killed_ends_in_the_same_bits(people, tmp_path, monkeypatch, trust):
     data = pd.read_csv(people).head(30_000)
     data.assign(w=np.random.default_rng(1).uniform(0.5, 2, 30_000)).to_csv(tmp_path / "people.csv", index=False)

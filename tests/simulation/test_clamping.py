@@ -234,7 +234,7 @@ def asked(plan, flags, seed):
 
 def test_noise_is_as_large_as_the_sensitivity_asks():
     """√D/μ on every number of every report: nine columns, which a score's noise would not hide."""
-    people, columns, mu, times = 500, 9, 2.0, 100
+    people, columns, mu, times = 500, 9, 2.0, 50
     plan = asking(columns, mu, people)
     flags = np.zeros((people, columns), dtype=bool)
     totals = np.array([asked(plan, flags, seed).clamped.total for seed in range(times)])

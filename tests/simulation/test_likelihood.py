@@ -67,6 +67,7 @@ FAMILIES = {
 }
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("trust", ["local", "two_collectors"])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_estimand_is_what_statsmodels_estimates(name, trust):
@@ -120,6 +121,7 @@ def the_plan(formula, trust, n=1000):
     return spec, *made
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("trust", ["local", "two_collectors"])
 @pytest.mark.parametrize("formula", FORMULAS)
 def test_no_row_within_the_declarations_is_longer_than_the_longest(formula, trust):

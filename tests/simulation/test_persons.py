@@ -308,7 +308,7 @@ def test_the_estimand_of_local_reports_weighs_rows_as_reports_did(tmp_path: Path
     ],
 )
 def test_an_offset_is_taken_off_before_levels_are(trust: str, effect: str) -> None:
-    data = panel(33, 20_000)
+    data = panel(33, 8_000)
     data["y"], data["w"] = data["y"].clip(-7, 8) + data["w"], data["w"] * (1 + data["year"]) / 4
     data["y"] += data["w"]
     asked = {"offset": "w", "family": "huber", "trust": trust, "bounds": {**HOW["bounds"], "y": (-8, 14)}, "mu": 8}

@@ -40,7 +40,7 @@ def model(data: object, formula: str, **more: object) -> pr.PrivateOnlineRegress
 )
 def test_estimates_are_least_squares_own_up_to_their_errors(formula: str, more: dict[str, object]) -> None:
     """Normal errors: Huber's slopes, and least squares'."""
-    data = panel(21, 30_000)
+    data = panel(21, 10_000)
     asked = {k: v for k, v in {**LOCAL, "mu": 6, **more}.items() if k != "mu" or "epsilon" not in more}
     res = FIT(formula, data, **asked).fit(seed=2, rounds=10)
     if "|" in formula:
@@ -53,7 +53,7 @@ def test_estimates_are_least_squares_own_up_to_their_errors(formula: str, more: 
         root = np.sqrt(data["w"]) if "weights" in more else by
         truth = np.linalg.lstsq(x * np.asarray(root)[:, None], data["y"] * root, rcond=None)[0]
     assert np.abs((res.params.to_numpy() - truth) / res.bse.to_numpy()).max() < 4.5
-    assert res.nobs == (len(data) if "weights" in more else 30_000)
+    assert res.nobs == (len(data) if "weights" in more else 10_000)
 
 
 # --- reports -----------------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ def released(monkeypatch, stream):
 def test_noise_of_the_release_has_the_stated_scale_and_is_independent(monkeypatch):
     n, draws = 400, {"a": [], "s": []}
     rows, cols = np.triu_indices(4)
-    for _ in range(100):
+    for _ in range(50):
         stream = begun(n)
         raw = {"a": stream._run.raw_curvature.copy(), "s": stream._run.raw_outer.copy()}
         sds = {"a": 2 * stream._settings.how.device.curvature_bound, "s": 2 * stream._settings.how.bound**2}

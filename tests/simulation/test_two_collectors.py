@@ -264,7 +264,7 @@ def test_other_intervals_streams_of_unknown_length_and_clusters_are_refused() ->
 FAMILIES = ["huber", pr.Huber(1.345, scale=1.0), "squared", pr.Quantile(0.5), pr.Expectile(0.7), STEEP, "logistic"]
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("family", FAMILIES, ids=str)
 def test_every_family_of_one_predictor_is_fitted(family: object) -> None:
     binary = family == "logistic"
