@@ -13,8 +13,8 @@ from numpy.linalg import cholesky, inv, solve
 from scipy.linalg import hadamard
 from scipy.special import expit, ndtr
 
-from privreg.collector import offsets, pilot, reach
 from privreg.collector import levels as limits
+from privreg.collector import offsets, pilot, reach
 from privreg.collector import plan as planned
 from privreg.collector.estimation import carrying, combination, coordinates, curvature, wide
 from privreg.collector.estimation import reference as reference_law
