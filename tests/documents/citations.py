@@ -133,12 +133,12 @@ def _below(tree: ast.AST) -> list[Any]:
     """A node and all below it that have fields, as `ast.walk` has them, and quicker."""
     found = [tree]
     for node in found:
-        if type(node) is ast.Name:
+        if type(node) in {ast.Name, ast.Constant}:
             continue
         for value in vars(node).values():
             if type(value) is list:
                 found += [one for one in value if isinstance(one, ast.AST) and one._fields]
-            elif isinstance(value, ast.AST) and value._fields:
+            elif type(value) is not int and isinstance(value, ast.AST) and value._fields:
                 found.append(value)
     return found
 

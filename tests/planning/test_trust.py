@@ -157,8 +157,7 @@ def test_the_comparison_shows_a_coefficient_that_exists(two) -> None:
         two.compare_trust("w")
 
 
-def test_families_are_compared_where_the_question_can_be_asked_of_several(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("privreg.planning.precision.TIMES", 4096)  # people are rehearsed at fewer numbers
+def test_families_are_compared_where_the_question_can_be_asked_of_several() -> None:
     counts = {"mu": 1, "trust": "local", "bounds": {"x": (-1, 1)}, "params": {"Intercept": math.log(2.0)}}
     found = pr.plan("y ~ x", n=1_000_000, family=pr.Poisson(60), **counts).compare_families()
     plain, robust = (float(v) for v in found.table["std_error"])

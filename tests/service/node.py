@@ -45,7 +45,7 @@ class Bridge:
         self._process.wait(10)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def js():
     bridge = Bridge()
     yield bridge
