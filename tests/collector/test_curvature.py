@@ -50,6 +50,18 @@ def test_without_reports_the_law_is_what_is_believed():
     np.testing.assert_allclose(np.diag(found.cov), [on, off, on, off, off, on], rtol=1e-3)
 
 
+def test_noise_that_is_singular_but_for_rounding_leaves_curvature_what_it_is():
+    rng = np.random.default_rng(0)
+    some = np.linalg.qr(rng.standard_normal((6, 6)))[0][:, :4]  # nobody has the other two directions
+    noise = some @ some.T
+    assert 0.0 < np.abs(np.linalg.eigvalsh(noise)[:2]).max() < 1e-15
+    rounds = [RoundMeans(x, x @ noise, np.full(GROUPS, 1000.0)) for x in rng.standard_normal((ROUNDS, GROUPS, 6))]
+    found = curvature.learn(rounds, noise)
+    # reports without errors, so that the prior alone draws M away: less than it is unknown
+    assert np.abs(found.mean - noise).max() < np.sqrt(np.linalg.eigvalsh(found.cov)[-1])
+    np.testing.assert_allclose(combination.combine(rounds, noise, found).x @ some, 0.0, atol=1e-3)
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize("people", [3e4, 1e6])
 def test_the_posterior_of_curvature_covers(people):

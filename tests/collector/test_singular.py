@@ -51,6 +51,8 @@ def test_levels_that_nobody_has_do_not_end_a_fit_without_noise(seed):
         levels={"g": list("abc"), "h": list("uvwt")},
     ).fit(seed=seed, progress=False)
     assert np.isfinite(res.params).all()
+    assert np.isfinite(res.bse).all()
+    assert res.bse["x"] < 1.0  # an sd of one record: of levels that people have, much is known
 
 
 @pytest.mark.some(1)

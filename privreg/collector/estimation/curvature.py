@@ -272,13 +272,12 @@ def _information(precision: Array, gram: Array, row: NDArray[np.intp], col: NDAr
 
 
 def _inverted(noise: Array) -> Array:
-    """Inverse of a covariance, none of whose eigenvalues is taken for 0."""
-    try:
+    """Inverse of a covariance, none of whose eigenvalues is taken for 0, nor for what rounding makes of 0."""
+    values, vectors = np.linalg.eigh(noise)
+    if values[0] > SMALLEST * values[-1]:
         return np.asarray(np.linalg.inv(noise), dtype=np.float64)
-    except np.linalg.LinAlgError:
-        values, vectors = np.linalg.eigh(noise)
-        values = np.maximum(values, max(SMALLEST * float(values[-1]), 1e-300))
-        return np.asarray((vectors / values) @ vectors.T)
+    values = np.maximum(values, max(SMALLEST * float(values[-1]), 1e-300))
+    return np.asarray((vectors / values) @ vectors.T)
 
 
 def _inverse(root: Array) -> Array:
