@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 import pandas as pd
-from scipy.interpolate import PchipInterpolator
-from scipy.optimize import isotonic_regression
 
 from privreg.arrays import Array
 from privreg.diagnostics import Diagnostic
@@ -79,6 +77,8 @@ class Histogram(View):
         635-646). Nothing tells how numbers are spread within a class, so that classes should be narrow where the
         density bends.
         """
+        from scipy.optimize import isotonic_regression  # slow to import
+
         given = [real(v) for v in (q if isinstance(q, Sequence | np.ndarray) else [q])]
         asked = [v for v in given if v is not None and 0.0 < v < 1.0]
         if not asked or len(asked) < len(given):
@@ -99,6 +99,8 @@ class Histogram(View):
 
     def _reached(self, rising: Array, q: Sequence[float], side: Literal["left", "right"]) -> Array:
         """Where a rising curve over the inner edges first reaches each q, or is last at most q."""
+        from scipy.interpolate import PchipInterpolator  # slow to import
+
         values = np.concatenate([[0.0], np.clip(rising, 0.0, 1.0), [1.0]])
         at = np.linspace(self.edges[:-1], self.edges[1:], 65, axis=1)[:, :-1].ravel()
         at = np.append(at, self.edges[-1])
