@@ -86,6 +86,11 @@ def refuse_of_persons(
             f"{option} goes with private='record': how many rows a person has, and their weight, are no more public "
             "than what is in them; leave private= out."
         )
+    if trust == "central":
+        raise UnsupportedArgumentError(
+            f"{option} is of reports of people, and a curator protects each row as one record; use trust='local' or "
+            "trust='two_collectors', or one row a person."
+        )
     if trust == "local":
         _refuse_local(option, family, design, units)
     if people.mu is not None:

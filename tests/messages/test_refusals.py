@@ -174,7 +174,14 @@ REFUSED = {
         (lambda _: by_formula().fit(mu=2), "mu= belongs to the model", "not to fit()"),
         (lambda _: by_formula().fit(id="name"), "id= belongs to the model"),
         (lambda _: by_formula().fit(sample_weight=rows()["a"]), "weights='column'"),
-        (lambda _: by_formula(weights="name"), "weights= is there with trust='two_collectors'"),
+        (lambda _: by_formula("y ~ a", family=pr.Poisson(50_000, c=1.5), trust="two_collectors"), "leave c= out"),
+        (
+            lambda _: pr.plan(
+                "y ~ x", n=900, mu=4, scale=1.0, trust="central", k_max=3, bounds={"y": (-6, 8), "x": (-4, 4)}
+            ),
+            "k_max=3 is of reports of people",
+            "one row a person",
+        ),
         (lambda _: by_formula(freq_weights=rows()["a"]), "weights='column'", "mu_max="),
         (lambda _: by_arrays(var_weights=rows()["a"]), "weights='column'", "mu_max="),
         (lambda _: by_formula(hasconst=True), "'y ~ 0 + x'"),
@@ -267,6 +274,7 @@ REFUSED = {
         (lambda _: results().wald_test("a = 0, 2 * a = 0"), "redundant"),
     ],
     SchemaError: [
+        (lambda _: by_formula(weights="name"), "weights='name' needs public bounds from 0 on"),
         (lambda _: by_arrays(exog_names=["a", "a", "b"]), "differ", "'a', 'a', 'b'"),
         (lambda _: by_arrays(endog=rows()["name"]).fit(), "'name' is not declared"),
         (lambda _: by_formula("y ~ a", family="squared", bounds={"a": (0, 1)}, moments={"y": (0, 1)}), "Squared()"),
@@ -321,7 +329,6 @@ REFUSED = {
         (lambda _: pr.Poisson(0), "y_max=0", "positive", "largest count"),
         (lambda _: pr.Poisson(math.inf), "y_max=inf", "positive"),
         (lambda _: pr.Poisson(20, c=0.1), "c=0.1", "0.5 to 10", "Leave it out"),
-        (lambda _: by_formula("y ~ a", family=pr.Poisson(50, c=1.5), trust="two_collectors"), "leave c= out"),
         (lambda _: pr.SmoothedHinge(0), "width=0", "positive"),
         (lambda _: pr.families.custom("mine", 3, 1.0), "function of two floats", "got int"),
         (lambda _: pr.families.custom("mine", lambda eta, y: Fraction(eta) - y, 1.0), "numba could not compile it"),
@@ -592,10 +599,10 @@ EVERYWHERE = [
     *(
         (lambda tmp, end=end: results().save(tmp / f"r{end}"), UnsupportedArgumentError, "name it .privreg", instead)
         for end, instead in {
-            ".html": "summary().as_html()",
-            ".HTML": "summary().as_html()",
-            ".tex": "summary().as_latex()",
-            ".txt": "summary().as_text()",
+            ".html": "summary().save(path)",
+            ".HTML": "summary().save(path)",
+            ".tex": "summary().save(path)",
+            ".txt": "summary().save(path)",
             ".csv": "tidy().to_csv(path)",
         }.items()
     ),
