@@ -105,7 +105,7 @@ RANDHIE = "lncoins + idp + lpi + fmde + physlm + disea + hlthg + hlthf + hlthp"
     ("response", "family", "people"),
     [("mdvis", pr.Huber(0.5, scale=4.0), 1_000_000), ("I(mdvis > 0)", pr.Logistic(), 600_000)],
 )
-def test_rand_health_insurance_experiment(response, family, people):
+def test_rand_health_insurance_experiment(response, family, people, usual_rounds):
     """20,190 records are too few for ten correlated covariates under μ = 1, and the fit says so; more are not."""
     data, schema = pr.datasets.randhie(), pr.datasets.randhie_schema()
     formula = f"{response} ~ {RANDHIE}"
