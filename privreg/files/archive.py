@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from privreg.errors import SavedFileError, UnsupportedArgumentError
 from privreg.files import sealing
 
-FORMAT: Final = 2
+FORMAT: Final = 1
 STREAM: Final = "stream"
 CHECKPOINT: Final = "checkpoint"
 _SEALED: Final = (STREAM, CHECKPOINT)  # Kinds of files that hold noise keys

@@ -76,6 +76,7 @@ class Equation:
 
 
 _ARRAYS = ("rows", "order", "weights", "c", "offsets", "bend", "theta", "caps", "shares")
+_OLDER = "equation_corners"  # The name of c in files of earlier versions
 _NEWER = {"caps": (0, 0, 0), "shares": (0,)}  # Arrays that files of earlier versions lack, and their shapes there
 
 
@@ -84,6 +85,7 @@ def equation_from(document: Mapping[str, Any], arrays: Mapping[str, Any], size: 
     Raises ValueError if the arrays don't fit each other.
     """
     given = {f"equation_{n}": np.zeros(shape) for n, shape in _NEWER.items()} | dict(arrays)
+    given |= {"equation_c": given[_OLDER]} if _OLDER in given else {}
     held = {n: np.array(given[f"equation_{n}"]) for n in _ARRAYS}
     d, m = len(held["order"]), len(held["weights"])
     archive.expect(held["rows"].shape in {(d, d), (2, d)}, held["offsets"].shape == (m, size))
