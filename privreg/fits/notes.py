@@ -245,8 +245,8 @@ def _of_results(found: Findings) -> list[Diagnostic]:
     if found.have and found.changing:
         text = (
             "the first records give other coefficients than the later ones. Rows are taken in the order they "
-            "come: shuffle rows that are sorted, by a factor or by the response; if effects change over time, fit the "
-            "times one by one"
+            "come: shuffle rows that are sorted, by a factor or by the response; if effects change over time, "
+            "windows(by=...) has them"
         )
         out.append(doubt("changing", text, of="the results"))
     if found.heaped:

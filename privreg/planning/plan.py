@@ -187,11 +187,11 @@ class Planned(View):
             return f"{rare} Below: {asked.rstrip(',')} ({what})."
         if self.asked == "people":
             return f"{asked} are needed ({what})."
+        asked = asked.rstrip(",")
         if self.asked == "budget":
-            return (
-                f"A budget of {self.spec.budget} per person is needed with {asked.rstrip(',')} ({self.spec.family!r})."
-            )
-        return f"{asked.rstrip(',')} ({what})."
+            how = f"{self.spec.family!r}{TRUST[self.spec.trust]}"
+            return f"A budget of {self.spec.budget} per person is needed with {asked} ({how})."
+        return f"{asked} ({what})."
 
     def _named(self, columns: Collection[int]) -> str:
         """Coefficients of these columns of the design."""

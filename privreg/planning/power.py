@@ -37,7 +37,8 @@ PLANNED: Final = "a plan that draws people from them"
 POWER: Final = 0.8
 PERSON: Final = "person (made up)"  # Column of ids, where the formula names none
 BUDGETS: Final = (0.01, 100.0)
-TRIALS: Final = 8
+STEPS: Final = 4  # By what records are worth, before an interval is halved
+TRIALS: Final = 30
 CLOSE: Final = 0.015  # How often a budget is tried at most, and by what part standard errors may be better than asked
 
 
@@ -221,18 +222,31 @@ def _find_budget(plan: StudyPlan, n: int) -> StudyPlan:
     """The same plan with the least μ that reaches its goal."""
     # people who would do at the plan's own budget are worth as much as n at the one that is looked for
     wanted = people_for(plan, plan._precision) * worth(plan.spec, plan._precision) / n
-    for _ in range(TRIALS):
-        mu = _budget_worth(plan, wanted)
+    (low, high), found = BUDGETS, None
+    mu = _budget_worth(plan, wanted)
+    for trial in range(TRIALS):
         each = precision_of(with_mu(plan.spec, mu), plan.assumed)
         apart = distance(plan, n, each)
-        if apart <= 1.0 and (apart > 1.0 - CLOSE or mu == BUDGETS[0]):
-            return replace(plan, spec=each.spec, asked="budget", _precision=each)
-        if apart > 1.0 and mu == BUDGETS[1]:
+        if apart <= 1.0:
+            high, found = mu, replace(plan, spec=each.spec, asked="budget", _precision=each)
+            if (apart > 1.0 - CLOSE and trial < STEPS) or mu == BUDGETS[0]:
+                break
+        elif mu == BUDGETS[1]:
+            break
+        else:
+            low = mu
+        if high < low * (1.0 + CLOSE):
             break
         wanted *= (apart * (1.0 + 0.5 * CLOSE)) ** 2
-    raise InferenceError(
-        f"{n:,} records are too few for that even at mu = {BUDGETS[1]:g}; ask more people, or for less."
-    )
+        mu = _budget_worth(plan, wanted)
+        # errors fall more slowly than worth grows where people themselves differ, and then such steps creep
+        if trial >= STEPS or not low < mu < high:
+            mu = _rounded_up(math.sqrt(low * high)) if found is not None or trial < STEPS else BUDGETS[1]
+    if found is None:
+        raise InferenceError(
+            f"{n:,} records are too few for that even at mu = {BUDGETS[1]:g}; ask more people, or for less."
+        )
+    return found
 
 
 def _budget_worth(plan: StudyPlan, wanted: float) -> float:
@@ -244,8 +258,13 @@ def _budget_worth(plan: StudyPlan, wanted: float) -> float:
     while high - low > 1e-4:
         middle = 0.5 * (low + high)
         low, high = (low, middle) if worth(with_mu(spec, math.exp(middle)), each) >= wanted else (middle, high)
-    unit = 10.0 ** (math.floor(high / math.log(10.0)) - 2)
-    return max(math.ceil(math.exp(high) / unit) * unit, BUDGETS[0])
+    return max(_rounded_up(math.exp(high)), BUDGETS[0])
+
+
+def _rounded_up(mu: float) -> float:
+    """Up to three digits."""
+    digits = 2 - math.floor(math.log10(mu))
+    return round(math.ceil(mu * 10.0**digits) / 10.0**digits, digits)
 
 
 def _assumed(spec: ModelSpec, scale: Any, params: Any, shares: Any, covariates: Any) -> Assumed:

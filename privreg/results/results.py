@@ -168,7 +168,7 @@ class PrivateResults(EstimatedResults):
         from privreg.results import windows
 
         used = None if self._fit.rounds else of_chain(self._fit.estimates)
-        doubts = self._doubts(None if used is None else used.method)
+        doubts = [note for note in self._doubts(None if used is None else used.method) if note.code != "changing"]
         return windows.of(self._fit, by, forget, level(alpha), doubts)
 
     # --- views -----------------------------------------------------------------------------------------

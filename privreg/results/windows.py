@@ -151,6 +151,10 @@ class Windows(View):
         if not (reliable := self._reliable)[list(named.values())].all():
             footer += f"\n{MARK} don't rely on it: see the notes of the summary"
 
+        from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+        from privreg.results.plots.trajectory import compact
+
         def one(name: str, panel: Any) -> str:
             one, inks = table.iloc[named[name] :: len(fit.names)], style.inks_for(panel)
             for low, high, begin, end in one[["conf_low", "conf_high", "begin", "end"]].to_numpy():
@@ -159,6 +163,8 @@ class Windows(View):
             panel.axhline(fit.params[named[name]], color=inks.grey, linewidth=0.7, linestyle=":")
             panel.set_ylabel(*map(style.literal, marked([name], [reliable[named[name]]])))
             panel.set_xlabel("records")
+            panel.xaxis.set_major_locator(MaxNLocator(5))
+            panel.xaxis.set_major_formatter(FuncFormatter(lambda v, _: compact(v)))
             return footer if name == list(named)[-1] else ""
 
         out: Axes | NDArray[Any] = style.each_drawn(one, list(named), title, ax, (style.COLUMN, 1.9))

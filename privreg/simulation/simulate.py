@@ -107,6 +107,7 @@ def simulate(
             "dropout= and late= are about local reports: with two collectors whoever does not answer is in no sum, so "
             "give the rows of those who do."
         )
+    stream._run.shuffled = math.inf if order == "random" else 0.0
     source, batches = _read(plan, rows, derived_key(secret, "slots") if order == "random" else None)
     if plan.asked.covariates is not None:
         plan.asked.covariates.refuse(source.identity)

@@ -116,26 +116,28 @@ def test_the_signed_plan_carries_the_target_of_an_earlier_fit(tmp_path, earlier)
     assert all(f"{v:.4g}" in found for v in engine.like[0].ravel())
 
 
-NO_TARGET = [
-    {},
-    {"declared": 3},
-    *(
-        {"declared": text}
-        for text in (
-            "{",
-            "[]",
-            '{"asked": {"formula": "y ~ x"}}',
-            '{"asked": {"like": null}}',
-            '{"asked": {"like": {"rows": 3, "c": null}}}',
-            '{"asked": {"like": {"rows": [["x"]], "c": 1}}}',
-        )
-    ),
+NO_TARGET = [{}, {"declared": 3}, *({"declared": text} for text in ("{", "[]", '{"asked": {}}', "[" * 3000))]
+UNREADABLE = [
+    '{"rows": 3, "c": null}',
+    '{"rows": [["x"]], "c": 1}',
+    '{"rows": [[1]], "corner": 1}',
+    '{"rows": [[1]], "c": -5}',
+    '{"rows": [[1], [1]], "c": 1}',
+    '{"rows": [[1]], "c": 1' + "0" * 400 + "}",
+    '{"rows": [[1' + "0" * 400 + ']], "c": 1}',
+    '{"rows": {"a": 1}, "c": NaN}',
 ]
 
 
-@pytest.mark.parametrize("model", NO_TARGET, ids=str)
+@pytest.mark.parametrize("model", [*NO_TARGET, {"declared": '{"asked": {"like": null}}'}], ids=lambda v: str(v)[:40])
 def test_a_plan_whose_model_says_no_target_is_shown_without_one(model):
-    assert command._target(SimpleNamespace(model=model)) == []
+    assert command._target(SimpleNamespace(model=model, d=1)) == []
+
+
+@pytest.mark.parametrize("like", UNREADABLE, ids=lambda v: v[:40])
+def test_a_target_that_no_collector_can_use_is_said_to_be_none(like):
+    (line,) = command._target(SimpleNamespace(model={"declared": f'{{"asked": {{"like": {like}}}}}'}, d=1))
+    assert "none that this version can read" in line
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def without_iterates(doc):
 
 def sizes(arrays):
     """Shapes and types, but for how many different offsets groups had, which follows from reports."""
-    several = {"equation_weights", "equation_corners", "equation_offsets"}
+    several = {"equation_weights", "equation_c", "equation_offsets"}
     return {k: (v.shape[1:] if k in several else v.shape, v.dtype) for k, v in arrays.items()}
 
 

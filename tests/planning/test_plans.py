@@ -611,3 +611,20 @@ def test_rows_that_were_fitted_privately_are_no_public_rows():
     pr.PrivateOnlineRegression.from_formula("y ~ x0", held, **public).fit(progress=False, inference=None)
     with pytest.raises(NotPrivateError, match="fitted privately in this process"):
         pr.plan("y ~ x0", n=100_000, covariates=held, scale=1, **public)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("times", [1.06, 0.94])
+def test_a_budget_is_found_near_what_none_reaches(times):
+    """Where people differ so much that noise hardly counts: steps by what a record is worth crept, and gave up."""
+    asked = {"trust": "two_collectors", "n": 2000, "scale": 20, "bounds": {"x": (0, 10), "y": (0, 100)}}
+    least = pr.plan("y ~ x", mu=100, **asked).table().loc["x", "width"]
+    if times < 1.0:
+        with pytest.raises(InferenceError, match="too few for that even at mu = 100"):
+            pr.plan("y ~ x", width={"x": times * least}, **asked)
+        return
+    found = pr.plan("y ~ x", width={"x": times * least}, **asked)
+    assert found.table().loc["x", "width"] <= times * least
+    assert "two collectors" in str(found)
+    half = pr.plan("y ~ x", mu=0.5 * found.spec.budget.mu, **asked).table().loc["x", "width"]
+    assert half > times * least

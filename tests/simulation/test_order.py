@@ -77,6 +77,7 @@ def test_effects_that_change_as_records_come_are_noted_if_records_come_in_order(
             stream.update(data.iloc[first : first + 10_000])
         res = stream.results()
     assert any(note.code == "changing" for note in res.privacy.notes) == (kind != "the same")
+    assert not any(note.code == "changing" for note in res.windows(by=MANY / 4).doubts)  # that is what they are for
     shuffled = model.fit(seed=3, progress=False)
     assert not any(note.code == "changing" for note in shuffled.privacy.notes)
 

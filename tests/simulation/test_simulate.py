@@ -9,7 +9,7 @@ import pytest
 import privreg as pr
 from privreg.collector import rounds as collector
 from privreg.collector.estimation import estimate
-from privreg.errors import BudgetError, DataError, OptionError, UnsupportedArgumentError
+from privreg.errors import BudgetError, DataError, InferenceError, OptionError, UnsupportedArgumentError
 from privreg.protocol.rounds import Reports
 from privreg.simulation.rounds import RoundsRun
 from privreg.simulation.simulate import FieldRun
@@ -387,3 +387,14 @@ def test_playing_a_plan_is_a_release():
             pr.simulate(plan, rows)
     finally:
         pr.limit_spending(None)
+
+
+@pytest.mark.parametrize("order", ["random", "position"])
+def test_windows_are_of_rows_in_their_order(order):
+    rows = people()
+    res = pr.simulate(model(None, rows=N).plan(), rows, order=order, seed=1)
+    if order == "position":
+        assert len(res.windows(by=N / 3).frame) > 3
+    else:
+        with pytest.raises(InferenceError, match="in the order in which they came"):
+            res.windows(by=N / 3)

@@ -25,6 +25,7 @@ from privreg.protocol.parts.analyses import WORDS
 from privreg.protocol.study import PublicPlan, plan_payload, read_plans
 from privreg.protocol.sums import LETTERS
 from privreg.protocol.wire import MessageError, base, hash_of, key_id, open_envelope, signed_bytes
+from privreg.results.target import Target
 
 T = TypeVar("T")
 
@@ -102,11 +103,18 @@ def _target(plan: PublicPlan) -> list[str]:
     """The target of an earlier fit that a plan carries, for its collector; nothing if there is none."""
     try:
         like = json.loads(plan.model["declared"])["asked"]["like"]
-        rows = [" ".join(f"{float(v):>10.4g}" for v in row) for row in like["rows"]]
-        threshold = "" if like["c"] is None else f", threshold c = {float(like['c']):.6g}"
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, RecursionError):
         return []
-    return [f"Target: fixed, that of an earlier fit, internal units{threshold}; its map of covariates:", *rows]
+    try:
+        target = Target.from_json(like, plan.d)
+    except ValueError:
+        return ["Target: none that this version can read, so that no collector can begin the study"]
+    if target is None:
+        return []
+    words = "" if target.c is None else f", threshold c = {target.c:.6g}"
+    words += "" if target.reach is None else f", longest weighted row {target.reach:.6g}"
+    rows = [" ".join(f"{v:>10.4g}" for v in row) for row in target.rows]
+    return [f"Target: fixed, that of an earlier fit, internal units{words}; its map of covariates:", *rows]
 
 
 def _parser(prog: str) -> argparse.ArgumentParser:

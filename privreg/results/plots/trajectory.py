@@ -174,7 +174,7 @@ def _people_ticks(ax: Any) -> None:
     least, most = ax.dataLim.intervalx
     inches = float(ax.figure.get_figwidth() * ax.get_position().width)
     ax.xaxis.set_major_locator(FixedLocator(ticks(least, most, inches)))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: _compact(v)))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: compact(v)))
     ax.xaxis.set_minor_formatter(NullFormatter())
 
 
@@ -183,7 +183,7 @@ def ticks(least: float, most: float, inches: float) -> list[float]:
 
     Examples
     --------
-    >>> [_compact(n) for n in ticks(41e3, 60e3, 1.5)], [_compact(n) for n in ticks(2e3, 150e3, 2.5)]
+    >>> [compact(n) for n in ticks(41e3, 60e3, 1.5)], [compact(n) for n in ticks(2e3, 150e3, 2.5)]
     (['45k', '50k', '55k', '60k'], ['3k', '10k', '30k', '100k'])
     """
     span = math.log(most / least)
@@ -197,7 +197,7 @@ def ticks(least: float, most: float, inches: float) -> list[float]:
     best: list[float] = []
     for choice in choices:
         inside = [n for n in choice if least <= n <= most]
-        room = _LETTER * (max((len(_compact(n)) for n in inside), default=0) + _GAP)
+        room = _LETTER * (max((len(compact(n)) for n in inside), default=0) + _GAP)
         gaps = (inches * math.log(b / a) / span for a, b in itertools.pairwise(inside))
         if len(inside) > len(best) and all(gap >= room for gap in gaps):
             best = inside
@@ -212,7 +212,7 @@ _GAP: Final = 1.4  # Letters between two labels, at least
 _ENOUGH: Final = 3  # Labels of an axis that will do
 
 
-def _compact(n: float) -> str:
+def compact(n: float) -> str:
     """Write a count in few characters, as in 500, 20k or 3M."""
     for unit, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if n >= unit:
