@@ -112,7 +112,9 @@ def _dette_graw() -> list[dict[str, str]]:
         both = agree(own["published_coverage"], own["coverage"], 500, 500)
         said = f"{both}; {near(own['published_length'], own['length'])}"
         words = method.replace("_", " ")
-        out.append(_row(f"DG, Table 1, n = 10⁶, 10⁷, {words}", theirs, ours, "dg-table1", said, "500; our default 100 at 10⁷"))
+        out.append(
+            _row(f"DG, Table 1, n = 10⁶, 10⁷, {words}", theirs, ours, "dg-table1", said, "500; our default 100 at 10⁷")
+        )
     lost = "the design is only partly recoverable: no match is claimed"
     return [*out, _row("DG, Table 2", "a table", "dg-table2-compared.csv", "dg-table2", lost, "500 at 10⁶")]
 

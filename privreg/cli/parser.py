@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.resources import files
 from typing import Any, Final, NoReturn
 
@@ -54,11 +54,15 @@ def _number_or_column(text: str) -> float | str:
         return text
 
 
-def _number_or_auto(text: str) -> float | str:
-    try:
-        return text if text == "auto" else float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor 'auto'") from None
+def _number_or(*words: str) -> Callable[[str], float | str]:
+    def read(text: str) -> float | str:
+        try:
+            return text if text in words else float(text)
+        except ValueError:
+            named = " nor ".join(map(repr, words))
+            raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor {named}") from None
+
+    return read
 
 
 _MANY: Final[dict[str, Any]] = {"action": "append", "default": []}
@@ -69,7 +73,8 @@ _KINDS: Final[dict[str, dict[str, Any]]] = {
     "count": {"type": float},
     "whole": {"type": int},
     "budget": {"type": _number_or_column},
-    "auto": {"type": _number_or_auto},
+    "auto": {"type": _number_or("auto")},
+    "scale": {"type": _number_or("auto", "joint")},
     "texts": {"nargs": "+", "action": "extend", "default": []},
     **dict.fromkeys(("pairs", "levels", "numbers", "coefficients", "sizes", "budgets", "files"), _MANY),
 }

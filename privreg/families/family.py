@@ -104,8 +104,8 @@ class Family:
         """Raise an `OptionError` if the residual scale is to be estimated by the published chain, and this is none."""
         if self.joint:
             raise OptionError(
-                "Huber(scale='joint') is the published chain's: give tuning='published' to fit or start, or leave "
-                "scale= out, which learns it too."
+                "Huber(scale='joint') is the published chain's, of local reports: give tuning='published' to fit or "
+                "start with trust='local', or leave scale= out, which learns it too."
             )
 
     @property

@@ -205,6 +205,13 @@ def test_measures_of_fit_are_printed_with_what_they_cost(fit):
     refused(fit("income ~ age", "--measures", 0.9), "--measures 0.9 must be a number in (0, 0.5)")
 
 
+def test_a_joint_scale_is_of_the_published_chain(fit):
+    status, out, _ = fit("income ~ age", "--c", 1.345, "--scale", "joint", "--tuning", "published")
+    assert status == 0
+    assert "estimated jointly" in out
+    refused(fit("income ~ age", "--scale", "joint"), "give --tuning published to fit or start with --trust local")
+
+
 @pytest.mark.thorough
 def test_a_multinomial_table_has_a_column_of_levels(fit, tmp_path):
     status, out, _ = fit("travel ~ age", "--family", "multinomial", "--exponentiate", "--out", tmp_path / "t.csv",
