@@ -52,6 +52,7 @@ def rechecked(world, capsys):
     return capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_all_that_a_swarm_sends_counts_once(world, capsys):
     with served(world.course) as base:
         url = f"{base}/v1/studies/sleep#k={KEY}"
