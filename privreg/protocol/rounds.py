@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+    from privreg.arrays import Array
 
 LEAST_GROUPS: Final = 8  # t with 7 degrees of freedom makes intervals a fifth longer than of a known variance
 MOST_GROUPS: Final = 64
@@ -25,7 +22,7 @@ class State(NamedTuple):
     y_centre: float  # The response is (y − y_centre)/y_scale
     y_scale: float
     theta: Array  # Coefficients in the coordinates z = W x; shape (b d,)
-    c: float
+    c: float  # Threshold of the score, as of Huber's loss
     offsets: (
         Array  # By how much each group's coefficients differ; shape (groups, b d), of one group outside main rounds
     )
