@@ -698,7 +698,7 @@ MUTANTS = (
     ),
     Mutant(
         "one collector plays both",
-        "privreg/protocol/sums.py",
+        "privreg/protocol/parts/collectors.py",
         "out[0][what] == out[1][what]",
         "what is None",
         (f"{SHARED}::test_one_collector_that_plays_both_is_refused",),

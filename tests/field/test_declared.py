@@ -16,7 +16,7 @@ from privreg.field.declaring import command, declared, model
 from privreg.field.declaring.plan import study_plan
 from privreg.field.reading.collected import engine_of
 from privreg.protocol import study, wire
-from privreg.protocol.sums import Collector
+from privreg.protocol.parts.collectors import Collector
 from privreg.results.target import of_results
 from tests.field.test_plan import HOURS
 from tests.studies import HIDDEN, ROOT, SERVER, public, signed

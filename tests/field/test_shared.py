@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.collector.aggregate import chain, lattice
+from privreg.collector.aggregate import lattice
+from privreg.collector.field import batches as chain
 from privreg.errors import InferenceError, OptionError, StudyError
 from privreg.field import servers
 from privreg.field.reading import live, summed

@@ -4,8 +4,9 @@ import json
 
 import numpy as np
 
-from privreg.collector.aggregate import chain, lattice, report
+from privreg.collector.aggregate import lattice, report
 from privreg.collector.aggregate.chain import Batch
+from privreg.collector.field import batches as chain
 from privreg.errors import StudyError
 from privreg.field import servers
 from privreg.field.reading import summed

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from privreg.collector.aggregate import chain as chains
 from privreg.collector.aggregate.chain import Batch, Chain
+from privreg.collector.field import batches as chains
 from privreg.device.consent import plain
 from privreg.errors import InferenceError, StudyError
 from privreg.field.reading.picture import Known, Round, Side, progress

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.collector.aggregate import chain as chains
 from privreg.collector.aggregate.chain import Batch, Chain
 from privreg.collector.aggregate.plan import Plan
+from privreg.collector.field import batches as chains
 from privreg.collector.field.table import Tabled
 from privreg.device.consent import plain
 from privreg.diagnostics import Diagnostic

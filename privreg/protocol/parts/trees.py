@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
+from ...limits import DEEPEST, HIGHEST, MOST_KNOTS
 from ..wire import MessageError, is_whole, number_of
 
 Label = str | int | bool
@@ -23,11 +24,7 @@ TWO: Final = ("add", "sub", "mul", "div", "mod", "floordiv", "pow", "min", "max"
 COMPARE: Final = ("lt", "le", "gt", "ge", "eq", "ne")
 OPERATIONS: Final = ("const", "col", "level", *TWO, *ONE, "cmp", "where", "bspline", "cr")
 
-DEEPEST: Final = 48
 MOST: Final = 20_000  # Operations of all columns of a design together, at most
-
-MOST_KNOTS: Final = 200
-HIGHEST: Final = 5  # Degree of a spline, at most
 
 
 class Column(NamedTuple):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from privreg.collector.aggregate import chain as chains
+from privreg.collector.field import batches as chains
 from privreg.device.consent import plain
 from privreg.field import keys
 from privreg.field.reading import summed
