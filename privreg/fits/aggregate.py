@@ -192,7 +192,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         rounds=_rounds(held, dict(trail), outside, np.sqrt(np.diag(cov))),
         equation=_equation(plan, found, order, spec),
         measures=measuring.measured(plan, progress, units.y_scale),
-        measured=sum(count for _, count in progress.gauged),
+        measured=sum(count for _, count, _ in progress.gauged),
     )
 
 
@@ -245,9 +245,8 @@ def _findings(held: HeldSums, spec: ModelSpec, found: Estimated, order: NDArray[
     )
     if checked is None:
         return none
-    noise = sd(plan, "clamping") * np.sqrt(1.0 + plan.bounded) / checked.people
     inside = np.clip(checked.shares, 1.0 / (checked.people + 1.0), 1.0 - 1.0 / (checked.people + 1.0))
-    errors = np.sqrt(noise**2 + inside * (1.0 - inside) / checked.people)
+    errors = np.sqrt(checked.noise**2 + inside * (1.0 - inside) / checked.people)
     answering = max(float(checked.shares[0]), RAREST)
     unusable = Unusable(1.0 - float(checked.shares[0]), float(errors[0]))
     out = none._replace(unanswered=unusable if spec.unusable and unusable.sure else None, asked=checked.people)
@@ -323,7 +322,7 @@ def _mechanics(held: HeldSums) -> tuple[dict[str, Any], ...]:
         role = p.state.role
         if role not in had:
             had.add(role)
-            ends, of_role = _far_rows(plan, p.state), steps(plan, role)
+            ends, of_role = _far_rows(plan, p.state), steps(plan, role, p.state.mu)
             out.append(reports.of_sums(f"sum, {role}", ends, of_role.sd, of_role.unit))
     return tuple(out)
 
@@ -338,5 +337,5 @@ def _far_rows(plan: Plan, state: State) -> dict[str, list[int]]:
         for which, y in (("lowest y", plan.y_low), ("highest y", plan.y_high)):
             given = (np.array([y]), x[None]) if plan.persons is None else (np.array([[y]]), x[None, None])
             made = report.vectors(plan, state, *given, None, flags)
-            out[f"{words}, {which}"] = steps(plan, state.role).whole(made)[0].tolist()
+            out[f"{words}, {which}"] = steps(plan, state.role, state.mu).whole(made)[0].tolist()
     return out

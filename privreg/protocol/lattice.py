@@ -13,6 +13,7 @@ Dong, Roth & Su (2022), Gaussian differential privacy, Theorem 1 and Proposition
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Final, NamedTuple
 
@@ -27,11 +28,14 @@ BOX: Final = "box"  # Every number in [0, R]: indicators, and other numbers that
 PSD: Final = "psd"
 """A positive semidefinite matrix of Frobenius norm R at most, entries off the diagonal times √2, each rounded."""
 
+PAIRS: Final = "pairs"
+"""Numbers t and their squares t², k of them, each t in [-1, 1], over √(2k) R; or convex combinations of these and 0."""
+
 SWITCHES: Final = "switches"  # Every number between 0 and a largest one, whose squares sum to R²: indicators say
 BLOCKS: Final = "blocks"  # Of a table: blocks whose distances, squared and added, are R² at most, see `tables`
 
 FORMS: Final = (BALL, JOINT, MOMENTS, BOX, BLOCKS)
-SUM_FORMS: Final = (BALL, PSD, SWITCHES, BLOCKS)  # Of reports to two collectors, who add the noise to their sums
+SUM_FORMS: Final = (BALL, PSD, PAIRS, SWITCHES, BLOCKS)  # Of reports to two collectors, who add the noise to their sums
 BITS: Final = 20  # m of version 1: the noise of a number has the sd 2^m lattice steps
 CLAMP: Final = 6  # A report's number is clamped to R + 6 · 2^m, which holds all but 2 in 10⁹ of those at the edge
 
@@ -69,7 +73,8 @@ def is_private(form: str, numbers: int, radius: int, mu: Mu, bits: int = BITS) -
 
     Distances: 2R (ball); √((2R)² + R²) (joint); √2 R + 2√D + 2 (moments: positive semidefinite matrices of trace R at
     most have a non-negative inner product, each of D entries is truncated by less than 1, see `SLACK`); √D R (box);
-    √2 R + √D (psd: such matrices, each entry rounded by 1/2 at most); R (switches, blocks). A sum of reports is as far
+    √2 R + √D (psd: such matrices, each entry rounded by 1/2 at most; pairs: (a − b)² + (a² − b²)² ≤ 4 for a and b in
+    [-1, 1], and convex sets are as wide as their corners); R (switches, blocks). A sum of reports is as far
     from one that differs in one.
     """
     p, q = mu
@@ -84,7 +89,7 @@ def is_private(form: str, numbers: int, radius: int, mu: Mu, bits: int = BITS) -
         return numbers * (q * radius) ** 2 <= noise**2
     if form in {SWITCHES, BLOCKS}:
         return q * radius <= noise
-    if form == PSD:  # √2 q R + q √D ≤ noise, squared twice
+    if form in {PSD, PAIRS}:  # √2 q R + q √D ≤ noise, squared twice
         square = noise**2 - q * q * (2 * radius * radius + numbers)
         return square >= 0 and 8 * numbers * (q * q * radius) ** 2 <= square**2
     if form != MOMENTS:
@@ -110,6 +115,11 @@ def radius(form: str, numbers: int, mu: Mu, bits: int = BITS) -> int:
         else:
             high = middle
     return low
+
+
+def composed(parts: Iterable[Mu], mu: Mu) -> bool:
+    """Whether rounds of these budgets, all of the same rows, keep the budget μ together: Σ μ_k² ≤ μ², in fractions."""
+    return sum(Fraction(*one) ** 2 for one in parts) <= Fraction(*mu) ** 2
 
 
 def bits_of_sums(mu: Mu) -> int:

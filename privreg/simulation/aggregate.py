@@ -48,7 +48,7 @@ def total(
 
     With a `group` of each, shape (m,), sums by group, shape (groups up to the last, plan.width(state.role)).
     """
-    made = steps(plan, state.role).whole(report.vectors(plan, state, y, x, offset, clamped, weight))
+    made = steps(plan, state.role, state.mu).whole(report.vectors(plan, state, y, x, offset, clamped, weight))
     if group is None:
         return np.asarray(made.sum(axis=0))
     out = np.zeros((int(group.max(initial=0)) + 1, made.shape[1]), dtype=np.int64)
@@ -207,7 +207,7 @@ class AggregateRun(Keyed):
                 name = len(self.batches)
                 drawn = tuple(normals(derived_key(self.key, f"collector {who} {name}"), len(exact[g])) for who in "AB")
                 self.key = derived_key(self.key, "following")
-            self._known(Batch(int(counts[g]), noised(self.plan, role, exact[g], drawn)))
+            self._known(Batch(int(counts[g]), noised(self.plan, self.progress.state, exact[g], drawn)))
 
     def _known(self, batch: Batch) -> None:
         """Make the next state of a published sum."""

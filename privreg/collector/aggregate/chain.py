@@ -47,9 +47,10 @@ def begin(plan: Plan) -> Chain:
 
 def closed(plan: Plan, chain: Chain, batch: Batch | None) -> Chain:
     """Take in the open batch's sum, None if it was lost, and make the next state."""
-    progress, role = chain.progress, chain.progress.state.role
+    progress, (role, mu) = chain.progress, (chain.progress.state.role, chain.progress.state.mu)
     advance = partial(measuring.advance, plan, progress)
-    return taken(chain, batch, unit=steps(plan, role).unit, noise=sd(plan, role), advance=advance)
+    noise = math.inf if plan.noise.again else sd(plan, role, mu)  # a curator makes no sum that no reports can have
+    return taken(chain, batch, unit=steps(plan, role, mu).unit, noise=noise, advance=advance)
 
 
 def taken(

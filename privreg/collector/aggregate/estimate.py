@@ -10,12 +10,12 @@ import numpy as np
 from scipy.special import ndtri
 
 from privreg.collector.aggregate.classes import against_first, expected, points
-from privreg.collector.aggregate.rounds import WINDOWS, floored, level, pooling, posterior
+from privreg.collector.aggregate.rounds import WINDOWS, floored, level, pooling, posterior, sampled
 from privreg.collector.estimation.curvature import SPREAD
 from privreg.protocol import codes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from privreg.arrays import Array
     from privreg.collector.aggregate.plan import Known, Plan, Progress, Rules, State, Summed
@@ -83,13 +83,14 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     alike = tuple(s for s in progress.seen if abs(math.log(s.state.threshold(plan.rules) / c)) < most)
     rules, d = plan.rules, plan.size
     best = _narrowest(alike)
-    scale, common = _scale(best, last.rows, last.theta) if rules.scaled else 1.0, c
+    scale, common = _scale(plan, best, last.rows, last.theta) if rules.scaled else 1.0, c
     turned = [_turn(s, last.rows, s.state.threshold(rules), common) for s in alike]
     known = progress.known.whole
 
-    people = [t.people for t in turned]
-    reference = progress.filled * rules.slope
-    shares, noise = pooling([t.sds[1] * t.wider for t in turned], people, reference**2)
+    places, again = np.array([t.theta for t in turned]), plan.noise.again
+    people, reference = sampled(plan, alike), progress.filled * rules.slope
+    far = np.linalg.norm(places - last.theta, axis=1) / common if again else np.zeros(len(places))
+    shares, noise = pooling([t.sds[1] * t.wider for t in turned], people, reference**2, far)
     pooled = sum(w * t.slope for w, t in zip(shares, turned, strict=True))
     height = level(pooled, noise, reference, rules.unsure)
     curvature, spread = posterior(pooled, noise, known, height)
@@ -101,23 +102,24 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     close = progress.known._replace(mean=np.eye(plan.d), variances=unlike)
     squares = posterior(square[:d, :d], jitter, close.whole, middle)[0] * common**2
 
-    alone = np.array([middle * common**2 / t.people + float(np.trace(t.noise)) / d for t in turned])
+    sampling = middle * common**2 / np.array(people)
+    alone = sampling + [float(np.trace(t.noise)) / d for t in turned]
     main = np.array([s.state.role == "main" for s in alike])
     if plan.clusters and main.any():  # rounds before hold people of all clusters: they give the start, and the slope
         alone = np.where(main, alone, np.inf)
-    places = np.array([t.theta for t in turned])
     weights = 1.0 / alone / (1.0 / alone).sum()
     theta, bent = last.theta, _bend(plan, progress.known, last, curvature, places, shares)
     for _ in range(PASSES):
         if rules.cornered:  # scores at a common threshold, that of the estimate
-            scale = _scale(best, last.rows, theta)
+            scale = _scale(plan, best, last.rows, theta)
             common = rules.ratio * scale
             turned = [_turn(s, last.rows, s.state.threshold(rules), common) for s in alike]
         steps = sum(w * (curvature @ t.theta - t.score) for w, t in zip(weights, turned, strict=True))
         more, slope = bent(theta)
         theta = np.linalg.solve(slope, steps - weights @ more)
-        weights = _weights(alone, places - theta, float(spread.mean()))
-    sampling = squares * sum(w**2 / t.people for w, t in zip(weights, turned, strict=True))
+        bent_off = (0.5 * height / common * np.square(places - theta).sum(axis=1)) ** 2 / d if again else 0.0
+        weights = _weights(alone + bent_off, places - theta, float(spread.mean()))
+    sampling = squares * (1.0 / plan.rows if again else sum(w**2 / t.people for w, t in zip(weights, turned, strict=True)))
     noised = sum(w**2 * t.noise for w, t in zip(weights, turned, strict=True))
     far = sum(w * (t.theta - theta) for w, t in zip(weights, turned, strict=True))
     half = 0.5 * spread
@@ -129,9 +131,9 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     if rules.cornered:
         by_scale = common * sum(w * t.beyond for w, t in zip(weights, turned, strict=True))
         narrow = [(w, t) for w, t, s in zip(weights, turned, alike, strict=True) if any(s is one for one in best)]
-        sampling = sampling + _of_scale(by_scale, theta, narrow, common)
-        crowd = sum(t.people for _, t in narrow)
-        slope = curvature + np.outer(by_scale, sum(t.people / crowd * t.lean for _, t in narrow))
+        sampling = sampling + _of_scale(plan, by_scale, theta, narrow, common)
+        each = _crowd([t for _, t in narrow], again=again)
+        slope = curvature + np.outer(by_scale, sum(w * t.lean for w, (_, t) in zip(each, narrow, strict=True)))
     else:
         slope = bent(theta)[1]
     bread = np.linalg.inv(slope)
@@ -247,25 +249,32 @@ def _narrowest(rounds: tuple[Summed, ...]) -> tuple[Summed, ...]:
     return tuple(s for s in rounds if s.state.window == least)
 
 
-def _scale(rounds: tuple[Summed, ...], rows: Array, theta: Array) -> float:
+def _crowd(rounds: Sequence[Summed | _Turned], *, again: bool) -> Array:
+    """Weights of rounds' scales: by their records, or, of the same rows `again`, by their noise."""
+    size = np.array([s.sds[4] ** -2.0 if again else float(s.people) for s in rounds])
+    return np.asarray(size / size.sum())
+
+
+def _scale(plan: Plan, rounds: tuple[Summed, ...], rows: Array, theta: Array) -> float:
     """Residual scale at coefficients `theta` of `rows`: Equation (11)."""
-    people = np.array([float(s.people) for s in rounds])
     logs = []
     for s in rounds:
         moved = float(s.lean @ ((rows @ np.linalg.inv(s.state.rows)).T @ theta - s.state.theta))
         logs.append(s.scale + float(np.clip(moved, -s.state.window, s.state.window)))
-    return math.exp(float(people @ logs / people.sum()))
+    return math.exp(float(_crowd(rounds, again=plan.noise.again) @ logs))
 
 
-def _of_scale(by_scale: Array, theta: Array, rounds: list[tuple[float, _Turned]], c: float) -> Array:
+def _of_scale(plan: Plan, by_scale: Array, theta: Array, rounds: list[tuple[float, _Turned]], c: float) -> Array:
     """What the meat gains as the scale is estimated, its covariance with the score included: Equation (16)."""
-    people = sum(t.people for _, t in rounds)
-    out = np.zeros((len(by_scale), len(by_scale)))
-    for weight, t in rounds:
-        share, d = t.people / people / t.steep, len(by_scale)
-        alone = share**2 * (max(float(t.square[d, d]), 0.0) / t.people + t.sds[4] ** 2)
-        alone += (t.people / people * t.lean_sd) ** 2 * float((theta - t.theta) @ (theta - t.theta))
-        with_score = c * weight * share / t.people * t.square[:d, d]
+    again, d = plan.noise.again, len(by_scale)
+    shares = _crowd([t for _, t in rounds], again=again)
+    out = np.zeros((d, d))
+    for own, (weight, t) in zip(shares, rounds, strict=True):
+        # rows that answer again are sampled once: their score has weight 1, and the scale that of all rounds
+        part = own / t.steep
+        alone = part**2 * t.sds[4] ** 2 + (own * t.lean_sd) ** 2 * float((theta - t.theta) @ (theta - t.theta))
+        alone += (part if again else part**2) * max(float(t.square[d, d]), 0.0) / t.people / (t.steep if again else 1.0)
+        with_score = c * (1.0 if again else weight) * part / t.people * t.square[:d, d]
         # the score rises with θ, and a larger scale with c: both move θ by minus the bread
         both = np.outer(by_scale, with_score)
         out += alone * np.outer(by_scale, by_scale) + both + both.T

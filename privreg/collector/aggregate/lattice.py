@@ -12,10 +12,13 @@ from privreg.protocol import lattice
 
 if TYPE_CHECKING:
     from privreg.arrays import Array, Ints
-    from privreg.collector.aggregate.plan import Plan
+    from privreg.collector.aggregate.plan import Plan, State
 
-FORMS: Final = {"moments": lattice.PSD, "clamping": lattice.SWITCHES, "measures": lattice.SWITCHES}
-"""What reports of a role are, by which their sensitivity is known; balls by default."""
+FORMS: Final = {
+    "moments": lattice.PSD, "clamping": lattice.SWITCHES, "measures": lattice.SWITCHES,
+    "directions": lattice.PSD, "lengths": lattice.PSD,
+}  # fmt: skip
+"""What reports of a role are, by which their sensitivity is known; balls by default. Bins are a diagonal matrix."""
 
 
 class Steps(NamedTuple):
@@ -48,24 +51,25 @@ def _steps(form: str, numbers: int, mu: float) -> Steps:
     return Steps(form, numbers, lattice.radius(form, numbers, budget, bits), bits)
 
 
-def steps(plan: Plan, role: str) -> Steps:
-    """Whole numbers of a role's reports, with the largest radius that keeps the budget."""
-    return _steps(FORMS.get(role, lattice.BALL), plan.width(role), plan.mu)
+def steps(plan: Plan, role: str, mu: float = 0.0) -> Steps:
+    """Whole numbers of a role's reports, with the largest radius that keeps the budget `mu` of a round; 0: the plan's."""
+    form = lattice.PAIRS if plan.noise.again and role == "location" else FORMS.get(role, lattice.BALL)
+    return _steps(form, plan.width(role), mu or plan.mu)
 
 
-def sd(plan: Plan, role: str) -> float:
-    """Noise sd of a number of a round's sum, for reports of norm 1: both collectors' noise."""
-    one = steps(plan, role)
-    return math.sqrt(2.0) * one.sd / one.unit
+def sd(plan: Plan, role: str, mu: float = 0.0) -> float:
+    """Noise sd of a number of a round's sum, for reports of norm 1: that of all who add noise."""
+    one = steps(plan, role, mu)
+    return math.sqrt(plan.noise.adders) * one.sd / one.unit
 
 
-def noised(plan: Plan, role: str, exact: Ints, normals: tuple[Array, ...]) -> Ints:
-    """Add each collector's rounded noise, modulo 2⁶⁴, to the exact sum, shape (plan.width(role),): the public sum.
+def noised(plan: Plan, state: State, exact: Ints, normals: tuple[Array, ...]) -> Ints:
+    """Add rounded noise, modulo 2⁶⁴, to the exact sum, shape (plan.width(state.role),): the public sum.
 
-    `normals` are each collector's standard normals of that shape, drawn for this sum alone.
+    `normals` are standard normals of that shape of each who adds noise, drawn for this sum alone.
     """
     for drawn in normals:
-        exact = with_noise(exact, steps(plan, role).sd, drawn)
+        exact = with_noise(exact, steps(plan, state.role, state.mu).sd, drawn)
     return exact
 
 

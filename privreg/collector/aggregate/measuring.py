@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privreg.collector.aggregate import rounds
+from privreg.collector.aggregate.budget import paid
 from privreg.collector.aggregate.estimate import estimate
 from privreg.collector.aggregate.lattice import sd
 from privreg.families.measures import REACH, summarise
@@ -26,15 +27,22 @@ def advance(plan: Plan, progress: Progress, total: Array, count: int) -> Progres
     """
     state, held = progress.state, (*progress.held, count)
     if state.role == "measures":
-        gauged = (*progress.gauged, (total, count))
-        return progress._replace(state=state._replace(number=state.number + 1), held=held, gauged=gauged)
+        gauged = (*progress.gauged, (total, count, sd(plan, "measures", state.mu)))
+        role = "over" if plan.noise.again else "measures"
+        return progress._replace(state=state._replace(number=state.number + 1, role=role), held=held, gauged=gauged)
     out = rounds.advance(plan, progress, total, count)
-    if state.role == "main" and plan.measured and out.over >= plan.rows - plan.measured:
+    if state.role == "main" and plan.noise.again and not progress.near:
+        found = estimate(plan, out)
+        assert found is not None
+        out = rounds.asked_again(plan, out, found.theta, found.scale)
+    elif state.role == "main" and plan.measured and (plan.noise.again or out.over >= plan.rows - plan.measured):
         found = estimate(plan, out)
         assert found is not None
         gauge = _widths(plan, out, found)
         out = out._replace(state=out.state._replace(role="measures", theta=found.theta, gauge=gauge))
-    return out
+    elif state.role == "main" and plan.noise.again:
+        out = out._replace(state=out.state._replace(role="over"))
+    return paid(plan, out)
 
 
 def _widths(plan: Plan, progress: Progress, found: Estimated) -> Gauge:
@@ -51,12 +59,12 @@ def _widths(plan: Plan, progress: Progress, found: Estimated) -> Gauge:
 
 def measured(plan: Plan, progress: Progress, unit: float) -> tuple[Measure, ...]:
     """Measures of fit, as far as records have reported them; `unit` of the response per internal one: Equation (25)."""
-    gauge, people = progress.state.gauge, sum(count for _, count in progress.gauged)
+    gauge, people = progress.state.gauge, sum(count for _, count, _ in progress.gauged)
     if gauge is None or people < 2:
         return ()
     weights = plan.measures
-    total = sum(total for total, _ in progress.gauged) / (people * weights)
-    noise = math.sqrt(len(progress.gauged)) * sd(plan, "measures") / (people * weights)
+    total = sum(total for total, _, _ in progress.gauged) / (people * weights)
+    noise = math.sqrt(sum(sd**2 for _, _, sd in progress.gauged)) / (people * weights)
     m = gauge.numbers
     mean = total[: m + int(gauge.nonresponse)]
     second = np.ones((len(mean), len(mean))) * mean[-1]

@@ -31,9 +31,14 @@ if TYPE_CHECKING:
 
 LARGEST: Final = {
     "clamping": 0.025, "location": 0.04, "moments": 0.12, "approach": 0.2, "several": 0.1, "closing": 0.25,
+    "directions": 0.05, "lengths": 0.05,
 }  # fmt: skip
 """Share of the records that a round has at most; sizes: Equation (4). "several": of approach where a report is of
 several rows, as a first step that is far off is mended by another round."""
+
+BINS: Final = 40  # Of squared lengths: each reaches to `WIDER` times the one before, the first to d
+
+WIDER: Final = 1.35
 
 CHECKED: Final = math.sqrt(2.0) * SHOWN / (LARGE - SMALL)
 """Records beside √(bounded columns + 1)/μ of whom a share of `LARGE` exceeds `SMALL` by `SHOWN` standard errors of its
@@ -68,6 +73,13 @@ class Rules(NamedTuple):
         return self.shares[3] > 0.0
 
 
+class Noise(NamedTuple):
+    """Where the noise of sums falls, by which trust models differ; public."""
+
+    adders: int = 2  # Who add it to each sum: both collectors, or the curator alone
+    again: bool = False  # Rows answer in every round, whose budgets add up, and not in one round alone
+
+
 class Plan(NamedTuple):
     """What is fixed and public before the first record."""
 
@@ -89,6 +101,7 @@ class Plan(NamedTuple):
     clusters: int = 0  # Clusters, groups of which are batches of the main round; 0 if people are independent
     like: tuple[Array, float] | None = None  # `State.rows` and `reach` of an earlier fit, for all rounds of scores
     extremes: tuple[Extreme, ...] = ()  # Rows that declarations allow, where scores have no weights
+    noise: Noise = Noise()
 
     @property
     def first(self) -> str:
@@ -119,6 +132,16 @@ class Plan(NamedTuple):
     def stretch(self) -> float:
         """By which numbers are multiplied at first: their spread is compared with the range that was declared."""
         return FARTHEST * self.wide
+
+    @property
+    def ends(self) -> Array:
+        """Ends of the bins of squared lengths, shape (BINS,); the last one's is no end."""
+        return self.d * WIDER ** np.arange(BINS)
+
+    @property
+    def normal(self) -> float:
+        """Squared length that one in ten thousand whitened normal rows has."""
+        return 1.0 + 2.0 * float(gammaincinv(0.5 * max(self.d - 1, 1), 0.9999))
 
     @property
     def several(self) -> bool:
@@ -154,7 +177,8 @@ class Plan(NamedTuple):
             rows = np.diag(1.0 / np.maximum(sd, 1e-12))
             rows[0, 0], rows[1:, 0] = 1.0, -(np.diag(rows) * 0.5 * (self.lows + self.highs))[1:]
             return longest(self.extremes, rows)
-        return _reach(self.d, 8.0 / (self.mu**2 * self.rules.shares[0] * self.square * self.rows))
+        noise = 4.0 * self.noise.adders / (self.mu**2 * self.rules.shares[0] * self.square * self.rows)
+        return _reach(self.d, noise)
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -195,6 +219,8 @@ class Plan(NamedTuple):
         """Numbers of a report."""
         if role == "measures":
             return len(self.measures)
+        if role in {"directions", "lengths"}:
+            return BINS + (self.d * (self.d + 1) // 2 if role == "directions" else 0)
         rules = self.rules
         return sums.width(
             role,
@@ -221,7 +247,9 @@ class State(NamedTuple):
     ball: float  # Squared length to which rows of second moments are shortened
     classes: Array = np.zeros((0, 0))  # Contrasts of classes to which the predictors belong; shape (b, b + 1)
     gauge: Gauge | None = None  # Of a round on measures of fit
-    longest: float = 0.0  # Largest ‖z‖ that declarations allow, where scores have no weights
+    longest: float = 0.0  # Length L, if not the plan's: the largest that declarations allow, or what noised lengths say
+    mu: float = 0.0  # Budget of the round, where rounds share one; 0: the plan's
+    top: float = 0.0  # Largest slope of the unit score that is reported, if less than the family's
 
     def reach(self, plan: Plan) -> float:
         """Length L of z beyond which a record's weight falls."""
@@ -273,6 +301,7 @@ class Checked(NamedTuple):
 
     shares: Array  # Shape (1 + bounded,)
     people: int
+    noise: float  # Its sd in each of them
 
 
 class Progress(NamedTuple):
@@ -282,9 +311,11 @@ class Progress(NamedTuple):
     known: Known
     held: tuple[int, ...]  # Records of the rounds that are over
     seen: tuple[Summed, ...]  # Sums of scores, in order
-    near: bool = False  # Whether the last step was short
+    near: bool = False  # Whether the last step was short; where rows answer again, so that one more round is enough
+    expected: tuple[float, float] | None = None  # Mean slope and squared score, where the response's mean tells them
+    spent: float = 0.0  # Share of μ² of the rounds so far, the present one too, where they share it
     checked: Checked | None = None
-    gauged: tuple[tuple[Array, int], ...] = ()  # Sums of measures of fit, each with its records
+    gauged: tuple[tuple[Array, int, float], ...] = ()  # Sums of measures of fit, records, and the noise's sd
     # Mean part of a report that a person's rows and weight fill, and the sd of its noise: Equation (27)
     filled: float = 1.0
     filled_sd: float = 0.0

@@ -6,7 +6,7 @@ Devices and collectors both need it: Equations (1) to (3).
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -53,8 +53,33 @@ def products(z: Array, by: Array) -> Array:
     return out
 
 
+class Factor(NamedTuple):
+    """A block of reports as far as rows differ: row · by, or, of products, its stacked row row' · by."""
+
+    rows: Array  # Shape (m, k), of people's rows (m K, k)
+    by: Array  # Shape (m,) or (m K,)
+    product: bool = False
+    parts: Array | None = None  # Parts of rows in their people's reports, shape (m, K); None of rows that count whole
+
+    def each(self) -> Array:
+        """The block of each report, one a row."""
+        one = products(self.rows, self.by) if self.product else self.rows * self.by[:, None]
+        return averaged(one, self.parts)
+
+    def total(self, scale: Array) -> Array:
+        """Its sum over reports, each times its `scale`, shape (m,)."""
+        by = self.by * (scale if self.parts is None else (self.parts * scale[:, None]).reshape(-1))
+        return stacked(self.rows.T @ (self.rows * by[:, None])) if self.product else np.asarray(by @ self.rows)
+
+    def norms(self) -> Array:
+        """Norm of the block of each report, or what it is at most; shape (m,)."""
+        square = np.einsum("ij,ij->i", self.rows, self.rows)
+        norm = np.abs(self.by) * (square if self.product else np.sqrt(square))
+        return norm if self.parts is None else (norm.reshape(self.parts.shape) * self.parts).sum(axis=1)
+
+
 @np.errstate(all="ignore")  # a warning would tell of one record
-def vectors(
+def factors(
     plan: Plan,
     state: State,
     y: Array,
@@ -62,8 +87,8 @@ def vectors(
     offset: Array | None = None,
     clamped: Array | Flags | None = None,
     weight: Array | None = None,
-) -> Array:
-    """Reports of records, shape (m, plan.width(state.role)), each of norm 1 at most; zeros of those that can't be used.
+) -> tuple[list[Factor], Array]:
+    """Blocks of reports, and what each report is multiplied by, shape (m,): 0 of a record that can't be used.
 
     `y`, `x` and `offset` have shapes (m,), (m, d) and (m,), internal units, y NaN of a record that can't be used; of
     people (`plan.persons`) they have an axis of their rows after the first: Equation (26). `clamped`, shape (m,
@@ -80,21 +105,40 @@ def vectors(
     y, x = np.where(silent, 0.0, y), np.where(silent[:, None], 0.0, x)
     y, x = np.clip(y, plan.y_low, plan.y_high), np.clip(x, plan.lows, plan.highs)
     shift = np.zeros(len(y)) if offset is None else np.where(np.isfinite(offset), offset, 0.0)
+    one = np.ones(people)
     match state.role:
         case "clamping":
             flags: Any = np.zeros((people, plan.bounded)) if clamped is None else clamped
-            out = np.column_stack([np.ones(people), flags]) / math.sqrt(plan.bounded + 1.0)
+            out = [Factor(np.column_stack([one, flags]), one / math.sqrt(plan.bounded + 1.0))]
         case "location":
-            out = averaged(_places(plan, y, x), parts)
+            out = [Factor(_places(plan, y, x), np.ones(len(y)), parts=parts)]
         case "moments":
-            out = averaged(_moments(plan, state, y - (shift if plan.rules.linear else 0.0), x), parts)
+            out = [_moments(plan, state, y - (shift if plan.rules.linear else 0.0), x, parts)]
         case "measures":
-            out = _measures(plan, state, y, x, shift)
+            out = [Factor(_measures(plan, state, y, x, shift), one)]
+        case "directions" | "lengths":
+            out = _lengths(plan, state, x, parts)
         case _:
             out = _scores(plan, state, y, x, shift, parts)
-    out[silent if parts is None else ~usable.any(axis=1)] = 0.0
-    norm = np.sqrt(np.einsum("ij,ij->i", out, out))
-    out /= np.maximum(norm, 1.0)[:, None]  # rounding, and rows whose numbers overflow: public, whatever they are
+    if parts is not None:
+        silent = ~usable.any(axis=1)
+    norm = np.sqrt(sum(np.square(one.norms()) for one in out))
+    scale = np.where(silent, 0.0, 1.0 / np.maximum(norm, 1.0))  # rounding, and rows whose numbers overflow
+    if not np.isfinite(norm).all():
+        scale = np.where(np.isfinite(norm), scale, 0.0)
+        out = [one._replace(rows=np.nan_to_num(one.rows), by=np.nan_to_num(one.by)) for one in out]
+    return out, scale
+
+
+@np.errstate(all="ignore")
+def vectors(plan: Plan, state: State, *rows: Any) -> Array:
+    """Reports of records, shape (m, plan.width(state.role)), each of norm 1 at most; zeros of those that can't be used.
+
+    `rows` are as of `factors`.
+    """
+    blocks, scale = factors(plan, state, *rows)
+    out = np.column_stack([one.each() for one in blocks])
+    out *= scale[:, None]
     return np.where(np.isfinite(out), out, 0.0)
 
 
@@ -125,17 +169,29 @@ def _places(plan: Plan, y: Array, x: Array) -> Array:
     return np.asarray(np.column_stack([out, out**2, one]) / math.sqrt(2.0 * plan.located + one.shape[1]))
 
 
-def _moments(plan: Plan, state: State, y: Array, x: Array) -> Array:
+def _moments(plan: Plan, state: State, y: Array, x: Array, parts: Array | None) -> Factor:
     """Second moments of (z, r), shortened to the square root of the state's ball: Equation (2)."""
     z = x @ state.rows.T
     lines = z @ state.theta.reshape(plan.rules.blocks, -1).T
     answered = state.classes[:, _class(y)].T if state.classes.size else y[:, None] - state.y_centre
     rows = np.column_stack([z, (answered - lines) / state.scale])
     square = np.einsum("ij,ij->i", rows, rows)
-    return products(rows, np.minimum(1.0, state.ball / np.maximum(square, 1e-300)) / state.ball)
+    return Factor(rows, np.minimum(1.0, state.ball / np.maximum(square, 1e-300)) / state.ball, True, parts)
 
 
-def _scores(plan: Plan, state: State, y: Array, x: Array, shift: Array, of: Array | None = None) -> Array:
+def _lengths(plan: Plan, state: State, x: Array, parts: Array | None) -> list[Factor]:
+    """In which bin ‖z‖² is, and where long rows point: z z'/‖z‖², with half of the squared norm each; (34)."""
+    z = x @ state.rows.T
+    square = np.einsum("ij,ij->i", z, z)
+    bins = np.searchsorted(plan.ends[:-1], square)[:, None] == np.arange(len(plan.ends))
+    if state.role == "lengths":
+        return [Factor(bins.astype(np.float64), np.ones(len(z)), parts=parts)]
+    half = math.sqrt(0.5)
+    long = np.where(square > plan.normal, half / np.maximum(square, 1e-300), 0.0)
+    return [Factor(bins.astype(np.float64), np.full(len(z), half), parts=parts), Factor(z, long, True, parts)]
+
+
+def _scores(plan: Plan, state: State, y: Array, x: Array, shift: Array, of: Array | None = None) -> list[Factor]:
     """Score, slope and squared score with bounded weights, the score beyond c, and the scale: Equation (3).
 
     Of people by the parts `of` their rows, with one weight a person: Equations (26) and (28).
@@ -149,28 +205,26 @@ def _scores(plan: Plan, state: State, y: Array, x: Array, shift: Array, of: Arra
     if state.classes.size:
         return _of_classes(plan, state, y, z, weight)
     eta = z @ state.theta + shift
-    score = unit(rules.shape, c, eta, y, rules.function) * weight
-    slope = slopes(rules, c, eta, y) * weight
-    a, b, m, o = np.sqrt(rules.shares)
-    scores = z * (score / reach)[:, None]
-    parts = [averaged(scores * a, of), averaged(products(z, slope * (b / (rules.top * reach**2))), of)]
-    people = len(parts[0])
+    score = unit(rules.shape, c, eta, y, rules.function) * weight / reach
+    top = state.top or rules.top
+    slope = np.minimum(slopes(rules, c, eta, y), top) * weight
+    whole = math.sqrt(1.0 - 1.25 * SCALE**2) if rules.scaled else 1.0
+    a, b, m, o = np.sqrt(rules.shares) * whole
+    out = [Factor(z, score * a, parts=of), Factor(z, slope * (b / (top * reach**2)), True, of)]
+    people = np.ones(len(y) if of is None else len(of))
+    scores = z * score[:, None]
     if not rules.scaled:
-        return np.concatenate([*parts, products(averaged(scores, of), np.full(people, m))], axis=1)
+        return [*out, Factor(averaged(scores, of), m * people, True)]
     far = np.log(np.maximum(np.abs(y - eta), 1e-300) / (MEDIAN * state.scale)) / state.window
     number = np.clip(far, -1.0, 1.0)
-    both = np.column_stack([scores, number])
-    parts.append(products(averaged(both, of), np.full(people, 0.5 * m)))
+    out.append(Factor(averaged(np.column_stack([scores, number]), of), 0.5 * m * people, True))
     inside = np.abs(far) < 1.0
     if rules.cornered:  # no residual is beyond the threshold and in the middle
         beyond = np.abs(y - eta) > c
-        parts.append(averaged(np.where(beyond[:, None], scores * o, 0.0), of))
-        parts.append(averaged(z * (np.sign(y - eta) * (inside & ~beyond) * weight * (o / reach))[:, None], of))
-    if of is None:
-        numbers = [SCALE * number, SCALE * (inside - 0.5)]
-    else:
-        numbers = [averaged(np.column_stack([number, 0.5 * inside, 0.5 * ~inside]) * SCALE, of)]
-    return np.column_stack([*(math.sqrt(1.0 - 1.25 * SCALE**2) * p for p in parts), *numbers])
+        out.append(Factor(z, np.where(beyond, score * o, 0.0), parts=of))
+        out.append(Factor(z, np.sign(y - eta) * (inside & ~beyond) * weight * (o / reach), parts=of))
+    one = [number, inside - 0.5] if of is None else [number, 0.5 * inside, 0.5 * ~inside]
+    return [*out, Factor(np.column_stack(one), np.full(len(y), SCALE), parts=of)]
 
 
 def _measures(plan: Plan, state: State, y: Array, x: Array, shift: Array) -> Array:
@@ -189,15 +243,15 @@ def _class(y: Array) -> Ints:
     return np.asarray(np.rint(y), dtype=np.int64)
 
 
-def _of_classes(plan: Plan, state: State, y: Array, z: Array, weight: Array) -> Array:
-    """The same of several linear predictors, whose matrices are products S ⊗ z z': Equation (19)."""
+def _of_classes(plan: Plan, state: State, y: Array, z: Array, weight: Array) -> list[Factor]:
+    """Blocks of several linear predictors, whose matrices are products S ⊗ z z': Equation (19)."""
     score, slope = classes.scores(state.classes, state.theta, z, _class(y))
     a, b, m, _ = np.sqrt(plan.rules.shares)
-    far = weight / plan.reach
-    alone = (score * (a * far)[:, None])[:, :, None] * z[:, None, :]
-    steep = stacked(slope)[:, :, None] * products(z, weight * (b / (plan.rules.top * plan.reach**2)))[:, None, :]
-    square = products(score, np.full(len(y), m))[:, :, None] * products(z, far**2)[:, None, :]
-    return np.concatenate([part.reshape(len(y), -1) for part in (alone, steep, square)], axis=1)
+    reach = state.reach(plan)
+    far = weight / reach
+    steep, square = stacked(slope).T * (weight * (b / (plan.rules.top * reach**2))), products(score, m * far**2).T
+    alone = [Factor(z, one * (a * far)) for one in score.T]
+    return [*alone, *(Factor(z, one, True) for one in (*steep, *square))]
 
 
 def slopes(rules: Rules, c: float, eta: Array, y: Array) -> Array:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from privreg.collector.aggregate import classes
+from privreg.collector.aggregate import classes, lengths
+from privreg.collector.aggregate.budget import AGAIN, LEFT, expected, paid
 from privreg.collector.aggregate.lattice import sd
 from privreg.collector.aggregate.plan import Checked, Known, Plan, Progress, State, Summed, pairs
 from privreg.collector.aggregate.report import unstacked
@@ -20,10 +21,14 @@ from privreg.protocol.schedule import PILOTS
 from privreg.protocol.sums import MEDIAN, SCALE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from privreg.arrays import Array
 
 WINDOWS: Final = (math.log(2.0), math.log(1.5), math.log(1.3))
 """Within which factor the scale number follows the scale: in approach, after a short step, and in the main round."""
+
+TAIL: Final = 3.09  # Sds of predictors beyond which slopes of counts are cut: of one in a thousand, if normal
 
 FILLED: Final = 1e-3  # Part of a report that people are taken to fill at least
 
@@ -47,7 +52,7 @@ def begin(plan: Plan) -> Progress:
         classes=classes.contrasts(np.full(size, 1.0 / size))[0] if several else np.zeros((0, 0)),
     )
     nothing = Known(np.eye(plan.d), np.full((plan.d, plan.d), np.inf), np.zeros((0, plan.d)))
-    return Progress(state, nothing, (), ())
+    return paid(plan, Progress(state, nothing, (), ()))
 
 
 def _centred(rows: Array, at: Array) -> Array:
@@ -60,6 +65,8 @@ def _centred(rows: Array, at: Array) -> Array:
 def people(plan: Plan, progress: Progress) -> int:
     """Records of the present round."""
     rest = plan.rows - progress.over
+    if plan.noise.again:
+        return plan.rows
     return max(rest - plan.measured if progress.state.role == "main" else min(plan.sizes[progress.state.role], rest), 1)
 
 
@@ -72,15 +79,18 @@ def advance(plan: Plan, progress: Progress, total: Array, count: int) -> Progres
     held = (*progress.held, count)
     match progress.state.role:
         case "clamping":
-            checked = Checked(total / count * math.sqrt(plan.width("clamping")), count)
+            unit = math.sqrt(plan.width("clamping")) / count
+            checked = Checked(total * unit, count, sd(plan, "clamping", progress.state.mu) * unit)
             found = progress._replace(state=progress.state._replace(role=plan.first), checked=checked)
         case "location":
             found = _located(plan, progress, total / count, count)
         case "moments":
             found = _whitened(plan, progress, total / count, count)
+        case "directions" | "lengths":
+            found = lengths.advance(plan, progress, total / count, count)
         case _:
             found = _approached(plan, progress, total, count)
-    far = longest(plan.extremes, found.state.rows)
+    far = longest(plan.extremes, found.state.rows) if plan.extremes else found.state.longest
     state = found.state._replace(number=progress.state.number + 1, longest=far)
     return found._replace(state=state, held=held)
 
@@ -93,7 +103,7 @@ def _located(plan: Plan, progress: Progress, mean: Array, count: int) -> Progres
     state, columns, k = progress.state, plan.numbers, plan.located
     mean, filled, noise = mean * math.sqrt(len(mean)), 1.0, 0.0
     if plan.persons is not None:
-        noise = sd(plan, "location") * math.sqrt(len(mean)) / count
+        noise = sd(plan, "location", state.mu) * math.sqrt(len(mean)) / count
         filled = min(max(float(mean[-1]), 2.0 * noise, FILLED), 1.0)
         mean = mean[:-1] / filled
     mean, square = np.clip(mean, -1.0, 1.0).reshape(2, k)
@@ -114,7 +124,7 @@ def _located(plan: Plan, progress: Progress, mean: Array, count: int) -> Progres
 def _whitened(plan: Plan, progress: Progress, mean: Array, count: int) -> Progress:
     """Second moments of (z, r): whiten covariates, take a step by least squares: Equations (5) and (6)."""
     state, known, d = progress.state, progress.known, plan.d
-    matrix, noise = unstacked(mean) * state.ball, sd(plan, "moments") * state.ball / count
+    matrix, noise = unstacked(mean) * state.ball, sd(plan, "moments", state.mu) * state.ball / count
     matrix, noise = matrix / progress.filled, noise / progress.filled
     first = not np.isfinite(known.variances).all()
     level = max(float(matrix[0, 0]), 0.2) if first else max(float(np.trace(matrix[:d, :d])) / d, 0.2)
@@ -147,7 +157,8 @@ def _whitened(plan: Plan, progress: Progress, mean: Array, count: int) -> Progre
         lines, one = state.theta.reshape(plan.rules.blocks, -1), _constant(state.rows)
         basis, bent, theta = classes.start(state.classes, lines, known.mean, one)
         known, state = known._replace(classes=bent), state._replace(theta=theta, scale=1.0, classes=basis)
-    return progress._replace(state=_linked(plan, state._replace(role=role), known), known=known)
+    state, means = _linked(plan, state._replace(role=role), known)
+    return progress._replace(state=state, known=known, expected=means if plan.noise.again else None)
 
 
 def turned(by: Array, theta: Array) -> Array:
@@ -170,10 +181,10 @@ def _constant(rows: Array) -> Array:
     return np.asarray(np.linalg.inv(rows)[0])
 
 
-def _linked(plan: Plan, state: State, known: Known) -> State:
-    """From least squares to a start of the family's own: Equation (8)."""
+def _linked(plan: Plan, state: State, known: Known) -> tuple[State, tuple[float, float] | None]:
+    """From least squares to a start of the family's own: Equation (8); with the mean slope and squared score there."""
     if plan.rules.linear or plan.rules.blocks > 1:
-        return state
+        return state, None
     one = _constant(state.rows)
     at = float(one @ known.mean @ state.theta)  # the mean response
     if plan.rules.link == "log":
@@ -188,7 +199,12 @@ def _linked(plan: Plan, state: State, known: Known) -> State:
     slopes = state.theta / by
     far = float(np.sqrt(np.maximum(slopes @ known.mean @ slopes - (at / by) ** 2, 0.0)))
     slopes = slopes * min(1.0, 2.5 / max(far, 1e-12))
-    return state._replace(theta=slopes + (link - float(one @ known.mean @ slopes)) * one, scale=1.0)
+    state = state._replace(theta=slopes + (link - float(one @ known.mean @ slopes)) * one, scale=1.0)
+    if plan.rules.link == "log" and plan.noise.again:
+        most = plan.rules.shape.a
+        top = min(plan.rules.top, at / most * math.exp(TAIL * min(far, 2.5)))
+        return state._replace(top=top), (at / most, at / most**2)
+    return state, (by, by) if plan.rules.link == "logit" else None
 
 
 # --- approach --------------------------------------------------------------------------------------------------
@@ -202,12 +218,13 @@ def read(plan: Plan, state: State, total: Array, count: int) -> Summed:
     lengths = np.append(np.full(d, reach), np.ones(size - d))
     more = float(1 + size - d)  # squares of two numbers within ±1, the score and the scale number
     shares = np.sqrt(np.maximum(rules.shares, 1e-300))
-    units = np.array([reach, rules.top * reach**2, more, reach]) / shares / (whole * count)
+    units = np.array([reach, (state.top or rules.top) * reach**2, more, reach]) / shares / (whole * count)
     b, own = rules.blocks, pairs(rules.blocks) * pairs(plan.d)
     ends = np.cumsum([d, own, own + (d + 1) * int(rules.scaled), *2 * [d * int(rules.cornered)]])
     score, slope, square, beyond, middle, numbers = np.split(total, ends)
-    noise = sd(plan, state.role) * units
-    number, inside, filled = (0.0, 0.0, 1.0) if not rules.scaled else _numbers(plan, state.role, numbers, count)
+    one = sd(plan, state.role, state.mu)
+    noise = one * units
+    number, inside, filled = (0.0, 0.0, 1.0) if not rules.scaled else _numbers(plan, one, numbers, count)
     moved, steep = _scale(state, number / filled, inside / filled) if rules.scaled else (0.0, 0.0)
     steep *= filled
     lean, lean_sd = np.zeros(d), 0.0
@@ -225,22 +242,22 @@ def read(plan: Plan, state: State, total: Array, count: int) -> Summed:
         scale=math.log(state.scale) + moved,
         steep=steep,
         number=number,
-        sds=(*(noise * [1.0, 1.0, reach**2, 1.0]).tolist(), sd(plan, state.role) / (SCALE * count)),
+        sds=(*(noise * [1.0, 1.0, reach**2, 1.0]).tolist(), one / (SCALE * count)),
         lean=lean,
         lean_sd=lean_sd,
     )
 
 
-def _numbers(plan: Plan, role: str, numbers: Array, count: int) -> tuple[float, float, float]:
+def _numbers(plan: Plan, one: float, numbers: Array, count: int) -> tuple[float, float, float]:
     """Mean scale number, mean of whether it is inside, and what people fill of a report, of which both are parts.
 
-    Without persons the last is 1; with them the second and third are sums of two numbers: Equation (28).
+    `one` is the sd of the noise of a number of the sum. Without persons the last is 1; with them the second and third are sums of two numbers: Equation (28).
     """
     mean = numbers / count / SCALE
     if plan.persons is None:
         return float(mean[0]), float(mean[1]) + 0.5, 1.0
     number, inside, outside = (mean * [1.0, 2.0, 2.0]).tolist()
-    noise = 2.0 * math.sqrt(2.0) * sd(plan, role) / (SCALE * count)
+    noise = 2.0 * math.sqrt(2.0) * one / (SCALE * count)
     return number, inside, min(max(inside + outside, 2.0 * noise, FILLED), 1.0)
 
 
@@ -264,11 +281,11 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
     if state.role == "main":
         return progress._replace(seen=seen)
     reference = progress.filled * rules.slope
-    shares, noise = pooling([s.sds[1] for s in seen], [s.people for s in seen], reference**2)
+    shares, noise = pooling([s.sds[1] for s in seen], sampled(plan, seen), reference**2)
     pooled = sum(w * s.slope for w, s in zip(shares, seen, strict=True))
     height = level(pooled, noise, reference, rules.unsure)
     curvature, spread = posterior(pooled, noise, known.whole, height)
-    noisy = plan.square / count + here.sds[0] ** 2
+    noisy = plan.square / sampled(plan, seen)[-1] + here.sds[0] ** 2
     gain = max(float(here.score @ here.score) - d * noisy, 0.3 * noisy)
     step = -cautious(curvature, spread, here.score) * gain / (gain + d * noisy)
     c = state.threshold(rules)
@@ -278,8 +295,8 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
     moved = here.scale - math.log(state.scale)
     short = reach < 1.0 and abs(moved) < math.log(1.5)
     held = len(seen)
-    late = progress.over + count + plan.sizes["approach"] > 0.55 * plan.rows
-    more = short and state.role == "approach" and plan.sizes["closing"] > plan.sizes["approach"]
+    late = not plan.noise.again and progress.over + count + plan.sizes["approach"] > 0.55 * plan.rows
+    more = not plan.noise.again and short and state.role == "approach" and plan.sizes["closing"] > plan.sizes["approach"]
     role = "closing" if more else "approach"
     state = state._replace(theta=theta, scale=state.scale * math.exp(moved), window=WINDOWS[int(short)], role=role)
     if more or not (short or late or held >= PILOTS):
@@ -297,18 +314,44 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
     # four standard errors of the scale: wider ones are off by as much where errors are skewed (Equation 11)
     if rules.scaled:
         window = float(np.clip(4.0 * math.sqrt(1.0 / count + here.sds[4] ** 2) / here.steep, RAREST, window))
-    state = state._replace(role="main", rows=by @ state.rows, theta=turned(by, theta), window=window)
-    return progress._replace(state=state, known=known, seen=seen, near=short)
+    role = "directions" if plan.noise.again and plan.like is None and not plan.extremes else "main"
+    state = state._replace(role=role, rows=by @ state.rows, theta=turned(by, theta), window=window)
+    return progress._replace(state=state, known=known, seen=seen, near=short and not plan.noise.again)
 
 
-def pooling(noises: list[float], people: list[int], square: float) -> tuple[Array, float]:
+def asked_again(plan: Plan, progress: Progress, theta: Array, scale: float) -> Progress:
+    """Ask the same rows at the estimate; the last time if what a step leaves of it is little beside its error.
+
+    A step of δ thresholds leaves δ²/2 at most where slopes change by as much in one threshold as they are.
+    """
+    state, rules = progress.state, plan.rules
+    move = (theta - state.theta) / state.threshold(rules)
+    far = max(float(np.linalg.norm(move)), *(abs(float(p @ move)) for p in progress.known.whole.points), 0.0)
+    slope, square = expected(plan, progress)
+    error = math.sqrt(square / plan.rows) / (progress.filled * slope)
+    asked = sum(s.state.role == "main" for s in progress.seen)
+    near = 0.5 * far**2 < LEFT * error or asked + 1 >= AGAIN
+    return progress._replace(state=state._replace(theta=theta, scale=scale), near=near)
+
+
+def sampled(plan: Plan, rounds: Sequence[Summed]) -> list[float]:
+    """Records by whose sampling rounds differ: none, ∞, where the same rows answer in all of them."""
+    return [math.inf if plan.noise.again else float(s.people) for s in rounds]
+
+
+def pooling(
+    noises: list[float], people: list[float], square: float, far: Array | float = 0.0
+) -> tuple[Array, float]:
     """Shares by which rounds' matrices are pooled, and the sd of an entry then: of noise and of sampling.
 
     `square` is the mean square of what multiplies z z', or at least the square of its mean. For normal z an entry off
-    the diagonal, which counts √2 times, has this mean square, one on it up to thrice: about twice.
+    the diagonal, which counts √2 times, has this mean square, one on it up to thrice: about twice. `far` is how many
+    thresholds rounds' states are from the estimate, by which share slopes may differ.
     """
-    precision = 1.0 / (np.square(noises) + 2.0 * square / np.array(people))
-    return np.asarray(precision / precision.sum()), float(precision.sum() ** -0.5)
+    own = np.square(noises) + 2.0 * square / np.array(people)
+    precision = 1.0 / (own + square * np.square(far))
+    shares = precision / precision.sum()
+    return np.asarray(shares), math.sqrt(float(shares**2 @ own))
 
 
 def _of_covariates(matrix: Array, each: Array) -> Array:

@@ -1,0 +1,75 @@
+"""Rounds that the same rows answer: what each costs of the budget, and up to which length rows may count whole."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from privreg.collector.aggregate.plan import CHECKED, LARGEST
+from privreg.collector.covariates.asking import SHARP
+
+if TYPE_CHECKING:
+    from privreg.collector.aggregate.plan import Plan, Progress
+
+WASTED: Final = 0.05  # Share of an estimate's variance that a start's noise may cost
+
+NEAR: Final = 0.3  # Thresholds by which that noise may move the first main round
+
+SHIFT: Final = 0.3  # Standard errors by which leaving out rows that aren't seen may move an estimate, about
+
+LEFT: Final = 0.1  # Standard errors that a step may leave
+
+AGAIN: Final = 6  # Main rounds at most
+
+
+def expected(plan: Plan, progress: Progress) -> tuple[float, float]:
+    """Mean slope and mean squared score of a record, by the mean of the response where that tells them."""
+    return progress.expected or (plan.rules.slope, plan.square)
+
+
+def paid(plan: Plan, progress: Progress) -> Progress:
+    """Give the present round its budget; never more than is left, in decimals."""
+    if not plan.noise.again or progress.state.role == "over":
+        return progress
+    mu = math.floor(plan.mu * math.sqrt(share(plan, progress)) * 1e6) / 1e6
+    spent = progress.spent + (mu / plan.mu) ** 2
+    return progress._replace(state=progress.state._replace(mu=mu), spent=spent)
+
+
+def share(plan: Plan, progress: Progress) -> float:
+    """Share of μ² of the present round: Equation (33). Of a main round half of what is left, or, the last, the rest."""
+    size, rules, n, role = plan.d + plan.rules.blocks, plan.rules, plan.mu * plan.rows, progress.state.role
+    slope, square = expected(plan, progress)
+    match role:
+        case "clamping":
+            asked = CHECKED**2 * (plan.bounded + 1.0) / (2.0 * n**2)
+        case "location":
+            asked = 4.0 * (plan.located + 0.5 * bool(plan.persons)) / (0.25 * SHARP * n) ** 2
+        case "moments":
+            asked = 4.0 * size**3 / (SHARP * n) ** 2
+        case "directions" | "lengths":
+            asked = 4.0 * plan.d * plan.rows / (SHIFT * n) ** 2
+        case "approach":
+            moved = 16.0 * rules.top**2 * progress.state.reach(plan) ** 6 * plan.size * plan.rows
+            moved /= 2.0 * WASTED * rules.shares[0] * rules.shares[1] * slope**2 * square * n**4
+            near = 4.0 * progress.state.reach(plan) ** 2 * plan.size / (NEAR**2 * rules.shares[0] * slope**2 * n**2)
+            asked, role = max(moved, near), "several"
+        case "measures":
+            return plan.measured / plan.rows
+        case _:
+            rest = 1.0 - progress.spent - plan.measured / plan.rows
+            return rest if progress.near else rest / 2.0
+    return min(asked, LARGEST[role])
+
+
+def slope_edge(plan: Plan, progress: Progress, square: float) -> float:
+    """Edge of the noise of slopes, relative to their mean, if rows of squared length `square` count whole."""
+    rules, slope = plan.rules, expected(plan, progress)[0]
+    noise = 2.0 * (progress.state.top or rules.top) * square / (math.sqrt(rules.shares[1]) * plan.mu * plan.rows)
+    return math.sqrt(2.0 * plan.size) * noise / slope
+
+
+def bearable(plan: Plan, progress: Progress) -> float:
+    """Largest L² at which scores' noise is a quarter of their sampling, and that of slopes a fifth of them; (35)."""
+    score = 0.25 * expected(plan, progress)[1] * plan.rules.shares[0] * plan.mu**2 * plan.rows / 4.0
+    return min(score, SHARP / slope_edge(plan, progress, 1.0))
