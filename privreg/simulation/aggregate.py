@@ -197,15 +197,18 @@ class AggregateRun(Keyed):
         The raw sums are dropped, and the key of the noise replaced, before anything is made of the published sum.
         """
         self._play(self._held)
-        role, exact, counts = self.progress.state.role, self.raw.sum, self.counts
-        held = [int(g) for g in np.flatnonzero(counts)] if len(counts) > 1 else [0]
+        exact, counts = self.raw.sum, self.counts
         self.raw.sum = np.zeros((0, 0), dtype=np.int64)
-        for g in held:
+        self._released(exact, counts)
+
+    def _released(self, exact: Ints, counts: Ints) -> None:
+        """Publish sums of all groups that anybody is in, each with noise drawn for it alone."""
+        for g in [int(g) for g in np.flatnonzero(counts)] if len(counts) > 1 else [0]:
             drawn: tuple[Array, ...] = ()
             if self.key is not None:
                 refuse_fork(self._process)
-                name = len(self.batches)
-                drawn = tuple(normals(derived_key(self.key, f"collector {who} {name}"), len(exact[g])) for who in "AB")
+                names = [f"collector {who} {len(self.batches)}" for who in "AB"[: self.plan.noise.adders]]
+                drawn = tuple(normals(derived_key(self.key, name), len(exact[g])) for name in names)
                 self.key = derived_key(self.key, "following")
             self._known(Batch(int(counts[g]), noised(self.plan, self.progress.state, exact[g], drawn)))
 

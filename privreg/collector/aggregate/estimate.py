@@ -104,7 +104,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
 
     sampling = middle * common**2 / np.array(people)
     alone = sampling + [float(np.trace(t.noise)) / d for t in turned]
-    main = np.array([s.state.role == "main" for s in alike])
+    main = np.array([s.state.role == "main" and (not again or s.people < plan.rows) for s in alike])
     if plan.clusters and main.any():  # rounds before hold people of all clusters: they give the start, and the slope
         alone = np.where(main, alone, np.inf)
     weights = 1.0 / alone / (1.0 / alone).sum()
@@ -119,7 +119,8 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         theta = np.linalg.solve(slope, steps - weights @ more)
         bent_off = (0.5 * height / common * np.square(places - theta).sum(axis=1)) ** 2 / d if again else 0.0
         weights = _weights(alone + bent_off, places - theta, float(spread.mean()))
-    sampling = squares * (1.0 / plan.rows if again else sum(w**2 / t.people for w, t in zip(weights, turned, strict=True)))
+    whole = again and not main.any()  # all rows in each round: they are sampled once
+    sampling = squares * (1.0 / plan.rows if whole else sum(w**2 / t.people for w, t in zip(weights, turned, strict=True)))
     noised = sum(w**2 * t.noise for w, t in zip(weights, turned, strict=True))
     far = sum(w * (t.theta - theta) for w, t in zip(weights, turned, strict=True))
     half = 0.5 * spread
@@ -131,7 +132,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     if rules.cornered:
         by_scale = common * sum(w * t.beyond for w, t in zip(weights, turned, strict=True))
         narrow = [(w, t) for w, t, s in zip(weights, turned, alike, strict=True) if any(s is one for one in best)]
-        sampling = sampling + _of_scale(plan, by_scale, theta, narrow, common)
+        sampling = sampling + _of_scale(by_scale, theta, narrow, common, again=whole)
         each = _crowd([t for _, t in narrow], again=again)
         slope = curvature + np.outer(by_scale, sum(w * t.lean for w, (_, t) in zip(each, narrow, strict=True)))
     else:
@@ -264,9 +265,11 @@ def _scale(plan: Plan, rounds: tuple[Summed, ...], rows: Array, theta: Array) ->
     return math.exp(float(_crowd(rounds, again=plan.noise.again) @ logs))
 
 
-def _of_scale(plan: Plan, by_scale: Array, theta: Array, rounds: list[tuple[float, _Turned]], c: float) -> Array:
+def _of_scale(
+    by_scale: Array, theta: Array, rounds: list[tuple[float, _Turned]], c: float, *, again: bool
+) -> Array:
     """What the meat gains as the scale is estimated, its covariance with the score included: Equation (16)."""
-    again, d = plan.noise.again, len(by_scale)
+    d = len(by_scale)
     shares = _crowd([t for _, t in rounds], again=again)
     out = np.zeros((d, d))
     for own, (weight, t) in zip(shares, rounds, strict=True):

@@ -31,18 +31,21 @@ def advance(plan: Plan, progress: Progress, total: Array, count: int) -> Progres
         role = "over" if plan.noise.again else "measures"
         return progress._replace(state=state._replace(number=state.number + 1, role=role), held=held, gauged=gauged)
     out = rounds.advance(plan, progress, total, count)
-    if state.role == "main" and plan.noise.again and not progress.near:
+    if state.role != "main":
+        return paid(plan, out)
+    answered = sum(s.people for s in out.seen if s.state.role == "main")
+    if plan.noise.again and answered % plan.rows:  # groups of clusters answer one state, with a sum each
+        return out
+    if plan.noise.again and not progress.near:
         found = estimate(plan, out)
         assert found is not None
-        out = rounds.asked_again(plan, out, found.theta, found.scale)
-    elif state.role == "main" and plan.measured and (plan.noise.again or out.over >= plan.rows - plan.measured):
+        return paid(plan, rounds.asked_again(plan, out, found.theta, found.scale))
+    if plan.measured and (plan.noise.again or out.over >= plan.rows - plan.measured):
         found = estimate(plan, out)
         assert found is not None
         gauge = _widths(plan, out, found)
-        out = out._replace(state=out.state._replace(role="measures", theta=found.theta, gauge=gauge))
-    elif state.role == "main" and plan.noise.again:
-        out = out._replace(state=out.state._replace(role="over"))
-    return paid(plan, out)
+        return paid(plan, out._replace(state=out.state._replace(role="measures", theta=found.theta, gauge=gauge)))
+    return out._replace(state=out.state._replace(role="over")) if plan.noise.again else out
 
 
 def _widths(plan: Plan, progress: Progress, found: Estimated) -> Gauge:

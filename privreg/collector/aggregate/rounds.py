@@ -335,8 +335,8 @@ def asked_again(plan: Plan, progress: Progress, theta: Array, scale: float) -> P
 
 
 def sampled(plan: Plan, rounds: Sequence[Summed]) -> list[float]:
-    """Records by whose sampling rounds differ: none, ∞, where the same rows answer in all of them."""
-    return [math.inf if plan.noise.again else float(s.people) for s in rounds]
+    """Records by whose sampling rounds differ: none, ∞, where all rows answer in each of them."""
+    return [math.inf if plan.noise.again and s.people == plan.rows else float(s.people) for s in rounds]
 
 
 def pooling(

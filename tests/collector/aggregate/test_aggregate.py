@@ -166,7 +166,7 @@ def test_noise_of_a_sum_is_both_collectors_and_each_alone_is_enough() -> None:
         steps = lattice.steps(plan, role)
         drawn = np.array(
             [
-                lattice.noised(plan, role, exact, tuple(normals(b"%032d" % (k + who), size) for who in (0, 10_000)))
+                lattice.noised(plan, state_for(plan, role, np.random.default_rng(0)), exact, tuple(normals(b"%032d" % (k + who), size) for who in (0, 10_000)))
                 for k in range(400)
             ]
         )
