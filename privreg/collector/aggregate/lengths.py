@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from privreg.collector.aggregate.budget import bearable, slope_edge
+from privreg.collector.aggregate.budget import SURE, bearable, slope_edge
 from privreg.collector.aggregate.lattice import sd
 from privreg.collector.aggregate.report import unstacked
 
 if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.collector.aggregate.plan import Plan, Progress
-
-SURE: Final = 3.7  # Sds of noise beyond which one of 40 bins has somebody in it: at 1% for all of them
 
 CLEAR: Final = 0.25  # Edges of its noise that a direction's slope is, at least, times this where it is half the mean
 
@@ -24,8 +22,9 @@ def advance(plan: Plan, progress: Progress, mean: Array, count: int) -> Progress
     """Take in shares by length and direction; first a metric of directions, then the length L."""
     state, d = progress.state, plan.d
     noise, bins = sd(plan, state.role, state.mu) / count, len(plan.ends)
-    if state.role == "lengths":
-        return _of_length(plan, progress, mean, noise)
+    if state.role == "lengths":  # long rows were seen, though perhaps not the longest
+        unseen = SURE * noise * math.sqrt(plan.rows) > UNSEEN
+        return _of_length(plan, progress, mean, noise, bearable(plan, progress) / 2.0 * unseen)
     mean, noise = mean * math.sqrt(2.0), noise * math.sqrt(2.0)
     values, vectors = np.linalg.eigh(unstacked(mean[bins:]))
     found = values > math.sqrt(2.0 * d) * noise
@@ -51,6 +50,15 @@ def advance(plan: Plan, progress: Progress, mean: Array, count: int) -> Progress
     return progress._replace(state=state, known=known)
 
 
+UNSEEN: Final = 0.1
+
+
+def _box(plan: Plan, rows: Array) -> float:
+    """Squared length that no row is longer than, by the bounds of its columns."""
+    middle, half = 0.5 * (plan.lows + plan.highs), 0.5 * (plan.highs - plan.lows)
+    return float(np.square(np.abs(rows @ middle) + np.abs(rows) @ half).sum())
+
+
 def _longest(plan: Plan, shares: Array, noise: float) -> float:
     """End of the last bin of squared lengths, or pair of bins, with a share that stands out of its noise."""
     two = np.append(shares[1:] + shares[:-1], 0.0)
@@ -58,9 +66,8 @@ def _longest(plan: Plan, shares: Array, noise: float) -> float:
     return float(plan.ends[seen[-1]]) if len(seen) else float(plan.ends[-1])
 
 
-def _of_length(plan: Plan, progress: Progress, shares: Array, noise: float) -> Progress:
+def _of_length(plan: Plan, progress: Progress, shares: Array, noise: float, least: float = 0.0) -> Progress:
     """L² up to which noise is borne, no longer than rows are seen to be, and as normal ones are: Equation (36)."""
-    least = plan.reach**2
-    square = min(bearable(plan, progress), max(_longest(plan, shares, noise), plan.normal))
-    state = progress.state._replace(role="main", longest=math.sqrt(max(square, least)))
+    square = min(bearable(plan, progress), _box(plan, progress.state.rows), max(_longest(plan, shares, noise), plan.normal, least))
+    state = progress.state._replace(role="main", longest=math.sqrt(max(square, plan.reach**2)))
     return progress._replace(state=state)

@@ -270,7 +270,8 @@ def _scale(state: State, mean: float, inside: float) -> tuple[float, float]:
         moved = scale_of(float(np.clip(mean, -0.95, 0.95)), state.window)
         return moved, (scale_mean(moved + 0.05, state.window) - scale_mean(moved - 0.05, state.window)) / 0.1
     steep = max(inside, 0.3 * scale_inside(state.window)) / state.window
-    return float(np.clip(mean / steep, -2.0 * state.window, 2.0 * state.window)), steep
+    most = max(2.0 * state.window, WINDOWS[0])
+    return float(np.clip(mean / steep, -most, most)), steep
 
 
 def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Progress:
@@ -330,7 +331,8 @@ def asked_again(plan: Plan, progress: Progress, theta: Array, scale: float) -> P
     slope, square = expected(plan, progress)
     error = math.sqrt(square / plan.rows) / (progress.filled * slope)
     asked = sum(s.state.role == "main" for s in progress.seen)
-    near = 0.5 * far**2 < LEFT * error or asked + 1 >= AGAIN
+    wider = abs(math.log(scale / state.scale)) if rules.scaled else 0.0
+    near = (0.5 * far**2 < LEFT * error and wider < 0.5 * state.window) or asked + 1 >= AGAIN
     return progress._replace(state=state._replace(theta=theta, scale=scale), near=near)
 
 
@@ -382,7 +384,9 @@ def posterior(pooled: Array, noise: float, known: Known, height: float) -> tuple
     by = (noise / height) ** 2 * (1.0 - 0.5 * twice)
     share = known.variances / (known.variances + by)
     found = known.mean + share * (pooled / height - known.mean)
-    return floored(height * found, 0.1 * height * float(known.classes.min())), share * by * height**2
+    root = np.linalg.cholesky(known.mean)  # of what is known before a direction has a tenth at least
+    back = np.linalg.solve(root, np.linalg.solve(root, found).T)
+    return height * (root @ floored(back, 0.1) @ root.T), share * by * height**2
 
 
 def cautious(curvature: Array, spread: Array, score: Array) -> Array:
