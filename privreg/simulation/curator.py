@@ -109,7 +109,7 @@ class CuratorRun(AggregateRun):
     def _answered(self, rows: Block) -> None:
         """Add up all rows' reports, in the last round by groups of clusters, and publish the noised sums."""
         groups = [rows]
-        if rows.cluster is not None and self.progress.near and self.progress.state.role == "main":
+        if rows.cluster is not None and self.progress.last and self.progress.state.role == "main":
             many = summed_groups(self.plan.clusters)
             group = dealt(self.plan.clusters, many)[rows.cluster]
             groups = [Block._make(None if c is None else c[group == g] for c in rows) for g in range(many)]

@@ -62,14 +62,14 @@ def share(plan: Plan, progress: Progress) -> float:
             return plan.measured / plan.rows
         case _:
             rest = 1.0 - progress.spent - plan.measured / plan.rows
-            return rest if progress.near else rest / 2.0
+            return rest if progress.last else rest / 2.0
     return min(max(asked, CHEAP), LARGEST[role])
 
 
 def slope_edge(plan: Plan, progress: Progress, square: float) -> float:
     """Edge of the noise of slopes, relative to their mean, if rows of squared length `square` count whole."""
     rules, slope = plan.rules, expected(plan, progress)[0]
-    noise = 2.0 * (progress.state.top or rules.top) * square / (math.sqrt(rules.shares[1]) * plan.mu * plan.rows)
+    noise = 2.0 * rules.top * square / (math.sqrt(rules.shares[1]) * plan.mu * plan.rows)
     return math.sqrt(2.0 * plan.size) * noise / slope
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from privreg.collector.aggregate.budget import SURE, bearable, slope_edge
 from privreg.collector.aggregate.lattice import sd
+from privreg.collector.aggregate.plan import WIDER
 from privreg.collector.aggregate.report import unstacked
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def advance(plan: Plan, progress: Progress, mean: Array, count: int) -> Progress
     found = values > math.sqrt(2.0 * d) * noise
     if not found.any():
         return _of_length(plan, progress, mean[:bins], noise)
-    longest = max(_longest(plan, mean[:bins], noise), plan.normal)
+    longest = max(float(plan.ends[_seen(mean[:bins], noise)].max(initial=0.0)), plan.normal)
     part = np.where(found, values, 0.0) / values[found].sum()
     squares = plan.normal / d + (longest - plan.normal) * part  # squared reach by direction
     wide = np.sqrt(squares / squares.min())
@@ -59,15 +60,29 @@ def _box(plan: Plan, rows: Array) -> float:
     return float(np.square(np.abs(rows @ middle) + np.abs(rows) @ half).sum())
 
 
-def _longest(plan: Plan, shares: Array, noise: float) -> float:
-    """End of the last bin of squared lengths, or pair of bins, with a share that stands out of its noise."""
-    two = np.append(shares[1:] + shares[:-1], 0.0)
-    seen = np.flatnonzero((shares > SURE * noise) | (np.roll(two, 1) > SURE * math.sqrt(2.0) * noise))
-    return float(plan.ends[seen[-1]]) if len(seen) else float(plan.ends[-1])
+def _seen(shares: Array, noise: float) -> Array:
+    """Bins with a share, alone or with a neighbour, that stands out of its noise."""
+    two = (shares[1:] + shares[:-1]) > SURE * math.sqrt(2.0) * noise
+    return np.asarray((shares > SURE * noise) | np.append(two, False) | np.append(False, two))
 
 
 def _of_length(plan: Plan, progress: Progress, shares: Array, noise: float, least: float = 0.0) -> Progress:
-    """L² up to which noise is borne, no longer than rows are seen to be, and as normal ones are: Equation (36)."""
-    square = min(bearable(plan, progress), _box(plan, progress.state.rows), max(_longest(plan, shares, noise), plan.normal, least))
-    state = progress.state._replace(role="main", longest=math.sqrt(max(square, plan.reach**2)))
-    return progress._replace(state=state)
+    """L² up to which noise is borne, no longer than rows are seen to be, and as normal ones are: Equation (36).
+
+    Where rows beyond it are so many that they may move estimates by a standard error, four times the noise is borne.
+    """
+    seen = np.flatnonzero(_seen(shares, noise))
+    longest = float(plan.ends[seen[-1]]) if len(seen) else float(plan.ends[-1])
+    most, bounds = bearable(plan, progress), _box(plan, progress.state.rows)
+    square = max(min(most, bounds, max(longest, plan.normal, least)), plan.reach**2)
+    middle, shares = plan.ends[seen] / math.sqrt(WIDER), np.maximum(shares[seen], 0.0)
+
+    def lost(square: float) -> tuple[float, float]:
+        """Share of rows that are weighted down, and by how many standard errors scores that go with them may move."""
+        part = shares * np.maximum(1.0 - square / middle, 0.0)
+        return float(shares[middle > square].sum()), math.sqrt(plan.rows) * float(part @ np.sqrt(middle / plan.d))
+
+    while lost(square)[1] > 1.0 and square * WIDER < 4.0 * most:
+        square *= WIDER
+    state = progress.state._replace(role="main", longest=math.sqrt(square))
+    return progress._replace(state=state, lost=lost(square))
