@@ -144,11 +144,7 @@ class PrivateOnlineRegression(Playable):
         **unknown: Never,
     ) -> None:
         asked = {name: value for name, value in locals().items() if name in accepted("local.arrays")}
-        if check("local.arrays", "trust", trust) == "central":
-            raise UnsupportedArgumentError(
-                "arrays that a trusted curator holds go to pr.central.Regression(endog, exog, ...); trust='central' "
-                "here is for from_formula()."
-            )
+        check("local.arrays", "trust", trust)
         refuse_unknown("local.arrays", unknown)
         self._build(*array_spec(endog, exog, asked), rows)
 
@@ -271,11 +267,7 @@ class PrivateOnlineRegression(Playable):
             given = {k: v for k, v in {**asked, "trust": trust}.items() if v is not usual[k].default}
             return cast("PrivateOnlineRegression", data.model(formula, {**given, **unknown}))
         scopes = callers_scopes()
-        if check("local.formula", "trust", trust) == "central":
-            from privreg.central.regression import Regression  # its model has the same methods
-
-            given = refuse_local({**asked, **unknown})
-            return cast("PrivateOnlineRegression", Regression._described(formula, data, scopes, given))
+        check("local.formula", "trust", trust)
         refuse_unknown("local.formula", unknown)
         self = cls.__new__(cls)
         self._build(*formula_spec(formula, data, scopes, asked), rows)

@@ -13,7 +13,7 @@ from privreg.collector.aggregate import measuring, report
 from privreg.collector.aggregate.classes import against_first
 from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.lattice import sd, steps
-from privreg.collector.aggregate.plan import Plan, Progress, State, rules_of
+from privreg.collector.aggregate.plan import Noise, Plan, Progress, State, rules_of
 from privreg.collector.clamping import Shares, harmed
 from privreg.collector.covariates.whitening import correlation
 from privreg.collector.levels import RAREST
@@ -82,7 +82,7 @@ def plan_of(
         rules=rules_of(
             *(spec.scored, low, high, units.y_scale),
             several=people.reports > 1,
-            plain=spec.unweighted,
+            plain=spec.unbalanced,
             c=like.c if like else None,
         ),
         y_low=low,
@@ -99,6 +99,7 @@ def plan_of(
         clusters=spec.clusters,
         like=None if like is None else (like.map, like.reach or 1.0),
         extremes=extremes_of(spec, order) if spec.unweighted else (),
+        noise=Noise(1, again=True) if spec.trust == "central" else Noise(),
     )
     return plan, order
 

@@ -117,7 +117,7 @@ def formula_spec(
     for other in {"mu", "epsilon"} - {spent}:
         Participants.declare(mu_max=asked[f"{other}_max"], spent=other)  # or says that it is the ceiling of no column
     effect = None
-    if isinstance(formula, str) and (asked["trust"] == "two_collectors" or asked["k_max"] is not None):
+    if isinstance(formula, str) and (asked["trust"] != "local" or asked["k_max"] is not None):
         formula, effect = without_effect(formula)
     given = asked["id"], asked["max_per_id"], asked["missing"], asked["k_max"], asked["per_person"], asked["weights"]
     people = Participants.declare(column, most, *given, effect, asked["cluster"], spent, asked["delta"])

@@ -171,7 +171,7 @@ class Stream:
                             coming.append(self._to_encode(crew, batch, sum(n for n, _ in coming)))
                     if coming:
                         rows = crew.result(coming.popleft()[1])
-                        if self.charge is not None:
+                        if self.charge is not None and not self._run.again:
                             self.charge.enter()
                         for some in rows if self._gather is None else self._gather.take(rows):
                             self._take(some)
@@ -243,6 +243,8 @@ class Stream:
     @property
     def place(self) -> tuple[int, int]:
         """Rows read before the batch in which sums without noise begin, and how many people of it are in others."""
+        if self._run.again:
+            return 0, 0
         if not self._marks:
             return self.rows_read, self._skip
         rows, people = self._marks[0]
@@ -308,7 +310,11 @@ class Stream:
             return self._results()
 
     def _settle(self) -> None:
-        """Give open sums their noise."""
+        """Give open sums their noise; of rows that are held the release begins here, if they are enough."""
+        if self._run.again and self.nobs:
+            self._run.ready()
+            if self.charge is not None:
+                self.charge.enter()
         self._broken = True  # else an interrupt inside would leave noise used but not marked
         self._run.close()
         self._broken = False
