@@ -54,12 +54,13 @@ from scipy.stats import beta
 import privreg as pr
 from benchmarks.central_designs import DESIGNS, cell, lines
 from benchmarks.store import save_table
-from privreg.central import Absolute, QHinge, QNorm, Regression, kernels
-from privreg.central.losses import Loss, resolve_loss
-from privreg.central.sensitivity import constants, sensitivity
+from privreg.central import Absolute, QHinge, QNorm, Regression
 from privreg.errors import PrivregWarning
 from privreg.files.archive import write_bytes
-from tests.central import twins
+from privreg.published.descent import kernels
+from privreg.published.descent.losses import Loss, resolve_loss
+from privreg.published.descent.sensitivity import constants, sensitivity
+from tests.published.descent import twins
 
 FAMILIES = {
     "hinge": pr.Hinge(),

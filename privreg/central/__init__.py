@@ -12,11 +12,11 @@ References
 Wang, Lei, Ying & Zhang, Differentially private SGD with non-smooth losses, arXiv 2101.08925.
 """
 
-from privreg.central.losses import Absolute, QHinge, QNorm
 from privreg.central.regression import Regression
-from privreg.central.results import CentralResults
-from privreg.central.verification import audit
 from privreg.options.elsewhere import public_names
+from privreg.published.descent.losses import Absolute, QHinge, QNorm
+from privreg.published.descent.results import CentralResults
+from privreg.published.descent.verification import audit
 
 __all__ = ["Absolute", "CentralResults", "QHinge", "QNorm", "Regression", "audit"]
 

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Never
 
-import numpy as np
-
-from privreg.central import descent
-from privreg.central.losses import Loss, resolve, resolve_loss
-from privreg.central.plan import Plan, check_budget, make_plan
-from privreg.central.results import CentralResults, make_statement, payload
 from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_arrays, open_table
-from privreg.errors import DataError, OptionError, PrivregWarning, SchemaError, UnsupportedArgumentError, shown
+from privreg.errors import DataError, OptionError, UnsupportedArgumentError, shown
 from privreg.families.family import Family, check_response
 from privreg.formula.arrays import array_design, check_array_levels
 from privreg.formula.batches import read_arrays
 from privreg.formula.describe import callers_scopes, read_design
 from privreg.formula.spec import Described, ModelSpec
 from privreg.formula.units import public_units
-from privreg.options.progress import progress_bar
-from privreg.options.table import accepted, check
+from privreg.options.table import accepted
 from privreg.options.unknown import refuse_unknown
-from privreg.privacy.ledger import LEDGER, UNSET, Budget
-from privreg.privacy.noise import fresh_key, seeded_key
+from privreg.privacy.ledger import UNSET, Budget
+from privreg.published.descent.losses import Loss, resolve
+from privreg.published.descent.plan import check_budget
+from privreg.published.descent.results import CentralResults
+from privreg.published.descent.run import fit, loss_of
 from privreg.schema.declarations import Schema
 
 
@@ -117,7 +111,7 @@ class Regression(Described):
         check_array_levels(schema, held.endog_name)
         design = array_design(held.names, held.endog_name, schema, kind=fam.kind)
         source = open_arrays(held.endog, held.exog, None, (endog, exog))
-        self._build(design, fam, budget, source, _people(missing))
+        self._build(design, fam, budget, source, Participants.declare(missing=missing))
 
     @classmethod
     def from_formula(
@@ -169,7 +163,7 @@ class Regression(Described):
         design = read_design(formula, data, scopes, fam, asked, table=data)
         source = None if data is None else open_table(data, design.columns, design.schema)
         self = cls.__new__(cls)
-        self._build(design, fam, budget, source, _people(asked["missing"]))
+        self._build(design, fam, budget, source, Participants.declare(missing=asked["missing"]))
         return self
 
     def _build(self, design: Any, family: Family, budget: Budget, source: Source | None, people: Participants) -> None:
@@ -178,19 +172,8 @@ class Regression(Described):
             raise DataError(f"{source.rows} rows can't determine {p} coefficients; more than {p} records are needed.")
         check_response(family, design.endog_limits, design.endog_name)
         units = public_units(design, scale_response=family.scaled)
-        if not np.isfinite(units.reach):
-            raise SchemaError(
-                "a trusted curator's noise follows from how long a row can be, and a column has no public range; "
-                "declare bounds= for every number of the right-hand side (moments= alone clamp nothing)."
-            )
-        low, high = ((v - units.y_centre) / units.y_scale for v in design.endog_limits)
-        loss = resolve_loss(family, unit=units.y_scale, y_max=max(abs(low), abs(high)))
-        if np.isinf(loss.slope) and not np.isfinite(loss.start):
-            raise SchemaError(
-                f"{family!r} has gradients that grow with the response, which has no public range; declare "
-                f"bounds={{{design.endog_name!r}: (low, high)}}, or take family='absolute' or 'huber'."
-            )
-        self._spec, self._loss, self._source = ModelSpec(design, units, family, budget, people=people), loss, source
+        self._spec = ModelSpec(design, units, family, budget, people=people, trust="central")
+        self._loss, self._source = loss_of(self._spec), source
 
     # --- public facts ----------------------------------------------------------------------------------
 
@@ -274,51 +257,10 @@ class Regression(Described):
             If rows can't be used, or are too many for memory; no message quotes a value.
         """
         refuse_unknown("curator.fit", unknown)
-        seed = check("curator.fit", "seed", seed)
-        check("curator.fit", "progress", progress)
-        if self._source is None:
-            raise DataError("this model has no data; build it with data, as pickling leaves them out.")
-        options = {"perturbation": perturbation, "order": order, "epochs": epochs, "step": step, "radius": radius}
-        options |= {"lanes": lanes, "average": average, "batch_size": batch_size}
-        known = self._source.expected()
-        early = None if known is None else self._plan(known, options)  # refuses before reading
-        y, x = descent.read(self._source, self._spec, self._spec.units.reach)
-        n = len(y)
-        if n <= x.shape[1]:
-            raise DataError(f"{n} rows can't determine {x.shape[1]} coefficients; more than that are needed.")
-        plan = early if early is not None and n == known else self._plan(n, options)
-        budget = self._spec.budget
-        if budget.form == "epsilon, delta" and budget.asked[1] * n >= 1:
-            warnings.warn(
-                f"delta={budget.asked[1]:g} is not below 1/{n:,}: publishing one record outright would keep it; take a "
-                "far smaller delta.",
-                PrivregWarning,
-                stacklevel=2,
-            )
-        stated = make_statement(self._spec, plan, self._loss, n=n, seeded=seed is not None)
-        stated = replace(stated, release=LEDGER.spend(self._source.identity, stated.total_mu, seeded=seed is not None))
-        key = fresh_key() if seed is None else seeded_key(seed, "central")
-        with progress_bar(n, progress) as bar:
-            released = descent.release(x, y, self._loss, plan, descent.randomness(key, x.shape[1]), bar.update)
-        res = CentralResults(payload(self._spec, plan, self._loss, released, stated, n))
-        if lanes != 1:  # who asks for one lane knows that it has no standard errors
-            res._caution()
-        return res
-
-    def _plan(self, n: int, options: Mapping[str, Any]) -> Plan:
-        reach, p = self._spec.units.reach, len(self._spec.coefficients)
-        return make_plan(self._loss, self._spec.budget, n=n, p=p, reach=reach, **options)
-
-
-def _people(missing: Any) -> Participants:
-    """What becomes of records that can't be used."""
-    people = Participants.declare(missing=missing)
-    if people.missing == "drop":
-        raise OptionError(
-            "missing='drop' would change the number of records, which a curator tells; missing='noise' keeps them and "
-            "lets those that can't be used count for nothing."
-        )
-    return people
+        return fit(
+            self._spec, self._source, perturbation=perturbation, order=order, epochs=epochs, step=step, radius=radius,
+            lanes=lanes, average=average, batch_size=batch_size, seed=seed, progress=progress,
+        )  # fmt: skip
 
 
 def _check_trust(trust: Any) -> None:

@@ -17,7 +17,6 @@ import numpy as np
 import pandas as pd
 
 from privreg.arrays import Array
-from privreg.central.losses import resolve
 from privreg.central.regression import Regression
 from privreg.data.sources.open import open_table
 from privreg.errors import InferenceError, PrivregWarning
@@ -25,6 +24,7 @@ from privreg.fits.settings import FitOptions
 from privreg.formula.spec import ModelSpec
 from privreg.planning.scenario import Assumed, response_of
 from privreg.protocol import codes
+from privreg.published.descent.losses import resolve
 from privreg.simulation.streaming.begin import begin
 
 CHUNK: Final = 65_536

@@ -14,14 +14,14 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from privreg.arrays import Array, Ints
-from privreg.central import kernels
-from privreg.central.curvature import Release, directions, symmetric_noise
-from privreg.central.losses import Loss
-from privreg.central.plan import Plan
 from privreg.data.sources.open import Source, chunk_of, pieces, rows_of
 from privreg.errors import DataError
 from privreg.formula.spec import ModelSpec
 from privreg.privacy.noise import NoiseStream, derived_key
+from privreg.published.descent import kernels
+from privreg.published.descent.curvature import Release, directions, symmetric_noise
+from privreg.published.descent.losses import Loss
+from privreg.published.descent.plan import Plan
 
 
 class Turns:

@@ -14,8 +14,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from privreg.central.losses import Loss
 from privreg.errors import OptionError
+from privreg.published.descent.losses import Loss
 
 ROUNDING = 1e-9  # Relative slack for steps that are 2/L up to their last bits
 

@@ -12,14 +12,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from privreg.central import calibration
-from privreg.central.kernels import HINGE, LOGISTIC, PINBALL, Q_HINGE, Q_NORM, SMOOTHED_HINGE
-from privreg.central.losses import Loss
-from privreg.central.sensitivity import Constants, constants, curvature_sensitivity, sensitivity
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.errors import BudgetError, OptionError, choose
 from privreg.options.table import check
 from privreg.privacy.ledger import Budget
+from privreg.published.descent import calibration
+from privreg.published.descent.kernels import HINGE, LOGISTIC, PINBALL, Q_HINGE, Q_NORM, SMOOTHED_HINGE
+from privreg.published.descent.losses import Loss
+from privreg.published.descent.sensitivity import Constants, constants, curvature_sensitivity, sensitivity
 
 LANES: Final = 8  # Lanes by default
 FEWEST: Final = 500  # Records a lane needs before several lanes are the default
@@ -139,7 +139,7 @@ def make_plan(
     """Fix the public numbers of a fit.
 
     `n` and `p` are records and coefficients, `reach` is sup ‖x‖ over the public box, internal units; the options are
-    those of `privreg.central.Regression.fit`, whose errors these are.
+    those of `privreg.published.descent.fit`, whose errors these are.
     """
     check("curator.fit", "perturbation", perturbation)
     noisy = perturbation == "gradient"
@@ -240,7 +240,7 @@ def doubted(plan: Plan, loss: Loss, p: int) -> Diagnostic | None:
     Curvature that falls off over the range in which noisy iterates wander pushes asymmetric losses outwards, in all
     lanes alike. The limits are where coverage fell below its level in simulations (benchmarks/central.py, coverage).
     Curvature is a guess, from columns that fill their public range. What is learned of it is the business of
-    `privreg.central.curvature`.
+    `privreg.published.descent.curvature`.
     """
     if len(plan.sizes) == 1 or plan.perturbation != "gradient":
         return None

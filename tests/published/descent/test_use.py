@@ -3,6 +3,7 @@
 import math
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,8 +11,6 @@ import pytest
 
 import privreg as pr
 from privreg.central import CentralResults, QHinge, QNorm, Regression
-from privreg.central.losses import LOSSES, resolve_loss
-from privreg.central.plan import doubted, make_plan
 from privreg.errors import (
     BudgetError,
     DataError,
@@ -26,6 +25,9 @@ from privreg.errors import (
     UnsupportedArgumentError,
 )
 from privreg.privacy.ledger import LEDGER, Budget, within
+from privreg.published import descent
+from privreg.published.descent.losses import LOSSES, resolve_loss
+from privreg.published.descent.plan import doubted, make_plan
 from tests.leaks import hits, numbers, sentinels, texts
 
 N = 1200
@@ -62,6 +64,32 @@ def test_the_core_front_door_and_this_one_are_one():
     res = fit()
     assert isinstance(res, CentralResults)
     pd.testing.assert_series_equal(res.params, direct.params)
+
+
+def test_a_model_and_its_rows_are_all_that_a_fit_needs():
+    m = model()
+    pd.testing.assert_series_equal(descent.fit(m._spec, m._source, seed=3, progress=False).params, fit().params)
+    with pytest.raises(DataError, match="no data"):
+        descent.fit(m._spec, None)
+
+
+@pytest.mark.parametrize(
+    ("words", "more"),
+    [
+        ("offset=", {"design": {"offset": "a"}}),
+        ("exposure=", {"design": {"exposure": "b"}}),
+        ("weights=", {"people": {"weight": "b"}}),
+        ("cluster=", {"people": {"cluster": "g"}}),
+        ("id=", {"people": {"id": "a"}}),
+        ("score_weights=", {"score_weights": "unit"}),
+        ("private='response'", {"private": "response"}),
+    ],
+)
+def test_what_the_paper_has_not_is_refused(words, more):
+    m = model()
+    parts = {k: replace(getattr(m._spec, k), **v) if isinstance(v, dict) else v for k, v in more.items()}
+    with pytest.raises(UnsupportedArgumentError, match=f"descent of a curator has no {words}"):
+        descent.fit(replace(m._spec, **parts), m._source, progress=False)
 
 
 def test_arrays_and_batches_give_what_a_frame_gives():
@@ -364,7 +392,7 @@ def test_wrong_rows_are_refused_if_asked_without_quoting_them_and_else_count_for
 
 
 def test_too_many_rows_for_memory_are_refused(monkeypatch):
-    monkeypatch.setattr("privreg.central.descent.MOST_BYTES", 1000)
+    monkeypatch.setattr("privreg.published.descent.descent.MOST_BYTES", 1000)
     with pytest.raises(DataError, match="in memory"):
         fit()
     with pytest.raises(DataError, match="in memory"):

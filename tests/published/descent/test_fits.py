@@ -10,17 +10,18 @@ from scipy.stats import binom
 
 import privreg as pr
 from benchmarks.central import FAMILIES, adversarial_pair
-from privreg.central import QHinge, QNorm, Regression, audit, calibration, descent, kernels
-from privreg.central.descent import Turns
-from privreg.central.losses import resolve_loss
-from privreg.central.plan import make_plan
-from privreg.central.results import estimate_of, still_moving
-from privreg.central.sensitivity import Constants, constants, iterates_within, sensitivity
+from privreg.central import QHinge, QNorm, Regression, audit
 from privreg.errors import OptionError
 from privreg.privacy.conversions import gdp_delta, gdp_mu
 from privreg.privacy.ledger import Budget
 from privreg.privacy.noise import seeded_key
-from tests.central import twins
+from privreg.published.descent import calibration, descent, kernels
+from privreg.published.descent.descent import Turns
+from privreg.published.descent.losses import resolve_loss
+from privreg.published.descent.plan import make_plan
+from privreg.published.descent.results import estimate_of, still_moving
+from privreg.published.descent.sensitivity import Constants, constants, iterates_within, sensitivity
+from tests.published.descent import twins
 
 SMOOTH = Constants(1.0, 1.0, 1.0, 1.0, math.inf)
 BUDGET = Budget.declare(epsilon=1, delta=1e-5)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privreg.central.kernels import HINGE, HUBER, LOGISTIC, PINBALL, Q_NORM, SMOOTHED_HINGE
+from privreg.published.descent.kernels import HINGE, HUBER, LOGISTIC, PINBALL, Q_NORM, SMOOTHED_HINGE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

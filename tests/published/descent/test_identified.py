@@ -12,16 +12,17 @@ from scipy.stats import binom
 import privreg as pr
 from benchmarks.central import FAMILIES
 from benchmarks.central_designs import fitted
-from privreg.central import Regression, audit, calibration, descent
-from privreg.central.curvature import Directions, directions, notes, symmetric_noise
-from privreg.central.losses import resolve_loss
-from privreg.central.plan import make_plan
-from privreg.central.sensitivity import curvature_sensitivity
+from privreg.central import Regression, audit
 from privreg.errors import ReliabilityWarning
 from privreg.privacy.ledger import LEDGER, Budget
 from privreg.privacy.noise import seeded_key
+from privreg.published.descent import calibration, descent
+from privreg.published.descent.curvature import Directions, directions, notes, symmetric_noise
+from privreg.published.descent.losses import resolve_loss
+from privreg.published.descent.plan import make_plan
+from privreg.published.descent.sensitivity import curvature_sensitivity
 from privreg.results.statement import PrivacyStatement
-from tests.central import twins
+from tests.published.descent import twins
 
 EVERY = pytest.mark.parametrize("name", FAMILIES)
 LEVELS = {"Intercept", "g[T.b]", "g[T.c]", "g[T.d]"}

@@ -1,6 +1,6 @@
 """Compiled loops of a curator's stochastic gradient descent. One file: a cached caller elsewhere would go stale.
 
-Their twins in NumPy are in `tests/central/twins.py`, operation by operation.
+Their twins in NumPy are in `tests/published/descent/twins.py`, operation by operation.
 """
 
 from __future__ import annotations

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from privreg.audit.verification import Trial, Verification, verify
-from privreg.central import descent, kernels
-from privreg.central.losses import Loss, resolve, resolve_loss
-from privreg.central.plan import check_budget, make_plan
 from privreg.privacy.ledger import UNSET, Budget
 from privreg.privacy.noise import fresh_key, seeded_key
+from privreg.published.descent import descent, kernels
+from privreg.published.descent.losses import Loss, resolve, resolve_loss
+from privreg.published.descent.plan import check_budget, make_plan
 
 
 def audit(

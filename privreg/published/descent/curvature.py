@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from scipy.special import lambertw, ndtri
 
 from privreg.arrays import Array
-from privreg.central.calibration import edge
-from privreg.central.plan import FORGOTTEN, GUESS, Plan
 from privreg.diagnostics import Diagnostic, doubt
+from privreg.published.descent.calibration import edge
+from privreg.published.descent.plan import FORGOTTEN, GUESS, Plan
 
 BIAS: Final = 0.25
 """Bias, in standard errors, that is let pass: 95% intervals by t with 7 degrees of freedom then have 94.4%."""
@@ -50,7 +50,7 @@ class Release(NamedTuple):
     """What a fit releases, internal units: private."""
 
     lanes: Array  # Averages, shape (lanes, p)
-    moved: Array  # How far averaged iterates still moved, see `privreg.central.descent.Descent`; shape (lanes, p)
+    moved: Array  # How far averaged iterates still moved, see `descent.Descent`; shape (lanes, p)
     found: Directions | None  # What noised curvature tells; None of one lane
 
 

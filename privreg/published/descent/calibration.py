@@ -17,10 +17,10 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
 from privreg.arrays import Array
-from privreg.central.sensitivity import Constants, sensitivity
 from privreg.errors import OptionError
 from privreg.files.optional import need
 from privreg.privacy.ledger import Budget
+from privreg.published.descent.sensitivity import Constants, sensitivity
 
 TAIL: Final = 1e-3  # Share of δ that the draws beyond those looked at may have; they count as lost in full
 GRID: Final = 1e-4  # Finest grid of privacy losses
@@ -32,7 +32,7 @@ TOP: Final = 2.02  # 99% point of the Tracy–Widom distribution (β = 1)
 
 
 def edge(p: int) -> float:
-    """99% point of the largest eigenvalue of `privreg.central.curvature.symmetric_noise` of sd 1, shape (p, p).
+    """99% point of the largest eigenvalue of `curvature.symmetric_noise` of sd 1, shape (p, p).
 
     See Johnstone (2001), On the distribution of the largest eigenvalue in principal components analysis.
     """

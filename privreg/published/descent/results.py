@@ -11,10 +11,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.arrays import Array
-from privreg.central.curvature import BIAS, Release, notes
-from privreg.central.losses import Loss
-from privreg.central.losses import restored as restored_family
-from privreg.central.plan import Plan, doubted
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.errors import InferenceError
 from privreg.formula.spec import ModelSpec
@@ -22,6 +18,10 @@ from privreg.inference.methods import Estimate
 from privreg.inference.pivots import StudentT
 from privreg.options.unknown import all_known_arguments
 from privreg.privacy import ledger
+from privreg.published.descent.curvature import BIAS, Release, notes
+from privreg.published.descent.losses import Loss
+from privreg.published.descent.losses import restored as restored_family
+from privreg.published.descent.plan import Plan, doubted
 from privreg.results import saving
 from privreg.results.data import ResultData
 from privreg.results.results import PrivateResults
@@ -91,7 +91,7 @@ STILL: Final = 0.01  # Probability of a note on lanes that still move where none
 def still_moving(moved: Array, lanes: Array) -> Diagnostic | None:
     """Say that lanes had not converged, from how far the iterates that are averaged moved; None if that isn't seen.
 
-    Both arrays have shape (B, p) and are of `privreg.central.curvature.Release`, NaN where it is not known.
+    Both arrays have shape (B, p) and are of `privreg.published.descent.curvature.Release`, NaN where it is not known.
 
     How soon the start is forgotten depends on where in their public range the records are, which no public number
     tells. The noisy iterates tell, for free: once they have converged they move by noise alone, which differs between
