@@ -405,6 +405,7 @@ def refuse_what_sums_cannot(spec: ModelSpec) -> None:
     who, family, size = spec.holders, spec.family, width("main", d=spec.covariates, blocks=spec.blocks)
     others = "trust='local'" if spec.trust == "two_collectors" else "fit(tuning='published')"
     refused = {
+        f"{family!r} is a loss of the published descent; use {others}": family.code < 0,
         f"with {who} a model needs an intercept; leave out '- 1' or '+ 0'": (
             spec.units.constant_column(spec.design.probe) is None
         ),

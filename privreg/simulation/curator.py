@@ -14,7 +14,7 @@ from privreg.collector.aggregate import chain, report
 from privreg.collector.aggregate.chain import Batch
 from privreg.collector.aggregate.lattice import steps
 from privreg.collector.aggregate.plan import Plan, State
-from privreg.errors import DataError
+from privreg.errors import DataError, UnsupportedArgumentError
 from privreg.files.archive import like
 from privreg.inference.clusters import dealt, summed_groups
 from privreg.protocol import lattice
@@ -130,12 +130,23 @@ class CuratorRun(AggregateRun):
         """Take in rows, in order; how many."""
         if cluster is not None and len(y):
             self.clustered += np.bincount(cluster, minlength=self.plan.clusters)
+        if self.reread is None and self.bytes > HELD:
+            raise UnsupportedArgumentError(
+                f"these rows take more than {HELD >> 30} GiB encoded, and of their kind they can't be read again in "
+                "each round; write them to Parquet files and give their path."
+            )
         block = Block(y, np.ascontiguousarray(x), offset, weight, None, clamped, None, cluster)
         self._people += len(y)
-        if self.reread is None or self.bytes <= HELD:
-            self.rows.append(block)
-            self.bytes += sum(c.nbytes for c in block if c is not None)
+        self.bytes += sum(c.nbytes for c in block if c is not None)
+        self.rows.append(block)
+        if self.reread is not None and self.bytes > HELD:
+            self.rows.clear()  # they are read again in each round
         return len(y)
+
+    def drained(self) -> list[Block]:
+        """Rows that came since it was asked last; they are no longer held."""
+        rows, self.rows, self.bytes = self.rows, [], 0
+        return rows
 
     def ready(self) -> None:
         """Make the plan for the rows that have come, before anything is released.
@@ -158,7 +169,7 @@ class CuratorRun(AggregateRun):
             budgets.append(lattice.fraction_of(self.progress.state.mu))
             if not lattice.composed(budgets, lattice.fraction_of(self.plan.mu)):
                 raise AssertionError("rounds would cost more than the budget")
-            self._answered(self.rows if self.reread is None or self.bytes <= HELD else self.reread())
+            self._answered(self.rows if self.bytes <= HELD or self.reread is None else self.reread())
             self.kept()
         self.rows = []
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from privreg.collector.covariates.diagonal import FULLEST
-from privreg.errors import InferenceError, OptionError, PrivregWarning
+from privreg.errors import InferenceError, OptionError, PrivregWarning, UnsupportedArgumentError
 from privreg.families.constants import ScoreRules, score_rules
 from privreg.families.family import Family
 from privreg.families.measures import Gauge, count
@@ -19,8 +20,8 @@ from privreg.formula.spec import ModelSpec, refuse_what_sums_cannot
 from privreg.formula.units import Units
 from privreg.inference.clusters import local_groups
 from privreg.inference.methods import METHODS, Method, resolve_methods
-from privreg.options.table import check, find
-from privreg.options.unknown import same
+from privreg.options.table import accepted, check, find
+from privreg.options.unknown import refuse_unknown, same
 from privreg.protocol.codes import BALANCED, EXPECTILE, MULTINOMIAL, POISSON
 from privreg.protocol.rounds import GROUPS, LEAST_GROUPS, MOST_GROUPS
 from privreg.published.fit import tuning as published
@@ -210,6 +211,30 @@ def _refuse_local(asked: FitOptions, spec: ModelSpec) -> None:
                 f"{name}= belongs to trust='local': with {spec.holders} the rounds follow from the number of people, "
                 "the coefficients and mu; leave it out."
             )
+
+
+_DESCENT: Final = ("perturbation", "order", "epochs", "step", "radius", "lanes", "average", "batch_size")
+
+
+def of_descent(spec: ModelSpec, given: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Options of a curator's published descent, of all that `fit` was given by name; None of another fit.
+    Raises UnsupportedArgumentError if some belong to the other.
+    """
+    usual, curator = accepted("local.fit"), spec.trust == "central"
+    changed = [n for n, o in usual.items() if n in given and not same(given[n], o.default)]
+    if curator and given["tuning"] == "published":
+        refuse_unknown("curator.fit", [n for n in changed if n != "tuning" and n not in accepted("curator.fit")])
+        return {name: given[name] for name in (*_DESCENT, "seed", "progress")}
+    local = {"order", "step", "lanes", "batch_size"}  # which have another meaning there
+    alone = [n for n in changed if n in _DESCENT and (curator or n not in local)]
+    if alone:
+        raise UnsupportedArgumentError(
+            f"{alone[0]}= belongs to a curator's published descent, trust='central' with fit(tuning='published'); here "
+            "all rows answer in each round, and nothing descends: leave it out."
+            if curator
+            else f"{alone[0]}= belongs to a curator's published descent: trust='central' with fit(tuning='published')."
+        )
+    return None
 
 
 def _groups(lanes: int | None, clusters: int = 0) -> int:
