@@ -209,7 +209,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         trail_variances=np.array([np.diag(covariance(one)) + (np.nan if plan.clusters else 0.0) for _, one in points]),
         family=_family(plan, settings, found, units),
         target=_target(plan, spec.family),
-        tuning=f"{spec.holders}: {len(held.people)} sums, {'each' if again else 'the last'} of {held.people[-1]:,} records",
+        tuning=_tuning(held),
         spending=_shares(held) if again else _spending(held),
         weighing=(weighing := _weighing(plan, found, settings)),
         bound=f"1 for a whole report; of scores weights {weighing}",
@@ -256,6 +256,13 @@ def _spending(held: HeldSums) -> str:
             counts[words] = counts.get(words, 0) + people
     parts = [f"{people:,} records for {words}" for words, people in counts.items()]
     return f"{', '.join(parts)}; each person in one round, no extra budget"
+
+
+def _tuning(held: HeldSums) -> str:
+    """How many rounds there were, for the header."""
+    if held.plan.noise.again:  # of clusters groups have a sum each in the last one
+        return f"a curator: {sum(held.people) // held.plan.rows} rounds, each of all records"
+    return f"two collectors: {len(held.people)} sums, the last of {held.people[-1]:,} records"
 
 
 def _shares(held: HeldSums) -> str:

@@ -130,17 +130,17 @@ class CuratorRun(AggregateRun):
         """Take in rows, in order; how many."""
         if cluster is not None and len(y):
             self.clustered += np.bincount(cluster, minlength=self.plan.clusters)
-        if self.reread is None and self.bytes > HELD:
-            raise UnsupportedArgumentError(
-                f"these rows take more than {HELD >> 30} GiB encoded, and of their kind they can't be read again in "
-                "each round; write them to Parquet files and give their path."
-            )
         block = Block(y, np.ascontiguousarray(x), offset, weight, None, clamped, None, cluster)
         self._people += len(y)
         self.bytes += sum(c.nbytes for c in block if c is not None)
         self.rows.append(block)
-        if self.reread is not None and self.bytes > HELD:
-            self.rows.clear()  # they are read again in each round
+        if self.bytes > HELD:
+            if self.reread is None:
+                raise UnsupportedArgumentError(
+                    f"these rows take more than {HELD >> 30} GiB encoded, and of their kind they can't be read again "
+                    "in each round; write them to Parquet files and give their path."
+                )
+            self.rows.clear()
         return len(y)
 
     def drained(self) -> list[Block]:

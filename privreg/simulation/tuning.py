@@ -205,7 +205,9 @@ _LOCAL: Final = ("tuning", "lanes", "rounds", "covariates")  # Options of fits o
 def _refuse_local(asked: FitOptions, spec: ModelSpec) -> None:
     """Refuse options of local reports, whatever their values."""
     usual = FitOptions()
-    for name in _LOCAL:
+    if spec.trust == "central" and check("local.fit", "tuning", asked.tuning) != usual.tuning:
+        raise OptionError("tuning='published' of a curator is a descent, without rounds to be planned; fit() takes it.")
+    for name in (*_LOCAL, *["alpha"] * (spec.trust == "central")):
         if not same(getattr(asked, name), getattr(usual, name)):
             raise OptionError(
                 f"{name}= belongs to trust='local': with {spec.holders} the rounds follow from the number of people, "
