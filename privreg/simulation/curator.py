@@ -176,7 +176,7 @@ class CuratorRun(AggregateRun):
     def _answered(self, rows: Iterable[Block]) -> None:
         """Add up all rows' reports, in the last round by groups of clusters, and publish the noised sums."""
         plan, state, group = self.plan, self.progress.state, None
-        if plan.clusters and self.progress.near and state.role == "main":
+        if plan.clusters and self.progress.last and state.role == "main":
             group = dealt(plan.clusters, summed_groups(plan.clusters))
         many = 1 if group is None else int(group.max()) + 1
         sums, counts = np.zeros((many, plan.width(state.role)), dtype=np.int64), np.zeros(many, dtype=np.int64)
