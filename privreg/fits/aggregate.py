@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from privreg.arrays import Array, Ints
 from privreg.audit import reports
 from privreg.collector.aggregate import measuring, report
-from privreg.collector.aggregate.budget import share
+from privreg.collector.aggregate.budget import MOST_MU, share
 from privreg.collector.aggregate.classes import against_first
 from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.lattice import sd, steps
@@ -55,9 +55,6 @@ EARLY: Final = {
     "lengths": "long rows",
 }
 """What rounds before the main one are about."""
-
-
-MOST_MU: Final = 1e6  # Of a plan: noise of a larger budget, or of none, is nothing beside the whole numbers of a report
 
 
 def plan_of(
