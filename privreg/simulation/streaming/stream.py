@@ -7,7 +7,7 @@ import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -307,9 +307,11 @@ class Stream:
 
     def hold(self, source: Source) -> None:
         """Hold rows that are read, where all answer in each round; too many are read again if they are in files."""
-        stamp = source.stamp()
-        if isinstance(self._run, CuratorRun) and stamp is not None:
-            self._run.reread = partial(self._again, source, stamp)
+        if not isinstance(self._run, CuratorRun):
+            return
+        with suppress(OSError):  # reading says what is wrong
+            if (stamp := source.stamp()) is not None:
+                self._run.reread = partial(self._again, source, stamp)
 
     def _again(self, source: Source, stamp: list[Any]) -> Iterator[Block]:
         """All rows once more, of files that are what they were."""
