@@ -14,9 +14,9 @@ Wang, Lei, Ying & Zhang, Differentially private SGD with non-smooth losses, arXi
 
 from privreg.central.regression import Regression
 from privreg.options.elsewhere import public_names
+from privreg.published.descent.verification import audit
 from privreg.published.descent.losses import Absolute, QHinge, QNorm
 from privreg.published.descent.results import CentralResults
-from privreg.published.descent.verification import audit
 
 __all__ = ["Absolute", "CentralResults", "QHinge", "QNorm", "Regression", "audit"]
 
