@@ -117,13 +117,13 @@ def formula_spec(
     for other in {"mu", "epsilon"} - {spent}:
         Participants.declare(mu_max=asked[f"{other}_max"], spent=other)  # or says that it is the ceiling of no column
     effect = None
-    if isinstance(formula, str) and (asked["trust"] == "two_collectors" or asked["k_max"] is not None):
+    if isinstance(formula, str) and (asked["trust"] != "local" or asked["k_max"] is not None):
         formula, effect = without_effect(formula)
     given = asked["id"], asked["max_per_id"], asked["missing"], asked["k_max"], asked["per_person"], asked["weights"]
     people = Participants.declare(column, most, *given, effect, asked["cluster"], spent, asked["delta"])
     largest = {spent: people.mu_max} if column else {}
     budget = Budget.declare(**{n: largest.get(n, asked[n]) for n in ("mu", "epsilon", "delta", "rho")})
-    family = resolve_family(asked["family"])
+    family = resolve_family(asked["family"], curator=asked["trust"] == "central")
     design = read_design(formula, data, scopes, family, {**asked, "id": people.id}, table=data, reports=True)
     people.check_columns(design.columns)
     spec = _spec(design, family, budget, asked, people)
@@ -136,7 +136,7 @@ def array_spec(endog: Any, exog: Any, asked: Mapping[str, Any]) -> tuple[ModelSp
         if isinstance(asked[name], str):
             raise UnsupportedArgumentError(f"{name}= {NO_COLUMN}.")
     budget = Budget.declare(asked["mu"], asked["epsilon"], asked["delta"], asked["rho"])
-    family = resolve_family(asked["family"])
+    family = resolve_family(asked["family"], curator=asked["trust"] == "central")
     schema = Schema.declare(asked["bounds"], asked["levels"], asked["moments"])
     offset, exposure = asked["offset"], asked["exposure"]
     held = read_arrays(endog, exog, offset, asked["exog_names"], asked["endog_name"], exposure)

@@ -11,15 +11,25 @@ from privreg.collector.covariates.asking import SHARP
 if TYPE_CHECKING:
     from privreg.collector.aggregate.plan import Plan, Progress
 
+CHEAP: Final = 0.01  # Share of μ² of an early round at least: all of them cost main rounds some 6% of noise variance
+
 WASTED: Final = 0.05  # Share of an estimate's variance that a start's noise may cost
 
 NEAR: Final = 0.3  # Thresholds by which that noise may move the first main round
+
+SURE: Final = 3.7  # Sds of noise beyond which one of 40 bins has somebody in it: at 1% for all of them
 
 SHIFT: Final = 0.3  # Standard errors by which leaving out rows that aren't seen may move an estimate, about
 
 LEFT: Final = 0.1  # Standard errors that a step may leave
 
-AGAIN: Final = 6  # Main rounds at most
+AGAIN: Final = 12  # Main rounds at most
+
+MOST_MU: Final = 1e6  # Of a plan: noise of a larger budget, or of none, is nothing beside the whole numbers of a report
+
+EXACT: Final = 1e-8  # Thresholds that the last step is shorter than where there is no noise
+
+STEPS: Final = 64  # Main rounds at most then
 
 
 def expected(plan: Plan, progress: Progress) -> tuple[float, float]:
@@ -48,7 +58,7 @@ def share(plan: Plan, progress: Progress) -> float:
         case "moments":
             asked = 4.0 * size**3 / (SHARP * n) ** 2
         case "directions" | "lengths":
-            asked = 4.0 * plan.d * plan.rows / (SHIFT * n) ** 2
+            asked = 4.0 * max(plan.d, 4.0 * SURE**2) * plan.rows / (SHIFT * n) ** 2
         case "approach":
             moved = 16.0 * rules.top**2 * progress.state.reach(plan) ** 6 * plan.size * plan.rows
             moved /= 2.0 * WASTED * rules.shares[0] * rules.shares[1] * slope**2 * square * n**4
@@ -58,14 +68,14 @@ def share(plan: Plan, progress: Progress) -> float:
             return plan.measured / plan.rows
         case _:
             rest = 1.0 - progress.spent - plan.measured / plan.rows
-            return rest if progress.near else rest / 2.0
-    return min(asked, LARGEST[role])
+            return rest if progress.last else rest / (2.0 if plan.mu < MOST_MU else STEPS)
+    return min(max(asked, CHEAP), LARGEST[role])
 
 
 def slope_edge(plan: Plan, progress: Progress, square: float) -> float:
     """Edge of the noise of slopes, relative to their mean, if rows of squared length `square` count whole."""
     rules, slope = plan.rules, expected(plan, progress)[0]
-    noise = 2.0 * (progress.state.top or rules.top) * square / (math.sqrt(rules.shares[1]) * plan.mu * plan.rows)
+    noise = 2.0 * rules.top * square / (math.sqrt(rules.shares[1]) * plan.mu * plan.rows)
     return math.sqrt(2.0 * plan.size) * noise / slope
 
 

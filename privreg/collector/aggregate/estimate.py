@@ -95,11 +95,11 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     height = level(pooled, noise, reference, rules.unsure)
     curvature, spread = posterior(pooled, noise, known, height)
 
-    parts, jitter = pooling([t.sds[2] * t.wider for t in turned], people, plan.square**2)
+    parts, jitter = pooling([t.sds[2] * t.wider for t in turned], people, plan.square**2, far)
     square = sum(w * t.square for w, t in zip(parts, turned, strict=True))
     middle = level(square[:d, :d], jitter, plan.square, plan.unsure)
     unlike = np.full((plan.d, plan.d), SPREAD**2 + plan.alike**2)
-    close = progress.known._replace(mean=np.eye(plan.d), variances=unlike)
+    close = progress.known._replace(variances=unlike) if again else progress.known._replace(mean=np.eye(plan.d), variances=unlike)
     squares = posterior(square[:d, :d], jitter, close.whole, middle)[0] * common**2
 
     sampling = middle * common**2 / np.array(people)
@@ -132,8 +132,8 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     if rules.cornered:
         by_scale = common * sum(w * t.beyond for w, t in zip(weights, turned, strict=True))
         narrow = [(w, t) for w, t, s in zip(weights, turned, alike, strict=True) if any(s is one for one in best)]
-        sampling = sampling + _of_scale(by_scale, theta, narrow, common, again=whole)
-        each = _crowd([t for _, t in narrow], again=again)
+        each = _crowd(best, again=again)
+        sampling = sampling + _of_scale(by_scale, theta, narrow, each, common, again=whole)
         slope = curvature + np.outer(by_scale, sum(w * t.lean for w, (_, t) in zip(each, narrow, strict=True)))
     else:
         slope = bent(theta)[1]
@@ -250,9 +250,11 @@ def _narrowest(rounds: tuple[Summed, ...]) -> tuple[Summed, ...]:
     return tuple(s for s in rounds if s.state.window == least)
 
 
-def _crowd(rounds: Sequence[Summed | _Turned], *, again: bool) -> Array:
-    """Weights of rounds' scales: by their records, or, of the same rows `again`, by their noise."""
-    size = np.array([s.sds[4] ** -2.0 if again else float(s.people) for s in rounds])
+def _crowd(rounds: Sequence[Summed], *, again: bool) -> Array:
+    """Weights of rounds' scales: by their records, or, of the same rows `again`, by noise and half of their move."""
+    moved = np.array([s.scale - math.log(s.state.scale) for s in rounds])
+    noise = np.array([s.sds[4] / s.steep for s in rounds])
+    size = 1.0 / (noise**2 + (0.5 * moved) ** 2) if again else np.array([float(s.people) for s in rounds])
     return np.asarray(size / size.sum())
 
 
@@ -261,16 +263,16 @@ def _scale(plan: Plan, rounds: tuple[Summed, ...], rows: Array, theta: Array) ->
     logs = []
     for s in rounds:
         moved = float(s.lean @ ((rows @ np.linalg.inv(s.state.rows)).T @ theta - s.state.theta))
-        logs.append(s.scale + float(np.clip(moved, -s.state.window, s.state.window)))
+        most = max(s.state.window, WINDOWS[1])
+        logs.append(s.scale + float(np.clip(moved, -most, most)))
     return math.exp(float(_crowd(rounds, again=plan.noise.again) @ logs))
 
 
 def _of_scale(
-    by_scale: Array, theta: Array, rounds: list[tuple[float, _Turned]], c: float, *, again: bool
+    by_scale: Array, theta: Array, rounds: list[tuple[float, _Turned]], shares: Array, c: float, *, again: bool
 ) -> Array:
     """What the meat gains as the scale is estimated, its covariance with the score included: Equation (16)."""
     d = len(by_scale)
-    shares = _crowd([t for _, t in rounds], again=again)
     out = np.zeros((d, d))
     for own, (weight, t) in zip(shares, rounds, strict=True):
         # rows that answer again are sampled once: their score has weight 1, and the scale that of all rounds

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from privreg.collector.aggregate.budget import bearable, slope_edge
+from privreg.collector.aggregate.budget import SURE, bearable, slope_edge
 from privreg.collector.aggregate.lattice import sd
+from privreg.collector.aggregate.plan import WIDER
 from privreg.collector.aggregate.report import unstacked
 
 if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.collector.aggregate.plan import Plan, Progress
-
-SURE: Final = 3.7  # Sds of noise beyond which one of 40 bins has somebody in it: at 1% for all of them
 
 CLEAR: Final = 0.25  # Edges of its noise that a direction's slope is, at least, times this where it is half the mean
 
@@ -24,14 +23,15 @@ def advance(plan: Plan, progress: Progress, mean: Array, count: int) -> Progress
     """Take in shares by length and direction; first a metric of directions, then the length L."""
     state, d = progress.state, plan.d
     noise, bins = sd(plan, state.role, state.mu) / count, len(plan.ends)
-    if state.role == "lengths":
-        return _of_length(plan, progress, mean, noise)
+    if state.role == "lengths":  # long rows were seen, though perhaps not the longest
+        unseen = SURE * noise * math.sqrt(plan.rows) > UNSEEN
+        return _of_length(plan, progress, mean, noise, bearable(plan, progress) / 2.0 * unseen)
     mean, noise = mean * math.sqrt(2.0), noise * math.sqrt(2.0)
     values, vectors = np.linalg.eigh(unstacked(mean[bins:]))
     found = values > math.sqrt(2.0 * d) * noise
     if not found.any():
         return _of_length(plan, progress, mean[:bins], noise)
-    longest = max(_longest(plan, mean[:bins], noise), plan.normal)
+    longest = max(float(plan.ends[_seen(mean[:bins], noise)].max(initial=0.0)), plan.normal)
     part = np.where(found, values, 0.0) / values[found].sum()
     squares = plan.normal / d + (longest - plan.normal) * part  # squared reach by direction
     wide = np.sqrt(squares / squares.min())
@@ -51,16 +51,38 @@ def advance(plan: Plan, progress: Progress, mean: Array, count: int) -> Progress
     return progress._replace(state=state, known=known)
 
 
-def _longest(plan: Plan, shares: Array, noise: float) -> float:
-    """End of the last bin of squared lengths, or pair of bins, with a share that stands out of its noise."""
-    two = np.append(shares[1:] + shares[:-1], 0.0)
-    seen = np.flatnonzero((shares > SURE * noise) | (np.roll(two, 1) > SURE * math.sqrt(2.0) * noise))
-    return float(plan.ends[seen[-1]]) if len(seen) else float(plan.ends[-1])
+UNSEEN: Final = 0.1
 
 
-def _of_length(plan: Plan, progress: Progress, shares: Array, noise: float) -> Progress:
-    """L² up to which noise is borne, no longer than rows are seen to be, and as normal ones are: Equation (36)."""
-    least = plan.reach**2
-    square = min(bearable(plan, progress), max(_longest(plan, shares, noise), plan.normal))
-    state = progress.state._replace(role="main", longest=math.sqrt(max(square, least)))
-    return progress._replace(state=state)
+def _box(plan: Plan, rows: Array) -> float:
+    """Squared length that no row is longer than, by the bounds of its columns."""
+    middle, half = 0.5 * (plan.lows + plan.highs), 0.5 * (plan.highs - plan.lows)
+    return float(np.square(np.abs(rows @ middle) + np.abs(rows) @ half).sum())
+
+
+def _seen(shares: Array, noise: float) -> Array:
+    """Bins with a share, alone or with a neighbour, that stands out of its noise."""
+    two = (shares[1:] + shares[:-1]) > SURE * math.sqrt(2.0) * noise
+    return np.asarray((shares > SURE * noise) | np.append(two, False) | np.append(False, two))
+
+
+def _of_length(plan: Plan, progress: Progress, shares: Array, noise: float, least: float = 0.0) -> Progress:
+    """L² up to which noise is borne, no longer than rows are seen to be, and as normal ones are: Equation (36).
+
+    Where rows beyond it are so many that they may move estimates by a standard error, four times the noise is borne.
+    """
+    seen = np.flatnonzero(_seen(shares, noise))
+    longest = float(plan.ends[seen[-1]]) if len(seen) else float(plan.ends[-1])
+    most, bounds = bearable(plan, progress), _box(plan, progress.state.rows)
+    square = max(min(most, bounds, max(longest, plan.normal, least)), plan.reach**2)
+    middle, shares = plan.ends[seen] / math.sqrt(WIDER), np.maximum(shares[seen], 0.0)
+
+    def lost(square: float) -> tuple[float, float]:
+        """Share of rows that are weighted down, and by how many standard errors scores that go with them may move."""
+        part = shares * np.maximum(1.0 - square / middle, 0.0)
+        return float(shares[middle > square].sum()), math.sqrt(plan.rows) * float(part @ np.sqrt(middle / plan.d))
+
+    while lost(square)[1] > 1.0 and square * WIDER < 4.0 * most:
+        square *= WIDER
+    state = progress.state._replace(role="main", longest=math.sqrt(square))
+    return progress._replace(state=state, lost=lost(square))

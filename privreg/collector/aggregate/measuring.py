@@ -36,7 +36,7 @@ def advance(plan: Plan, progress: Progress, total: Array, count: int) -> Progres
     answered = sum(s.people for s in out.seen if s.state.role == "main")
     if plan.noise.again and answered % plan.rows:  # groups of clusters answer one state, with a sum each
         return out
-    if plan.noise.again and not progress.near:
+    if plan.noise.again and not progress.last:
         found = estimate(plan, out)
         assert found is not None
         return paid(plan, rounds.asked_again(plan, out, found.theta, found.scale))

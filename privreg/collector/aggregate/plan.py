@@ -249,7 +249,6 @@ class State(NamedTuple):
     gauge: Gauge | None = None  # Of a round on measures of fit
     longest: float = 0.0  # Length L, if not the plan's: the largest that declarations allow, or what noised lengths say
     mu: float = 0.0  # Budget of the round, where rounds share one; 0: the plan's
-    top: float = 0.0  # Largest slope of the unit score that is reported, if less than the family's
 
     def reach(self, plan: Plan) -> float:
         """Length L of z beyond which a record's weight falls."""
@@ -311,8 +310,11 @@ class Progress(NamedTuple):
     known: Known
     held: tuple[int, ...]  # Records of the rounds that are over
     seen: tuple[Summed, ...]  # Sums of scores, in order
-    near: bool = False  # Whether the last step was short; where rows answer again, so that one more round is enough
+    near: bool = False  # Whether the last step was short; where rows answer again, so short that one more is enough
+    last: bool = False  # Whether the present main round is the last one, where rows answer again
     expected: tuple[float, float] | None = None  # Mean slope and squared score, where the response's mean tells them
+    # Share of rows seen to be weighted down, and standard errors by which that may move estimates; no one looked: None
+    lost: tuple[float, float] | None = None
     spent: float = 0.0  # Share of μ² of the rounds so far, the present one too, where they share it
     checked: Checked | None = None
     gauged: tuple[tuple[Array, int, float], ...] = ()  # Sums of measures of fit, records, and the noise's sd

@@ -206,11 +206,10 @@ def _scores(plan: Plan, state: State, y: Array, x: Array, shift: Array, of: Arra
         return _of_classes(plan, state, y, z, weight)
     eta = z @ state.theta + shift
     score = unit(rules.shape, c, eta, y, rules.function) * weight / reach
-    top = state.top or rules.top
-    slope = np.minimum(slopes(rules, c, eta, y), top) * weight
+    slope = slopes(rules, c, eta, y) * weight
     whole = math.sqrt(1.0 - 1.25 * SCALE**2) if rules.scaled else 1.0
     a, b, m, o = np.sqrt(rules.shares) * whole
-    out = [Factor(z, score * a, parts=of), Factor(z, slope * (b / (top * reach**2)), True, of)]
+    out = [Factor(z, score * a, parts=of), Factor(z, slope * (b / (rules.top * reach**2)), True, of)]
     people = np.ones(len(y) if of is None else len(of))
     scores = z * score[:, None]
     if not rules.scaled:

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from privreg.collector.aggregate import classes, lengths
-from privreg.collector.aggregate.budget import AGAIN, LEFT, expected, paid
+from privreg.collector.aggregate.budget import AGAIN, EXACT, LEFT, MOST_MU, STEPS, expected, paid
 from privreg.collector.aggregate.lattice import sd
 from privreg.collector.aggregate.plan import Checked, Known, Plan, Progress, State, Summed, pairs
 from privreg.collector.aggregate.report import unstacked
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 WINDOWS: Final = (math.log(2.0), math.log(1.5), math.log(1.3))
 """Within which factor the scale number follows the scale: in approach, after a short step, and in the main round."""
-
-TAIL: Final = 3.09  # Sds of predictors beyond which slopes of counts are cut: of one in a thousand, if normal
 
 FILLED: Final = 1e-3  # Part of a report that people are taken to fill at least
 
@@ -200,10 +198,9 @@ def _linked(plan: Plan, state: State, known: Known) -> tuple[State, tuple[float,
     far = float(np.sqrt(np.maximum(slopes @ known.mean @ slopes - (at / by) ** 2, 0.0)))
     slopes = slopes * min(1.0, 2.5 / max(far, 1e-12))
     state = state._replace(theta=slopes + (link - float(one @ known.mean @ slopes)) * one, scale=1.0)
-    if plan.rules.link == "log" and plan.noise.again:
+    if plan.rules.link == "log":
         most = plan.rules.shape.a
-        top = min(plan.rules.top, at / most * math.exp(TAIL * min(far, 2.5)))
-        return state._replace(top=top), (at / most, at / most**2)
+        return state, (at / most, at / most**2)
     return state, (by, by) if plan.rules.link == "logit" else None
 
 
@@ -218,7 +215,7 @@ def read(plan: Plan, state: State, total: Array, count: int) -> Summed:
     lengths = np.append(np.full(d, reach), np.ones(size - d))
     more = float(1 + size - d)  # squares of two numbers within ±1, the score and the scale number
     shares = np.sqrt(np.maximum(rules.shares, 1e-300))
-    units = np.array([reach, (state.top or rules.top) * reach**2, more, reach]) / shares / (whole * count)
+    units = np.array([reach, rules.top * reach**2, more, reach]) / shares / (whole * count)
     b, own = rules.blocks, pairs(rules.blocks) * pairs(plan.d)
     ends = np.cumsum([d, own, own + (d + 1) * int(rules.scaled), *2 * [d * int(rules.cornered)]])
     score, slope, square, beyond, middle, numbers = np.split(total, ends)
@@ -270,7 +267,8 @@ def _scale(state: State, mean: float, inside: float) -> tuple[float, float]:
         moved = scale_of(float(np.clip(mean, -0.95, 0.95)), state.window)
         return moved, (scale_mean(moved + 0.05, state.window) - scale_mean(moved - 0.05, state.window)) / 0.1
     steep = max(inside, 0.3 * scale_inside(state.window)) / state.window
-    return float(np.clip(mean / steep, -2.0 * state.window, 2.0 * state.window)), steep
+    most = max(2.0 * state.window, WINDOWS[0])
+    return float(np.clip(mean / steep, -most, most)), steep
 
 
 def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Progress:
@@ -330,8 +328,12 @@ def asked_again(plan: Plan, progress: Progress, theta: Array, scale: float) -> P
     slope, square = expected(plan, progress)
     error = math.sqrt(square / plan.rows) / (progress.filled * slope)
     asked = sum(s.state.role == "main" for s in progress.seen)
-    near = 0.5 * far**2 < LEFT * error or asked + 1 >= AGAIN
-    return progress._replace(state=state._replace(theta=theta, scale=scale), near=near)
+    wider = abs(math.log(scale / state.scale)) if rules.scaled else 0.0
+    near, most = 0.5 * far**2 < LEFT * error and wider < 0.5 * state.window, AGAIN
+    if plan.mu >= MOST_MU:
+        near, most = max(far, wider) < EXACT, STEPS
+    theta = state.theta + (theta - state.theta) * min(1.0, 1.0 / max(far, 1e-12))  # beyond a threshold slopes say little
+    return progress._replace(state=state._replace(theta=theta, scale=scale), near=near, last=near or asked + 1 >= most)
 
 
 def sampled(plan: Plan, rounds: Sequence[Summed]) -> list[float]:
@@ -382,7 +384,9 @@ def posterior(pooled: Array, noise: float, known: Known, height: float) -> tuple
     by = (noise / height) ** 2 * (1.0 - 0.5 * twice)
     share = known.variances / (known.variances + by)
     found = known.mean + share * (pooled / height - known.mean)
-    return floored(height * found, 0.1 * height * float(known.classes.min())), share * by * height**2
+    root = np.linalg.cholesky(known.mean)  # of what is known before a direction has a tenth at least
+    back = np.linalg.solve(root, np.linalg.solve(root, found).T)
+    return height * (root @ floored(back, 0.1) @ root.T), share * by * height**2
 
 
 def cautious(curvature: Array, spread: Array, score: Array) -> Array:

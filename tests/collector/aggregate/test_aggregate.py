@@ -107,7 +107,7 @@ def test_scores_are_bounded_by_their_weights_and_not_by_shortening(name: str) ->
     x[:5_000] = 0.0  # on the edge of the weights, in few directions
     x[np.arange(5_000), rng.integers(0, plan.d, 5_000)] = plan.reach
     far = np.clip(y, plan.y_low, plan.y_high)
-    whole = report._scores(plan, state, far, x, np.zeros(len(y)))
+    whole = np.column_stack([one.each() for one in report._scores(plan, state, far, x, np.zeros(len(y)))])
     assert np.sqrt((whole**2).sum(axis=1)).max() <= 1.0 + 1e-9
 
 
@@ -120,7 +120,7 @@ def test_multinomial_reports_reach_the_edge_of_the_ball_and_no_further() -> None
     edges = [np.array([[0.0, 0.0, -40.0, -40.0], [0.0, -40.0, -40.0, -40.0], [0.0, 0.0, 0.0, -40.0]])]
     for eta in np.concatenate([*odds, *edges]):
         here = state._replace(theta=math.sqrt(2.0) * state.classes @ eta / plan.reach)
-        each = report._scores(plan, here, np.arange(4.0), np.ones((4, 1)), np.zeros(4))
+        each = np.column_stack([one.each() for one in report._scores(plan, here, np.arange(4.0), np.ones((4, 1)), np.zeros(4))])
         lengths.append(np.sqrt((each**2).sum(axis=1)).max())
     assert max(lengths) <= 1.0 + 1e-12
     assert np.array(lengths[-3:-1]) == pytest.approx([1.0, 1.0], abs=2e-3)
