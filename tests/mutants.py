@@ -1128,7 +1128,7 @@ MUTANTS = (
     ),
     Mutant(
         "a curator's curvature with half the noise",
-        "privreg/published/descent/curvature.py",
+        "privreg/published/descent/arrival.py",
         "out[places] = sd / math.sqrt(2.0)",
         "out[places] = 0.5 * sd / math.sqrt(2.0)",
         (f"{IDENTIFIED}::test_the_matrix_carries_the_noise_of_its_budget",),
@@ -1136,8 +1136,8 @@ MUTANTS = (
     Mutant(
         "a curator's curvature for nothing",
         "privreg/published/descent/plan.py",
-        "calibration.full_sd(known, steps, budget) / rest",
-        "calibration.full_sd(known, steps, budget)",
+        "* math.sqrt(steps) / budget.mu / rest",
+        "* math.sqrt(steps) / budget.mu",
         (f"{IDENTIFIED}::test_curvature_and_descent_compose_to_the_budget",),
     ),
     Mutant(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -111,32 +110,39 @@ def fit(
 
     Warns
     -----
-    PrivregWarning
-        If δ is not below one over the number of records.
-    ReliabilityWarning
-        If rows of the results should not be relied on; it names them and why.
+    PrivregWarning, ReliabilityWarning
+        If δ is not below one over the number of records; if rows should not be relied on, which are named.
 
     Raises
     ------
-    OptionError, BudgetError, UnsupportedArgumentError, MissingExtraError
-        If an option is out of range or does not go with another; before any row is read where possible.
-    DataError, SchemaError
-        If rows can't be used, or are too many for memory; no message quotes a value.
+    OptionError, BudgetError, UnsupportedArgumentError, MissingExtraError, DataError, SchemaError
+        If an option is out of range or does not go with another, before any row is read where possible; if rows can't
+        be used, or are too many for memory. No message quotes a value.
     """
     seed = check("curator.fit", "seed", seed)
     check("curator.fit", "progress", progress)
     loss = loss_of(spec)
     if source is None:
         raise DataError("this model has no data; build it with data, as pickling leaves them out.")
-    options = {"perturbation": perturbation, "order": order, "epochs": epochs, "step": step, "radius": radius}
+    options: dict[str, Any] = {
+        "perturbation": perturbation,
+        "order": order,
+        "epochs": epochs,
+        "step": step,
+        "radius": radius,
+    }
     options |= {"lanes": lanes, "average": average, "batch_size": batch_size}
+
+    def plan_of(n: int) -> Plan:
+        return make_plan(loss, spec.budget, n=n, p=len(spec.coefficients), reach=spec.units.reach, **options)
+
     known = source.expected()
-    early = None if known is None else _plan(spec, loss, known, options)  # refuses before reading
-    y, x = descent.read(source, spec, spec.units.reach)
+    early = None if known is None else plan_of(known)  # refuses before reading
+    y, x = descent.read(source, spec)
     n = len(y)
     if n <= x.shape[1]:
         raise DataError(f"{n} rows can't determine {x.shape[1]} coefficients; more than that are needed.")
-    plan = early if early is not None and n == known else _plan(spec, loss, n, options)
+    plan = early if early is not None and n == known else plan_of(n)
     budget = spec.budget
     if budget.form == "epsilon, delta" and budget.asked[1] * n >= 1:
         warnings.warn(
@@ -151,10 +157,6 @@ def fit(
     with progress_bar(n, progress) as bar:
         released = descent.release(x, y, loss, plan, descent.randomness(key, x.shape[1]), bar.update)
     res = CentralResults(payload(spec, plan, loss, released, stated, n))
-    if lanes != 1:  # who asks for one lane knows that it has no standard errors
+    if lanes != 1 or len(res.privacy.doubts) > 1:  # who asks for one lane knows that it has no standard errors
         res._caution(stacklevel=3)
     return res
-
-
-def _plan(spec: ModelSpec, loss: Loss, n: int, options: Mapping[str, Any]) -> Plan:
-    return make_plan(loss, spec.budget, n=n, p=len(spec.coefficients), reach=spec.units.reach, **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -12,7 +13,7 @@ from privreg.audit.verification import Trial, Verification, verify
 from privreg.privacy.ledger import UNSET, Budget
 from privreg.privacy.noise import fresh_key, seeded_key
 from privreg.published.descent import descent, kernels
-from privreg.published.descent.losses import Loss, resolve, resolve_loss
+from privreg.published.descent.losses import resolve, resolve_loss
 from privreg.published.descent.plan import check_budget, make_plan
 
 
@@ -29,7 +30,7 @@ def audit(
     noise: float = 1.0,
     **options: Any,
 ) -> Verification:
-    """Distinguish two neighbouring data sets by what the fit's code releases of them.
+    """Distinguish two neighbouring data sets by releases of the published descent.
 
     Parameters
     ----------
@@ -49,8 +50,8 @@ def audit(
     Returns
     -------
     Verification
-        Its table has a line for μ, where the release is one Gaussian mechanism, one for δ at an ε, and one for the
-        matrix of curvature that fits of several lanes release too.
+        Its table has a line for μ of the average, where that is one Gaussian mechanism, one for its δ at an ε, and one
+        for the matrix of curvature; together they keep the budget.
 
     Raises
     ------
@@ -64,47 +65,39 @@ def audit(
     """
     budget = Budget.declare(mu, epsilon, delta)
     check_budget(budget, gaussian=True, how="")
-    loss = resolve_loss(resolve(family))
-    n = others + 1
+    fam = resolve(family)
+    loss, n = resolve_loss(fam), others + 1
     plan = make_plan(loss, budget, n=n, p=1, reach=1.0, lanes=1, **options)
-    drawn = replace(plan, noise_sd=plan.noise_sd * noise)
-    low = 0.0 if resolve(family).binary else -1.0
+    square = make_plan(loss, budget, n=max(n, 2), p=2, reach=1.0, lanes=2)
     key = fresh_key() if seed is None else seeded_key(seed, "audit")
-    streams = descent.randomness(key, 1)
+    streams, normals = descent.randomness(key, 1), descent.randomness(key, 2)[2]
+    drawn = replace(plan, noise_sd=plan.noise_sd * noise)
 
-    @cache  # both trials are of the same releases
-    def releases(runs: int) -> tuple[Any, Any]:
+    @cache  # trials of the average are of the same releases
+    def averages(runs: int) -> tuple[Any, Any]:
         x = np.zeros((n, 1))
         x[0] = 1.0
-        first, second = (
-            np.array([descent.release(x, np.full(n, y), loss, drawn, streams).lanes[0, 0] for _ in range(runs)])
-            for y in (low, 1.0)
-        )
-        return first, second
+        many = [
+            [descent.release(x, np.full(n, y), loss, drawn, streams).lanes[0, 0] for _ in range(runs)]
+            for y in (0.0 if fam.binary else -1.0, 1.0)
+        ]
+        return np.array(many[0]), np.array(many[1])
 
-    at, delta_claimed = budget.asked if budget.form == "epsilon, delta" else (1.0, budget.delta(1.0))
-    words = "responses at opposite ends"
-    trials = [Trial("release", words, "mu", budget.mu, releases)] if plan.gaussian else []
-    trials.append(Trial("release", words, "delta", delta_claimed, releases, epsilon=at))
-    trials.append(_curvature(loss, budget, max(n, 2), key, noise))
-    return verify(trials, claim=str(budget), n=runs, alpha=alpha, option="runs")
-
-
-def _curvature(loss: Loss, budget: Budget, n: int, key: bytes, noise: float) -> Trial:
-    """Neighbours whose records have covariates at right angles, at coefficients where both have the most curvature."""
-    plan = make_plan(loss, budget, n=n, p=2, reach=1.0, lanes=2)
-    drawn = replace(plan, curvature_sd=plan.curvature_sd * noise)
-    etas = np.linspace(-1.0, 1.0, 2001)
-    above, below = (kernels.slopes(loss.code, loss.a, np.inf, etas + side * loss.window, 1.0) for side in (1.0, -1.0))
-    at, square = np.full(2, etas[np.argmax(above - below)]), descent.randomness(key, 2)[2]
-
-    def releases(runs: int) -> tuple[Any, Any]:
-        out = []
+    def matrices(runs: int) -> tuple[Any, Any]:
+        etas, less = np.linspace(-1.0, 1.0, 2001), replace(square, curvature_sd=square.curvature_sd * noise)
+        above, below = (kernels.slopes(loss.code, loss.a, np.inf, etas + s * loss.window, 1.0) for s in (1.0, -1.0))
+        at, out = np.full(2, etas[np.argmax(above - below)]), []
         for row in np.eye(2):
-            x = np.zeros((n, 2))
+            x = np.zeros((max(n, 2), 2))
             x[0] = row
-            many = (descent.curvature(x, np.ones(n), loss, drawn, at, square) for _ in range(runs))
+            many = (descent.curvature(x, np.ones(len(x)), loss, less, at, normals) for _ in range(runs))
             out.append(np.array([matrix[0, 0] - matrix[1, 1] for matrix in many]))
         return out[0], out[1]
 
-    return Trial("curvature", "covariates at right angles", "mu", plan.curvature_mu, releases)
+    ends, alone = "responses at opposite ends", replace(plan, curvature_mu=0.0)
+    at = budget.asked[0] if budget.form == "epsilon, delta" else 1.0
+    trials = [Trial("average", ends, "delta", alone.delta(at), averages, epsilon=at)]
+    if plan.gaussian:
+        trials.insert(0, Trial("average", ends, "mu", math.sqrt(budget.mu**2 - plan.curvature_mu**2), averages))
+    trials.append(Trial("curvature", "covariates at right angles", "mu", square.curvature_mu, matrices))
+    return verify(trials, claim=str(budget), n=runs, alpha=alpha, option="runs")
