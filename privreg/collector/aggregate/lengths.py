@@ -1,4 +1,4 @@
-"""How long rows are and where long ones point: the length L up to which rows count whole, and a metric; (34) to (36)."""
+"""How long rows are and where long ones point: the length L up to which rows count whole, and a metric."""
 
 from __future__ import annotations
 

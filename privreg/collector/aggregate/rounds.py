@@ -248,7 +248,8 @@ def read(plan: Plan, state: State, total: Array, count: int) -> Summed:
 def _numbers(plan: Plan, one: float, numbers: Array, count: int) -> tuple[float, float, float]:
     """Mean scale number, mean of whether it is inside, and what people fill of a report, of which both are parts.
 
-    `one` is the sd of the noise of a number of the sum. Without persons the last is 1; with them the second and third are sums of two numbers: Equation (28).
+    `one` is the sd of the noise of a number of the sum. Without persons the last is 1; with them the second and third
+    are sums of two numbers: Equation (28).
     """
     mean = numbers / count / SCALE
     if plan.persons is None:
