@@ -28,7 +28,7 @@ from privreg.fits.extremes import extremes_of
 from privreg.fits.notes import Findings, clamping_words, filled_note, notes
 from privreg.fits.outcome import FitOutcome, of_clusters, outside_of, refuse_overflow
 from privreg.fits.plan import order_of, to_user
-from privreg.fits.settings import Settings, Summing
+from privreg.fits.settings import Settings
 from privreg.formula.spec import ModelSpec
 from privreg.formula.units import Units
 from privreg.inference import clusters
@@ -220,7 +220,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         equation=_equation(plan, found, order, spec),
         measures=measuring.measured(plan, progress, units.y_scale),
         measured=sum(count for _, count, _ in progress.gauged),
-        **({"cost": f"for {settings.how.measures:g} of mu²"} if isinstance(settings.how, Summing) and again else {}),
+        cost=f"for {plan.measured / plan.rows:.3g} of mu²" if again else "instead of a score",
     )
 
 
@@ -368,7 +368,7 @@ def _equation(plan: Plan, found: Estimated, order: NDArray[np.intp], spec: Model
 
 def _mechanics(held: HeldSums) -> tuple[dict[str, Any], ...]:
     """What is needed to audit each role's sums: reports of rows that are far from each other, and the noise."""
-    plan, out, had = held.plan, [], set[tuple[str, bytes]]()
+    plan, out, had = held.plan, list[dict[str, Any]](), set[tuple[str, bytes]]()
     for p in held.history[:-1]:
         role, mu = p.state.role, p.state.mu
         one = role, p.state.theta.tobytes() if plan.noise.again else b""  # groups of clusters answer one state

@@ -311,7 +311,8 @@ class Playable(Described):
                 "stored; leave it out."
             )
         asked = self._asked(locals())
-        warn_of_steps(asked, 2)
+        if not curator:
+            warn_of_steps(asked, 2)
         if client is not None and self._spec.summed:
             raise UnsupportedArgumentError(
                 f"client= is for trust='local': with {self._spec.holders} sums are made in this process, which reads "
