@@ -57,9 +57,7 @@ from benchmarks.central_designs import DESIGNS, cell, lines
 from benchmarks.store import Runs, save_table
 from privreg.central import Absolute, CentralResults, QHinge, QNorm, Regression
 from privreg.errors import PrivregWarning
-from privreg.published import descent
-from privreg.published.descent import kernels
-from privreg.published.descent.losses import Loss, resolve_loss
+from privreg.published.descent.losses import Loss, resolve_loss, walk
 from privreg.published.descent.sensitivity import constants, sensitivity
 from tests.published.descent import twins
 
@@ -111,7 +109,7 @@ def adversarial_pair(loss: Loss, binary: bool, rng: np.random.Generator) -> floa
         out = []
         for rows, seen in ((x, y), (other_x, other_y)):
             w, total = np.zeros(p), np.zeros(p)
-            kernels.walk(rows, seen, order, loss.code, loss.a, c.slope, step, ball or 0.0, w, total, wait)
+            walk(rows, seen, order, (loss.code, loss.a, c.slope), step, ball or 0.0, w, total, wait)
             out.append(total / (steps - wait))
         worst = max(worst, float(np.linalg.norm(out[0] - out[1])))
     bound = sensitivity(times, c, step, steps)
@@ -158,7 +156,7 @@ def model(kind: str, x: np.ndarray, y: np.ndarray, **budget: float | None) -> Re
 
 def fit(model: Regression, **options: Any) -> CentralResults:
     """Results of the published descent of a model."""
-    return descent.fit(model._spec, model._source, progress=False, **options)
+    return model.fit(tuning="published", progress=False, **options)
 
 
 def risk(kind: str, theta: np.ndarray, x: np.ndarray, y: np.ndarray) -> float:

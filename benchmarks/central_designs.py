@@ -12,7 +12,6 @@ from scipy.stats import beta
 
 import privreg as pr
 from privreg.errors import PrivregWarning
-from privreg.published import descent
 
 N: Final = 20_000
 SD: Final = 0.4
@@ -142,7 +141,7 @@ def fitted(name: str, family: str, run: int, n: int = N, **options: Any) -> pd.D
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivregWarning)
         seed = int(rng.integers(1 << 31))
-        res = descent.fit(model._spec, model._source, seed=seed, progress=False, **options)
+        res = model.fit(tuning="published", seed=seed, progress=False, **options)
     return res.tidy().set_index("term").assign(effect=pd.Series(design.effects))
 
 
