@@ -77,10 +77,11 @@ def plan_of(
     family, gauge = spec.scored, None
     if measures > 0.0:  # residuals, responses and their centre are in units that are learned
         gauge = Gauge(family.code, family.tau, spec.classes, 1.0, 1.0, 0.0, family.y_max, spec.unusable)
+    mu = min(spec.budget.mu, MOST_MU)
     plan = Plan(
         d=len(order),
         rows=rows,
-        mu=min(spec.budget.mu, MOST_MU),
+        mu=math.floor(mu * 1e6) / 1e6 if spec.trust == "central" else mu,  # a sum of fractions, with six decimals
         rules=rules_of(
             *(spec.scored, low, high, units.y_scale),
             several=people.reports > 1,

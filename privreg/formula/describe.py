@@ -66,8 +66,8 @@ def read_design(
 
     `asked` are options by name: schema, bounds, levels, moments, and offset, exposure, id, a column as mu, allow_leak,
     scaling where the front door has them. `table` are data whose columns must be those of the model, as far as their
-    names are known unread; None not to check. `reports` says whether the model is of people's reports, so that messages
-    may name its options.
+    names are known unread; None not to check. `reports` says whether noise falls on people's reports, so that messages
+    may name what such models learn.
     """
     places = {"offset": asked.get("offset"), "exposure": asked.get("exposure")}
     named = check_columns(table, ())
@@ -124,7 +124,8 @@ def formula_spec(
     largest = {spent: people.mu_max} if column else {}
     budget = Budget.declare(**{n: largest.get(n, asked[n]) for n in ("mu", "epsilon", "delta", "rho")})
     family = resolve_family(asked["family"], curator=asked["trust"] == "central")
-    design = read_design(formula, data, scopes, family, {**asked, "id": people.id}, table=data, reports=True)
+    local = asked["trust"] == "local"
+    design = read_design(formula, data, scopes, family, {**asked, "id": people.id}, table=data, reports=local)
     people.check_columns(design.columns)
     spec = _spec(design, family, budget, asked, people)
     return spec, None if data is None else spec.open(data)

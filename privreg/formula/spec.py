@@ -368,10 +368,15 @@ def _apart(design: Design) -> float:
 
 def refuse_of_sums(spec: ModelSpec) -> None:
     """Refuse budgets and options that noise of sums can't have, on public grounds.
-    Raises BudgetError if the budget is pure ε, as that noise is Gaussian; SchemaError if a column has no public bounds;
-    UnsupportedArgumentError if an option is of local reports.
+    Raises BudgetError if the budget is pure ε, as that noise is Gaussian; OptionError, UnsupportedArgumentError if an
+    option is of local reports, or a column has no public bounds.
     """
     units, who, local = spec.units, spec.holders, "is for trust='local'"
+    if spec.trust == "central" and spec.people.missing == "drop":
+        raise OptionError(
+            "missing='drop' would change the number of records, which a curator tells; missing='noise' lets those that "
+            "can't be used count for nothing."
+        )
     if spec.budget.pure:
         raise BudgetError(
             f"with {who} noise is Gaussian, which can't keep pure epsilon: give mu=, rho=, or delta=1e-6 with epsilon."
@@ -391,8 +396,6 @@ def refuse_of_sums(spec: ModelSpec) -> None:
         f"with {who} every number needs public bounds; declare bounds=": bool(
             units.unscaled.any() or (units.y_unscaled and spec.family.of_residuals)
         ),
-        "missing='drop' would change the number of records, which a curator tells; missing='noise' lets those that "
-        "can't be used count for nothing": spec.trust == "central" and spec.people.missing == "drop",
     }
     _refuse(refused)
 

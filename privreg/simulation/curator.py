@@ -93,7 +93,6 @@ class CuratorRun(AggregateRun):
     order, and `kept` is called after each release.
     """
 
-    again: Final = True
     parallel: Final = False
 
     def __init__(self, plan: Plan, key: bytes | None, planned: Callable[[int], Plan] | None = None) -> None:

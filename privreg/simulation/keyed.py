@@ -14,8 +14,6 @@ from privreg.privacy.noise import KEY_BYTES, Key, refuse_fork
 class Keyed(ABC):
     """What holds the key of noise to come; None without privacy."""
 
-    again: bool = False  # Whether rows are held, and all of them answer in each round once they are there
-
     def __init__(self, key: bytes | None) -> None:
         self.key = key
         self._process = os.getpid()

@@ -234,7 +234,8 @@ def of_descent(spec: ModelSpec, given: Mapping[str, Any]) -> dict[str, Any] | No
             f"{alone[0]}= belongs to a curator's published descent, trust='central' with fit(tuning='published'); here "
             "all rows answer in each round, and nothing descends: leave it out."
             if curator
-            else f"{alone[0]}= belongs to a curator's published descent: trust='central' with fit(tuning='published')."
+            else f"{alone[0]}= belongs to a curator's published descent, trust='central' with fit(tuning='published'); "
+            "here each person reports once, so there is one pass: leave it out."
         )
     return None
 

@@ -316,14 +316,6 @@ def test_a_model_tells_what_its_results_have(name, said):
     assert said in str(caught.value)
 
 
-def test_a_curators_model_names_no_measures():
-    data, public = pr.datasets.us_insurance(N), pr.datasets.us_insurance_schema()
-    model = pr.central.Regression.from_formula("smoker ~ age", data, mu=1, family="logistic", **public)
-    with pytest.raises(AttributeError, match="evaluate") as caught:
-        _ = model.rsquared
-    assert "measures=" not in str(caught.value)
-
-
 def test_views_tell_other_libraries_names(charges):
     means = charges.marginal_means("region")
     for name in ("pairs", "contrast"):

@@ -75,11 +75,11 @@ def share(plan: Plan, progress: Progress) -> float:
 def slope_edge(plan: Plan, progress: Progress, square: float) -> float:
     """Edge of the noise of slopes, relative to their mean, if rows of squared length `square` count whole."""
     rules, slope = plan.rules, expected(plan, progress)[0]
-    noise = 2.0 * rules.top * square / (math.sqrt(rules.shares[1]) * plan.mu * plan.rows)
+    noise = 2.0 * math.sqrt(plan.noise.adders) * rules.top * square / (math.sqrt(rules.shares[1]) * plan.mu * plan.rows)
     return math.sqrt(2.0 * plan.size) * noise / slope
 
 
 def bearable(plan: Plan, progress: Progress) -> float:
     """Largest L² at which scores' noise is a quarter of their sampling, and that of slopes a fifth of them; (35)."""
-    score = 0.25 * expected(plan, progress)[1] * plan.rules.shares[0] * plan.mu**2 * plan.rows / 4.0
+    score = 0.25 * expected(plan, progress)[1] * plan.rules.shares[0] * plan.mu**2 * plan.rows / (4.0 * plan.noise.adders)
     return min(score, SHARP / slope_edge(plan, progress, 1.0))

@@ -60,6 +60,12 @@ def _box(plan: Plan, rows: Array) -> float:
     return float(np.square(np.abs(rows @ middle) + np.abs(rows) @ half).sum())
 
 
+def borne(plan: Plan, progress: Progress) -> float:
+    """Length L of a main round before which nobody looked at lengths: scores' noise is an eighth of their sampling."""
+    square = min(bearable(plan, progress) / 2.0, _box(plan, progress.state.rows))
+    return math.sqrt(max(square, plan.reach**2))
+
+
 def _seen(shares: Array, noise: float) -> Array:
     """Bins with a share, alone or with a neighbour, that stands out of its noise."""
     two = (shares[1:] + shares[:-1]) > SURE * math.sqrt(2.0) * noise

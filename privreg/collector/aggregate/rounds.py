@@ -156,7 +156,7 @@ def _whitened(plan: Plan, progress: Progress, mean: Array, count: int) -> Progre
         basis, bent, theta = classes.start(state.classes, lines, known.mean, one)
         known, state = known._replace(classes=bent), state._replace(theta=theta, scale=1.0, classes=basis)
     state, means = _linked(plan, state._replace(role=role), known)
-    return progress._replace(state=state, known=known, expected=means if plan.noise.again else None)
+    return progress._replace(state=state, known=known, expected=means)
 
 
 def turned(by: Array, theta: Array) -> Array:
@@ -314,6 +314,8 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
         window = float(np.clip(4.0 * math.sqrt(1.0 / count + here.sds[4] ** 2) / here.steep, RAREST, window))
     role = "directions" if plan.noise.again and plan.like is None and not plan.extremes else "main"
     state = state._replace(role=role, rows=by @ state.rows, theta=turned(by, theta), window=window)
+    if role == "main" and plan.like is None and not plan.extremes:
+        state = state._replace(longest=lengths.borne(plan, progress._replace(state=state)))
     return progress._replace(state=state, known=known, seen=seen, near=short and not plan.noise.again)
 
 

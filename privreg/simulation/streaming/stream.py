@@ -7,7 +7,7 @@ import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -108,7 +108,7 @@ class Stream:
     @property
     def again(self) -> bool:
         """Whether rows are held or read again, as all of them answer in each round."""
-        return self._run.again
+        return isinstance(self._run, CuratorRun)
 
     @property
     def released(self) -> bool:
@@ -123,7 +123,7 @@ class Stream:
     @property
     def parallel(self) -> bool:
         """Whether several threads are of use."""
-        return self._run.parallel or self._run.again
+        return self._run.parallel or self.again
 
     if not TYPE_CHECKING:  # to a type checker a stream has what is written here, and nothing else
 
@@ -190,7 +190,7 @@ class Stream:
                             coming.append(self._to_encode(crew, batch, sum(n for n, _ in coming)))
                     if coming:
                         rows = crew.result(coming.popleft()[1])
-                        if self.charge is not None and not self._run.again:
+                        if self.charge is not None and not self.again:
                             self.charge.enter()
                         for some in rows if self._gather is None else self._gather.take(rows):
                             self._take(some)
@@ -307,9 +307,11 @@ class Stream:
 
     def hold(self, source: Source) -> None:
         """Hold rows that are read, where all answer in each round; too many are read again if they are in files."""
-        stamp = source.stamp()
-        if isinstance(self._run, CuratorRun) and stamp is not None:
-            self._run.reread = partial(self._again, source, stamp)
+        if not isinstance(self._run, CuratorRun):
+            return
+        with suppress(OSError):  # reading says what is wrong
+            if (stamp := source.stamp()) is not None:
+                self._run.reread = partial(self._again, source, stamp)
 
     def _again(self, source: Source, stamp: list[Any]) -> Iterator[Block]:
         """All rows once more, of files that are what they were."""
@@ -361,7 +363,7 @@ class Stream:
 
     def _settle(self) -> None:
         """Give open sums their noise; of rows that are held the release begins here, if they are enough."""
-        if self._run.again and self.nobs:
+        if isinstance(self._run, CuratorRun) and self.nobs:
             self._run.ready()
             if self.charge is not None:
                 self.charge.enter()
@@ -416,7 +418,7 @@ class Stream:
         Sums that have no noise yet are given it, or left out, see `place`: their rows are then to be read again.
         Raises InferenceError if it holds what must not be stored.
         """
-        refuse_unstorable(self._spec, self._settings, counts=not self._run.again)
+        refuse_unstorable(self._spec, self._settings, counts=not self.again)
         public_rows = None if self._public is None else self._public.described
         document = document_of(
             self._spec,
