@@ -1,6 +1,6 @@
-"""A trusted curator's fits: sensitivities that are never exceeded, rates, peers, coverage, time.
+"""A curator's published descent: sensitivities that are never exceeded, rates, peers, coverage, time.
 
-``python -m benchmarks.central [pairs|rates|peers|coverage|identified|speed ...] [--peer PYTHON] [--quick] [--again]``
+``python -m benchmarks.central [pairs|rates|peers|coverage|speed ...] [--peer PYTHON] [--quick] [--again]``
 
 pairs
     Neighbouring runs with the same order of records: one record replaced by adversarial rows, all losses, α < 1 and
@@ -20,12 +20,6 @@ coverage
     Share of 95% between-lane intervals (8 lanes) that hold the true coefficient, with Clopper-Pearson's 99% limits, for
     families that the model fits exactly. `bias` is the mean error over the mean standard error, worst coefficient;
     `doubted` whether the summary says not to rely on the intervals.
-identified
-    Designs that the records determine well, in part, or not at all (`benchmarks.central_designs`), 20,000 records at
-    μ = 1: the share of fits that mark a coefficient, and how many 95% intervals hold its effect, of fits that mark it
-    and of those that don't, with Clopper-Pearson's 99% limits. `well` are designs that should not be marked;
-    `any_marked` is the share of fits that mark any coefficient. The first blocks of 20 runs were made one commit
-    before the one that the stored table names.
 speed
     Seconds of one fit of 1,000,000 records with 10 covariates, reading and encoding included, after a first fit.
 
@@ -53,7 +47,6 @@ from scipy.optimize import minimize
 from scipy.stats import beta
 
 import privreg as pr
-from benchmarks.central_designs import DESIGNS, cell, lines
 from benchmarks.store import Runs, save_table
 from privreg.central import Absolute, CentralResults, QHinge, QNorm, Regression
 from privreg.errors import PrivregWarning
@@ -326,26 +319,6 @@ def coverage(quick: bool, _peer: str | None, runs_kept: Runs) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-# --- identified ------------------------------------------------------------------------------------------
-
-EACH, RUNS = 20, 400
-
-
-def identified(quick: bool, _peer: str | None, runs_kept: Runs) -> pd.DataFrame:
-    found: dict[tuple[str, str], list[float]] = {}
-    for begin in range(0, 5 if quick else RUNS, EACH):  # a few runs of all cells before more of any
-        some = range(begin, begin + (5 if quick else EACH))
-        for name in DESIGNS:
-            for family in ("huber", "logistic"):
-
-                def run(name: str = name, family: str = family, some: range = some) -> list[float]:
-                    return cell(name, family, some)
-
-                kept = runs_kept.get(f"identified-{family}-{name}-{begin}-{len(some)}", run)
-                found.setdefault((name, family), []).extend(kept)
-    return pd.DataFrame([line for key, numbers in found.items() for line in lines(*key, numbers)])
-
-
 # --- speed -----------------------------------------------------------------------------------------------
 
 
@@ -374,7 +347,6 @@ STUDIES = {
     "rates": rates,
     "peers": peers,
     "coverage": coverage,
-    "identified": identified,
     "speed": speed,
 }
 
