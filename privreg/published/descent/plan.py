@@ -29,6 +29,11 @@ GUESS: Final = 2.0  # How far off the solution is taken to be in choosing a step
 ROOMY: Final = {Q_HINGE: 5.0, Q_NORM: 2.0}  # Default radius for losses that are not Lipschitz, internal units
 HIDDEN: Final = 0.25
 """Standard error, relative to the range over which the loss is quadratic, at which noise may hide a direction."""
+USUAL: Final = {
+    "perturbation": "gradient", "order": None, "epochs": None, "step": None, "radius": "auto", "lanes": None,
+    "average": 0.5, "batch_size": None,
+}  # fmt: skip
+"""Options that are not asked for."""
 MOST: Final = 0.1  # Share of the budget (of μ²) that curvature may cost; all intervals are then 5% longer
 TOP: Final = 2.02  # 99% point of the Tracy–Widom distribution (β = 1)
 
@@ -113,16 +118,15 @@ class Plan:
 
     def words(self) -> str:
         """Passes, step and average in words."""
-        passes = "1 pass" if self.epochs == 1 else f"{self.epochs:,} passes"
-        batch, many = self.share * self.sizes[0], self.steps(self.sizes[0])
-        how = {
-            "full": f"{self.epochs:,} noisy steps, each over all records",
-            "poisson": f"{many:,} Poisson samples of {batch:.4g} expected ({passes})",
-            "permuted": f"{passes}, permuted",
-            "sampled": f"{passes}, sampled with replacement",
-        }[self.order]
-        mean = "average of all iterates" if self.average == 1 else f"average of the last {100 * self.average:g}%"
-        return f"{how}; step {self.step:.4g} (internal units); {mean}"
+        size, mean = self.sizes[0], "all iterates" if self.average == 1 else f"the last {100 * self.average:g}%"
+        over = {
+            "full": "all records", "poisson": f"a Poisson sample of {self.share * size:.4g} expected",
+            "permuted": "one record, permuted", "sampled": "one record, drawn with replacement",
+        }[self.order]  # fmt: skip
+        return (
+            f"{self.steps(size):,} steps, each over {over}; passes {self.epochs:,}; step {self.step:.4g} (internal "
+            f"units); average of {mean}"
+        )
 
 
 def make_plan(
@@ -132,23 +136,18 @@ def make_plan(
     n: int,
     p: int,
     reach: float,
-    perturbation: Any = "gradient",
-    order: Any = None,
-    epochs: Any = None,
-    step: Any = None,
-    radius: Any = "auto",
-    lanes: Any = None,
-    average: Any = 0.5,
-    batch_size: Any = None,
+    **options: Any,
 ) -> Plan:
     """Fix the public numbers of a fit.
 
     `n` and `p` are records and coefficients, `reach` is sup ‖x‖ over the public box, internal units; the options are
     those of `privreg.published.descent.fit`, whose errors these are.
     """
-    noisy = check("curator.fit", "perturbation", perturbation) == "gradient"
+    asked = USUAL | options
+    average, step = (check("curator.fit", name, asked[name]) for name in ("average", "step"))
+    noisy = check("curator.fit", "perturbation", asked["perturbation"]) == "gradient"
     allowed, smooth = (("full", "poisson") if noisy else ("permuted", "sampled")), loss.alpha == 1.0
-    order = choose("order", allowed[0] if order is None else order, allowed)
+    order = choose("order", allowed[0] if asked["order"] is None else asked["order"], allowed)
     if budget.pure:
         raise BudgetError(
             f"the descent's noise is Gaussian, which can't keep pure {budget.epsilon:g}-DP; give delta= with epsilon=, "
@@ -159,23 +158,21 @@ def make_plan(
             f"order={order!r} keeps (epsilon, delta) and has no mu or rho; give epsilon= and delta=, or take "
             f"order={allowed[0]!r}."
         )
-    if batch_size is not None and order != "poisson":
+    if asked["batch_size"] is not None and order != "poisson":
         raise OptionError("batch_size= goes with perturbation='gradient', order='poisson'; leave it out.")
-    average, step = check("curator.fit", "average", average), check("curator.fit", "step", step)
-    usual = LANES if n >= LANES * FEWEST else 1
-    lanes = usual if lanes is None else int(check("curator.fit", "lanes", lanes, min(n, 1000)))
+    lanes = check("curator.fit", "lanes", asked["lanes"], min(n, 1000)) or (LANES if n >= LANES * FEWEST else 1)
     paid = budget_share(p, lanes)
     mu, rest = math.sqrt(paid) * budget.mu, math.sqrt(1.0 - paid)  # of curvature; the part of μ that is left
     curved = mu, noise.curvature_sensitivity(loss.steepest, reach) / (mu * n)
     sizes = tuple(len(part) for part in np.array_split(np.empty(n, dtype=np.bool_), lanes))
-    size, fewest, ball, sd = max(sizes), min(sizes), _radius(radius, loss, noisy=noisy), 0.0
+    size, fewest, ball, sd = max(sizes), min(sizes), _radius(asked["radius"], loss, noisy=noisy), 0.0
     usual = {
         "full": max(min(max(50 * p, 200) if smooth else 1000, 2000, FULL_WORK // n), 100),
         "poisson": 20,
     }.get(order, 1 if smooth else max(1, min(size // 4, MOST_STEPS // n)))  # more shorten steps of a kink
-    epochs = usual if epochs is None else check("curator.fit", "epochs", epochs)
+    epochs = check("curator.fit", "epochs", asked["epochs"]) or usual
     if noisy:
-        batch = size / BATCHES if batch_size is None else check("curator.fit", "batch_size", batch_size, fewest)
+        batch = check("curator.fit", "batch_size", asked["batch_size"], fewest) or size / BATCHES
         share = 1.0 if order == "full" else min(max(batch, 1.0) / size, 1.0)
         steps = math.ceil(epochs / share)
         if share < 1.0 and steps > ACCOUNTED:

@@ -32,10 +32,7 @@ def loss_of(spec: ModelSpec) -> Loss:
         "exposure=": design.exposure, "score_weights=": spec.score_weights,
     }  # fmt: skip
     if named := [option for option, value in given.items() if value]:
-        raise UnsupportedArgumentError(
-            f"the published descent of a curator has no {', '.join(named)}; leave tuning='published' out, or the "
-            "options."
-        )
+        raise UnsupportedArgumentError(f"the published descent of a curator has no {', '.join(named)}; leave it out.")
     if not np.isfinite(units.reach):
         raise SchemaError(
             "a trusted curator's noise follows from how long a row can be, and a column has no public range; "
@@ -104,14 +101,10 @@ def fit(
     loss = loss_of(spec)
     if source is None:
         raise DataError("this model has no data; build it with data, as pickling leaves them out.")
-    options: dict[str, Any] = {
-        "perturbation": perturbation,
-        "order": order,
-        "epochs": epochs,
-        "step": step,
-        "radius": radius,
-    }
-    options |= {"lanes": lanes, "average": average, "batch_size": batch_size}
+    options = {
+        "perturbation": perturbation, "order": order, "epochs": epochs, "step": step, "radius": radius, "lanes": lanes,
+        "average": average, "batch_size": batch_size,
+    }  # fmt: skip
 
     def plan_of(n: int) -> Plan:
         return make_plan(loss, spec.budget, n=n, p=len(spec.coefficients), reach=spec.units.reach, **options)
