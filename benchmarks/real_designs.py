@@ -147,7 +147,7 @@ REAL: Final = {
     ),
     "kids": _design(
         "labsup", "kids ~ educ + age + agefstm + black + hispan",
-        {"kids": (2.0, 10.0), "educ": (0.0, 20.0), "age": (21.0, 35.0), "agefstm": (15.0, 32.0)}, "black hispan",
+        {"kids": (0.0, 10.0), "educ": (0.0, 20.0), "age": (21.0, 35.0), "agefstm": (15.0, 32.0)}, "black hispan",
         family=pr.Poisson(y_max=10),
     ),
     "wages, looks": _design(
