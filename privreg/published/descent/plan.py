@@ -129,15 +129,7 @@ class Plan:
         )
 
 
-def make_plan(
-    loss: Loss,
-    budget: Budget,
-    *,
-    n: int,
-    p: int,
-    reach: float,
-    **options: Any,
-) -> Plan:
+def make_plan(loss: Loss, budget: Budget, *, n: int, p: int, reach: float, **options: Any) -> Plan:
     """Fix the public numbers of a fit.
 
     `n` and `p` are records and coefficients, `reach` is sup ‖x‖ over the public box, internal units; the options are
@@ -166,10 +158,9 @@ def make_plan(
     curved = mu, noise.curvature_sensitivity(loss.steepest, reach) / (mu * n)
     sizes = tuple(len(part) for part in np.array_split(np.empty(n, dtype=np.bool_), lanes))
     size, fewest, ball, sd = max(sizes), min(sizes), _radius(asked["radius"], loss, noisy=noisy), 0.0
-    usual = {
-        "full": max(min(max(50 * p, 200) if smooth else 1000, 2000, FULL_WORK // n), 100),
-        "poisson": 20,
-    }.get(order, 1 if smooth else max(1, min(size // 4, MOST_STEPS // n)))  # more shorten steps of a kink
+    many = max(min(max(50 * p, 200) if smooth else 1000, 2000, FULL_WORK // n), 100)
+    single = 1 if smooth else max(1, min(size // 4, MOST_STEPS // n))  # more shorten the steps of a kink
+    usual = {"full": many, "poisson": 20}.get(order, single)
     epochs = check("curator.fit", "epochs", asked["epochs"]) or usual
     if noisy:
         batch = check("curator.fit", "batch_size", asked["batch_size"], fewest) or size / BATCHES

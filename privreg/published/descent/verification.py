@@ -18,18 +18,9 @@ from privreg.published.descent.plan import make_plan
 
 
 def audit(
-    family: Any = "huber",
-    *,
-    mu: Any = UNSET,
-    epsilon: Any = None,
-    delta: Any = None,
-    others: int = 0,
-    runs: int = 20_000,
-    alpha: float = 1e-6,
-    seed: int | None = None,
-    noise: float = 1.0,
-    **options: Any,
-) -> Verification:
+    family: Any = "huber", *, mu: Any = UNSET, epsilon: Any = None, delta: Any = None, others: int = 0,
+    runs: int = 20_000, alpha: float = 1e-6, seed: int | None = None, noise: float = 1.0, **options: Any,
+) -> Verification:  # fmt: skip
     """Distinguish two neighbouring data sets by releases of the published descent.
 
     Parameters
