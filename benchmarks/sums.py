@@ -222,9 +222,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         what += "" if args.mu == [1.0] else " --mu " + " ".join(f"{mu:g}" for mu in args.mu)
         what += "" if args.table == RESULTS.stem else f" --table {args.table}"
         what = " ".join(["", "--trust", *args.trust]) + what
-        save_table(
-            found, RESULTS.with_name(f"{args.table}.csv"), f"python -m benchmarks.sums{what} --runs {args.runs}"
-        )
+        save_table(found, RESULTS.with_name(f"{args.table}.csv"), f"python -m benchmarks.sums{what} --runs {args.runs}")
     with pd.option_context("display.width", 250, "display.max_columns", 30, "display.max_rows", 1_000):
         print(summary(found).round(2).to_string())
 

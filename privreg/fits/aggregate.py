@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from privreg.arrays import Array, Ints
 from privreg.audit import reports
 from privreg.collector.aggregate import measuring, report
-from privreg.collector.aggregate.budget import MOST_MU, share
-from privreg.collector.aggregate.budget import AGAIN
+from privreg.collector.aggregate.budget import AGAIN, MOST_MU, share
 from privreg.collector.aggregate.classes import against_first
 from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.lattice import sd, steps
@@ -20,7 +19,7 @@ from privreg.collector.aggregate.plan import Noise, Plan, Progress, State, rules
 from privreg.collector.aggregate.rounds import begin
 from privreg.collector.clamping import Shares, harmed
 from privreg.collector.covariates.whitening import correlation
-from privreg.collector.levels import RAREST
+from privreg.collector.levels import PART, RAREST
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.errors import InferenceError
 from privreg.families.family import Family
@@ -317,7 +316,9 @@ def _findings(held: HeldSums, spec: ModelSpec, found: Estimated, order: NDArray[
 def doubts(plan: Plan, progress: Progress, found: Estimated) -> tuple[Diagnostic, ...]:
     """Doubts that take the estimates back."""
     out = []
-    if found.clear < CLEAR:
+    # rows that answer again need slopes for variances alone: known to a quarter in the flattest direction
+    clear = 1.0 / (PART * math.sqrt(2.0 * plan.size)) if plan.noise.again else CLEAR
+    if found.clear < clear:
         text = (
             f"how scores change with the coefficients is hardly known beside the noise: {plan.rows:,} records at mu = "
             f"{plan.mu:g} are few for {plan.d} coefficients, or a level is too rare; more people, a larger mu, fewer "
