@@ -1,6 +1,6 @@
-"""A curator's published descent: sensitivities that are never exceeded, rates, peers, coverage, time.
+"""A curator's published descent: sensitivities that are never exceeded, rates, peers, coverage.
 
-``python -m benchmarks.central [pairs|rates|peers|coverage|speed ...] [--peer PYTHON] [--quick] [--again]``
+``python -m benchmarks.central [pairs|rates|peers|coverage ...] [--peer PYTHON] [--quick] [--again]``
 
 pairs
     Neighbouring runs with the same order of records: one record replaced by adversarial rows, all losses, α < 1 and
@@ -19,10 +19,7 @@ peers
 coverage
     Share of 95% between-lane intervals (8 lanes) that hold the true coefficient, with Clopper-Pearson's 99% limits, for
     families that the model fits exactly. `bias` is the mean error over the mean standard error, worst coefficient;
-    `doubted` whether the summary says not to rely on the intervals.
-speed
-    Seconds of one fit of 1,000,000 records with 10 covariates, reading and encoding included, after a first fit.
-
+    `doubted` the share of fits whose summary says not to rely on some interval.
 Tables central_*.csv. With --keep FOLDER finished runs are kept there, and a study that was killed goes on from them.
 A stored table is left alone; --again replaces it. --quick runs little and stores nothing.
 """
@@ -35,7 +32,6 @@ import math
 import subprocess
 import sys
 import tempfile
-import time
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -280,7 +276,7 @@ def coverage(quick: bool, _peer: str | None, runs_kept: Runs) -> pd.DataFrame:
         for way in ("gradient", "output") if kind != "absolute" else ("gradient",):  # n/4 passes a lane take long
             for n, epsilon in cells if kind != "absolute" else cells[:1]:
                 some = runs if n < 100_000 else max(3 * runs // 10, 5)
-                inside, errors, ses = np.zeros(D), [], []
+                inside, errors, ses, doubted = np.zeros(D), [], [], []
                 for s in range(some):
 
                     def run(
@@ -293,7 +289,8 @@ def coverage(quick: bool, _peer: str | None, runs_kept: Runs) -> pd.DataFrame:
                         return [*res.params, *res.bse, *res.conf_int().to_numpy().ravel(), doubt]
 
                     got = np.array(runs_kept.get(f"coverage-{kind}-{way}-{n}-{epsilon:g}-{s}", run))
-                    params, se, ci, doubted = got[:D], got[D : 2 * D], got[2 * D : 4 * D].reshape(D, 2), bool(got[-1])
+                    params, se, ci = got[:D], got[D : 2 * D], got[2 * D : 4 * D].reshape(D, 2)
+                    doubted.append(got[-1])
                     inside += (ci[:, 0] <= truth) & (truth <= ci[:, 1])
                     errors.append(params - truth)
                     ses.append(se)
@@ -313,32 +310,9 @@ def coverage(quick: bool, _peer: str | None, runs_kept: Runs) -> pd.DataFrame:
                         "worst_high": beta.ppf(0.995, k + 1, some - k) if k < some else 1.0,
                         "bias": bias[np.argmax(np.abs(bias))],
                         "mean_se": float(np.mean(ses)),
-                        "doubted": doubted,
+                        "doubted": float(np.mean(doubted)),
                     }
                 )
-    return pd.DataFrame(rows)
-
-
-# --- speed -----------------------------------------------------------------------------------------------
-
-
-def speed(quick: bool, _peer: str | None, _kept: Runs) -> pd.DataFrame:
-    n = 50_000 if quick else 1_000_000
-    x, y = people("logistic", n, np.random.default_rng(0), 11)
-    rows = []
-    for name, options in {
-        "gradient, full, 8 lanes": {},
-        "gradient, full, 1 lane": {"lanes": 1},
-        "gradient, poisson, 8 lanes": {"order": "poisson"},
-        "output, permuted, 8 lanes": {"perturbation": "output"},
-        "output, permuted, 1 lane": {"perturbation": "output", "lanes": 1},
-        "output, sampled, 8 lanes": {"perturbation": "output", "order": "sampled"},
-    }.items():
-        fitted = model("logistic", x, y, epsilon=1, delta=1e-7)
-        fit(fitted, **options)
-        begin = time.perf_counter()
-        res = fit(fitted, **options)
-        rows.append({"fit": name, "n": n, "seconds": time.perf_counter() - begin, "steps": res._fit.updates})
     return pd.DataFrame(rows)
 
 
@@ -347,7 +321,6 @@ STUDIES = {
     "rates": rates,
     "peers": peers,
     "coverage": coverage,
-    "speed": speed,
 }
 
 

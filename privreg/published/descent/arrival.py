@@ -18,7 +18,7 @@ from scipy.special import ndtri
 from privreg.arrays import Array
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.published.descent.losses import LOGISTIC, PINBALL, Q_HINGE, SMOOTHED_HINGE, Loss
-from privreg.published.descent.plan import Plan, edge
+from privreg.published.descent.plan import FLAT, Plan, edge
 
 BIAS: Final = 0.25
 """Bias, in standard errors, that is let pass: 95% intervals by t with 7 degrees of freedom then have 94.4%."""
@@ -113,11 +113,10 @@ def wandering(plan: Plan, loss: Loss, p: int) -> list[Diagnostic]:
 
     Curvature that falls off over the range in which noisy iterates wander pushes asymmetric losses outwards, in all
     lanes alike. The limits are where coverage fell below its level in simulations (benchmarks/central.py, coverage).
-    The least curvature is a guess, for columns that fill their public range: a fifth of the greatest over p. That of a
-    kink depends on the records near it.
+    The least curvature is a guess by `FLAT`; that of a kink depends on the records near it.
     """
     smooth, limit = loss.alpha == 1.0, WANDER if loss.code in {LOGISTIC, SMOOTHED_HINGE} else SYMMETRIC
-    flat = (plan.constants.holder if smooth else 1.0) / (5.0 * p)
+    flat = (plan.constants.holder if smooth else 1.0) / (FLAT * p)
     sd = plan.noise_sd / (plan.share * min(plan.sizes)) * math.sqrt(plan.step / (2.0 * flat))  # the stationary one
     lopsided = loss.code == Q_HINGE or (loss.code == PINBALL and loss.a != 0.5)
     times = sd * loss.holder / loss.slope / limit if smooth else sd / KINKED if lopsided else 0.0

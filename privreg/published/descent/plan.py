@@ -26,6 +26,8 @@ FULL_WORK: Final = 200_000_000  # Records read in all by default, where each ste
 BATCHES: Final = 50  # Batches a pass of gradient perturbation has by default
 ACCOUNTED: Final = 1_000_000  # Noisy steps that can be accounted for in reasonable time
 GUESS: Final = 2.0  # How far off the solution is taken to be in choosing a step, internal units
+FLAT: Final = 5.0  # Greatest curvature over p times the least, as taken to be of columns that fill their public range
+FORGOTTEN: Final = 10.0  # Step times steps times curvature after which the start is forgotten
 ROOMY: Final = {Q_HINGE: 5.0, Q_NORM: 2.0}  # Default radius for losses that are not Lipschitz, internal units
 HIDDEN: Final = 0.25
 """Standard error, relative to the range over which the loss is quadratic, at which noise may hide a direction."""
@@ -181,7 +183,11 @@ def make_plan(loss: Loss, budget: Budget, *, n: int, p: int, reach: float, **opt
             step = 1.0 / known.holder if smooth else min(ball or GUESS, GUESS) / (math.sqrt(steps) * length)
         return Plan(order, epochs, step, ball, average, sizes, share, known, known.gradient, sd, *curved)
     steps = epochs * size
-    step = _step(loss, budget, reach, ball, epochs, size) if step is None else step
+    if step is None:
+        step = _step(loss, budget, reach, ball, epochs, size)
+        if smooth and lanes > 1:  # the start that lanes still hold is shared, their noise is not
+            top = 1.0 / (loss.holder * reach**2)
+            step = min(max(step, FORGOTTEN * FLAT * p * top / (epochs * fewest)), top)
     known = constants(loss, reach, ball, step, steps)
     move = sensitivity(epochs, known, step, steps)
     if order == "permuted" and budget.private:
