@@ -241,7 +241,7 @@ CASES: dict[str, Callable[[], list[float]]] = {
     "means gaussian": lambda: means(mu=1),
     "means by group": lambda: means(by="kind"),
     "curator": curator,
-    "curator, published": lambda: curator(tuning="published"),
+    "curator, descent": lambda: curator(tuning="published", lanes=8),
     "curator, output": lambda: curator(tuning="published", perturbation="output", lanes=1),
     "federated": federated,
     "federated geodp": lambda: federated(mechanism="geodp"),

@@ -1174,7 +1174,7 @@ MUTANTS = (
         "privreg/published/descent/descent.py",
         "        x[silent] = 0.0  # adds",
         "        x, y = x[~silent], y[~silent]  # adds",
-        (f"{HOSTILE}::test_no_record_changes_whether_a_fit_fails[curator-plain]",),
+        (f"{HOSTILE}::test_no_record_changes_whether_a_fit_fails[descent-plain]",),
     ),
     Mutant(
         "parts that are no number",
