@@ -1,4 +1,4 @@
-"""What a fit with two collectors says of itself: user's units, words, notes. Published sums only."""
+"""What a fit by sums says of itself, of two collectors or a curator: user's units, words, notes. Published sums only."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ EARLY: Final = {
 def plan_of(
     spec: ModelSpec, rows: int, measures: float = 0.0, like: Target | None = None
 ) -> tuple[Plan, NDArray[np.intp]]:
-    """What a fit with two collectors fixes before its first record, all of it public; with the order of columns inside.
+    """What a fit by sums fixes before its first record, all of it public; with the order of columns inside.
 
     `rows` are the records expected, `measures` the share of them, the last ones, by whom the fit is measured; `like` is
     the target of an earlier fit. In the order, shape (p,), the constant goes first.
@@ -145,7 +145,7 @@ def _paid(plan: Plan) -> list[tuple[str, bool, float]]:
 
 
 class HeldSums(NamedTuple):
-    """What a fit with two collectors has: public values, whoever played or ran the rounds."""
+    """What a fit by sums has: public values, whoever played or ran the rounds."""
 
     plan: Plan
     history: tuple[Progress, ...]  # What was known before each batch, the last one being open
@@ -155,7 +155,7 @@ class HeldSums(NamedTuple):
 
 
 def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[np.intp]) -> FitOutcome:
-    """Outcome of a fit with two collectors; `order`, shape (p,), is that of columns inside, as `plan_of` gives it.
+    """Outcome of a fit by sums; `order`, shape (p,), is that of columns inside, as `plan_of` gives it.
     Raises InferenceError before the main round has had a batch.
     """
     plan, progress, units = held.plan, held.history[-1], spec.units

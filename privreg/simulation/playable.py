@@ -26,7 +26,7 @@ from privreg.simulation.tuning import of_descent, plan_fit, warn_of_steps
 
 
 class Playable(Described):
-    """A model of people's reports with the ways to plan it, to fit it, and to feed it batch by batch."""
+    """A model with the ways to plan it, to fit it, and to feed it batch by batch."""
 
     _spec: ModelSpec
     _source: Source | None
