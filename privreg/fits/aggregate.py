@@ -1,4 +1,4 @@
-"""What a fit by sums says of itself, of two collectors or a curator: user's units, words, notes. Published sums only."""
+"""What a fit by sums says of itself, of two collectors or a curator: user's units, words, notes. Sums only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ways of a fit, chosen here alone: rounds of local reports, sums of two collectors or a curator, the published chain."""
+"""The ways of a fit, chosen here alone: rounds of local reports, sums, the published single chain."""
 
 from __future__ import annotations
 
