@@ -359,7 +359,7 @@ def _rounds(held: HeldSums, trail: dict[int, Estimated], outside: Any, errors: A
 
 
 def _equation(plan: Plan, found: Estimated, order: NDArray[np.intp], spec: ModelSpec) -> Equation:
-    """What the estimates solve: see "Estimand" in docs/two_collectors.md."""
+    """What the estimates solve: see "Estimand" in docs/sums.md."""
     shape, rules, d = plan.rules.shape, plan.rules, plan.size
     caps = np.array([s.state.rows @ np.linalg.inv(found.rows) / s.state.reach(plan) for s in found.rounds])
     return Equation(
