@@ -78,6 +78,20 @@ def test_a_descent_of_real_wages_says_that_it_has_not_arrived_and_does_not_when_
     assert ((res.params - full.params[res.params.index]) / full.bse[res.params.index]).abs().max() < 0.5
 
 
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_a_descent_on_its_way_where_its_loss_is_straight_has_not_arrived(lanes):
+    """Responses are further than all steps together lead: Huber's loss has no curvature there, nor has its noise."""
+    rng = np.random.default_rng(3)
+    data = pd.DataFrame({"x": rng.uniform(0, 1, 8000), "y": rng.normal(9, 0.05, 8000)})
+    how = {"trust": "central", "mu": 1000, "family": pr.Huber(scale=0.05), "bounds": {"x": (0, 1), "y": (0, 10)}}
+    m = pr.PrivateOnlineRegression.from_formula("y ~ x", data, **how)
+    with pytest.warns(ReliabilityWarning):
+        res = m.fit(tuning="published", epochs=50, lanes=lanes, seed=1, progress=False)
+    assert res.params["Intercept"] < 8
+    said = [note for note in res.privacy.doubts if note.code in {"moving", "unidentified"}]
+    assert {row for note in said for row in note.rows} == {0, 1}
+
+
 def collinear(mu=1.0, n=6000, **options):
     rng = np.random.default_rng(1)
     x = np.column_stack([np.ones(n), np.repeat(rng.uniform(-1, 1, (n, 1)), 2, axis=1), rng.uniform(-1, 1, n)])
