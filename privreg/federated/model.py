@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from typing import Any, Never
 
@@ -233,7 +234,7 @@ class FederatedRegression(Described):
         for i, source in enumerate(sources or (), 1):
             if not source.repeatable:
                 raise DataError(f"silo {i}: {source.kind} can be read once only; give a DataFrame, arrays or a file.")
-        known = [frozenset((a.key, a.axis, a.rows) for a in accounts_of(s.identity).now()) for s in sources or ()]
+        known = [frozenset(a.mark for a in accounts_of(s.identity).now()) for s in sources or ()]
         if len(set(known) - {frozenset()}) < sum(map(bool, known)):
             raise DataError("the same data are given for two silos; each silo must come once.")
 
@@ -286,7 +287,8 @@ class FederatedRegression(Described):
         clients = [Client(plan, *read_silo(plan, s, i)) for i, s in enumerate(self._sources, 1)]
         for source in self._sources:  # none refuses before any is entered
             LEDGER.check(source.identity, plan.total_mu)
-        entered = [LEDGER.spend(s.identity, plan.total_mu, seeded=got is not None) for s in self._sources]
+        once = {"seeded": got is not None, "stream": secrets.token_hex()}  # silos are of different people
+        entered = [LEDGER.spend(s.identity, plan.total_mu, **once) for s in self._sources]
         release = max(entered, key=lambda r: (r.total_mu, r.number))  # of the silo that has spent most
         key = fresh_key() if got is None else seeded_key(got, "federated")
         stream, state = NoiseStream(key, plan.mechanism.width), server.begin(plan)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import Any
 
 import numpy as np
@@ -48,11 +49,12 @@ class MeansStream:
         # by subgroup, with sums that are not noised yet, or from which others are drawn: raw, handed out to nobody
         self._held = [(collector.init(p), _none(p)) for p in spec.plans]
         self._counter: Counter | None = spec.people.counter()
+        self._release = secrets.token_hex()  # by which the ledger knows batches of the same memory for one release
         self._cautioned = False  # whether results have warned that they should not be relied on
 
-    def charged(self, whose: Any) -> Charge:
-        """The release as the ledger knows it, from those who `whose` are."""
-        return Charge(whose, self._spec.total_mu, seeded=self._seed is not None)
+    def charged(self, whose: Any, stream: str = "") -> Charge:
+        """The release as the ledger knows it, from those who `whose` are, a batch of `stream` or all there are."""
+        return Charge(whose, self._spec.total_mu, seeded=self._seed is not None, stream=stream)
 
     def update(self, batch: Any, *, charge: Charge | None = None) -> None:
         """Let the next people send their reports.
@@ -71,7 +73,7 @@ class MeansStream:
             If a row can't be used; nobody of the piece of rows that holds it has then reported.
         """
         widest = max(p.width + 3 * len(p.columns) for p in self._spec.plans)
-        spec, charge = self._spec, self.charged(batch) if charge is None else charge
+        spec, charge = self._spec, self.charged(batch, self._release) if charge is None else charge
         batch = one_batch(batch, (*spec.columns, *spec.people.columns), spec.schema)
         for piece in pieces([batch], min(chunk_of(widest), CHUNK - 1)):  # CHUNK itself would take a batch whole
             self._take(piece, charge)

@@ -10,13 +10,14 @@ import hashlib
 import math
 import threading
 import weakref
-from collections import defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from itertools import chain
+from typing import Any, Final
 
 from privreg.errors import BudgetError, NotPrivateError, real, shown
-from privreg.privacy.accounts import Account, Accounts, accounts_of
+from privreg.privacy.accounts import Account, Accounts, accounts_of, longest
 from privreg.privacy.budget import REPORTED_DELTA, UNSET, Budget, at_least, at_most, compose, within
 from privreg.privacy.conversions import gdp_delta, gdp_epsilon, gdp_mu
 
@@ -36,7 +37,7 @@ class Release:
     def words(self, whose: str = "these data") -> str:
         """What it is, from the data of those named by `whose`, and what all of them cost together."""
         if self.number == 0:
-            return "not counted: a stream, or plain lists, have no source to count by; add up fits on the same people"
+            return "not counted: a stream, or plain lists, have no source to count by; dataset= names the people"
         if self.number == 1:
             return f"release 1 from {whose} in this process"
         total = f"{within(self.total_mu, 4)}-GDP in all" if self.total_mu < math.inf else "not private in all"
@@ -46,32 +47,31 @@ class Release:
         return self.words()
 
 
-class _Entry(NamedTuple):
+@dataclass
+class _Entry:
     """What a release cost those of an account."""
 
-    mu: float
+    number: int  # Of the release in its ledger
+    costs: list[float]  # Several of who is in the rows more than once
     account: Account  # without its owner
     release: str  # By which it is known again when it goes on; empty for one that doesn't
     owner: int  # Number of the object that the entry goes with; 0 if it stays
     seeded: bool
 
 
-JOINED: Final = 64  # Entries among which the batch before is looked for
-
-
 class Ledger:
     """Releases from each data source in this process.
 
-    A source is the object or file the rows came from, so a copy counts as another source: the ledger reminds, it can't
-    know people. Columns count by their memory, whether NumPy's, pandas', Arrow's or polars', and so do all views of it
-    (parts without a common row apart); a table as itself and by its columns, a mapping by its columns, a list by its
-    members in any order, a file by device and inode whatever its name and date, also one that NumPy maps, a query by
-    its text and connection unless DuckDB reads files or others' tables, a polars query or an Arrow dataset by what it
-    reads. Of several accounts the fullest one is named. Entries go when the object goes. Arrow and polars don't tell
-    when memory goes; it is kept until the process ends, if noise was secret.
-    Entries of files stay, so that a new file in the inode of a deleted one may count too much, never too little. Fits
-    enter their releases in the process's own ledger before the first report, and whatever becomes of the fit they stay.
-    :func:`limit_spending` gives it a limit; a ledger made here keeps the accounts you enter yourself.
+    The same people are those of the same object, the same memory, the same file or the same ``dataset=``. Of a copy
+    nobody can know, so its people count as others unless `dataset=` names them. Columns count by their memory, whether
+    NumPy's, pandas', Arrow's or polars', and all views of one memory are the same people, whichever rows they have, but
+    for the batches of one stream and the silos of one fit, which are other people. A table counts as itself and by its
+    columns, a mapping by its columns, a list by its members in any order, a file by device and inode, a query by its
+    text and connection. What polars, Arrow or DuckDB look for when rows are asked for is not counted without a name.
+    Of several accounts the fullest one is named. Entries go when the object goes; memory of Arrow and polars, which don't tell when it goes, is kept until the
+    process ends, if noise was secret. Entries of files and names stay. Fits enter their releases in the process's own
+    ledger before the first report, and whatever becomes of the fit they stay. :func:`limit_spending` gives it a limit;
+    a ledger made here keeps the accounts you enter yourself.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Ledger:
     ...
     privreg.errors.BudgetError: release 2 from these data would cost 1.563-GDP per person in all ...
     >>> ledger
-    <Ledger: 1 source, limit 1.5-GDP per person>
+    <Ledger: 1 release, limit 1.5-GDP per person>
     """
 
     def __init__(self, limit: float | None = None) -> None:
@@ -102,6 +102,7 @@ class Ledger:
         self._spent: dict[Hashable, list[_Entry]] = {}
         self._keys: dict[int, set[Hashable]] = {}  # Of the entries that go with an object
         self._gone: deque[int] = deque()  # Objects whose entries are to go; garbage may be collected at any time
+        self._count = 0
         self._lock = threading.RLock()  # re-entrant: collecting garbage inside may end an entry
 
     @property
@@ -111,9 +112,9 @@ class Ledger:
 
     def spent(self, source: Any) -> float:
         """Return the μ per person of all releases from `source` so far, 0 if there were none."""
-        return max(map(compose, self._costs(accounts_of(source))), default=0.0)
+        return max(map(compose, self.costs(accounts_of(source))), default=0.0)
 
-    def _costs(self, accounts: Accounts, *, seeded: bool = True) -> list[list[float]]:
+    def costs(self, accounts: Accounts, *, seeded: bool = True) -> list[list[float]]:
         """What was spent on those of each account; with `seeded` also with noise that follows from a seed."""
         with self._lock:
             self._tidy()
@@ -141,13 +142,12 @@ class Ledger:
                 raise BudgetError(
                     f"this ledger allows {at_least(limit, 4)}-GDP per person, but rows that come as a stream have no "
                     "source to count by, nor have plain lists, nor tables that don't tell where their rows are; give a "
-                    "DataFrame, arrays, an Arrow or polars table or a file, or take the limit away."
+                    "DataFrame, arrays, an Arrow or polars table or a file, name the people by dataset=, or take the "
+                    "limit away."
                 )
-            met = defaultdict(list)  # who comes twice reports twice
-            for account in known:
-                met[account.key].append((mu, account))
+            times = Counter(account.mark for account in known)  # who comes twice reports twice
             spent, more = max(
-                ((self._of(account), account.heaviest(met[account.key]) or [mu]) for account in known),
+                ((self._of(account), [mu] * times[account.mark]) for account in known),
                 key=lambda costs: compose([*costs[0], *costs[1]]),
             )
             total, used = compose([*spent, *more]), compose(spent)
@@ -166,7 +166,9 @@ class Ledger:
             f"{less}use other people, or allow more."
         )
 
-    def spend(self, source: Any, mu: float, *, seeded: bool = False, release: str = "", before: str = "") -> Release:
+    def spend(
+        self, source: Any, mu: float, *, seeded: bool = False, release: str = "", before: str = "", stream: str = ""
+    ) -> Release:
         """Enter a release of `mu` per person from `source` and return the running total.
 
         Parameters
@@ -180,6 +182,8 @@ class Ledger:
         before : str
             The name that the release had when it was interrupted. What is entered under it has the new name then, so
             that of two that go on from there with different noise the second counts anew.
+        stream : str
+            A name of the release that `source` is a batch of: people of one ``dataset=`` are entered once for all.
 
         Raises
         ------
@@ -191,21 +195,26 @@ class Ledger:
             accounts = accounts_of(source)
             known = accounts.now()
             names = {release, before} - {""}
-            begun = {a.key for a in known if any(e.release in names for e in self._spent.get(a.key, ()))}
-            new = [account for account in known if account.key not in begun]
+            new, again = list[Account](), list[_Entry]()
+            for one in known:
+                asked = {stream} if stream and one.shared else names
+                found = [e for e in self._spent.get(one.key, ()) if e.release in asked and e.account.meets(one)]
+                again += found
+                new += [] if found else [one]
             if new or not known:
                 self._check(accounts, new, mu)
             if not known:
                 return Release(0, mu)
-            for key in begun:
-                held = self._spent[key]
-                held[:] = [e._replace(release=release) if e.release in names else e for e in held]
-            for account in new:
-                self._enter(mu, account, release, seeded=seeded)
+            for entry in again:
+                entry.release = release or entry.release
+            self._count += bool(new)
+            times = Counter(one.mark for one in new)
+            for mark, one in longest(new).items():
+                self._enter([mu] * times[mark], one, stream if stream and one.shared else release, seeded=seeded)
             most = max((self._of(account) for account in known), key=compose) or [mu]  # there may be no rows
             return Release(len(most), compose(most))
 
-    def _enter(self, mu: float, account: Account, release: str, *, seeded: bool) -> None:
+    def _enter(self, costs: list[float], account: Account, release: str, *, seeded: bool) -> None:
         stays = account.owner is None or (account.kept is not None and not seeded)
         owner = 0 if stays else id(account.owner)
         if owner and owner not in self._keys:
@@ -213,16 +222,8 @@ class Ledger:
             weakref.finalize(account.owner, self._gone.append, owner).atexit = False
         if owner:
             self._keys[owner].add(account.key)
-        entry = _Entry(mu, account._replace(owner=None, kept=account.kept if stays else None), release, owner, seeded)
-        held = self._spent.setdefault(account.key, [])
-        for k in range(len(held) - 1, max(len(held) - JOINED, 0) - 1, -1) if owner else ():
-            last, rows = held[k].account.rows, account.rows  # batches of one array, each of other people, are one entry
-            if last and rows and (last.stop, last.step, rows.step) == (rows.start, 1, 1):
-                joined = entry._replace(account=entry.account._replace(rows=range(last.start, rows.stop)))
-                if held[k] == joined._replace(account=joined.account._replace(rows=last)):
-                    held[k] = joined
-                    return
-        held.append(entry)
+        held = account._replace(owner=None, kept=account.kept if stays else None)
+        self._spent.setdefault(account.key, []).append(_Entry(self._count, costs, held, release, owner, seeded))
 
     def _tidy(self) -> None:
         """Take away the entries of objects that are gone."""
@@ -235,14 +236,15 @@ class Ledger:
 
     def _of(self, account: Account, *, seeded: bool = True) -> list[float]:
         """What was spent on the people of an account, or on whom of them most was."""
-        return account.heaviest((e.mu, e.account) for e in self._spent.get(account.key, ()) if seeded or not e.seeded)
+        once: dict[int, list[float]] = {}  # a release of two columns of the same memory is one
+        for e in self._spent.get(account.key, ()):
+            if (seeded or not e.seeded) and e.account.meets(account):
+                once[e.number] = max(once.get(e.number, []), e.costs, key=len)
+        return list(chain.from_iterable(once.values()))
 
     def __repr__(self) -> str:
-        with self._lock:
-            self._tidy()
-            count = sum(any(entry.account.main for entry in entries) for entries in self._spent.values())
         limit = "no limit" if self.limit is None else f"limit {_words(self.limit)} per person"
-        return f"<Ledger: {count} source{'' if count == 1 else 's'}, {limit}>"
+        return f"<Ledger: {self._count} release{'' if self._count == 1 else 's'}, {limit}>"
 
 
 def _allowed(limit: float | None) -> float | None:
@@ -265,11 +267,11 @@ LEDGER: Final = Ledger()  # What fits enter their releases in; without a limit u
 class Charge:
     """A release of `mu` per person, entered once for `whose` the ledger knows, when its first report is due.
 
-    `seeded` says whether its noise follows from a seed.
+    `seeded` says whether its noise follows from a seed, `stream` what it is a batch of, see `Ledger.spend`.
     """
 
-    def __init__(self, whose: Any, mu: float, *, seeded: bool) -> None:
-        self.whose, self.mu, self.seeded = whose, mu, seeded
+    def __init__(self, whose: Any, mu: float, *, seeded: bool, stream: str = "") -> None:
+        self.whose, self.mu, self.seeded, self.stream = whose, mu, seeded, stream
         self.release: Release | None = None
         self._name = self._before = ""
 
@@ -287,7 +289,7 @@ class Charge:
         Raises BudgetError if it would exceed the ledger's limit.
         """
         if self.release is None:
-            names = {"release": self._name, "before": self._before}
+            names = {"release": self._name, "before": self._before, "stream": self.stream}
             self.release = LEDGER.spend(self.whose, self.mu, seeded=self.seeded, **names)
         return self.release
 
@@ -306,10 +308,10 @@ def refuse_fitted(rows: Any, what: str, *, simulated: bool = False) -> None:
             "without noise: give a DataFrame (of rows one by one pd.DataFrame(list(rows))), arrays, an Arrow or polars "
             "table or a file of public rows."
         )
-    if any(0.0 < compose(costs) < math.inf for costs in LEDGER._costs(accounts, seeded=not simulated)):
+    if any(0.0 < compose(costs) < math.inf for costs in LEDGER.costs(accounts, seeded=not simulated)):
         raise NotPrivateError(
-            f"these rows were fitted privately in this process, and {what} would tell of them without noise; give "
-            "public rows."
+            f"these rows were fitted privately in this process, or share memory with rows that were, and {what} would "
+            "tell of them without noise; give public rows, a copy if they are others."
         )
 
 
@@ -318,7 +320,7 @@ def refuse_shared(public: Any, fitted: Any, what: str) -> None:
     Raises NotPrivateError if they have a row in common, as the ledger knows people.
     """
     people = accounts_of(fitted).now()
-    if any(one.key == other.key and one.meets(other) for one in accounts_of(public).now() for other in people):
+    if any(one.meets(other) for one in accounts_of(public).now() for other in people):
         raise NotPrivateError(
             f"{what} is for other rows, which are public, and these are among the rows to be fitted: the fit would "
             "tell of them without noise; give public rows, or leave it out."

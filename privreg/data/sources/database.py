@@ -6,7 +6,7 @@ import re
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +15,7 @@ from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, beyond, ch
 from privreg.data.sources.tables import open_relation, quoted
 from privreg.errors import DataError, MissingExtraError, UnsupportedArgumentError, quietly
 from privreg.files.optional import comes_from, need
-from privreg.privacy.accounts import Account, Accounts, accounts_of, of_query, of_relation
+from privreg.privacy.accounts import Account, Accounts, of_query
 
 _ALIAS: Final = "privreg_rows"
 _BACKTICKS: Final = ("MySQLdb", "pymysql", "mysql", "mariadb", "aiomysql")
@@ -46,10 +46,7 @@ class Sql:
         except TypeError:  # nothing says when it is gone
             return Accounts((Account(("object", id(self)), self),))
         if comes_from(given, "duckdb", "DuckDBPyConnection"):
-            try:
-                return of_relation(_relation_of(self), _bare(text), parameters, given)
-            except Exception:  # of no query, or while rows of another are read; nothing says what it reads
-                return Accounts(lost=True)
+            return replace(of_query(_bare(text), parameters, id(mark), mark), whole=False, lost=True)
         return of_query(_bare(text), parameters, id(mark), mark)
 
     def __reduce__(self) -> str:
@@ -167,8 +164,7 @@ def _place(connection: Any) -> str:
 
 
 def _of_duckdb(data: Sql, wanted: Wanted) -> Source:
-    opened = open_relation(_relation_of(data), wanted)
-    return Source("SQL query on duckdb", None, opened.batches, accounts_of(data))  # now, as no rows are read yet
+    return Source("SQL query on duckdb", None, open_relation(_relation_of(data), wanted).batches, data)
 
 
 def _relation_of(data: Sql) -> Any:

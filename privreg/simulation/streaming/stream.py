@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import secrets
 import threading
 import warnings
 from collections import deque
@@ -65,11 +66,12 @@ class Stream:
         self._marks: list[tuple[int, int]] = []  # Rows read and people before the batches that open sums are of
         self._skip = 0  # People of the next rows whose reports are in sums already
         self._origin = object()
+        self._release = secrets.token_hex()  # by which the ledger knows batches of the same memory for one release
         self.charge: Charge | None = None  # of rows that are all given at once; batches are entered one by one
 
-    def charged(self, whose: Any) -> Charge:
-        """The release as the ledger knows it, from those who `whose` are."""
-        return Charge(whose, self.total_mu, seeded=self._seed is not None)
+    def charged(self, whose: Any, stream: str = "") -> Charge:
+        """The release as the ledger knows it, from those who `whose` are, a batch of `stream` or all there are."""
+        return Charge(whose, self.total_mu, seeded=self._seed is not None, stream=stream)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -144,7 +146,7 @@ class Stream:
         if self._public is not None:
             self._public.refuse(batch)
         with self._alone():
-            charge = self.charged(batch)
+            charge = self.charged(batch, self._release)
             if getattr(self._spec.design, "formula", None) is not None:
                 batch = one_batch(batch, self._spec.columns, self._spec.design.schema)
             rows = self._encoder.encode(batch, clamped=self._asks([batch]))
