@@ -98,7 +98,7 @@ def _rebuild(path: Path, document: dict[str, Any], arrays: dict[str, Any], funct
     weights, mechanism, private = document["private"]
     how = (weights, mechanism, private, people, document.get("trust", "local"))
     spec = ModelSpec.declare(design, family, budget, *how)
-    model._build(spec, None, rows)
+    model._build(spec, None, rows, document.get("dataset"))
     public = PublicRows.restored(document.get("covariates"), arrays.get("covariates"), len(design.names))
     like = Target.from_json(options.pop("like", None), len(design.names))
     stream = model._begin(

@@ -52,6 +52,9 @@ class Regression(Described):
         What becomes of a record that can't be used: a value is missing, no number or not a declared level, or a term is
         not finite. "noise" (default): it counts for nothing in any sum, and keeps its place. "raise" refuses it: errors
         tell about rows.
+    dataset : str or list of str, optional
+        A name for these people, such as "survey 2026": fits of one name in this process add up, whatever object or file
+        the rows come in. Without it the same object, memory or file are the same people, and a copy's count as others.
     exog_names, endog_name : sequence of str, str
         Names for arrays that have none.
 
@@ -103,6 +106,7 @@ class Regression(Described):
         levels: Any = None,
         moments: Any = None,
         missing: str = "noise",
+        dataset: Any = None,
         exog_names: Sequence[str] | None = None,
         endog_name: str | None = None,
         trust: str = "central",
@@ -117,7 +121,7 @@ class Regression(Described):
         check_array_levels(schema, held.endog_name)
         design = array_design(held.names, held.endog_name, schema, kind=fam.kind)
         source = open_arrays(held.endog, held.exog, None, (endog, exog))
-        self._build(design, fam, budget, source, _people(missing))
+        self._build(design, fam, budget, source.of(dataset), _people(missing))
 
     @classmethod
     def from_formula(
@@ -135,6 +139,7 @@ class Regression(Described):
         moments: Any = None,
         schema: Any = None,
         missing: str = "noise",
+        dataset: Any = None,
         trust: str = "central",
         **unknown: Never,
     ) -> Regression:
@@ -148,7 +153,7 @@ class Regression(Described):
             As there, with the public declarations that they may carry. All rows are held in memory, encoded.
         schema : str, Path or Schema, optional
             Declarations, or the YAML or JSON file that holds them.
-        family, mu, epsilon, delta, rho, bounds, levels, moments, missing
+        family, mu, epsilon, delta, rho, bounds, levels, moments, missing, dataset
             As for the class.
 
         Raises
@@ -167,7 +172,7 @@ class Regression(Described):
         budget = _budget(asked["mu"], asked["epsilon"], asked["delta"], asked["rho"])
         fam = resolve(asked["family"])
         design = read_design(formula, data, scopes, fam, asked, table=data)
-        source = None if data is None else open_table(data, design.columns, design.schema)
+        source = None if data is None else open_table(data, design.columns, design.schema).of(asked["dataset"])
         self = cls.__new__(cls)
         self._build(design, fam, budget, source, _people(asked["missing"]))
         return self

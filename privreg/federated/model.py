@@ -74,6 +74,9 @@ class FederatedRegression(Described):
         not finite. "noise" (default), or "drop": its silo leaves it out. The share that can be used goes with each
         update, for 3% more noise; the number is never sent ("geodp" and "ldpvec" send neither). "raise" refuses it:
         errors tell about rows.
+    dataset : str or list of str, optional
+        A name for these people, such as "survey 2026": fits of one name in this process add up, whatever object or file
+        the rows come in. Without it the same object, memory or file are the same people, and a copy's count as others.
     exog_names, endog_name : sequence of str, str
         Names for arrays that have none.
 
@@ -134,6 +137,7 @@ class FederatedRegression(Described):
         magnitude_share: Any = 0.1,
         debias: Any = True,
         missing: str = "noise",
+        dataset: Any = None,
         exog_names: Sequence[str] | None = None,
         endog_name: str | None = None,
         **unknown: Never,
@@ -183,6 +187,7 @@ class FederatedRegression(Described):
         magnitude_share: Any = 0.1,
         debias: Any = True,
         missing: str = "noise",
+        dataset: Any = None,
         **unknown: Never,
     ) -> FederatedRegression:
         """Describe a federated model by a formula.
@@ -230,7 +235,7 @@ class FederatedRegression(Described):
         people = Participants.declare(missing="noise" if missing == "drop" else missing)
         spec = ModelSpec.declare(design, family, budget, None, "auto", "record", people)
         self._plan = make_plan(spec, silos, asked)
-        self._sources = sources
+        self._sources = sources and tuple(source.of(asked["dataset"]) for source in sources)
         for i, source in enumerate(sources or (), 1):
             if not source.repeatable:
                 raise DataError(f"silo {i}: {source.kind} can be read once only; give a DataFrame, arrays or a file.")

@@ -127,7 +127,7 @@ def formula_spec(
     design = read_design(formula, data, scopes, family, {**asked, "id": people.id}, table=data, reports=True)
     people.check_columns(design.columns)
     spec = _spec(design, family, budget, asked, people)
-    return spec, None if data is None else spec.open(data)
+    return spec, None if data is None else spec.open(data).of(asked["dataset"])
 
 
 def array_spec(endog: Any, exog: Any, asked: Mapping[str, Any]) -> tuple[ModelSpec, Source]:
@@ -158,7 +158,7 @@ def array_spec(endog: Any, exog: Any, asked: Mapping[str, Any]) -> tuple[ModelSp
     design = array_design(held.names, held.endog_name, schema, **extra, kind=family.kind)
     given = (endog, exog, offset, exposure)
     source = open_arrays(held.endog, held.exog, held.offset, given, exposure=held.exposure)
-    return _spec(design, family, budget, asked, people), source
+    return _spec(design, family, budget, asked, people), source.of(asked["dataset"])
 
 
 def _spec(design: Any, family: Family, budget: Budget, asked: Mapping[str, Any], people: Participants) -> ModelSpec:

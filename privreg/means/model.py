@@ -20,6 +20,7 @@ from privreg.options.elsewhere import not_fitted
 from privreg.options.progress import progress_bar
 from privreg.options.table import accepted, check
 from privreg.options.unknown import refuse_unknown
+from privreg.privacy.accounts import named
 from privreg.privacy.ledger import LEDGER, UNSET, Budget
 from privreg.schema.declarations import Schema, combined
 
@@ -73,6 +74,9 @@ class PrivateMeans:
         one that can be used is randomised too, and means are those of the people who have one. "raise" refuses it:
         errors tell about rows, and precision is better. "drop": a row with any such value sends nothing, which reveals
         it.
+    dataset : str or list of str, optional
+        A name for these people, such as "survey 2026": fits of one name in this process add up, whatever object or file
+        the rows come in. Without it the same object, memory or file are the same people, and a copy's count as others.
 
     Raises
     ------
@@ -128,6 +132,7 @@ class PrivateMeans:
         id: str | None = None,
         max_per_id: int = 1,
         missing: str = "noise",
+        dataset: Any = None,
         **unknown: Never,
     ) -> None:
         refuse_unknown("means.arrays", unknown)
@@ -138,7 +143,8 @@ class PrivateMeans:
         how["trust"] = check("means.arrays", "trust", trust)
         self._spec = spec = declared(names, (), budget, public, people, by, by_budget, by_bounds, **how)
         wanted = (*spec.columns, *people.columns)
-        self._source = None if data is None else open_table(data, wanted, spec.schema, text=people.text)
+        self._source = None if data is None else open_table(data, wanted, spec.schema, text=people.text).of(dataset)
+        self._dataset = dataset
         if self._source is not None and self._source.rows is not None:
             refuse_few(self._source.rows)
 
@@ -203,7 +209,7 @@ class PrivateMeans:
         Raises
         ------
         BudgetError
-            Under a limit (`privreg.limit_spending`), as a stream has no source to count by.
+            Under a limit (`privreg.limit_spending`), as a stream has no source to count by but a `dataset`.
         UnsupportedArgumentError
             If noise is added to sums, which is done once.
         """
@@ -213,8 +219,8 @@ class PrivateMeans:
                 f"with trust={self._spec.trust!r} noise is added once, to sums of all rows, so there is no start(); "
                 "fit() takes rows in batches, too."
             )
-        LEDGER.check(None, self._spec.total_mu)
-        return MeansStream(self._spec, check("means.fit", "seed", seed))
+        LEDGER.check(named(None, self._dataset), self._spec.total_mu)
+        return MeansStream(self._spec, check("means.fit", "seed", seed), self._dataset)
 
     def fit(self, *, seed: int | None = None, progress: bool | None = None, **unknown: Never) -> MeansResults:
         """Let every person's device send its report, in one pass, and return the results.

@@ -20,6 +20,7 @@ from privreg.means.results.results import MeansResults
 from privreg.means.results.words import header, is_biased, silent, statement
 from privreg.means.spec import Spec
 from privreg.means.terms import places
+from privreg.privacy.accounts import named
 from privreg.privacy.ledger import Charge, Release
 from privreg.privacy.noise import NoiseStream, derived_key, fresh_key, seeded_key
 
@@ -40,8 +41,8 @@ def refuse_few(rows: int) -> None:
 class MeansStream:
     """Estimates in progress. Made by :meth:`PrivateMeans.start`."""
 
-    def __init__(self, spec: Spec, seed: int | None) -> None:
-        self._spec, self._seed = spec, seed
+    def __init__(self, spec: Spec, seed: int | None, dataset: Any = None) -> None:
+        self._spec, self._seed, self._dataset = spec, seed, dataset
         key = fresh_key() if seed is None else seeded_key(seed, "means")
         self._noise = NoiseStream(key, max(1, *(p.width for p in spec.plans)))
         self._of_sums = NoiseStream(derived_key(key, "sums"), max(1, *(p.size for p in spec.plans)))
@@ -73,7 +74,7 @@ class MeansStream:
             If a row can't be used; nobody of the piece of rows that holds it has then reported.
         """
         widest = max(p.width + 3 * len(p.columns) for p in self._spec.plans)
-        spec, charge = self._spec, self.charged(batch, self._release) if charge is None else charge
+        spec, charge = self._spec, charge or self.charged(named(batch, self._dataset), self._release)
         batch = one_batch(batch, (*spec.columns, *spec.people.columns), spec.schema)
         for piece in pieces([batch], min(chunk_of(widest), CHUNK - 1)):  # CHUNK itself would take a batch whole
             self._take(piece, charge)

@@ -2,15 +2,16 @@
 
 No value of a row is looked at, so of a copy nobody can know. Columns count by the memory that holds them, of whatever
 library they are views, and all views of one buffer are the same people, whichever rows they have. A table counts also
-as the object it is, a file by device and inode, a query by its text and connection. What polars, Arrow or DuckDB will
-look for when rows are asked for is not known. Names that outlive what they name count too much rather than too little: the inode of a deleted file may be
-another's later. Objects are watched, so that nothing is ever taken for one that is gone; memory whose end nobody tells,
-as Arrow's, is kept.
+as the object it is, a file by device and inode, a query by its text and connection; where polars, Arrow or DuckDB will
+look for rows is not known. Names that outlive what they name count too much rather than too little: the inode of a
+deleted file may be another's later. Objects are watched, so that nothing is ever taken for one that is gone; memory
+whose end nobody tells, as Arrow's, is kept.
 """
 
 from __future__ import annotations
 
 import hashlib
+import unicodedata
 import weakref
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
@@ -86,14 +87,18 @@ class Accounts:
 UNKNOWN: Final = Accounts(lost=True)  # Of rows that come as they are asked for
 
 
-def named(data: Any, dataset: str | None) -> Any:
-    """Accounts of rows of people whom the analyst has given a name, such as "survey 2026"; `data` without one."""
+def named(data: Any, dataset: str | Iterable[str] | None) -> Any:
+    """Accounts of rows of people whom the analyst has named, as "survey 2026", or who are of several such names.
+    Raises OptionError for what is no name; `data` without one are as they came.
+    """
     if dataset is None:
         return data
-    if not isinstance(dataset, str) or not dataset.strip():
-        raise OptionError("dataset= is a name of the people whose rows these are, such as 'survey 2026'.")
+    names = [dataset] if isinstance(dataset, str) else dataset if isinstance(dataset, list | tuple) else []
+    if not names or not all(isinstance(name, str) and name.strip() for name in names):
+        raise OptionError("dataset= must be a name of these people, such as 'survey 2026', or a list of names.")
+    alike = dict.fromkeys(" ".join(unicodedata.normalize("NFC", name).split()) for name in names)
     found = accounts_of(data)
-    return replace(found, entries=(*found.entries, Account(("dataset", " ".join(dataset.split())))), whole=True)
+    return replace(found, entries=(*found.entries, *(Account(("dataset", name)) for name in alike)), whole=True)
 
 
 def accounts_of(data: Any) -> Accounts:

@@ -33,15 +33,18 @@ class Release:
 
     number: int  # 1 of the first release from these data in this process; 0 if nothing can tell whose data they are
     total_mu: float  # GDP parameter of all of them together, per person
+    dataset: str = ""  # The names that the people were given; without one a copy of their data is not known for theirs
 
     def words(self, whose: str = "these data") -> str:
         """What it is, from the data of those named by `whose`, and what all of them cost together."""
         if self.number == 0:
             return "not counted: a stream, or plain lists, have no source to count by; dataset= names the people"
+        whose = self.dataset or whose
+        more = "" if self.dataset else "; of a copy nobody can know: dataset= names its people"
         if self.number == 1:
-            return f"release 1 from {whose} in this process"
+            return f"release 1 from {whose} in this process{more}"
         total = f"{within(self.total_mu, 4)}-GDP in all" if self.total_mu < math.inf else "not private in all"
-        return f"release {self.number} from {whose} in this process: {total}"
+        return f"release {self.number} from {whose} in this process: {total}{more}"
 
     def __str__(self) -> str:
         return self.words()
@@ -62,13 +65,14 @@ class _Entry:
 class Ledger:
     """Releases from each data source in this process.
 
-    The same people are those of the same object, the same memory, the same file or the same ``dataset=``. Of a copy
-    nobody can know, so its people count as others unless `dataset=` names them. Columns count by their memory, whether
-    NumPy's, pandas', Arrow's or polars', and all views of one memory are the same people, whichever rows they have, but
-    for the batches of one stream and the silos of one fit, which are other people. A table counts as itself and by its
-    columns, a mapping by its columns, a list by its members in any order, a file by device and inode, a query by its
-    text and connection. What polars, Arrow or DuckDB look for when rows are asked for is not counted without a name.
-    Of several accounts the fullest one is named. Entries go when the object goes; memory of Arrow and polars, which don't tell when it goes, is kept until the
+    The same people are those of the same object, the same memory, the same file or the same ``dataset=``; of a copy
+    nobody can know. Columns count by their memory, whether NumPy's, pandas', Arrow's or polars', and all views of one
+    memory are the same people, whichever rows they have; only the batches of one stream and the silos of one fit are
+    others. A table counts as itself and by its columns, a mapping by its columns, a list by its members in any order, a
+    file by device and inode, a query by its text and connection. Where polars, Arrow or DuckDB will look for rows is
+    not known, so a limit asks for a name of their people. Of several accounts the fullest one is named.
+
+    Entries go when the object goes; memory of Arrow and polars, which don't tell when it goes, is kept until the
     process ends, if noise was secret. Entries of files and names stay. Fits enter their releases in the process's own
     ledger before the first report, and whatever becomes of the fit they stay. :func:`limit_spending` gives it a limit;
     a ledger made here keeps the accounts you enter yourself.
@@ -212,7 +216,8 @@ class Ledger:
             for mark, one in longest(new).items():
                 self._enter([mu] * times[mark], one, stream if stream and one.shared else release, seeded=seeded)
             most = max((self._of(account) for account in known), key=compose) or [mu]  # there may be no rows
-            return Release(len(most), compose(most))
+            called = [repr(account.key[1]) for account in known if account.key[0] == "dataset"]
+            return Release(len(most), compose(most), " and ".join(called))
 
     def _enter(self, costs: list[float], account: Account, release: str, *, seeded: bool) -> None:
         stays = account.owner is None or (account.kept is not None and not seeded)

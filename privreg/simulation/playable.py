@@ -17,6 +17,7 @@ from privreg.options.progress import progress_bar
 from privreg.options.table import check
 from privreg.options.unknown import refuse_unknown
 from privreg.options.values import read_threads
+from privreg.privacy.accounts import named
 from privreg.privacy.ledger import LEDGER
 from privreg.results.results import PrivateResults
 from privreg.simulation.streaming.begin import begin
@@ -31,6 +32,7 @@ class Playable(Described):
     _spec: ModelSpec
     _source: Source | None
     _rows: int | None
+    _dataset: Any
     _results = PrivateResults
 
     # --- planning --------------------------------------------------------------------------------------
@@ -126,18 +128,19 @@ class Playable(Described):
         InferenceError
             For a method that allows one release only (plug_in_central).
         BudgetError
-            Under a limit (`privreg.limit_spending`), as a stream has no source to count by.
+            Under a limit (`privreg.limit_spending`), as a stream has no source to count by but a `dataset`.
         """
         refuse_unknown("local.start", unknown)
         asked = self._asked(locals())
         warn_of_steps(asked, 2)
         stream = self._begin(asked, start_params, seed)
-        LEDGER.check(None, stream.total_mu)
+        LEDGER.check(named(None, self._dataset), stream.total_mu)
         return stream
 
     def _begin(self, asked: FitOptions, start_params: Any, seed: Any, start: Any = None) -> Stream:
         """A stream that is fed batch by batch: a new one, or one to be restored with its `start`, internal units."""
         stream = begin(self._spec, asked, start_params, seed, self._rows, start)
+        stream.dataset = self._dataset
         once = [m.name for m in stream._settings.methods if not m.streaming]
         if once:
             raise InferenceError(f"{once[0]} is a single release, not for streams; use fit(), or inference='plug_in'.")

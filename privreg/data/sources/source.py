@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from privreg.data.cells import Taken
 from privreg.data.columns import missing
 from privreg.errors import DataError
+from privreg.privacy.accounts import named
 from privreg.schema.declarations import Schema
 
 CHUNK: Final = 65_536
@@ -64,6 +65,10 @@ class Source:
     at: Callable[[NDArray[np.int64]], Batch] | None = field(repr=False, default=None)
     gathered: bool = False  # whether rows come person by person, everybody once, with their numbers in place of ids
     blocks: tuple[int, ...] = field(repr=False, default=())  # rows of the pieces that files are read by
+
+    def of(self, dataset: Any) -> Source:
+        """The same, of people with a name, see `privreg.privacy.accounts.named`."""
+        return replace(self, identity=named(self.identity, dataset))
 
     def expected(self) -> int | None:
         """How many people there are, as far as is known before reading them; public, like their number."""
