@@ -1207,8 +1207,8 @@ MUTANTS = (
     Mutant(
         "nothing is entered",
         "privreg/privacy/ledger.py",
-        "        held.append(entry)\n",
-        "        pass\n",
+        "        self._spent.setdefault(account.key, []).append(",
+        "        list().append(",
         ("tests/privacy/test_ledger.py::test_ledger_adds_up_releases_and_forgets_gone_objects",),
     ),
     Mutant(
@@ -1246,10 +1246,10 @@ MUTANTS = (
         ("tests/laws/test_views.py::test_what_looks_into_the_memory_of_an_array_is_known_as_it",),
     ),
     Mutant(
-        "a relation of a table in memory is a query of its text",
-        "privreg/privacy/accounts.py",
-        "    return replace(found, whole=read <= _OF_TABLES, lost=not read <= _OF_TABLES)\n",
-        "    return found\n",
+        "a query of a table in memory is known by its text",
+        "privreg/data/sources/database.py",
+        "mark), whole=False, lost=True)",
+        "mark))",
         ("tests/laws/test_views.py::test_rows_of_which_nothing_tells_whose_they_are_are_refused",),
     ),
     Mutant(
@@ -1265,6 +1265,20 @@ MUTANTS = (
         "stays = account.owner is None or (account.kept is not None and not seeded)",
         "stays = account.owner is None",
         ("tests/laws/test_views.py::test_nothing_is_taken_for_memory_that_is_gone_nor_forgotten_while_a_view_lives",),
+    ),
+    Mutant(
+        "batches of a stream are charged for each other",
+        "privreg/privacy/ledger.py",
+        "                asked = {stream} if stream and one.shared else names\n",
+        "                asked = names\n",
+        (f"{SPENDING}::test_batches_of_a_stream_are_entered_each_once",),
+    ),
+    Mutant(
+        "a name is nobody's",
+        "privreg/privacy/accounts.py",
+        "(*found.entries, *(Account((\"dataset\", name)) for name in alike))",
+        "found.entries",
+        ("tests/privacy/test_datasets.py::test_releases_of_one_name_add_up_at_every_door",),
     ),
     Mutant(
         "a limit that doesn't hold",

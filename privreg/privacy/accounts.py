@@ -1,7 +1,7 @@
 """What the ledger knows people by: the same object, the same buffer, the same file, the same `dataset=`.
 
 No value of a row is looked at, so of a copy nobody can know. Columns count by the memory that holds them, of whatever
-library they are views, and all views of one buffer are the same people, whichever rows they have. A table counts also
+library they are views; all views of one NumPy array are the same people, whichever rows they have. A table counts also
 as the object it is, a file by device and inode, a query by its text and connection; where polars, Arrow or DuckDB will
 look for rows is not known. Names that outlive what they name count too much rather than too little: the inode of a
 deleted file may be another's later. Objects are watched, so that nothing is ever taken for one that is gone; memory
@@ -13,10 +13,12 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 import weakref
-from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from bisect import bisect_left, bisect_right, insort
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
+from itertools import chain
 from mmap import mmap
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
@@ -33,7 +35,9 @@ class Account(NamedTuple):
     key: tuple[Any, ...]
     # What the key is good for the life of, or a weak reference to it; None for a key that is good for ever
     owner: Any = None
-    span: tuple[int, int] | None = None  # Of a buffer, where it begins and ends in memory, in bytes
+    span: tuple[int, int] | None = None  # Of memory, where it begins and ends, in bits
+    times: int = 1  # How often somebody may be in these rows
+    shared: bool = False  # Whether different people of one release may have it, as slices of an array
     # What holds memory that others may share without a word, kept once somebody's report of it had secret noise
     kept: Any = None
 
@@ -41,16 +45,6 @@ class Account(NamedTuple):
         """Whether two accounts are of the same people, as far as the ledger knows them."""
         a, b = self.span, other.span
         return self.key == other.key and (a is None or b is None or (a[0] < b[1] and b[0] < a[1]))
-
-    @property
-    def mark(self) -> Hashable:
-        """The same of all slices of a buffer."""
-        return self.key, self.span and self.span[0]
-
-    @property
-    def shared(self) -> bool:
-        """Whether different people of one release may have it, as slices of an array do."""
-        return self.span is not None or self.key[0] == "dataset"
 
     def held(self) -> Account | None:
         """The same with its owner in hand; None if it is gone."""
@@ -97,8 +91,8 @@ def named(data: Any, dataset: str | Iterable[str] | None) -> Any:
     if not names or not all(isinstance(name, str) and name.strip() for name in names):
         raise OptionError("dataset= must be a name of these people, such as 'survey 2026', or a list of names.")
     alike = dict.fromkeys(" ".join(unicodedata.normalize("NFC", name).split()) for name in names)
-    found = accounts_of(data)
-    return replace(found, entries=(*found.entries, *(Account(("dataset", name)) for name in alike)), whole=True)
+    found, more = accounts_of(data), [Account(("dataset", name), shared=True) for name in alike]
+    return replace(found, entries=(*found.entries, *more), whole=True)
 
 
 def accounts_of(data: Any) -> Accounts:
@@ -155,7 +149,7 @@ def of_parts(parts: Iterable[Any]) -> Accounts:
     """Accounts of tables that hold different people, in whatever order."""
     each = [accounts_of(part) for part in parts if isinstance(part, Mapping) or _holds_rows(part)]
     plain = isinstance(parts, list | tuple) and len(each) < len(parts)
-    entries = tuple(account for accounts in each for account in accounts.now())
+    entries = tuple(_together([accounts.now() for accounts in each]))
     lost, paths = any(accounts.lost for accounts in each), tuple(path for a in each for path in a.paths)
     return Accounts(entries, bool(each) and not plain and all(accounts.whole for accounts in each), paths, lost)
 
@@ -175,19 +169,27 @@ def of_query(text: str, parameters: Any, place: Any, owner: Any = None) -> Accou
     return Accounts((Account(("query", hashlib.sha256(named.encode()).hexdigest()), owner),), whole=True)
 
 
-def longest(entries: Iterable[Account]) -> dict[Hashable, Account]:
-    """Accounts by their marks, of several slices of a buffer the longest."""
-    return {one.mark: one for one in sorted(entries, key=lambda one: one.span or ())}
-
-
 def _whole(groups: Iterable[Iterable[Account]]) -> Accounts:
-    """All accounts of columns about the same people; who comes twice in a column is in them twice."""
+    """All accounts of columns about the same people."""
     known: dict[Hashable, Account] = {}
-    times: Counter[Hashable] = Counter()  # at most, in a column
-    for group in map(list, groups):
-        known = longest([*known.values(), *group])
-        times |= Counter(one.mark for one in group)
-    return Accounts(tuple(known[each] for each in times.elements()), whole=bool(known))
+    for one in chain.from_iterable(groups):
+        known[one.key, one.span] = max(one, known.get((one.key, one.span), one), key=lambda each: each.times)
+    return Accounts(tuple(known.values()), whole=bool(known))
+
+
+def _together(groups: Sequence[Sequence[Account]]) -> list[Account]:
+    """Accounts of rows below each other: who is in several of them is in them several times."""
+    ends: dict[Hashable, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    for one in chain.from_iterable(groups) if len(groups) > 1 else ():
+        for known, end in zip(ends[one.key], one.span or (0, 1), strict=True):
+            insort(known, end)
+    out = []
+    for one in chain.from_iterable(groups):
+        begin, end = one.span or (0, 1)
+        begins, closed = ends[one.key]
+        met = bisect_left(begins, end) - bisect_right(closed, begin)
+        out.append(one._replace(times=max(met, one.times)))
+    return out
 
 
 def _holds_rows(value: Any) -> bool:
@@ -214,7 +216,7 @@ def _of_object(data: Any) -> Iterator[Iterable[Account]]:
     """Accounts of a thing and of each of its columns."""
     yield _watched(data)
     for column in _columns(data):
-        yield [account for values in _leaves(column) for account in _memory(values, data)]
+        yield _together([list(_memory(values, data)) for values in _leaves(column)])
 
 
 def _columns(data: Any) -> Iterable[Any]:
@@ -284,7 +286,7 @@ def _of_paths(paths: Iterable[Path]) -> Iterator[Account]:
 
 
 def _memory(values: Any, owner: Any) -> Iterator[Account]:
-    """Accounts of the buffer that holds a column; of texts, the one that says where each is."""
+    """Accounts of the memory of a column: the array that it is a view of, or its part of a buffer of Arrow's."""
     kept, root = values, values if isinstance(values, np.ndarray) else _exported(values)
     if root is not None:
         while isinstance(base := root.base.obj if isinstance(root.base, memoryview) else root.base, np.ndarray):
@@ -297,14 +299,25 @@ def _memory(values: Any, owner: Any) -> Iterator[Account]:
         first = root.__array_interface__["data"][0]
         moves = [step * (size - 1) for size, step in zip(root.shape, root.strides, strict=True)]
         low, high = (sum(f(move, 0) for move in moves) for f in (min, max))
-        span = (first + low, first + high + root.itemsize) if root.size else (0, 0)
+        begin, end = 8 * (first + low), 8 * (first + high + root.itemsize * (root.size > 0))
     else:
-        array = getattr(values, "storage", values)
-        buffers = getattr(array, "indices", array).buffers()
-        of = buffers[1] if len(buffers) > 1 and not getattr(array, "indices", array).type.num_fields else None
-        span = (0, 0) if of is None else (int(of.address), int(of.address) + of.size)
-    for block in range(span[0] // BLOCK, -(-span[1] // BLOCK)):
-        yield Account(("memory", block), owner, span, kept)
+        begin, end = _of_arrow(values)
+    for block in range(begin // BLOCK, -(-end // BLOCK)):
+        yield Account(("memory", block), owner, (begin, end), shared=root is not None, kept=kept)
 
 
-BLOCK: Final = 1 << 23  # Bytes of memory whose accounts are looked through together
+BLOCK: Final = 1 << 26  # Bits of memory whose accounts are looked through together: 8 MB
+
+
+def _of_arrow(array: Any) -> tuple[int, int]:
+    """Where the rows of an Arrow array begin and end in memory, in bits; of texts where it is said what each is."""
+    array = getattr(array, "storage", array)
+    array = getattr(array, "indices", array)
+    kind, buffers = array.type, array.buffers()
+    if kind.num_fields or len(buffers) < 2 or buffers[1] is None:
+        return 0, 0
+    name = str(kind).removeprefix("large_")
+    texts = 128 if name.endswith("_view") else 64 if name != str(kind) else 32
+    bits = texts if name.startswith(("binary", "string")) else kind.bit_width
+    first = 8 * int(buffers[1].address) + bits * array.offset
+    return first, first + bits * len(array)

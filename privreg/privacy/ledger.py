@@ -10,14 +10,13 @@ import hashlib
 import math
 import threading
 import weakref
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, Final
 
 from privreg.errors import BudgetError, NotPrivateError, real, shown
-from privreg.privacy.accounts import Account, Accounts, accounts_of, longest
+from privreg.privacy.accounts import Account, Accounts, accounts_of
 from privreg.privacy.budget import REPORTED_DELTA, UNSET, Budget, at_least, at_most, compose, within
 from privreg.privacy.conversions import gdp_delta, gdp_epsilon, gdp_mu
 
@@ -55,7 +54,7 @@ class _Entry:
     """What a release cost those of an account."""
 
     number: int  # Of the release in its ledger
-    costs: list[float]  # Several of who is in the rows more than once
+    mu: float
     account: Account  # without its owner
     release: str  # By which it is known again when it goes on; empty for one that doesn't
     owner: int  # Number of the object that the entry goes with; 0 if it stays
@@ -66,11 +65,12 @@ class Ledger:
     """Releases from each data source in this process.
 
     The same people are those of the same object, the same memory, the same file or the same ``dataset=``; of a copy
-    nobody can know. Columns count by their memory, whether NumPy's, pandas', Arrow's or polars', and all views of one
-    memory are the same people, whichever rows they have; only the batches of one stream and the silos of one fit are
-    others. A table counts as itself and by its columns, a mapping by its columns, a list by its members in any order, a
-    file by device and inode, a query by its text and connection. Where polars, Arrow or DuckDB will look for rows is
-    not known, so a limit asks for a name of their people. Of several accounts the fullest one is named.
+    nobody can know. Columns count by their memory, whether NumPy's, pandas', Arrow's or polars'. All views of one NumPy
+    array are the same people, whichever rows they have; only the batches of one stream and the silos of one fit are
+    others, and slices of Arrow and polars that have no row in common. A table counts as itself and by its columns, a
+    mapping by its columns, a list by its members in any order, a file by device and inode, a query by its text and
+    connection. Where polars, Arrow or DuckDB will look for rows is not known, so a limit asks for a name of their
+    people. Of several accounts the fullest one is named.
 
     Entries go when the object goes; memory of Arrow and polars, which don't tell when it goes, is kept until the
     process ends, if noise was secret. Entries of files and names stay. Fits enter their releases in the process's own
@@ -149,9 +149,8 @@ class Ledger:
                     "DataFrame, arrays, an Arrow or polars table or a file, name the people by dataset=, or take the "
                     "limit away."
                 )
-            times = Counter(account.mark for account in known)  # who comes twice reports twice
             spent, more = max(
-                ((self._of(account), [mu] * times[account.mark]) for account in known),
+                ((self._of(account), [mu] * account.times) for account in known),
                 key=lambda costs: compose([*costs[0], *costs[1]]),
             )
             total, used = compose([*spent, *more]), compose(spent)
@@ -212,14 +211,13 @@ class Ledger:
             for entry in again:
                 entry.release = release or entry.release
             self._count += bool(new)
-            times = Counter(one.mark for one in new)
-            for mark, one in longest(new).items():
-                self._enter([mu] * times[mark], one, stream if stream and one.shared else release, seeded=seeded)
+            for one in new:
+                self._enter(mu, one, stream if stream and one.shared else release, seeded=seeded)
             most = max((self._of(account) for account in known), key=compose) or [mu]  # there may be no rows
             called = [repr(account.key[1]) for account in known if account.key[0] == "dataset"]
             return Release(len(most), compose(most), " and ".join(called))
 
-    def _enter(self, costs: list[float], account: Account, release: str, *, seeded: bool) -> None:
+    def _enter(self, mu: float, account: Account, release: str, *, seeded: bool) -> None:
         stays = account.owner is None or (account.kept is not None and not seeded)
         owner = 0 if stays else id(account.owner)
         if owner and owner not in self._keys:
@@ -228,7 +226,7 @@ class Ledger:
         if owner:
             self._keys[owner].add(account.key)
         held = account._replace(owner=None, kept=account.kept if stays else None)
-        self._spent.setdefault(account.key, []).append(_Entry(self._count, costs, held, release, owner, seeded))
+        self._spent.setdefault(account.key, []).append(_Entry(self._count, mu, held, release, owner, seeded))
 
     def _tidy(self) -> None:
         """Take away the entries of objects that are gone."""
@@ -241,11 +239,17 @@ class Ledger:
 
     def _of(self, account: Account, *, seeded: bool = True) -> list[float]:
         """What was spent on the people of an account, or on whom of them most was."""
-        once: dict[int, list[float]] = {}  # a release of two columns of the same memory is one
-        for e in self._spent.get(account.key, ()):
-            if (seeded or not e.seeded) and e.account.meets(account):
-                once[e.number] = max(once.get(e.number, []), e.costs, key=len)
-        return list(chain.from_iterable(once.values()))
+        met = [
+            (e.number, e.account.span or (0, 1), [e.mu] * e.account.times)
+            for e in self._spent.get(account.key, ())
+            if (seeded or not e.seeded) and e.account.meets(account)
+        ]
+        most: list[float] = []
+        for place in {max(begin, (account.span or (0, 1))[0]) for _, (begin, _), _ in met}:  # where parts begin
+            here = sorted((number, costs) for number, (a, b), costs in met if a <= place < b)
+            once = dict(here)  # a release of two columns of the same memory is one, that of who is in it more often
+            most = max(most, [mu for costs in once.values() for mu in costs], key=compose)
+        return most
 
     def __repr__(self) -> str:
         limit = "no limit" if self.limit is None else f"limit {_words(self.limit)} per person"
@@ -327,8 +331,9 @@ def refuse_shared(public: Any, fitted: Any, what: str) -> None:
     people = accounts_of(fitted).now()
     if any(one.meets(other) for one in accounts_of(public).now() for other in people):
         raise NotPrivateError(
-            f"{what} is for other rows, which are public, and these are among the rows to be fitted: the fit would "
-            "tell of them without noise; give public rows, or leave it out."
+            f"{what} is for other rows, which are public, and these are among the rows to be fitted, or share memory "
+            "with them: the fit would tell of them without noise; give public rows, a copy if they are others, or "
+            "leave it out."
         )
 
 

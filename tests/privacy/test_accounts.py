@@ -318,6 +318,9 @@ def test_batches_of_one_release_are_other_people_unless_they_are_the_same_object
         ledger.spend(parts[0], 1.0, stream="one")
     with pytest.raises(BudgetError, match="release 2"):
         ledger.spend(cut(0, 20), 1.0, stream="two")
+    if kind in {"arrow", "polars"}:
+        with pytest.raises(BudgetError, match="release 2"):
+            ledger.spend(cut(10, 20), 1.0, stream="one")
 
 
 def test_who_comes_twice_in_a_list_is_charged_twice():
@@ -326,8 +329,11 @@ def test_who_comes_twice_in_a_list_is_charged_twice():
         ledger.spend([data, data], 1.0)
     assert ledger.spent(data) == 0.0
     assert Ledger().spend([data, data.iloc[:9]], 1.0).total_mu == pytest.approx(math.sqrt(2))
-    held = pl.DataFrame(columns())
-    assert Ledger().spend([held, held.slice(0, 9)], 1.0).total_mu == pytest.approx(math.sqrt(2))
+    held, words = pl.DataFrame(columns()), pd.DataFrame({"word": ["one", "other"] * 300})
+    assert Ledger().spend([held[:9], held[9:]], 1.0).number == 1
+    assert Ledger().spend([words[:9].copy(), words[9:].copy()], 1.0).number == 1  # texts of pandas are not copied
+    for k in (0, 5):
+        assert Ledger().spend([held, held.slice(k, 9)], 1.0).total_mu == pytest.approx(math.sqrt(2))
     assert Ledger().spend([data, data], 1.0).total_mu == pytest.approx(math.sqrt(2))
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 from privreg.errors import OptionError
 from privreg.field import keys
-from privreg.files.archive import write_bytes
+from privreg.files.archive import contents, write_bytes
 from privreg.protocol import peers, wire
 from privreg.protocol.sums import LETTERS
 from privreg.service.store import Store
@@ -43,7 +42,7 @@ def write_issuer(path: str, number: int, secret: bytes, plan_hash: bytes) -> Non
 def take_issuer(store: Store, path: str | None, plan_hash: bytes) -> str:
     """Take in what the other collector has written."""
     try:
-        record = wire.Record(wire.loads(Path(path or "").read_bytes(), "the issuer's file"), "the issuer's file")
+        record = wire.Record(wire.loads(contents(path or ""), "the issuer's file"), "the issuer's file")
     except OSError:
         raise OptionError(
             "give the file that the other collector's privreg tokens wrote: --issuer-file FILE."
