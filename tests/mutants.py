@@ -1246,10 +1246,10 @@ MUTANTS = (
         ("tests/laws/test_views.py::test_what_looks_into_the_memory_of_an_array_is_known_as_it",),
     ),
     Mutant(
-        "a query of a table in memory is known by its text",
-        "privreg/data/sources/database.py",
-        "mark), whole=False, lost=True)",
-        "mark))",
+        "a query of a table in memory is a table",
+        "privreg/privacy/accounts.py",
+        "        return Accounts(tuple(_watched(data)), lost=True)\n",
+        "        return Accounts(tuple(_watched(data)), whole=True)\n",
         ("tests/laws/test_views.py::test_rows_of_which_nothing_tells_whose_they_are_are_refused",),
     ),
     Mutant(

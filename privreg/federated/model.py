@@ -292,8 +292,8 @@ class FederatedRegression(Described):
         clients = [Client(plan, *read_silo(plan, s, i)) for i, s in enumerate(self._sources, 1)]
         for source in self._sources:  # none refuses before any is entered
             LEDGER.check(source.identity, plan.total_mu)
-        once = {"seeded": got is not None, "stream": secrets.token_hex()}  # silos are of different people
-        entered = [LEDGER.spend(s.identity, plan.total_mu, **once) for s in self._sources]
+        seeded, fit = got is not None, secrets.token_hex()  # silos of one fit are of different people
+        entered = [LEDGER.spend(s.identity, plan.total_mu, seeded=seeded, stream=fit) for s in self._sources]
         release = max(entered, key=lambda r: (r.total_mu, r.number))  # of the silo that has spent most
         key = fresh_key() if got is None else seeded_key(got, "federated")
         stream, state = NoiseStream(key, plan.mechanism.width), server.begin(plan)

@@ -17,7 +17,7 @@ import zipfile
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -248,4 +248,4 @@ def _array(content: bytes) -> NDArray[Any]:
     shape, _, dtype = readers[version](part)
     expect(not dtype.hasobject, math.prod(shape) * dtype.itemsize == len(content) - part.tell())
     part.seek(0)
-    return cast("NDArray[Any]", np.lib.format.read_array(part, allow_pickle=False))
+    return np.lib.format.read_array(part, allow_pickle=False)

@@ -2,15 +2,13 @@
 
 No value of a row is looked at, so of a copy nobody can know. Columns count by the memory that holds them, of whatever
 library they are views; all views of one NumPy array are the same people, whichever rows they have. A table counts also
-as the object it is, a file by device and inode, a query by its text and connection; where polars, Arrow or DuckDB will
-look for rows is not known. Names that outlive what they name count too much rather than too little: the inode of a
-deleted file may be another's later. Objects are watched, so that nothing is ever taken for one that is gone; memory
-whose end nobody tells, as Arrow's, is kept.
+as the object it is, a file by device and inode; where a query will look for rows is not known. Names that outlive what
+they name count too much rather than too little: the inode of a deleted file may be another's later. Objects are
+watched, so that nothing is ever taken for one that is gone; memory whose end nobody tells, as Arrow's, is kept.
 """
 
 from __future__ import annotations
 
-import hashlib
 import unicodedata
 import weakref
 from bisect import bisect_left, bisect_right, insort
@@ -102,9 +100,6 @@ def accounts_of(data: Any) -> Accounts:
     """
     if isinstance(data, Accounts):
         return data
-    given = getattr(type(data), "_privreg_accounts", None)
-    if given is not None:
-        return cast("Accounts", given(data))
     if isinstance(data, Iterator):
         return UNKNOWN
     if isinstance(data, str):
@@ -158,15 +153,6 @@ def of_files(paths: Iterable[Path]) -> Accounts:
     """Accounts of files, each by device and inode, or by its place where the file system has no inodes."""
     held = tuple(paths)
     return Accounts(tuple(_of_paths(held)), whole=True, paths=held)
-
-
-def of_query(text: str, parameters: Any, place: Any, owner: Any = None) -> Accounts:
-    """Accounts of a query at some place, which is `owner`'s for its life or, without one, for ever.
-
-    Of the text, whose white space doesn't count, of parameters and addresses only a digest is kept.
-    """
-    named = "\0".join((" ".join(text.split()), repr(parameters), repr(place)))
-    return Accounts((Account(("query", hashlib.sha256(named.encode()).hexdigest()), owner),), whole=True)
 
 
 def _whole(groups: Iterable[Iterable[Account]]) -> Accounts:
@@ -269,7 +255,9 @@ def _of_polars(series: Any) -> Iterator[Any]:
             return
 
 
-_QUERIES: Final = (("polars", "LazyFrame"), ("pyarrow", "Dataset"), ("duckdb", "DuckDBPyRelation"))
+_QUERIES: Final = (
+    ("polars", "LazyFrame"), ("pyarrow", "Dataset"), ("duckdb", "DuckDBPyRelation"), ("privreg", "Sql")
+)  # fmt: skip
 """Objects that know how to find rows, which may be whose they will."""
 
 
@@ -287,7 +275,7 @@ def _of_paths(paths: Iterable[Path]) -> Iterator[Account]:
 
 def _memory(values: Any, owner: Any) -> Iterator[Account]:
     """Accounts of the memory of a column: the array that it is a view of, or its part of a buffer of Arrow's."""
-    kept, root = values, values if isinstance(values, np.ndarray) else _exported(values)
+    kept, root, base = values, values if isinstance(values, np.ndarray) else _exported(values), cast("Any", None)
     if root is not None:
         while isinstance(base := root.base.obj if isinstance(root.base, memoryview) else root.base, np.ndarray):
             owner = root = base
@@ -299,7 +287,7 @@ def _memory(values: Any, owner: Any) -> Iterator[Account]:
         first = root.__array_interface__["data"][0]
         moves = [step * (size - 1) for size, step in zip(root.shape, root.strides, strict=True)]
         low, high = (sum(f(move, 0) for move in moves) for f in (min, max))
-        begin, end = 8 * (first + low), 8 * (first + high + root.itemsize * (root.size > 0))
+        begin, end = (8 * (first + low), 8 * (first + high + root.itemsize)) if root.size else (0, 0)
     else:
         begin, end = _of_arrow(values)
     for block in range(begin // BLOCK, -(-end // BLOCK)):

@@ -37,7 +37,7 @@ class Release:
     def words(self, whose: str = "these data") -> str:
         """What it is, from the data of those named by `whose`, and what all of them cost together."""
         if self.number == 0:
-            return "not counted: a stream, or plain lists, have no source to count by; dataset= names the people"
+            return "not counted: streams, queries and plain lists have no source to count by; dataset= names the people"
         whose = self.dataset or whose
         more = "" if self.dataset else "; of a copy nobody can know: dataset= names its people"
         if self.number == 1:
@@ -68,9 +68,8 @@ class Ledger:
     nobody can know. Columns count by their memory, whether NumPy's, pandas', Arrow's or polars'. All views of one NumPy
     array are the same people, whichever rows they have; only the batches of one stream and the silos of one fit are
     others, and slices of Arrow and polars that have no row in common. A table counts as itself and by its columns, a
-    mapping by its columns, a list by its members in any order, a file by device and inode, a query by its text and
-    connection. Where polars, Arrow or DuckDB will look for rows is not known, so a limit asks for a name of their
-    people. Of several accounts the fullest one is named.
+    mapping by its columns, a list by its members in any order, a file by device and inode. Where a query will look for
+    rows is not known, so a limit asks for a name of their people. Of several accounts the fullest one is named.
 
     Entries go when the object goes; memory of Arrow and polars, which don't tell when it goes, is kept until the
     process ends, if noise was secret. Entries of files and names stay. Fits enter their releases in the process's own
@@ -215,7 +214,8 @@ class Ledger:
                 self._enter(mu, one, stream if stream and one.shared else release, seeded=seeded)
             most = max((self._of(account) for account in known), key=compose) or [mu]  # there may be no rows
             called = [repr(account.key[1]) for account in known if account.key[0] == "dataset"]
-            return Release(len(most), compose(most), " and ".join(called))
+            unknown = accounts.lost and not called and len(most) == 1  # but for the object itself
+            return Release(0 if unknown else len(most), compose(most), " and ".join(called))
 
     def _enter(self, mu: float, account: Account, release: str, *, seeded: bool) -> None:
         stays = account.owner is None or (account.kept is not None and not seeded)
