@@ -19,7 +19,7 @@ from importlib import import_module
 from itertools import chain
 from mmap import mmap
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -275,13 +275,13 @@ def _of_paths(paths: Iterable[Path]) -> Iterator[Account]:
 
 def _memory(values: Any, owner: Any) -> Iterator[Account]:
     """Accounts of the memory of a column: the array that it is a view of, or its part of a buffer of Arrow's."""
-    kept, root, base = values, values if isinstance(values, np.ndarray) else _exported(values), cast("Any", None)
+    kept, root = values, values if isinstance(values, np.ndarray) else _exported(values)
     if root is not None:
         while isinstance(base := root.base.obj if isinstance(root.base, memoryview) else root.base, np.ndarray):
             owner = root = base
         owner = values if root is values else owner
-        # another library's memory doesn't end with this view of it
-        kept = None if base is None or isinstance(base, bytes | bytearray | memoryview | mmap) else root
+        last: Any = root.base  # another library's memory doesn't end with this view of it
+        kept = None if last is None or isinstance(last, bytes | bytearray | memoryview | mmap) else root
         if isinstance(root, np.memmap) and root.filename is not None:
             yield from _of_paths([Path(root.filename)])
         first = root.__array_interface__["data"][0]
