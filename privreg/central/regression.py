@@ -53,8 +53,7 @@ class Regression(Described):
         not finite. "noise" (default): it counts for nothing in any sum, and keeps its place. "raise" refuses it: errors
         tell about rows.
     dataset : str or list of str, optional
-        A name for these people, such as "survey 2026": fits of one name in this process add up, whatever object or file
-        the rows come in. Without it the same object, memory or file are the same people, and a copy's count as others.
+        A name for these people, by which fits add up; see `privreg.PrivateOnlineRegression`.
     exog_names, endog_name : sequence of str, str
         Names for arrays that have none.
 

@@ -75,8 +75,7 @@ class FederatedRegression(Described):
         update, for 3% more noise; the number is never sent ("geodp" and "ldpvec" send neither). "raise" refuses it:
         errors tell about rows.
     dataset : str or list of str, optional
-        A name for these people, such as "survey 2026": fits of one name in this process add up, whatever object or file
-        the rows come in. Without it the same object, memory or file are the same people, and a copy's count as others.
+        A name for these people, by which fits add up; see `privreg.PrivateOnlineRegression`.
     exog_names, endog_name : sequence of str, str
         Names for arrays that have none.
 

@@ -165,21 +165,18 @@ def _own_secret() -> bytes:
 
 
 LONGEST: Final = 1 << 25  # Bytes of a document or a plan, at most
-_HEADER: Final = 1 << 8  # Bytes, on average and at most, by which a member is longer than its numbers
-_STEPS: Final = r"(total|weight|state|trail|blocks|early|secret)_\w+|people|piece|clustered|covariates"
-_FIT: Final = r"params|last|spreads|measures|rounds|(trail|cov|moves|steps|equation)_\w+"
 _NAMES: Final = {
-    **dict.fromkeys(_SEALED, re.compile(rf"privreg\.json|seal|({_STEPS})\.npy")),
-    **dict.fromkeys(_OPEN, re.compile(rf"privreg\.json|({_FIT})\.npy")),
-    "means": re.compile(
-        r"privreg\.json|(centres|halves|params|cov|sds|moments|group_(params|variances|reliable|tests))\.npy"
+    **dict.fromkeys(
+        _SEALED, r"seal|((total|weight|state|trail|blocks|early|secret)_\w+|people|piece|clustered|covariates)\.npy"
     ),
+    **dict.fromkeys(_OPEN, r"(params|last|spreads|measures|rounds|(trail|cov|moves|steps|equation)_\w+)\.npy"),
+    "means": r"(centres|halves|params|cov|sds|moments|group_(params|variances|reliable|tests))\.npy",
 }
-"""Members of files, by kind."""
+"""Members of files beside the document, by kind."""
 
 
 def contents(path: str | Path, most: int = 1 << 20) -> bytes:
-    """What a small file holds, such as a key or a plan. Raises OSError if it can't be read or has more than `most`."""
+    """Content of a small file, such as a key or a plan. Raises OSError if it can't be read or has more than `most`."""
     with Path(path).open("rb") as file:
         found = file.read(most + 1)
     if len(found) > most:
@@ -215,11 +212,11 @@ def read(
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise SavedFileError(f"{str(target)!r} has a format this version can't read; it reads format {FORMAT}.")
         kind = document.get("kind")
-        if kind not in (*_SEALED, *_OPEN) or not all(map(_NAMES[kind].fullmatch, sizes)):
+        if kind not in (*_SEALED, *_OPEN) or not all(re.fullmatch(_NAMES[kind], m) for m in sizes if m != _DOCUMENT):
             raise damaged
         q = needs(document) + 64
-        numbers = 32 * q**2 + (q << 14)  # of squares by group, of what is kept by round and bootstrap: more than enough
-        if sum(sizes.values()) - sizes[_DOCUMENT] > 8 * numbers + _HEADER * len(sizes):
+        numbers = 32 * q**2 + (q << 14)  # squares by group, and what is kept by round and bootstrap: more than enough
+        if sum(sizes.values()) - sizes[_DOCUMENT] > 8 * numbers + 256 * len(sizes):
             raise SavedFileError(f"{str(target)!r} holds more than its document needs: it is damaged or made up.")
         try:
             held = {name: _member(z, name) for name in sizes}

@@ -75,8 +75,7 @@ class PrivateMeans:
         errors tell about rows, and precision is better. "drop": a row with any such value sends nothing, which reveals
         it.
     dataset : str or list of str, optional
-        A name for these people, such as "survey 2026": fits of one name in this process add up, whatever object or file
-        the rows come in. Without it the same object, memory or file are the same people, and a copy's count as others.
+        A name for these people, by which fits add up; see `privreg.PrivateOnlineRegression`.
 
     Raises
     ------

@@ -44,17 +44,6 @@ class Account(NamedTuple):
         a, b = self.span, other.span
         return self.key == other.key and (a is None or b is None or (a[0] < b[1] and b[0] < a[1]))
 
-    def held(self) -> Account | None:
-        """The same with its owner in hand; None if it is gone."""
-        if not isinstance(self.owner, weakref.ref):
-            return self
-        owner = self.owner()
-        return None if owner is None else self._replace(owner=owner)
-
-    def weak(self) -> Account:
-        """The same, which keeps nothing alive."""
-        return self if self.owner is None else self._replace(owner=weakref.ref(self.owner), kept=None)
-
 
 @dataclass(frozen=True)
 class Accounts:
@@ -68,12 +57,16 @@ class Accounts:
 
     def now(self) -> list[Account]:
         """Those whose owners are alive, which they are as long as the list is kept."""
-        added = [account for account in _of_paths(self.paths) if account not in self.entries]
-        return [account for entry in (*self.entries, *added) if (account := entry.held()) is not None]
+        known = [*self.entries, *(one for one in _of_paths(self.paths) if one not in self.entries)]
+        held = [(one, one.owner() if isinstance(one.owner, weakref.ref) else one.owner) for one in known]
+        return [one._replace(owner=owner) for one, owner in held if owner is not None or one.owner is None]
 
     def weak(self) -> Accounts:
         """The same, which keep nothing alive."""
-        return replace(self, entries=tuple(account.weak() for account in self.now()))
+        weakly = [
+            one._replace(owner=None if one.owner is None else weakref.ref(one.owner), kept=None) for one in self.now()
+        ]
+        return replace(self, entries=tuple(weakly))
 
 
 UNKNOWN: Final = Accounts(lost=True)  # Of rows that come as they are asked for
@@ -94,10 +87,7 @@ def named(data: Any, dataset: str | Iterable[str] | None) -> Any:
 
 
 def accounts_of(data: Any) -> Accounts:
-    """Accounts of whatever rows come in; none for a stream.
-
-    A text is a name that the caller has given.
-    """
+    """Accounts of whatever rows come in; none for a stream. A text is a name that the caller has given."""
     if isinstance(data, Accounts):
         return data
     if isinstance(data, Iterator):
@@ -195,9 +185,6 @@ def _watched(data: Any) -> Iterator[Account]:
         return
 
 
-# --- tables and what they read ---------------------------------------------------------------------------
-
-
 def _of_object(data: Any) -> Iterator[Iterable[Account]]:
     """Accounts of a thing and of each of its columns."""
     yield _watched(data)
@@ -215,10 +202,7 @@ def _columns(data: Any) -> Iterable[Any]:
 
 
 def _leaves(data: Any) -> Iterator[Any]:
-    """Arrays of NumPy and Arrow that hold a column, without a copy; of one that is kept in another way none.
-
-    None of them is asked for a value.
-    """
+    """Arrays of NumPy and Arrow that hold a column, without a copy or a look at values; none of other kinds."""
     parts: Iterable[Any] = ()
     if isinstance(data, np.ndarray) or comes_from(data, "pyarrow", "Array"):
         yield data
@@ -268,9 +252,6 @@ def _of_paths(paths: Iterable[Path]) -> Iterator[Account]:
         except OSError:
             continue  # gone; reading it says so
         yield Account(("file", stat.st_dev, stat.st_ino) if stat.st_ino else ("file", str(path.resolve())))
-
-
-# --- memory ----------------------------------------------------------------------------------------------
 
 
 def _memory(values: Any, owner: Any) -> Iterator[Account]:

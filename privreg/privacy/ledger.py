@@ -115,10 +115,10 @@ class Ledger:
 
     def spent(self, source: Any) -> float:
         """Return the μ per person of all releases from `source` so far, 0 if there were none."""
-        return max(map(compose, self.costs(accounts_of(source))), default=0.0)
+        return max(map(compose, self._costs(accounts_of(source))), default=0.0)
 
-    def costs(self, accounts: Accounts, *, seeded: bool = True) -> list[list[float]]:
-        """What was spent on those of each account; with `seeded` also with noise that follows from a seed."""
+    def _costs(self, accounts: Accounts, *, seeded: bool = True) -> list[list[float]]:
+        """Costs of the releases from each account; with `seeded` also of those whose noise follows from a seed."""
         with self._lock:
             self._tidy()
             return [self._of(account, seeded=seeded) for account in accounts.now()]
@@ -140,19 +140,18 @@ class Ledger:
         limit = self._limit
         if limit is None:
             return
-        with self._lock:
-            if not accounts.whole or not known:
-                raise BudgetError(
-                    f"this ledger allows {at_least(limit, 4)}-GDP per person, but rows that come as a stream have no "
-                    "source to count by, nor have plain lists, nor tables that don't tell where their rows are; give a "
-                    "DataFrame, arrays, an Arrow or polars table or a file, name the people by dataset=, or take the "
-                    "limit away."
-                )
-            spent, more = max(
-                ((self._of(account), [mu] * account.times) for account in known),
-                key=lambda costs: compose([*costs[0], *costs[1]]),
+        if not accounts.whole or not known:
+            raise BudgetError(
+                f"this ledger allows {at_least(limit, 4)}-GDP per person, but rows that come as a stream have no "
+                "source to count by, nor have plain lists, nor tables that don't tell where their rows are; give a "
+                "DataFrame, arrays, an Arrow or polars table or a file, name the people by dataset=, or take the "
+                "limit away."
             )
-            total, used = compose([*spent, *more]), compose(spent)
+        spent, more = max(
+            ((self._of(account), [mu] * account.times) for account in known),
+            key=lambda costs: compose([*costs[0], *costs[1]]),
+        )
+        total, used = compose([*spent, *more]), compose(spent)
         if math.isinf(used):
             raise BudgetError(
                 "these data have been fitted without noise (mu=None) in this process: nothing about them is private "
@@ -173,19 +172,10 @@ class Ledger:
     ) -> Release:
         """Enter a release of `mu` per person from `source` and return the running total.
 
-        Parameters
-        ----------
-        source : object
-        mu : float
-        seeded : bool
-            Whether its noise follows from a seed, as in simulations, whose rows are nobody's.
-        release : str
-            A name of the release, under which it is entered once; none by default.
-        before : str
-            The name that the release had when it was interrupted. What is entered under it has the new name then, so
-            that of two that go on from there with different noise the second counts anew.
-        stream : str
-            A name of the release that `source` is a batch of: people of one ``dataset=`` are entered once for all.
+        Its noise follows from a seed if it is `seeded`, as in simulations, whose rows are nobody's. Under the name
+        `release` it is entered once, and what is entered under `before`, the name before an interruption, has the new
+        name then, so that of two that go on from there with different noise the second counts anew. `stream` is a name
+        of the release that `source` is a batch of: people of one array or ``dataset=`` are entered once for all.
 
         Raises
         ------
@@ -257,7 +247,7 @@ class Ledger:
 
 
 def _allowed(limit: float | None) -> float | None:
-    """Return a limit that is one."""
+    """A limit that is one."""
     if limit is None:
         return None
     allowed = real(limit)
@@ -317,7 +307,7 @@ def refuse_fitted(rows: Any, what: str, *, simulated: bool = False) -> None:
             "without noise: give a DataFrame (of rows one by one pd.DataFrame(list(rows))), arrays, an Arrow or polars "
             "table or a file of public rows."
         )
-    if any(0.0 < compose(costs) < math.inf for costs in LEDGER.costs(accounts, seeded=not simulated)):
+    if any(0.0 < compose(costs) < math.inf for costs in LEDGER._costs(accounts, seeded=not simulated)):
         raise NotPrivateError(
             f"these rows were fitted privately in this process, or share memory with rows that were, and {what} would "
             "tell of them without noise; give public rows, a copy if they are others."
@@ -356,19 +346,5 @@ def limit_spending(limit: float | None) -> None:
     BudgetError
         If `limit` is not a positive number.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import privreg as pr
-    >>> x = np.linspace(-1, 1, 1000)[:, None]
-    >>> model = pr.PrivateOnlineRegression(1 + x[:, 0], x, bounds={"y": (0, 2), "x1": (-1, 1)}, mu=1)
-    >>> pr.limit_spending(1.2)
-    >>> model.fit(progress=False).privacy.total_mu
-    1.0
-    >>> model.fit(progress=False)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ...
-    privreg.errors.BudgetError: release 2 from these data would cost 1.415-GDP per person in all ...
-    >>> pr.limit_spending(None)
     """
     LEDGER._limit = _allowed(limit)
