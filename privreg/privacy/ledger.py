@@ -305,7 +305,7 @@ def refuse_fitted(rows: Any, what: str, *, simulated: bool = False) -> None:
         raise NotPrivateError(
             f"nothing tells whose rows these are; if they were fitted in this process, {what} would tell of them "
             "without noise: give a DataFrame (of rows one by one pd.DataFrame(list(rows))), arrays, an Arrow or polars "
-            "table or a file of public rows."
+            "table (of a query what it finds, as by collect()) or a file of public rows."
         )
     if any(0.0 < compose(costs) < math.inf for costs in LEDGER._costs(accounts, seeded=not simulated)):
         raise NotPrivateError(

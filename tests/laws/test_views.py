@@ -226,7 +226,7 @@ def fitted():
 def test_rows_of_which_nothing_tells_whose_they_are_are_refused(way, fitted):
     data, _, res = fitted
     public = {"mu": 1, "bounds": {"x": (-1, 1), "y": (-1, 1)}}
-    with pytest.raises(NotPrivateError, match=r"nothing tells whose rows these are; .* an Arrow or polars table or"):
+    with pytest.raises(NotPrivateError, match=r"nothing tells whose rows these are; .* an Arrow or polars table \(of"):
         res.estimand(UNKNOWN[way](data))
     pr.limit_spending(5)
     try:
