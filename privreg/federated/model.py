@@ -238,7 +238,7 @@ class FederatedRegression(Described):
         for i, source in enumerate(sources or (), 1):
             if not source.repeatable:
                 raise DataError(f"silo {i}: {source.kind} can be read once only; give a DataFrame, arrays or a file.")
-        known = [frozenset((a.key, a.span) for a in accounts_of(s.identity).now()) for s in sources or ()]
+        known = [frozenset((a.key, a.part) for a in accounts_of(s.identity).now()) for s in sources or ()]
         if len(set(known) - {frozenset()}) < sum(map(bool, known)):
             raise DataError("the same data are given for two silos; each silo must come once.")
 

@@ -34,6 +34,7 @@ class Account(NamedTuple):
     # What the key is good for the life of, or a weak reference to it; None for a key that is good for ever
     owner: Any = None
     span: tuple[int, int] | None = None  # Of memory, where it begins and ends, in bits
+    part: tuple[int, int] = (0, 1)  # Where these rows begin and end in it
     times: int = 1  # How often somebody may be in these rows
     shared: bool = False  # Whether different people of one release may have it, as slices of an array
     # What holds memory that others may share without a word, kept once somebody's report of it had secret noise
@@ -100,7 +101,7 @@ def accounts_of(data: Any) -> Accounts:
         return of_columns(data)
     if isinstance(data, Mapping):
         return of_mapping(data, ())
-    if any(comes_from(data, *names) for names in _QUERIES):
+    if any(comes_from(data, *names) for names in _QUERIES.items()):
         return Accounts(tuple(_watched(data)), lost=True)
     found = _whole(_of_object(data))
     rows = any(hasattr(data, name) for name in _FORMS) and getattr(data, "size", 1) != 0
@@ -147,9 +148,8 @@ def of_files(paths: Iterable[Path]) -> Accounts:
 
 def _whole(groups: Iterable[Iterable[Account]]) -> Accounts:
     """All accounts of columns about the same people."""
-    known: dict[Hashable, Account] = {}
-    for one in chain.from_iterable(groups):
-        known[one.key, one.span] = max(one, known.get((one.key, one.span), one), key=lambda each: each.times)
+    each = sorted(chain.from_iterable(groups), key=lambda one: one.times)
+    known = {(one.key, one.span, one.part): one for one in each}
     return Accounts(tuple(known.values()), whole=bool(known))
 
 
@@ -157,13 +157,12 @@ def _together(groups: Sequence[Sequence[Account]]) -> list[Account]:
     """Accounts of rows below each other: who is in several of them is in them several times."""
     ends: dict[Hashable, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     for one in chain.from_iterable(groups) if len(groups) > 1 else ():
-        for known, end in zip(ends[one.key], one.span or (0, 1), strict=True):
+        for known, end in zip(ends[one.key], one.part, strict=True):
             insort(known, end)
     out = []
     for one in chain.from_iterable(groups):
-        begin, end = one.span or (0, 1)
         begins, closed = ends[one.key]
-        met = bisect_left(begins, end) - bisect_right(closed, begin)
+        met = bisect_left(begins, one.part[1]) - bisect_right(closed, one.part[0])
         out.append(one._replace(times=max(met, one.times)))
     return out
 
@@ -173,7 +172,7 @@ def _holds_rows(value: Any) -> bool:
     if isinstance(value, type | str | bytes | int | float | list | tuple | None):
         return False
     kinds = ("__len__", "__next__", *_FORMS)
-    return any(hasattr(value, name) for name in kinds) or any(comes_from(value, *names) for names in _QUERIES)
+    return any(hasattr(value, name) for name in kinds) or any(comes_from(value, *names) for names in _QUERIES.items())
 
 
 def _watched(data: Any) -> Iterator[Account]:
@@ -239,9 +238,7 @@ def _of_polars(series: Any) -> Iterator[Any]:
             return
 
 
-_QUERIES: Final = (
-    ("polars", "LazyFrame"), ("pyarrow", "Dataset"), ("duckdb", "DuckDBPyRelation"), ("privreg", "Sql")
-)  # fmt: skip
+_QUERIES: Final = {"polars": "LazyFrame", "pyarrow": "Dataset", "duckdb": "DuckDBPyRelation", "privreg": "Sql"}
 """Objects that know how to find rows, which may be whose they will."""
 
 
@@ -265,17 +262,22 @@ def _memory(values: Any, owner: Any) -> Iterator[Account]:
         kept = None if last is None or isinstance(last, bytes | bytearray | memoryview | mmap) else root
         if isinstance(root, np.memmap) and root.filename is not None:
             yield from _of_paths([Path(root.filename)])
-        first = root.__array_interface__["data"][0]
-        moves = [step * (size - 1) for size, step in zip(root.shape, root.strides, strict=True)]
-        low, high = (sum(f(move, 0) for move in moves) for f in (min, max))
-        begin, end = (8 * (first + low), 8 * (first + high + root.itemsize)) if root.size else (0, 0)
+        span, part = _bits(root), _bits(np.asarray(values))
     else:
-        begin, end = _of_arrow(values)
-    for block in range(begin // BLOCK, -(-end // BLOCK)):
-        yield Account(("memory", block), owner, (begin, end), shared=root is not None, kept=kept)
+        span = part = _of_arrow(values)
+    for block in range(span[0] // BLOCK, -(-span[1] // BLOCK)):
+        yield Account(("memory", block), owner, span, part, shared=root is not None, kept=kept)
 
 
 BLOCK: Final = 1 << 26  # Bits of memory whose accounts are looked through together: 8 MB
+
+
+def _bits(array: np.ndarray) -> tuple[int, int]:
+    """Where an array begins and ends in memory, in bits."""
+    first = array.__array_interface__["data"][0]
+    moves = [step * (size - 1) for size, step in zip(array.shape, array.strides, strict=True)]
+    low, high = (sum(f(move, 0) for move in moves) for f in (min, max))
+    return (8 * (first + low), 8 * (first + high + array.itemsize)) if array.size else (0, 0)
 
 
 def _of_arrow(array: Any) -> tuple[int, int]:

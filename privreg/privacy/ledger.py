@@ -322,19 +322,17 @@ def refuse_shared(public: Any, fitted: Any, what: str) -> None:
     if any(one.meets(other) for one in accounts_of(public).now() for other in people):
         raise NotPrivateError(
             f"{what} is for other rows, which are public, and these are among the rows to be fitted, or share memory "
-            "with them: the fit would tell of them without noise; give public rows, a copy if they are others, or "
-            "leave it out."
+            "with them: the fit would tell of them without noise; give public rows, a copy if they are others."
         )
 
 
 def limit_spending(limit: float | None) -> None:
     """Refuse, from now on in this process, every fit that would spend more than `limit` on one source of people.
 
-    Releases made before count too, also those that were interrupted or failed after the first report; one that goes on
-    from its checkpoint counts once. Under a limit ``fit()`` refuses before the first report is sent, and rows that come
-    as a stream, in ``fit()`` or by ``start()``, or as plain lists, are refused as nothing tells whose they are. A
-    stream begun or loaded goes on with batches that can be counted. What counts as one source is said by
-    :class:`Ledger`.
+    Releases made before count too, also those that failed after the first report; one that goes on from its checkpoint
+    counts once. Under a limit ``fit()`` refuses before the first report is sent, and streams, queries and plain lists
+    are refused without a ``dataset=``, as nothing tells whose rows they are. A stream begun or loaded goes on with
+    batches that can be counted. :class:`Ledger` says what one source is.
 
     Parameters
     ----------

@@ -280,6 +280,8 @@ def test_who_comes_twice_in_a_list_is_charged_twice():
     with pytest.raises(BudgetError, match=r"would cost 1.415-GDP"):
         ledger.spend([data, data], 1.0)
     assert ledger.spent(data) == 0.0
+    assert Ledger().spend([data.iloc[:300], data.iloc[300:]], 1.0).number == 1
+    assert Ledger().spend([data.iloc[:301], data.iloc[300:]], 1.0).total_mu == pytest.approx(math.sqrt(2))
     assert Ledger().spend([data, data.iloc[:9]], 1.0).total_mu == pytest.approx(math.sqrt(2))
     held, words = pl.DataFrame(columns()), pd.DataFrame({"word": ["one", "other"] * 300})
     assert Ledger().spend([held[:9], held[9:]], 1.0).number == 1
