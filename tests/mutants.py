@@ -1281,6 +1281,13 @@ MUTANTS = (
         ("tests/privacy/test_datasets.py::test_releases_of_one_name_add_up_at_every_door",),
     ),
     Mutant(
+        "a saved file is unpacked whatever it holds",
+        "privreg/files/archive.py",
+        "        if sum(sizes.values()) - sizes[_DOCUMENT] > 8 * numbers + 256 * len(sizes):\n",
+        "        if False:\n",
+        ("tests/files/test_bombs.py::test_what_no_document_needs_is_refused_before_it_is_read",),
+    ),
+    Mutant(
         "a limit that doesn't hold",
         "privreg/privacy/ledger.py",
         "        if total <= limit * (1 + 1e-12):",

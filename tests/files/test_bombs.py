@@ -18,7 +18,7 @@ from privreg.service.commands import prepare, settings
 from privreg.simulation.streaming.stream import Stream
 
 N = 2_000
-MUCH = 1 << 27  # bytes of zeros that a member unpacks to
+MUCH = 1 << 26  # bytes of zeros that a member unpacks to
 MEMORY = 1 << 25  # bytes, at most, that a refusal takes
 PUBLIC = {"mu": 1, "bounds": {"x": (-1, 1), "y": (-3, 3)}}
 
