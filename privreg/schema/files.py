@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
+from unicodedata import normalize
 
 from privreg.errors import SchemaError, quietly, shown
 from privreg.files import archive
@@ -22,7 +23,7 @@ _STRING: Final = "tag:yaml.org,2002:str"
 _TYPED: Final = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "bool"))
 _PLAIN_LEVEL: Final = re.compile(r"[-+]?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][-+][0-9]+)?|true|false|True|False")
 """Unquoted levels that are what they look like. YAML takes no for false, 010 for 8 and 12:30 for 750."""
-_PLAIN_NUMBER: Final = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF|nan|NaN|NAN)")
+_PLAIN_NUMBER: Final = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?|[-+]?\.(?i:inf|nan)")
 """Numbers that are what they look like: YAML 1.1 takes 065 for 53, 1:30 for 90 and 0x10 for 16."""
 _LOOKS_TYPED: Final = re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?([eE][-+]?[0-9]+)?")
 
@@ -31,9 +32,10 @@ _LOOKS_TYPED: Final = re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?([eE][-+]?[0-9]+
 
 
 def document(path: str | Path) -> Any:
-    """What a YAML or JSON file holds, no key given twice, and nothing that YAML takes for something else."""
+    """Content of a YAML or JSON file in the form NFC: no key twice, and nothing that YAML takes for something else."""
     file = checked_path(path)
     text = quietly(lambda: _text(file), SchemaError(f"can't read the schema {str(file)!r}; give a text file in UTF-8."))
+    text = normalize("NFC", text)
     return _json(text) if file.suffix.lower() == ".json" else _yaml(text)
 
 

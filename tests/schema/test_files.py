@@ -148,7 +148,9 @@ ODD = ["065", "-010", "+07", "1:30", "1:30:00", "1:30.5", "0x1F", "0b101", "1_00
 @pytest.mark.parametrize("number", ODD)
 @pytest.mark.parametrize("where", ["bounds: {a: [-99, N]}", "moments:\n  a: [N, 9999]", CORRELATED])
 def test_numbers_that_yaml_reads_otherwise_are_refused(number, where, tmp_path):
-    with pytest.raises(SchemaError, match=r"^schema\.yaml: (line \d: YAML takes|.* it must be a pair of n|.* is a number above)"):
+    with pytest.raises(
+        SchemaError, match=r"^schema\.yaml: (line \d: YAML takes|.* it must be a pair of n|.* is a number above)"
+    ):
         read(tmp_path, where.replace("N", number))
 
 
