@@ -110,7 +110,11 @@ def _count_lines(path: Path, how: Csv = PLAIN) -> int | None:
     try:
         with _opened(path, how) as file:
             columns = len(lines.header(file, path.name, sep))
-            return sum(lines.lines_in(piece, columns, sep) for piece in lines.pieces(file, columns, sep=sep))
+            return (
+                None
+                if not columns
+                else sum(lines.lines_in(piece, columns, sep) for piece in lines.pieces(file, columns, sep=sep))
+            )
     except Exception:  # whatever is wrong with the file, reading its rows says so in words of our own
         return None
 
