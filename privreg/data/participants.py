@@ -367,10 +367,7 @@ NOBODY: Final = np.uint64(0)  # In place of the hash of an id that can't be read
 
 
 def texts_of(ids: Any) -> NDArray[Any]:
-    """Ids as texts, the same one for a person whatever the type of column the id came in; None if it is no id.
-
-    By the rule of `plain_text`, so that "a " is a, and "12.0" of a column that was once of doubles is 12.
-    """
+    """Ids as texts by the rule of `plain_text`, a person's the same in a column of any type; None if it is no id."""
     values = ids_of(ids)
     return values.astype(str).astype(object) if values.dtype.kind in "iu" else values
 
