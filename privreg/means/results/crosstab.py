@@ -108,7 +108,7 @@ class Crosstab(View):
     @property
     def counts(self) -> pd.DataFrame:
         """Shares times the number of records that have both values."""
-        return self.shares * (self.people * (1.0 - np.nan_to_num(self.missing)))
+        return self.shares * (self.people * (1.0 - float(np.nan_to_num(self.missing))))
 
     def proportions(self, margin: str = "rows", *, alpha: float = 0.05) -> pd.DataFrame:
         """Shares within rows or columns, as R's ``prop.table(table, 1)``.
