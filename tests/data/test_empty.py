@@ -145,6 +145,14 @@ def test_the_shell_says_so_in_one_line(verb, trust, text, words, tmp_path, capsy
     assert words in err
 
 
+@pytest.mark.parametrize("name", ["c.csv", "c.parquet"])
+@pytest.mark.parametrize("text", ["", "PAR1", HEADER + "\n"])
+def test_public_rows_of_a_plan_say_so_in_one_line(name, text, tmp_path, capsys):
+    given = ["--mu", "1", "--n", "1000", "--bounds", "x=0:1", "y=0:1", "--covariates", str(file(tmp_path, name, text))]
+    assert main(["plan", "y ~ x", *given]) == 2
+    assert "covariates" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("source", ["query", "list"])
 def test_two_collectors_count_rows_that_can_be_read_again(source):
     connection = sqlite3.connect(":memory:")

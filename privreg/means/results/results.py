@@ -157,7 +157,7 @@ class MeansResults(Results):
         at = one.here
         notes = tuple(n for n in self.privacy.doubts if not n.rows or set(n.rows) & set(range(at.start, at.stop)))
         shares = f.params[at].reshape(len(one.rows), len(one.columns))
-        lost = f.missing[0, [name for name, _ in f.variables].index(f"{one.row}:{one.column}")]
+        lost = dict(zip(dict(f.variables), f.missing[0], strict=True)).get(f"{one.row}:{one.column}", ())
         return Crosstab(one, shares, f.cov[at, at], f.nobs, f.statement.short, notes, *lost)
 
     def histogram(self, column: str | None = None) -> Histogram:
