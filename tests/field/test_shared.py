@@ -121,6 +121,26 @@ def test_a_batch_that_was_lost_or_is_impossible_is_said(fresh):
     assert res.nobs == sum(b.people for b in fresh.chain.batches)
 
 
+@pytest.mark.parametrize(("deaf", "earlier"), [("b", False), ("ab", False), ("a", True)])
+def test_an_analyst_sees_which_people_rest_on_one_collectors_word(fresh, deaf, earlier):
+    fresh.all()
+    assert "unvouched" not in {note.code for note in connected().results().privacy.notes}
+    k = len(fresh.batches) - 1 if earlier else 1
+    for letter in deaf:
+        fresh.batches[k][letter]["vouched"] = False
+        if earlier:  # collectors of an earlier release say nothing of it
+            del fresh.batches[k][letter]["vouched"]
+    study, batch = connected(), fresh.chain.batches[k]
+    res = study.results()
+    said = f"{100.0 * batch.people / res.nobs:.1f}% of people, {batch.people:,} of {res.nobs:,}, on one collector's word"
+    (note,) = [note for note in res.privacy.notes if note.code == "unvouched"]
+    assert note.severity == "caution"
+    named = " and ".join(f"Office {letter} (batch {k})" for letter in deaf)
+    assert f"{said}: when the sum of {named} left, that the other committed to its sum before is not vouched for" in note
+    for shown in (res.summary().as_text(), repr(study)):
+        assert said in " ".join(shown.split())
+
+
 @pytest.mark.thorough
 def test_a_study_is_followed_as_it_goes_on(fresh):
     study = connected()

@@ -154,7 +154,7 @@ def test_collector_a_alone_is_closed_over_http(tmp_path):
         with TestClient(make_sums(course, Options(rate=0.0))) as client:
             statuses += [client.post(f"{OF}/close", headers=head).status_code]
             said = client.get(f"{OF}/export", headers=head)
-            assert sorted(said.json()) == ["counts", "lost", "plan", "plan_hash", "states", "sums"]
+            assert sorted(said.json()) == ["counts", "lost", "plan", "plan_hash", "states", "sums", "unvouched"]
     assert statuses == [200, 403]
 
 

@@ -16,7 +16,7 @@ from privreg.field import keys
 from privreg.protocol import messages, peers, wire
 from privreg.service.course import CLOSED
 from privreg.service.store.kept import FIXED, LOST, OFFERED, OPEN, PUBLISHED
-from privreg.service.sums import adding, book, peer
+from privreg.service.sums import adding, book, command, peer
 from privreg.service.sums.book import SOON
 from privreg.service.sums.peer import Refused
 from tests.service.pair import LETTERS, OWN, Pair
@@ -447,6 +447,9 @@ def test_a_collector_of_a_backup_takes_over_what_was_published_and_adds_no_other
     restore(pair, place, keys=keys)
     on(pair)
     assert [c.shares.batch(0).value for c in pair.courses] == values
+    assert [c.unvouched() for c in pair.courses] == [[0] * (place == k) for k in (0, 1)]
+    assert "word is all there is for batches 0." in command.check(pair.courses[place])
+    assert "word is all" not in command.check(pair.courses[1 - place])
     assert ids(pair)[0] == ids(pair)[1]
     assert pair.courses[0].states == pair.courses[1].states
     assert all(len(hashes) == 1 for which in (0, 1) for hashes in pair.values(which).values())
