@@ -132,11 +132,12 @@ def test_an_analyst_sees_which_people_rest_on_one_collectors_word(fresh, deaf, e
             del fresh.batches[k][letter]["vouched"]
     study, batch = connected(), fresh.chain.batches[k]
     res = study.results()
-    said = f"{100.0 * batch.people / res.nobs:.1f}% of people, {batch.people:,} of {res.nobs:,}, on one collector's word"
+    people, share = f"{batch.people:,} of {res.nobs:,}", 100.0 * batch.people / res.nobs
+    said = f"{share:.1f}% of people, {people}, on one collector's word"
     (note,) = [note for note in res.privacy.notes if note.code == "unvouched"]
     assert note.severity == "caution"
     named = " and ".join(f"Office {letter} (batch {k})" for letter in deaf)
-    assert f"{said}: when the sum of {named} left, that the other committed to its sum before is not vouched for" in note
+    assert f"{said}: when the sum of {named} left, that the other committed to its sum before is not vouched" in note
     for shown in (res.summary().as_text(), repr(study)):
         assert said in " ".join(shown.split())
 
@@ -176,6 +177,19 @@ def test_a_study_is_followed_as_it_goes_on(fresh):
     assert "<td>" in study._repr_html_()
     assert study.results().nobs == sum(b.people for b in fresh.chain.batches)
     assert pr.simulate(study.plan, {"age": [40.0] * 2000, "hours": [7.0] * 2000, "shift": ["day"] * 2000}).nobs == 2000
+
+
+@pytest.mark.parametrize("batches", [0, 1])
+def test_a_study_that_closed_without_a_main_round_says_so_and_no_round_is_waited_for(fresh, batches):
+    if batches:
+        fresh.batch(is_open=False)
+    else:
+        fresh.batch(lost=True, is_open=False)
+    study = connected()
+    with pytest.raises(InferenceError, match="has closed before its main round had a sum: there are no estimates"):
+        study.results()
+    told = live._progress(study.followed)
+    assert (told["status"], [one["lags"] for one in told["collectors"]]) == ("closed", [False, False])
 
 
 def test_a_collector_that_lags_is_named_and_waited_for(fresh):

@@ -12,7 +12,7 @@ from privreg.collector.aggregate import chain as chains
 from privreg.collector.aggregate.chain import Batch, Chain
 from privreg.device.consent import plain
 from privreg.errors import InferenceError, StudyError
-from privreg.field.reading.picture import Known, Round, Side, progress
+from privreg.field.reading.picture import PHASES, Known, Round, Side, progress
 from privreg.field.reading.study import Study
 from privreg.field.reading.summed import alone, engine_of, protocol_of, results, senders_of
 from privreg.field.servers import NotThereError, Server, opened
@@ -177,6 +177,8 @@ class SharedStudy(Study):
     def _estimated(self) -> Results:
         a, b = self._both()
         if not self.signed.table and all(progress.state.role != "main" for progress in self._sums.history[:-1]):
+            if not self._is_open:
+                raise InferenceError("the study has closed before its main round had a sum: there are no estimates.")
             _, role, people, end = self._held((a, b))[-1]
             closes = "is closed, by `privreg collector close` or by its last day" if end is None else f"has {end:,}"
             raise InferenceError(
@@ -205,7 +207,11 @@ class SharedStudy(Study):
         told = wire.Record(json.loads(self._servers[0].get("progress")), "the counts")
         rounds = tuple(Round(k, role, n, end if k == last else None, k == last) for k, role, n, end in held)
         state, issued = max(len(self._states) - 1, 0), max(one.issued for one in both)
-        known = Known(rounds, state, self._is_open, plan.closes, issued, self._plan.rows, collectors=self._sides(both))
+        status = told.choice("status", PHASES) if self._is_open else PHASES[-1]
+        known = Known(
+            rounds, state, self._is_open, plan.closes, issued, self._plan.rows, status=status,
+            collectors=self._sides(both),
+        )  # fmt: skip
         minutes = {name: told.mapping(name) for name in ("totals", "recent", "whole")}
         return json.dumps(progress(plan, known, minutes)).encode()
 

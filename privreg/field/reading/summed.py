@@ -78,7 +78,7 @@ def results(plan: PublicPlan, chain: Chain, senders: Senders, added: Sequence[tu
 def alone(chain: Chain, unvouched: Mapping[int, str]) -> str:
     """People whose sums rest on one collector's word, as a share and by number; empty if there are none.
 
-    `unvouched` are batches, with letters of the collectors that heard no commitment: see `peers`.
+    `unvouched` are batches, with letters of the collectors that heard no commitment before their sum left.
     """
     people, some = sum(b.people for b in chain.batches), sum(chain.batches[k].people for k in unvouched)
     return f"{100.0 * some / people:.1f}% of people, {some:,} of {people:,}, on one collector's word" if some else ""
@@ -132,9 +132,9 @@ def senders_of(plan: PublicPlan, chain: Chain, unvouched: Mapping[int, str] = Ma
         )
         text = f"{'; '.join(said)}: its people aren't asked again; a single device can make a sum impossible"
         notes.append(Diagnostic("left_out", text))
-    if said := alone(chain, unvouched):
-        deaf = {n: [str(k) for k, of in unvouched.items() if le in of] for le, n in zip(LETTERS, names, strict=True)}
-        each = " and ".join(f"{name} (batch {', '.join(ks)})" for name, ks in deaf.items() if ks)
-        why = "that the other committed to its sum before is not vouched for, so that the other could choose the total"
-        notes.append(Diagnostic("unvouched", f"{said}: when the sum of {each} left, {why}"))
+    if people := alone(chain, unvouched):
+        deaf = [(n, [str(k) for k, who in unvouched.items() if le in who]) for le, n in zip(LETTERS, names, strict=True)]
+        each = " and ".join(f"{name} (batch {', '.join(ks)})" for name, ks in deaf if ks)
+        words = "that the other committed to its sum before is not vouched for, so that the other could choose the total"
+        notes.append(Diagnostic("unvouched", f"{people}: when the sum of {each} left, {words}"))
     return Senders("devices", "rounded Gaussian on sums", noise, tuple(notes), names)

@@ -99,7 +99,7 @@ class SumCourse(Book):
 
     def known(self) -> Known:
         """How it goes on: numbers of shares that came here, and whether the other collector is waited for."""
-        people, k, is_open, chain = self.people(), self.present.k, self.is_open, self.chain
+        people, k, is_open, chain, about = self.people(), self.present.k, self.is_open, self.chain, self.store.about()
         end = chains.ends(self.engine, chain)
         rounds = tuple(
             Round(i, str(self.role_of(i)), people.get(i, 0), end if i == k else None, is_open and i == k)
@@ -113,7 +113,7 @@ class SumCourse(Book):
         while is_open and planned and planned.pop(0).role != rounds[-1].role:
             pass
         return Known(
-            rounds, k, is_open, self.closes, self.store.about().issued, self.engine.rows,
+            rounds, k, is_open, self.closes, about.issued, self.engine.rows, status=self._status(about.status),
             ahead=tuple(planned), made_of=(len(self.states),), collectors=tuple(sides),
         )  # fmt: skip
 
@@ -226,10 +226,10 @@ class SumCourse(Book):
                 self._lose(k)
 
     def _agree(self, k: int) -> None:
-        """Say that a batch was lost here; if the other has published it, take it over: the sum that it has committed to.
+        """Say that a batch was lost here; if the other has published it, take over the sum that it has committed to.
 
-        Without a commitment only a backup can have forgotten that this one's sum has left; then the other may have
-        chosen its sum after it, and nothing vouches for the batch.
+        If no commitment is known, and yet it has this one's sum, the database is of a backup. The other may have chosen
+        its sum after it heard this one; the batch is not vouched for.
         """
         one, answer = self._send(self._signed("commit", k), "where", "fixed")
         if one.kind == "where":
