@@ -254,6 +254,23 @@ def test_keys_and_shares_are_gone_once_a_batch_is_fixed(pair, monkeypatch):
     assert_nothing_clear(pair, noise)
 
 
+def test_a_key_is_overwritten_when_b_fixes_and_its_file_stays_until_a_has_committed(pair):
+    come(pair, pair.people[:DUE])
+    a, b = pair.courses
+    listed, path = tokens(pair.people[:DUE]), b.keys.path(0)
+    said = b.answered(a._signed("offer", 0, ids=b"".join(listed)))
+    assert (b.keys.get(0), path.read_bytes()[:32]) == (None, bytes(32))
+    pair.open(1)
+    assert (pair.courses[1].keys.get(0), path.exists(), status(pair)[1]) == (None, True, FIXED)
+    pair.turn()
+    assert status(pair) == [PUBLISHED, PUBLISHED]
+    assert (
+        wire.hash_of(pair.courses[1].shares.batch(0).value)
+        == peer.opened(said, pair.hash, "b", pair.plan.keys[1]).value
+    )
+    assert not path.exists()
+
+
 # --- who lies ------------------------------------------------------------------------------------------------
 
 

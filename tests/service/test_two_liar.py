@@ -1,8 +1,8 @@
 """A collector that lies beside one that doesn't: no sum that it makes after it knows the other's is taken for agreed.
 
 All that the liar may do is tried: any message at any time, any answer to each of the other's, while the other goes on,
-is restarted, and has its database from a backup of any moment, without keys of batches. States of the honest one that are
-alike are gone on from once.
+is restarted, and has its database from a backup of any moment, without keys of batches. States of the honest one that
+are alike are gone on from once.
 """
 
 import json
@@ -19,6 +19,7 @@ import httpx2
 import numpy as np
 import pytest
 
+from privreg.collector.aggregate import chain
 from privreg.protocol import peers, wire
 from privreg.protocol.peers import Signed
 from privreg.service.store.kept import LOST, PUBLISHED
@@ -186,9 +187,9 @@ class Play:
             yield node._replace(backup=(node.files, node.now))
             return
         if action[0] == "restore":
-            files = {True: node.files, False: node.backup[0]}  # keys stay as they are
-            kept = {name: data for key, of in files.items() for name, data in of.items() if name.endswith(".key") is key}
-            node, action = node._replace(files=kept, restored=True, backup=None), ("restart",)
+            back = {n: data for n, data in node.backup[0].items() if not n.endswith(".key")}
+            keys = {n: data for n, data in node.files.items() if n.endswith(".key")}  # which stay as they are
+            node, action = node._replace(files=back | keys, restored=True, backup=None), ("restart",)
         before, course, self.script = node, self.loaded(node), list(script)
         course._met &= action[0] != "restart"
         try:
@@ -240,29 +241,34 @@ class Play:
                         waiting.append((after, k + 1))
 
 
-def one_engine(make):
-    """The engine of the one plan, made once."""
-    made = []
+def once(make, key):
+    """What `make` makes, of arguments with the same key once."""
+    made = {}
 
-    def engine(plan):
-        if not made:
-            made.append(make(plan))
-        return made[0]
+    def kept(*given):
+        if key(*given) not in made:
+            made[key(*given)] = make(*given)
+        return made[key(*given)]
 
-    return engine
+    return kept
 
 
 @pytest.fixture(params=[0, 1], ids=["honest a", "honest b"])
 def play(request, monkeypatch):
     monkeypatch.setattr(adding, "rounded_normal", lambda bits, words: 7)
-    monkeypatch.setattr(book, "engine_of", one_engine(book.engine_of))
+    monkeypatch.setattr(book, "engine_of", once(book.engine_of, lambda plan: None))
+    closed = once(chain.closed, lambda engine, before, batch: batch and batch.total.tobytes())
+    monkeypatch.setattr(chain, "closed", closed)  # of the first batch, whose next state takes long to make
     with tempfile.TemporaryDirectory(dir=FAST) as folder:
         made = Play(Path(folder), request.param)
         yield made
         made.pair.leave(request.param)
 
 
-COMMITTED = {0: [(("turn",),), (("turn",), ("fixed", FAIR))], 1: [(("say", ("offer", 0)),), (("say", ("commit", FAIR)),)]}
+COMMITTED = {
+    0: [(("turn",),), (("turn",), ("fixed", FAIR))],
+    1: [(("say", ("offer", 0)),), (("say", ("commit", FAIR)),)],
+}
 """How the liar comes to have committed to a sum; b's leaves it then, a's at its next turn."""
 LEFT = {0: [(("turn",), ("value", FAIR), ("away",))], 1: []}
 AGREED = {("exchanged", FAIR, True), ("adopted", FAIR, True)}
@@ -305,8 +311,8 @@ class Answers(BaseHTTPRequestHandler):
         kind = json.loads(body)["type"]
         lost = kind == "commit" and not play.opened(body).listed
         self.server.asked.append("lost" if lost else kind)
-        lie = ("published", self.server.sum) if lost else {"offer": ("fixed", FAIR), "commit": ("value", FAIR)}.get(kind)
-        status, said = (409, b"{}") if kind == "value" else (200, play.said(*(lie or ("where", -1))))
+        lies = {"offer": ("fixed", FAIR), "commit": ("published", self.server.sum) if lost else ("value", FAIR)}
+        status, said = (409, b"{}") if kind == "value" else (200, play.said(*lies.get(kind, ("where", -1))))
         self.send_response(status)
         self.send_header(peer.HEADER, peer.head(said, play.key, head[:16], f"answer {status}"))
         self.send_header("Content-Length", str(len(said)))

@@ -133,8 +133,9 @@ def senders_of(plan: PublicPlan, chain: Chain, unvouched: Mapping[int, str] = Ma
         text = f"{'; '.join(said)}: its people aren't asked again; a single device can make a sum impossible"
         notes.append(Diagnostic("left_out", text))
     if people := alone(chain, unvouched):
-        deaf = [(n, [str(k) for k, who in unvouched.items() if le in who]) for le, n in zip(LETTERS, names, strict=True)]
+        both = zip(LETTERS, names, strict=True)
+        deaf = [(name, [str(k) for k, who in unvouched.items() if letter in who]) for letter, name in both]
         each = " and ".join(f"{name} (batch {', '.join(ks)})" for name, ks in deaf if ks)
-        words = "that the other committed to its sum before is not vouched for, so that the other could choose the total"
+        words = "that the other committed to its sum before is not vouched for, so the other could choose the total"
         notes.append(Diagnostic("unvouched", f"{people}: when the sum of {each} left, {words}"))
     return Senders("devices", "rounded Gaussian on sums", noise, tuple(notes), names)
