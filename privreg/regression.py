@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Sequence
 from typing import Any, Never, cast
 
-from privreg.data.sources.open import Source
-from privreg.errors import DataError, UnsupportedArgumentError
+from privreg.data.sources.open import Source, refuse_few
+from privreg.errors import UnsupportedArgumentError
 from privreg.formula.describe import array_spec, callers_scopes, formula_spec
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import accepted, check
@@ -288,9 +288,8 @@ class PrivateOnlineRegression(Playable):
 
     def _build(self, spec: ModelSpec, source: Source | None, rows: Any, dataset: Any = None) -> None:
         self._rows: int | None = check("local.formula", "rows", rows)
-        p = len(spec.design.names)
-        if source is not None and source.rows is not None and source.rows <= p:
-            raise DataError(f"{source.rows} rows can't determine {p} coefficients; more than {p} people are needed.")
+        if source is not None:
+            refuse_few(source.rows, len(spec.design.names), source.kind)
         self._spec, self._source, self._dataset = spec, source, dataset
 
     # --- public facts ----------------------------------------------------------------------------------

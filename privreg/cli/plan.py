@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from privreg.cli import output
 from privreg.cli.values import budget, check_order, family, floats, given
-from privreg.errors import OptionError
+from privreg.errors import OptionError, quietly
 from privreg.options.spelling import in_shell
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ def _public(path: str) -> pd.DataFrame:
     kinds: dict[str, Callable[[str], pd.DataFrame]] = {".csv": pd.read_csv, ".parquet": pd.read_parquet}
     if Path(path).suffix.lower() not in kinds or not Path(path).is_file():
         raise OptionError(f"--covariates {path!r}: give a file that exists, named {' or '.join(kinds)}.")
-    return kinds[Path(path).suffix.lower()](path)
+    broken = OptionError(f"--covariates {path!r} is empty, or can't be read; give public rows below a header.")
+    return quietly(lambda: kinds[Path(path).suffix.lower()](path), broken)
 
 
 def _list(option: str, text: str | None) -> list[float] | None:

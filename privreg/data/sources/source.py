@@ -75,6 +75,14 @@ class Source:
         return self.count() if self.rows is None else self.rows
 
 
+def refuse_few(rows: int | None, coefficients: int, kind: str) -> None:
+    """Refuse so many rows, which is public, of a source of this kind if they can't determine the coefficients."""
+    if rows == 0:
+        raise DataError(f"the data ({kind}) have no rows; a fit needs more people than coefficients.")
+    if rows is not None and rows <= coefficients:
+        raise DataError(f"{rows} rows can't determine {coefficients} coefficients; more people are needed.")
+
+
 def chunk_of(columns: int) -> int:
     """Rows to encode at a time that have so many columns."""
     return max(min(CHUNK, NUMBERS // max(columns, 1)), FEWEST)
