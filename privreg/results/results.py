@@ -111,12 +111,23 @@ class PrivateResults(EstimatedResults):
         it is wrong or errors are skewed, intervals cover these numbers, and another run, with another threshold and
         other weights, targets others.
 
+        Most scores are the gradient of a convex loss, whose least value is found wherever there is one: of quantiles
+        and hinges where the score passes 0. Where several coefficients have it, as where a quantile falls between two
+        responses, those that steps from the estimate reach are returned, with a warning. The scores of multinomial fits
+        and of ``Poisson(c=)`` may have several roots: that which steps from the estimate reach is returned, or from the
+        likelihood's. After ``| person`` the equation is of rows without their person's level, as in the fit.
+
+        Warns
+        -----
+        PrivregWarning
+            If several coefficients, farther apart than a quarter of c, solve the equation on these rows.
+
         Raises
         ------
         NotPrivateError
             If no rows are given, or they were fitted privately in this process (unless with a seed, in a simulation).
         InferenceError
-            If the results hold no equation, or it has no root on these rows.
+            If the results hold no equation, as a curator's, or it has no root on these rows.
         DataError, SchemaError
             If the rows can't be used: they are public, so that a value that is missing or not declared is an error.
         """
