@@ -53,7 +53,6 @@ NARROWEST: Final = 1e-6  # Of cells, in units of c: single records move the root
 CONVERGED: Final = 1e-9  # Length of a step, in units of c, after which the root is found
 LITTLE: Final = 1e-6  # Curvature, of 1/c, that is added to each step; below it there is none
 STEP: Final = 1e-5  # Of predictors, over which scores as they are have their slopes
-LEAST: Final = -30.0  # Logarithm of a threshold c, internal units, below which there is none
 FARTHER: Final = 80  # How often a step is doubled, or its part halved, at most
 JUMPS: Final = frozenset({codes.QUANTILE, codes.HINGE, codes.CUSTOM})  # Families whose scores may jump
 ENDLESS: Final = frozenset({codes.LOGISTIC, codes.BALANCED, codes.POISSON, codes.MULTINOMIAL, codes.CUSTOM})
@@ -306,29 +305,25 @@ def _along(
 
 def _with_threshold(equation: Equation, rows: list[_Rows], theta: Array, function: Any) -> tuple[Array, bool]:
     """The root whose residuals have the threshold c by which it was found, and whether others are as good."""
-    near = replace(equation, theta=theta)
-    flat = False
+    near, flat = replace(equation, theta=theta), False
 
     def apart(log: float) -> float:
         nonlocal near, flat
-        near = replace(near, c=np.array([math.exp(log)]))
+        near = replace(near, c=np.exp([log]))
         theta, flat = _root(near, rows, function)
         near = replace(near, theta=theta)
-        return math.log(max(_threshold(equation, rows, theta), math.exp(LEAST))) - log
+        c = _threshold(equation, rows, theta)
+        if not c > CONVERGED * equation.c[0]:
+            raise InferenceError(
+                "residuals of most of these rows are 0 and have no scale for the threshold c; give rows like those of "
+                "the people who reported."
+            )
+        return math.log(c) - log
 
     low = high = math.log(equation.c[0])
-    first = apart(low)
-    for _ in range(TURNS):  # wide ones are narrower than they are, narrow ones wider: means and medians have a scale
-        if first == 0.0 or low <= LEAST:
-            break
-        low, high = (low, high + 1.0) if first > 0.0 else (low - 1.0, high)
-        if apart(high if first > 0.0 else low) * first <= 0.0:
-            break
-    if low <= LEAST:
-        raise InferenceError(
-            "the residuals of most of these rows are 0, so that they have no scale for the threshold c; give rows like "
-            "those of the people who reported."
-        )
+    side = apart(low)
+    while side * apart(high if side > 0.0 else low) > 0.0:  # ends, as means and medians of residuals have a scale
+        low, high = (low, high + 1.0) if side > 0.0 else (low - 1.0, high)
     if low < high:
         apart(brentq(apart, low, high, xtol=CONVERGED))
     return near.theta, flat

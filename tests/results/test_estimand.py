@@ -308,7 +308,7 @@ def test_the_threshold_is_that_of_the_residuals(start):
     fit, rows = res._fit, bent(3000, 5)
     away = replace(fit, equation=replace(fit.equation, c=start * fit.equation.c))
     np.testing.assert_allclose(estimand(away, rows), res.estimand(rows), atol=1e-6)
-    with pytest.raises(InferenceError, match="no scale"):
+    with pytest.raises(InferenceError, match="have no scale"):
         res.estimand(rows.assign(y=2.0))
 
 
