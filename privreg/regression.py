@@ -284,8 +284,10 @@ class PrivateOnlineRegression(Playable):
     def _build(self, spec: ModelSpec, source: Source | None, rows: Any) -> None:
         self._rows: int | None = check("local.formula", "rows", rows)
         p = len(spec.design.names)
+        who = spec.people.id if spec.people.k_max is not None else None
         if source is not None and source.rows is not None and source.rows <= p:
-            raise DataError(f"{source.rows} rows can't determine {p} coefficients; more than {p} people are needed.")
+            by = "rows" if who is None else f"people, told apart by id={who!r} (texts or whole numbers),"
+            raise DataError(f"{source.rows} {by} can't determine {p} coefficients; more than {p} people are needed.")
         self._spec, self._source = spec, source
 
     # --- public facts ----------------------------------------------------------------------------------

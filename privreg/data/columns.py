@@ -107,6 +107,17 @@ def _single(name: str) -> DataError:
     )
 
 
+def repeated(rows: Any) -> Any:
+    """New rows: of dicts, one a row, a table; of a dict of columns, what is the same in all rows in each of them."""
+    if isinstance(rows, list | tuple) and rows and all(isinstance(row, Mapping) for row in rows):
+        return pd.DataFrame(list(rows))
+    if not isinstance(rows, Mapping):
+        return rows
+    one = {c for c, v in rows.items() if isinstance(v, str | bytes) or getattr(v, "ndim", hasattr(v, "__len__")) == 0}
+    many = {len(rows[c]) for c in rows if c not in one}
+    return {c: [v] * max(many) if c in one else v for c, v in rows.items()} if len(many) == 1 and one else rows
+
+
 def column_of(frame: Any, name: str) -> Any:
     """Return one raw column of a frame or mapping."""
     if not isinstance(frame, pd.DataFrame | Mapping):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import brentq, root
+from scipy.optimize import root
 
 from privreg.collector.aggregate.report import parts_of
 from privreg.collector.covariates.whitening import inside
@@ -92,8 +92,14 @@ def estimand(fit: ResultData, rows: Any) -> Array:
     units = units_of(fit.design, fit.family, people)
     held = _encoded(fit, equation, rows, people, units)
     theta, flat = _root(equation, held, function)
-    if equation.ratio is not None:  # c follows the residuals
-        theta, flat = _with_threshold(equation, held, theta, function)
+    for turn in range(TURNS if equation.ratio is not None else 0):  # c follows the residuals
+        c = _threshold(equation, held, theta)
+        if not c > CONVERGED * equation.c[0] or turn == TURNS - 1:
+            raise InferenceError("residuals of these rows have no scale for the threshold c: most are 0, or too few.")
+        before = theta
+        theta, flat = _root(replace(equation, theta=theta, c=np.array([c])), held, function)
+        if np.abs(theta - before).max() <= CONVERGED * c:
+            break
     if flat:
         warnings.warn(
             "several coefficients solve the fit's equation on these rows, as no response is near the prediction; these "
@@ -301,32 +307,6 @@ def _along(
     if math.isinf(high[0]):
         raise InferenceError(f"{NO_ROOT}.")
     return there, value, slope
-
-
-def _with_threshold(equation: Equation, rows: list[_Rows], theta: Array, function: Any) -> tuple[Array, bool]:
-    """The root whose residuals have the threshold c by which it was found, and whether others are as good."""
-    near, flat = replace(equation, theta=theta), False
-
-    def apart(log: float) -> float:
-        nonlocal near, flat
-        near = replace(near, c=np.exp([log]))
-        theta, flat = _root(near, rows, function)
-        near = replace(near, theta=theta)
-        c = _threshold(equation, rows, theta)
-        if not c > CONVERGED * equation.c[0]:
-            raise InferenceError(
-                "residuals of most of these rows are 0 and have no scale for the threshold c; give rows like those of "
-                "the people who reported."
-            )
-        return math.log(c) - log
-
-    low = high = math.log(equation.c[0])
-    side = apart(low)
-    while side * apart(high if side > 0.0 else low) > 0.0:  # ends, as means and medians of residuals have a scale
-        low, high = (low, high + 1.0) if side > 0.0 else (low - 1.0, high)
-    if low < high:
-        apart(brentq(apart, low, high, xtol=CONVERGED))
-    return near.theta, flat
 
 
 def _by_class(eta: Array, y: Array, *, balanced: bool) -> Array:

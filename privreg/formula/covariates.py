@@ -162,9 +162,7 @@ def check_covariates(covariates: Any, columns: Sequence[str], what: str, name: s
     import pandas as pd
 
     if not isinstance(covariates, pd.DataFrame):
-        raise OptionError(
-            f"{name} is of type {type(covariates).__name__}; give a DataFrame of public or made-up rows."
-        )
+        raise OptionError(f"{name} is of type {type(covariates).__name__}; give a DataFrame of public or made-up rows.")
     lacking = [c for c in columns if c not in covariates]
     if lacking:
         raise DataError(f"{name} has no column {lacking[0]!r}.")

@@ -242,7 +242,8 @@ def _holds_rows(value: Any) -> bool:
 
 def _weakly(account: Account) -> Account:
     """The same, which keeps nothing alive."""
-    return account if account.owner is None else account._replace(owner=weakref.ref(account.owner), kept=None)
+    alone = account.owner is None or isinstance(account.owner, np.generic)  # a scalar holds no rows
+    return account if alone else account._replace(owner=weakref.ref(account.owner), kept=None)
 
 
 def _of_object(data: Any) -> Iterator[list[Account]]:

@@ -111,16 +111,10 @@ class PrivateResults(EstimatedResults):
         it is wrong or errors are skewed, intervals cover these numbers, and another run, with another threshold and
         other weights, targets others.
 
-        Most scores are the gradient of a convex loss, whose least value is found wherever there is one: of quantiles
-        and hinges where the score passes 0. Where several coefficients have it, as where a quantile falls between two
-        responses, those that steps from the estimate reach are returned, with a warning. The scores of multinomial fits
-        and of ``Poisson(c=)`` may have several roots: that which steps from the estimate reach is returned, or from the
-        likelihood's. After ``| person`` the equation is of rows without their person's level, as in the fit.
-
-        Warns
-        -----
-        PrivregWarning
-            If several coefficients, farther apart than a quarter of c, solve the equation on these rows.
+        Most scores are the gradient of a convex loss, whose minimum is found wherever there is one. Where there are
+        several, farther apart than a quarter of c, as of a quantile between two responses, the one that steps from the
+        estimate reach is returned, with a PrivregWarning. Scores of multinomial fits and of ``Poisson(c=)`` may have
+        several roots, of which that is returned which such steps reach, from the estimate or the likelihood's.
 
         Raises
         ------

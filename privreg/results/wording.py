@@ -185,8 +185,8 @@ MOST, ROUNDED = 0.9, 1e-6
 
 MATCH: Final = (
     "see that the declared levels match the data, blanks too, that texts have levels= and dates have dates as bounds, "
-    "that dates are written as 2020-12-31 and decimals with a point (of a CSV file else: pr.csv(path, dates=, "
-    "decimal=), at the shell --dates and --decimal)"
+    "that dates are written as 2020-12-31 and decimals with a point, without marks of thousands (of a CSV file else: "
+    "pr.csv(path, dates=, decimal=), at the shell --dates and --decimal)"
 )
 
 
