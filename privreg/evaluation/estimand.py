@@ -206,32 +206,23 @@ def _root(equation: Equation, rows: list[_Rows], function: Any) -> tuple[Array, 
             "these rows don't determine the coefficients: a column doesn't vary there, or is made of others; give more "
             "rows, like those of the people who reported."
         )
-    found = None if _rising(equation) else _solved(equation, rows, equation.theta, function)
+    family, y_max, _ = equation.shape
+    robust, several = family == codes.ROBUST_POISSON, family == codes.MULTINOMIAL and len(equation.theta) > len(moment)
+    plain = not robust and not (several and equation.weighing != "capped")
+    found = None if plain else _solved(equation, rows, equation.theta, function)
     if found is not None:
         return found, False
-    near, convex = equation.theta, _likelihood(equation)
+    near, convex = equation.theta, equation
+    if not plain:
+        shape = (codes.POISSON, y_max, 1.0) if robust else equation.shape
+        convex = replace(equation, shape=shape, weighing="capped", bend=np.zeros_like(near))
     if len(rows) >= EVERY**2:
         with suppress(InferenceError):  # a part may lack a level
             near, _ = _minimum(convex, rows[::EVERY], near, moment, function)
     near, flat = _minimum(convex, rows, near, moment, function)
-    if not _rising(equation) and (found := _solved(equation, rows, near, function)) is None:
+    if not plain and (found := _solved(equation, rows, near, function)) is None:
         raise InferenceError(f"{NO_ROOT}.")
     return near if found is None else found, flat
-
-
-def _rising(equation: Equation) -> bool:
-    """Whether scores rise with the predictor."""
-    several = equation.shape[0] == codes.MULTINOMIAL and len(equation.theta) > len(equation.order)
-    return equation.shape[0] != codes.ROBUST_POISSON and not (several and equation.weighing != "capped")
-
-
-def _likelihood(equation: Equation) -> Equation:
-    """The same with a likelihood's scores, which rise, if its own don't."""
-    if _rising(equation):
-        return equation
-    family, y_max, _ = equation.shape
-    shape = (codes.POISSON, y_max, 1.0) if family == codes.ROBUST_POISSON else equation.shape
-    return replace(equation, shape=shape, weighing="capped", bend=np.zeros_like(equation.bend))
 
 
 def _solved(equation: Equation, rows: list[_Rows], start: Array, function: Any) -> Array | None:

@@ -147,10 +147,7 @@ def plain_precision(spec: ModelSpec, assumed: Assumed, seed: int) -> PlainPrecis
 
 
 def plain_model(spec: ModelSpec, y: Any, x: Array, *, robust: bool = False) -> Any:
-    """The fit of statsmodels, of responses as their column holds them; None of a family that it hasn't.
-
-    `robust`: by Huber's loss wherever scores are of residuals, with their normal-consistent median absolute size.
-    """
+    """The fit of statsmodels, None if it has none; `robust`: by Huber's loss where scores are of residuals."""
     import statsmodels.api as sm
 
     family, design = spec.family, spec.design

@@ -74,10 +74,9 @@ class Planned(View):
 
     @cached_property
     def skewed(self) -> Self | None:
-        """The same plan for exponential numbers, correlated by 0.5, wherever nothing tells how they are spread.
+        """The same plan for exponential numbers, correlated by 0.5, where their spread is not known; None if all is.
 
-        One in a thousand is beyond the upper bound, where no pilot tells the sd. None if all is known, or such people
-        don't determine the coefficients.
+        Where no pilot tells the sd one in a thousand is beyond the upper bound.
         """
         assumed = self.assumed.unknown(self.spec)
         if assumed is None or self.assumed.skewed:

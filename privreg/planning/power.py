@@ -321,9 +321,9 @@ def _pilot(given: Any, spec: ModelSpec) -> dict[str, Any]:
         free = {c: schema.limits(c) for c in own if c not in schema.levels and c not in schema.moments}
         sds, pairs = given.get("sd") or {}, given.get("correlations") or {}
         if (
-            not set(given) <= {"sd", "correlations", "residual_sd"}
+            set(given) - {"sd", "correlations", "residual_sd"}
             or not isinstance(sds, Mapping)
-            or set(sds) - {*free}
+            or not sds.keys() <= free.keys()
         ):
             raise OptionError(
                 "pilot= of numbers is {'sd': {'x1': 12}, 'correlations': {('x1', 'x2'): 0.1}, 'residual_sd': 3}, with "
@@ -341,10 +341,8 @@ def _pilot(given: Any, spec: ModelSpec) -> dict[str, Any]:
     y, x, *_ = design.encode(given)
     y = given[response_of(spec)].to_numpy() if family.response == "levels" else y
     fitted = plain_model(spec, y, x, robust=True) if len(y) > x.shape[1] else None
-    if fitted is None:
-        return {"covariates": rows}
-    told = {"covariates": rows, "params": np.asarray(fitted.params, dtype=np.float64).T.reshape(-1)}
-    if family.scaled and response_of(spec) in given:
+    told = {"covariates": rows} | ({} if fitted is None else {"params": np.asarray(fitted.params).T.reshape(-1)})
+    if fitted is not None and family.scaled and response_of(spec) in given:
         told |= {"covariates": given, "scale": float(fitted.scale) ** (1.0 if family.of_residuals else 0.5)}
     return told
 

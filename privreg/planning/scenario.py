@@ -166,15 +166,12 @@ class Assumed:
 
     def matters(self, spec: ModelSpec) -> tuple[str, float]:
         """The skewed number, or "correlations", that makes a slope's error by least squares largest, and its factor."""
-
-        def errors(of: Assumed) -> Array:
-            _, x, _ = of.exog(spec, OUTSIDE, np.random.Generator(np.random.PCG64(OUTSIDE)))
-            return np.asarray(np.sqrt(np.diag(np.linalg.pinv(x.T @ x)))[np.asarray(spec.units.constant) == 0.0])
-
-        usual = errors(replace(self, skewed=frozenset(), related=0.0))
-        one = {name: replace(self, skewed=frozenset({name}), related=0.0) for name in sorted(self.skewed)}
-        one |= {"correlations": replace(self, skewed=frozenset())}
-        times = {name: float(np.max(errors(of) / usual)) for name, of in one.items()}
+        found: dict[str, Array] = {}
+        for name in ("", "correlations", *sorted(self.skewed)):
+            one = replace(self, skewed=self.skewed & {name}, related=self.related * (name == "correlations"))
+            _, x, _ = one.exog(spec, OUTSIDE, np.random.Generator(np.random.PCG64(OUTSIDE)))
+            found[name] = np.sqrt(np.diag(np.linalg.pinv(x.T @ x)))[np.asarray(spec.units.constant) == 0.0]
+        times = {name: float(np.max(errors / found[""])) for name, errors in found.items() if name}
         return max(times.items(), key=lambda item: item[1])
 
     def exog(self, spec: ModelSpec, n: int, rng: np.random.Generator) -> tuple[dict[str, Any], Array, Array]:

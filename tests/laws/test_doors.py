@@ -19,7 +19,15 @@ from pyarrow import feather, parquet
 
 import privreg as pr
 from privreg.cli.app import main
-from privreg.errors import DataError, FormulaError, OptionError, PrivregWarning, SchemaError, UnsupportedArgumentError
+from privreg.errors import (
+    DataError,
+    FormulaError,
+    NotPrivateError,
+    OptionError,
+    PrivregWarning,
+    SchemaError,
+    UnsupportedArgumentError,
+)
 
 FIT = pr.PrivateOnlineRegression.from_formula
 BOUNDS = {"x": (0, 10), "y": (-5, 12)}
@@ -64,10 +72,10 @@ WRONG = {
     "comment with commas": (text(first="# made by a tool, today\n"), "its first line begins with '#' or 'sep='"),
     "hint": (text(";", "sep=;\n"), "its first line begins with '#' or 'sep='"),
     "hint of commas": (text(first="SEP=,\n"), "its first line begins with '#' or 'sep='"),
-    "gzip": (gzip.compress(text()), "is no text, whatever its name says, but compressed"),
-    "bzip2": (bz2.compress(text()), "is no text, whatever its name says, but compressed"),
-    "xz": (lzma.compress(text()), "is no text, whatever its name says, but compressed"),
-    "zip": (zipped(text()), "is no text, whatever its name says, but compressed"),
+    "gzip": (gzip.compress(text()), r"is no text, but compressed \(.csv.gz"),
+    "bzip2": (bz2.compress(text()), r"is no text, but compressed \(.csv.gz"),
+    "xz": (lzma.compress(text()), r"is no text, but compressed \(.csv.gz"),
+    "zip": (zipped(text()), r"is no text, but compressed \(.csv.gz"),
     "parquet": (arrow(parquet.write_table), "of Parquet"),
     "feather": (arrow(lambda table, out: feather.write_feather(table, out, compression="uncompressed")), "or Feather"),
     "Latin-1": ("x,y,größe\n1,2,3\n".encode("latin-1"), "Latin-1 or UTF-16"),
@@ -172,8 +180,6 @@ ROWS = {
     "scalar": {"x": [1.0, 2.0, 4.0], "g": "a"},
     "scalar first": {"g": "a", "x": np.array([1.0, 2.0, 4.0])},
     "scalar of NumPy": {"x": [1.0, 2.0, 4.0], "g": np.str_("a")},
-    "dicts": [{"x": 1.0, "g": "a"}, {"x": 2.0, "g": "a"}, {"g": "a", "x": 4.0}],
-    "tuple of dicts": ({"x": 1.0, "g": "a"}, {"x": 2.0, "g": "a"}, {"g": "a", "x": 4.0}),
     "Arrow": pa.table({"x": [9.0, 1.0, 2.0, 4.0, 8.0], "g": ["b", "a", "a", "a", "b"]}).slice(1, 3),
     "batch of Arrow": pa.table({"x": [9.0, 1.0, 2.0, 4.0], "g": list("baaa")}).to_batches()[0].slice(1, 3),
     "categories of Arrow": pa.table(
@@ -183,7 +189,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_new_rows_may_be_dicts_or_repeat_a_value(name):
+def test_new_rows_may_repeat_a_value_and_be_of_arrow(name):
     res, plain = fitted(), pd.DataFrame({"x": [1.0, 2.0, 4.0], "g": list("aaa")})
     np.testing.assert_array_equal(res.predict(ROWS[name]), res.predict(plain))
     one, two = (res.get_prediction(rows).summary_frame() for rows in (ROWS[name], plain))
@@ -191,6 +197,27 @@ def test_new_rows_may_be_dicts_or_repeat_a_value(name):
     np.testing.assert_array_equal(
         res.marginal_effects(ROWS[name]).summary_frame(), res.marginal_effects(plain).summary_frame()
     )
+
+
+@pytest.mark.parametrize("kind", [list, tuple, iter])
+def test_rows_one_by_one_are_called_so(kind):
+    """Nothing tells whether such rows were fitted."""
+    data = people(50).to_dict("records")
+    counted = {"local": {}, "two_collectors": {"rows": 50}, "central": {}}
+    doors = [
+        lambda t=t: FIT("y ~ x", kind(data), mu=1, bounds=BOUNDS, trust=t, **counted[t]).fit(progress=False)
+        for t in TRUST
+    ]
+    doors += [lambda t=t: pr.means.estimate(kind(data), ["x"], mu=1, bounds=BOUNDS, trust=t) for t in TRUST]
+    doors += [lambda: fitted().estimand(kind(data)), lambda: fitted().evaluate(kind(data))]
+    for door in doors:
+        with pytest.raises((DataError, NotPrivateError), match=r"a dict of single values is one row|pd\.DataFrame"):
+            door()
+    with pytest.raises(DataError, match=r"a dict of single values is one row\. .*pd\.DataFrame"):
+        doors[0]()
+    for call in (fitted().predict, FIT("y ~ x", None, mu=1, bounds=BOUNDS, rows=10**5).start().update):
+        with pytest.raises((DataError, UnsupportedArgumentError, NotPrivateError), match=r"pd\.DataFrame"):
+            call(kind(data))
 
 
 @pytest.mark.parametrize("rows", [{"x": [1, 2, 3], "g": ["a", "b"]}, {"x": [1, 2], "g": ["a"]}])
@@ -315,7 +342,7 @@ def test_means_of_two_factors_are_predictions_at_each_pair(formula, factor):
     named = factor.replace("C(g)", "g").split(":") if isinstance(factor, str) else list(factor)
     assert found.index.name == ":".join(named)
     for label, mean in found["mean"].items():
-        grid = [dict(zip(named, str(label).split(":"), strict=True)) | {"x": 5.0, "k": k} for k in LEVELS["k"]]
+        grid = dict(zip(named, str(label).split(":"), strict=True)) | {"x": 5.0, "k": LEVELS["k"]}
         assert mean == pytest.approx(float(np.mean(res.predict(grid))), abs=1e-9)
     pairs = res.marginal_means(factor).pairwise().result_frame
     labels = list(found.index)
@@ -324,7 +351,7 @@ def test_means_of_two_factors_are_predictions_at_each_pair(formula, factor):
         res.marginal_means(factor, {"g": "a"})
     first = dict(zip(named, labels[0].split(":"), strict=True)) | {"x": 2.0}
     here = res.marginal_means(factor, {"x": 2.0}).summary_frame()["mean"].iloc[0]
-    assert here == pytest.approx(float(np.mean(res.predict([first | {"k": k} for k in LEVELS["k"]]))), abs=1e-9)
+    assert here == pytest.approx(float(np.mean(res.predict(first | {"k": LEVELS["k"]}))), abs=1e-9)
 
 
 def test_what_is_no_factor_is_refused_among_several_too():

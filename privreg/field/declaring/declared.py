@@ -113,14 +113,12 @@ def read_study(path: str | Path) -> list[Declared]:
 
 def _sds(given: Any, schema: Schema) -> dict[str, float]:
     """Expected sds by column, of a response that of its residuals; a plan's widths are by them, and nothing else."""
-    out, known = {} if given is None else given, sorted({*schema.bounds, *schema.moments})
-    for name, sd in out.items() if isinstance(out, dict) else [(out, None)]:
+    known = sorted({*schema.bounds, *schema.moments})
+    for name, sd in given.items() if isinstance(given, dict) else [(given, None)] * (given is not None):
         if name not in known or not 0.0 < (real(sd) or 0.0) < math.inf:
-            raise SchemaError(
-                f"sd of a study has {shown(name)}: {shown(sd)}; write sd: {{age: 12}}, a positive number for columns "
-                f"that are numbers: {', '.join(known)}."
-            )
-    return {name: float(sd) for name, sd in out.items()}
+            said = f"sd of a study has {shown(name)}: {shown(sd)}; write sd: {{age: 12}}, a positive number for columns"
+            raise SchemaError(f"{said} that are numbers: {', '.join(known)}.")
+    return {name: float(sd) for name, sd in (given or {}).items()}
 
 
 def _named(part: Part, make: Callable[[], T]) -> T:
