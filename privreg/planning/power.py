@@ -320,15 +320,10 @@ def _pilot(given: Any, spec: ModelSpec) -> dict[str, Any]:
     if isinstance(given, Mapping):
         free = {c: schema.limits(c) for c in own if c not in schema.levels and c not in schema.moments}
         sds, pairs = given.get("sd") or {}, given.get("correlations") or {}
-        if (
-            set(given) - {"sd", "correlations", "residual_sd"}
-            or not isinstance(sds, Mapping)
-            or not sds.keys() <= free.keys()
-        ):
-            raise OptionError(
-                "pilot= of numbers is {'sd': {'x1': 12}, 'correlations': {('x1', 'x2'): 0.1}, 'residual_sd': 3}, with "
-                f"sds of numbers that have bounds: {listed(free)}."
-            )
+        known = isinstance(sds, Mapping) and set(sds) <= set(free)
+        if not known or set(given) - {"sd", "correlations", "residual_sd"}:
+            said = "{'sd': {'x1': 12}, 'correlations': {('x1', 'x2'): 0.1}, 'residual_sd': 3}, with sds of numbers that"
+            raise OptionError(f"pilot= of numbers is {said} have bounds: {listed(free)}.")
         pairs = dict(files.pairs(pairs)) if isinstance(pairs, list) else pairs
         moments = Schema.declare(moments={c: (0.5 * sum(free[c]), sd) for c, sd in sds.items()} | pairs)
         for c, (_, sd) in moments.moments.items():
