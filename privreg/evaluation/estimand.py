@@ -44,19 +44,15 @@ NUMBERS: Final = 1 << 15
 EVERY: Final = 8  # Of so many chunks of rows one is enough to come near the root
 MEDIAN: Final = 0.6744897501960817  # Median absolute value of a standard normal
 TURNS: Final = 100
-CELL: Final = 0.25
-"""Width of cells, in units of c, in which scores are straight at first; of scores with jumps cells narrow step by step,
-each time by `NARROWER`."""
-
-NARROWER: Final = 8.0
-NARROWEST: Final = 1e-6  # Of cells, in units of c: single records move the root of a score with jumps by more
+CELL, NARROWEST = 0.25, 1e-6  # Widths of cells in which scores are straight, units of c: at first, and at last
+NARROWER: Final = 8.0  # Cells narrow by it, step by step, where scores have jumps
 CONVERGED: Final = 1e-9  # Length of a step, in units of c, after which the root is found
 LITTLE: Final = 1e-6  # Curvature, of 1/c, that is added to each step; below it there is none
 STEP: Final = 1e-5  # Of predictors, over which scores as they are have their slopes
 FARTHER: Final = 80  # How often a step is doubled, or its part halved, at most
 JUMPS: Final = frozenset({codes.QUANTILE, codes.HINGE, codes.CUSTOM})  # Families whose scores may jump
+# Families whose losses may fall for ever along a line: without curvature there they have no minimum
 ENDLESS: Final = frozenset({codes.LOGISTIC, codes.BALANCED, codes.POISSON, codes.MULTINOMIAL, codes.CUSTOM})
-"""Families whose losses may fall for ever along a line, so that one without curvature there has no minimum."""
 
 
 class _Rows(NamedTuple):

@@ -20,7 +20,7 @@ from privreg.arrays import Array
 from privreg.central.losses import resolve
 from privreg.central.regression import Regression
 from privreg.data.sources.open import open_table
-from privreg.errors import InferenceError, PrivregWarning
+from privreg.errors import InferenceError, PrivregWarning, quietly
 from privreg.fits.settings import FitOptions
 from privreg.formula.spec import ModelSpec
 from privreg.planning.scenario import Assumed, response_of
@@ -161,4 +161,10 @@ def plain_model(spec: ModelSpec, y: Any, x: Array, *, robust: bool = False) -> A
         codes.MULTINOMIAL: lambda: sm.MNLogit((y[:, None] == np.asarray(levels)).argmax(axis=1), x).fit(disp=0),
     }
     code = codes.HUBER if robust and family.of_residuals else family.code
-    return models[code]() if code in models else None
+    wrong = InferenceError(
+        "rows of a pilot can't be fitted: columns are made of others, or tell classes without error."
+    )
+    fitted = quietly(models[code], wrong) if code in models else None
+    if robust and not getattr(fitted, "mle_retvals", {}).get("converged", True):
+        raise wrong
+    return fitted

@@ -74,10 +74,7 @@ class Planned(View):
 
     @cached_property
     def skewed(self) -> Self | None:
-        """The same plan for exponential numbers, correlated by 0.5, where their spread is not known; None if all is.
-
-        Where no pilot tells the sd one in a thousand is beyond the upper bound.
-        """
+        """The same plan for exponential numbers, correlated by 0.5, where their spread is not known; None if all is."""
         assumed = self.assumed.unknown(self.spec)
         if assumed is None or self.assumed.skewed:
             return None

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 OUTSIDE: Final = 4096  # Assumed people by whom it is found how many responses lie outside the declared range
 
-BEYOND: Final = math.log(1000.0)
-"""Upper bound of a skewed number, in means above the lower one: of exponential numbers one in a thousand is beyond."""
-
+BEYOND: Final = math.log(1000.0)  # Means from bound to bound of a skewed number, of which one in a thousand is beyond
 RELATED: Final = 0.5  # Correlation of skewed numbers about whose correlations nothing is known
 USUAL_SCALE: Final = 0.25
 """Residual sd where none is given, as a share of the response's declared range: more than most fits leave."""
@@ -157,11 +155,11 @@ class Assumed:
 
     def unknown(self, spec: ModelSpec) -> Assumed | None:
         """The same with numbers skewed and related wherever nothing tells how they are; None if all is known."""
-        if not self.made_up(spec):
-            return None
         schema, own = spec.design.schema, [c for c in spec.design.columns if c not in spec.design.endog_sources]
-        known = schema.correlations or self.moments.correlations
         skewed = frozenset(c for c in own if c not in schema.levels and c not in schema.moments)
+        known = schema.correlations or self.moments.correlations
+        if self.covariates is not None or not skewed:
+            return None
         return replace(self, skewed=skewed, related=0.0 if known else RELATED)
 
     def matters(self, spec: ModelSpec) -> tuple[str, float]:
@@ -238,12 +236,6 @@ class Assumed:
         if centre and np.ndim(self.scale):
             return np.full(len(out), math.nan)
         return out + float(self.scale) * centre * constant if family.of_residuals and centre else out
-
-    def made_up(self, spec: ModelSpec) -> bool:
-        """Whether some numbers are made up with nothing but their ranges known."""
-        schema = spec.design.schema
-        own = [c for c in spec.design.columns if c not in spec.design.endog_sources]
-        return self.covariates is None and any(c not in schema.levels and c not in schema.moments for c in own)
 
     @property
     def spread(self) -> str:

@@ -733,6 +733,21 @@ def test_pilots_of_every_family_tell_coefficients(family, response):
     assert np.abs(found.assumed.params).min() > 0.0
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        piloted(200).assign(y=lambda d: (d["x0"] > 1).astype(int)),
+        piloted(200).assign(y=1),
+        piloted(200).assign(x1=lambda d: d["x0"], y=lambda d: (d["y"] > 1).astype(int)),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_pilots_that_can_not_be_fitted_are_refused(rows):
+    bounds = {"x0": (0, 20), "x1": (-4, 20)}
+    with pytest.raises(InferenceError, match=r"pilot can't be fitted|don't determine the coefficients"):
+        pr.plan("y ~ x0 + x1", family="logistic", pilot=rows, n=40_000, mu=4, bounds=bounds)
+
+
 def test_the_shell_reads_pilots(tmp_path, capsys):
     asked = ["plan", "y ~ x0 + x1", "--mu", "4", "--n", "4000", "--bounds", "x0=0:20", "x1=-4:16", "y=-9:30", "--pilot"]
     rows, numbers = tmp_path / "pilot.csv", tmp_path / "pilot.yaml"

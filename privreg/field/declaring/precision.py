@@ -49,11 +49,11 @@ def planned(analyses: Sequence[Declared], plans: Sequence[PublicPlan]) -> str:
 def _fit(fit: FitPlan, several: bool, sds: Mapping[str, float] = MappingProxyType({})) -> tuple[str, float]:
     """What `pr.plan` says, and the noise's variance over that of sampling, on average."""
     assert fit.rows is not None  # by whoever calls
-    told = list[dict[str, Any]]()
+    told: list[Any] = []
     if sds:
-        design, bare = fit.spec.design, fit.spec.design.endog_bare
+        design, left = fit.spec.design, sds.get(str(fit.spec.design.endog_bare)) if fit.spec.family.scaled else None
         own = {c: sd for c, sd in sds.items() if c in design.columns and c not in design.endog_sources}
-        told = [{"sd": own, "residual_sd": sds.get(str(bare)) if fit.spec.family.scaled else None}]
+        told = [{"sd": own, "residual_sd": left}]
     plan = power.plan_of_fit(fit, fit.rows, *told)
     noise = math.nan
     if several:
