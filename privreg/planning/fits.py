@@ -161,9 +161,7 @@ def plain_model(spec: ModelSpec, y: Any, x: Array, *, robust: bool = False) -> A
         codes.MULTINOMIAL: lambda: sm.MNLogit((y[:, None] == np.asarray(levels)).argmax(axis=1), x).fit(disp=0),
     }
     code = codes.HUBER if robust and family.of_residuals else family.code
-    wrong = InferenceError(
-        "rows of a pilot can't be fitted: columns are made of others, or tell classes without error."
-    )
+    wrong = InferenceError("rows of a pilot can't be fitted: columns are made of others, or tell classes apart.")
     fitted = quietly(models[code], wrong) if code in models else None
     if robust and not getattr(fitted, "mle_retvals", {}).get("converged", True):
         raise wrong

@@ -484,9 +484,7 @@ def test_expected_sds_make_the_widths_of_a_signed_study_and_are_not_signed(tmp_p
     assert widths[1] < widths[0]
 
 
-@pytest.mark.parametrize(
-    "sd", ["3", "[age]", "{age: 0}", "{age: -1}", "{age: x}", "{age: .inf}", "{shift: 1}"]
-)
+@pytest.mark.parametrize("sd", ["3", "[age]", "{age: 0}", "{age: -1}", "{age: x}", "{age: .inf}", "{shift: 1}"])
 def test_expected_sds_are_positive_numbers_of_numbers(tmp_path, sd):
     with pytest.raises(SchemaError, match="sd of a study has"):
         declared.read(written(tmp_path, f"{TEXT}sd: {sd}\n"))
