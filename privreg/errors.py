@@ -216,7 +216,7 @@ def choose(name: str, got: object, allowed: Iterable[str]) -> str:
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
     listed = ", ".join(repr(c) for c in choices)
     given = f"{name} {shown(got)}" if name.startswith("the ") else f"{name}={shown(got)}"
-    raise OptionError(f"{given} is not known; choose one of {listed}.{hint}")
+    raise OptionError(f"{given} is not known; {f'choose one of {listed}.{hint}' if choices else 'there is none.'}")
 
 
 NEAR: Final = 0.66

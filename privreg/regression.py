@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Sequence
 from typing import Any, Never, cast
 
-from privreg.data.sources.open import Source
-from privreg.errors import DataError, UnsupportedArgumentError
+from privreg.data.sources.open import Source, refuse_few
+from privreg.errors import UnsupportedArgumentError
 from privreg.formula.describe import array_spec, callers_scopes, formula_spec
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import accepted, check
@@ -283,11 +283,9 @@ class PrivateOnlineRegression(Playable):
 
     def _build(self, spec: ModelSpec, source: Source | None, rows: Any) -> None:
         self._rows: int | None = check("local.formula", "rows", rows)
-        p = len(spec.design.names)
-        who = spec.people.id if spec.people.k_max is not None else None
-        if source is not None and source.rows is not None and source.rows <= p:
-            by = "rows" if who is None else f"people, told apart by id={who!r} (texts or whole numbers),"
-            raise DataError(f"{source.rows} {by} can't determine {p} coefficients; more than {p} people are needed.")
+        if source is not None:
+            who = spec.people.id if spec.people.k_max is not None else None
+            refuse_few(source.rows, len(spec.design.names), source.kind, who)
         self._spec, self._source = spec, source
 
     # --- public facts ----------------------------------------------------------------------------------

@@ -61,6 +61,7 @@ SUMS = "tests/means/test_sums.py"
 SHARED = "tests/field/test_two_collectors.py"
 PAIR, PAIR_PAGES = "tests/device/test_two_collectors.py", "tests/service/test_js_two_collectors.py"
 RESTORED = "tests/service/test_two_restored.py"
+LIAR = "tests/service/test_two_liar.py"
 COURSES, SHARES = "tests/service/test_two_courses.py", "privreg/service/store/shares.py"
 TRUSTED, PERSONS = "tests/means/test_trusted.py", "tests/simulation/test_persons.py"
 LOCAL_PERSONS = "tests/simulation/test_persons_local.py"
@@ -698,7 +699,7 @@ MUTANTS = (
     ),
     Mutant(
         "one collector plays both",
-        "privreg/protocol/sums.py",
+        "privreg/protocol/parts/collectors.py",
         "out[0][what] == out[1][what]",
         "what is None",
         (f"{SHARED}::test_one_collector_that_plays_both_is_refused",),
@@ -1605,16 +1606,16 @@ MUTANTS = (
     Mutant(
         "anybody reads a study's results",
         "privreg/service/http/desk.py",
-        "        self.allow(request, access.RESULTS)\n        if not self.course.states:",
-        "        if not self.course.states:",
+        "            self.allow(request, access.RESULTS)\n        if not self.course.states:",
+        "            pass\n        if not self.course.states:",
         ("tests/service/test_two_app.py::test_the_dashboard_shows_what_came_here_and_what_both_have_published",),
     ),
     Mutant(
-        "public results let anybody operate",
+        "public results are public sums and counts",
         "privreg/service/http/desk.py",
-        "if self.options.public_results and access.OPERATE not in may:",
-        "if self.options.public_results:",
-        ("tests/service/test_access.py::test_public_results_let_nobody_operate",),
+        "        has = access.roles_of",
+        "        if self.options.public_results:\n            return\n        has = access.roles_of",
+        ("tests/service/test_access.py::test_what_each_address_asks_for",),
     ),
     Mutant(
         "tokens of a new key are refused",
@@ -1794,7 +1795,7 @@ MUTANTS = (
     Mutant(
         "a batch's key stays when it is fixed",
         "privreg/service/sums/book.py",
-        "        self.keys.destroy(k)\n",
+        "        self.keys.destroy(k, keep=batch.status == FIXED and not batch.vouched)\n",
         "",
         (f"{COURSES}::test_keys_and_shares_are_gone_once_a_batch_is_fixed",),
     ),
@@ -1806,9 +1807,44 @@ MUTANTS = (
         (f"{COURSES}::test_keys_and_shares_are_gone_once_a_batch_is_fixed",),
     ),
     Mutant(
+        "a lost batch forgets what the other has committed to",
+        SHARES,
+        'value=b"", peer_value=b"")',
+        'value=b"", peer_hash=b"", peer_value=b"")',
+        (f"{LIAR}::test_no_sum_is_agreed_on_that_was_made_after_the_other_was_known",),
+    ),
+    Mutant(
+        "a lost batch adopts whatever the other signs",
+        "privreg/service/sums/course.py",
+        'if heard not in {b"", batch.other} or not',
+        "if not",
+        (f"{LIAR}::test_a_collector_that_drops_its_sum_and_publishes_another_chooses_no_total",),
+    ),
+    Mutant(
+        "a collector of a backup vouches for what it adopts",
+        "privreg/service/sums/course.py",
+        "one.ids, parts[2], heard, parts[1])",
+        "one.ids, parts[2], hash_of(parts[1]), parts[1])",
+        (f"{LIAR}::test_a_collector_from_a_backup_says_that_nothing_vouches_for_the_sum_that_it_adopts",),
+    ),
+    Mutant(
+        "a collector of a backup takes a second commitment",
+        "privreg/service/sums/course.py",
+        " or not self.keys.state(batch.k)",
+        "",
+        (f"{LIAR}::test_a_collector_from_a_backup_says_that_nothing_vouches_for_the_sum_that_it_adopts",),
+    ),
+    Mutant(
+        "an analyst isn't shown what rests on one collector's word",
+        "privreg/field/reading/shared.py",
+        "if not said.vouched):",
+        "if False):",
+        ("tests/field/test_shared.py::test_an_analyst_sees_which_people_rest_on_one_collectors_word",),
+    ),
+    Mutant(
         "a sum that wasn't committed to is taken",
         "privreg/service/sums/course.py",
-        "or hash_of(body) != batch.peer_hash or not self.fits",
+        "or hash_of(body) != batch.other or not self.fits",
         "or not self.fits",
         (f"{COURSES}::test_a_batch_of_a_liar_is_lost_or_one_that_both_have",),
     ),

@@ -7,7 +7,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-PARTS = ("device", "protocol")
+PARTS = ("device", "protocol", "limits.py")
 
 
 def _repository(root: str) -> Path | None:

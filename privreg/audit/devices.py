@@ -1,24 +1,16 @@
-"""What one person reports in a fit by rounds before it is randomised, under any mechanism.
-
-Reports are those of `privreg.device.report.score`, of Gaussian mechanisms in the field; private responses, which
-devices in the field don't have, are added.
-"""
+"""One person's report in a fit by rounds before it is randomised, under any mechanism, by the scores of `families`."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from privreg.arrays import Array
-from privreg.device.report import score
-from privreg.protocol import codes
-from privreg.protocol.codes import LEVER2
+from privreg.arrays import Array, triangle
+from privreg.families import scores
+from privreg.protocol.codes import LEVER2, TINY
 from privreg.protocol.plans import ScorePlan
-
-Function = Callable[[float, float], float] | None
 
 
 class Unrandomised(NamedTuple):
@@ -40,71 +32,65 @@ class Unrandomised(NamedTuple):
 
 
 def second_moments(rows: Array, v: Array) -> Array:
-    """What a report on second moments says before it is randomised: u uᵀ, u = z/‖z‖, z = `rows` v.
+    """Report on second moments before it is randomised: u uᵀ, u = z/‖z‖, z = `rows` v.
 
     The lower triangle, shape (d (d + 1)/2,), off-diagonal entries · √2: its norm is 1. Zeros where v can't be used.
     """
-    return np.array(score.outer(score.direction(_whitened(rows, v))))
+    z, inverse = _whitened(rows, v)
+    row, col = triangle(len(z))
+    u = z * inverse if inverse else np.zeros(len(z))
+    return np.asarray(u[row] * u[col] * np.where(row == col, 1.0, math.sqrt(2.0)))
 
 
 def scored(
-    plan: ScorePlan,
-    rows: Array,
-    theta: Array,
-    c: float,
-    x: Array,
-    y: float,
-    offset: float = 0.0,
-    function: Function = None,
+    plan: ScorePlan, rows: Array, theta: Array, c: float, x: Array, y: float, offset: float = 0.0
 ) -> Unrandomised:
-    """What a report of scores says before it is randomised: ψ z/‖z‖, abs ψ ≤ 1, and in a pilot kappa times a number.
+    """Report of scores before it is randomised: ψ z/‖z‖, abs ψ ≤ 1, and in a pilot kappa times a number.
 
     z = `rows` x, or z_j = s_j x_j + t_j x_0 of two rows of scales and shifts; `theta` are the group's coefficients in
     the coordinates of z, `c` the public threshold. x and y are NaN for one who has nothing to say. With label privacy
     ψ alone is randomised, and the public ω z, ω = min(1, 8 √d/‖z‖), multiplies it.
     """
-    z, at = _whitened(rows, x), [float(t) for t in theta]
+    z, inverse = _whitened(rows, x)
     if plan.blocks > 1:
-        return Unrandomised(np.array(score.classes(at, z, float(y))), plan.radius, np.zeros(len(at)))
-    eta = score.dot(z, at) + float(offset)
-    psi = _unit(plan, c, eta, y, function)
-    beside = [plan.kappa * (_number(plan, c, eta, y, function) - 0.5)] if plan.kappa > 0.0 else []
+        return Unrandomised(_classes(theta.reshape(plan.blocks, -1), z, y, inverse), plan.radius, np.zeros(len(theta)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        eta, response = np.array([float(z @ theta) + offset]), np.array([float(y)])
+        psi = float(scores.unit(plan.shape, c, eta, response)[0])
+        number = float(scores.near(plan.shape, c, eta, response)[0])
+    known = not (math.isnan(eta[0]) or math.isnan(y))
+    beside = [plan.kappa * ((number if known else 0.0) - 0.5)] if plan.kappa > 0.0 else []
     if plan.label:
-        return _of_response(plan, z, psi, eta, c, beside, function)
-    report = score.weighted(psi, z, 1.0 / plan.longest if plan.longest else None)
-    centre = [0.0] * len(report) + [0.5 * plan.kappa] * len(beside)
-    return Unrandomised(np.array(report + beside), plan.radius, np.array(centre))
+        return _of_response(plan, z, psi, eta, c, beside)
+    inverse = min(inverse, 1.0 / plan.longest) if plan.longest else inverse
+    factor = psi * inverse
+    usable = factor != 0.0 and math.isfinite(factor)
+    report = z * min(max(factor, -inverse), inverse) if usable else np.zeros(len(z))
+    centre = np.array([0.0] * len(z) + [0.5 * plan.kappa] * len(beside))
+    return Unrandomised(np.array([*report, *beside]), plan.radius, centre)
 
 
-def _whitened(rows: Array, x: Array) -> list[float]:
-    return score.mapped(rows.tolist(), [float(v) for v in x], wide=len(rows) < len(x))
+def _whitened(rows: Array, x: Array) -> tuple[Array, float]:
+    """Coordinates z of a row, shape (d,), and 1/‖z‖; 0 if z is too short, too long, or no row of numbers."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        z = np.asarray(rows @ x if len(rows) >= len(x) else x * rows[0] + rows[1] * x[0], dtype=np.float64)
+        norm2 = float(z @ z)
+    return z, 1.0 / math.sqrt(norm2) if TINY < norm2 < math.inf else 0.0
 
 
-def _unit(plan: ScorePlan, c: float, eta: float, y: float, function: Function) -> float:
-    shape = plan.shape
-    if shape.family == codes.CUSTOM and function is not None:
-        return score.clipped(function(eta, float(y)), -1.0, 1.0)
-    return score.unit(shape.family, shape.a, shape.b, float(c), eta, float(y))
+def _classes(theta: Array, z: Array, y: float, inverse: float) -> Array:
+    """Scores of the classes k ≥ 1 one after the other; zeros of a response that is no class."""
+    if not (inverse and 0.0 <= y <= len(theta) and y == math.floor(y)):
+        return np.zeros(theta.size)
+    out = np.outer(scores.multinomial(theta, z[None], np.array([y]))[0] * inverse, z).reshape(-1)
+    return out if np.isfinite(out).all() else np.zeros(theta.size)
 
 
-def _number(plan: ScorePlan, c: float, eta: float, y: float, function: Function) -> float:
-    shape = plan.shape
-    if shape.family != codes.CUSTOM:
-        return score.number(shape.family, shape.a, shape.b, float(c), eta, float(y))
-    if math.isnan(eta) or math.isnan(y):
-        return 0.0
-    rise = 0.5 * (_unit(plan, 1.0, eta + c, y, function) - _unit(plan, 1.0, eta - c, y, function))
-    return min(rise, 1.0) if rise > 0.0 else 0.0
-
-
-def _of_response(
-    plan: ScorePlan, z: list[float], psi: float, eta: float, c: float, beside: list[float], function: Function
-) -> Unrandomised:
+def _of_response(plan: ScorePlan, z: Array, psi: float, eta: Array, c: float, beside: list[float]) -> Unrandomised:
     """Where only the response is private: ψ about the middle of its range, and public covariates that multiply it."""
-    low, high = _unit(plan, c, eta, plan.y_high, function), _unit(plan, c, eta, plan.y_low, function)
-    if plan.shape.family == codes.CUSTOM:  # one that is not a number there, at infinity: its bound is known
-        low, high = -1.0 if math.isnan(low) else low, 1.0 if math.isnan(high) else high
-    norm2, most = score.dot(z, z), LEVER2 * len(z)
+    low, high = (float(end[0]) for end in scores.ends(plan.shape, c, eta, plan.y_low, plan.y_high))
+    with np.errstate(over="ignore", invalid="ignore"):
+        norm2, most = float(z @ z), LEVER2 * len(z)
     omega = math.sqrt(most / norm2) if norm2 > most else 1.0
     middle, half = 0.5 * (low + high), 0.5 * (high - low)
     # nothing to report: no score, as far as its range allows
@@ -112,6 +98,6 @@ def _of_response(
     radius = math.sqrt(half * half + 0.25 * (plan.kappa * plan.kappa))
     if not (radius < math.inf and norm2 < math.inf):
         omega, middle, radius, report = 0.0, 0.0, 1.0, 0.0
-    carried = np.array([omega * a for a in z]) if omega != 0.0 else np.zeros(len(z))
+    carried = omega * z if omega else np.zeros(len(z))
     centre = np.array([middle] + [0.5 * plan.kappa] * len(beside))
     return Unrandomised(np.array([report, *beside]), radius, centre, carried)

@@ -18,7 +18,7 @@ from privreg.central import kernels
 from privreg.central.curvature import Release, directions, symmetric_noise
 from privreg.central.losses import Loss
 from privreg.central.plan import Plan
-from privreg.data.sources.open import Source, chunk_of, pieces, rows_of
+from privreg.data.sources.open import Source, chunk_of, pieces, refuse_few, rows_of
 from privreg.errors import DataError
 from privreg.formula.spec import ModelSpec
 from privreg.privacy.noise import NoiseStream, derived_key
@@ -89,8 +89,7 @@ def read(source: Source, spec: ModelSpec, reach: float) -> tuple[Array, Array]:
         kernels.shorten_rows(x, reach)
         xs.append(x)
         ys.append(spec.units.response_inside(y))
-    if not rows:
-        raise DataError("there are no rows; a fit needs more records than coefficients.")
+    refuse_few(rows, 0, source.kind)
     return np.concatenate(ys), np.concatenate(xs)
 
 

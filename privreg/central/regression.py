@@ -14,7 +14,7 @@ from privreg.central.losses import Loss, resolve, resolve_loss
 from privreg.central.plan import Plan, check_budget, make_plan
 from privreg.central.results import CentralResults, make_statement, payload
 from privreg.data.participants import Participants
-from privreg.data.sources.open import Source, open_arrays, open_table
+from privreg.data.sources.open import Source, open_arrays, open_table, refuse_few
 from privreg.errors import DataError, OptionError, PrivregWarning, SchemaError, UnsupportedArgumentError, shown
 from privreg.families.family import Family, check_response
 from privreg.formula.arrays import array_design, check_array_levels
@@ -173,9 +173,8 @@ class Regression(Described):
         return self
 
     def _build(self, design: Any, family: Family, budget: Budget, source: Source | None, people: Participants) -> None:
-        p = len(design.names)
-        if source is not None and source.rows is not None and source.rows <= p:
-            raise DataError(f"{source.rows} rows can't determine {p} coefficients; more than {p} records are needed.")
+        if source is not None:
+            refuse_few(source.rows, len(design.names), source.kind)
         check_response(family, design.endog_limits, design.endog_name)
         units = public_units(design, scale_response=family.scaled)
         if not np.isfinite(units.reach):
@@ -281,11 +280,11 @@ class Regression(Described):
         options = {"perturbation": perturbation, "order": order, "epochs": epochs, "step": step, "radius": radius}
         options |= {"lanes": lanes, "average": average, "batch_size": batch_size}
         known = self._source.expected()
+        refuse_few(known, len(self._spec.design.names), self._source.kind)
         early = None if known is None else self._plan(known, options)  # refuses before reading
         y, x = descent.read(self._source, self._spec, self._spec.units.reach)
         n = len(y)
-        if n <= x.shape[1]:
-            raise DataError(f"{n} rows can't determine {x.shape[1]} coefficients; more than that are needed.")
+        refuse_few(n, x.shape[1], self._source.kind)
         plan = early if early is not None and n == known else self._plan(n, options)
         budget = self._spec.budget
         if budget.form == "epsilon, delta" and budget.asked[1] * n >= 1:

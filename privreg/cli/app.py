@@ -61,9 +61,13 @@ def _where(error: BaseException) -> str:
 @contextmanager
 def _one_line_warnings() -> Iterator[None]:
     """Print privreg's warnings as one line each; others are left out, since their text could quote a value."""
+    said = set()
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
-        print(f"privreg: warning: {' '.join(str(message).split())}", file=sys.stderr)
+        line = f"privreg: warning: {' '.join(str(message).split())}"
+        if line not in said:  # declarations are read more than once
+            said.add(line)
+            print(line, file=sys.stderr)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from privreg.cli import output
 from privreg.cli.values import budget, check_order, family, floats, given
-from privreg.errors import OptionError
+from privreg.errors import OptionError, quietly
 from privreg.options.spelling import in_shell
 
 if TYPE_CHECKING:
@@ -64,7 +64,8 @@ def _public(option: str, path: str) -> Any:
     if Path(path).suffix.lower() not in kinds or not Path(path).is_file():
         more = ", or of numbers, .yaml or .json" if option == "pilot" else ""
         raise OptionError(f"--{option} {path!r}: give a file of rows that exists, named {' or '.join(kinds)}{more}.")
-    return kinds[Path(path).suffix.lower()](path)
+    broken = OptionError(f"--{option} {path!r} is empty, or can't be read; give public rows below a header.")
+    return quietly(lambda: kinds[Path(path).suffix.lower()](path), broken)
 
 
 def _list(option: str, text: str | None) -> list[float] | None:

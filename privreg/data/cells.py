@@ -12,6 +12,7 @@ from datetime import date
 from functools import lru_cache
 from numbers import Complex, Number, Real
 from typing import Any, Final
+from unicodedata import normalize
 
 import numpy as np
 import pandas as pd
@@ -269,7 +270,7 @@ class _Levels:
     """
 
     def __init__(self, levels: Sequence[Any]) -> None:
-        self.texts = {level: i for i, level in enumerate(levels) if isinstance(level, str)}
+        self.texts = {normalize("NFC", level): i for i, level in enumerate(levels) if isinstance(level, str)}
         self.numbers = {_exact(level): i for i, level in enumerate(levels) if not isinstance(level, str)}
         reads: dict[Any, list[int]] = {}
         for level, i in self.texts.items():
@@ -284,8 +285,8 @@ class _Levels:
         """Position of a cell's level, `UNKNOWN` if it is none."""
         try:
             cell = _decoded(cell) if isinstance(cell, bytes) else iso_text(cell)
-            if isinstance(cell, str) and cell in self.texts:
-                return self.texts[cell]
+            if isinstance(cell, str) and (text := normalize("NFC", cell)) in self.texts:
+                return self.texts[text]
             number = _exact(cell)
             found = self.numbers.get(number, UNKNOWN)
             return self.numbers.get(float(number), UNKNOWN) if found == UNKNOWN else found

@@ -24,8 +24,8 @@ from privreg.means.sums import ROOT2, Sums
 from privreg.means.terms import declared_terms, read_formula
 from privreg.privacy.ledger import Budget, Release
 from privreg.protocol import lattice
-from privreg.protocol.lattice import mu_of
 from privreg.protocol.parts import tables
+from privreg.protocol.parts.analyses import mu_of
 from privreg.protocol.parts.roles import TABLE, Role
 from privreg.protocol.parts.tables import Block
 from privreg.protocol.parts.trees import Column

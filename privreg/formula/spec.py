@@ -380,7 +380,7 @@ def refuse_what_sums_cannot(spec: ModelSpec) -> None:
         "two collectors need a model with an intercept; leave out '- 1' or '+ 0'": (
             units.constant_column(spec.design.probe) is None
         ),
-        "two collectors need public bounds of every number; declare bounds=": bool(
+        "two collectors need public bounds of every number, beside scaling= and moments=; declare bounds=": bool(
             units.unscaled.any() or (units.y_unscaled and spec.family.of_residuals)
         ),
         f"two collectors' reports hold the score's slope, and that of {spec.family!r} is 0 wherever there is one; use "

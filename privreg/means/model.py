@@ -9,13 +9,13 @@ from privreg.data.carried import check_columns, check_declared, completed, refus
 from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_table, rows_of
 from privreg.errors import DataError, FormulaError, OptionError, UnsupportedArgumentError
-from privreg.formula.language.spelling import as_labelled
+from privreg.formula.language.spelling import as_labelled, label_of, schema_labelled
 from privreg.means.plan import Plan
 from privreg.means.results.results import MeansResults
 from privreg.means.results.table_one import TableOne
 from privreg.means.spec import Spec, declared
 from privreg.means.stream import MeansStream, refuse_few
-from privreg.means.terms import Column, declared_terms, flat, read_columns, read_formula
+from privreg.means.terms import Column, Cut, declared_terms, flat, read_columns, read_formula
 from privreg.options.elsewhere import not_fitted
 from privreg.options.progress import progress_bar
 from privreg.options.table import accepted, check
@@ -131,8 +131,11 @@ class PrivateMeans:
         **unknown: Never,
     ) -> None:
         refuse_unknown("means.arrays", unknown)
+        labels = check_columns(data, ())
+        id, by = label_of(id, labels), label_of(by, labels)
         people = Participants.declare(id=id, max_per_id=max_per_id, missing=missing)
         budget, names = Budget.declare(mu, epsilon, delta, rho), read_columns(columns)
+        names = [one if isinstance(one, Cut) else label_of(one, labels) for one in names]
         public = _public(data, flat(names), schema, bounds, levels, by)
         how = {"mechanism": mechanism, "frequencies": frequencies, "m": m}
         how["trust"] = check("means.arrays", "trust", trust)
@@ -259,10 +262,10 @@ class PrivateMeans:
 
 def _public(data: Any, columns: Sequence[str], schema: Any, bounds: Any, levels: Any, by: Any) -> Schema:
     """The user's declarations, and those that the data carry about other columns."""
-    wanted = (*columns, by) if isinstance(by, str) else columns
+    wanted = (*columns, label_of(by, check_columns(data, ()))) if isinstance(by, str) else columns
     labels = check_columns(data, wanted)
     bounds, levels = (as_labelled(declared, labels) for declared in (bounds, levels))
-    given = combined(schema, bounds, levels, {})
+    given = combined(schema_labelled(schema, labels), bounds, levels, {})
     full = completed(given, data, wanted)
     if labels is not None and len(full.carried):
         check_declared({"bounds": bounds, "levels": levels}, [*wanted, *labels])

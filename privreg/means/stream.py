@@ -157,7 +157,9 @@ class MeansStream:
         spec, states = self._spec, self._states()
         whole = collector.estimates(spec.terms, spec.group_terms, spec.plans, states)
         groups = [self._alone(states, g) for g in range(len(spec.plans))] if spec.by is not None else []
-        p = len(whole.params)
+        p, missing = len(whole.params), np.full((1 + len(groups), len(spec.terms), 2), np.nan)
+        for k, one in enumerate((whole, *groups)):
+            missing[k, : len(one.unusable)] = np.reshape(one.unusable, (-1, 2))
         few = [collector.few(plan, state) for plan, state in zip(spec.plans, states, strict=True)]
         doubted = [terms | silent(alone.unusable) for terms, alone in zip(few, groups, strict=False)]
         placed = list(zip(spec.terms, places(spec.terms), strict=False))
@@ -188,6 +190,7 @@ class MeansStream:
             ),
             tables=tuple(Crossed(at, row, rows, column, columns) for at, (row, column), (rows, columns) in tables),
             variables=tuple((t.column, t.labels) for t in spec.terms),
+            missing=missing,
             sds=collector.spreads(spec.terms, spec.group_terms, spec.plans, states)[: 1 + len(groups)],
             moments=collector.moments(spec.terms, spec.group_terms, spec.plans, states),
             products=tuple(

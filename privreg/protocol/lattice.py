@@ -16,8 +16,6 @@ import math
 from fractions import Fraction
 from typing import Final, NamedTuple
 
-from .wire import MessageError
-
 BALL: Final = "ball"  # Σ a² ≤ R²: scores
 JOINT: Final = "joint"  # The same, and one number more in [0, R]
 
@@ -53,23 +51,6 @@ class Mu(NamedTuple):
 
     p: int
     q: int
-
-
-def mu_of(value: float) -> Mu:
-    """A budget μ as a fraction of small integers, never more than its decimal digits say.
-
-    Raises
-    ------
-    MessageError
-
-    Examples
-    --------
-    >>> mu_of(1.0), mu_of(0.1), mu_of(0.8)
-    (Mu(p=1, q=1), Mu(p=1, q=10), Mu(p=4, q=5))
-    """
-    if not LEAST_MU <= value <= 10.0:
-        raise MessageError("mu of a study in the field must lie between 0.00001 and 10.")
-    return fraction_of(value)
 
 
 def fraction_of(value: float) -> Mu:

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
-from . import lattice, sums
+from . import lattice
 from .parts.analyses import WORDS
+from .parts.collectors import read_ask
 from .parts.roles import LATEST, ROLES, TABLE
 from .study import LIMIT, PublicPlan
 from .sums import SumAsk
@@ -167,7 +168,7 @@ def _asks(records: Sequence[Record], plan: PublicPlan) -> tuple[Ask | SumAsk, ..
         return tuple(_ask(a, plan) for a in records)
     if len(records) != 1:
         raise MessageError("a state asks the same of everybody if there are two collectors.")
-    return (sums.read_ask(records[0], plan.roles, plan.d, WORDS),)
+    return (read_ask(records[0], plan.roles, plan.d, WORDS),)
 
 
 def _triangle(values: Sequence[float], size: int) -> tuple[tuple[float, ...], ...]:

@@ -12,16 +12,19 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
+from ..limits import MOST_COLUMNS
 from . import codes, lattice, sums
 from .lattice import Mu
 from .parts import analyses, tables, trees
 from .parts.analyses import MOST_MU, Part
-from .parts.columns import MOST_COLUMNS, Cell, column_object, read_cell, read_columns
+from .parts.collectors import MECHANISM as OF_SUMS
+from .parts.collectors import Collector, read_collectors, read_sums
+from .parts.columns import Cell, column_object, read_cell, read_columns
 from .parts.diaries import Diary, read_diary
 from .parts.roles import LATEST, ROLES, SELDOM, TABLE, Held, Role, forms_of, read_roles, read_rounds
 from .parts.tables import Block
 from .parts.trees import Column
-from .sums import Collector, Sums
+from .sums import Sums
 from .wire import KEY, LONGEST, VERSION, MessageError, Record, base, dumps, key_id, loads, must_show, plain, text_of
 
 FAMILIES: Final = {
@@ -218,11 +221,11 @@ def _read(said: dict[str, Any], part: Part) -> PublicPlan:
         if kid != key_id(key):
             raise MessageError("a key of the plan has another key's name.")
         keys.append(key)
-    collectors = sums.read_collectors(record, tuple(keys))
+    collectors = read_collectors(record, tuple(keys))
     columns = read_columns(record)
     privacy = record.object("privacy")
     p, q = privacy.integers("mu", 1, MOST_MU, 2)
-    privacy.fixed("mechanism", sums.MECHANISM if collectors else MECHANISM)
+    privacy.fixed("mechanism", OF_SUMS if collectors else MECHANISM)
     bits = lattice.bits_of_sums(Mu(p, q)) if collectors else lattice.BITS
     privacy.integer("bits", bits, bits)
     if not collectors:
@@ -318,7 +321,7 @@ def _of_regression(
         "response": response, "offset": offset, "design": cells, "mix": mix, "family": family, "a": a, "b": b,
         "blocks": blocks, "unscaled": record.integers("unscaled", 0, d), "constant": constant,
         "moment_response": moment_response, "wide": wide, "edges": edges, "is_wide": wide_record is not None,
-        "y_max": y_max, "silent": silent, "sums": sums.read_sums(record, d) if shared else None,
+        "y_max": y_max, "silent": silent, "sums": read_sums(record, d) if shared else None,
         "diary": read_diary(record, columns, family, times),
     }  # fmt: skip
 
@@ -471,7 +474,7 @@ def _analysis_object(plan: PublicPlan) -> dict[str, Any]:
     return {
         "privacy": {
             "mu": list(plan.mu),
-            "mechanism": sums.MECHANISM if shared else MECHANISM,
+            "mechanism": OF_SUMS if shared else MECHANISM,
             "bits": plan.bits,
             **({} if shared else {"clamp": lattice.CLAMP}),
             "release_group": plan.release_group,

@@ -16,9 +16,9 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-VERSION: Final = 1
+from ..limits import LARGEST
 
-LARGEST: Final = 2.0**60  # Absolute value of a real in a message, at most
+VERSION: Final = 1
 
 LONGEST: Final = 1 << 20
 """Bytes of a plan or a state, at most; reports have a limit of their own, which the plan states."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Never
 
-from privreg.data.sources.open import Source
+from privreg.data.sources.open import Source, refuse_few, rows_of
 from privreg.errors import DataError, InferenceError, OptionError, UnsupportedArgumentError
 from privreg.fits.fit_plan import FitPlan
 from privreg.fits.settings import FitOptions
@@ -282,6 +282,10 @@ class Playable(Described):
         if self._source is None:
             raise DataError("this model has no data; use start() and update(batch), or build it with data.")
         source, rows = self._source, self._expected()
+        if rows is None and self._spec.trust == "two_collectors" and source.repeatable:
+            read = sum(map(rows_of, source.batches(0)))  # which says what is wrong, if they can't be read
+            rows = read if self._spec.people.k_max is None or not read else None
+        refuse_few(rows, len(self._spec.design.names), source.kind)
         if kept is not None and self._spec.people.k_max is not None:
             raise UnsupportedArgumentError(
                 "checkpoint= doesn't go with k_max=: who came, and the rows of whoever is being read, are never "
@@ -313,6 +317,7 @@ class Playable(Described):
         stream = begin(self._spec, asked, start_params, seed, rows)
         with progress_bar(rows, progress) as bar:
             take_all(stream, source, read_threads(threads, rows, parallel=stream.parallel), bar, kept)
+        refuse_few(stream.rows_read, 0, source.kind)
         res = stream._results()
         forget(kept)
         res._caution()

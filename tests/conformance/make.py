@@ -11,6 +11,7 @@ from privreg.device import ed25519, seal
 from privreg.device.report import answer, persons, sums, table
 from privreg.device.report.design import row_of
 from privreg.device.report.noise import Words, rounded_normal
+from privreg.limits import DEEPEST, HIGHEST, MOST_KNOTS
 from privreg.protocol import messages, peers, study, wire
 from privreg.protocol.messages import Report
 from privreg.protocol.parts import columns
@@ -266,10 +267,10 @@ def limits():
         return tree(["const", text])
 
     cases = {
-        "a degree of": (lambda n: tree(spline(n, 30)), study.trees.HIGHEST),
-        "knots of a bspline:": (lambda n: tree(spline(1, n)), study.trees.MOST_KNOTS),
-        "knots of a cr:": (lambda n: tree(spline(3, n, "cr")), study.trees.MOST_KNOTS),
-        "operations inside each other:": (lambda n: tree(nested(n)), study.trees.DEEPEST),
+        "a degree of": (lambda n: tree(spline(n, 30)), HIGHEST),
+        "knots of a bspline:": (lambda n: tree(spline(1, n)), MOST_KNOTS),
+        "knots of a cr:": (lambda n: tree(spline(3, n, "cr")), MOST_KNOTS),
+        "operations inside each other:": (lambda n: tree(nested(n)), DEEPEST),
         "levels:": (lambda n: column(levels=[str(k) for k in range(n)]), columns.MOST_LEVELS),
         "characters of a column's name:": (lambda n: column(name="n" * n), 256),
         "characters of a question:": (lambda n: column(ask="?" * n), 2000),

@@ -85,7 +85,7 @@ def test_the_wheel_is_built_from_the_source_distribution_too(wheel, tmp_path):
 
 def test_the_wheel_holds_the_device_and_the_protocol_and_nothing_else(wheel):
     here = {p.relative_to(wheel).as_posix() for p in wheel.rglob("*.py")}
-    expected = {"privreg_device/__init__.py", "privreg_device/__main__.py"}
+    expected = {f"privreg_device/{name}.py" for name in ("__init__", "__main__", "limits")}
     for folder in ("device", "protocol"):
         expected |= {
             f"privreg_device/{p.relative_to(REPO / 'privreg').as_posix()}"

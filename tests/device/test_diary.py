@@ -23,8 +23,8 @@ import pandas as pd
 import pytest
 
 from privreg.collector.aggregate import report
-from privreg.collector.aggregate.chain import present_ask
 from privreg.collector.field import messages as field
+from privreg.collector.field.batches import present_ask
 from privreg.data.participants import Counter
 from privreg.device.asked import RefusedError
 from privreg.device.diary import Diary, DiaryError

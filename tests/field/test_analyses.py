@@ -19,7 +19,7 @@ from privreg.field.declaring import declared
 from privreg.field.declaring.plan import study_plans
 from privreg.field.reading.collected import engine_of, table_of
 from privreg.field.reading.collected import results as results_of
-from privreg.protocol import lattice, study
+from privreg.protocol import study
 from privreg.protocol.lattice import Mu
 from privreg.protocol.messages import Ask
 from privreg.protocol.parts import analyses
@@ -102,7 +102,7 @@ def test_rounding_never_adds_to_a_budget(tmp_path, mu, shares):
         if mu >= 0.1:
             raise
         return
-    whole, parts = Fraction(*read[0].part.whole), [Fraction(*lattice.mu_of(d.fit.spec.budget.mu)) for d in read]
+    whole, parts = Fraction(*read[0].part.whole), [Fraction(*analyses.mu_of(d.fit.spec.budget.mu)) for d in read]
     assert sum(part**2 for part in parts) <= whole**2 <= Fraction(repr(mu)) ** 2
     most = max(shares) / sum(shares) * float(whole) ** 2
     assert max(map(float, parts)) >= math.sqrt(most) - 1.001e-6

@@ -18,7 +18,7 @@ from privreg.field.declaring.plan import study_plan, study_plans
 from privreg.field.reading.collected import engine_of
 from privreg.planning import power
 from privreg.protocol import study, wire
-from privreg.protocol.sums import Collector
+from privreg.protocol.parts.collectors import Collector
 from privreg.results.target import of_results
 from privreg.tables import as_text
 from tests.field.test_plan import HOURS
@@ -209,6 +209,11 @@ def test_json_does_as_well(tmp_path):
         ("family: {huber: {c: 1.2}}", "family: {huber: {tau: 0.5}}", "'huber' has no option 'tau'; it has c"),
         ("formula: hours ~ C(shift) + age + age:bmi", "formula: hours ~ C(shift", "formula|parenthes|read"),
         ("rounds: 14", "rounds: -1", "rounds"),
+        ("rounds: 14", "rounds: 016", "line 20: YAML takes 016 for another number"),
+        ("mu: 1", "mu: 1:30", "YAML takes 1:30"),
+        ("least: 0.25", "least: 0b1", "YAML takes 0b1"),
+        ("{huber: {c: 1.2}}", "{huber: {c: 0x1}}", "YAML takes 0x1"),
+        ("contact: study@example.org", "contact: 0471234", "YAML takes 0471234"),
     ],
 )
 def test_mistakes_are_named(tmp_path, old, new, match):

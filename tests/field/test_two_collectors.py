@@ -9,8 +9,9 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
-from privreg.collector.aggregate import chain, lattice, report
+from privreg.collector.aggregate import lattice, report
 from privreg.collector.aggregate.chain import Batch
+from privreg.collector.field import batches as chain
 from privreg.errors import OptionError, StudyError
 from privreg.field.declaring import declared, model
 from privreg.field.declaring.plan import study_plan
@@ -18,8 +19,9 @@ from privreg.field.reading import summed
 from privreg.field.simulated.devices import SharedCrowd
 from privreg.fits.results import Senders
 from privreg.protocol import lattice as radii
-from privreg.protocol import messages, peers, study, sums, wire
+from privreg.protocol import messages, peers, study, wire
 from privreg.protocol.lattice import Mu
+from privreg.protocol.parts.collectors import Collector
 from privreg.protocol.sums import LETTERS
 from privreg.protocol.wire import MessageError
 from tests.studies import NOON, field_state, key_of, public, token
@@ -44,9 +46,7 @@ FAMILIES = {
     "poisson": "visits ~ age",
 }
 COLLECTORS = tuple(
-    sums.Collector(
-        f"Office {who}", f"https://{who}.example.org", f"{who}@example.org", public(key_of(k)), bytes([k]) * 32
-    )
+    Collector(f"Office {who}", f"https://{who}.example.org", f"{who}@example.org", public(key_of(k)), bytes([k]) * 32)
     for k, who in ((11, "a"), (12, "b"))
 )
 

@@ -14,9 +14,9 @@ from privreg.formula.language.limits import LONGEST, NESTED, read
 from privreg.formula.trees.compile import compile_trees
 from privreg.formula.trees.evaluate import Program
 from privreg.formula.trees.splines import problem, trees
+from privreg.limits import DEEPEST, HIGHEST, MOST_COLUMNS, MOST_KNOTS
 from privreg.means.terms import read_formula
 from privreg.protocol.parts import trees as devices
-from privreg.protocol.study import MOST_COLUMNS
 from privreg.schema.declarations import Schema
 
 NAMES = [f"x{k}" for k in range(70)]
@@ -36,12 +36,12 @@ def chain(count, sign=" + "):
 
 CASES = {
     "degree": (lambda n: f"bs(x, knots=[5], {BOUNDS}, degree={n})", 5, "degree=6; a degree is a whole number from 0"),
-    "knots of bs": (spline, devices.MOST_KNOTS - 8, "193 knots; give at most 192"),
-    "knots of a step": (lambda n: spline(n, degree=0), devices.MOST_KNOTS - 2, "199 knots; give at most 198"),
-    "knots of cr": (lambda n: spline(n, "cr"), devices.MOST_KNOTS - 2, "199 knots; give at most 198"),
-    "knots of cc": (lambda n: spline(n, "cc"), devices.MOST_KNOTS - 2, "199 knots; give at most 198"),
-    "a sum in I()": (lambda n: f"I({' + '.join(['x'] * (n - 1))})", devices.DEEPEST, "more than 48 parts inside each"),
-    "signs": (lambda n: f"I({'-' * (n - 2)}x)", devices.DEEPEST, "more than 48 parts inside each other"),
+    "knots of bs": (spline, MOST_KNOTS - 8, "193 knots; give at most 192"),
+    "knots of a step": (lambda n: spline(n, degree=0), MOST_KNOTS - 2, "199 knots; give at most 198"),
+    "knots of cr": (lambda n: spline(n, "cr"), MOST_KNOTS - 2, "199 knots; give at most 198"),
+    "knots of cc": (lambda n: spline(n, "cc"), MOST_KNOTS - 2, "199 knots; give at most 198"),
+    "a sum in I()": (lambda n: f"I({' + '.join(['x'] * (n - 1))})", DEEPEST, "more than 48 parts inside each"),
+    "signs": (lambda n: f"I({'-' * (n - 2)}x)", DEEPEST, "more than 48 parts inside each other"),
     "decimals": (lambda n: f"np.round(x, {n})", 22, "whole decimals from -22 to 22"),
     "decimals before": (lambda n: f"np.round(x, -{n})", 22, "whole decimals from -22 to 22"),
     "a constant": (lambda n: f"I(x * {2**n})", 60, "beyond 2^60"),
@@ -197,7 +197,7 @@ def values(knots):
 
 
 @pytest.mark.some(18)
-@pytest.mark.parametrize("degree", range(devices.HIGHEST + 1))
+@pytest.mark.parametrize("degree", range(HIGHEST + 1))
 @pytest.mark.parametrize("inner", INNER)
 def test_b_splines_are_patsy_s_to_the_last_bit(inner, degree):
     given = {"knots": INNER[inner], "lower_bound": 0, "upper_bound": 10, "degree": degree, "include_intercept": True}
@@ -223,7 +223,7 @@ def test_cubic_splines_are_patsy_s_to_the_last_bit(what, inner):
 
 
 @pytest.mark.some(2)
-@pytest.mark.parametrize("degree", range(devices.HIGHEST + 1))
+@pytest.mark.parametrize("degree", range(HIGHEST + 1))
 def test_devices_compute_the_same_splines(degree):
     from privreg.device.report.design import value_of
 

@@ -143,7 +143,7 @@ def test_marks_of_thousands_are_named_where_numbers_can_not_be_read(trust):
 @pytest.mark.parametrize("ids", [np.nan, 1.5, None])
 def test_ids_that_can_not_be_read_are_named(trust, ids):
     model = {"mu": 1, "bounds": BOUNDS, "id": "who", "k_max": 2, "trust": trust}
-    with pytest.raises(DataError, match=r"people, told apart by id='who' \(texts or whole numbers\)"):
+    with pytest.raises(DataError, match=r"People are told apart by id='who', which holds texts or whole numbers"):
         FIT("y ~ x", people().assign(who=ids), **model).fit(progress=False)
 
 

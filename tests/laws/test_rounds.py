@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from privreg.audit import devices as audited
 from privreg.collector.plan import Bounded
 from privreg.families import measures, scores
 from privreg.families.measures import Gauge
@@ -23,7 +24,7 @@ from privreg.privacy.mechanisms import (
 from privreg.protocol.rounds import GROUPS
 from privreg.simulation import play
 from privreg.simulation.devices import Block, Devices
-from tests.devices import moment_report, randomised_one, round_report, threshold_report
+from tests.devices import moment_report, randomised_one, round_report, scored, second_moments, threshold_report
 from tests.kinds import BROKEN, EXTREME, KINDS, MECHANISMS, adversarial, mechanism, quiet, responses
 from tests.rounds import plan_by_rounds, state_of
 
@@ -97,6 +98,23 @@ def test_sums_of_scores_are_those_of_devices(kind, role, given_more):
         assert got.shape == (len(state.offsets), plan.width(role))
         single = play.reports(plan, state, y, x, offset)
         np.testing.assert_allclose(single * (1.0 if weight is None else weight[:, None]), expected, **CLOSE)
+
+
+@ROLES
+@pytest.mark.parametrize("label", [False, True])
+@pytest.mark.parametrize("kind", [*(k for k in KINDS if k != "custom"), "classes"])
+def test_reports_that_an_audit_randomises_are_those_of_devices(kind, label, role):
+    blocks = 2 if kind == "classes" else 1
+    kind_, rng = KINDS["balanced" if blocks > 1 else kind], np.random.default_rng(5)
+    plan = plan_by_rounds(kind_, d=D, label=label and blocks == 1, track=kind in TRACKED, blocks=blocks)
+    state = state_of(plan, role, rng)
+    device, theta = device_plan(plan, state), state.theta + state.offsets[0]
+    x, y = rows_of(plan, kind_, rng)
+    for row, response in zip(x, y, strict=True):
+        asked = device, state.rows, theta, state.c, row, float(response), 0.25
+        for seen, expected in zip(audited.scored(*asked), scored(*asked), strict=True):
+            np.testing.assert_allclose(*(np.array(v, dtype=float) for v in (seen, expected)), **CLOSE)
+        np.testing.assert_allclose(audited.second_moments(state.rows, row), second_moments(state.rows, row), **CLOSE)
 
 
 @pytest.mark.parametrize("blocks", [2, 4])

@@ -11,6 +11,7 @@ from privreg.protocol import lattice, messages, study, wire
 from privreg.protocol.lattice import Mu
 from privreg.protocol.messages import WORDS, Place, Report
 from privreg.protocol.parts import trees
+from privreg.protocol.parts.analyses import mu_of
 from privreg.protocol.wire import MessageError
 from tests.studies import (
     CLAMPING,
@@ -440,17 +441,17 @@ def test_operations_have_the_arguments_they_need(tree, fine):
 @settings(max_examples=200)
 @given(st.floats(1e-5, 10.0))
 def test_a_budget_as_a_fraction_is_no_larger(mu):
-    p, q = lattice.mu_of(mu)
+    p, q = mu_of(mu)
     assert q <= 10**6
     assert p / q <= mu * (1 + 1e-15)
     assert p / q >= mu - 1e-6
 
 
 def test_budgets_of_a_field_study_have_limits():
-    assert lattice.mu_of(0.8) == Mu(4, 5)
+    assert mu_of(0.8) == Mu(4, 5)
     for mu in (0.0, -1.0, math.nan, math.inf, 11.0):
         with pytest.raises(MessageError):
-            lattice.mu_of(mu)
+            mu_of(mu)
 
 
 def test_keys_of_tests_are_no_keys_of_each_other():

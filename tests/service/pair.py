@@ -15,8 +15,8 @@ from privreg.field.declaring import declared
 from privreg.field.declaring.plan import study_plan
 from privreg.protocol import messages, peers, study, wire
 from privreg.protocol.messages import Token
+from privreg.protocol.parts.collectors import Collector
 from privreg.protocol.peers import Share, share_body, share_info
-from privreg.protocol.sums import Collector
 from privreg.service import access
 from privreg.service.store import open_store
 from privreg.service.sums import course as courses
@@ -130,9 +130,9 @@ class Pair:
                 self.step(place)
             self.step(place)
 
-        def carefully(k):
+        def carefully(k, **how):
             self.step(place)
-            destroy(k)
+            destroy(k, **how)
 
         store.engine.begin, course.keys.destroy = stepwise, carefully
         self.courses[place] = course

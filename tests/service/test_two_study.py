@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import privreg as pr
-from privreg.collector.aggregate import chain as chains
+from privreg.collector.field import batches as chains
 from privreg.field.reading.collected import fit_plan_of
 from privreg.field.simulated.devices import SharedCrowd
 from privreg.privacy.ledger import Release

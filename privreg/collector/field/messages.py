@@ -13,9 +13,8 @@ import numpy as np
 from privreg.arrays import triangle
 from privreg.errors import OptionError
 from privreg.protocol import codes, lattice
-from privreg.protocol.lattice import mu_of
 from privreg.protocol.messages import Ask, Gauge
-from privreg.protocol.parts.analyses import WORDS
+from privreg.protocol.parts.analyses import WORDS, mu_of
 from privreg.protocol.parts.roles import ROLES, Role
 from privreg.protocol.rounds import Reports, State
 from privreg.protocol.study import FAMILIES

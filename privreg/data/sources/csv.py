@@ -109,7 +109,7 @@ def _count_lines(path: Path, how: Csv = PLAIN) -> int | None:
     sep = how.sep.encode()
     try:
         with _opened(path, how) as file:
-            columns = len(lines.header(file, path.name, sep))
+            columns = len(lines.header(file, path.name, sep) or header_of(path, how))  # which refuses an empty file
             return sum(lines.lines_in(piece, columns, sep) for piece in lines.pieces(file, columns, sep=sep))
     except Exception:  # whatever is wrong with the file, reading its rows says so in words of our own
         return None

@@ -13,8 +13,9 @@ from typing import Any, Final
 from privreg.device.client import invitation
 from privreg.errors import SchemaError, meant, shown
 from privreg.field.declaring.plan import DAY, About
+from privreg.protocol.parts.collectors import Collector
 from privreg.protocol.parts.trees import label_text
-from privreg.protocol.sums import LETTERS, Collector
+from privreg.protocol.sums import LETTERS
 from privreg.protocol.wire import KEY, MessageError, Record, must_show, unbase
 from privreg.schema import files
 

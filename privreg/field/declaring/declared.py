@@ -24,8 +24,8 @@ from privreg.field.declaring.plan import About
 from privreg.field.tabled import TableFit
 from privreg.fits.fit_plan import FitPlan
 from privreg.loading import load_results
-from privreg.protocol.lattice import Mu, mu_of
-from privreg.protocol.parts.analyses import MOST, NAME, WORDS, Part
+from privreg.protocol.lattice import Mu
+from privreg.protocol.parts.analyses import MOST, NAME, WORDS, Part, mu_of
 from privreg.protocol.wire import MessageError
 from privreg.schema import files
 from privreg.schema.declarations import Schema

@@ -9,7 +9,7 @@ from typing import Any, Never, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.collector.aggregate import chain
+from privreg.collector.field import batches
 from privreg.collector.field.messages import check_field, family_of, roles_of
 from privreg.errors import OptionError, SchemaError, meant, shown
 from privreg.field.tabled import TableFit, blocks_of
@@ -18,16 +18,16 @@ from privreg.fits.fit_plan import FitPlan
 from privreg.fits.plan import plan_of
 from privreg.formula.spec import ModelSpec
 from privreg.protocol import lattice
-from privreg.protocol.lattice import mu_of
 from privreg.protocol.parts import trees
-from privreg.protocol.parts.analyses import Part
+from privreg.protocol.parts.analyses import Part, mu_of
+from privreg.protocol.parts.collectors import Collector
 from privreg.protocol.parts.columns import Cell
 from privreg.protocol.parts.diaries import Diary
 from privreg.protocol.parts.roles import TABLE, Held
 from privreg.protocol.parts.trees import Column, label_text
 from privreg.protocol.study import FAMILIES, LIMIT, NO_MODEL, PublicPlan, plan_payload, read_plans
 from privreg.protocol.sums import FAMILIES as SUMMED
-from privreg.protocol.sums import LETTERS, Collector
+from privreg.protocol.sums import LETTERS
 from privreg.protocol.wire import MessageError
 from privreg.schema.declarations import Schema
 
@@ -269,7 +269,7 @@ def _shared(fit: FitPlan, about: About) -> tuple[dict[str, Any], NDArray[np.intp
     if fit.asked.measures is not None:
         raise OptionError("devices that share their reports out send no measures of fit yet; leave measures= out.")
     engine, order = aggregate.plan_of(fit.spec, fit.rows, like=fit.asked.like)
-    shape, roles, sizes = engine.rules.shape, chain.roles_of(engine), engine.sizes
+    shape, roles, sizes = engine.rules.shape, batches.roles_of(engine), engine.sizes
     planned = {role: 0 if role == "main" else max(sizes[role], 1) for role in roles}
     return {
         "family": known[shape.family],
@@ -291,7 +291,7 @@ def _shared(fit: FitPlan, about: About) -> tuple[dict[str, Any], NDArray[np.intp
         "y_max": 0.0,
         "silent": False,
         "clamping": tuple(c.name for c in fit.spec.clamps) if "clamping" in roles else (),
-        "sums": chain.sums_of(engine),
+        "sums": batches.sums_of(engine),
     }, order
 
 

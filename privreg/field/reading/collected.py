@@ -28,7 +28,7 @@ from privreg.fits.results import Senders
 from privreg.fits.rounds import outcome
 from privreg.privacy.ledger import Release
 from privreg.protocol import lattice
-from privreg.protocol.lattice import mu_of
+from privreg.protocol.parts.analyses import mu_of
 from privreg.protocol.parts.roles import TABLE
 from privreg.protocol.study import PublicPlan
 from privreg.protocol.wire import MessageError, Record

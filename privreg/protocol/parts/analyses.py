@@ -15,7 +15,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
-from ..lattice import Mu
+from ..lattice import LEAST_MU, Mu, fraction_of
 from ..wire import MessageError, Record
 
 MOST: Final = 16  # Analyses of a study, at most
@@ -36,6 +36,23 @@ class Part(NamedTuple):
     name: str = ""  # Empty of a study that has one, without a name
     whole: Mu | None = None  # Budget of a person for all analyses; None: the plan's own
     people: tuple[int, int] = (0, WORDS)  # Tokens that answer it: whose word, see `word_of`, is not below the first
+
+
+def mu_of(value: float) -> Mu:
+    """A budget μ as a fraction of small integers, never more than its decimal digits say.
+
+    Raises
+    ------
+    MessageError
+
+    Examples
+    --------
+    >>> mu_of(1.0), mu_of(0.1), mu_of(0.8)
+    (Mu(p=1, q=1), Mu(p=1, q=10), Mu(p=4, q=5))
+    """
+    if not LEAST_MU <= value <= 10.0:
+        raise MessageError("mu of a study in the field must lie between 0.00001 and 10.")
+    return fraction_of(value)
 
 
 def parts_of(said: Any) -> list[tuple[Part, dict[str, Any]]]:

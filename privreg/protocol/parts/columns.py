@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from ...limits import MOST_COLUMNS
 from ..wire import MessageError, Record, must_show, text_of
 from . import trees
 from .trees import Column
 
-MOST_COLUMNS: Final = 2000
 MOST_LEVELS: Final = 200
 LONGEST_LABEL: Final = 200  # Characters of what respondents read for a level, at most
 

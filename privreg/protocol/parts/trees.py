@@ -13,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
+from unicodedata import normalize
 
+from ...limits import DEEPEST, HIGHEST, MOST_KNOTS
 from ..wire import MessageError, is_whole, number_of
 
 Label = str | int | bool
@@ -23,11 +25,7 @@ TWO: Final = ("add", "sub", "mul", "div", "mod", "floordiv", "pow", "min", "max"
 COMPARE: Final = ("lt", "le", "gt", "ge", "eq", "ne")
 OPERATIONS: Final = ("const", "col", "level", *TWO, *ONE, "cmp", "where", "bspline", "cr")
 
-DEEPEST: Final = 48
 MOST: Final = 20_000  # Operations of all columns of a design together, at most
-
-MOST_KNOTS: Final = 200
-HIGHEST: Final = 5  # Degree of a spline, at most
 
 
 class Column(NamedTuple):
@@ -42,10 +40,10 @@ class Column(NamedTuple):
 
 
 def label_text(label: Label) -> str:
-    """How a label is told from others: true, false, digits, or its text."""
+    """How a label is told from others: true, false, digits, or its text in Unicode's form NFC."""
     if isinstance(label, bool):
         return "true" if label else "false"
-    return str(label)
+    return normalize("NFC", str(label))
 
 
 def check(tree: object, columns: Mapping[str, Column], what: str) -> int:

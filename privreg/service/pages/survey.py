@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from privreg.protocol.sums import Collector
+    from privreg.protocol.parts.collectors import Collector
 
 FOLDERS: Final = ("survey", "device")
 KINDS: Final = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}

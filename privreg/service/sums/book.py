@@ -13,7 +13,9 @@ import numpy as np
 from cryptography.exceptions import InvalidTag
 from numpy.typing import NDArray
 
-from privreg.collector.aggregate import chain as chains
+from privreg.collector.aggregate.chain import Batch as Sum
+from privreg.collector.aggregate.chain import Chain
+from privreg.collector.field import batches as chains
 from privreg.errors import OptionError, SavedFileError
 from privreg.field.keys import CollectorKeys
 from privreg.field.reading.summed import engine_of
@@ -107,7 +109,7 @@ class Book(Study, Keeper):
         """Whether shares are looked at: once the study has ended, to say of each whether it was summed."""
         return not self.is_open or super().takes()
 
-    def _after(self) -> chains.Chain:
+    def _after(self) -> Chain:
         """The chain at the next state."""
         if not self.states:
             return self.chain
@@ -116,13 +118,13 @@ class Book(Study, Keeper):
             raise Away("the batch is not over")
         return chains.closed(self.engine, self.chain, None if batch.status == LOST else self.sum_of(batch))
 
-    def sum_of(self, batch: Batch) -> chains.Batch:
+    def sum_of(self, batch: Batch) -> Sum:
         """What a published batch adds up to."""
         total: NDArray[np.uint64] = np.zeros((), dtype=np.uint64)
         for value in (batch.value, batch.peer_value):
             payload = wire.open_envelope(value, "value").payload
             total = total + np.frombuffer(peers.read_signed("value", payload, self.plan_hash).words, dtype="<u8")
-        return chains.Batch(len(ids_of(batch.ids)), total.view(np.int64))
+        return Sum(len(ids_of(batch.ids)), total.view(np.int64))
 
     def _follows(self, said: FieldState) -> bool:
         """Whether a state is the next, but for rounding."""
@@ -234,11 +236,17 @@ class Book(Study, Keeper):
             people = len(ids) if over else come.get(k, 0)
             done = {
                 "list_hash": wire.base(list_hash(ids)),
-                "other_hash": wire.base(batch.peer_hash),
+                "other_hash": wire.base(batch.other),
+                "vouched": batch.vouched,
                 "value": json.loads(batch.value or b"0"),
             }
             out.append({"k": k, "people": people, "status": batch.status} | (done if over else dict.fromkeys(done)))
         return out
+
+    def unvouched(self) -> list[int]:
+        """Published batches of which no commitment of the other was heard before this collector's sum left."""
+        batches = map(self.shares.batch, range(self.asked))
+        return [b.k for b in batches if b.status == PUBLISHED and not b.vouched]
 
     # --- a batch ---------------------------------------------------------------------------------------
 
@@ -279,9 +287,10 @@ class Book(Study, Keeper):
         return batch.status
 
     def _forget(self, k: int) -> None:
-        """Destroy a batch's key."""
+        """Destroy a batch's key; until the other has committed to its sum, its file stays."""
+        batch = self.shares.batch(k)
         self._sealing = None
-        self.keys.destroy(k)
+        self.keys.destroy(k, keep=batch.status == FIXED and not batch.vouched)
 
     def _lose(self, k: int) -> str:
         self.shares.lose(k)

@@ -59,7 +59,7 @@ def take_issuer(store: Store, path: str | None, plan_hash: bytes) -> str:
 
 def check(course: SumCourse) -> str:
     """Check what can still be: signatures and lists, that each share is in one sum, that states follow."""
-    people = 0
+    people, alone = 0, course.unvouched()
     for k in range(len(course.states)):
         batch = course.shares.batch(k)
         if batch.status == PUBLISHED:
@@ -72,6 +72,7 @@ def check(course: SumCourse) -> str:
     return (
         f"{people:,} shares are in one sum each, as signed, and {course.asked} states follow from the sums. Whether a "
         "sum is that of its shares can't be checked any more: shares and noise are deleted, so that nobody learns them."
+        + (f" The other collector's word is all there is for batches {', '.join(map(str, alone))}." if alone else "")
     )
 
 
@@ -92,6 +93,7 @@ def export(course: SumCourse) -> dict[str, Any]:
         "sums": [[json.loads(v) for v in b.values(LETTERS.index(course.letter))] if b.status == PUBLISHED else None
                  for b in batches],
         "lost": [b.k for b in batches if b.status == LOST],
+        "unvouched": course.unvouched(),
         "counts": [{"minute": m, "outcome": n, "count": k} for m, n, k in course.store.counts()],
         "plan_hash": wire.base(course.plan_hash),
     }  # fmt: skip
