@@ -289,7 +289,8 @@ class PrivateOnlineRegression(Playable):
     def _build(self, spec: ModelSpec, source: Source | None, rows: Any, dataset: Any = None) -> None:
         self._rows: int | None = check("local.formula", "rows", rows)
         if source is not None:
-            refuse_few(source.rows, len(spec.design.names), source.kind)
+            who = spec.people.id if spec.people.k_max is not None else None
+            refuse_few(source.rows, len(spec.design.names), source.kind, who)
         self._spec, self._source, self._dataset = spec, source, dataset
 
     # --- public facts ----------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from datetime import date
 from functools import lru_cache
 from numbers import Complex, Number, Real
 from typing import Any, Final
@@ -250,6 +251,13 @@ def _exact(cell: Any) -> Any:
     return cell if real or isinstance(cell, Real) else np.nan
 
 
+def iso_text(cell: Any) -> Any:
+    """A date as an ISO text, without a time of day if it is midnight; any other cell as it is."""
+    if isinstance(cell, np.datetime64):
+        cell = pd.Timestamp(cell)
+    return cell.isoformat().removesuffix("T00:00:00") if isinstance(cell, date) and cell is not pd.NaT else cell
+
+
 def _decoded(cell: bytes) -> str:
     return cell.decode("utf-8", "replace")
 
@@ -276,7 +284,7 @@ class _Levels:
     def place(self, cell: Any) -> int:
         """Position of a cell's level, `UNKNOWN` if it is none."""
         try:
-            cell = _decoded(cell) if isinstance(cell, bytes) else cell
+            cell = _decoded(cell) if isinstance(cell, bytes) else iso_text(cell)
             if isinstance(cell, str) and (text := normalize("NFC", cell)) in self.texts:
                 return self.texts[text]
             number = _exact(cell)
@@ -343,6 +351,7 @@ def _sound(cell: Any) -> Any:
         if isinstance(cell, str):
             cell = str.__str__(cell)  # of NumPy's or another's kind of text, too
             cell.encode()
+        cell = iso_text(cell)
         if type(cell) not in _PLAIN:
             cell = _exact(cell)
             if not abs(cell) < LARGEST:  # a decimal number of a line may be one of millions of digits

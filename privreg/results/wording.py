@@ -187,8 +187,8 @@ rounded sums take away without noise."""
 
 MATCH: Final = (
     "see that the declared levels match the data, blanks too, that texts have levels= and dates have dates as bounds, "
-    "that dates are written as 2020-12-31 and decimals with a point (of a CSV file else: pr.csv(path, dates=, "
-    "decimal=), at the shell --dates and --decimal)"
+    "that dates are written as 2020-12-31 and decimals with a point, without marks of thousands (of a CSV file else: "
+    "pr.csv(path, dates=, decimal=), at the shell --dates and --decimal)"
 )
 
 

@@ -31,6 +31,8 @@ SMALLEST_EIGENVALUE = 1e-9  # Below it, declared correlations are taken for a ma
 
 def _pair(kind: str, name: object, value: object) -> Pair:
     wanted = "(low, high)" if kind == "bounds" else "(mean, sd)"
+    if getattr(value, "shape", None) == (2,):  # a Series, or an array
+        value = np.asarray(value).tolist()
     two = value if isinstance(value, Sequence) and not isinstance(value, str | bytes) and len(value) == 2 else ()
     # anything but a pair could be the column itself, or one person's value in a mapping by person
     got = f"({', '.join(map(shown, two))})" if two else f"a {type(value).__name__}"

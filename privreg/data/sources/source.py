@@ -75,12 +75,13 @@ class Source:
         return self.count() if self.rows is None else self.rows
 
 
-def refuse_few(rows: int | None, coefficients: int, kind: str) -> None:
-    """Refuse so many rows, which is public, of a source of this kind if they can't determine the coefficients."""
+def refuse_few(rows: int | None, coefficients: int, kind: str, who: str | None = None) -> None:
+    """Refuse so many rows, or people by the column `who`, of a source of this kind, if they determine no fit."""
+    by = f" People are told apart by id={who!r}, which holds texts or whole numbers." if who else ""
     if rows == 0:
-        raise DataError(f"the data ({kind}) have no rows; a fit needs more people than coefficients.")
+        raise DataError(f"the data ({kind}) have no rows; a fit needs more people than coefficients.{by}")
     if rows is not None and rows <= coefficients:
-        raise DataError(f"{rows} rows can't determine {coefficients} coefficients; more people are needed.")
+        raise DataError(f"{rows} rows can't determine {coefficients} coefficients; more people are needed.{by}")
 
 
 def chunk_of(columns: int) -> int:
