@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from benchmarks.papers import store
+from benchmarks.papers.store import header, read_table
 from benchmarks.tuning import tuning_hash
-from privreg.published.experiments import store
-from privreg.published.experiments.store import header, read_table
 
 __all__ = ["commit", "header", "read_table", "save_table"]
 

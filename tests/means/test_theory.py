@@ -9,13 +9,15 @@ import pytest
 from scipy.stats import norm
 
 import privreg as pr
+from benchmarks.papers.duan import corrections
 from privreg.audit.neighbours import audit
-from privreg.means.comparison.shrinkage import SHRINKAGE, hdr4me, sure_threshold, threshold_probabilities
 from privreg.means.device import reports
 from privreg.means.factors import factor_mechanism
 from privreg.means.plan import make_plan
 from privreg.means.terms import Term
 from privreg.privacy.scalar import NUMBER_MECHANISMS, number_mechanism, share
+from privreg.published.shrinking.rules import SHRINKAGE, hdr4me, sure_threshold
+from privreg.published.shrinking.theory import threshold_probabilities
 
 ONE = pr.Budget.declare(epsilon=1)
 
@@ -199,7 +201,7 @@ def test_break_even_by_simulation():
 
 @pytest.mark.reference
 def test_corrections_are_computed():
-    table = pr.means.corrections()
+    table = corrections()
     assert table["corrected"].round(2).tolist() == [4.28, 4131.69, 904.25, 6536.5]
     assert table["printed"].tolist() == [27.08, 26_960.0, 26_960.0, 4_694.5]
     wave = pr.means.moments(number_mechanism("square_wave_biased", ONE, 0, 1), LAW)

@@ -1,23 +1,27 @@
-"""Experiments: seeds, resumption, failures, tables, figures and the verb."""
+"""Experiments: seeds, resumption, failures, tables, figures and the command."""
 
 import dataclasses
 import json
 import math
+import operator
 import os
+import re
 import subprocess
 import sys
 
+import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import binom
 
 import privreg as pr
-from privreg.cli.app import main
+from benchmarks.papers import EXPERIMENTS, Experiment, find, run
+from benchmarks.papers.__main__ import _in_short, main
+from benchmarks.papers.engine import seeds
+from benchmarks.papers.store import printed, read_runs, read_table, write_runs
+from benchmarks.papers.summaries import clopper_pearson, summarise
+from privreg.cli.app import main as privreg
 from privreg.errors import MissingExtraError, OptionError, SavedFileError
-from privreg.experiments import EXPERIMENTS, Experiment, find, run
-from privreg.published.experiments.engine import seeds
-from privreg.published.experiments.store import read_runs, read_table, write_runs
-from privreg.published.experiments.summaries import clopper_pearson, summarise
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +109,7 @@ def test_failures_are_counted_and_named(tmp_path):
     assert lost.first_error.tolist() == ["OptionError"]
     assert table[(table.cell == "b") & (table.failures == 0)].replications.tolist() == [4]
     text = (tmp_path / "toy.csv").read_text()
-    assert text.startswith("# command: privreg experiment toy --reps 5\n# date: ")
+    assert text.startswith("# command: python -m benchmarks.papers toy --reps 5\n# date: ")
     assert all(word in text for word in ("# versions: privreg ", "python ", "numpy ", "# package: "))
     assert len(read_table(tmp_path / "toy.csv")) == len(table)
     assert (tmp_path / "toy.png").stat().st_size > 0
@@ -122,7 +126,7 @@ def test_runs_of_other_settings_are_not_mixed(tmp_path):
 def test_processes_give_the_same_as_one(tmp_path):
     pytest.importorskip("joblib")
     code = (
-        "from tests.published.test_engine import a_toy; from privreg.experiments import run\n"
+        "from tests.papers.test_engine import a_toy; from benchmarks.papers import run\n"
         "if __name__ == '__main__':\n"
         "    one, two = (run(a_toy(), 3, jobs=j, progress=False) for j in (1, 2))\n"
         "    assert one.equals(two), (one, two)\n"
@@ -136,7 +140,7 @@ def test_processes_give_the_same_as_one(tmp_path):
 
 def test_without_joblib_an_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "joblib", None)
-    with pytest.raises(MissingExtraError, match=r"pip install privreg\[experiments\]"):
+    with pytest.raises(MissingExtraError, match="pip install joblib"):
         run(a_toy(), 1, jobs=2, progress=False)
     assert len(run(a_toy(), 1, progress=False)) == 2
 
@@ -190,13 +194,13 @@ def test_summary_by_hand():
     assert row["inside"]
 
 
-# --- the verb ---------------------------------------------------------------------------------------------
+# --- the command ---------------------------------------------------------------------------------------------
 
 
 def test_every_experiment_says_what_it_is_and_has_cells_that_can_be_stored():
     assert len(EXPERIMENTS) == 17
     for name, experiment in EXPERIMENTS.items():
-        assert getattr(pr.experiments, name.replace("-", "_")) is experiment
+        assert find(name) is experiment
         for quick in (False, True):
             cells = experiment.cells(quick)
             assert len({c.name for c in cells}) == len(cells) > 0
@@ -211,16 +215,16 @@ def test_every_experiment_says_what_it_is_and_has_cells_that_can_be_stored():
 
 
 def test_the_list(capsys):
-    assert main(["experiment", "--list"]) == 0
+    assert main(["--list"]) == 0
     out = capsys.readouterr().out
     assert all(f"{name}: " in out for name in EXPERIMENTS)
     assert "1 cell × 20 replications" in out
-    assert main(["experiment", "dg-table2", "--list"]) == 0
+    assert main(["dg-table2", "--list"]) == 0
     assert "no match is claimed" in " ".join(capsys.readouterr().out.split())
 
 
-def test_the_verb_writes_tables_and_a_figure(tmp_path, capsys):
-    words = ["experiment", "sxjkh-fig2", "--quick", "--reps", "2", "--cells", "Unif*", "--out"]
+def test_the_command_writes_tables_and_a_figure(tmp_path, capsys):
+    words = ["sxjkh-fig2", "--quick", "--reps", "2", "--cells", "Unif*", "--out"]
     assert main([*words, str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert "square" in said
@@ -231,24 +235,66 @@ def test_the_verb_writes_tables_and_a_figure(tmp_path, capsys):
     assert (tmp_path / "quick/sxjkh-fig2.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("words", [[], ["no-such"], ["dg-table1", "--reps", "0"], ["dg-table1", "--cell", "x"]])
-def test_what_the_verb_refuses(words, capsys):
-    assert main(["experiment", *words]) == 2
-    assert capsys.readouterr().err.startswith("privreg: error: ")
+@pytest.mark.parametrize("words", [[], ["no-such"], ["dg-table1", "--reps", "0"], ["dg-table1", "--cells", "x"]])
+def test_what_the_command_refuses(words, capsys):
+    assert main(words) == 2
+    assert capsys.readouterr().err
 
 
-def test_the_package_is_imported_late():
-    code = "import sys, privreg; import privreg.cli.app; assert 'privreg.published.experiments' not in sys.modules"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+def test_a_long_table_is_printed_in_short():
+    long = pd.DataFrame({"mu": 1, "n": np.repeat([10, 20], 40), "remark": ["", "odd"] * 40, "x": np.arange(80.0)})
+    text = _in_short(long)
+    assert text.splitlines()[0] == "mu 1, n 20"
+    assert "24 of 80 rows, those of most people" in text
+    assert text.count("odd") == 1
 
 
-def test_public_names_are_the_same_modules():
-    """`privreg.experiments`, its files and `privreg.theory`, as documents import them."""
-    code = (
-        "import privreg.experiments.store as store, privreg.experiments as found, privreg as pr, privreg.theory\n"
-        "from privreg.published import experiments, theory\n"
-        "assert pr.experiments is found is experiments and store is experiments.store\n"
-        "assert all(getattr(privreg.theory, name) is getattr(theory, name) for name in theory.__all__)\n"
-        "assert pr.rates is theory.rates\n"
-    )
-    exec(code, {})
+@pytest.mark.thorough
+def test_experiments_print_what_a_reader_needs(tmp_path, capsys):
+    assert main(["xsjkh-table3", "--quick", "--out", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert len(out.splitlines()) < 35
+    assert max(map(len, out.splitlines())) <= 110
+    assert out.count("reconstructed records") == 1
+
+
+def test_printed_tables_are_complete():
+    one, three = printed("xsjkh_table1"), printed("xsjkh_table3")
+    assert one["n"] == [40_000, 80_000, 120_000, 160_000, 200_000]
+    for setting, methods in {"non_private": "PI BM RS", "mu_1": "PPI PBM PRS", "mu_2": "PPI PBM PRS"}.items():
+        assert set(one[setting]) == set(methods.split())
+        for cell in one[setting].values():
+            assert {key: len(row) for key, row in cell.items()} == {"CP": 5, "AL": 5}
+    assert len(three["coefficients"]) == len(three["OLS"]) == len(three["LDP_SGD"]) == 10
+    assert "2505.08227" in one["source"]
+    assert "2505.08227" in three["source"]
+
+
+# --- names that have gone ---------------------------------------------------------------------------------
+
+GONE = {
+    "experiments": "python -m benchmarks.papers NAME",
+    "rates": "privreg.published.chain.theory",
+    "theory": "privreg.published.chain.theory",
+    "datasets.published": "python -m benchmarks.papers NAME",
+    "means.corrections": "python -m benchmarks.papers.duan",
+    "means.plot_benchmark": "plot(loglog=True)",
+}
+
+
+@pytest.mark.parametrize("name", GONE)
+def test_names_that_have_gone_say_where(name):
+    with pytest.raises(AttributeError, match=re.escape(GONE[name])):
+        operator.attrgetter(name)(pr)
+
+
+@pytest.mark.parametrize("name", ["experiments", "theory"])
+@pytest.mark.parametrize("words", ["import privreg.{}", "from privreg import {}", "from privreg.{} import omega"])
+def test_imports_that_have_gone_say_where(words, name):
+    with pytest.raises(ImportError, match=re.escape(GONE[name])):
+        exec(words.format(name), {})
+
+
+def test_the_verb_that_has_gone_says_where(capsys):
+    assert privreg(["experiment", "xsjkh-table1"]) == 2
+    assert "python -m benchmarks.papers NAME" in capsys.readouterr().err

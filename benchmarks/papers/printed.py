@@ -1,6 +1,6 @@
 """Printed tables and figures beside ours, one row each, from what is stored.
 
-``python -m benchmarks.printed``
+``python -m benchmarks.papers.printed``
 
 printed, ours
     What is compared, in words and numbers; of a figure without numbers the file that has ours.
@@ -24,8 +24,8 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from benchmarks.store import read_table
-from privreg.published.experiments import EXPERIMENTS
+from benchmarks.papers import EXPERIMENTS
+from benchmarks.papers.store import read_table
 from privreg.version import __version__
 
 RESULTS: Final = Path(__file__).parent / "results"
@@ -120,7 +120,7 @@ def _dette_graw() -> list[dict[str, str]]:
 
 
 def _row(what: str, printed: str, ours: str, name: str, said: str, runs: str | None = None) -> dict[str, str]:
-    command = f"privreg experiment {name}" if name in EXPERIMENTS else f"python -m benchmarks.{name}"
+    command = f"python -m benchmarks.papers {name}" if name in EXPERIMENTS else f"python -m benchmarks.{name}"
     row = {"what": what, "printed": printed, "ours": ours, "runs": _runs(name) if runs is None else runs}
     compared = f"{name}-compared" if (RESULTS / f"{name}-compared.csv").exists() else name
     if name in EXPERIMENTS and (RESULTS / f"{compared}.csv").exists() and not of_present(compared):

@@ -11,13 +11,13 @@ from typing import Any, Final
 import numpy as np
 from scipy.special import ndtri
 
+from benchmarks.papers.designs import THRESHOLD, Design, asymptotic_sd, chunks, truth
+from benchmarks.papers.engine import _named, seeds
 from privreg.arrays import Array
 from privreg.errors import InferenceError, PrivregError
 from privreg.families.builtin import Expectile, Huber, Logistic, Quantile
 from privreg.families.family import Family
 from privreg.inference.methods import METHODS
-from privreg.published.experiments.designs import THRESHOLD, Design, asymptotic_sd, chunks, truth
-from privreg.published.experiments.engine import _named, seeds
 from privreg.regression import PrivateOnlineRegression
 from privreg.results.results import PrivateResults
 from privreg.simulation.streaming.stream import Stream

@@ -18,15 +18,15 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from benchmarks.papers.applications import TEN, TRAIN, insurance
+from benchmarks.papers.engine import described, seeds
+from benchmarks.papers.figures import stream_figure
+from benchmarks.papers.rates import ALPHAS, start
+from benchmarks.papers.simulation import along
+from benchmarks.papers.summaries import failed, rounded
 from privreg import datasets
 from privreg.arrays import Array
 from privreg.families.builtin import Huber, Logistic, Multinomial
-from privreg.published.experiments.applications import TEN, TRAIN, insurance
-from privreg.published.experiments.engine import described, seeds
-from privreg.published.experiments.figures import stream_figure
-from privreg.published.experiments.rates import ALPHAS, start
-from privreg.published.experiments.simulation import along
-from privreg.published.experiments.summaries import failed, rounded
 from privreg.regression import PrivateOnlineRegression
 
 CUTS: Final = (14_626.0, 18_596.0)

@@ -12,14 +12,15 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from benchmarks.papers.engine import Experiment, described, seeds
+from benchmarks.papers.figures import coefficient_figure, path_figure
+from benchmarks.papers.simulation import along, at_hand
+from benchmarks.papers.store import printed
+from benchmarks.papers.summaries import failed, first_error, rounded
 from privreg import datasets
 from privreg.arrays import Array
 from privreg.errors import PrivacyLeakWarning
 from privreg.families.builtin import Huber
-from privreg.published.experiments.engine import Experiment, described, seeds
-from privreg.published.experiments.figures import coefficient_figure, path_figure
-from privreg.published.experiments.simulation import along, at_hand
-from privreg.published.experiments.summaries import failed, first_error, rounded
 from privreg.regression import PrivateOnlineRegression
 
 TEN: Final = (
@@ -155,12 +156,12 @@ def _table3(runs: pd.DataFrame, cells: Sequence[Cell]) -> dict[str, pd.DataFrame
     tidy["failures"] = int(runs.loc[bad, "replication"].nunique())
     tidy["first_error"] = first_error(runs)
     wide = tidy.pivot_table(index="term", columns="tuning", values="median", sort=False)
-    printed = datasets.published("xsjkh_table3")
+    paper = printed("xsjkh_table3")
     table = pd.DataFrame(index=[*TEN, "worst_error", "test_mse"])
-    table["published_ols"] = pd.Series(dict(zip(printed["coefficients"], printed["OLS"], strict=True)))
-    table["published_ldp_sgd"] = pd.Series(dict(zip(printed["coefficients"], printed["LDP_SGD"], strict=True)))
+    table["published_ols"] = pd.Series(dict(zip(paper["coefficients"], paper["OLS"], strict=True)))
+    table["published_ldp_sgd"] = pd.Series(dict(zip(paper["coefficients"], paper["LDP_SGD"], strict=True)))
     table.loc["worst_error"] = [0.0, float((table["published_ldp_sgd"] - table["published_ols"]).abs().max())]
-    table.loc["test_mse"] = [printed["test_mse"]["OLS"], printed["test_mse"]["LDP_SGD"]]
+    table.loc["test_mse"] = [paper["test_mse"]["OLS"], paper["test_mse"]["LDP_SGD"]]
     for tuning, name in (("OLS", "ols"), ("published", "published_tuning"), ("efficient", "efficient")):
         table[name] = wide[tuning].reindex(table.index) if tuning in wide else np.nan
     table["remark"] = "ours on reconstructed records, medians over permutations"

@@ -6,18 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import privreg as pr
-from benchmarks import printed
-from privreg.datasets import published
+from benchmarks.papers import EXPERIMENTS, classes, figures, find, printed, store
+from benchmarks.papers.applications import _replicate as apply
+from benchmarks.papers.classes import measure
+from benchmarks.papers.designs import THRESHOLD, Design, asymptotic_sd, chunks, truth
+from benchmarks.papers.rates import rate, start
+from benchmarks.papers.simulation import Cell, at_hand, limit_sd, model, replicate
+from benchmarks.papers.xsjkh import compare, tidy
 from privreg.errors import InferenceError, OptionError
-from privreg.experiments import EXPERIMENTS
-from privreg.published.experiments import classes, figures
-from privreg.published.experiments.applications import _replicate as apply
-from privreg.published.experiments.classes import measure
-from privreg.published.experiments.designs import THRESHOLD, Design, asymptotic_sd, chunks, truth
-from privreg.published.experiments.rates import rate, start
-from privreg.published.experiments.simulation import Cell, at_hand, limit_sd, model, replicate
-from privreg.published.experiments.xsjkh import compare, tidy
 
 pytestmark = pytest.mark.filterwarnings("ignore::privreg.PrivacyLeakWarning")
 
@@ -69,12 +65,12 @@ def test_asymptotic_lengths_are_those_of_the_stored_table():
 
 
 def test_the_limit_of_private_quantiles_is_the_printed_length():
-    printed = published("dette_graw")
+    paper = store.printed("dette_graw")
     for tau in (0.5, 0.9):
         cell = small("q", design=Design("quantile", 0, sd=1.0, tau=tau), mu=None, epsilon=1.0)
-        length = 2 * 1.6449 * limit_sd(cell)[0] / np.sqrt(printed["n"])
+        length = 2 * 1.6449 * limit_sd(cell)[0] / np.sqrt(paper["n"])
         for row in ("BB", "BM"):
-            np.testing.assert_allclose(printed["quantiles"][str(tau)][row]["length"], length, rtol=0.1)
+            np.testing.assert_allclose(paper["quantiles"][str(tau)][row]["length"], length, rtol=0.1)
 
 
 # --- fits -------------------------------------------------------------------------------------------------
@@ -159,8 +155,8 @@ def test_least_squares_of_the_insurance_records_are_the_printed_ones():
     cell = EXPERIMENTS["xsjkh-table3"].cells(True)[0]
     cell = replace(cell, rows=60_000, train=50_000, methods=())
     rows = {r["term"]: r["estimate"] for r in apply(cell, 1) if r["tuning"] == "OLS"}
-    printed = published("xsjkh_table3")
-    for name, value in zip(printed["coefficients"], printed["OLS"], strict=True):
+    paper = store.printed("xsjkh_table3")
+    for name, value in zip(paper["coefficients"], paper["OLS"], strict=True):
         assert rows[name] == pytest.approx(value, abs=0.006)
     assert rows["test_mse"] == pytest.approx(0.0607, abs=0.003)
     assert rows["worst_error"] == 0.0
@@ -196,7 +192,7 @@ def test_every_quick_look(name, tmp_path):
     table = EXPERIMENTS[name](1, quick=True, out=tmp_path, progress=False)
     assert len(table)
     assert (tmp_path / "quick" / f"{name}.png").exists()
-    assert pr.experiments.find(name).name == name
+    assert find(name).name == name
 
 
 @pytest.mark.statistical  # as long again
@@ -258,4 +254,4 @@ def test_every_printed_method_has_a_row():
     table = printed.rows()
     assert sum("DG, Table 1" in str(name) for name in table.index) == 3
     assert not table["command"].duplicated().all()
-    assert set(table["command"].str.extract(r"experiment (\S+)")[0].dropna()) <= set(EXPERIMENTS)
+    assert set(table["command"].str.extract(r"benchmarks.papers (\S+)")[0].dropna()) <= set(EXPERIMENTS)

@@ -11,12 +11,12 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from privreg.datasets import published
-from privreg.published.experiments.designs import Design
-from privreg.published.experiments.engine import Experiment, described
-from privreg.published.experiments.figures import coverage_figure, level_figure, path_figure
-from privreg.published.experiments.simulation import Cell, at_hand, limit_sd, replicate
-from privreg.published.experiments.summaries import beside, rounded, summarise
+from benchmarks.papers.designs import Design
+from benchmarks.papers.engine import Experiment, described
+from benchmarks.papers.figures import coverage_figure, level_figure, path_figure
+from benchmarks.papers.simulation import Cell, at_hand, limit_sd, replicate
+from benchmarks.papers.store import printed
+from benchmarks.papers.summaries import beside, rounded, summarise
 
 SIZES: Final = (40_000, 80_000, 120_000, 160_000, 200_000)
 QUICK_SIZES: Final = (10_000, 20_000)
@@ -116,7 +116,7 @@ def _printed(row: Any) -> tuple[float, float]:
     """Printed coverage and length × 100."""
     if (row.family, row.p, row.rho) != ("huber", 3, 0.0) or row.method not in PRINTED:
         return math.nan, math.nan
-    table = published("xsjkh_table1")
+    table = printed("xsjkh_table1")
     key, short = ("non_private", PRINTED[row.method][1:]) if row.mu == "none" else (f"mu_{row.mu}", PRINTED[row.method])
     if key not in table or row.n not in table["n"]:
         return math.nan, math.nan

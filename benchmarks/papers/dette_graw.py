@@ -10,13 +10,13 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from privreg.datasets import published
-from privreg.published.experiments.designs import Design
-from privreg.published.experiments.engine import described
-from privreg.published.experiments.figures import coverage_figure, path_figure
-from privreg.published.experiments.simulation import Cell, at_hand, limit_sd, replicate
-from privreg.published.experiments.summaries import beside, rounded, summarise
-from privreg.published.experiments.xsjkh import DEFAULTS, trajectories
+from benchmarks.papers.designs import Design
+from benchmarks.papers.engine import described
+from benchmarks.papers.figures import coverage_figure, path_figure
+from benchmarks.papers.simulation import Cell, at_hand, limit_sd, replicate
+from benchmarks.papers.store import printed
+from benchmarks.papers.summaries import beside, rounded, summarise
+from benchmarks.papers.xsjkh import DEFAULTS, trajectories
 
 SIZES: Final = (1_000_000, 10_000_000, 100_000_000)
 QUICK_SIZES: Final = (20_000, 50_000)
@@ -79,7 +79,7 @@ def tidy(runs: pd.DataFrame, cells: Sequence[Cell]) -> pd.DataFrame:
 
 
 def _compare(table: pd.DataFrame, regression: bool) -> pd.DataFrame:
-    printed = published("dette_graw")
+    paper = printed("dette_graw")
     terms = {"const": 0, "x1": 1, "x2": 2, "x3": 3}
     rows = []
     for row in table[table["setting"] == "stated"].itertuples():
@@ -87,13 +87,13 @@ def _compare(table: pd.DataFrame, regression: bool) -> pd.DataFrame:
         there, like = there[there.term == row.term], (row.method, "sandwich", "between_lanes")
         found = (math.nan, math.nan)
         short = PRINTED.get(str(row.method), "")
-        if row.n in printed["n"]:
-            i = printed["n"].index(row.n)
-            if regression and short in printed["quantile_regression"] and row.term in terms:
-                block = printed["quantile_regression"][short]
+        if row.n in paper["n"]:
+            i = paper["n"].index(row.n)
+            if regression and short in paper["quantile_regression"] and row.term in terms:
+                block = paper["quantile_regression"][short]
                 found = block["cover"][terms[str(row.term)]][i], block["length"][terms[str(row.term)]][i]
             elif not regression and short:
-                block = printed["quantiles"][f"{row.tau:g}"][short]
+                block = paper["quantiles"][f"{row.tau:g}"][short]
                 found = block["cover"][i], block["length"][i]
         head = {"design": str(row.cell).partition("-stated")[0], "term": row.term, "method": row.method, "n": row.n}
         head |= {"published_coverage": 100 * found[0], "published_length": found[1]}

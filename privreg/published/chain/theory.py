@@ -1,4 +1,4 @@
-"""What the published theory says of LDP-SGD: its table of rates, and its upper bounds as functions.
+"""Theory of LDP-SGD as published: its table of rates, and its upper bounds as functions.
 
 Steps are γ_i = γ i^(−α), reports are scores of norm at most B0 with noise of E‖noise‖² = Ω B0². The bounds hold the
 leading terms only of SXJKH (arXiv 2507.07041), Theorems 3 to 6, with constants as published, and refuse what is out of
@@ -8,8 +8,7 @@ range with an `OptionError`; none of them is used by a fit.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, TypedDict, Unpack
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,9 +17,6 @@ from privreg.arrays import Array
 from privreg.errors import OptionError, choose, quietly, real, shown
 from privreg.privacy.ledger import UNSET, Budget
 from privreg.privacy.mechanisms import Mechanism
-from privreg.tables import Paragraph, Part, Table, View
-
-__all__ = ["Delta_n", "Noise", "Rates", "bar_Delta_n", "bar_delta_n", "delta_n", "omega", "psi", "rates"]
 
 
 class Noise(TypedDict, total=False):
@@ -36,44 +32,14 @@ class Noise(TypedDict, total=False):
 # --- the table of rates ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, repr=False)
-class Rates(View):
-    """How fast errors fall with the number n of people, as exponents e of n^−e. Made by :func:`rates`."""
+class Rates(NamedTuple):
+    """How fast errors fall with the number n of people, as exponents e of n^−e; None without a rate."""
 
     alpha: float  # Exponent of the steps
-    # Of E‖θ_n − θ0‖² of the last iterate and of the average, for a strongly convex loss
-    delta_n: float
-    bar_delta_n: float
-    # Of the excess loss E L(θ_n) − L(θ0) of both for a loss that is convex, not strongly; None without a rate
-    Delta_n: float | None
-    bar_Delta_n: float | None
-
-    @property
-    def intervals(self) -> bool:
-        """Whether this alpha allows intervals: only above 1/2 is the average normal at the rate √n."""
-        return self.alpha > 0.5
-
-    def _layout(self) -> list[Part]:
-        names = ["squared error, strongly convex", "excess loss, not strongly convex"]
-        pairs = [(self.delta_n, self.bar_delta_n), (self.Delta_n, self.bar_Delta_n)]
-        title = f"Rates for steps gamma * i^-{self.alpha:.4g}, n people"
-        table = Table(names, ["last iterate", "average"], [[_power(v) for v in pair] for pair in pairs], title)
-        return [table, *map(Paragraph, self._notes())]
-
-    def _notes(self) -> list[str]:
-        out = []
-        if self.Delta_n is None:
-            which = "an excess loss" if self.bar_Delta_n is None else "the last iterate's excess loss"
-            out.append(f"The table has no rate of {which} for alpha {'<' if self.alpha < 1.0 / 3.0 else '='} 1/3.")
-        if self.alpha == 0.5:
-            out.append("At alpha = 1/2 the bounds hold a logarithm of n beside these powers.")
-        if not self.intervals:
-            out.append("Intervals need alpha > 1/2; here there are estimates only.")
-        return out
-
-
-def _power(exponent: float | None) -> str:
-    return "no rate" if exponent is None else f"n^-{exponent:.4g}"
+    delta_n: float  # Of E‖θ_n − θ0‖² of the last iterate, for a strongly convex loss
+    bar_delta_n: float  # The same of the average
+    Delta_n: float | None  # Of the excess loss E L(θ_n) − L(θ0) of the last iterate, for a loss that is convex
+    bar_Delta_n: float | None  # The same of the average
 
 
 def rates(alpha: float) -> Rates:
@@ -97,11 +63,7 @@ def rates(alpha: float) -> Rates:
     Examples
     --------
     >>> rates(0.6)
-    Rates for steps gamma * i^-0.6, n people
-                                                           last iterate    average
-    ------------------------------------------------------------------------------
-    squared error, strongly convex                               n^-0.6       n^-1
-    excess loss, not strongly convex                             n^-0.3     n^-0.4
+    Rates(alpha=0.6, delta_n=0.6, bar_delta_n=1.0, Delta_n=0.3, bar_Delta_n=0.4)
     """
     a = _alpha(alpha)
     last, average = None, None

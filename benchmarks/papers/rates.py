@@ -11,17 +11,17 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from benchmarks.papers.designs import THRESHOLD, Design, chunks, truth
+from benchmarks.papers.engine import described, seeds
+from benchmarks.papers.figures import box_figure, order_figure, rate_figure
+from benchmarks.papers.simulation import EDGE, along
+from benchmarks.papers.summaries import failed, first_error
 from privreg.arrays import Array
 from privreg.families.builtin import Huber, Logistic
 from privreg.fits.settings import FitOptions, Settings
 from privreg.published.chain.numbers import Steps
-from privreg.published.experiments.designs import THRESHOLD, Design, chunks, truth
-from privreg.published.experiments.engine import described, seeds
-from privreg.published.experiments.figures import box_figure, order_figure, rate_figure
-from privreg.published.experiments.simulation import EDGE, along
-from privreg.published.experiments.summaries import failed, first_error
+from privreg.published.chain.theory import rates
 from privreg.published.fit.report import numbers
-from privreg.published.theory import rates
 from privreg.regression import PrivateOnlineRegression
 from privreg.simulation.streaming.stream import Stream
 from privreg.simulation.tuning import resolve_tuning

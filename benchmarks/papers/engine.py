@@ -9,22 +9,21 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from benchmarks.papers.store import code_hash, read_runs, save_table, write_runs
 from privreg.errors import MissingExtraError, OptionError, shown, whole
-from privreg.published.experiments.store import code_hash, read_runs, save_table, write_runs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FLUSH: Final = 5.0  # Seconds between writes of the runs: what a killed process loses at most, beside runs in progress
 QUICK: Final = 2  # Replications of a quick look
-_SAID: Final = tomllib.loads(files("privreg.published.experiments").joinpath("experiments.toml").read_text("utf-8"))
+_SAID: Final = tomllib.loads(Path(__file__).with_name("experiments.toml").read_text("utf-8"))
 
 
 class Seeds(NamedTuple):
@@ -66,7 +65,7 @@ class Experiment:
     replications: int  # As many as published
 
     def __call__(self, reps: int | None = None, **options: Any) -> pd.DataFrame:
-        """Run it; see :func:`privreg.experiments.run` for the options."""
+        """Run it; see :func:`benchmarks.papers.run` for the options."""
         return run(self, reps, **options)
 
     def __repr__(self) -> str:
@@ -99,7 +98,7 @@ def run(
     reps : int, optional
         Replications; as many as published by default (at most 2 in a quick look).
     jobs : int
-        Processes. More than one need joblib: ``pip install privreg[experiments]``.
+        Processes. More than one need joblib: ``pip install joblib``.
     out : path-like, optional
         Folder of the results: tables as NAME.csv, the figure as NAME.png, and the single runs in runs/NAME, from which
         a stopped experiment goes on. Nothing is stored without it. A quick look goes to its sub-folder quick.
@@ -143,7 +142,7 @@ def run(
     runs = pd.concat([frame.assign(cell=name) for name, frame in held.items() if len(frame)], ignore_index=True)
     tables = dict(experiment.tabulate(runs, [c for c in every if len(held[c.name])]))
     if folder is not None:
-        words = ["privreg experiment", experiment.name, f"--reps {wanted}", *(["--quick"] if quick else [])]
+        words = ["python -m benchmarks.papers", experiment.name, f"--reps {wanted}", *(["--quick"] if quick else [])]
         said = command or " ".join([*words, *(f"--cells {c!r}" for c in cells)])
         _publish(experiment, tables, runs, folder, said, plot)
     table = tables.pop("")
@@ -191,7 +190,7 @@ def _results(
         from joblib import Parallel, delayed, parallel_config
     except ImportError:
         raise MissingExtraError(
-            "several jobs need joblib, which is not installed: pip install privreg[experiments]. One job needs nothing."
+            "several jobs need joblib, which is not installed: pip install joblib. One job needs nothing."
         ) from None
     with parallel_config(backend="loky", inner_max_num_threads=1):
         pool = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")
@@ -246,6 +245,6 @@ def _publish(
     for suffix, table in tables.items():
         save_table(table, folder / f"{experiment.name}{suffix and '-'}{suffix}.csv", command, more)
     if plot:
-        from privreg.published.experiments.figures import save_figure
+        from benchmarks.papers.figures import save_figure
 
         save_figure(experiment.draw(tables), folder / f"{experiment.name}.png")

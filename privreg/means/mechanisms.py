@@ -1,4 +1,4 @@
-"""The benchmark without an experiment: exact bias, variance and error of mechanisms for a distribution of values.
+"""Exact bias, variance and error of mechanisms for a distribution of values, without an experiment.
 
 Values here are public or made up; nobody's report is needed. After LDPTube, with r = nm/d people asked of each of d
 columns, m of them each, at ε/m (or μ/√m).
@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -20,7 +19,6 @@ from scipy.special import ndtr
 from privreg.errors import DataError, OptionError, choose, real, shown, whole
 from privreg.privacy.ledger import UNSET, Budget, refuse_fitted
 from privreg.privacy.scalar import NUMBER_MECHANISMS, NumberMechanism, number_mechanism, share
-from privreg.results.plots.style import COLUMN, DASHES, MARKERS, inks_for, only, panels, pyplot
 
 BERRY_ESSEEN: Final = 0.56  # Constant for sums of independent terms that need not be alike; Shevtsova (2010)
 
@@ -199,30 +197,6 @@ def benchmark(
     return pd.DataFrame(rows)
 
 
-def plot_benchmark(table: pd.DataFrame, *, ax: Any = None) -> Any:
-    """Draw the mean squared error of mechanisms against the number of people, of a table of `benchmark` with several n.
-
-    Raises
-    ------
-    OptionError
-        If it is another table.
-    """
-    lacking = {"mechanism", "n", "mse"} - set(getattr(table, "columns", ()))
-    if lacking:
-        raise OptionError("plot_benchmark draws the table that privreg.means.benchmark returns.")
-    pyplot()
-    if ax is None:
-        with panels(1, 1, (COLUMN, 2.6)) as (_, axes):
-            ax = axes[0, 0]
-    ax = only(ax)
-    for i, (name, rows) in enumerate(table.groupby("mechanism", sort=False)):
-        style = {"linestyle": DASHES[i % len(DASHES)], "color": inks_for(ax)[i], "marker": MARKERS[i % len(MARKERS)]}
-        ax.plot(rows["n"], rows["mse"], ms=3, lw=1, label=str(name).replace("_", " "), **style)
-    ax.set(xscale="log", yscale="log", xlabel="records", ylabel="mean squared error")
-    ax.legend(fontsize="small", frameon=False)
-    return ax
-
-
 def break_even(
     first: str,
     second: str,
@@ -247,7 +221,7 @@ def break_even(
 
     References
     ----------
-    Duan (2025), LDPTube, eq. 4.32, whose evaluation is corrected in :func:`corrections`.
+    Duan (2025), LDPTube, eq. 4.32; its evaluation there is corrected by ``python -m benchmarks.papers.duan``.
 
     Examples
     --------
@@ -264,49 +238,3 @@ def break_even(
     cost = b.sampled(asked / columns) - a.sampled(asked / columns)
     found = cost / gap * columns / asked if gap != 0.0 else math.inf
     return found if found > 0.0 else math.inf
-
-
-def corrections() -> pd.DataFrame:
-    """Printed numbers of the source that don't follow from its formulas, computed anew: where, printed, corrected, why.
-
-    Examples
-    --------
-    >>> corrections()[["printed", "corrected"]].round(2).values.tolist()
-    [[27.08, 4.28], [26960.0, 4131.69], [26960.0, 904.25], [4694.5, 6536.5]]
-    """
-    values = np.arange(1, 11) / 10
-    one = Budget.declare(epsilon=1)
-    wave = partial(break_even, "square_wave_biased", "piecewise", values, epsilon=1, bounds=(0, 1))
-    wide = moments(number_mechanism("piecewise", one, -1.0, 1.0), values)
-    slip = math.exp(0.5 + 3.0)  # where e^{1/2} + 3 was meant
-    third = 3.0 * math.expm1(0.5) ** 2
-    first_power = float(np.mean(values)) / math.expm1(0.5)  # the values' mean where that of their squares was meant
-    rows = [
-        (
-            "eq. 4.32, Piecewise variance, epsilon = 1, values 0.1, ..., 1.0",
-            27.08,
-            wide.variance,
-            "e^(1/2 + 3) was evaluated for e^(1/2) + 3, and it seems that the values' mean was taken for that of their "
-            f"squares: both give {first_power + slip / third:.2f}",
-        ),
-        (
-            "eq. 4.32, break-even of Square wave on [0, 1] and Piecewise on [-1, 1]",
-            26_960.0,
-            wave(second_bounds=(-1, 1)),
-            "follows from the variance",
-        ),
-        (
-            "the same with both mechanisms on [0, 1]",
-            26_960.0,
-            wave(),
-            "on the range the values have, Piecewise needs half the noise; section 6.1.4 halves variances without "
-            "naming the range",
-        ),
-        (
-            "eq. 6.29, 400 log(1.25/delta), delta = 1e-7",
-            4_694.5,
-            400.0 * math.log(1.25 / 1e-7),
-            f"the printed number belongs to delta = 1e-5 ({400.0 * math.log(1.25 / 1e-5):,.1f})",
-        ),
-    ]
-    return pd.DataFrame(rows, columns=["where", "printed", "corrected", "why"])

@@ -21,6 +21,7 @@ from privreg.errors import SavedFileError
 from privreg.files.archive import write_bytes
 from privreg.version import __version__
 
+HERE: Final = Path(__file__).parent
 _CELL: Final = "# cell: "
 
 
@@ -52,12 +53,24 @@ def read_table(path: str | Path) -> pd.DataFrame:
 
 @cache
 def code_hash() -> str:
-    """Eight digits that stand for the package's source."""
-    found = hashlib.sha256()
-    root = Path(__file__).resolve().parents[2]
-    for path in sorted(p for p in root.rglob("*") if p.suffix in {".py", ".json", ".toml"}):
+    """Eight digits that stand for the source of the package and of the experiments."""
+    found, root = hashlib.sha256(), Path(__file__).resolve().parents[2]
+    paths = [p for folder in (root / "privreg", HERE) for p in folder.rglob("*")]
+    for path in sorted(p for p in paths if p.suffix in {".py", ".json", ".toml"}):
         found.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
     return found.hexdigest()[:8]
+
+
+def printed(name: str) -> dict[str, Any]:
+    """Read printed numbers of a table; ``source`` says where it is printed, ``about`` what its numbers are.
+
+    Examples
+    --------
+    >>> printed("xsjkh_table3")["test_mse"]["OLS"]
+    0.0607
+    """
+    loaded: dict[str, Any] = json.loads((HERE / "printed" / f"{name}.json").read_text("utf-8"))
+    return loaded
 
 
 def _words(cell: Any) -> str:
