@@ -9,7 +9,6 @@ import pytest
 from scipy.stats import norm
 
 import privreg as pr
-from benchmarks.papers.duan import corrections
 from privreg.audit.neighbours import audit
 from privreg.means.device import reports
 from privreg.means.factors import factor_mechanism
@@ -197,16 +196,6 @@ def test_break_even_by_simulation():
     a, b = (e.mean() for e in errors)
     relative = math.hypot(*(e.std() / e.mean() / math.sqrt(reps) for e in errors))
     assert abs(a / b - 1) < 5 * relative
-
-
-@pytest.mark.reference
-def test_corrections_are_computed():
-    table = corrections()
-    assert table["corrected"].round(2).tolist() == [4.28, 4131.69, 904.25, 6536.5]
-    assert table["printed"].tolist() == [27.08, 26_960.0, 26_960.0, 4_694.5]
-    wave = pr.means.moments(number_mechanism("square_wave_biased", ONE, 0, 1), LAW)
-    assert round((27.08 - wave.variance) / wave.bias**2, -1) == 26_960  # the printed break-even follows from 27.08
-    assert "27.08" in table["why"][0]
 
 
 # --- shrinking -------------------------------------------------------------------------------------------
