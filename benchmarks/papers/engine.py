@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from benchmarks.papers.store import code_hash, read_runs, save_table, write_runs
+from benchmarks.papers.store import code_hash, commit, read_runs, save_table, write_runs
 from privreg.errors import MissingExtraError, OptionError, shown, whole
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ def _publish(
     experiment: Experiment, tables: dict[str, pd.DataFrame], runs: pd.DataFrame, folder: Path, command: str, plot: bool
 ) -> None:
     code = ", ".join(sorted(set(runs["code"].astype(str))))
-    more = (f"source: {experiment.source}", f"package: {code} (hash of the source that made the runs)")
+    more = (commit(), f"source: {experiment.source}", f"package: {code} (hash of the source that made the runs)")
     for suffix, table in tables.items():
         save_table(table, folder / f"{experiment.name}{suffix and '-'}{suffix}.csv", command, more)
     if plot:

@@ -43,9 +43,7 @@ def _canvas(rows: int, columns: int, size: tuple[float, float], **more: Any) -> 
         from matplotlib.figure import Figure
         from matplotlib.style import context
     except ImportError:
-        raise MissingExtraError(
-            "figures need matplotlib, which is not installed: pip install privreg[experiments]."
-        ) from None
+        raise MissingExtraError("figures need matplotlib, which is not installed: pip install matplotlib.") from None
     with context(["default", _RC]):  # the same figure in every user's style
         figure = Figure(figsize=size, layout="constrained")
         yield figure, figure.subplots(rows, columns, squeeze=False, **more)
@@ -285,37 +283,32 @@ def coefficient_figure(table: pd.DataFrame, tidy: pd.DataFrame) -> Any:
 
 
 ITERATES: Final = {"average": "LDP-ASGD (average)", "last": "LDP-SGD (last)"}
-MEASURES: Final = {"square": "mean square error", "loss": "loss distance"}
+MEASURES: Final = {"square": "parameter distance", "loss": "loss distance"}
 
 
 def _budget(value: str) -> str:
     """A budget in words: "mu=1", "eps=1", "Unif(1, 2)" or "none"."""
     if value == "none":
         return "no noise"
-    return value.replace("mu=", "μ = ").replace("eps=", "ε = ").replace("Unif(1-2)", "μ ~ U(1, 2)")
+    return value.replace("mu=", "μ = ").replace("eps=", "ε = ").replace("Unif(1, 2)", "μ ~ U(1, 2)")
 
 
 def rate_figure(table: pd.DataFrame, measure: str) -> Any:
-    """Draw a measure of errors against n, both logarithmic: a row an iterate, a column a budget, a shade an α."""
+    """Draw a measure of errors against n, both logarithmic: rows d and iterates, a column a budget, a shade an α."""
     budgets = {value: _budget(value) for value in table["budget"]}
-    iterates = {name: f"{words}\n{MEASURES[measure]}" for name, words in ITERATES.items()}
+    sizes = list(dict.fromkeys(table["d"]))
+    rows = {(d, name): f"{words}\n{MEASURES[measure]}, d = {d}" for d in sizes for name, words in ITERATES.items()}
     lines = list(dict.fromkeys(table["alpha"]))
-    size = (max(COLUMN, 1.7 * len(budgets) + 0.6), 4.0)
-    with _canvas(2, len(budgets), size, sharex=True, sharey=True) as (figure, axes):
-        for ax, iterate, value in _panels(axes, iterates, budgets):
+    size = (max(COLUMN, 1.7 * len(budgets) + 0.6), 1.7 * len(rows) + 0.6)
+    with _canvas(len(rows), len(budgets), size, sharex=True, sharey=True) as (figure, axes):
+        for ax, (d, iterate), value in _panels(axes, rows, budgets):
             for i, alpha in enumerate(lines):
-                group = _where(table, alpha=alpha, iterate=iterate, budget=value)
+                group = _where(table, alpha=alpha, iterate=iterate, budget=value, d=d)
                 kind = {"color": SHADES[i], "linestyle": "-", "label": f"α = {alpha}"}
                 if alpha == "efficient":
                     kind = {"color": COLOURS[2], "linestyle": "--", "label": "default tuning"}
-                ax.plot(
-                    group["n"],
-                    group[measure].clip(lower=1e-9),
-                    marker=MARKERS[i],
-                    markersize=2.6,
-                    linewidth=1.0,
-                    **kind,
-                )
+                drawn = group[measure].clip(lower=1e-9)
+                ax.plot(group["n"], drawn, marker=MARKERS[i], markersize=2.6, linewidth=1.0, **kind)
             _people(ax, table["n"])
         shown = table[measure][table[measure] > 1e-9]
         _plain_log(axes[0, 0], float(shown.min()), float(shown.max()))
@@ -324,35 +317,34 @@ def rate_figure(table: pd.DataFrame, measure: str) -> Any:
     return figure
 
 
-def box_figure(final: pd.DataFrame) -> Any:
-    """Draw boxplots of estimates: a row an iterate, a column a coefficient, a box a cell."""
-    cells, terms = list(dict.fromkeys(final["cell"])), [c for c in map(str, final) if c[0] == "b"]
+def distance_figure(table: pd.DataFrame, boxes: pd.DataFrame) -> Any:
+    """Draw the parameter distance against n by budget, and boxplots of it over runs by n: a row an iterate."""
     kind = {"widths": 0.6, "medianprops": {"color": COLOURS[0], "linewidth": 1.2}, "flierprops": {"markersize": 3}}
-    with _canvas(2, len(terms), (2 * COLUMN, 4.0), sharey="row") as (figure, axes):
-        for ax, iterate, term in _panels(
-            axes, ITERATES, dict(zip(terms, map("coefficient {}".format, range(9)), strict=False))
-        ):
-            ax.boxplot([_where(final, term, cell=c, iterate=iterate)[term] for c in cells], **kind)
-            ax.axhline(1.0, color=GREY, linewidth=0.7, linestyle=":")
-            ax.set_xticks(range(1, len(cells) + 1), [_budget(c.partition("-alpha")[0]) for c in cells], rotation=30)
-        figure.supylabel("estimate", fontsize=TEXT)
-        lines = {
-            "median": _line(color=COLOURS[0], linewidth=1.2),
-            "truth": _line(color=GREY, linewidth=0.7, linestyle=":"),
-        }
-        _top(figure, list(lines.values()), list(lines))
+    budgets, sizes = list(dict.fromkeys(table["budget"])), sorted(set(boxes["n"]))
+    words = {"paths": "mean over runs", "boxes": "runs at μ = 2"}
+    with _canvas(2, 2, (2 * COLUMN, 4.0), sharey=True) as (figure, axes):
+        for ax, iterate, what in _panels(axes, ITERATES, words):
+            if what == "paths":
+                for i, budget in enumerate(budgets):
+                    group = _where(table, budget=budget, iterate=iterate)
+                    ax.plot(group["n"], group["square"], label=_budget(budget), **_style(i, markersize=2.6))
+                _people(ax, table["n"])
+            else:
+                ax.boxplot([_where(boxes, "square", n=n, iterate=iterate)["square"] for n in sizes], **kind)
+                ax.set_xticks(range(1, len(sizes) + 1), [_count(n) for n in sizes])
+        _plain_log(axes[0, 0], float(table["square"].min()), float(table["square"].max()))
+        figure.supxlabel("people", fontsize=TEXT)
+        figure.supylabel("parameter distance", fontsize=TEXT)
+        _top(figure, *axes[0, 0].get_legend_handles_labels())
     return figure
 
 
-def order_figure(slopes: pd.DataFrame) -> Any:
-    """Draw exponents of errors, and those of the bounds, against α."""
+def order_figure(orders: pd.DataFrame) -> Any:
+    """Draw the relative orders of the average over the last iterate against α."""
     with _canvas(1, 1, (COLUMN, 2.6)) as (figure, axes):
-        for i, (iterate, words) in enumerate(ITERATES.items()):
-            group = slopes[slopes["iterate"] == iterate]
-            alpha = group["alpha"].astype(float)
-            axes[0, 0].plot(alpha, -group["slope"], linewidth=0, label=words, **_style(i, markersize=3.6))
-            axes[0, 0].plot(alpha, -group["rate"], color=COLOURS[i], linewidth=0.9, linestyle=":")
-        axes[0, 0].set(xlabel="α", ylabel="order of the error (dotted: published rate)")
+        for i, what in enumerate(("parameter", "loss")):
+            axes[0, 0].plot(orders["alpha"], orders[what], label=f"{what} distance", **_style(i, markersize=2.6))
+        axes[0, 0].set(xlabel="α", ylabel="relative order of the average")
         _top(figure, *axes[0, 0].get_legend_handles_labels())
     return figure
 

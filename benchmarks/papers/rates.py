@@ -1,4 +1,8 @@
-"""Errors of LDP-SGD along a stream, SXJKH (arXiv 2507.07041), Figures 2 to 6: step exponents, budgets, noise."""
+"""Errors of LDP-SGD along a stream, SXJKH (arXiv 2507.07041), Figures 2 to 6: step exponents, budgets, noise.
+
+Linear regressions estimate the scale jointly, with errors of sd 2 (section 5.1 there). Parameter distance is the mean
+of ‖θ − θ0‖², θ without the scale, loss distance that of the squared excess loss.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +17,9 @@ import pandas as pd
 
 from benchmarks.papers.designs import THRESHOLD, Design, chunks, truth
 from benchmarks.papers.engine import described, seeds
-from benchmarks.papers.figures import box_figure, order_figure, rate_figure
+from benchmarks.papers.figures import distance_figure, order_figure, rate_figure
 from benchmarks.papers.simulation import EDGE, along
-from benchmarks.papers.summaries import failed, first_error
+from benchmarks.papers.summaries import failed, first_error, rounded
 from privreg.arrays import Array
 from privreg.families.builtin import Huber, Logistic
 from privreg.fits.settings import FitOptions, Settings
@@ -27,7 +31,10 @@ from privreg.simulation.streaming.stream import Stream
 from privreg.simulation.tuning import resolve_tuning
 
 ALPHAS: Final = {"1/3": 1 / 3, "1/2": 0.5, "2/3": 2 / 3, "1": 1.0}
-ORDERS: Final = {f"{k / 10:g}": k / 10 for k in range(1, 10)}
+ORDERS: Final = {f"{k / 20:g}": k / 20 for k in range(1, 20)} | {"1/3": 1 / 3, "2/3": 2 / 3}
+STEP: Final = 0.2
+LATE: Final = 30_000  # People from whom on exponents are estimated
+MEASURES: Final = ("square", "loss")  # Parameter distance, loss distance
 JUDGES: Final = 20_000  # Records by which a loss is measured, the same for all runs
 
 
@@ -61,14 +68,14 @@ class Cell:
     name: str
     design: Design
     budget: str  # "mu=1", "eps=1" of Laplace noise, "Unif(1, 2)" of personal μ, or "none"
-    alpha: str  # Key of `ALPHAS` or `ORDERS`, or "efficient" for the package's default
+    alpha: str  # Key of `ALPHAS`, or "efficient" for the package's default
     step: float
     sizes: tuple[int, ...]
 
     @property
     def exponent(self) -> float | None:
         """Of the steps; None under the default."""
-        return (ALPHAS | ORDERS).get(self.alpha)
+        return ALPHAS.get(self.alpha)
 
 
 def _model(cell: Cell) -> PrivateOnlineRegression:
@@ -78,7 +85,7 @@ def _model(cell: Cell) -> PrivateOnlineRegression:
     if value:
         budget = {"mu": float(value)} if kind == "mu" else {"epsilon": float(value), "mechanism": "laplace"}
     public: dict[str, Any] = {"moments": dict.fromkeys(names if binary else [*names, "y"], (0.0, 1.0))}
-    loss = Logistic() if binary else Huber(THRESHOLD, scale=1.0)
+    loss = Logistic() if binary else Huber(THRESHOLD, scale="joint")
     if cell.alpha == "efficient":
         mean, sd = d.response
         ends = {} if binary else {"y": (mean - EDGE * sd, mean + EDGE * sd)}
@@ -90,15 +97,13 @@ def _model(cell: Cell) -> PrivateOnlineRegression:
 
 @lru_cache(maxsize=4)
 def _judge(design: Design) -> Callable[[Array], float]:
-    """Excess of the mean weighted loss over that at the truth, whose minimum it is."""
+    """Excess of the mean weighted log-loss over that at the truth, whose minimum it is."""
     y, x = design.draw(JUDGES, np.random.Generator(np.random.SFC64(4_321)))
     weight = np.minimum(1.0, 2.0 / (x**2).sum(axis=1))
 
     def loss(theta: Array) -> float:
         eta = x @ theta
-        r = np.abs(y - eta)
-        huber = np.where(r <= THRESHOLD, r**2 / 2, THRESHOLD * (r - THRESHOLD / 2))
-        return float((weight * (np.logaddexp(0.0, eta) - y * eta if design.family == "logistic" else huber)).mean())
+        return float((weight * (np.logaddexp(0.0, eta) - y * eta)).mean())
 
     least = loss(truth(design, THRESHOLD))
     return lambda theta: loss(theta) - least
@@ -116,67 +121,105 @@ def _replicate(cell: Cell, replication: int) -> list[dict[str, Any]]:
     for n, res in along(stream, ((n, batch(y, x)) for n, y, x in chunks(design, cell.sizes, rng)), cell.sizes):
         for iterate, params in (("average", res.params), ("last", res.params_last)):
             theta = params.to_numpy()
-            measured = {"square": float(((theta - right) ** 2).sum()), "loss": _judge(design)(theta)}
-            last = {f"b{j}": v for j, v in enumerate(theta)} if n == cell.sizes[-1] else {}
-            out.append({"n": n, "iterate": iterate, **measured, **last})
+            row = {"n": n, "iterate": iterate, "square": float(((theta - right) ** 2).sum())}
+            out.append(row | ({"loss": _judge(design)(theta) ** 2} if design.family == "logistic" else {}))
     return out
 
 
 # --- tables --------------------------------------------------------------------------------------------
 
 
-def _tables(from_n: int, runs: pd.DataFrame, cells: Sequence[Cell]) -> dict[str, pd.DataFrame]:
-    """Means with 99.9% limits; exponents of the errors beside those of the bounds; estimates at the end."""
+def _tables(runs: pd.DataFrame, cells: Sequence[Cell]) -> dict[str, pd.DataFrame]:
+    """Means with 99.9% limits, exponents of the errors beside those of the bounds, and the distances of each run."""
     given, rows, slopes = {c.name: c for c in cells}, [], []
     good = runs[~failed(runs)]
+    kinds = [k for k in MEASURES if k in good]
     for (name, iterate), group in good.groupby(["cell", "iterate"], sort=False):
         c, there = given[str(name)], runs[runs["cell"] == name]
-        head = {"budget": c.budget, "alpha": c.alpha, "iterate": iterate}
+        head = {"d": c.design.p, "budget": c.budget, "alpha": c.alpha, "iterate": iterate}
         lost = {"failures": int(failed(there).sum()), "first_error": first_error(there)}
         by = group.groupby("n")
-        means = by[["square", "loss"]].mean()
-        half = 3.2905 * by[["square", "loss"]].std() / math.sqrt(group["replication"].nunique())
+        means = by[kinds].mean()
+        half = 3.2905 * by[kinds].std() / math.sqrt(group["replication"].nunique())
         ends = pd.concat([means, (means - half).add_suffix("_low"), (means + half).add_suffix("_high")], axis=1)
         counts, people = by.size().tolist(), np.array(means.index, dtype=np.float64)
         for n, many, line in zip(people.tolist(), counts, ends.to_dict("records"), strict=True):
             values = {str(k): float(f"{v:.5g}") for k, v in line.items()}
             rows.append(head | {"n": int(n)} | values | {"replications": many} | lost)
-        late = people >= (from_n if people[-1] > from_n else people[len(people) // 2])
+        late = people >= (LATE if people[-1] > LATE else people[len(people) // 2])
         square = means["square"].to_numpy(dtype=np.float64)
         slope = float(np.polyfit(np.log(people[late]), np.log(square[late]), 1)[0]) if late.sum() > 1 else math.nan
         theory = 1.0 if c.exponent is None else rate(c.exponent, iterate == "average")
         slopes.append(head | {"slope": round(slope, 3), "rate": round(-theory, 4), "from_n": int(people[late][0])})
-    final = good.dropna(subset=["b0"])[["cell", "replication", "iterate", *(c for c in map(str, good) if c[0] == "b")]]
-    return {"": pd.DataFrame(rows), "slopes": pd.DataFrame(slopes), "final": final.round(5).reset_index(drop=True)}
+    return {"": pd.DataFrame(rows), "slopes": pd.DataFrame(slopes)}
 
 
-def _cells(
-    design: Design, budgets: Sequence[str], alphas: Sequence[str], step: float, most: int, quick: bool
-) -> list[Cell]:
-    most = min(most, 20_000) if quick else most
-    sizes = tuple(int(round(v, -2)) for v in np.geomspace(1_000, most, 5 if quick else 16))
-    budgets, alphas = ([budgets[0], budgets[-1]], alphas[:2]) if quick else (budgets, alphas)
+def _distances(runs: pd.DataFrame, cells: Sequence[Cell]) -> dict[str, pd.DataFrame]:
+    """The same, and the distance of each run at μ = 2 by the number of people."""
+    boxed = [c for c in cells if c.budget == "mu=2"]
+    sizes = boxed[0].sizes[::3] if boxed else ()
+    there = runs[~failed(runs) & runs["cell"].isin([c.name for c in boxed]) & runs["n"].isin(sizes)]
+    each = there[["replication", "n", "iterate", "square"]].reset_index(drop=True)
+    return _tables(runs, cells) | {"boxes": rounded(each, 5, ["square"])}
+
+
+def _cells(family: str, sizes: Sequence[int], budgets: Sequence[str], alphas: Sequence[str], quick: bool) -> list[Cell]:
+    people = tuple(int(round(v, -2)) for v in np.geomspace(1_000, *((20_000, 5) if quick else (300_000, 16))))
+    sizes, budgets, alphas = (sizes[:1], [budgets[0], budgets[-1]], alphas[:2]) if quick else (sizes, budgets, alphas)
     return [
-        Cell(f"{budget}-alpha{alpha}".replace("/", "o").replace(", ", "-"), design, budget, alpha, step, sizes)
-        for budget in dict.fromkeys(budgets)
-        for alpha in alphas
-    ]
+        Cell(
+            f"d{d}-{budget}-alpha{alpha}".replace("/", "o").replace(", ", "-"),
+            Design(family, d, sd=2.0), budget, alpha, STEP, people,
+        )
+        for d in sizes for budget in budgets for alpha in alphas
+    ]  # fmt: skip
 
 
-_LINEAR: Final = Design("huber", 5)
+# --- the orders of Figure 3 ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Order:
+    """An exponent of the steps."""
+
+    name: str
+    alpha: float
+
+
+def _orders(quick: bool) -> list[Order]:
+    return [Order(f"alpha{key}".replace("/", "o"), alpha) for key, alpha in ORDERS.items()]
+
+
+def _order(cell: Order, replication: int) -> list[dict[str, Any]]:
+    """Relative orders of the average over the last iterate: lim −log_n of the ratio of their bounds."""
+    found, out = rates(cell.alpha), {"alpha": cell.alpha}
+    loss = None if found.Delta_n is None or found.bar_Delta_n is None else found.bar_Delta_n - found.Delta_n
+    return [out | {"parameter": found.bar_delta_n - found.delta_n, "loss": math.nan if loss is None else loss}]
+
+
+def _order_table(runs: pd.DataFrame, cells: Sequence[Order]) -> dict[str, pd.DataFrame]:
+    return {"": runs[["alpha", "parameter", "loss"]].sort_values("alpha", ignore_index=True).round(6)}
+
+
 _FOUR: Final = [*ALPHAS, "efficient"]
-_PRIVATE: Final = ["mu=0.5", "mu=1", "mu=2", "none"]
-_TABLES: Final = partial(_tables, 30_000)
-_BOXES: Final = partial(_cells, Design("huber", 3), ["mu=1", "mu=2", "Unif(1, 2)"], ["1/2"], 0.5, 200_000)
-_ORDERS: Final = partial(_cells, _LINEAR, ["mu=1"], list(ORDERS), 0.5, 300_000)
-_SQUARES: Final = partial(_cells, _LINEAR, ["mu=1", "eps=1", "eps=2", "eps=3"], ["1/2", "2/3"], 0.5, 300_000)
-_NOISY: Final = partial(_cells, Design("huber", 5, sd=2.0), _PRIVATE, _FOUR, 0.2, 300_000)
-_LOGISTIC: Final = partial(_cells, Design("logistic", 5), _PRIVATE, _FOUR, 0.2, 300_000)
+_BUDGETS: Final = ["mu=0.5", "mu=1", "mu=2", "mu=3", "none"]
 RATES: Final = (
-    described("sxjkh-fig2", _BOXES, _replicate, _TABLES, lambda tables: box_figure(tables["final"])),
-    described("sxjkh-fig3", _ORDERS, _replicate, _TABLES, lambda tables: order_figure(tables["slopes"])),
-    described("sxjkh-fig4", _SQUARES, _replicate, _TABLES, lambda tables: rate_figure(tables[""], "square")),
-    described("sxjkh-fig5", _NOISY, _replicate, _TABLES, lambda tables: rate_figure(tables[""], "loss")),
-    described("sxjkh-fig6", _LOGISTIC, _replicate, _TABLES, lambda tables: rate_figure(tables[""], "loss")),
-)
+    described(
+        "sxjkh-fig2", partial(_cells, "huber", [5], ["mu=1", "mu=2", "Unif(1, 2)"], ["1/2"]), _replicate, _distances,
+        lambda tables: distance_figure(tables[""], tables["boxes"]),
+    ),
+    described("sxjkh-fig3", _orders, _order, _order_table, lambda tables: order_figure(tables[""])),
+    described(
+        "sxjkh-fig4", partial(_cells, "huber", [5, 10], ["mu=1", "eps=1", "eps=2", "eps=3"], ["1/2"]), _replicate,
+        _tables, lambda tables: rate_figure(tables[""], "square"),
+    ),
+    described(
+        "sxjkh-fig5", partial(_cells, "huber", [5, 10, 20], _BUDGETS, _FOUR), _replicate, _tables,
+        lambda tables: rate_figure(tables[""], "square"),
+    ),
+    described(
+        "sxjkh-fig6", partial(_cells, "logistic", [5, 10, 20], _BUDGETS, _FOUR), _replicate, _tables,
+        lambda tables: rate_figure(tables[""], "loss"),
+    ),
+)  # fmt: skip
 """The figures of errors."""

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import platform
+import subprocess
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -23,6 +24,12 @@ from privreg.version import __version__
 
 HERE: Final = Path(__file__).parent
 _CELL: Final = "# cell: "
+
+
+def commit() -> str:
+    """Commit of the working tree, with -dirty where it differs."""
+    told = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=HERE, capture_output=True, text=True)
+    return f"commit: {told.stdout.strip() or 'unknown'}"
 
 
 def header(command: str) -> list[str]:

@@ -5,11 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm
 
-from benchmarks.papers import EXPERIMENTS, classes, figures, find, printed, store
+from benchmarks.papers import EXPERIMENTS, classes, figures, find, printed, rates, store
 from benchmarks.papers.applications import _replicate as apply
 from benchmarks.papers.classes import measure
 from benchmarks.papers.designs import THRESHOLD, Design, asymptotic_sd, chunks, truth
+from benchmarks.papers.engine import seeds
 from benchmarks.papers.rates import rate, start
 from benchmarks.papers.simulation import Cell, at_hand, limit_sd, model, replicate
 from benchmarks.papers.xsjkh import compare, tidy
@@ -165,9 +167,6 @@ def test_least_squares_of_the_insurance_records_are_the_printed_ones():
 def test_measures_of_classes_by_hand():
     test = pd.DataFrame({"class": [2, 0], "charges": [16_742.0, 16_742.0 + 4_421.0]})
     x = np.array([[1.0], [1.0]])
-    loss, right = measure(np.array([[np.log(3.0)]]), x, test, "logistic")
-    assert loss[0] == pytest.approx(-(np.log(0.75) + np.log(0.25)) / 2)
-    assert right[0] == 0.5
     loss, right = measure(np.array([[0.0, np.log(2.0)]]), x, test, "multinomial")
     assert loss[0] == pytest.approx(-(np.log(0.5) + np.log(0.25)) / 2)
     assert right[0] == 0.5
@@ -238,16 +237,48 @@ def test_every_column_of_paths_has_a_band():
     assert [len(ax.collections) for ax in figure.axes] == [1, 1]
 
 
-def test_boxes_tell_median_and_truth():
-    cells = ["mu=1-alpha1o2", "Unif(1-2)-alpha1o2"]
-    final = pd.DataFrame(
-        [{"cell": c, "iterate": i, "b0": v} for c in cells for i in ("average", "last") for v in (0, 1, 2)]
-    )
-    figure = figures.box_figure(final)
-    assert legend(figure) == ["median", "truth"]
-    colours = {line.get_color() for line in figure.legends[0].get_lines()}
-    assert len(colours) == 2
-    assert [t.get_text() for t in figure.axes[-1].get_xticklabels()] == ["μ = 1", "μ ~ U(1, 2)"]
+def test_distances_of_runs_are_boxed_beside_their_means():
+    there = [
+        {"n": n, "iterate": i, "square": v} for n in (1_000, 9_000) for i in ("average", "last") for v in (1.0, 2.0)
+    ]
+    table = pd.DataFrame(there).assign(budget="mu=2")
+    figure = figures.distance_figure(table, table)
+    assert legend(figure) == ["μ = 2"]
+    assert [t.get_text() for t in figure.axes[-1].get_xticklabels()] == ["1k", "9k"]
+
+
+def test_relative_orders_are_those_that_are_stated():
+    """SXJKH, Figure 3: r is largest, 1/2, at α = 1/2."""
+    orders = EXPERIMENTS["sxjkh-fig3"](progress=False).set_index("alpha")
+    assert orders["parameter"].idxmax() == 0.5
+    assert orders["parameter"].max() == 0.5
+    assert orders["loss"].dropna().index.min() > 1 / 3
+
+
+@pytest.mark.parametrize("kind", ["huber", "logistic"])
+def test_distances_are_those_of_the_papers_loop(kind):
+    """An independent loop over the same rows, without noise."""
+    cells = EXPERIMENTS["sxjkh-fig5" if kind == "huber" else "sxjkh-fig6"].cells(False)
+    cell = replace(next(c for c in cells if c.name == "d5-none-alpha1o2"), sizes=(1_000, 3_000))
+    found = pd.DataFrame(rates._replicate(cell, 1)).set_index(["n", "iterate"])["square"]
+    theta = np.append(np.zeros(6), 1.0) if kind == "huber" else np.zeros(6)
+    c, path = 1.345, []
+    kappa = norm.expect(lambda z: min(z * z, c * c), epsabs=1e-12)
+    rng = seeds(cell.name, 1).rows()
+    for _, y, x in chunks(cell.design, cell.sizes, rng):
+        rng.uniform(size=len(y))  # budgets, of other cells
+        for row, response in zip(x, y, strict=True):
+            weight, eta = min(1.0, 2.0 / (row @ row)), row @ theta[:6]
+            if kind == "huber":
+                u = np.clip((response - eta) / theta[6], -c, c)
+                score = np.append(-u * row, 0.5 * (kappa - u * u))
+            else:
+                score = (1.0 / (1.0 + np.exp(-eta)) - response) * row
+            theta = theta - 0.2 * (len(path) + 1) ** -0.5 * weight * score
+            path.append(theta[:6])
+    for n in cell.sizes:
+        assert found[n, "last"] == pytest.approx(((path[n - 1] - 1.0) ** 2).sum(), rel=1e-6)
+        assert found[n, "average"] == pytest.approx(((np.mean(path[:n], axis=0) - 1.0) ** 2).sum(), rel=1e-6)
 
 
 def test_every_printed_method_has_a_row():
