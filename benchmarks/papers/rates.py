@@ -193,8 +193,8 @@ def _orders(quick: bool) -> list[Order]:
 def _order(cell: Order, replication: int) -> list[dict[str, Any]]:
     """Relative orders of the average over the last iterate: lim −log_n of the ratio of their bounds."""
     found, out = rates(cell.alpha), {"alpha": cell.alpha}
-    loss = None if found.Delta_n is None or found.bar_Delta_n is None else found.bar_Delta_n - found.Delta_n
-    return [out | {"parameter": found.bar_delta_n - found.delta_n, "loss": math.nan if loss is None else loss}]
+    loss = math.nan if found.bar_Delta_n is None else found.bar_Delta_n - (found.Delta_n or 0.0)  # exponent 0 at 1/3
+    return [out | {"parameter": found.bar_delta_n - found.delta_n, "loss": loss}]
 
 
 def _order_table(runs: pd.DataFrame, cells: Sequence[Order]) -> dict[str, pd.DataFrame]:

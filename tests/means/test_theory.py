@@ -250,7 +250,7 @@ def test_hdr4me_is_the_published_mixture():
     q = hdr4me(np.full(3, 1e9), sd, bias=shift, rule="l1")  # 1e9 − λ
     inside = norm.cdf((1e9 - q - shift) / sd) - norm.cdf((-(1e9 - q) - shift) / sd)
     assert inside == pytest.approx([0.95] * 3, abs=1e-5)
-    lam = (1e9 - q) / np.abs(shift)
+    lam = (1e9 - q) / (2 * np.abs(shift))
     assert hdr4me(x, sd, bias=shift, rule="l2") == pytest.approx(x / (2 * lam + 1), rel=1e-5)
     with pytest.raises(pr.errors.OptionError, match="mixture"):
         hdr4me(x, sd, rule="l3")

@@ -3,11 +3,11 @@
 All of it is post-processing of estimates and their known standard deviations, on the scale where every range is [-1, 1]
 and the value to shrink to is 0.
 
-HDR4ME* needs two warnings. Its L2 rule shrinks by 1/(2λ + 1) with λ = q/(mechanism's mean), q a quantile of
-abs(deviation): for an unbiased mechanism that is a division by zero, λ is infinite and the estimate 0, whatever the
-reports say. And its Theorems 4 and 5 take the probability that *some* deviation exceeds 1 for
-the probability that *all* do: with deviations that exceed 1 with probability π each and independently, the published
-bound on the improvement holds with π^d, not 1 − (1 − π)^d (`theory.threshold_probabilities`).
+HDR4ME* needs two warnings. Its L2 rule divides by 2λ + 1, λ = q/(2θ̄), q a quantile of abs(deviation) and θ̄ the true
+mean, in whose place the source allows the deviation's mean: that is 0 for an unbiased mechanism, so that λ is infinite
+and the estimate 0, whatever the reports say. And its Theorems 4 and 5 take the probability that *some* deviation
+exceeds 1 for the probability that *all* do: with deviations that exceed 1 with probability π each and independently,
+the published bound on the improvement holds with π^d, not 1 − (1 − π)^d (`theory.threshold_probabilities`).
 
 Measured (``python -m benchmarks.means shrinkage``): SURE wins where few means are away from the middle, James–Stein
 where all are a little away; neither was more than 4% worse than the estimates as they come, at 10 dimensions. HDR4ME*
@@ -64,12 +64,17 @@ def hdr4me(
 
     Notes
     -----
-    L2's λ is the quantile over abs(bias): infinite for an unbiased mechanism, so that L2 gives 0 for every estimate.
-    This is built as published, to be compared.
+    L2 divides by 2λ + 1, λ = quantile/(2 abs(bias)) (eqs. 4.53 and 4.56): infinite for an unbiased mechanism, so that
+    L2 gives 0 for every estimate. This is built as published, to be compared.
 
     References
     ----------
     Duan (2025), Benchmarking and enhancing the utility of differential privacy for data mining applications, HDR4ME*.
+
+    Examples
+    --------
+    >>> hdr4me([0.5], [0.3], bias=0.4, rule="l2").round(4).tolist()
+    [0.1546]
     """
     choose("rule", rule, ("mixture", "l1", "l2"))
     x, sd = np.asarray(estimates, dtype=np.float64), np.asarray(sds, dtype=np.float64)
@@ -77,7 +82,7 @@ def hdr4me(
     threshold = absolute_quantile(shift, sd, 1.0 - level(1.0 - quantile))
     one = soft_threshold(x, threshold)
     with np.errstate(divide="ignore", invalid="ignore"):
-        two = np.where(threshold > 0.0, x / (2.0 * threshold / np.abs(shift) + 1.0), x)  # λ is 0 without deviations
+        two = np.where(threshold > 0.0, x / (threshold / np.abs(shift) + 1.0), x)  # λ is 0 without deviations
     if rule != "mixture":
         return one if rule == "l1" else two
     first, second = (within(shift, sd, t) for t in (1.0, 2.0))
