@@ -1,22 +1,31 @@
-"""The simulations of DG (arXiv 2405.12553): quantiles and quantile regression with block bootstrap intervals."""
+"""The simulations of DG (arXiv 2405.12553): quantiles and quantile regression with block bootstrap intervals.
+
+Their quantile regression has no score weights, which the package's chain has always; so it is a loop of its own here.
+"""
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+from numba import njit
+from scipy.special import ndtr
+from scipy.stats import norm
 
-from benchmarks.papers.designs import Design
-from benchmarks.papers.engine import described
+from benchmarks.papers.designs import Design, chunks, truth
+from benchmarks.papers.engine import described, seeds
 from benchmarks.papers.figures import coverage_figure, path_figure
 from benchmarks.papers.simulation import Cell, at_hand, limit_sd, replicate
 from benchmarks.papers.store import printed
 from benchmarks.papers.summaries import beside, rounded, summarise
 from benchmarks.papers.xsjkh import DEFAULTS, trajectories
+from privreg.arrays import Array
+from privreg.published.chain.blocks import growing_edges
 
 SIZES: Final = (1_000_000, 10_000_000, 100_000_000)
 QUICK_SIZES: Final = (20_000, 50_000)
@@ -25,7 +34,11 @@ NORMAL_95: Final = 1.6448536269514722
 METHODS: Final = ("block_bootstrap", "batch_means", "random_scaling")
 PRINTED: Final = {"block_bootstrap": "BB", "batch_means": "BM", "random_scaling": "SN"}
 PATH: Final = tuple(int(round(v, -2)) for v in np.geomspace(5_000, 2_000_000, 40))
-DESIGN_LOST: Final = "the printed design is only partly recoverable: no match is claimed"
+DESIGN_LOST: Final = "the level, the errors' sd, coefficients, start and blocks are our choice"
+NOISE: Final = 4.0  # Scale of Laplace noise at ε = 1: ℓ1 distance of two scores ±x/2, x in 1 × [−1, 1]³
+BATCHES: Final = 20
+DRAWS: Final = 500
+BLOCK: Final = 0.755  # Blocks of n^this updates: halfway between 0.51 and 1, as in the package
 UNDER: Final = "the printed intervals undercover at this quantile, whatever n"
 
 
@@ -45,6 +58,73 @@ def _cells(designs: Mapping[str, Design], mechanism: str, quick: bool) -> list[C
 
 QUANTILES: Final = {f"quantile{tau:g}": Design("quantile", 0, sd=1.0, tau=tau) for tau in (0.5, 0.9)}
 REGRESSION: Final = {"regression": Design("quantile", 3, sd=1.0, tau=0.5, cube=True)}
+
+
+# --- quantile regression without weights ----------------------------------------------------------------
+
+
+@njit(cache=True)
+def _steps(
+    y: Array, x: Array, noise: Array, theta: Array, total: Array, done: int, tau: float, ends: Array, sums: Array
+) -> None:
+    """Go on with θ_i = θ_{i−1} − i^−0.51 {x (1{y < xᵀθ} − τ) + noise}, in place, by one chunk of rows.
+
+    `total` is the sum of all θ so far, `done` their number, and `sums` has it after the updates in `ends`, ascending.
+    """
+    at = np.searchsorted(ends, done + 1)
+    for i in range(len(y)):
+        score = (1.0 if y[i] < np.dot(x[i], theta) else 0.0) - tau
+        gain = (done + i + 1.0) ** -0.51
+        for j in range(len(theta)):
+            theta[j] -= gain * (score * x[i, j] + noise[i, j])
+            total[j] += theta[j]
+        if at < len(ends) and ends[at] == done + i + 1:
+            sums[at] = total
+            at += 1
+
+
+def plain(cell: Cell, replication: int) -> list[dict[str, Any]]:
+    """Intervals of one path without weights: block bootstrap (percentiles), and batch means of growing batches."""
+    source, d, (n,) = seeds(cell.name, replication), cell.design, cell.sizes
+    begin, rng, right = time.perf_counter(), source.rows(), truth(d, 0.0)
+    noise = np.random.Generator(np.random.SFC64(source.noise))
+    length = round(n**BLOCK)
+    blocks = length * np.arange(1, n // length + 1)
+    batches = np.array(growing_edges(n, BATCHES, 0.51))
+    ends = np.union1d(blocks, batches)
+    theta, total, sums, done = np.zeros(len(right)), np.zeros(len(right)), np.zeros((len(ends), len(right))), 0
+    for so_far, y, x in chunks(d, (n,), rng):
+        _steps(y, x, noise.laplace(scale=NOISE, size=x.shape), theta, total, done, d.tau, ends, sums)
+        done = so_far
+    there = dict(zip(ends.tolist(), sums, strict=True))
+    mean, used = total / n, np.array([there[e] for e in blocks.tolist()])
+    moves = np.diff(used, axis=0, prepend=0.0) - length * used[-1] / blocks[-1]
+    multipliers = noise.uniform(1.0 - math.sqrt(3.0), 1.0 + math.sqrt(3.0), (DRAWS, len(blocks)))
+    low, high = np.quantile(multipliers @ moves / blocks[-1], [ALPHA / 2, 1.0 - ALPHA / 2], axis=0)
+    found = {"block_bootstrap": (mean + low, mean + high)}
+    edges, sizes = np.array([there[e] for e in batches.tolist()]), np.diff(batches)[:, None]
+    within = np.diff(edges, axis=0) / sizes - (edges[-1] - edges[0]) / sizes.sum()
+    half = NORMAL_95 * np.sqrt((sizes * within**2).mean(axis=0) / n)
+    found["batch_means"] = mean - half, mean + half
+    seconds = time.perf_counter() - begin
+    return [
+        {"method": method, "n": n, "alpha": ALPHA, "term": term, "truth": right[j], "estimate": mean[j]}
+        | {"low": limits[0][j], "high": limits[1][j], "senders": n, "seconds": seconds}
+        for method, limits in found.items() for j, term in enumerate(d.names)
+    ]  # fmt: skip
+
+
+def _replicate(cell: Cell, replication: int) -> list[dict[str, Any]]:
+    return plain(cell, replication) if cell.design.cube and not cell.efficient else replicate(cell, replication)
+
+
+def _limit(cell: Cell) -> Array:
+    """Asymptotic sd of √n times each coefficient's error; without weights from A = f(0) E xxᵀ, S = E xxᵀ/4 + 2·4² I."""
+    if not cell.design.cube or cell.efficient:
+        return limit_sd(cell)
+    share = 1.0 - 2.0 * float(norm.pdf(1.0)) / (2.0 * float(ndtr(1.0)) - 1.0)  # variance of a normal within ±1
+    square = np.array([1.0, *[share] * cell.design.p])
+    return np.asarray(np.sqrt(square / 4.0 + 2.0 * NOISE**2) / (square * float(norm.pdf(0.0)) / cell.design.sd))
 
 
 def _path_cells(quick: bool) -> list[Cell]:
@@ -70,7 +150,7 @@ def tidy(runs: pd.DataFrame, cells: Sequence[Cell]) -> pd.DataFrame:
     out = summarise(runs, ["cell", "method", "n", "term"])
     out.insert(1, "tau", [given[c].design.tau for c in out["cell"]])
     out.insert(2, "setting", [given[c].setting for c in out["cell"]])
-    sd = {c.name: dict(zip(c.design.names, limit_sd(c), strict=True)) for c in cells}
+    sd = {c.name: dict(zip(c.design.names, _limit(c), strict=True)) for c in cells}
     out["asymptotic"] = [
         2 * NORMAL_95 * sd[str(c)].get(t, math.nan) / math.sqrt(n) if n > 0 else math.nan
         for c, t, n in zip(out["cell"], out["term"], out["n"], strict=True)
@@ -120,7 +200,7 @@ def _draw_paths(tables: Mapping[str, pd.DataFrame]) -> Any:
 DETTE_GRAW: Final = (
     described("dg-fig1", _path_cells, replicate, trajectories, _draw_paths),
     *(
-        described(name, partial(_cells, designs, noise), replicate, partial(_tables, regression=regression), _draw)
+        described(name, partial(_cells, designs, noise), _replicate, partial(_tables, regression=regression), _draw)
         for name, designs, noise, regression in (
             ("dg-table1", QUANTILES, "randomized_response", False),
             ("dg-table2", REGRESSION, "laplace", True),

@@ -1,5 +1,6 @@
 """The studies of the experiments: designs, estimands, limits, tables and figures, on few people."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -7,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 
-from benchmarks.papers import EXPERIMENTS, classes, figures, find, printed, rates, store
+from benchmarks.papers import EXPERIMENTS, classes, dette_graw, figures, find, printed, rates, store
 from benchmarks.papers.applications import _replicate as apply
 from benchmarks.papers.classes import measure
 from benchmarks.papers.designs import THRESHOLD, Design, asymptotic_sd, chunks, truth
@@ -125,6 +126,41 @@ def test_table_beside_the_printed_numbers():
     assert side.efficient_method["random_scaling"] == "random_scaling"
     assert (side.efficient_length_x100 < side.length_x100).all()
     assert side.remark.str.contains("not known").all()
+
+
+def test_quantile_regression_without_weights_is_the_papers_loop():
+    cell = next(c for c in EXPERIMENTS["dg-table2"].cells(True) if not c.efficient)
+    cell = replace(cell, sizes=(3_000,))
+    found = pd.DataFrame(dette_graw.plain(cell, 1))
+    source, theta, path = seeds(cell.name, 1), np.zeros(4), []
+    noise = np.random.Generator(np.random.SFC64(source.noise))
+    for _, y, x in chunks(cell.design, cell.sizes, source.rows()):
+        for row, response, drawn in zip(x, y, noise.laplace(scale=4.0, size=x.shape), strict=True):
+            theta = theta - (len(path) + 1) ** -0.51 * (((response < row @ theta) - 0.5) * row + drawn)
+            path.append(theta)
+    path, length, n = np.array(path), round(3_000**0.755), 3_000
+    np.testing.assert_allclose(found["estimate"], np.tile(path.mean(axis=0), 2), rtol=1e-9)
+    ends = np.floor(n * ((np.arange(21) + 1) / 21) ** (1 / 0.49) + 1e-9).astype(int)
+    ends = np.unique(np.maximum(ends, 1))
+    whole = path[ends[0] : ends[-1]].mean(axis=0)
+    parts = [(b - a) * (path[a:b].mean(axis=0) - whole) ** 2 for a, b in itertools.pairwise(ends)]
+    half = norm.ppf(0.95) * np.sqrt(np.mean(parts, axis=0) / n)
+    means = found[found["method"] == "batch_means"]
+    np.testing.assert_allclose(means["high"] - means["estimate"], half, rtol=1e-9)
+    m = n // length
+    moves = (path[: m * length] - path[: m * length].mean(axis=0)).reshape(m, length, 4).sum(axis=1) / (m * length)
+    boxes = found[found["method"] == "block_bootstrap"]
+    multipliers = noise.uniform(1 - 3**0.5, 1 + 3**0.5, (500, m))  # drawn after the noise
+    low, high = np.quantile(multipliers @ moves, [0.05, 0.95], axis=0)
+    np.testing.assert_allclose(boxes["high"] - boxes["low"], high - low, rtol=1e-6)
+
+
+def test_asymptotic_lengths_without_weights_are_the_printed_ones_at_a_hundred_million():
+    cell = next(c for c in EXPERIMENTS["dg-table2"].cells(False) if c.name == "regression-stated-n1e8")
+    lengths = 2 * norm.ppf(0.95) * dette_graw._limit(cell) / 1e4
+    assert lengths.round(4).tolist() == [0.0047, 0.016, 0.016, 0.016]
+    printed_there = store.printed("dette_graw")["quantile_regression"]["BB"]["length"]
+    assert lengths.round(3).tolist() == [row[-1] for row in printed_there]
 
 
 # --- steps of exponent 1 ----------------------------------------------------------------------------------
