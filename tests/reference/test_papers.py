@@ -1,4 +1,4 @@
-"""What the page on differences says of papers, each by a loop or an integral of its own that calls nothing of privreg."""
+"""What the page on differences says of papers, each by a loop or an integral that calls nothing of privreg."""
 
 import itertools
 import math
