@@ -198,7 +198,7 @@ def test_summary_by_hand():
 
 
 def test_every_experiment_says_what_it_is_and_has_cells_that_can_be_stored():
-    assert len(EXPERIMENTS) == 17
+    assert len(EXPERIMENTS) == 18
     for name, experiment in EXPERIMENTS.items():
         assert find(name) is experiment
         for quick in (False, True):
