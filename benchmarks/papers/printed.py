@@ -271,15 +271,16 @@ def _thesis() -> list[dict[str, str]]:
         )
     )  # fmt: skip
     lost = {
-        "Figures 4.6 j to l, 4.7": "COV-19: a text collection, its numbers are not said",
+        "Figures 4.6 j to l, 4.7": f"{LOST}: COV-19, a text collection whose numbers are not said",
         "Figure 4.8": "data, n, d, ε and mechanisms are not stated",
-        "Tables 5.2, 5.3": "MNIST, CIFAR-10",
-        "Table 5.4": "CelebA, FMNIST",
-        "Figures 5.1, 5.3, 5.4": "gradients of a network on CIFAR-10; made-up vectors: benchmarks.federated geometry",
-        "Figure 5.5": "MNIST",
-        "Table 6.4, Figures 6.2, 6.3": "MNIST, CIFAR-10",
+        "Tables 5.2, 5.3": f"{LOST}: MNIST, CIFAR-10",
+        "Table 5.4": f"{LOST}: CelebA, FMNIST",
+        "Figures 5.1, 5.3, 5.4": f"{LOST}: gradients of a network on CIFAR-10; made-up vectors are in "
+        "benchmarks.federated geometry",
+        "Figure 5.5": f"{LOST}: MNIST",
+        "Table 6.4, Figures 6.2, 6.3": f"{LOST}: MNIST, CIFAR-10",
     }
-    out += [_row(f"Duan, {what}", "", "", f"{LOST}: {why}", "") for what, why in lost.items()]
+    out += [_row(f"Duan, {what}", "", "", why, "") for what, why in lost.items()]
     counts = layers()
     out.append(
         _row("Duan, Tables 6.1 to 6.3", "785; 616,610; 70,540 parameters", "; ".join(f"{v:,}" for v in counts),

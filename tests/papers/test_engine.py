@@ -220,7 +220,7 @@ def test_the_list(capsys):
     assert all(f"{name}: " in out for name in EXPERIMENTS)
     assert "1 cell × 20 replications" in out
     assert main(["dg-table2", "--list"]) == 0
-    assert "no match is claimed" in " ".join(capsys.readouterr().out.split())
+    assert "are our choice" in " ".join(capsys.readouterr().out.split())
 
 
 def test_the_command_writes_tables_and_a_figure(tmp_path, capsys):
