@@ -1,3 +1,5 @@
 """A name that says where what it named has gone."""
 
-raise ImportError("rates and bounds of the published algorithm are in privreg.published.chain.theory")
+raise ImportError(
+    "rates of the published algorithm are in privreg.published.chain.theory, bounds in benchmarks.papers.bounds of a clone"
+)

