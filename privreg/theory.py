@@ -1,5 +1,6 @@
 """A name that says where what it named has gone."""
 
 raise ImportError(
-    "rates of the published algorithm are in privreg.published.chain.theory, bounds in benchmarks.papers.bounds of a clone"
+    "rates of the published algorithm are in privreg.published.chain.theory, "
+    "bounds in benchmarks.papers.bounds of a clone"
 )
