@@ -323,3 +323,9 @@ def test_every_printed_method_has_a_row():
     assert sum("DG, Table 1" in str(name) for name in table.index) == 3
     assert not table["command"].duplicated().all()
     assert set(table["command"].str.extract(r"benchmarks.papers (\S+)")[0].dropna()) <= set(EXPERIMENTS)
+
+
+def test_printed_coverages_agree_by_an_exact_test():
+    assert printed.agree([92.13], [95.5], 800, 800) == "0 of 1 coverages (printed lower)"
+    assert printed.agree([92.13], [95.5], 200, 200) == "1 of 1 coverages"
+    assert printed.agree([95.0, 99.0], [95.0, 95.0], 800, [400, 800]) == "1 of 2 coverages (printed lower 0 times)"
