@@ -111,7 +111,7 @@ def _table1() -> list[dict[str, str]]:
     table = stored("xsjkh-table1-compared")
     if table is None:
         return [_row("XSJKH, Table 1", "coverage and length", NOT_STORED, "", "xsjkh-table1")]
-    there = table[table["published_coverage"].notna() & (table["setting"] == "stated")]
+    there, steps = table[table["published_coverage"].notna() & (table["setting"] == "stated")], stored("xsjkh-steps")
     out = []
     for mu, words in (("none", "without privacy"), ("1", "μ = 1"), ("2", "μ = 2")):
         for method in ("plug_in", "batch_means", "random_scaling"):
@@ -120,6 +120,9 @@ def _table1() -> list[dict[str, str]]:
             default = default if of_present("xsjkh-table1-compared") else default[:0]
             both = agree(own["published_coverage"], own["coverage"], 800, 800)
             lengths = near(own["published_length_x100"], own["length_x100"])
+            if steps is not None and mu == "2":
+                small = steps[(steps["setting"] == "stated") & (steps["step"] == 0.2) & (steps["method"] == method)]
+                both += f" (γ = 0.2: {agree(small['published_coverage'], small['coverage'], 800, 800)})"
             out.append(
                 _row(
                     f"XSJKH, Table 1, {words}, {method.replace('_', ' ')}",
