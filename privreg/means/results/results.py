@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from privreg.errors import InferenceError, NotPrivateError, OptionError, choose, interval_level
 from privreg.files import archive
 from privreg.inference.pivots import Normal
-from privreg.means.comparison.shrinkage import shrink
 from privreg.means.results import described
 from privreg.means.results.crosstab import Crossed, Crosstab, IndependenceTest
 from privreg.means.results.described import Correlations
@@ -23,6 +22,7 @@ from privreg.means.results.table_one import COLUMNS, TableOne
 from privreg.means.verification import trials
 from privreg.options.elsewhere import needs_rows
 from privreg.options.unknown import all_known_arguments
+from privreg.published.shrinking.rules import shrink
 from privreg.results.base import Results
 from privreg.results.data import Frame
 from privreg.results.statement import PrivacyStatement
