@@ -188,10 +188,11 @@ class Plan(NamedTuple):
         closing = math.sqrt(self.rows * noise)
         means = self.located + 0.5 * bool(self.persons)
         half_filled = self.several and not (self.persons and self.persons.mean)
+        by_chance = 0.5 * CHECKED**2 * LARGE * (1.0 - LARGE)  # where sampling hides such a share, and not noise
         # noise of means in half a range, and of second moments (its edge) in a typical eigenvalue
         rough = SHARP / self.wide * (0.5 if half_filled else 1.0)
         asked = {
-            "clamping": CHECKED * math.sqrt(self.bounded + 1.0) / self.mu,
+            "clamping": max(CHECKED * math.sqrt(self.bounded + 1.0) / self.mu, by_chance),
             "location": 20.0 + 4.0 * math.sqrt(means) / (rough * self.mu) if means else 0.0,
             "moments": max(40.0 + math.sqrt(8.0 * size**3) / (rough * self.mu), 10.0 * size),
             "approach": noise,
