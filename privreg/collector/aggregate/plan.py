@@ -136,7 +136,7 @@ class Plan(NamedTuple):
     @property
     def ends(self) -> Array:
         """Ends of the bins of squared lengths, shape (BINS,); the last one's is no end."""
-        return self.d * WIDER ** np.arange(BINS)
+        return np.asarray(self.d * WIDER ** np.arange(float(BINS)), dtype=np.float64)
 
     @property
     def normal(self) -> float:
@@ -332,6 +332,11 @@ class Progress(NamedTuple):
 def pairs(size: int) -> int:
     """Entries of a symmetric matrix, each once."""
     return size * (size + 1) // 2
+
+
+def turned(by: Array, theta: Array) -> Array:
+    """Coefficients of z, of one predictor or several, as those of by @ z."""
+    return np.asarray(np.linalg.solve(by.T, theta.reshape(-1, len(by)).T).T.reshape(-1), dtype=np.float64)
 
 
 @cache
