@@ -27,7 +27,8 @@ all
 
 Table sums.csv, or that of --table; with --constants sums_constants.csv, a curator's fits of four designs of
 `benchmarks.real_designs.TUNED` with the same rows and noise and each constant halved and doubled, one line for each
-constant, design and n: medians of ratio and length, mean coverage, marks. With --keep FOLDER finished cells are kept there, and a study goes on.
+constant, design and n: medians of ratio and length, mean coverage, marks. With --keep FOLDER finished
+cells are kept there, and a study goes on.
 """
 
 from __future__ import annotations

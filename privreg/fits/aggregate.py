@@ -301,7 +301,10 @@ def _findings(held: HeldSums, spec: ModelSpec, found: Estimated, order: NDArray[
     errors = np.sqrt(checked.noise**2 + inside * (1.0 - inside) / checked.people)
     answering = max(float(checked.shares[0]), RAREST)
     unusable = Unusable(1.0 - float(checked.shares[0]), float(errors[0]))
-    out = none._replace(unanswered=unusable if spec.unusable and unusable.sure else None, asked=checked.people)
+    out = none._replace(
+        unanswered=unusable if spec.unusable and unusable.sure else None,
+        asked=0 if plan.noise.again else checked.people,
+    )
     if not plan.bounded:
         return out
     shares = Shares(spec.clamps, checked.shares[1:] / answering, errors[1:] / answering, checked.people)

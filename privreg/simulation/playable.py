@@ -303,7 +303,8 @@ class Playable(Described):
         kept = read_checkpoint(checkpoint, checkpoint_rows, checkpoint_seconds, mended, checkpoint_trust)
         check("local.fit", "progress", progress)
         if self._source is None:
-            raise DataError("this model has no data; use start() and update(batch), or build it with data.")
+            way = "build it with data" if curator else "use start() and update(batch), or build it with data"
+            raise DataError(f"this model has no data; {way}.")
         source, rows = self._source, self._expected()
         if kept is not None and self._spec.people.k_max is not None and not curator:
             raise UnsupportedArgumentError(
