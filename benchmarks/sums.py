@@ -2,6 +2,7 @@
 
 ``python -m benchmarks.sums [--trust central two_collectors] [--designs NAME …] [--n N …] [--mu MU …] [--runs R]
 [--table NAME] [--keep FOLDER] [--quick]``
+``python -m benchmarks.sums --constants [--runs R] [--keep FOLDER]``
 
 One line for each trust model, design, n, μ and coefficient, of the fits that aren't marked but for the last columns:
 
@@ -24,7 +25,10 @@ marked
 all
     As ratio, of all fits.
 
-Table sums.csv, or that of --table. With --keep FOLDER finished cells are kept there, and a study goes on.
+Table sums.csv, or that of --table; with --constants sums_constants.csv, a curator's fits of four designs of
+`benchmarks.real_designs.TUNED` with the same rows and noise and each constant halved and doubled, one line for each
+constant, design and n: medians of ratio and length, mean coverage, marks. With --keep FOLDER finished
+cells are kept there, and a study goes on.
 """
 
 from __future__ import annotations
@@ -45,6 +49,7 @@ import privreg as pr
 from benchmarks.designs import DESIGNS
 from benchmarks.real_designs import REAL, TUNED, population
 from benchmarks.store import Runs, save_table
+from benchmarks.tuning import changed, listed, tuning
 from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.plan import Plan
 from privreg.fits.aggregate import doubts, plan_of
@@ -56,10 +61,11 @@ from tests.reference import two_collectors as reference
 
 MADE = ["normal", "quadratic", "factors", "charges", "ten numbers", "yes, wrong link"]
 NAMES = [*MADE, *REAL]
+FOUR = ["card", "wealth", "affairs", "approval"]
 KNOWN = DESIGNS | REAL | TUNED
 RESULTS = Path(__file__).parent / "results" / "sums.csv"
 SIZES = [500, 1_000, 2_000, 5_000, 20_000, 100_000]
-MADE_ROWS, CHUNK = 400_000, 50
+MADE_ROWS, MADE_TIMES, CHUNK = 400_000, 24, 50
 MOST = {100_000: 100}
 
 
@@ -90,11 +96,20 @@ def truth(name: str) -> Truth:
     _, plan, encoder = prepared("central", name, 2_000, 1.0)
     design: Any = KNOWN[name]
     rows = design.make(np.random.default_rng(1), MADE_ROWS) if name in DESIGNS else population(*design.make.args)
-    encoded = encoder.encode(pd.DataFrame(rows))
-    y, x = encoded.endog, np.ascontiguousarray(encoded.exog)
+    y, x = _encoded(encoder, rows)
     start = np.linalg.lstsq(x, y, rcond=None)[0] if plan.rules.linear else np.zeros(plan.size)
     root = reference.root(plan, y, x, np.ones(len(y)), start)
-    return Truth(y, x, root, reference.errors(plan, y, x, root))
+    errors, roots = reference.errors(plan, y, x, root), [root]
+    for k in range(2, 2 + MADE_TIMES * (name in DESIGNS)):  # so that the truth's own error is small beside a fit's
+        more = _encoded(encoder, design.make(np.random.default_rng(k), MADE_ROWS))
+        roots.append(reference.root(plan, *more, np.ones(MADE_ROWS), root))
+    return Truth(y, x, np.mean(roots, axis=0), errors)
+
+
+def _encoded(encoder: Encoder, rows: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Response and covariates of rows, internal units."""
+    encoded = encoder.encode(pd.DataFrame(rows))
+    return encoded.endog, np.ascontiguousarray(encoded.exog)
 
 
 def weights(plan: Plan, found: Estimated, x: np.ndarray) -> np.ndarray:
@@ -109,7 +124,7 @@ def cell(trust: str, name: str, n: int, mu: float, runs: range) -> list[float]:
     design, (_, plan, encoder), true = KNOWN[name], prepared(trust, name, n, mu), truth(name)
     alone, out, some = true.errors / np.sqrt(n), list[float](), min(len(true.y), 50_000)
     y, x = true.y[:some], true.x[:some]
-    base = true.root if some == len(true.y) else reference.root(plan, y, x, np.ones(some), true.root)
+    base = reference.root(plan, y, x, np.ones(some), true.root)
     for run in runs:
         rng = np.random.default_rng([run, n, zlib.crc32(name.encode())])
         rows = encoder.encode(pd.DataFrame(design.make(rng, n)))
@@ -184,6 +199,27 @@ def summary(found: pd.DataFrame) -> pd.DataFrame:
     return found.groupby(["trust", "mu", "n"]).apply(pooled, include_groups=False)
 
 
+def constants(runs: int, kept: Runs) -> pd.DataFrame:
+    """The table of `--constants`."""
+    table = list[dict[str, object]]()
+    paths = [row["path"] for row in listed()["constant"] if row["group"] == "sums"]
+    for path, factor in [("", 1.0), *((path, f) for path in paths for f in (0.5, 2.0))]:
+        value = tuning()[path] * factor if path else 0.0
+        factor = 2.0**0.5 if path.endswith("WIDER") and factor == 2.0 else factor  # bins overlap below 1
+        value = 1.0 + (tuning()[path] - 1.0) * factor if path.endswith("WIDER") else value
+        for name in FOUR:
+            for n in (2_000, 20_000):
+                with changed({path: value} if path else {}):
+                    made = partial(cell, "central", name, n, 1.0, range(runs))
+                    numbers = kept.get(f"constant-{path.rpartition('.')[2]}-{factor:.3g}-{name}-{n}-{runs}", made)
+                each = pd.DataFrame(lines("central", name, n, 1.0, numbers))
+                line = {"constant": path, "times": factor, "design": name, "n": n, "runs": runs}
+                line |= each[["ratio", "length"]].median().to_dict() | each[["own", "cover", "marked"]].mean().to_dict()
+                table.append(line)
+        print(path or "as they are", factor, flush=True)
+    return pd.DataFrame(table).round(3)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     summary_text, usage = (__doc__ or "").split("\n\n", 1)
     parser = argparse.ArgumentParser(
@@ -197,10 +233,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--runs", type=int, default=200, help="a cell; of 100,000 rows at most 100")
     parser.add_argument("--table", default=RESULTS.stem, metavar="NAME", help="of the table, without .csv")
     parser.add_argument("--keep", type=Path, help="folder of finished cells")
+    parser.add_argument("--constants", action="store_true", help="vary constants instead, one at a time")
     parser.add_argument("--quick", action="store_true", help="a look: 10 runs a cell, nothing stored")
     args = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     kept, table = Runs(None if args.quick else args.keep), list[dict[str, object]]()
+    if args.constants:
+        command = f"python -m benchmarks.sums --constants --runs {args.runs}"
+        save_table(constants(args.runs, kept), RESULTS.with_name("sums_constants.csv"), command)
+        return
     for trust in args.trust:
         for n in args.n:
             for mu in args.mu:

@@ -99,6 +99,7 @@ def test_radii_of_sums_are_the_largest_that_keep_the_budget(form, mu):
         wanted = {
             radii.BALL: noise / 2.0,
             radii.PSD: (noise - math.sqrt(numbers)) / math.sqrt(2.0),
+            radii.PAIRS: (noise - math.sqrt(numbers)) / math.sqrt(2.0),
             radii.SWITCHES: noise,
             radii.BLOCKS: noise,
         }[form]
@@ -126,7 +127,7 @@ def test_states_are_read_as_they_were_written_and_results_follow_from_sums():
         steps = lattice.steps(engine, state.role)
         exact = steps.whole(report.vectors(engine, state, y, x, None, flags)).sum(axis=0)
         drawn = tuple(rng.standard_normal((2, len(exact))))
-        batches.append(Batch(n, lattice.noised(engine, state.role, exact, drawn)))
+        batches.append(Batch(n, lattice.noised(engine, state, exact, drawn)))
         held = chain.closed(engine, held, batches[-1])
         if ends is None:
             break

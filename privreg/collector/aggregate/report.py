@@ -79,8 +79,8 @@ class Factor(NamedTuple):
         if id(self.rows) not in known:
             known[id(self.rows)] = np.einsum("ij,ij->i", self.rows, self.rows)
         square = known[id(self.rows)]
-        norm = np.abs(self.by) * (square if self.product else np.sqrt(square))
-        return norm if self.parts is None else (norm.reshape(self.parts.shape) * self.parts).sum(axis=1)
+        norm = np.asarray(np.abs(self.by) * (square if self.product else np.sqrt(square)))
+        return norm if self.parts is None else np.asarray((norm.reshape(self.parts.shape) * self.parts).sum(axis=1))
 
 
 @np.errstate(all="ignore")  # a warning would tell of one record
@@ -126,7 +126,7 @@ def factors(
         case _:
             out = _scores(plan, state, y, x, shift, parts)
     if parts is not None:
-        silent = ~usable.any(axis=1)
+        silent = np.asarray(~usable.any(axis=1))
     known: dict[int, Array] = {}
     norm = np.sqrt(sum(np.square(one.norms(known)) for one in out))
     scale = np.where(silent, 0.0, 1.0 / np.maximum(norm, 1.0))  # rounding, and rows whose numbers overflow
@@ -206,7 +206,7 @@ def _scores(plan: Plan, state: State, y: Array, x: Array, shift: Array, of: Arra
     z = x @ state.rows.T
     length = np.einsum("ij,ij->i", z, z)
     if of is not None:  # a weight of each row would bias slopes within people where errors are skewed
-        length = np.repeat(np.where(of > 0.0, length.reshape(of.shape), 0.0).max(axis=1), of.shape[1])
+        length = np.repeat((of * length.reshape(of.shape)).sum(axis=1), of.shape[1])
     weight = np.minimum(1.0, reach**2 / np.maximum(length, 1e-300))
     if state.classes.size:
         return _of_classes(plan, state, y, z, weight)

@@ -2,7 +2,7 @@
 
 The set makes the guarantee, for any state, also one made up for one respondent: what `whole` returns is in the set that
 the role's radius stands for, see `lattice`, whatever went before. Equations by number are those of
-docs/two_collectors.md; sums go from the first number to the last, as in `score`.
+docs/sums.md; sums go from the first number to the last, as in `score`.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def _scores(
     """
     family, reach = FAMILIES[plan.family], sums.reach
     c = sums.ratio * ask.scale if sums.scaled else sums.fixed
-    longest = max((score.dot(z, z) for (z, _, _), part in zip(rows, parts, strict=True) if part > 0.0), default=0.0)
-    weight = min(1.0, score.divide(reach * reach, max(longest, LEAST)))
+    square = score.summed([[score.dot(z, z)] for z, _, _ in rows], parts)[0]
+    weight = min(1.0, score.divide(reach * reach, max(square, LEAST)))
     a, b, m, o = map(math.sqrt, sums.shares)
     made: dict[str, list[list[float]]] = {name: [] for name in ("score", "slope", "number", "far", "near", "scale")}
     for z, eta, y in rows:

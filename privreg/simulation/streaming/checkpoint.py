@@ -190,7 +190,7 @@ def _begin(stream: Stream, source: Source, kept: Checkpoints) -> tuple[list[Any]
     if not kept.path.exists():
         _write(stream, source, stamp, kept, clean=False, new=True)
         return stamp, False
-    document, arrays = archive.read(kept.path, kept.trust)
+    document, arrays = archive.read(kept.path, lambda _: len(stream._spec.coefficients), kept.trust)
     name = str(kept.path)
     if document.get("kind") != archive.CHECKPOINT:
         raise SavedFileError(f"{name!r} is there already and is no checkpoint of a fit; give another name.")
@@ -221,7 +221,8 @@ def _begin(stream: Stream, source: Source, kept: Checkpoints) -> tuple[list[Any]
     except Exception:  # whatever a damaged file makes of it
         raise SavedFileError(f"{name!r} is damaged; remove it to begin anew.") from None
     assert stream.charge is not None
-    if not stream.again and (stream.nobs or not clean):  # somebody may have reported: the same release goes on, or another one begins
+    # somebody may have reported: the same release goes on, or another one begins
+    if not stream.again and (stream.nobs or not clean):
         stream.charge.enter()
     if clean:  # no longer, once rows are read; and a new key is bound to what the files are now
         _write(stream, source, stamp, kept, clean=False)
