@@ -24,7 +24,7 @@ from privreg.families.measures import Gauge
 from privreg.fits.extremes import extremes_of
 from privreg.fits.notes import Findings, clamping_words, filled_note, notes
 from privreg.fits.outcome import FitOutcome, of_clusters, outside_of, refuse_overflow
-from privreg.fits.plan import order_of, to_user
+from privreg.fits.plan import limits_of_offset, order_of, to_user
 from privreg.fits.settings import Settings
 from privreg.formula.spec import ModelSpec
 from privreg.formula.units import Units
@@ -75,6 +75,7 @@ def plan_of(
     family, gauge = spec.scored, None
     if measures > 0.0:  # residuals, responses and their centre are in units that are learned
         gauge = Gauge(family.code, family.tau, spec.classes, 1.0, 1.0, 0.0, family.y_max, spec.unusable)
+    added = limits_of_offset(spec) if family.link == "log" else None
     plan = Plan(
         d=len(order),
         rows=rows,
@@ -99,6 +100,7 @@ def plan_of(
         clusters=spec.clusters,
         like=None if like is None else (like.map, like.reach or 1.0),
         extremes=extremes_of(spec, order) if spec.unweighted else (),
+        rate=0.5 * sum(added) if added else 0.0,
     )
     return plan, order
 

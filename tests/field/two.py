@@ -42,7 +42,7 @@ class Two:
 
     def publish(self, *, is_open=True):
         before = wire.hash_of(self.states[-1][0]) if self.states else self.hash
-        ask, number = chain.present_ask(self.chain.progress), len(self.batches)
+        ask, number = chain.present_ask(self.engine, self.chain.progress), len(self.batches)
         said = field_state(self.hash, ask, number=number, before=before, open=is_open)
         payload = messages.state_payload(said)
         self.states.append((payload, signed("state", payload, *SIGNERS.values())))
@@ -56,7 +56,7 @@ class Two:
         y = np.clip(x @ TRUE + 0.2 * self.rng.standard_normal(n), engine.y_low, engine.y_high)
         flags = np.zeros((n, engine.bounded), dtype=bool)
         exact = lattice.steps(engine, state.role).whole(report.vectors(engine, state, y, x, None, flags)).sum(axis=0)
-        return lattice.noised(engine, state.role, exact, tuple(self.rng.standard_normal((2, len(exact)))))
+        return lattice.noised(engine, state, exact, tuple(self.rng.standard_normal((2, len(exact)))))
 
     def batch(self, n=None, *, total=None, lost=False, is_open=True):
         """Close a batch, and publish the next state."""

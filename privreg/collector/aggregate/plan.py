@@ -102,6 +102,7 @@ class Plan(NamedTuple):
     like: tuple[Array, float] | None = None  # `State.rows` and `reach` of an earlier fit, for all rounds of scores
     extremes: tuple[Extreme, ...] = ()  # Rows that declarations allow, where scores have no weights
     noise: Noise = Noise()
+    rate: float = 0.0  # Offset at which second moments have counts: the middle of its public limits
 
     @property
     def first(self) -> str:

@@ -188,7 +188,7 @@ def _linked(plan: Plan, state: State, known: Known) -> tuple[State, tuple[float,
     if plan.rules.link == "log":
         top = max(plan.y_high, 1e-9)
         at = float(np.clip(at, 0.02 * top, top))
-        link, by = math.log(at), at
+        link, by = math.log(at) - plan.rate, at
     elif plan.rules.link == "margin":
         link, by = 2.0 * at - 1.0, 0.5
     else:
