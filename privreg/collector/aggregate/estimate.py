@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
+from privreg.collector.aggregate import curved
 from privreg.collector.aggregate.classes import against_first, expected, points
 from privreg.collector.aggregate.rounds import WINDOWS, floored, level, pooling, posterior, sampled
 from privreg.collector.estimation.curvature import SPREAD
@@ -158,6 +159,8 @@ def _bend(
 
     Within one threshold of the last state: further off nothing is to be relied on. Half the pooled slope is kept.
     """
+    if plan.rules.curved:
+        return curved.bend(plan, last, curvature, places, shares)
     if plan.rules.blocks == 1:
         return lambda theta: (np.zeros((len(places), len(theta))), curvature)
     root = np.linalg.cholesky(curvature)

@@ -68,6 +68,11 @@ class Rules(NamedTuple):
         return self.link == "identity"
 
     @property
+    def curved(self) -> bool:
+        """Whether one linear predictor bends the score: a step by its slope leaves half its square, in thresholds."""
+        return self.shape.family in {codes.LOGISTIC, codes.POISSON}
+
+    @property
     def cornered(self) -> bool:
         """Whether the score has a threshold, beyond which it is constant."""
         return self.shares[3] > 0.0

@@ -287,11 +287,14 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
     gain = max(float(here.score @ here.score) - d * noisy, 0.3 * noisy)
     step = -cautious(curvature, spread, here.score) * gain / (gain + d * noisy)
     c = state.threshold(rules)
-    reach = max(float(np.linalg.norm(step)), *(abs(float(p @ step)) for p in known.whole.points), 0.0)
+    reach = np.array([float(np.linalg.norm(step)), *(abs(float(p @ step)) for p in known.whole.points)])
     most = FAR if rules.scaled else 2.0 * FAR  # a start by least squares is farther off where the link isn't linear
     theta = state.theta + c * step * min(1.0, most / max(float(np.linalg.norm(step)), 1e-12))
     moved = here.scale - math.log(state.scale)
-    short = reach < 1.0 and abs(moved) < math.log(1.5)
+    error = math.sqrt(expected(plan, progress)[1] / sampled(plan, seen)[-1] + here.sds[0] ** 2) / height
+    wide = np.array([math.sqrt(d), *(float(np.linalg.norm(p)) for p in known.whole.points)])
+    nears = 0.5 * reach**2 < error * wide if rules.curved else reach < 1.0
+    short = bool(nears.all()) and abs(moved) < WINDOWS[2]
     held = len(seen)
     late = not plan.noise.again and progress.over + count + plan.sizes["approach"] > 0.55 * plan.rows
     more = not plan.noise.again and short and state.role == "approach" and plan.sizes["closing"] > plan.sizes["approach"]
