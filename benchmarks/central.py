@@ -43,8 +43,9 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -53,13 +54,14 @@ from scipy.stats import beta
 
 import privreg as pr
 from benchmarks.central_designs import DESIGNS, cell, lines
-from benchmarks.store import save_table
-from privreg.central import Absolute, QHinge, QNorm, Regression, kernels
-from privreg.central.losses import Loss, resolve_loss
-from privreg.central.sensitivity import constants, sensitivity
+from benchmarks.store import Runs, save_table
+from privreg.central import Absolute, CentralResults, QHinge, QNorm, Regression
 from privreg.errors import PrivregWarning
-from privreg.files.archive import write_bytes
-from tests.central import twins
+from privreg.published import descent
+from privreg.published.descent import kernels
+from privreg.published.descent.losses import Loss, resolve_loss
+from privreg.published.descent.sensitivity import constants, sensitivity
+from tests.published.descent import twins
 
 FAMILIES = {
     "hinge": pr.Hinge(),
@@ -75,24 +77,6 @@ FAMILIES = {
     "logistic": pr.Logistic(),
     "smoothed hinge": pr.SmoothedHinge(0.5),
 }
-
-
-class Runs:
-    """Runs of a study by name, kept in a folder if there is one."""
-
-    def __init__(self, folder: Path | None) -> None:
-        self.folder = folder
-
-    def get(self, name: str, make: Callable[[], list[float]]) -> list[float]:
-        """Numbers of a run: made now, or kept from before."""
-        path = None if self.folder is None else self.folder / f"{name}.json"
-        if path is not None and path.exists():
-            return json.loads(path.read_text())
-        numbers = [float(v) for v in make()]
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_bytes(path, json.dumps(numbers).encode())
-        return numbers
 
 
 # --- pairs -----------------------------------------------------------------------------------------------
@@ -172,6 +156,11 @@ def model(kind: str, x: np.ndarray, y: np.ndarray, **budget: float | None) -> Re
     return Regression(y, x, family=family, bounds=bounds, exog_names=names, **budget)
 
 
+def fit(model: Regression, **options: Any) -> CentralResults:
+    """Results of the published descent of a model."""
+    return descent.fit(model._spec, model._source, progress=False, **options)
+
+
 def risk(kind: str, theta: np.ndarray, x: np.ndarray, y: np.ndarray) -> float:
     """Mean loss on a public test set, user's units."""
     loss = resolve_loss({"hinge": pr.Hinge(), "logistic": pr.Logistic()}.get(kind, Absolute()))
@@ -205,7 +194,7 @@ def rates(quick: bool, _peer: str | None, runs_kept: Runs) -> pd.DataFrame:
 
                     def run(n: int = n, s: int = s, way: str = way, kind: str = kind) -> list[float]:
                         fitted = model(kind, *people(kind, n, np.random.default_rng([s, n])), epsilon=1, delta=1e-5)
-                        res = fitted.fit(lanes=1, seed=s, progress=False, perturbation=way)
+                        res = fit(fitted, lanes=1, seed=s, perturbation=way)
                         return res.params.tolist()
 
                     theta = np.array(runs_kept.get(f"rates-{kind}-{way}-{n}-{s}", run))
@@ -266,7 +255,7 @@ def peers(quick: bool, peer: str | None, runs_kept: Runs) -> pd.DataFrame:
             }.items():
 
                 def run(fitted: Regression = fitted, options: dict = options, s: int = s) -> list[float]:
-                    return fitted.fit(seed=s, progress=False, **options).params.tolist()
+                    return fit(fitted, seed=s, **options).params.tolist()
 
                 note(who, s, np.array(runs_kept.get(f"peers-{who}-{n}-{s}", run)))
             note("maximum likelihood", s, best("logistic", x, y))
@@ -308,7 +297,7 @@ def coverage(quick: bool, _peer: str | None, runs_kept: Runs) -> pd.DataFrame:
                     ) -> list[float]:
                         x, y = people(kind, n, np.random.default_rng([s, n, 3]))
                         fitted = model(kind, x, y, epsilon=epsilon, delta=1e-6)
-                        res = fitted.fit(seed=s, progress=False, perturbation=way, lanes=8)
+                        res = fit(fitted, seed=s, perturbation=way, lanes=8)
                         doubt = float(bool(res.privacy.doubts))
                         return [*res.params, *res.bse, *res.conf_int().to_numpy().ravel(), doubt]
 
@@ -375,9 +364,9 @@ def speed(quick: bool, _peer: str | None, _kept: Runs) -> pd.DataFrame:
         "output, sampled, 8 lanes": {"perturbation": "output", "order": "sampled"},
     }.items():
         fitted = model("logistic", x, y, epsilon=1, delta=1e-7)
-        fitted.fit(progress=False, **options)
+        fit(fitted, **options)
         begin = time.perf_counter()
-        res = fitted.fit(progress=False, **options)
+        res = fit(fitted, **options)
         rows.append({"fit": name, "n": n, "seconds": time.perf_counter() - begin, "steps": res._fit.updates})
     return pd.DataFrame(rows)
 

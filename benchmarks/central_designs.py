@@ -12,6 +12,7 @@ from scipy.stats import beta
 
 import privreg as pr
 from privreg.errors import PrivregWarning
+from privreg.published import descent
 
 N: Final = 20_000
 SD: Final = 0.4
@@ -140,8 +141,9 @@ def fitted(name: str, family: str, run: int, n: int = N, **options: Any) -> pd.D
     )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivregWarning)
-        out = model.fit(seed=int(rng.integers(1 << 31)), progress=False, **options).tidy().set_index("term")
-    return out.assign(effect=pd.Series(design.effects))
+        seed = int(rng.integers(1 << 31))
+        res = descent.fit(model._spec, model._source, seed=seed, progress=False, **options)
+    return res.tidy().set_index("term").assign(effect=pd.Series(design.effects))
 
 
 def limits(inside: int, trials: int) -> tuple[float, float]:

@@ -48,11 +48,10 @@ from scipy.stats import chi2, norm
 from scipy.stats import t as students
 
 import privreg as pr
-from benchmarks.central import Runs
 from benchmarks.central_designs import limits
 from benchmarks.conditional_designs import COUNTS, HUBER, YES
 from benchmarks.designs import Design
-from benchmarks.store import save_table
+from benchmarks.store import Runs, save_table
 
 RESULTS: Final = Path(__file__).parent / "results"
 FAMILIES: Final[dict[str, dict[str, Design]]] = {"huber": HUBER, "logistic": YES, "poisson": COUNTS}

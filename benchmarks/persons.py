@@ -42,8 +42,7 @@ from scipy.special import ndtr
 from scipy.stats import beta
 
 import privreg as pr
-from benchmarks.central import Runs
-from benchmarks.store import save_table
+from benchmarks.store import Runs, save_table
 
 RESULTS = Path(__file__).parent / "results" / "persons.csv"
 PEOPLE = {"local": (20_000, 4.0), "two_collectors": (4_000, 2.0)}

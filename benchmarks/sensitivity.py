@@ -54,9 +54,8 @@ import pandas as pd
 
 import privreg as pr
 from benchmarks import exercises
-from benchmarks.central import Runs
 from benchmarks.conditional import FAMILIES, NUMBERS, one
-from benchmarks.store import save_table
+from benchmarks.store import Runs, save_table
 from benchmarks.tuning import changed, frozen, rows, tuning, tuning_hash
 from privreg.published.experiments.store import code_hash
 

@@ -42,9 +42,8 @@ import pandas as pd
 from scipy.stats import beta
 
 import privreg as pr
-from benchmarks.central import Runs
 from benchmarks.designs import ANSWERS, DESIGNS
-from benchmarks.store import save_table
+from benchmarks.store import Runs, save_table
 from privreg.collector.aggregate import estimate as estimates
 from privreg.collector.aggregate import plan as planned
 from privreg.collector.aggregate import report, rounds

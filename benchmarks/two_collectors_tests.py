@@ -21,8 +21,7 @@ import pandas as pd
 from scipy.stats import beta
 
 import privreg as pr
-from benchmarks.central import Runs
-from benchmarks.store import save_table
+from benchmarks.store import Runs, save_table
 
 RESULTS = Path(__file__).parent / "results" / "two_collectors_tests.csv"
 LEVEL = 0.05

@@ -17,7 +17,7 @@ __all__ = ["page"]
 PRODUCTS: Final = {
     "local": ("Regression from reports", "`pr.PrivateOnlineRegression`, its `from_formula`, `fit` and `start`"),
     "means": ("Means and frequencies", "`pr.means.PrivateMeans`, `pr.means.estimate`"),
-    "curator": ("Regression by a trusted curator", "`pr.central.Regression`"),
+    "curator": ("The published descent of a curator", '`fit(tuning="published")` with `trust="central"`'),
     "silos": ("Regression over silos", "`pr.federated.FederatedRegression`"),
     "plan": ("Sample size and power", "`pr.plan`"),
 }

@@ -85,7 +85,7 @@ def _rebuild(path: Path, document: dict[str, Any], arrays: dict[str, Any], funct
     document = upgraded(document)
     design = design_from_json(document["design"], functions)
     if document["kind"] == "central results":
-        from privreg.central.results import from_saved as from_curator
+        from privreg.published.descent.results import from_saved as from_curator
 
         return from_curator(document, arrays, design)
     family = from_json(document["family"])

@@ -11,7 +11,7 @@ from privreg.errors import DataError, UnsupportedArgumentError
 from privreg.formula.describe import array_spec, callers_scopes, formula_spec
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import accepted, check
-from privreg.options.unknown import refuse_local, refuse_positional, refuse_unknown
+from privreg.options.unknown import refuse_positional, refuse_unknown
 from privreg.privacy.ledger import UNSET
 from privreg.simulation.playable import Playable
 
@@ -78,10 +78,10 @@ class PrivateOnlineRegression(Playable):
         Opt out: collect levels, or means and sds, from the raw data. Warns and is printed.
     exog_names, endog_name : sequence of str, str
         Names for arrays that have none; "x1", "x2", … and "y" by default.
-    trust : {"local", "two_collectors"}
+    trust : {"local", "two_collectors", "central"}
         "local" (default): people's devices send noisy reports, and nobody is trusted. "two_collectors": each report is
         shared out between two collectors that don't collude, and noise is added once to sums, so that some 2,000 people
-        are enough. Arrays that a trusted curator holds go to `privreg.central.Regression`.
+        are enough. "central": a trusted curator holds the rows and releases such sums, of all rows in each round.
 
     Raises
     ------
@@ -144,11 +144,7 @@ class PrivateOnlineRegression(Playable):
         **unknown: Never,
     ) -> None:
         asked = {name: value for name, value in locals().items() if name in accepted("local.arrays")}
-        if check("local.arrays", "trust", trust) == "central":
-            raise UnsupportedArgumentError(
-                "arrays that a trusted curator holds go to pr.central.Regression(endog, exog, ...); trust='central' "
-                "here is for from_formula()."
-            )
+        asked["family"] = _named(family, check("local.arrays", "trust", trust))
         refuse_unknown("local.arrays", unknown)
         self._build(*array_spec(endog, exog, asked), rows)
 
@@ -249,13 +245,13 @@ class PrivateOnlineRegression(Playable):
             person's report is shared out between two collectors that don't collude; either share alone is uniform
             noise, and both collectors add noise once to their sums. `mu` holds against either collector, μ/√2 against
             everybody else, nothing against both together. Some 2,000 people are enough; numbers need `bounds`, and the
-            model an intercept. "central": a trusted curator holds the rows and releases coefficients with noise; see
-            `privreg.central.Regression`, whose options and families then apply.
+            model an intercept. "central": a trusted curator holds the rows. The same sums, of all rows in each round,
+            are released with noise once; `mu` is that of all rounds together, so that some hundred rows are enough. A
+            fit has all options of two collectors, and no `start()`.
 
         Returns
         -------
         PrivateOnlineRegression
-            With ``trust="central"`` a `privreg.central.Regression`.
 
         Raises
         ------
@@ -271,11 +267,7 @@ class PrivateOnlineRegression(Playable):
             given = {k: v for k, v in {**asked, "trust": trust}.items() if v is not usual[k].default}
             return cast("PrivateOnlineRegression", data.model(formula, {**given, **unknown}))
         scopes = callers_scopes()
-        if check("local.formula", "trust", trust) == "central":
-            from privreg.central.regression import Regression  # its model has the same methods
-
-            given = refuse_local({**asked, **unknown})
-            return cast("PrivateOnlineRegression", Regression._described(formula, data, scopes, given))
+        asked["family"] = _named(family, check("local.formula", "trust", trust))
         refuse_unknown("local.formula", unknown)
         self = cls.__new__(cls)
         self._build(*formula_spec(formula, data, scopes, asked), rows)
@@ -283,6 +275,10 @@ class PrivateOnlineRegression(Playable):
 
     def _build(self, spec: ModelSpec, source: Source | None, rows: Any) -> None:
         self._rows: int | None = check("local.formula", "rows", rows)
+        if spec.trust == "central" and rows is not None:
+            raise UnsupportedArgumentError(
+                "rows= is for streams, and a curator counts the rows; leave it out, or give it to plan()."
+            )
         p = len(spec.design.names)
         if source is not None and source.rows is not None and source.rows <= p:
             raise DataError(f"{source.rows} rows can't determine {p} coefficients; more than {p} people are needed.")
@@ -295,3 +291,12 @@ class PrivateOnlineRegression(Playable):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_source": None}
+
+
+def _named(family: Any, trust: str) -> Any:
+    """A family; with a curator also by the name of one that the published descent has beside the others."""
+    if trust != "central" or family not in ("absolute", "q_hinge", "q_norm"):
+        return family
+    from privreg.published.descent.losses import resolve  # whose loop is compiled
+
+    return resolve(family)

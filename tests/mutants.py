@@ -51,7 +51,7 @@ TASKS = (f"{BLOCKS}::test_tasks_hold_no_rows_and_print_no_keys_and_no_two_have_t
 ONCE = (f"{ROUNDS}::test_no_noise_is_drawn_twice",)
 HOSTILE, INDEXES = "tests/laws/test_hostile.py", "tests/laws/test_indexes.py"
 SPENDING = "tests/laws/test_spending.py"
-IDENTIFIED = "tests/central/test_identified.py"
+IDENTIFIED = "tests/published/descent/test_identified.py"
 WEB, PAGES = "privreg/service/web/device", "tests/service/test_js_session.py"
 DEVICE = "privreg/device/report/answer.py"
 ASKED, SESSION, SENDING = (f"privreg/device/{name}.py" for name in ("asked", "session", "sending"))
@@ -1121,28 +1121,28 @@ MUTANTS = (
     ),
     Mutant(
         "a curator's curvature of sensitivity 1",
-        "privreg/central/sensitivity.py",
+        "privreg/published/descent/sensitivity.py",
         "return math.sqrt(2.0) * steepest",
         "return steepest",
         (f"{IDENTIFIED}::test_sums_of_curvature_of_neighbours_are_as_far_apart_as_claimed_and_never_farther",),
     ),
     Mutant(
         "a curator's curvature with half the noise",
-        "privreg/central/curvature.py",
+        "privreg/published/descent/arrival.py",
         "out[places] = sd / math.sqrt(2.0)",
         "out[places] = 0.5 * sd / math.sqrt(2.0)",
         (f"{IDENTIFIED}::test_the_matrix_carries_the_noise_of_its_budget",),
     ),
     Mutant(
         "a curator's curvature for nothing",
-        "privreg/central/plan.py",
-        "calibration.full_sd(known, steps, budget) / rest",
-        "calibration.full_sd(known, steps, budget)",
+        "privreg/published/descent/plan.py",
+        "* math.sqrt(steps) / budget.mu / rest",
+        "* math.sqrt(steps) / budget.mu",
         (f"{IDENTIFIED}::test_curvature_and_descent_compose_to_the_budget",),
     ),
     Mutant(
         "a curator drops records",
-        "privreg/central/descent.py",
+        "privreg/published/descent/descent.py",
         "        x[silent] = 0.0  # adds",
         "        x, y = x[~silent], y[~silent]  # adds",
         (f"{HOSTILE}::test_no_record_changes_whether_a_fit_fails[curator-plain]",),
@@ -1877,10 +1877,10 @@ MUTANTS = (
     ),
     Mutant(
         "noise of another width than the records is used",
-        "privreg/central/descent.py",
+        "privreg/published/descent/descent.py",
         "if noise.width != x.shape[1]:",
         "if False:",
-        ("tests/central/test_fits.py::test_one_record_is_in_one_lane",),
+        ("tests/published/descent/test_fits.py::test_one_record_is_in_one_lane",),
     ),
     Mutant(
         "what was sent again is added again",

@@ -62,9 +62,14 @@ def of_numbers(name: str, kind: str, channel: Channel, radius: float, size: int)
     return {"report": name, "kind": kind, "plan": [_plain(channel), radius], "theta": [0.0] * size, "c": 1.0}
 
 
-def of_sums(name: str, ends: Mapping[str, Sequence[int]], sd: float, unit: float) -> dict[str, Any]:
-    """Describe a sum that two collectors publish: whole numbers of far reports by name, and each collector's noise."""
-    return {"report": name, "kind": "sums", "ends": dict(ends), "sd": sd, "unit": unit}
+def of_sums(
+    name: str, ends: Mapping[str, Sequence[int]], sd: float, unit: float, mu: float = 0.0
+) -> dict[str, Any]:
+    """Describe a published sum: whole numbers of far reports by name, and the noise of one who adds it.
+
+    `mu` is a curator's budget of this sum, to which all rows of the others report, too; 0 with two collectors.
+    """
+    return {"report": name, "kind": "sums", "ends": dict(ends), "sd": sd, "unit": unit} | ({"mu": mu} if mu else {})
 
 
 def of_smaller_budget(m: Mapping[str, Any], weight: float) -> dict[str, Any]:
@@ -102,6 +107,8 @@ def _plan(m: Mapping[str, Any]) -> Any:
 def trials(mechanics: Sequence[Mapping[str, Any]], budget: Budget) -> Iterator[Trial]:
     """Every kind of report, as `of_scores`, `of_chain` or `of_numbers` say, on neighbours at the largest distance."""
     pure = math.isfinite(budget.epsilon)
+    if len(shared := [m for m in mechanics if m.get("mu")]) > 1:
+        yield from _trials_of_all(shared, budget)
     for m in map(_current, mechanics):
         if m["kind"] == "sums":
             yield from _trials_of_sums(m, budget)
@@ -112,7 +119,10 @@ def trials(mechanics: Sequence[Mapping[str, Any]], budget: Budget) -> Iterator[T
 
 
 def _trials_of_sums(m: Mapping[str, Any], budget: Budget) -> Iterator[Trial]:
-    """What one collector sees, whose noise hides nothing from it: a sum that differs in one report."""
+    """What one collector sees, whose noise hides nothing from it, or who reads a curator's: a sum that differs in one
+    report.
+    """
+    claimed = float(m.get("mu", budget.mu))
     rows = {words: np.array(end, dtype=np.int64) for words, end in m["ends"].items()}
     pairs = itertools.combinations(rows, 2)
     far = sorted(((float(np.linalg.norm(rows[a] - rows[b])), a, b) for a, b in pairs), reverse=True)
@@ -123,8 +133,27 @@ def _trials_of_sums(m: Mapping[str, Any], budget: Budget) -> Iterator[Trial]:
 
     for distance, a, b in far[:2]:
         both = partial(lambda first, second, n: (sums(first, n), sums(second, n)), rows[a], rows[b])
-        made_for = float(m["sd"]) * budget.mu
-        yield Trial(m["report"], f"{a} / {b}", "mu", budget.mu, both, distance / made_for)
+        yield Trial(m["report"], f"{a} / {b}", "mu", claimed, both, distance / (float(m["sd"]) * claimed))
+
+
+def _trials_of_all(mechanics: Sequence[Mapping[str, Any]], budget: Budget) -> Iterator[Trial]:
+    """All sums to which the same rows report, along the line on which two of them differ."""
+    sds = [float(m["sd"]) for m in mechanics]
+    rows = {words: [np.array(m["ends"][words], dtype=np.int64) for m in mechanics] for words in mechanics[0]["ends"]}
+
+    def apart(a: str, b: str) -> list[Array]:
+        return [(there - here) / sd for here, there, sd in zip(rows[a], rows[b], sds, strict=True)]
+
+    pairs = itertools.combinations(rows, 2)
+    distance, a, b = max((float(np.linalg.norm(np.concatenate(apart(a, b)))), a, b) for a, b in pairs)
+
+    def seen(words: str, n: int) -> Array:
+        out = np.zeros(n)
+        for row, line, sd in zip(rows[words], apart(a, b), sds, strict=True):
+            out += lattice.with_noise(row, sd, NoiseStream(fresh_key(), len(row)).draw(n)) @ (line / sd)
+        return out / distance
+
+    yield Trial("all sums", f"{a} / {b}", "mu", budget.mu, lambda n: (seen(a, n), seen(b, n)), distance / budget.mu)
 
 
 def _current(m: Mapping[str, Any]) -> Mapping[str, Any]:

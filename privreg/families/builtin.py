@@ -360,18 +360,18 @@ LISTED: Final = frozenset(
 """Scores that a family can have; other codes stand for forms of these."""
 
 
-def resolve_family(family: Any) -> Family:
-    """Accept a `Family` or its lower-case name.
+def resolve_family(family: Any, *, curator: bool = False) -> Family:
+    """Accept a `Family` or its lower-case name; with a `curator` also one of the published descent.
     Raises OptionError if the name is not known; UnsupportedArgumentError if `family` is a class, function or object of
     another library.
     """
     if isinstance(family, Family):
-        if family.code < 0:
+        if family.code < 0 and not curator:
             raise UnsupportedArgumentError(
                 f"{family!r} has no score of bounded length, which people's reports need; it is for a trusted "
                 "curator, trust='central'."
             )
-        if family.code not in LISTED:
+        if family.code >= 0 and family.code not in LISTED:
             raise UnsupportedArgumentError(
                 f"{family!r} is none of {', '.join(map(repr, FAMILIES))}; of a score of your own write "
                 "custom(name, score, bound)."

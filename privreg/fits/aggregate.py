@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -10,10 +11,12 @@ from numpy.typing import NDArray
 from privreg.arrays import Array, Ints
 from privreg.audit import reports
 from privreg.collector.aggregate import measuring, report
+from privreg.collector.aggregate.budget import MOST_MU, share
 from privreg.collector.aggregate.classes import against_first
 from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.lattice import sd, steps
-from privreg.collector.aggregate.plan import Plan, Progress, State, rules_of
+from privreg.collector.aggregate.plan import Noise, Plan, Progress, State, rules_of
+from privreg.collector.aggregate.rounds import begin
 from privreg.collector.clamping import Shares, harmed
 from privreg.collector.covariates.whitening import correlation
 from privreg.collector.levels import RAREST
@@ -25,7 +28,7 @@ from privreg.fits.extremes import extremes_of
 from privreg.fits.notes import Findings, clamping_words, filled_note, notes
 from privreg.fits.outcome import FitOutcome, of_clusters, outside_of, refuse_overflow
 from privreg.fits.plan import limits_of_offset, order_of, to_user
-from privreg.fits.settings import Settings
+from privreg.fits.settings import Settings, Summing
 from privreg.formula.spec import ModelSpec
 from privreg.formula.units import Units
 from privreg.inference import clusters
@@ -48,11 +51,10 @@ EARLY: Final = {
     "moments": "second moments",
     "approach": "first scores",
     "closing": "first scores",
+    "directions": "long rows",
+    "lengths": "long rows",
 }
 """What rounds before the main one are about."""
-
-
-MOST_MU: Final = 1e6  # Of a plan: noise of a larger budget, or of none, is nothing beside the whole numbers of a report
 
 
 def plan_of(
@@ -76,14 +78,15 @@ def plan_of(
     if measures > 0.0:  # residuals, responses and their centre are in units that are learned
         gauge = Gauge(family.code, family.tau, spec.classes, 1.0, 1.0, 0.0, family.y_max, spec.unusable)
     added = limits_of_offset(spec) if family.link == "log" else None
+    mu = min(spec.budget.mu, MOST_MU)
     plan = Plan(
         d=len(order),
         rows=rows,
-        mu=min(spec.budget.mu, MOST_MU),
+        mu=math.floor(mu * 1e6) / 1e6 if spec.trust == "central" else mu,  # a sum of fractions, with six decimals
         rules=rules_of(
             *(spec.scored, low, high, units.y_scale),
             several=people.reports > 1,
-            plain=spec.unweighted,
+            plain=spec.unbalanced,
             c=like.c if like else None,
         ),
         y_low=low,
@@ -101,6 +104,7 @@ def plan_of(
         like=None if like is None else (like.map, like.reach or 1.0),
         extremes=extremes_of(spec, order) if spec.unweighted else (),
         rate=0.5 * sum(added) if added else 0.0,
+        noise=Noise(1, again=True) if spec.trust == "central" else Noise(),
     )
     return plan, order
 
@@ -108,6 +112,9 @@ def plan_of(
 def lines_of_sums(spec: ModelSpec, rows: int, measures: float, like: Target | None) -> list[tuple[Any, ...]]:
     """Lines of a plan's rounds: number, role, records, whether it may be left out, numbers and their noise sd."""
     plan, _ = plan_of(spec, rows, measures, like)
+    noise = 1.0 if spec.budget.private else 0.0
+    if plan.noise.again:
+        return [(k + 1, r, rows, o, plan.width(r), noise * sd(plan, r, mu)) for k, (r, o, mu) in enumerate(_paid(plan))]
     roles = (
         ["clamping"] * bool(plan.sizes["clamping"])
         + ["location"] * (plan.first == "location")
@@ -119,8 +126,23 @@ def lines_of_sums(spec: ModelSpec, rows: int, measures: float, like: Target | No
     held = [(role, plan.sizes[role], k > first and role == "approach") for k, role in enumerate(roles)]
     main = rows - plan.measured - sum(people for _, people, optional in held if not optional)
     lines = [*held, ("main", main, False), *[("measures", plan.measured, False)] * bool(plan.measured)]
-    noise = 1.0 if spec.budget.private else 0.0
     return [(k + 1, r, n, o, plan.width(r), noise * sd(plan, r)) for k, (r, n, o) in enumerate(lines)]
+
+
+def _paid(plan: Plan) -> list[tuple[str, bool, float]]:
+    """Rounds of a curator, each with whether it may be left out, and budget; that of all main ones in one line."""
+    first = begin(plan)
+    learned = plan.like is None and not plan.extremes
+    roles = [first.state.role, *[plan.first] * (first.state.role == "clamping"), "moments", "moments", "approach"]
+    roles = [r for k, r in enumerate(roles) if r != "moments" or roles[:k].count("moments") < 2]
+    roles += ["directions", "lengths"] * learned
+    out, rest = list[tuple[str, bool, float]](), 1.0 - plan.measured / plan.rows
+    for role in roles:
+        part = share(plan, first._replace(state=first.state._replace(role=role)))
+        out.append((role, role == "lengths", plan.mu * math.sqrt(part)))
+        rest -= part
+    out.append(("main", False, plan.mu * math.sqrt(max(rest, 0.0))))
+    return out + [("measures", False, plan.mu * math.sqrt(plan.measured / plan.rows))] * bool(plan.measured)
 
 
 class HeldSums(NamedTuple):
@@ -146,6 +168,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
             f"of {plan.rows:,} have reported; estimates begin after them."
         )
     refuse_overflow(found.theta)
+    again = plan.noise.again
     scored = [k for k, p in enumerate(held.history) if p.seen and not p.gauged]
     trail = [(k, one) for k in scored if (one := estimate(plan, held.history[k])) is not None]
 
@@ -161,6 +184,9 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
     roles = [p.state.role for p in held.history]
     people = np.cumsum(held.people)
     counted = np.cumsum([n * (role in SCORED) for role, n in zip(roles, held.people, strict=False)])
+    points = trail  # of a trajectory: of rows that answer again there is the last one
+    if again:
+        people, counted, points = np.full_like(people, plan.rows), np.full_like(counted, plan.rows), trail[-1:]
     params, cov = outside(found), covariance(found)
     names = [*np.array(spec.design.names)[order].tolist(), spec.design.endog_name]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -177,15 +203,16 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         estimates=_estimates(plan, found, cov, carry) if settings.methods else (),
         senders=int(counted[-1]),
         updates=len(progress.seen),
-        trail_n=np.array([people[k - 1] for k, _ in trail], dtype=np.int64),
-        trail_senders=np.array([counted[k - 1] for k, _ in trail], dtype=np.int64),
-        trail_params=np.array([outside(one) for _, one in trail]),
-        trail_variances=np.array([np.diag(covariance(one)) + (np.nan if plan.clusters else 0.0) for _, one in trail]),
+        trail_n=np.array([people[k - 1] for k, _ in points], dtype=np.int64),
+        trail_senders=np.array([counted[k - 1] for k, _ in points], dtype=np.int64),
+        trail_params=np.array([outside(one) for _, one in points]),
+        trail_variances=np.array([np.diag(covariance(one)) + (np.nan if plan.clusters else 0.0) for _, one in points]),
         family=_family(plan, settings, found, units),
         target=_target(plan, spec.family),
-        tuning=f"two collectors: {len(held.people)} sums, the last of {held.people[-1]:,} records",
-        spending=_spending(held),
-        bound=f"1 for a whole report; of scores weights {settings.how.weighing}",
+        tuning=_tuning(held),
+        spending=_shares(held) if again else _spending(held),
+        weighing=(weighing := _weighing(plan, found, settings)),
+        bound=f"1 for a whole report; of scores weights {weighing}",
         notes=(*notes(findings, names, order, plan.rules.blocks), *_notes(plan, found), *note),
         unusable=findings.unanswered,
         clusters=clusters.counted(of, groups) if of else "",
@@ -195,6 +222,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         equation=_equation(plan, found, order, spec),
         measures=measuring.measured(plan, progress, units.y_scale),
         measured=sum(count for _, count, _ in progress.gauged),
+        **({"cost": f"for {settings.how.measures:g} of mu²"} if isinstance(settings.how, Summing) and again else {}),
     )
 
 
@@ -230,6 +258,29 @@ def _spending(held: HeldSums) -> str:
     return f"{', '.join(parts)}; each person in one round, no extra budget"
 
 
+def _tuning(held: HeldSums) -> str:
+    """How many rounds there were, for the header."""
+    if held.plan.noise.again:  # of clusters groups have a sum each in the last one
+        return f"a curator: {sum(held.people) // held.plan.rows} rounds, each of all records"
+    return f"two collectors: {len(held.people)} sums, the last of {held.people[-1]:,} records"
+
+
+def _shares(held: HeldSums) -> str:
+    """Shares of μ² that rounds cost, of rows that answer in each of them."""
+    parts = dict[str, float]()
+    for p, people in zip(held.history, held.people, strict=False):
+        words = EARLY.get(p.state.role, "scores" if p.state.role == "main" else p.state.role)
+        parts[words] = parts.get(words, 0.0) + (p.state.mu / held.plan.mu) ** 2 * people / held.plan.rows
+    return f"of mu² {', '.join(f'{100.0 * share:.2g}% for {words}' for words, share in parts.items())}"
+
+
+def _weighing(plan: Plan, found: Estimated, settings: Settings) -> str:
+    """Score weights, with the length that was learned."""
+    if not plan.noise.again or settings.how.weighing == (none := "none (likelihood)"):
+        return settings.how.weighing if not plan.noise.again else none
+    return f"min(1, {found.rounds[-1].state.reach(plan) ** 2:.3g}/‖z‖²), z whitened"
+
+
 def _findings(held: HeldSums, spec: ModelSpec, found: Estimated, order: NDArray[np.intp], ratios: Array) -> Findings:
     """What is known of the records: how many came, could be used, and were clamped."""
     plan, checked, d = held.plan, held.history[-1].checked, held.plan.d
@@ -238,7 +289,7 @@ def _findings(held: HeldSums, spec: ModelSpec, found: Estimated, order: NDArray[
         people=held.reported,
         rows=plan.rows,
         constant=True,
-        sent="reported zeros",
+        sent="counted for nothing" if plan.noise.again else "reported zeros",
         within=spec.people.effect is not None,
         shares=np.full(d, np.nan),
         tied=np.zeros(d, dtype=np.bool_),
@@ -319,13 +370,15 @@ def _equation(plan: Plan, found: Estimated, order: NDArray[np.intp], spec: Model
 
 def _mechanics(held: HeldSums) -> tuple[dict[str, Any], ...]:
     """What is needed to audit each role's sums: reports of rows that are far from each other, and the noise."""
-    plan, out, had = held.plan, [], set[str]()
+    plan, out, had = held.plan, [], set[tuple[str, bytes]]()
     for p in held.history[:-1]:
-        role = p.state.role
-        if role not in had:
-            had.add(role)
-            ends, of_role = _far_rows(plan, p.state), steps(plan, role, p.state.mu)
-            out.append(reports.of_sums(f"sum, {role}", ends, of_role.sd, of_role.unit))
+        role, mu = p.state.role, p.state.mu
+        one = role, p.state.theta.tobytes() if plan.noise.again else b""  # groups of clusters answer one state
+        if one not in had:
+            had.add(one)
+            ends, of_role = _far_rows(plan, p.state), steps(plan, role, mu)
+            name = f"sum, {role}" + f" ({len(out) + 1})" * plan.noise.again
+            out.append(reports.of_sums(name, ends, of_role.sd, of_role.unit, mu))
     return tuple(out)
 
 

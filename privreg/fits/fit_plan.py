@@ -69,6 +69,7 @@ class FitPlan:
             return str(self.budget)
         whole = "response" if self.spec.private == "response" else "record"
         used = "all rows, in one report" if self.spec.people.k_max is not None else "used once"
+        used = "in all rounds" if self.spec.trust == "central" else used
         text = f"{self.budget}, for one person's {whole}, {used}"
         if self.spec.trust == "two_collectors":
             half = at_least(self.mu / math.sqrt(2.0), 4)
@@ -106,7 +107,9 @@ class FitPlan:
         """
         columns = ["round", "role", "records", "optional", "numbers", "noise_sd"]
         if isinstance(self.settings.how, Summing):
-            lines = lines_of_sums(self.spec, self.rows or 0, self.settings.how.measures, self.asked.like)
+            if self.rows is None:  # a curator counts them
+                return pd.DataFrame([], columns=columns)
+            lines = lines_of_sums(self.spec, self.rows, self.settings.how.measures, self.asked.like)
             return pd.DataFrame(lines, columns=columns).astype({"records": "Int64"})
         if self.settings.efficient is None:
             return pd.DataFrame([], columns=columns)

@@ -42,6 +42,7 @@ class FitOutcome(NamedTuple):
     mechanics: tuple[dict[str, Any], ...]  # What is needed to audit the reports: numbers only
     measures: tuple[Measure, ...] = ()  # Privately released measures of fit
     measured: int = 0  # People who reported them
+    cost: str = "instead of a score"  # What that costs
     rounds: tuple[RoundHeld, ...] = ()  # Of a fit by rounds
     steps: Later[Steps | None] = NO_STEPS  # Estimates along the stream, of which windows are made
     equation: Equation | None = None  # That the estimates solve
@@ -49,11 +50,12 @@ class FitOutcome(NamedTuple):
     unusable: Unusable | None = None  # Share of the records that surely could not be used
     clusters: str = ""  # Clusters that people are of, and groups of them; empty if people are independent
     clamping: str | None = None  # What reports show of clamping, if anybody is asked
+    weighing: str = ""  # Score weights, where more is known of them than the settings say
     spreads: Array | None = None  # Sds of the design's columns, learned from reports; NaN if the scale was declared
 
     def measure_words(self) -> tuple[tuple[str, str], ...]:
         """Names of the measures of fit, each with its value and what it cost."""
-        cost = f"(se); from {self.measured:,} records instead of a score"
+        cost = f"(se); from {self.measured:,} records {self.cost}"
         values = [in_one_format([m.estimate, m.std_error], 0, m.std_error) for m in self.measures]
         return tuple((m.name, f"{' ± '.join(words)} {cost}") for m, words in zip(self.measures, values, strict=True))
 

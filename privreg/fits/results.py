@@ -21,6 +21,7 @@ from privreg.results.results import PrivateResults
 from privreg.results.statement import PrivacyStatement
 from privreg.results.wording import (
     ALL_ROWS,
+    HELD_ROWS,
     RESPONSE_ALONE,
     SETTINGS,
     closing_notes,
@@ -33,7 +34,7 @@ OF_RESPONSES: Final = (
     f"{RESPONSE_ALONE}, used once; covariates and offsets are public, not protected; neighbours replace one response"
 )
 
-HOLD: Final = {"local": 5, "two_collectors": 20}
+HOLD: Final = {"local": 5, "two_collectors": 20, "central": 20}
 """Rows of a person up to which intervals hold where levels are taken out: benchmarks/results/persons.csv, "within"."""
 
 
@@ -114,7 +115,7 @@ def _title(outcome: FitOutcome, spec: ModelSpec, settings: Settings) -> tuple[tu
         ("No. Observations", spec.counted(outcome.people)),
         *([("Clusters", outcome.clusters)] if outcome.clusters else []),
         *([] if outcome.unusable is None else [("Unusable", f"{outcome.unusable} of the records")]),
-        ("Score weights", settings.how.weighing),
+        ("Score weights", outcome.weighing or settings.how.weighing),
         ("Tuning", outcome.tuning),
         ("Inference", ", ".join(m.title for m in settings.methods) or "none (estimates only)"),
         ("Estimand", spec.estimand(outcome.target)),
@@ -122,7 +123,7 @@ def _title(outcome: FitOutcome, spec: ModelSpec, settings: Settings) -> tuple[tu
 
 
 def _setting(spec: ModelSpec) -> str:
-    return "collectors" if spec.trust == "two_collectors" else "reports"
+    return {"local": "reports", "two_collectors": "collectors", "central": "curator's sums"}[spec.trust]
 
 
 def _statement(
@@ -136,13 +137,13 @@ def _statement(
         spending = f"raw curvature and scores released once with noise by a curator: another {budget}"
     return PrivacyStatement(
         budget=budget,
-        trust="central plug-in" if central else senders.trust,
+        trust="central plug-in" if central else "curator" if spec.trust == "central" else senders.trust,
         setting=_setting(spec),
         operators=senders.operators,
         mechanism=senders.mechanism or mechanism.title,
         noise_sd=settings.noise_sd(p),
         noise=senders.noise or settings.noise_text(p) + ", of the largest; others have theirs" * spec.personal,
-        protects=_protects(spec),
+        protects=_protects(spec) if spec.trust != "central" else HELD_ROWS[spec.people.k_max is not None],
         mu_max=spec.people.mu is not None,
         per_id=spec.people.max_per_id,
         people=outcome.people,

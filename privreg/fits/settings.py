@@ -109,14 +109,15 @@ class Efficient:
 
 @dataclass(frozen=True)
 class Summing:
-    """What a fit with two collectors needs beyond `Settings`; public."""
+    """What a fit by sums needs beyond `Settings`, of two collectors or of a curator; public."""
 
-    rows: int  # Records expected
+    rows: int | None  # Records expected; None of a curator who counts them
     width: int  # Numbers of a report of the main round
-    reach: float  # Length L of whitened covariates from which on a record's weight falls
+    reach: float  # Length L of whitened covariates from which on a record's weight falls; inf: it is learned
     measures: float = 0.0  # Share of the people by whom the fit is measured
     like: Target | None = None  # That of an earlier fit
     unweighted: bool = False  # Whether there are no weights, and this length is that of the longest row
+    again: bool = False  # Whether all rows answer in each round, to a curator
 
     bound: ClassVar = 1.0  # Of a report's ℓ2 norm
     covariates: ClassVar = None
@@ -124,7 +125,10 @@ class Summing:
     @property
     def weighing(self) -> str:
         """Score weights, for the header."""
-        return "none (likelihood)" if self.unweighted else f"min(1, {self.reach**2:.3g}/‖z‖²), z whitened"
+        if self.unweighted:
+            return "none (likelihood)"
+        most = "L²" if math.isinf(self.reach) else f"{self.reach**2:.3g}"
+        return f"min(1, {most}/‖z‖²), z whitened{', L by their lengths' * math.isinf(self.reach)}"
 
     def report(self, p: int) -> tuple[float, int]:
         """Radius and size of a report of the main round."""
@@ -157,10 +161,14 @@ class Settings:
 
     def noise_sd(self, p: int) -> float:
         """Noise sd per coordinate of a score report with `p` covariates, internal units."""
-        both = math.sqrt(2.0) if isinstance(self.how, Summing) else 1.0  # of a sum, which both collectors noise
-        return both * self.mechanism.sd(*self.how.report(p))
+        both = isinstance(self.how, Summing) and not self.how.again  # of a sum, which both collectors noise
+        return (math.sqrt(2.0) if both else 1.0) * self.mechanism.sd(*self.how.report(p))
 
     def noise_text(self, p: int) -> str:
         """What is done to a score report, for the privacy block."""
         words = self.mechanism.words(*self.how.report(p))
-        return f"each collector adds it once to each sum: {words}" if isinstance(self.how, Summing) else words
+        if not isinstance(self.how, Summing):
+            return words
+        if not self.how.again:
+            return f"each collector adds it once to each sum: {words}"
+        return f"added once to the sum of each round, whose budgets mu_k have sum(mu_k²) <= mu²; of all mu: {words}"

@@ -60,8 +60,8 @@ def target_of(spec: ModelSpec, like: Any, *, seeded: bool = False) -> Target | N
     found = of_results(fit)
     if found is None:
         raise OptionError(
-            "these results hold no target: they are of a curator, of tuning='published', or of a fit whose main rounds "
-            "had not begun; give results of a fit by rounds of local reports, or of two collectors."
+            "these results hold no target: they are of tuning='published', or of a fit whose main rounds had not begun; "
+            "give results of a fit by rounds of local reports, of two collectors or of a curator."
         )
     try:
         Target.from_json(found.to_json(), len(fit.design.names))
@@ -87,8 +87,8 @@ def _people(equation: Equation) -> Mapping[str, Any]:
 
 
 def _counted(people: Mapping[str, Any], trust: str) -> dict[str, Any]:
-    """How records of people count in an equation: two collectors give those of a person one weight."""
-    together = trust == "two_collectors" or people.get("effect") is not None
+    """How records of people count in an equation: in sums those of a person have one weight."""
+    together = trust != "local" or people.get("effect") is not None
     return {
         "levels of persons": people.get("effect"),
         "per_person": people.get("per_person", "sum"),
@@ -100,7 +100,7 @@ def _counted(people: Mapping[str, Any], trust: str) -> dict[str, Any]:
 
 def _weighing(spec: ModelSpec) -> str:
     """Score weights, as an equation has them."""
-    if spec.trust == "two_collectors":
+    if spec.summed:
         return "capped"
     return "leverage" if spec.scalar else "likelihood" if spec.unweighted else "unit"
 
@@ -109,10 +109,10 @@ def _refuse_other(
     spec: ModelSpec, design: Any, family: Any, target: Target, weighing: str, people: Mapping[str, Any]
 ) -> None:
     """Refuse the target of another design, and name what differs."""
-    if (spec.trust == "two_collectors") != (target.reach is not None):
-        trust = "local" if target.reach is None else "two_collectors"
+    if spec.summed != (target.reach is not None):
+        trust = "'local'" if target.reach is None else "'two_collectors' or 'central'"
         raise OptionError(
-            f"like= is of a fit with trust={trust!r}, and this one has trust={spec.trust!r}, which weighs records in "
+            f"like= is of a fit with trust={trust}, and this one has trust={spec.trust!r}, which weighs records in "
             "another way; give a fit of the same trust."
         )
     if target.reach is not None and spec.unweighted:

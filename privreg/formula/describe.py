@@ -66,8 +66,8 @@ def read_design(
 
     `asked` are options by name: schema, bounds, levels, moments, and offset, exposure, id, a column as mu, allow_leak,
     scaling where the front door has them. `table` are data whose columns must be those of the model, as far as their
-    names are known unread; None not to check. `reports` says whether the model is of people's reports, so that messages
-    may name its options.
+    names are known unread; None not to check. `reports` says whether noise falls on people's reports, so that messages
+    may name what such models learn.
     """
     places = {"offset": asked.get("offset"), "exposure": asked.get("exposure")}
     named = check_columns(table, ())
@@ -117,14 +117,15 @@ def formula_spec(
     for other in {"mu", "epsilon"} - {spent}:
         Participants.declare(mu_max=asked[f"{other}_max"], spent=other)  # or says that it is the ceiling of no column
     effect = None
-    if isinstance(formula, str) and (asked["trust"] == "two_collectors" or asked["k_max"] is not None):
+    if isinstance(formula, str) and (asked["trust"] != "local" or asked["k_max"] is not None):
         formula, effect = without_effect(formula)
     given = asked["id"], asked["max_per_id"], asked["missing"], asked["k_max"], asked["per_person"], asked["weights"]
     people = Participants.declare(column, most, *given, effect, asked["cluster"], spent, asked["delta"])
     largest = {spent: people.mu_max} if column else {}
     budget = Budget.declare(**{n: largest.get(n, asked[n]) for n in ("mu", "epsilon", "delta", "rho")})
-    family = resolve_family(asked["family"])
-    design = read_design(formula, data, scopes, family, {**asked, "id": people.id}, table=data, reports=True)
+    family = resolve_family(asked["family"], curator=asked["trust"] == "central")
+    local = asked["trust"] == "local"
+    design = read_design(formula, data, scopes, family, {**asked, "id": people.id}, table=data, reports=local)
     people.check_columns(design.columns)
     spec = _spec(design, family, budget, asked, people)
     return spec, None if data is None else spec.open(data)
@@ -136,7 +137,7 @@ def array_spec(endog: Any, exog: Any, asked: Mapping[str, Any]) -> tuple[ModelSp
         if isinstance(asked[name], str):
             raise UnsupportedArgumentError(f"{name}= {NO_COLUMN}.")
     budget = Budget.declare(asked["mu"], asked["epsilon"], asked["delta"], asked["rho"])
-    family = resolve_family(asked["family"])
+    family = resolve_family(asked["family"], curator=asked["trust"] == "central")
     schema = Schema.declare(asked["bounds"], asked["levels"], asked["moments"])
     offset, exposure = asked["offset"], asked["exposure"]
     held = read_arrays(endog, exog, offset, asked["exog_names"], asked["endog_name"], exposure)

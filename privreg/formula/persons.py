@@ -86,11 +86,6 @@ def refuse_of_persons(
             f"{option} goes with private='record': how many rows a person has, and their weight, are no more public "
             "than what is in them; leave private= out."
         )
-    if trust == "central":
-        raise UnsupportedArgumentError(
-            f"{option} is of reports of people, and a curator protects each row as one record; use trust='local' or "
-            "trust='two_collectors', or one row a person."
-        )
     if trust == "local":
         _refuse_local(option, family, design, units)
     if people.mu is not None:
@@ -102,10 +97,10 @@ def refuse_of_persons(
             f"missing='drop' doesn't go with {option}: rows that can't be used are left out of their person, who "
             "reports all the same; leave missing= out."
         )
-    if family.code == codes.MULTINOMIAL and trust == "two_collectors":
+    if family.code == codes.MULTINOMIAL and trust != "local":
         raise UnsupportedArgumentError(
-            f"{option} doesn't go with Multinomial() and two collectors: squared scores of several rows have too many "
-            "numbers; use Logistic() for each level, or trust='local'."
+            f"{option} doesn't go with Multinomial() where noise falls on sums: squared scores of several rows have "
+            "too many numbers; use Logistic() for each level, or trust='local'."
         )
     if people.weight is not None:
         low, high = design.schema.limits(people.weight)

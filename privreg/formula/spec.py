@@ -30,6 +30,9 @@ from privreg.protocol.sums import MOST_NUMBERS, width
 from privreg.schema.dates import EPOCH_TEXT
 from privreg.schema.declarations import Schema
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 UNUSABLE: Final = {
     "noise": "records with a value missing, unreadable or not declared, or a term not finite; they {}",
     "raise": "such records are refused by an error (see the notes)",
@@ -37,8 +40,8 @@ UNUSABLE: Final = {
 }
 """What becomes of records that can't be used."""
 
-LEAST_MU: Final = 1e-9
-"""With two collectors: of a smaller budget the noise would not be small beside 2⁶⁴, the modulus of their sums."""
+LEAST_MU: Final = {"two_collectors": 1e-9, "central": 1e-4}
+"""Of a smaller budget, or one of a curator's rounds of it, the noise would not be small beside 2⁶⁴."""
 
 CLAMPING: Final = ("clamping", "values outside these bounds were clamped; how many was not counted")
 """What a summary says wherever bounds are declared and nobody was asked."""
@@ -57,7 +60,7 @@ class ModelSpec:
     private: str = "record"  # "record" or "response"
     # What is declared about the people behind the rows
     people: Participants = field(default_factory=Participants.declare)
-    trust: str = "local"  # Or "two_collectors"
+    trust: str = "local"  # Or "two_collectors", "central"
 
     @classmethod
     def declare(
@@ -99,7 +102,7 @@ class ModelSpec:
             # the conditional logit is of changes, however that is written: they are as large as bounds are apart
             people = replace(people, effect=DIFFERENCES) if family.binary else people
             units = units.without_levels(people.spread, response=family.scaled, offset=_apart(design))
-        mechanism = "gaussian" if trust == "two_collectors" and mechanism == "auto" else mechanism
+        mechanism = "gaussian" if trust != "local" and mechanism == "auto" else mechanism
         spec = cls(design, units, family, budget, score_weights, mechanism, private, people, trust)
         names = spec.coefficients
         if len(set(names)) < len(names):
@@ -108,7 +111,9 @@ class ModelSpec:
                 f"two coefficients would be named {twice!r}, from levels and terms that read alike; rename a level."
             )
         scalar = spec.scalar
-        if trust == "two_collectors":
+        if spec.summed:
+            refuse_of_sums(spec)
+        if trust == "two_collectors":  # of a curator the tuning tells whether there are sums
             refuse_what_sums_cannot(spec)
         if spec.unweighted:
             refuse_likelihood(spec)
@@ -203,13 +208,28 @@ class ModelSpec:
         if not people.gathered:
             return None
         # a weight that follows other rows' covariates needs errors that don't: true within a person, not of levels
-        one = self.trust == "two_collectors" or people.effect is not None
+        one = self.summed or people.effect is not None
         return Persons(people.reports, people.per_person == "mean", one)
+
+    @property
+    def summed(self) -> bool:
+        """Whether noise falls on sums of reports: of two collectors or of a curator."""
+        return self.trust != "local"
+
+    @property
+    def holders(self) -> str:
+        """Who make the sums, in words."""
+        return {"two_collectors": "two collectors", "central": "a curator"}[self.trust]
 
     @property
     def unweighted(self) -> bool:
         """Whether all rows count alike in scores, as in a likelihood."""
         return self.score_weights == "likelihood"
+
+    @property
+    def unbalanced(self) -> bool:
+        """Whether scores are the likelihood's own but for the weights of rows, for counts too."""
+        return self.unweighted or (self.trust == "central" and self.scored.link == "log")
 
     @property
     def clusters(self) -> int:
@@ -286,7 +306,8 @@ class ModelSpec:
     def declared(self, instead: str = "send noise only") -> tuple[tuple[str, str], ...]:
         """Public declarations by column, in words; `instead` says what records do that can't be used."""
         schema, out = self.design.schema, []
-        instead = "report zeros, which neither collector sees" if self.trust == "two_collectors" else instead
+        of_sums = {"two_collectors": "report zeros, which neither collector sees", "central": "count for nothing"}
+        instead = of_sums.get(self.trust, instead)
         for name in self.design.columns:
             if name in schema.levels:
                 taken = " TAKEN FROM THE DATA (see the notes)" if name in schema.leaked_columns else ""
@@ -326,7 +347,7 @@ class ModelSpec:
             out.append((people.id, f"identifies people; {rows}, further ones {instead}"))
         if people.cluster is not None:
             each = local_groups(self.clusters), "all people of one in one of these, or of lanes="
-            if self.trust == "two_collectors":
+            if self.summed:
                 groups = summed_groups(self.clusters)
                 each = groups, f"each with a sum of its own, so that the noise of all has {groups} times its variance"
             words = f"{self.clusters:,} clusters of people in {each[0]} random groups ({each[1]}); public"
@@ -345,49 +366,68 @@ def _apart(design: Design) -> float:
     return high - low
 
 
-def refuse_what_sums_cannot(spec: ModelSpec) -> None:
-    """Refuse a model that two collectors can't fit, on public grounds.
-    Raises BudgetError if the budget is pure ε: noise of sums is Gaussian; UnsupportedArgumentError if the model has no
-    intercept, a column without public bounds, a score without a bounded slope, reports of too many numbers, or options
-    of local reports.
+def refuse_of_sums(spec: ModelSpec) -> None:
+    """Refuse budgets and options that noise of sums can't have, on public grounds.
+    Raises BudgetError if the budget is pure ε, as that noise is Gaussian; OptionError, UnsupportedArgumentError if an
+    option is of local reports, or a column has no public bounds.
     """
-    units, local, size = spec.units, "is for trust='local'", width("main", d=spec.covariates, blocks=spec.blocks)
+    units, who, local = spec.units, spec.holders, "is for trust='local'"
+    if spec.trust == "central" and spec.people.missing == "drop":
+        raise OptionError(
+            "missing='drop' would change the number of records, which a curator tells; missing='noise' lets those that "
+            "can't be used count for nothing."
+        )
     if spec.budget.pure:
         raise BudgetError(
-            "with two collectors noise is Gaussian, which can't keep pure epsilon: give mu=, rho=, or delta=1e-6 with "
-            "epsilon."
+            f"with {who} noise is Gaussian, which can't keep pure epsilon: give mu=, rho=, or delta=1e-6 with epsilon."
         )
-    if spec.budget.private and spec.budget.mu < LEAST_MU:
+    if spec.budget.private and spec.budget.mu < (least := LEAST_MU[spec.trust]):
         raise BudgetError(
-            f"with two collectors sums are whole numbers modulo 2⁶⁴, which hold the noise of mu={LEAST_MU:g} or more, "
-            f"and this budget has mu={spec.budget.mu:.3g}; give a larger one."
+            f"with {who} sums are whole numbers modulo 2⁶⁴, which hold the noise of mu={least:g} or more, and this "
+            f"budget has mu={spec.budget.mu:.3g}; give a larger one."
         )
     refused = {
         f"mechanism={spec.mechanism!r} {local}: sums have Gaussian noise": spec.mechanism not in {"auto", "gaussian"},
         f"private='response' {local}": spec.private == "response",
         f"score_weights={spec.score_weights!r} {local}": spec.score_weights not in {None, "likelihood"},
         f"{spec.people.spent}='column' of personal budgets {local}": spec.personal,
-        f"max_per_id={spec.people.max_per_id} {local}: with two collectors a person has one report": (
-            spec.people.max_per_id > 1
-        ),
-        "two collectors need a model with an intercept; leave out '- 1' or '+ 0'": (
-            units.constant_column(spec.design.probe) is None
-        ),
-        "two collectors need public bounds of every number; declare bounds=": bool(
+        f"max_per_id={spec.people.max_per_id} {local}: with {who} a person has one report; for several rows give "
+        "k_max=": spec.people.max_per_id > 1,
+        f"with {who} every number needs public bounds; declare bounds=": bool(
             units.unscaled.any() or (units.y_unscaled and spec.family.of_residuals)
         ),
-        f"two collectors' reports hold the score's slope, and that of {spec.family!r} is 0 wherever there is one; use "
-        "SmoothedHinge(), Logistic() or trust='local'": spec.family.code == codes.HINGE,
-        f"two collectors' noise falls on sums, for which {spec.family!r} needs no c; leave c= out, or use "
-        "trust='local'": spec.family.robust,
-        f"two collectors' reports hold the score's slope, and {spec.family!r} declares no bound of it; give "
-        "custom(..., slope=), the largest slope by eta, or use trust='local'": (
-            spec.family.code == codes.CUSTOM and not spec.family.slope
-        ),
-        f"a share of a report would hold {size:,} numbers, and {MOST_NUMBERS:,} are the most, 64 KB; merge levels of "
-        "the response, or leave terms out": size > MOST_NUMBERS and spec.blocks > 1,
     }
-    for words, true in refused.items():
+    _refuse(refused)
+
+
+def refuse_what_sums_cannot(spec: ModelSpec) -> None:
+    """Refuse a model that sums can't fit, on public grounds.
+    Raises UnsupportedArgumentError if it has no intercept, a score without a bounded slope, or reports of too many
+    numbers.
+    """
+    who, family, size = spec.holders, spec.family, width("main", d=spec.covariates, blocks=spec.blocks)
+    others = "trust='local'" if spec.trust == "two_collectors" else "fit(tuning='published')"
+    refused = {
+        f"{family!r} is a loss of the published descent; use {others}": family.code < 0,
+        f"with {who} a model needs an intercept; leave out '- 1' or '+ 0'": (
+            spec.units.constant_column(spec.design.probe) is None
+        ),
+        f"with {who} reports hold the score's slope, and that of {family!r} is 0 wherever there is one; use "
+        f"SmoothedHinge(), Logistic() or {others}": family.code == codes.HINGE,
+        f"with {who} noise falls on sums, for which {family!r} needs no c; leave c= out, or use trust='local'": (
+            family.robust
+        ),
+        f"with {who} reports hold the score's slope, and {family!r} declares no bound of it; give custom(..., "
+        "slope=), the largest slope by eta, or use trust='local'": family.code == codes.CUSTOM and not family.slope,
+        f"a report would hold {size:,} numbers, and {MOST_NUMBERS:,} are the most, 64 KB; merge levels of the "
+        "response, or leave terms out": size > MOST_NUMBERS and spec.blocks > 1,
+    }
+    _refuse(refused)
+
+
+def _refuse(reasons: Mapping[str, bool]) -> None:
+    """Raise an UnsupportedArgumentError with the first of these reasons that is true."""
+    for words, true in reasons.items():
         if true:
             raise UnsupportedArgumentError(f"{words}.")
 
@@ -411,11 +451,7 @@ def refuse_likelihood(spec: ModelSpec) -> None:
         "weights but where they are far out": spec.scalar,
         "rows that keep their person's level; leave '| person' out": spec.people.effect is not None,
     }
-    for words, true in refused.items():
-        if true:
-            raise UnsupportedArgumentError(
-                f"score_weights='likelihood' goes with {words}; or leave score_weights= out."
-            )
+    _refuse({f"score_weights='likelihood' goes with {k}; or leave score_weights= out": v for k, v in refused.items()})
 
 
 def one_number(private: str, blocks: int, alone: bool) -> bool:

@@ -20,8 +20,6 @@ DOORS: Final = {
     "local.formula": "from_formula",
     "local.start": "start",
     "local.fit": "fit",
-    "curator.arrays": "Regression",
-    "curator.formula": "from_formula",
     "curator.fit": "fit",
     "means.arrays": "PrivateMeans",
     "means.formula": "from_formula",
@@ -54,7 +52,7 @@ class Option(NamedTuple):
     help: str = ""
     shell: str = ""  # Its name on the command line, if that is another
     families: str = ""  # Families that it belongs to
-    curator: str = ""  # Why there is none with a trusted curator; in the table a name of its "reasons", or the text
+    curator: str = ""  # Why a curator's published descent has none; in the table a name of its "reasons", or the text
 
     def takes(self, door: str) -> bool:
         """Whether a front door takes it."""

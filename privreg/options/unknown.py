@@ -7,7 +7,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePath
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 from privreg.errors import OptionError, UnsupportedArgumentError, choose, meant, shown
 from privreg.options.elsewhere import OPTIONS, TEXTS, WORDS, by_name
@@ -90,18 +90,9 @@ def refuse_positional(more: Sequence[object], call: str) -> None:
         )
 
 
-def refuse_local(options: dict[str, Any]) -> dict[str, Any]:
-    """Options of a curator's model; others are refused, but for those of people's devices at their defaults."""
-    local, curators = accepted("local.formula"), accepted("curator.formula")
-    refuse_unknown("curator.formula", [n for n in options if n not in curators and n not in local])
-    changed = [n for n, v in options.items() if n not in curators and not same(v, local[n].default)]
-    refuse_unknown("curator.formula", changed)
-    return {n: v for n, v in options.items() if n in curators}
-
-
 def same(value: object, default: object) -> bool:
     """Whether an option, which may be anything, has its default."""
-    return value is default or (isinstance(value, str | int | tuple) and value == default)
+    return value is default or (isinstance(value, str | int | float | tuple) and value == default)
 
 
 # --- keywords of methods -------------------------------------------------------------------------------------

@@ -8,23 +8,19 @@ noise.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
-import pandas as pd
 
 from privreg.arrays import Array
-from privreg.central.losses import resolve
-from privreg.central.regression import Regression
-from privreg.data.sources.open import open_table
-from privreg.errors import InferenceError, PrivregWarning
+from privreg.errors import InferenceError
 from privreg.fits.settings import FitOptions
 from privreg.formula.spec import ModelSpec
 from privreg.planning.scenario import Assumed, response_of
 from privreg.protocol import codes
+from privreg.simulation.curator import least
 from privreg.simulation.streaming.begin import begin
 
 CHUNK: Final = 65_536
@@ -37,12 +33,11 @@ PLAIN: Final = 20_000  # Made-up people of a fit without privacy
 USUAL: Final = 2.0 * 1.959963984540054
 """Standard errors of a 95% interval's length: those of few degrees of freedom count as longer errors."""
 
-FITS: Final = {"two_collectors": 6, "central": 2}
-"""Fits at each number of people: standard errors of two collectors' fits vary by some 15% at 2,000 people."""
+FITS: Final = 6  # At each number of people: standard errors of two collectors' fits vary by some 15% at 2,000 people
 
 
 def fit_of(spec: ModelSpec, assumed: Assumed, n: int, rng: np.random.Generator, seed: int | None) -> tuple[Any, Any]:
-    """Results of a fit of made-up people, and its settings (None of a curator); `seed` is that of noise."""
+    """Results of a fit of made-up people, and its settings; `seed` is that of noise."""
     name = response_of(spec)
 
     def people(m: int, first: int = 0) -> dict[str, Any]:
@@ -51,13 +46,6 @@ def fit_of(spec: ModelSpec, assumed: Assumed, n: int, rng: np.random.Generator, 
         who = np.repeat(first + np.arange(m), spec.people.rows)
         return out if spec.people.id is None else {**out, spec.people.id: who}
 
-    if spec.trust == "central":
-        model = Regression.__new__(Regression)
-        source = open_table(pd.DataFrame(people(n)), spec.design.columns, spec.design.schema)
-        model._build(spec.design, resolve(spec.family), spec.budget, source, spec.people)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PrivregWarning)  # a plan says itself what can't be relied on
-            return model.fit(seed=seed, progress=False), None
     stream = begin(spec, FitOptions(), None, seed, n)
     for left in range(n, 0, -CHUNK):
         stream.update(people(min(left, CHUNK), left))
@@ -76,18 +64,20 @@ class FittedPrecision:
     def _node(self, k: int) -> tuple[Array, Array]:
         """√n times the median standard error of fits of so many people, and which coefficients most of them mark."""
         if k not in self._known:
-            n, errors, reliable = round(FEWEST * TIMES**k), [], []
-            for run in range(FITS[self.spec.trust]):
+            n, p = round(FEWEST * TIMES**k), len(self.spec.coefficients)
+            few = self.spec.trust == "central" and n < least(p, self.spec.budget.mu)  # which it refuses
+            errors, reliable = [np.full(p, np.inf)] * few, [np.zeros(p, dtype=bool)] * few
+            for run in range(0 if few else FITS):
                 rng = np.random.Generator(np.random.PCG64([self.seed, k % 2**32, run]))
                 res, _ = fit_of(self.spec, self.assumed, n, rng, int(rng.integers(2**63)))
                 try:
                     table = res.tidy(conf_level=0.95)
                     own = (table["conf_high"] - table["conf_low"]).to_numpy(dtype=np.float64) / USUAL
-                    errors.append(np.where(np.isfinite(own), own, np.inf))  # one lane of a curator has none
+                    errors.append(np.where(np.isfinite(own), own, np.inf))
                     reliable.append(table["reliable"].to_numpy(dtype=bool))
                 except InferenceError:  # too few for intervals
-                    errors.append(np.full(len(self.spec.coefficients), np.inf))
-                    reliable.append(np.zeros(len(self.spec.coefficients), dtype=bool))
+                    errors.append(np.full(p, np.inf))
+                    reliable.append(np.zeros(p, dtype=bool))
             self._known[k] = math.sqrt(n) * np.median(errors, axis=0), np.mean(reliable, axis=0) > 0.5
         return self._known[k]
 

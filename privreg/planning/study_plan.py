@@ -158,7 +158,7 @@ class StudyPlan(Planned):
             for k, state in enumerate(np.random.SeedSequence(seed).spawn(reps)):
                 rng = np.random.Generator(np.random.SFC64(state))
                 res, settings = fit_of(spec, assumed, self.n, rng, None if seed is None else (seed + k) % 2**63)
-                efficient = None if settings is None else settings.efficient
+                efficient = settings.efficient
                 if truth is None:
                     truth = assumed.truth(spec, USUAL if efficient is None else efficient.rules.ratio)
                 low, high = res.conf_int(self.alpha).to_numpy().T

@@ -15,6 +15,11 @@ from privreg.privacy.ledger import Budget, at_least
 
 WHOLE_RECORD: Final = "one person's whole record, used once; neighbours replace one record"
 ALL_ROWS: Final = "one person, all rows, in one report; neighbours replace one person with all rows"
+HELD_ROWS: Final = (
+    "one person's whole record, in all rounds; neighbours replace one record",
+    "one person, all rows, in all rounds; neighbours replace one person with all rows",
+)
+"""With a curator: of records, and of people with several rows."""
 RESPONSE_ALONE: Final = "one person's response"
 
 
@@ -99,6 +104,14 @@ SETTINGS: Final = {
     ),
     "collectors' means": _COLLECTORS._replace(rows=(*_AGAINST, *_SUMS), bare=("Trust model",)),
     "curator": _CURATOR,
+    "curator's sums": _CURATOR._replace(
+        rows=(*_RECORD, ("Report's bound", "weights"), ("Rounds", "curvature")),
+        bare=("Trust model", "Report's bound"),
+        carries=("the sums carry no noise", "protect nobody"),
+        guess="knows all other records and guesses which of {} was among them",
+        trust={"curator": "trusted curator: whoever runs this sees all rows; only the noised sums are private"},
+        no_audit="",
+    ),
     "silos": Setting(
         (
             ("Per round", "per_round"),

@@ -22,7 +22,7 @@ from privreg.results.results import PrivateResults
 from privreg.simulation.streaming.begin import begin
 from privreg.simulation.streaming.checkpoint import forget, read_checkpoint, take_all
 from privreg.simulation.streaming.stream import Stream
-from privreg.simulation.tuning import plan_fit, warn_of_steps
+from privreg.simulation.tuning import of_descent, plan_fit, warn_of_steps
 
 
 class Playable(Described):
@@ -129,6 +129,11 @@ class Playable(Described):
             Under a limit (`privreg.limit_spending`), as a stream has no source to count by.
         """
         refuse_unknown("local.start", unknown)
+        if self._spec.trust == "central":
+            raise UnsupportedArgumentError(
+                "a curator's fit needs all rows at once, as all of them answer in each round, so it has no start(); "
+                "use fit(), or trust='two_collectors' for rows that come as a stream."
+            )
         asked = self._asked(locals())
         warn_of_steps(asked, 2)
         stream = self._begin(asked, start_params, seed)
@@ -159,6 +164,10 @@ class Playable(Described):
         covariates: Any = None,
         like: Any = None,
         order: str | None = None,
+        perturbation: str = "gradient",
+        epochs: int | None = None,
+        radius: Any = "auto",
+        average: float = 0.5,
         seed: int | None = None,
         progress: bool | None = None,
         checkpoint: Any = None,
@@ -171,6 +180,10 @@ class Playable(Described):
     ) -> PrivateResults:
         """Let every person's device send one randomised report, in one pass, and return the results.
 
+        With ``trust="central"`` there are no devices: rows are read once and held, up to 4 GiB of them, encoded; those
+        of more files are read again in each round. All of them answer in every round, and `inference`, `measures`,
+        `like`, `threads`, `seed`, `progress` and `checkpoint` are as described here.
+
         Parameters
         ----------
         tuning : {"efficient", "published"}
@@ -178,7 +191,9 @@ class Playable(Described):
             correlations and the residual scale; every main round's state follows what was reported, and the estimate
             comes from all reports of main rounds, carried to one state. "published" pins the sources' settings: one
             averaged chain, Mallows weights, c = 1.345, θ₀ = 0, γ = 0.5 and α = 0.51 (γ = 0.2 and α = 0.501 with
-            ``allow_leak=("scale",)``, as in their applications).
+            ``allow_leak=("scale",)``, as in their applications). With ``trust="central"`` it is the noisy descent of
+            arXiv 2101.08925, whose options are `perturbation`, `order`, `epochs`, `step`, `radius`, `lanes`, `average`
+            and `batch_size`: see `privreg.published.descent.fit`.
         inference : str, tuple of str, or None
             The first is the default of bse, t and p. "auto" is "sandwich" (noise is known, curvature is learned from
             how random groups' reports differ, and its uncertainty is part of the standard error), or "random_scaling"
@@ -223,6 +238,8 @@ class Playable(Described):
             arrays and DataFrames, and of files, tables and row groups as many as can be held, each read once. The order
             is as secret as the noise. "position" takes rows as they lie, as those of a single CSV file, queries and
             streams always are.
+        perturbation, epochs, radius, average : optional
+            Of a curator's ``tuning="published"``.
         seed : int, optional
             Reproducible noise, for simulation only: it protects nobody, and the results say so.
         progress : bool, optional
@@ -277,22 +294,33 @@ class Playable(Described):
             If the checkpoint is of another fit or of other rows, or the rows are of a kind that can't be kept.
         """
         refuse_unknown("local.fit", unknown)
+        descent = of_descent(self._spec, locals())
+        if descent is not None:
+            from privreg.published.descent import fit  # whose loop is compiled
+
+            return fit(self._spec, self._source, **descent)
+        curator = self._spec.trust == "central"
         kept = read_checkpoint(checkpoint, checkpoint_rows, checkpoint_seconds, mended, checkpoint_trust)
         check("local.fit", "progress", progress)
         if self._source is None:
             raise DataError("this model has no data; use start() and update(batch), or build it with data.")
         source, rows = self._source, self._expected()
-        if kept is not None and self._spec.people.k_max is not None:
+        if kept is not None and self._spec.people.k_max is not None and not curator:
             raise UnsupportedArgumentError(
                 "checkpoint= doesn't go with k_max=: who came, and the rows of whoever is being read, are never "
                 "stored; leave it out."
             )
         asked = self._asked(locals())
         warn_of_steps(asked, 2)
-        if client is not None and self._spec.trust == "two_collectors":
+        if client is not None and self._spec.summed:
             raise UnsupportedArgumentError(
-                "client= is for trust='local': two collectors' sums are made in this process, which reads the files of "
-                "Dask DataFrames, too; leave it out."
+                f"client= is for trust='local': with {self._spec.holders} sums are made in this process, which reads "
+                "the files of Dask DataFrames, too; leave it out."
+            )
+        if curator and mended:
+            raise UnsupportedArgumentError(
+                "mended= is of rows that are read once, and a curator's are read anew; remove the checkpoint to begin "
+                "anew, which is another release."
             )
         here = self._spec.people.gathered or self._spec.clusters > 0
         if client is not None and here:

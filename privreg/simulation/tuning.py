@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from privreg.collector.covariates.diagonal import FULLEST
-from privreg.errors import InferenceError, OptionError, PrivregWarning
+from privreg.errors import InferenceError, OptionError, PrivregWarning, UnsupportedArgumentError
 from privreg.families.constants import ScoreRules, score_rules
 from privreg.families.family import Family
 from privreg.families.measures import Gauge, count
 from privreg.fits.aggregate import plan_of
 from privreg.fits.fit_plan import FitPlan
 from privreg.fits.settings import Efficient, FitOptions, ScoreReports, Settings, Summing
-from privreg.formula.spec import ModelSpec
+from privreg.formula.spec import ModelSpec, refuse_what_sums_cannot
 from privreg.formula.units import Units
 from privreg.inference.clusters import local_groups
 from privreg.inference.methods import METHODS, Method, resolve_methods
-from privreg.options.table import check, find
-from privreg.options.unknown import same
+from privreg.options.table import accepted, check, find
+from privreg.options.unknown import refuse_unknown, same
 from privreg.protocol.codes import BALANCED, EXPECTILE, MULTINOMIAL, POISSON
 from privreg.protocol.rounds import GROUPS, LEAST_GROUPS, MOST_GROUPS
 from privreg.published.fit import tuning as published
+from privreg.simulation.curator import refuse_few
 
 RATIOS: Final = (0.1, 2.0)  # Threshold of a loss over the residual scale where a fit learns that, at least and at most
 
@@ -33,8 +35,8 @@ def resolve_tuning(asked: FitOptions, spec: ModelSpec, rows: int | None = None) 
     Raises OptionError if an option is out of range, or does not go with another; InferenceError if a method can't do
     what is asked under these settings.
     """
-    if spec.trust == "two_collectors":  # before their ranges: there is no right value of what belongs elsewhere
-        _refuse_local(asked)
+    if spec.summed:  # before their ranges: there is no right value of what belongs elsewhere
+        _refuse_local(asked, spec)
     given = {name: check("local.fit", name, getattr(asked, name)) for name in _CHECKED}
     check("local.formula", "score_weights", spec.score_weights)
     methods, asked = _methods(asked.inference, given["tuning"], clusters=spec.clusters > 0), replace(asked, **given)
@@ -45,7 +47,7 @@ def resolve_tuning(asked: FitOptions, spec: ModelSpec, rows: int | None = None) 
             f"many again for results; it is held with at most {FULLEST:,} coefficients. Use 'random_scaling', which "
             "keeps variances, or 'sandwich' or 'batch_means'."
         )
-    if spec.trust == "two_collectors":
+    if spec.summed:
         return _summing(methods, asked, spec, rows)
     if asked.tuning == "published":
         if asked.like is not None:
@@ -173,36 +175,69 @@ def _efficient(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, 
 
 
 def _summing(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, rows: int | None) -> Settings:
-    """Settings of a fit with two collectors."""
+    """Settings of a fit by sums, of two collectors or of a curator, who counts the rows."""
+    again = spec.trust == "central"
     if any(m.name != "sandwich" for m in methods) and not spec.clusters:
-        raise InferenceError("with two collectors intervals are by inference='sandwich'; leave it out.")
-    if rows is None:
+        raise InferenceError(f"with {spec.holders} intervals are by inference='sandwich'; leave it out.")
+    refuse_what_sums_cannot(spec)
+    if rows is None and not again:
         raise OptionError(
             "with two collectors the sizes of rounds follow from how many people will come, and these data don't say "
             "it; give rows= to the model."
         )
-    measures = _share(asked.measures, spec, rows)
-    plan, _ = plan_of(spec, rows, measures, asked.like)
+    measures = _share(asked.measures, spec, 1 if again else rows)
+    plan, _ = plan_of(spec, rows or 1, measures, asked.like)
+    if again and rows is not None:
+        refuse_few(rows, plan.size, plan.mu)
     mechanism = spec.mechanism_for(plan.width("main"), scalar=False)
     limits = {"low": plan.y_low, "high": plan.y_high}
-    rules = score_rules(spec.scored, 1, math.inf, **limits, label=True, plain=spec.unweighted)
+    rules = score_rules(spec.scored, 1, math.inf, **limits, label=True, plain=spec.unbalanced)
     words, _ = _score_words(spec.scored, rules, spec.units, summed=True)
-    how = Summing(rows, plan.width("main"), plan.reach, measures, asked.like, spec.unweighted)
-    return Settings("two collectors", words, mechanism, methods, how)
+    learned = again and plan.like is None and not plan.extremes
+    reach = math.inf if learned else plan.reach
+    how = Summing(rows, plan.width("main"), reach, measures, asked.like, spec.unweighted, again)
+    return Settings(spec.holders, words, mechanism, methods, how)
 
 
 _LOCAL: Final = ("tuning", "lanes", "rounds", "covariates")  # Options of fits of local reports alone
 
 
-def _refuse_local(asked: FitOptions) -> None:
+def _refuse_local(asked: FitOptions, spec: ModelSpec) -> None:
     """Refuse options of local reports, whatever their values."""
     usual = FitOptions()
-    for name in _LOCAL:
+    if spec.trust == "central" and check("local.fit", "tuning", asked.tuning) != usual.tuning:
+        raise OptionError("tuning='published' of a curator is a descent, without rounds to be planned; fit() takes it.")
+    for name in (*_LOCAL, *["alpha"] * (spec.trust == "central")):
         if not same(getattr(asked, name), getattr(usual, name)):
             raise OptionError(
-                f"{name}= belongs to trust='local': with two collectors the rounds follow from the number of people, "
+                f"{name}= belongs to trust='local': with {spec.holders} the rounds follow from the number of people, "
                 "the coefficients and mu; leave it out."
             )
+
+
+_DESCENT: Final = ("perturbation", "order", "epochs", "step", "radius", "lanes", "average", "batch_size")
+
+
+def of_descent(spec: ModelSpec, given: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Options of a curator's published descent, of all that `fit` was given by name; None of another fit.
+    Raises UnsupportedArgumentError if some belong to the other.
+    """
+    usual, curator = accepted("local.fit"), spec.trust == "central"
+    changed = [n for n, o in usual.items() if n in given and not same(given[n], o.default)]
+    if curator and given["tuning"] == "published":
+        refuse_unknown("curator.fit", [n for n in changed if n != "tuning" and n not in accepted("curator.fit")])
+        return {name: given[name] for name in (*_DESCENT, "seed", "progress")}
+    local = {"order", "step", "lanes", "batch_size"}  # which have another meaning there
+    alone = [n for n in changed if n in _DESCENT and (curator or n not in local)]
+    if alone:
+        raise UnsupportedArgumentError(
+            f"{alone[0]}= belongs to a curator's published descent, trust='central' with fit(tuning='published'); here "
+            "all rows answer in each round, and nothing descends: leave it out."
+            if curator
+            else f"{alone[0]}= belongs to a curator's published descent, trust='central' with fit(tuning='published'); "
+            "here each person reports once, so there is one pass: leave it out."
+        )
+    return None
 
 
 def _groups(lanes: int | None, clusters: int = 0) -> int:

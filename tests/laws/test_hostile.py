@@ -138,7 +138,12 @@ def response(formula, data):
 
 def curator(formula, data):
     model = pr.PrivateOnlineRegression.from_formula(formula, data, trust="central", mu=2, **DECLARED)
-    return model.fit(lanes=1, seed=5, progress=True)
+    return model.fit(seed=5, progress=True)
+
+
+def descent(formula, data):
+    model = pr.PrivateOnlineRegression.from_formula(formula, data, trust="central", mu=2, **DECLARED)
+    return model.fit(tuning="published", lanes=1, seed=5, progress=True)
 
 
 def two_collectors(formula, data):
@@ -156,7 +161,7 @@ def measured(formula, data):
     return model.fit(measures=0.2, progress=True, seed=5)
 
 
-DOORS = {f.__name__: f for f in (local, streamed, published, response, curator, two_collectors, federated, measured)}
+DOORS = {f.__name__: f for f in (local, streamed, published, response, curator, descent, two_collectors, federated, measured)}
 
 
 def said(door, *args) -> tuple[tuple, list]:

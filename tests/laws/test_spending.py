@@ -87,7 +87,13 @@ def means(data):
 def curator(data, path):
     data = data[:2_000]
     model = pr.central.Regression.from_formula("y ~ a + b", data, mu=1, bounds=BOUNDS, family=pr.Huber(scale=1.0))
-    return data, lambda: model.fit(epochs=20, progress=False)
+    return data, lambda: model.fit(progress=False)
+
+
+def descent(data, path):
+    data, family = data[:2_000], pr.Huber(scale=1.0)
+    model = pr.central.Regression.from_formula("y ~ a + b", data, mu=1, bounds=BOUNDS, family=family)
+    return data, lambda: model.fit(tuning="published", epochs=20, progress=False)
 
 
 def silos(data, path):
@@ -109,6 +115,7 @@ DOORS = {
     "means": lambda data, _: (data, lambda: means(data).fit(progress=False)),
     "update of means": lambda data, _: (data, lambda: batches(means(None), data)),
     "curator": curator,
+    "curator, published": descent,
     "silos": silos,
     "swarm": swarm,
 }

@@ -55,7 +55,7 @@ def test_robust_standard_errors_are_there_already(name):
     data = pd.DataFrame({"x": [0.0], "y": [0.0]})
     more = {"mu": 1, "bounds": {"x": (0, 1), "y": (0, 1)}, name: True}
     for call, said in (
-        (lambda: pr.central.Regression.from_formula("y ~ x", data, **more), "groups of disjoint records"),
+        (lambda: pr.central.Regression.from_formula("y ~ x", data, **more), "those of a sandwich already"),
         (
             lambda: pr.federated.FederatedRegression.from_formula("y ~ x", [data], **more),
             "there are no standard errors",

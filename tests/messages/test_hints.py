@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.central.results import CentralResults
 from privreg.errors import FormulaError, OptionError, PrivregWarning, SchemaError, UnsupportedArgumentError
 from privreg.federated.results import FederatedResults
 from privreg.means.results.results import MeansResults
+from privreg.published.descent.results import CentralResults
 from privreg.results.postestimation import effects, hypothesis, prediction
 from privreg.results.results import PrivateResults
 from privreg.results.several.comparison import Comparison
@@ -314,14 +314,6 @@ def test_a_model_tells_what_its_results_have(name, said):
     with pytest.raises(AttributeError) as caught:
         getattr(model, name)
     assert said in str(caught.value)
-
-
-def test_a_curators_model_names_no_measures():
-    data, public = pr.datasets.us_insurance(N), pr.datasets.us_insurance_schema()
-    model = pr.central.Regression.from_formula("smoker ~ age", data, mu=1, family="logistic", **public)
-    with pytest.raises(AttributeError, match="evaluate") as caught:
-        _ = model.rsquared
-    assert "measures=" not in str(caught.value)
 
 
 def test_views_tell_other_libraries_names(charges):

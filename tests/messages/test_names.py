@@ -23,6 +23,7 @@ from privreg.options.unknown import refuse_unknown
 from privreg.privacy.ledger import UNSET
 from privreg.privacy.mechanisms import MECHANISMS
 from privreg.privacy.scalar import NUMBER_MECHANISMS
+from privreg.published import descent
 from tests.wrong import by_formula, rows
 
 COUNTS = {"a": (0, 40_000), "b": (0, 1), "y": (0, 50)}
@@ -60,16 +61,14 @@ def test_a_score_that_rises_faster_than_its_slope_warns():
         pr.families.custom("mine", tanh, 1.0, slope=0.5)
 
 
-LOCAL, CURATOR = pr.PrivateOnlineRegression, pr.central.Regression
+LOCAL = pr.PrivateOnlineRegression
 MEANS, SILOS = pr.means.PrivateMeans, pr.federated.FederatedRegression
 CALLS = {
     "local.arrays": LOCAL,
     "local.formula": LOCAL.from_formula,
     "local.start": LOCAL.start,
     "local.fit": LOCAL.fit,
-    "curator.arrays": CURATOR,
-    "curator.formula": CURATOR.from_formula,
-    "curator.fit": CURATOR.fit,
+    "curator.fit": descent.fit,
     "means.arrays": MEANS,
     "means.formula": MEANS,  # from_formula() hands on what it gets
     "means.start": MEANS.start,
@@ -112,7 +111,7 @@ def test_the_table_has_the_choices_that_there_are():
 
 def test_a_name_of_another_library_is_no_option():
     own = {name for door in DOORS if door.startswith("local") for name in accepted(door)}
-    assert own.isdisjoint({n for n in ELSEWHERE if n not in {"alpha", "rows"}})  # of intervals, and of plan()
+    assert own.isdisjoint({n for n in ELSEWHERE if n not in {"alpha", "rows", "epochs"}})  # of intervals, of plan(), of silos
 
 
 def test_a_hint_names_options_that_there_are():

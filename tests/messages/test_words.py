@@ -188,7 +188,6 @@ KNOWN = {
     "plan": (plan, accepted("plan.formula")),
     "means": (means, accepted("means.formula")),
     "silos": (silos, accepted("silos.formula")),
-    "curator": (curator, {**accepted("curator.formula"), **accepted("curator.fit")}),
 }
 ELSEWHERE = {name for o in OPTIONS for name in o.names}
 ELSEWHERE |= {name for door in DOORS if door.startswith("local") for name in accepted(door)}
@@ -281,7 +280,7 @@ def test_names_of_what_there_is(name, said):
 
 
 def test_no_results_suggest_what_they_lack():
-    released = curator().fit(seed=1, progress=False)
+    released = curator().fit(tuning="published", seed=1, progress=False)
     with pytest.raises(NotPrivateError, match=r"evaluate\(public_test\)") as caught:
         _ = released.rsquared
     assert "measures=" not in str(caught.value)

@@ -26,7 +26,7 @@ STUDY = {"bounds": {"x": (0, 1), "y": (0, 5)}, "scale": 1.0}
 def few_fits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Precision is that of one fit, or two; further cases, run by themselves, have as many as users get."""
     if request.node.get_closest_marker("thorough") is None:
-        monkeypatch.setattr("privreg.planning.fits.FITS", {"two_collectors": 2, "central": 1})
+        monkeypatch.setattr("privreg.planning.fits.FITS", 2)
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_a_curator_has_a_plan_of_its_own() -> None:
     table = plan.table()
     assert np.isfinite(table["width"]).all()
     assert table.loc["x", "std_error"] > 1.0 / math.sqrt(8_000 / 12)  # not below least squares'
-    few = pr.plan("y ~ x", mu=1, n=1_000, trust="central", **STUDY)
+    few = pr.plan("y ~ x", mu=1, n=100, trust="central", **STUDY)
     assert any(note.code == "unreliable" for note in few.notes)
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import pickle
 import re
 import warnings
+from functools import partial
 from html import unescape
 from pathlib import Path
 from types import SimpleNamespace
@@ -426,7 +427,7 @@ def test_a_curators_lanes_that_still_move_warn_and_mark():
     rng = np.random.default_rng(1)
     data = pd.DataFrame({"a": rng.uniform(-1, 1, 6000)}).assign(y=lambda d: d["a"] + rng.normal(0, 0.3, 6000))
     given = {"bounds": {"a": (-1, 1), "y": (-3, 3)}, "family": pr.Huber(scale=0.5), "mu": 1.0}
-    fit = central.Regression.from_formula("y ~ a", data, **given).fit
+    fit = partial(central.Regression.from_formula("y ~ a", data, **given).fit, tuning="published")
     text, res = said(lambda: fit(perturbation="output", lanes=8, step=1e-6, progress=False))
     assert not res.tidy()["reliable"].any()
     assert "not converged" in text

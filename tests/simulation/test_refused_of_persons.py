@@ -48,9 +48,6 @@ MODELS = [
     ({"family": pr.Quantile(0.5)}, UnsupportedArgumentError, r"goes with Squared\(\), Huber\(\) and Logistic\(\)"),
     ({"formula": "b ~ x | person", "family": "logistic"}, UnsupportedArgumentError, "give k_max=2"),
     ({**POOLED, "formula": "year ~ x", "family": "multinomial"}, UnsupportedArgumentError, "or trust='local'"),
-    # a curator, whose records are rows
-    ({"trust": "central", "formula": "y ~ x"}, UnsupportedArgumentError, "leave it out"),
-    ({"trust": "central"}, UnsupportedArgumentError, "leave it out"),
     # clusters
     ({**CLUSTERS, "levels": {}}, SchemaError, r"declare levels=\{'school'"),
     ({**CLUSTERS, "levels": {"school": list(range(15))}}, OptionError, r"put C\(school\) into the formula"),
@@ -58,7 +55,7 @@ MODELS = [
     ({**CLUSTERS, "cluster": 3}, OptionError, "must be the name"),
     ({**CLUSTERS, **LOCAL, "private": "response"}, UnsupportedArgumentError, "private='record'"),
     ({**CLUSTERS, "missing": "drop"}, UnsupportedArgumentError, "missing='noise'"),
-    ({**CLUSTERS, "trust": "central"}, UnsupportedArgumentError, "leave it out"),
+    ({**CLUSTERS, "trust": "central", "missing": "drop"}, UnsupportedArgumentError, "missing='noise'"),
 ]  # fmt: skip
 
 FITS = [
@@ -132,9 +129,8 @@ def test_arrays_have_no_columns_of_people_and_a_frame_has(option: str) -> None:
 
 
 def test_other_front_doors_say_who_takes_levels_of_persons_out() -> None:
-    for door in (pr.central.Regression, pr.federated.FederatedRegression):
-        with pytest.raises(FormulaError, match="trust='local' or 'two_collectors'"):
-            door.from_formula("y ~ x | person", panel(1, 30), mu=1, bounds=HOW["bounds"])
+    with pytest.raises(FormulaError, match="trust='local', 'two_collectors' or 'central'"):
+        pr.federated.FederatedRegression.from_formula("y ~ x | person", panel(1, 30), mu=1, bounds=HOW["bounds"])
 
 
 def test_a_stream_of_persons_is_not_saved(tmp_path: Path) -> None:

@@ -25,6 +25,12 @@ LEFT: Final = 0.1  # Standard errors that a step may leave
 
 AGAIN: Final = 12  # Main rounds at most
 
+MOST_MU: Final = 1e6  # Of a plan: noise of a larger budget, or of none, is nothing beside the whole numbers of a report
+
+EXACT: Final = 1e-8  # Thresholds that the last step is shorter than where there is no noise
+
+STEPS: Final = 64  # Main rounds at most then
+
 
 def expected(plan: Plan, progress: Progress) -> tuple[float, float]:
     """Mean slope and mean squared score of a record, by the mean of the response where that tells them."""
@@ -62,7 +68,7 @@ def share(plan: Plan, progress: Progress) -> float:
             return plan.measured / plan.rows
         case _:
             rest = 1.0 - progress.spent - plan.measured / plan.rows
-            return rest if progress.last else rest / 2.0
+            return rest if progress.last else rest / (2.0 if plan.mu < MOST_MU else STEPS)
     return min(max(asked, CHEAP), LARGEST[role])
 
 

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 NORMAL: Final = 2_000  # Normal errors, at even quantiles, of which steps are off
 CLIPPED: Final = frozenset({codes.HUBER, codes.EXPECTILE})  # Families whose scores are constant beyond the threshold
 FARTHEST: Final = 2.0  # Thresholds up to which steps are known; further ones are marked
+STUDENT: Final = 1.21  # (z² + 1)/4 at 95%, of the expansion of Student's t by one over its degrees of freedom
+
+UNEVEN: Final = 0.5  # Sd of squared scores' shape about that of slopes, relative to their mean, of a curator's sums
+
 PASSES: Final = 6
 """Times that estimate, threshold and weights of rounds follow from each other: the last moves it by under 0.01 sds."""
 
@@ -99,9 +103,13 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     parts, jitter = pooling([t.sds[2] * t.wider for t in turned], people, plan.square**2, far)
     square = sum(w * t.square for w, t in zip(parts, turned, strict=True))
     middle = level(square[:d, :d], jitter, plan.square, plan.unsure)
-    unlike = np.full((plan.d, plan.d), SPREAD**2 + plan.alike**2)
-    close = progress.known._replace(variances=unlike) if again else progress.known._replace(mean=np.eye(plan.d), variances=unlike)
-    squares = posterior(square[:d, :d], jitter, close.whole, middle)[0] * common**2
+    unlike = np.full((plan.d, plan.d), (UNEVEN if again else SPREAD) ** 2 + plan.alike**2)
+    about = progress.known.mean if again else np.eye(plan.d)
+    close = progress.known._replace(mean=about, variances=unlike)
+    squares, loose = posterior(square[:d, :d], jitter, close.whole, middle)
+    if again:  # variances that are uncertain make t heavier in its tails: Equation (37)
+        squares = squares + STUDENT * float(loose.mean()) / middle * np.eye(d)
+    squares = squares * common**2
 
     sampling = middle * common**2 / np.array(people)
     alone = sampling + [float(np.trace(t.noise)) / d for t in turned]

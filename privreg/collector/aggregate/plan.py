@@ -362,15 +362,19 @@ def rules_of(
     *,
     several: bool = False,
     plain: bool = False,
+    again: bool = False,
     c: float | None = None,
 ) -> Rules:
     """A family's unit score and what is expected of it under the reference model: whitened normal covariates.
 
     `low` and `high` are public limits of the response, internal units; `y_scale` is the user's units of an internal
     one, in which a residual scale is declared. `several` says whether a report is of several rows, so that squared
-    scores say how alike these are: they have a larger share. `plain` is as in `score_rules`. `c` is the threshold
-    c of an earlier fit, internal units: then it doesn't follow the residual scale.
+    scores say how alike these are: they have a larger share. `plain` is as in `score_rules`. `again` says that all rows
+    answer in every round: noise is small beside sampling then, and intervals need squared scores; counts have the score
+    of their likelihood. `c` is the threshold c of an earlier fit, internal units: then it doesn't follow the residual
+    scale.
     """
+    plain = plain or (again and family.link == "log")
     known = score_rules(family, 1, math.inf, low=low, high=high, label=True, plain=plain)
     shape, shares = known.shape, (0.68, 0.26, 0.06, 0.0)
     scaled = known.track and family.of_residuals and c is None
@@ -390,7 +394,7 @@ def rules_of(
             top, slope, square, shares = 0.25, 0.4 / (high + 1.0), 0.4 / (high + 1.0), (0.94, 0.26, 0.06, 0.0)
         case codes.SMOOTHED_HINGE | codes.CUSTOM:
             square = slope
-    if several:
+    if several or (again and shares[2] + sum(shares[:2]) <= 1.0):
         shares = (shares[0] - 0.1, shares[1], shares[2] + 0.1, shares[3])
     blocks = round(high) if shape.family == codes.MULTINOMIAL else 1
     # units are the response's public limits, or nothing is known of the score

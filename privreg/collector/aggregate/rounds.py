@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from privreg.collector.aggregate import classes, lengths
-from privreg.collector.aggregate.budget import AGAIN, LEFT, expected, paid
+from privreg.collector.aggregate.budget import AGAIN, EXACT, LEFT, MOST_MU, STEPS, expected, paid
 from privreg.collector.aggregate.lattice import sd
 from privreg.collector.aggregate.plan import Checked, Known, Plan, Progress, State, Summed, pairs
 from privreg.collector.aggregate.report import unstacked
@@ -334,9 +334,11 @@ def asked_again(plan: Plan, progress: Progress, theta: Array, scale: float) -> P
     error = math.sqrt(square / plan.rows) / (progress.filled * slope)
     asked = sum(s.state.role == "main" for s in progress.seen)
     wider = abs(math.log(scale / state.scale)) if rules.scaled else 0.0
-    near = 0.5 * far**2 < LEFT * error and wider < 0.5 * state.window
+    near, most = 0.5 * far**2 < LEFT * error and wider < 0.5 * state.window, AGAIN
+    if plan.mu >= MOST_MU:
+        near, most = max(far, wider) < EXACT, STEPS
     theta = state.theta + (theta - state.theta) * min(1.0, 1.0 / max(far, 1e-12))  # beyond a threshold slopes say little
-    return progress._replace(state=state._replace(theta=theta, scale=scale), near=near, last=near or asked + 1 >= AGAIN)
+    return progress._replace(state=state._replace(theta=theta, scale=scale), near=near, last=near or asked + 1 >= most)
 
 
 def sampled(plan: Plan, rounds: Sequence[Summed]) -> list[float]:

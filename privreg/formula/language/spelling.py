@@ -125,8 +125,8 @@ def foreign(formula: str) -> str | None:
     plain = " + ".join([formula.partition("|")[0].strip(), *(f"C({name})" for name in names)])
     levels = f"with levels={{{names[0]!r}: [...]}}, the reference first"
     person = (
-        f"if {names[0]!r} identifies people, their own reports do without their levels (trust='local' or "
-        "'two_collectors'): give k_max=5, say, the most rows a person has"
+        f"if {names[0]!r} identifies people, their own reports do without their levels (trust='local', "
+        "'two_collectors' or 'central'): give k_max=5, say, the most rows a person has"
     )
     return f"fixed effects after | but a person's are not supported; write '{plain}', {levels}; {person}"
 

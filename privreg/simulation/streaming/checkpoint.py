@@ -15,6 +15,7 @@ import threading
 import time
 import warnings
 from collections.abc import Generator, Iterator
+from functools import partial
 from glob import escape
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -72,9 +73,12 @@ def take_all(stream: Stream, source: Source, threads: int, bar: Any, kept: Check
     if kept is None or not kept.path.exists():
         LEDGER.check(source.identity, stream.total_mu)  # a release that goes on is known by its name
     stream.charge = stream.charged(source.identity)
+    stream.hold(source)
     if kept is None:
         for _ in _progress(stream, source, threads, bar):
             pass
+        if stream.again:
+            stream.play(threads)
         return
     stream.charge.follow("", fresh_key())
     stream.deals(source)  # or says why not, before anything is written
@@ -90,20 +94,32 @@ def take_all(stream: Stream, source: Source, threads: int, bar: Any, kept: Check
                 late = kept.seconds is not None and time.monotonic() - since >= kept.seconds
                 # the next batch may have as many rows again: a kill amid it costs no more than was asked for
                 ahead, before = 2 * stream.rows_read - before, stream.rows_read
-                if late or (kept.rows is not None and ahead - at > kept.rows):
+                if not stream.again and (late or (kept.rows is not None and ahead - at > kept.rows)):
                     _write(stream, source, stamp, kept, clean=False)
                     at, since = stream.rows_read, time.monotonic()
+            if stream.again:
+                stream.play(threads, partial(_after_round, stream, source, stamp, kept, stop))
     except KeyboardInterrupt:
         _keep(stream, source, stamp, kept, killed=killed)
         raise KeyboardInterrupt(f"the fit is kept in {str(kept.path)!r}; the same call goes on") from None
     except PrivregError as e:
-        if _keep(stream, source, stamp, kept, killed=killed):
+        if stream.again:
+            if not stream.released:  # nothing was made of the rows
+                forget(kept)
+        elif _keep(stream, source, stamp, kept, killed=killed):
             where = f"The {stream.place[0]:,} rows before are kept in {str(kept.path)!r}"
             how = "once the rest is mended, the same call with mended=True goes on."
             if killed:
                 how = "but the fit was killed before, so that it goes on with these very files only."
             e.args = (f"{e} {where}: {how}", *e.args[1:])
         raise
+
+
+def _after_round(stream: Stream, source: Source, stamp: list[Any], kept: Checkpoints, stop: threading.Event) -> None:
+    """Keep what is released of rows that answer in each round; from there on noise is drawn from another key."""
+    _write(stream, source, stamp, kept, clean=False)
+    if stop.is_set():
+        raise KeyboardInterrupt
 
 
 def _progress(stream: Stream, source: Source, threads: int, bar: Any) -> Generator[None]:
@@ -193,7 +209,7 @@ def _begin(stream: Stream, source: Source, kept: Checkpoints) -> tuple[list[Any]
         place, clean = (int(document["read"]), int(document["skip"])), bool(document["clean"])
         changed = document["source"] != stamp
         if changed and not (kept.mended and clean):
-            raise SavedFileError(_changed(name, clean=clean))
+            raise SavedFileError(_changed(name, clean=clean and not stream.again))
         if changed and stream.deals(source) and not (source.blocks and document["blocks"] == list(source.blocks)):
             raise SavedFileError(
                 f"the fit in {name!r} reads rows in random order, which follows from the row groups of Parquet files; "
@@ -205,7 +221,7 @@ def _begin(stream: Stream, source: Source, kept: Checkpoints) -> tuple[list[Any]
     except Exception:  # whatever a damaged file makes of it
         raise SavedFileError(f"{name!r} is damaged; remove it to begin anew.") from None
     assert stream.charge is not None
-    if stream.nobs or not clean:  # somebody may have reported: the same release goes on, or another one begins
+    if not stream.again and (stream.nobs or not clean):  # somebody may have reported: the same release goes on, or another one begins
         stream.charge.enter()
     if clean:  # no longer, once rows are read; and a new key is bound to what the files are now
         _write(stream, source, stamp, kept, clean=False)

@@ -12,11 +12,11 @@ from privreg.fits.settings import Settings
 from privreg.formula.spec import ModelSpec
 
 
-def refuse_unstorable(spec: ModelSpec, settings: Settings) -> None:
-    """Refuse to store what would hold raw sums, who came, or code; raises `InferenceError`."""
+def refuse_unstorable(spec: ModelSpec, settings: Settings, *, counts: bool) -> None:
+    """Refuse to store what would hold raw sums, who came (if it `counts` that), or code; raises `InferenceError`."""
     if any(m.central for m in settings.methods):
         raise InferenceError("a stream with plug_in_central holds raw sums and can't be saved; use plug_in.")
-    if spec.people.id is not None:
+    if spec.people.id is not None and counts:
         raise InferenceError(
             "a stream with id= keeps in memory how often each person came, and that is never stored; save its "
             "results() instead."

@@ -6,8 +6,8 @@ import math
 import threading
 import warnings
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +16,14 @@ import numpy as np
 
 from privreg.arrays import Array
 from privreg.data.sources.open import Source, chunk_of, one_batch, pieces, rows_of
-from privreg.errors import PrivregError, PrivregWarning, SavedFileError, StreamError, UnsupportedArgumentError
+from privreg.errors import (
+    DataError,
+    PrivregError,
+    PrivregWarning,
+    SavedFileError,
+    StreamError,
+    UnsupportedArgumentError,
+)
 from privreg.files import archive
 from privreg.fits.results import results
 from privreg.fits.settings import Settings
@@ -27,6 +34,8 @@ from privreg.privacy.ledger import Charge, Release
 from privreg.privacy.noise import Key, derived_key, fresh_key, seeded_key
 from privreg.protocol.schedule import ENDLESS
 from privreg.results.results import PrivateResults
+from privreg.simulation.curator import CuratorRun
+from privreg.simulation.devices import Block
 from privreg.simulation.streaming.encoding import Rows
 from privreg.simulation.streaming.persons import Gatherer
 from privreg.simulation.streaming.storage import document_of, plain, refuse_unstorable
@@ -97,6 +106,16 @@ class Stream:
         return self._run.people
 
     @property
+    def again(self) -> bool:
+        """Whether rows are held or read again, as all of them answer in each round."""
+        return isinstance(self._run, CuratorRun)
+
+    @property
+    def released(self) -> bool:
+        """Whether anything was made of the rows that came."""
+        return self._run.noised > 0
+
+    @property
     def total_mu(self) -> float:
         """GDP parameter of the whole release, per person."""
         return self._settings.total_mu(self._spec.people.max_per_id)
@@ -104,7 +123,7 @@ class Stream:
     @property
     def parallel(self) -> bool:
         """Whether several threads are of use."""
-        return self._run.parallel
+        return self._run.parallel or self.again
 
     if not TYPE_CHECKING:  # to a type checker a stream has what is written here, and nothing else
 
@@ -171,7 +190,7 @@ class Stream:
                             coming.append(self._to_encode(crew, batch, sum(n for n, _ in coming)))
                     if coming:
                         rows = crew.result(coming.popleft()[1])
-                        if self.charge is not None:
+                        if self.charge is not None and not self.again:
                             self.charge.enter()
                         for some in rows if self._gather is None else self._gather.take(rows):
                             self._take(some)
@@ -243,6 +262,8 @@ class Stream:
     @property
     def place(self) -> tuple[int, int]:
         """Rows read before the batch in which sums without noise begin, and how many people of it are in others."""
+        if self.again:
+            return 0, 0
         if not self._marks:
             return self.rows_read, self._skip
         rows, people = self._marks[0]
@@ -260,7 +281,7 @@ class Stream:
             )
         if asked is None and self._spec.nonresponse:
             return False  # a person's surplus rows, which are noise, would come ever more often
-        return self.parallel and asked != "position" and source.dealt is not None
+        return self._run.parallel and asked != "position" and source.dealt is not None
 
     def read(self, source: Source) -> Iterator[Any]:
         """Batches of a source from the first row on that wasn't read yet."""
@@ -271,6 +292,39 @@ class Stream:
         assert source.dealt is not None
         self._run.shuffled = source.mixed
         return source.dealt(self.deal_key)(self.rows_read)
+
+    @one_thread()
+    def play(self, threads: int, after: Callable[[], None] | None = None) -> None:
+        """Play all rounds of rows that are held, or read again if they were too many; `after` each it is called."""
+        assert isinstance(self._run, CuratorRun)
+        self._run.kept = after or self._run.kept
+        with self._alone(), Crew(threads) as crew:
+            self._run.crew = crew if threads > 1 else None
+            try:
+                self._settle()
+            finally:
+                self._run.crew = None
+
+    def hold(self, source: Source) -> None:
+        """Hold rows that are read, where all answer in each round; too many are read again if they are in files."""
+        if not isinstance(self._run, CuratorRun):
+            return
+        with suppress(OSError):  # reading says what is wrong
+            if (stamp := source.stamp()) is not None:
+                self._run.reread = partial(self._again, source, stamp)
+
+    def _again(self, source: Source, stamp: list[Any]) -> Iterator[Block]:
+        """All rows once more, of files that are what they were."""
+        other = Stream(self._spec, self._settings, self._options, seed=0, start=None)  # which counts rows anew
+        run = other._run
+        assert isinstance(run, CuratorRun)
+        for _ in other._update_all(other.read(source), 1):
+            yield from run.drained()
+        yield from run.drained()
+        if source.stamp() != stamp:
+            raise DataError(
+                "the files have changed while rounds were played, in each of which they are read: begin the fit anew."
+            )
 
     @property
     def deal_key(self) -> bytes | None:
@@ -308,7 +362,11 @@ class Stream:
             return self._results()
 
     def _settle(self) -> None:
-        """Give open sums their noise."""
+        """Give open sums their noise; of rows that are held the release begins here, if they are enough."""
+        if isinstance(self._run, CuratorRun) and self.nobs:
+            self._run.ready()
+            if self.charge is not None:
+                self.charge.enter()
         self._broken = True  # else an interrupt inside would leave noise used but not marked
         self._run.close()
         self._broken = False
@@ -360,7 +418,7 @@ class Stream:
         Sums that have no noise yet are given it, or left out, see `place`: their rows are then to be read again.
         Raises InferenceError if it holds what must not be stored.
         """
-        refuse_unstorable(self._spec, self._settings)
+        refuse_unstorable(self._spec, self._settings, counts=not self.again)
         public_rows = None if self._public is None else self._public.described
         document = document_of(
             self._spec,

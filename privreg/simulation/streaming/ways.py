@@ -11,6 +11,7 @@ from privreg.fits import aggregate, rounds
 from privreg.fits.plan import plan_of
 from privreg.fits.settings import Summing
 from privreg.simulation.aggregate import AggregateRun
+from privreg.simulation.curator import CuratorRun
 from privreg.simulation.rounds import RoundsRun
 from privreg.simulation.streaming.encoding import Encoder
 
@@ -59,10 +60,14 @@ def _by_sums(
     assert isinstance(settings.how, Summing)
     if start is not None:
         raise OptionError(
-            "start_params= belongs to trust='local': with two collectors second moments give the start; leave it out."
+            f"start_params= belongs to trust='local': with {spec.holders} second moments give the start; leave it out."
         )
-    plan, order = aggregate.plan_of(spec, settings.how.rows, settings.how.measures, settings.how.like)
-    return AggregateRun(plan, key), Encoder(spec, order, counter, narrow=False, by_column=True)
+    how = settings.how
+    plan, order = aggregate.plan_of(spec, how.rows or 1, how.measures, how.like)
+    encoder = Encoder(spec, order, counter, narrow=False, by_column=not how.again)
+    if not how.again:
+        return AggregateRun(plan, key), encoder
+    return CuratorRun(plan, key, lambda rows: aggregate.plan_of(spec, rows, how.measures, how.like)[0]), encoder
 
 
 def _by_rounds(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -11,10 +11,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.arrays import Array
-from privreg.central.curvature import BIAS, Release, notes
-from privreg.central.losses import Loss
-from privreg.central.losses import restored as restored_family
-from privreg.central.plan import Plan, doubted
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.errors import InferenceError
 from privreg.formula.spec import ModelSpec
@@ -22,6 +18,10 @@ from privreg.inference.methods import Estimate
 from privreg.inference.pivots import StudentT
 from privreg.options.unknown import all_known_arguments
 from privreg.privacy import ledger
+from privreg.published.descent.arrival import Release, doubted, notes
+from privreg.published.descent.losses import Loss
+from privreg.published.descent.losses import restored as restored_family
+from privreg.published.descent.plan import Plan
 from privreg.results import saving
 from privreg.results.data import ResultData
 from privreg.results.results import PrivateResults
@@ -73,54 +73,26 @@ def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any], design: A
     return CentralResults(saving.restored(document, arrays, design, restored_family(dict(document["family"]))))
 
 
-def estimate_of(lanes: Array, why: tuple[Diagnostic, ...] = ()) -> Estimate:
+def estimate_of(lanes: Array, why: Sequence[Diagnostic] = ()) -> Estimate:
     """Precision of the mean of released `lanes`, user's units, shape (B, p), from their differences.
 
-    `why` says why intervals should not be relied on.
+    `why` says why they should not be relied on.
     """
     b, p = lanes.shape
     if b == 1:
-        return Estimate("between_lanes", np.full((p, p), np.nan), StudentT(1), (ONE_LANE,))
+        return Estimate("between_lanes", np.full((p, p), np.nan), StudentT(1), (ONE_LANE, *why))
     differences = lanes - lanes.mean(axis=0)
-    return Estimate("between_lanes", differences.T @ differences / (b * (b - 1)), StudentT(b - 1), why)
-
-
-STILL: Final = 0.01  # Probability of a note on lanes that still move where none does
-
-
-def still_moving(moved: Array, lanes: Array) -> Diagnostic | None:
-    """Say that lanes had not converged, from how far the iterates that are averaged moved; None if that isn't seen.
-
-    Both arrays have shape (B, p) and are of `privreg.central.curvature.Release`, NaN where it is not known.
-
-    How soon the start is forgotten depends on where in their public range the records are, which no public number
-    tells. The noisy iterates tell, for free: once they have converged they move by noise alone, which differs between
-    lanes.
-    """
-    b, p = moved.shape
-    if b == 1 or not np.isfinite(moved).all():
-        return None
-    mean, se = moved.mean(axis=0), moved.std(axis=0, ddof=1) / np.sqrt(b)
-    matters = BIAS * lanes.std(axis=0, ddof=1) / np.sqrt(b)
-    if not (np.abs(mean) > np.maximum(StudentT(b - 1).critical(STILL / p) * se, matters)).any():
-        return None
-    text = (
-        "the iterates that are averaged were still moving the same way in all lanes, so the start is not forgotten; "
-        "take more epochs=, or bounds= that fit the columns more closely"
-    )
-    return doubt("moving", text)
+    return Estimate("between_lanes", differences.T @ differences / (b * (b - 1)), StudentT(b - 1), tuple(why))
 
 
 def payload(
     spec: ModelSpec, plan: Plan, loss: Loss, released: Release, statement: PrivacyStatement, n: int
 ) -> ResultData:
     """Collect what results know: the release, public numbers, the statement."""
-    outside = np.array([spec.units.params_outside(w) for w in released.lanes])
-    params, found, names = outside.mean(axis=0), released.found, spec.coefficients
-    sd, matrix = plan.curvature_sd, spec.units.matrix
-    unknown = () if found is None else notes(released.lanes, found, sd, matrix, names)
-    others = doubted(plan, loss, len(params)), still_moving(released.moved, released.lanes)
-    estimate = estimate_of(outside, (*unknown, *(why for why in others if why is not None)))
+    outside, names = np.array([spec.units.params_outside(w) for w in released.lanes]), spec.coefficients
+    params, few = outside.mean(axis=0), doubted(plan, loss, len(names))
+    why = notes(released, plan, loss, spec.units.matrix, names)
+    estimate = estimate_of(outside, why if few is None else (*why, few))
     steps = sum(plan.steps(size) for size in plan.sizes)
     one = np.array([n], dtype=np.int64)
     return ResultData(
@@ -152,7 +124,7 @@ def _title(spec: ModelSpec, plan: Plan, words: str, n: int) -> tuple[tuple[str, 
         ("No. Observations", f"{n:,}"),
         ("Trust", "central"),
         ("Perturbation", plan.perturbation),
-        ("Tuning", plan.words()),
+        ("Tuning", f"published: {plan.words()}"),
         ("Domain", domain),
         ("Inference", "none (one lane)" if lanes == 1 else f"between {lanes} lanes of disjoint records"),
         ("Estimand", spec.family.estimand),
@@ -184,8 +156,8 @@ def make_statement(spec: ModelSpec, plan: Plan, loss: Loss, *, n: int, seeded: b
             f"Δ(K) = {rule} = {plan.move:.4g} (internal units), {each}; alpha = {c.alpha:.4g}, L = {c.holder:.4g}, "
             f"G = {c.gradient:.4g}"
         )
-    paid, reach = "none is released" if len(plan.sizes) == 1 else "of all records", spec.units.reach
-    if plan.curvature_mu and private:
+    paid, reach = "of all records", spec.units.reach
+    if private:
         paid = (
             f"{100 * (plan.curvature_mu / spec.budget.mu) ** 2:.2g}% of mu² for one matrix, the mean curvature of all "
             f"records: noise sd {plan.curvature_sd:.4g}; one record's ‖a x xᵀ‖ ≤ {loss.steepest * reach**2:.4g} "

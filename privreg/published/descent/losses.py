@@ -13,11 +13,11 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from privreg.central.kernels import HINGE, HUBER, LOGISTIC, PINBALL, Q_HINGE, Q_NORM, SMOOTHED_HINGE
 from privreg.errors import OptionError, UnsupportedArgumentError, choose, real, shown
 from privreg.families.builtin import Hinge, Huber, Logistic, Quantile, SmoothedHinge
 from privreg.families.family import CLASSICAL_C, Family
 from privreg.protocol import codes
+from privreg.published.descent.kernels import HINGE, HUBER, LOGISTIC, PINBALL, Q_HINGE, Q_NORM, SMOOTHED_HINGE
 
 ASSUMED_SCALE: Final = 0.2  # Residual scale that Huber()'s "auto" assumes, in halves of the response's public range
 _POWER_HINGE: Final = -1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privreg.central.kernels import HINGE, HUBER, LOGISTIC, PINBALL, Q_NORM, SMOOTHED_HINGE
+from privreg.published.descent.kernels import HINGE, HUBER, LOGISTIC, PINBALL, Q_NORM, SMOOTHED_HINGE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -86,15 +86,14 @@ def noisy_walk(
     code: int,
     a: float,
     bound: float,
-    gains: Array,
-    share: float,
+    scale: float,
     radius: float,
 ) -> Array:
-    """Iterates of the descent by noisy sums over batches, from 0, shape (k, p); see `kernels.noisy_walk`."""
+    """Iterates of the descent by noisy sums over batches, from 0, each times `scale`, shape (k, p)."""
     w, out = np.zeros(x.shape[1]), []
     for members, extra in zip(batches, noise, strict=True):
         rows = x[members]
         gradient = extra + slope(code, a, bound, rows @ w, y[members]) @ rows
-        w = _projected(w - share * gains @ gradient, radius)
+        w = _projected(w - scale * gradient, radius)
         out.append(w)
     return np.array(out)

@@ -1,0 +1,182 @@
+"""A curator's computation: rows in memory, lanes of them, one noisy average of each.
+
+Raw rows are used here and nowhere else of this package; what leaves is :func:`release`'s arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from privreg.arrays import Array, Ints, Words
+from privreg.data.sources.open import Source, chunk_of, pieces, rows_of
+from privreg.errors import DataError
+from privreg.formula.spec import ModelSpec
+from privreg.privacy.noise import NoiseStream, derived_key
+from privreg.published.descent import kernels
+from privreg.published.descent.arrival import Release, symmetric_noise
+from privreg.published.descent.losses import Loss
+from privreg.published.descent.plan import Plan
+
+MOST_BYTES: Final = 4 << 30  # Memory that the encoded rows may take; they are held twice, once by lane
+AT_ONCE: Final = 1 << 16  # Records of which curvature is added up, and turns that are drawn, at a time
+
+
+class Turns:
+    """Random orders and samples of records, from AES-256 in counter mode under a key for this purpose only."""
+
+    def __init__(self, key: bytes) -> None:
+        self._cipher = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+
+    def words(self, k: int) -> Words:
+        """Uniform 64-bit words, each handed out once."""
+        return np.frombuffer(self._cipher.update(bytes(8 * k)), dtype=np.uint64)
+
+    def permutation(self, n: int) -> Ints:
+        """Uniform order of n records, up to words that are alike, with probability n²/2⁶⁵."""
+        return np.argsort(self.words(n), kind="stable")
+
+    def drawn(self, k: int, n: int) -> Ints:
+        """Draw k of n records with replacement."""
+        return (self.words(k) % np.uint64(n)).astype(np.int64)  # uniform up to n/2^64
+
+    def poisson(self, n: int, share: float) -> Ints:
+        """Records that are in a batch, each with probability `share`, up to 2⁻⁵³, independently."""
+        return np.flatnonzero((self.words(n) >> np.uint64(11)) < np.uint64(share * 2.0**53))
+
+    def __reduce__(self) -> str:
+        raise TypeError("orders come from a secret key and can't be pickled")
+
+
+def randomness(key: bytes, width: int) -> tuple[Turns, NoiseStream, NoiseStream]:
+    """Whose turn it is, rows of `width` normals, and normals of symmetric matrices: streams from one secret key."""
+    square = NoiseStream(derived_key(key, "curvature"), width * (width + 1) // 2)
+    return Turns(derived_key(key, "order")), NoiseStream(derived_key(key, "noise"), width), square
+
+
+def read(source: Source, spec: ModelSpec) -> tuple[Array, Array]:
+    """Encode all rows, internal units, none longer than the largest in the public box: y and x, shapes (n,), (n, p).
+    Raises DataError if they take more than `MOST_BYTES` or there are none; with ``missing="raise"``, if one can't be
+    used. No message quotes a value.
+    """
+    p, reach = len(spec.design.names), spec.units.reach
+    ys, xs, rows = [], [], 0
+    _refuse_many(source.expected() or 0, p)
+    for batch in pieces(source.batches(0), chunk_of(p)):
+        rows += rows_of(batch)
+        _refuse_many(rows, p)
+        encoded = spec.design.encode(batch, spec.people.missing)
+        x, y = encoded.exog, encoded.endog
+        silent = np.isnan(y)
+        x[silent], y[silent] = 0.0, 0.0
+        spec.units.rows_inside(x)
+        x[silent] = 0.0  # adds nothing to any sum; it keeps its place, so that neighbours have equally many records
+        x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True) / reach, 1.0)  # the noise is scaled by this bound
+        xs.append(x)
+        ys.append(spec.units.response_inside(y))
+    if not rows:
+        raise DataError("there are no rows; a fit needs more records than coefficients.")
+    return np.concatenate(ys), np.concatenate(xs)
+
+
+def _refuse_many(rows: int, columns: int) -> None:
+    if 8 * rows * (columns + 1) > MOST_BYTES:
+        raise DataError(
+            f"a trusted curator's fit holds the encoded rows in memory, and {rows:,} or more rows of {columns} "
+            f"columns take more than the {MOST_BYTES / 2**30:.2g} GB allowed; take a random part of the rows, fewer "
+            "columns, or trust='local', which reads batch by batch."
+        )
+
+
+def release(
+    x: Array,
+    y: Array,
+    loss: Loss,
+    plan: Plan,
+    streams: tuple[Turns, NoiseStream, NoiseStream],
+    report: Callable[[int], Any] | None = None,
+) -> Release:
+    """Run every lane on its records and add the noise; x, shape (n, p), and y, shape (n,), are in internal units.
+
+    `streams` are those of :func:`randomness`, which may have made other releases before. `report` is called on the way
+    with how many more records count as done.
+
+    Which lane a record is in is drawn without looking at it and is the same for neighbours, so one lane differs between
+    them and each may spend all that curvature, of all records, leaves of the budget (parallel composition).
+    Raises ValueError if noise has another width than `x`.
+    """
+    turns, noise, square = streams
+    if noise.width != x.shape[1]:
+        raise ValueError(f"noise has {noise.width} numbers a row, and records have {x.shape[1]}")
+    one = _noisy if plan.perturbation == "gradient" else _walked
+    averages, moved = [], []
+    for part in np.split(turns.permutation(len(y)), np.cumsum(plan.sizes)[:-1]):
+        average, half = one(x[part], y[part], loss, plan, turns, noise)
+        averages.append(average)
+        moved.append(half)
+        if report is not None:
+            report(len(part))
+    lanes = np.array(averages)
+    if plan.perturbation == "output":
+        lanes += plan.noise_sd * noise.draw(len(lanes))
+    return Release(lanes, np.array(moved), curvature(x, y, loss, plan, lanes.mean(axis=0), square))
+
+
+def _noisy(x: Array, y: Array, loss: Loss, plan: Plan, turns: Turns, noise: NoiseStream) -> tuple[Array, Array]:
+    """Descent of one lane by noisy sums: mean of the last iterates, and of their second half less that of the first.
+
+    Iterates are functions of the noisy sums, so that both cost nothing more.
+    """
+    n, p = x.shape
+    steps, wait = plan.steps(n), plan.wait(n)
+    half, w, halves = (steps - wait) // 2, np.zeros(p), np.zeros((2, p))
+    scale = plan.step / (plan.share * n)  # the expected size: the size itself tells who was drawn
+    with np.errstate(all="ignore"):  # a warning would tell of a record
+        for t in range(steps):
+            rows, seen = x, y
+            if plan.order == "poisson":
+                members = turns.poisson(n, plan.share)
+                rows, seen = x[members], y[members]
+            pulls = kernels.slopes(loss.code, loss.a, plan.constants.slope, rows @ w, seen)
+            w = w - scale * (pulls @ rows + plan.noise_sd * noise.draw(1)[0])
+            if plan.radius is not None:
+                w /= max(float(np.linalg.norm(w)) / plan.radius, 1.0)
+            if t >= wait:
+                halves[int(t >= wait + half)] += w
+    kept = steps - wait
+    moved = halves[1] / (kept - half) - halves[0] / half if half else np.full(p, np.nan)
+    return halves.sum(axis=0) / kept, moved
+
+
+def _walked(x: Array, y: Array, loss: Loss, plan: Plan, turns: Turns, _: NoiseStream) -> tuple[Array, Array]:
+    """Descent of one lane by single records, without noise: mean of the last iterates; their path is not public."""
+    n, p = x.shape
+    steps, w, total = plan.steps(n), np.zeros(p), np.zeros(p)
+    numbers = loss.code, loss.a, plan.constants.slope, plan.step, plan.radius or 0.0
+    wait, at = plan.wait(n), 0
+    while at < steps:
+        order = turns.permutation(n) if plan.order == "permuted" else turns.drawn(min(AT_ONCE, steps - at), n)
+        wait = kernels.walk(x, y, order, *numbers, w, total, wait)
+        at += len(order)
+    return total / (steps - plan.wait(n)), np.full(p, np.nan)
+
+
+def curvature(x: Array, y: Array, loss: Loss, plan: Plan, at: Array, square: NoiseStream) -> Array:
+    """Mean curvature of all records `at` coefficients that noise protects, with noise; shape (p, p), internal units.
+
+    `square` gives rows of p (p + 1) / 2 normals.
+    """
+    n, p = x.shape
+    total, numbers = np.zeros((p, p)), (loss.code, loss.a, plan.constants.slope)
+    for begin in range(0, n, AT_ONCE):
+        rows, seen = x[begin : begin + AT_ONCE], y[begin : begin + AT_ONCE]
+        with np.errstate(all="ignore"):  # a warning, or what is not finite, would tell of a record
+            eta = rows @ at
+            above, below = (kernels.slopes(*numbers, eta + side * loss.window, seen) for side in (1.0, -1.0))
+            # clipped as slopes are: a slip of the bound may cost bias, never privacy
+            weights = np.nan_to_num(np.clip((above - below) / (2.0 * loss.window), 0.0, loss.steepest))
+        total += (rows * weights[:, None]).T @ rows
+    return np.asarray(total / n + symmetric_noise(plan.curvature_sd, square.draw(1)[0], p))
