@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from privreg.collector.aggregate import curved
 from privreg.collector.aggregate.classes import against_first, expected, points
 from privreg.collector.aggregate.rounds import WINDOWS, floored, level, pooling, posterior, sampled
 from privreg.collector.estimation.curvature import SPREAD
@@ -29,6 +28,7 @@ STUDENT: Final = 1.21  # (z² + 1)/4 at 95%, of the expansion of Student's t by 
 
 UNEVEN: Final = 0.5  # Sd of squared scores' shape about that of slopes, relative to their mean, of a curator's sums
 
+KAPPA = float(__import__("os").environ.get("KAPPA", "1"))
 PASSES: Final = 6
 """Times that estimate, threshold and weights of rounds follow from each other: the last moves it by under 0.01 sds."""
 
@@ -95,7 +95,8 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     places, again = np.array([t.theta for t in turned]), plan.noise.again
     people, reference = sampled(plan, alike), progress.filled * rules.slope
     far = np.linalg.norm(places - last.theta, axis=1) / common if again else np.zeros(len(places))
-    shares, noise = pooling([t.sds[1] * t.wider for t in turned], people, reference**2, far)
+    rough = np.array([t.sds[1] * t.wider for t in turned])
+    shares, noise = pooling(rough.tolist(), people, reference**2, far)
     pooled = sum(w * t.slope for w, t in zip(shares, turned, strict=True))
     height = level(pooled, noise, reference, rules.unsure)
     curvature, spread = posterior(pooled, noise, known, height)
@@ -118,6 +119,9 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         alone = np.where(main, alone, np.inf)
     weights = 1.0 / alone / (1.0 / alone).sum()
     theta, bent = last.theta, _bend(plan, progress.known, last, curvature, places, shares)
+    if rules.curved and not again:
+        loose = rough**2 + 2.0 * height**2 / np.array(people)
+        bent, unsure = _secants([t.slope - pooled for t in turned], loose, places, last, curvature, height)
     for _ in range(PASSES):
         if rules.cornered:  # scores at a common threshold, that of the estimate
             scale = _scale(plan, best, last.rows, theta)
@@ -126,14 +130,17 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         steps = sum(w * (curvature @ t.theta - t.score) for w, t in zip(weights, turned, strict=True))
         more, slope = bent(theta)
         theta = np.linalg.solve(slope, steps - weights @ more)
-        bent_off = (0.5 * height / common * np.square(places - theta).sum(axis=1)) ** 2 / d if again else 0.0
-        weights = _weights(alone + bent_off, places - theta, float(spread.mean()))
+        away = np.square(places - theta).sum(axis=1)
+        off = unsure(away) if rules.curved and not again else (0.5 * height / common * away) ** 2 / d if again else 0.0
+        weights = _weights(alone + off, places - theta, float(spread.mean()))
     whole = again and not main.any()  # all rows in each round: they are sampled once
     sampling = squares * (1.0 / plan.rows if whole else sum(w**2 / t.people for w, t in zip(weights, turned, strict=True)))
     noised = sum(w**2 * t.noise for w, t in zip(weights, turned, strict=True))
     far = sum(w * (t.theta - theta) for w, t in zip(weights, turned, strict=True))
     half = 0.5 * spread
     unknown = floored(half * np.outer(far, far) + np.diag(half @ far**2), 0.0)
+    if rules.curved and not again:
+        unknown = unknown + float(weights**2 @ unsure(np.square(places - theta).sum(axis=1))) * np.eye(d)
     if rules.shape.family in CLIPPED:
         moves, one = np.array([(theta - t.theta) / common for t in turned]), np.linalg.inv(last.rows)[0]
         off = common * curvature @ _off(rules, moves, weights, curvature, known.points, one)
@@ -167,8 +174,6 @@ def _bend(
 
     Within one threshold of the last state: further off nothing is to be relied on. Half the pooled slope is kept.
     """
-    if plan.rules.curved:
-        return curved.bend(plan, last, curvature, places, shares)
     if plan.rules.blocks == 1:
         return lambda theta: (np.zeros((len(places), len(theta))), curvature)
     root = np.linalg.cholesky(curvature)
@@ -185,6 +190,27 @@ def _bend(
         return score - np.array([one for one, _ in there]) - (near - places) @ steep - more @ theta, curvature + more
 
     return bent
+
+
+def _secants(
+    changes: list[Array], noise: Array, places: Array, last: State, curvature: Array, height: float
+) -> tuple[Callable[[Array], Any], Callable[[Array], Array]]:
+    """Scores along secants, whose slope is the mean of those at both ends: Equation (38); and by how much they are off.
+
+    `changes` are rounds' slopes less the pooled one, each with the variance `noise` of an entry. Where slopes change by
+    as much in one threshold as they are, a change between states δ apart has entries of variance 2 height² δ²/(d + 1).
+    """
+    d = len(curvature)
+    prior = KAPPA * 2.0 * height**2 / (d + 1.0) * np.square(places - last.theta).sum(axis=1)
+    share = prior / (prior + noise)
+    changes = [s * c for s, c in zip(share, changes, strict=True)]
+    half = np.array([0.5 * c for c in changes])
+    left = 0.125 * (1.0 + 1.0 / d) * share * noise
+
+    def bent(theta: Array) -> tuple[Array, Array]:
+        return np.einsum("kij,kj->ki", half, theta - places), curvature
+
+    return bent, lambda away: left * away
 
 
 def _off(rules: Rules, moves: Array, weights: Array, curvature: Array, points: Array, one: Array) -> Array:

@@ -293,7 +293,8 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
     moved = here.scale - math.log(state.scale)
     error = math.sqrt(expected(plan, progress)[1] / sampled(plan, seen)[-1] + here.sds[0] ** 2) / height
     wide = np.array([math.sqrt(d), *(float(np.linalg.norm(p)) for p in known.whole.points)])
-    nears = 0.5 * reach**2 < error * wide if rules.curved else reach < 1.0
+    # the next round's people answer a state that is as good as this round's reports can make it
+    nears = 0.5 * reach**2 < error * wide if rules.curved and state.role == "approach" else reach < 1.0
     short = bool(nears.all()) and abs(moved) < WINDOWS[2]
     held = len(seen)
     late = not plan.noise.again and progress.over + count + plan.sizes["approach"] > 0.55 * plan.rows
