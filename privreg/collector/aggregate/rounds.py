@@ -197,6 +197,8 @@ def _linked(plan: Plan, state: State, known: Known) -> tuple[State, tuple[float,
     slopes = state.theta / by
     far = float(np.sqrt(np.maximum(slopes @ known.mean @ slopes - (at / by) ** 2, 0.0)))
     slopes = slopes * min(1.0, 2.5 / max(far, 1e-12))
+    if plan.rules.link == "log":  # the mean of e^η is that of e^(mean η + var η/2) where η is normal
+        link -= 0.5 * min(far, 2.5) ** 2
     state = state._replace(theta=slopes + (link - float(one @ known.mean @ slopes)) * one, scale=1.0)
     if plan.rules.link == "log":
         most = plan.rules.shape.a
