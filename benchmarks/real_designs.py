@@ -131,9 +131,9 @@ REAL: Final = {
         {"employ": (0.0, 1.0), "age": (25.0, 60.0), "educ": (0.0, 19.0)}, "married white abuse", family="logistic",
     ),
     "worked": _design(
-        "labsup", "worked ~ kids + age + educ + black + hispan + nonmomi",
+        "labsup", "worked ~ kids + age + educ + black + nonmomi",
         {"worked": (0.0, 1.0), "kids": (2.0, 10.0), "age": (21.0, 35.0), "educ": (0.0, 20.0),
-         "nonmomi": (-20.0, 160.0)}, "black hispan", family="logistic",
+         "nonmomi": (-20.0, 160.0)}, "black", family="logistic",
     ),
     "in work": _design(
         "cps91", "inlf ~ educ + exper + kidlt6 + kidge6 + nwifeinc",
@@ -146,8 +146,8 @@ REAL: Final = {
         "idp", family=pr.Poisson(y_max=20),
     ),
     "kids": _design(
-        "labsup", "kids ~ educ + age + agefstm + black + hispan",
-        {"kids": (2.0, 10.0), "educ": (0.0, 20.0), "age": (21.0, 35.0), "agefstm": (15.0, 32.0)}, "black hispan",
+        "labsup", "kids ~ educ + age + agefstm + black",
+        {"kids": (0.0, 10.0), "educ": (0.0, 20.0), "age": (21.0, 35.0), "agefstm": (15.0, 32.0)}, "black",
         family=pr.Poisson(y_max=10),
     ),
     "wages, looks": _design(
@@ -156,9 +156,9 @@ REAL: Final = {
         "female black married union goodhlth belavg abvavg",
     ),
     "income, family": _design(
-        "labsup", "faminc ~ educ + age + kids + black + hispan + worked + hours",
+        "labsup", "faminc ~ educ + age + kids + black + worked + hours",
         {"faminc": (-20.0, 160.0), "educ": (0.0, 20.0), "age": (21.0, 35.0), "kids": (2.0, 10.0),
-         "hours": (0.0, 80.0)}, "black hispan worked",
+         "hours": (0.0, 80.0)}, "black worked",
     ),
 }  # fmt: skip
 """Designs on which nothing was chosen."""

@@ -87,6 +87,7 @@ CODES: Final = {
     "imprecise": Code("doubt", "predictors are hardly known, and the curvature depends on them"),
     "lane": Code("doubt", "one lane has no standard errors"),
     "levels": Code("doubt", "rare levels are compared with a rare reference level"),
+    "weights": Code("doubt", "records far out are weighted down"),
     "limit": Code("doubt", "the estimate is at a public limit of the response"),
     "lost": Code("doubt", "the search for a scale did not converge"),
     "more": Code("doubt", "far more records came than rows= said"),

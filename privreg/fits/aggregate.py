@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from privreg.arrays import Array, Ints
 from privreg.audit import reports
 from privreg.collector.aggregate import measuring, report
-from privreg.collector.aggregate.budget import MOST_MU, share
+from privreg.collector.aggregate.budget import AGAIN, MOST_MU, share
 from privreg.collector.aggregate.classes import against_first
 from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.lattice import sd, steps
@@ -19,7 +19,7 @@ from privreg.collector.aggregate.plan import Noise, Plan, Progress, State, rules
 from privreg.collector.aggregate.rounds import begin
 from privreg.collector.clamping import Shares, harmed
 from privreg.collector.covariates.whitening import correlation
-from privreg.collector.levels import RAREST
+from privreg.collector.levels import PART, RAREST
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.errors import InferenceError
 from privreg.families.family import Family
@@ -87,6 +87,7 @@ def plan_of(
             *(spec.scored, low, high, units.y_scale),
             several=people.reports > 1,
             plain=spec.unbalanced,
+            again=spec.trust == "central",
             c=like.c if like else None,
         ),
         y_low=low,
@@ -213,7 +214,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         spending=_shares(held) if again else _spending(held),
         weighing=(weighing := _weighing(plan, found, settings)),
         bound=f"1 for a whole report; of scores weights {weighing}",
-        notes=(*notes(findings, names, order, plan.rules.blocks), *_notes(plan, found), *note),
+        notes=(*notes(findings, names, order, plan.rules.blocks), *doubts(plan, progress, found), *note),
         unusable=findings.unanswered,
         clusters=clusters.counted(of, groups) if of else "",
         clamping=None if findings.clamped is None else clamping_words(findings.clamped, "any column"),
@@ -314,22 +315,37 @@ def _findings(held: HeldSums, spec: ModelSpec, found: Estimated, order: NDArray[
     return out._replace(clamped=shares, harmed=harmed(shares, slopes, together[np.ix_(place, place)]))
 
 
-def _notes(plan: Plan, found: Estimated) -> tuple[Diagnostic, ...]:
+def doubts(plan: Plan, progress: Progress, found: Estimated) -> tuple[Diagnostic, ...]:
     """Doubts that take the estimates back."""
     out = []
-    if found.clear < CLEAR:
+    # rows that answer again need slopes for variances alone: known to a quarter in the flattest direction
+    clear = 1.0 / (PART * math.sqrt(2.0 * plan.size)) if plan.noise.again else CLEAR
+    if found.clear < clear:
         text = (
             f"how scores change with the coefficients is hardly known beside the noise: {plan.rows:,} records at mu = "
             f"{plan.mu:g} are few for {plan.d} coefficients, or a level is too rare; more people, a larger mu, fewer "
             "terms or knots, merged levels"
         )
         out.append(doubt("curvature", text))
-    if found.reach > 1.0:  # in thresholds: beyond one, the curvature at the last state says little
+    if plan.noise.again and progress.last and not progress.near:
+        text = (
+            f"estimates still moved after {AGAIN} rounds of scores; more records, narrower bounds, or a larger mu give "
+            "a better start"
+        )
+        out.append(doubt("moving", text))
+    elif found.reach > 1.0:  # in thresholds: beyond one, the curvature at the last state says little
         text = (
             "the early rounds ended far from the estimate, so that the main round's reports say little of it; more "
             "people, narrower bounds, or a larger mu give a better start"
         )
         out.append(doubt("moving", text))
+    if progress.lost is not None and progress.lost[1] > 1.0:
+        text = (
+            f"{100.0 * progress.lost[0]:.2g}% of the records are seen to be so far out that they are weighted down, "
+            "which may move coefficients by more than a standard error; narrower bounds, logarithms of skewed columns, "
+            "more records or a larger mu"
+        )
+        out.append(doubt("weights", text))
     return tuple(out)
 
 

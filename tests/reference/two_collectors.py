@@ -98,7 +98,7 @@ def report_of_person(plan: Plan, state: State, y: np.ndarray, x: np.ndarray, wei
             out += part * np.outer(u, u) * min(1.0, state.ball / (u @ u)) / state.ball
         return stacked(out)
     rules, c, reach = plan.rules, state.threshold(plan.rules), plan.reach
-    omega = min([1.0, *(reach**2 / (z[j] @ z[j]) for j in rows)])
+    omega = min(1.0, reach**2 / max(part * sum(z[j] @ z[j] for j in rows), 1e-300))
     a, b, m, o = np.sqrt(rules.shares)
     score, slope, q = np.zeros(d), np.zeros((d, d)), np.zeros(d + int(rules.scaled))
     beyond, middle, numbers = np.zeros(d), np.zeros(d), np.zeros(3)

@@ -81,5 +81,7 @@ def slope_edge(plan: Plan, progress: Progress, square: float) -> float:
 
 def bearable(plan: Plan, progress: Progress) -> float:
     """Largest L² at which scores' noise is a quarter of their sampling, and that of slopes a fifth of them; (35)."""
-    score = 0.25 * expected(plan, progress)[1] * plan.rules.shares[0] * plan.mu**2 * plan.rows / (4.0 * plan.noise.adders)
+    score = (
+        0.25 * expected(plan, progress)[1] * plan.rules.shares[0] * plan.mu**2 * plan.rows / (4.0 * plan.noise.adders)
+    )
     return min(score, SHARP / slope_edge(plan, progress, 1.0))

@@ -134,7 +134,9 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         off = unsure(away) if rules.curved and not again else (0.5 * height / common * away) ** 2 / d if again else 0.0
         weights = _weights(alone + off, places - theta, float(spread.mean()))
     whole = again and not main.any()  # all rows in each round: they are sampled once
-    sampling = squares * (1.0 / plan.rows if whole else sum(w**2 / t.people for w, t in zip(weights, turned, strict=True)))
+    sampling = squares * (
+        1.0 / plan.rows if whole else sum(w**2 / t.people for w, t in zip(weights, turned, strict=True))
+    )
     noised = sum(w**2 * t.noise for w, t in zip(weights, turned, strict=True))
     far = sum(w * (t.theta - theta) for w, t in zip(weights, turned, strict=True))
     half = 0.5 * spread
@@ -155,6 +157,9 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         slope = bent(theta)[1]
     bread = np.linalg.inv(slope)
     meat = floored(sampling, 0.0) + noised  # estimated entries may leave no covariance; the noise's is known
+    if again:  # as slopes are uncertain, so are variances: Equation (37)
+        cov = bread @ (meat + unknown) @ bread.T
+        meat = meat + 2.0 * STUDENT * float(spread.mean()) * (cov + float(np.trace(cov)) * np.eye(d))
     values, vectors = np.linalg.eigh(meat + unknown)
     root = bread @ (vectors * np.sqrt(np.maximum(values, 0.0)))
     move = (theta - last.theta) / c

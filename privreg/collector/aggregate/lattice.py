@@ -52,7 +52,7 @@ def _steps(form: str, numbers: int, mu: float) -> Steps:
 
 
 def steps(plan: Plan, role: str, mu: float = 0.0) -> Steps:
-    """Whole numbers of a role's reports, with the largest radius that keeps the budget `mu` of a round; 0: the plan's."""
+    """Whole numbers of a role's reports, with the largest radius that keeps a round's budget `mu`; 0: the plan's."""
     form = lattice.PAIRS if plan.noise.again and role == "location" else FORMS.get(role, lattice.BALL)
     return _steps(form, plan.width(role), mu or plan.mu)
 

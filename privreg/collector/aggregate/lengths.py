@@ -1,4 +1,4 @@
-"""How long rows are and where long ones point: the length L up to which rows count whole, and a metric; (34) to (36)."""
+"""How long rows are and where long ones point: the length L up to which rows count whole, and a metric."""
 
 from __future__ import annotations
 
@@ -77,9 +77,9 @@ def _of_length(plan: Plan, progress: Progress, shares: Array, noise: float, leas
 
     Where rows beyond it are so many that they may move estimates by a standard error, four times the noise is borne.
     """
-    seen = np.flatnonzero(_seen(shares, noise))
-    longest = float(plan.ends[seen[-1]]) if len(seen) else float(plan.ends[-1])
     most, bounds = bearable(plan, progress), _box(plan, progress.state.rows)
+    seen = np.flatnonzero(_seen(shares, noise) & (plan.ends < WIDER * bounds))
+    longest = float(plan.ends[seen].max(initial=0.0))
     square = max(min(most, bounds, max(longest, plan.normal, least)), plan.reach**2)
     middle, shares = plan.ends[seen] / math.sqrt(WIDER), np.maximum(shares[seen], 0.0)
 

@@ -370,11 +370,9 @@ def rules_of(
     `low` and `high` are public limits of the response, internal units; `y_scale` is the user's units of an internal
     one, in which a residual scale is declared. `several` says whether a report is of several rows, so that squared
     scores say how alike these are: they have a larger share. `plain` is as in `score_rules`. `again` says that all rows
-    answer in every round: noise is small beside sampling then, and intervals need squared scores; counts have the score
-    of their likelihood. `c` is the threshold c of an earlier fit, internal units: then it doesn't follow the residual
-    scale.
+    answer in every round: noise is small beside sampling then, and intervals need squared scores. `c` is the threshold
+    c of an earlier fit, internal units: then it doesn't follow the residual scale.
     """
-    plain = plain or (again and family.link == "log")
     known = score_rules(family, 1, math.inf, low=low, high=high, label=True, plain=plain)
     shape, shares = known.shape, (0.68, 0.26, 0.06, 0.0)
     scaled = known.track and family.of_residuals and c is None

@@ -202,7 +202,7 @@ def _scores(plan: Plan, state: State, y: Array, x: Array, shift: Array, of: Arra
     z = x @ state.rows.T
     length = np.einsum("ij,ij->i", z, z)
     if of is not None:  # a weight of each row would bias slopes within people where errors are skewed
-        length = np.repeat(np.where(of > 0.0, length.reshape(of.shape), 0.0).max(axis=1), of.shape[1])
+        length = np.repeat((of * length.reshape(of.shape)).sum(axis=1), of.shape[1])
     weight = np.minimum(1.0, reach**2 / np.maximum(length, 1e-300))
     if state.classes.size:
         return _of_classes(plan, state, y, z, weight)

@@ -250,7 +250,8 @@ def read(plan: Plan, state: State, total: Array, count: int) -> Summed:
 def _numbers(plan: Plan, one: float, numbers: Array, count: int) -> tuple[float, float, float]:
     """Mean scale number, mean of whether it is inside, and what people fill of a report, of which both are parts.
 
-    `one` is the sd of the noise of a number of the sum. Without persons the last is 1; with them the second and third are sums of two numbers: Equation (28).
+    `one` is the sd of the noise of a number of the sum. Without persons the last is 1; with them the second and third
+    are sums of two numbers: Equation (28).
     """
     mean = numbers / count / SCALE
     if plan.persons is None:
@@ -300,7 +301,9 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
     short = bool(nears.all()) and abs(moved) < WINDOWS[2]
     held = len(seen)
     late = not plan.noise.again and progress.over + count + plan.sizes["approach"] > 0.55 * plan.rows
-    more = not plan.noise.again and short and state.role == "approach" and plan.sizes["closing"] > plan.sizes["approach"]
+    more = (
+        not plan.noise.again and short and state.role == "approach" and plan.sizes["closing"] > plan.sizes["approach"]
+    )
     role = "closing" if more else "approach"
     state = state._replace(theta=theta, scale=state.scale * math.exp(moved), window=WINDOWS[int(short)], role=role)
     if more or not (short or late or held >= PILOTS):
@@ -340,7 +343,9 @@ def asked_again(plan: Plan, progress: Progress, theta: Array, scale: float) -> P
     near, most = 0.5 * far**2 < LEFT * error and wider < 0.5 * state.window, AGAIN
     if plan.mu >= MOST_MU:
         near, most = max(far, wider) < EXACT, STEPS
-    theta = state.theta + (theta - state.theta) * min(1.0, 1.0 / max(far, 1e-12))  # beyond a threshold slopes say little
+    theta = state.theta + (theta - state.theta) * min(
+        1.0, 1.0 / max(far, 1e-12)
+    )  # beyond a threshold slopes say little
     return progress._replace(state=state._replace(theta=theta, scale=scale), near=near, last=near or asked + 1 >= most)
 
 
@@ -349,9 +354,7 @@ def sampled(plan: Plan, rounds: Sequence[Summed]) -> list[float]:
     return [math.inf if plan.noise.again and s.people == plan.rows else float(s.people) for s in rounds]
 
 
-def pooling(
-    noises: list[float], people: list[float], square: float, far: Array | float = 0.0
-) -> tuple[Array, float]:
+def pooling(noises: list[float], people: list[float], square: float, far: Array | float = 0.0) -> tuple[Array, float]:
     """Shares by which rounds' matrices are pooled, and the sd of an entry then: of noise and of sampling.
 
     `square` is the mean square of what multiplies z z', or at least the square of its mean. For normal z an entry off

@@ -95,8 +95,8 @@ def _scores(
     """
     family, reach = FAMILIES[plan.family], ask.reach
     c = sums.ratio * ask.scale if sums.scaled else sums.fixed
-    longest = max((score.dot(z, z) for (z, _, _), part in zip(rows, parts, strict=True) if part > 0.0), default=0.0)
-    weight = min(1.0, score.divide(reach * reach, max(longest, LEAST)))
+    square = score.summed([[score.dot(z, z)] for z, _, _ in rows], parts)[0]
+    weight = min(1.0, score.divide(reach * reach, max(square, LEAST)))
     a, b, m, o = map(math.sqrt, sums.shares)
     made: dict[str, list[list[float]]] = {name: [] for name in ("score", "slope", "number", "far", "near", "scale")}
     for z, eta, y in rows:

@@ -1,0 +1,231 @@
+"""Fits of noised sums, of a curator or two collectors: errors and coverage on real records and made-up ones.
+
+``python -m benchmarks.sums [--trust central two_collectors] [--designs NAME …] [--n N …] [--mu MU …] [--runs R]
+[--table NAME] [--keep FOLDER] [--quick]``
+
+One line for each trust model, design, n, μ and coefficient, of the fits that aren't marked but for the last columns:
+
+ratio
+    Root mean squared error of statsmodels' coefficient (of all records of the data set), over statsmodels' standard
+    error (HC0) of n records.
+length
+    Median standard error over that standard error.
+own, own_low, own_high
+    Share of 95% intervals that hold the fit's own estimand, the root of its own weighted equation, in %, and its exact
+    99% limits (Clopper and Pearson).
+cover, low, high
+    The same of statsmodels' coefficient.
+bias, shift
+    Mean error about the own estimand, and median of that estimand less statsmodels' coefficient, over that error.
+beyond
+    Fits that aren't marked and more than 6 of these standard errors off, in any coefficient.
+marked
+    Share of fits that are marked, in %. Fits of fewer rows than a curator's least have no line.
+all
+    As ratio, of all fits.
+
+Table sums.csv, or that of --table. With --keep FOLDER finished cells are kept there, and a study goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+import zlib
+from collections.abc import Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.stats import beta
+
+import privreg as pr
+from benchmarks.designs import DESIGNS
+from benchmarks.real_designs import REAL, TUNED, population
+from benchmarks.store import Runs, save_table
+from privreg.collector.aggregate.estimate import Estimated, estimate
+from privreg.collector.aggregate.plan import Plan
+from privreg.fits.aggregate import doubts, plan_of
+from privreg.formula.spec import ModelSpec
+from privreg.simulation.aggregate import AggregateRun
+from privreg.simulation.curator import CuratorRun, least
+from privreg.simulation.streaming.encoding import Encoder
+from tests.reference import two_collectors as reference
+
+MADE = ["normal", "quadratic", "factors", "charges", "ten numbers", "yes, wrong link"]
+NAMES = [*MADE, *REAL]
+KNOWN = DESIGNS | REAL | TUNED
+RESULTS = Path(__file__).parent / "results" / "sums.csv"
+SIZES = [500, 1_000, 2_000, 5_000, 20_000, 100_000]
+MADE_ROWS, CHUNK = 400_000, 50
+MOST = {100_000: 100}
+
+
+@cache
+def prepared(trust: str, name: str, n: int, mu: float) -> tuple[ModelSpec, Plan, Encoder]:
+    """A design's public side."""
+    design = KNOWN[name]
+    rows = pd.DataFrame(design.make(np.random.default_rng(0), max(n, 2_000)))
+    model: Any = pr.PrivateOnlineRegression.from_formula(
+        design.formula, rows, family=design.family, bounds=design.bounds, levels=design.levels, mu=mu, trust=trust
+    )
+    plan, order = plan_of(model._spec, n)
+    return model._spec, plan, Encoder(model._spec, order, None, narrow=False, by_column=True)
+
+
+class Truth(NamedTuple):
+    """A population, and what statsmodels would estimate of all of it."""
+
+    y: np.ndarray
+    x: np.ndarray
+    root: np.ndarray
+    errors: np.ndarray  # Standard errors of one record
+
+
+@cache
+def truth(name: str) -> Truth:
+    """A design's population: all records of a data set, or many made-up ones."""
+    _, plan, encoder = prepared("central", name, 2_000, 1.0)
+    design: Any = KNOWN[name]
+    rows = design.make(np.random.default_rng(1), MADE_ROWS) if name in DESIGNS else population(*design.make.args)
+    encoded = encoder.encode(pd.DataFrame(rows))
+    y, x = encoded.endog, np.ascontiguousarray(encoded.exog)
+    start = np.linalg.lstsq(x, y, rcond=None)[0] if plan.rules.linear else np.zeros(plan.size)
+    root = reference.root(plan, y, x, np.ones(len(y)), start)
+    return Truth(y, x, root, reference.errors(plan, y, x, root))
+
+
+def weights(plan: Plan, found: Estimated, x: np.ndarray) -> np.ndarray:
+    """Mean weight of each row, shape (n,), over the rounds that count."""
+    squares = [((x @ s.state.rows.T) ** 2).sum(axis=1) for s in found.rounds]
+    each = [np.minimum(1.0, s.state.reach(plan) ** 2 / q) for s, q in zip(found.rounds, squares, strict=True)]
+    return np.asarray(found.weights @ np.array(each))
+
+
+def cell(trust: str, name: str, n: int, mu: float, runs: range) -> list[float]:
+    """Errors, standard errors, the estimand's shift, and whether it is marked, of these runs in one list."""
+    design, (_, plan, encoder), true = KNOWN[name], prepared(trust, name, n, mu), truth(name)
+    alone, out, some = true.errors / np.sqrt(n), list[float](), min(len(true.y), 50_000)
+    y, x = true.y[:some], true.x[:some]
+    base = true.root if some == len(true.y) else reference.root(plan, y, x, np.ones(some), true.root)
+    for run in runs:
+        rng = np.random.default_rng([run, n, zlib.crc32(name.encode())])
+        rows = encoder.encode(pd.DataFrame(design.make(rng, n)))
+        played = (CuratorRun if trust == "central" else AggregateRun)(plan, rng.bytes(32))
+        played.advance(rows.endog, rows.exog, rows.offset)
+        played.close()
+        found = estimate(played.plan, played.progress)
+        assert found is not None
+        own = reference.root(plan, y, x, weights(played.plan, found, x), base) - base
+        cov = found.back @ found.cov @ found.back.T
+        marked = float(bool(doubts(played.plan, played.progress, found)))
+        errors = (found.back @ found.theta - true.root) / alone
+        out += [*errors, *(np.sqrt(np.diag(cov)) / alone), *(own / alone), marked]
+    return out
+
+
+def _held(inside: np.ndarray) -> tuple[float, float, float]:
+    """Share in % with its exact 99% limits."""
+    k, n = int(inside.sum()), len(inside)
+    if not n:
+        return np.nan, 0.0, 100.0
+    low, high = beta.ppf(0.005, k, n - k + 1) if k else 0.0, beta.ppf(0.995, k + 1, n - k) if k < n else 1.0
+    return 100.0 * k / n, 100.0 * float(low), 100.0 * float(high)
+
+
+def lines(trust: str, name: str, n: int, mu: float, numbers: Sequence[float] | np.ndarray) -> list[dict[str, object]]:
+    """Lines of a cell, one a coefficient."""
+    spec, plan, encoder = prepared(trust, name, n, mu)
+    table = np.array(numbers).reshape(-1, 3 * plan.size + 1)
+    marked = table[:, -1] > 0.0
+    errors, widths, shift = np.split(table[~marked, :-1], 3, axis=1)
+    z, out = 1.959963984540054, list[dict[str, object]]()
+    for j, k in enumerate(encoder.order):
+        e, w, s = errors[:, j], widths[:, j], shift[:, j]
+        own, cover = _held(np.abs(e - s) < z * w), _held(np.abs(e) < z * w)
+        line: dict[str, object] = {"trust": trust, "design": name, "n": n, "mu": mu, "d": plan.size}
+        line |= {"runs": len(table), "coefficient": spec.design.names[k]}
+        if len(e):
+            line |= {"ratio": np.sqrt(np.mean(e**2)), "length": np.median(w), "bias": (e - s).mean()}
+            line |= {"shift": np.median(s)}
+        line |= dict(zip(("own", "own_low", "own_high", "cover", "low", "high"), own + cover, strict=True))
+        line |= {"beyond": int((np.abs(errors) > 6.0).any(axis=1).sum()), "marked": 100.0 * marked.mean()}
+        out.append(line | {"all": np.sqrt(np.mean(table[:, j] ** 2))})
+    return out
+
+
+def summary(found: pd.DataFrame) -> pd.DataFrame:
+    """Medians and pooled coverage by trust model, n and μ."""
+
+    def pooled(cell: pd.DataFrame) -> pd.Series:
+        by = cell.groupby("design")
+        fits = cell["runs"] * (100.0 - cell["marked"])
+        held = cell.dropna(subset=["ratio"])
+        mean = partial(np.average, weights=fits[held.index])
+        few = by["d"].first() <= 6
+        return pd.Series(
+            {
+                "designs": len(by),
+                "ratio": by["ratio"].median().median(),
+                "worst": by["ratio"].median().max(),
+                "length": by["length"].median().median(),
+                "own": mean(held["own"]),
+                "cover": mean(held["cover"]),
+                "low own": int((held["own_high"] < 95.0).sum()),
+                "coefficients": len(held),
+                "marked": by["marked"].first().mean(),
+                "marked, d <= 6": by["marked"].first()[few].mean(),
+                "beyond": int(by["beyond"].first().sum()),
+            }
+        )
+
+    return found.groupby(["trust", "mu", "n"]).apply(pooled, include_groups=False)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    summary_text, usage = (__doc__ or "").split("\n\n", 1)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.sums", description=summary_text, epilog=usage,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("--trust", nargs="*", default=["central"], choices=["central", "two_collectors"])
+    parser.add_argument("--designs", nargs="*", default=NAMES, choices=list(KNOWN), metavar="NAME")
+    parser.add_argument("--n", nargs="*", type=int, default=SIZES)
+    parser.add_argument("--mu", nargs="*", type=float, default=[1.0])
+    parser.add_argument("--runs", type=int, default=200, help="a cell; of 100,000 rows at most 100")
+    parser.add_argument("--table", default=RESULTS.stem, metavar="NAME", help="of the table, without .csv")
+    parser.add_argument("--keep", type=Path, help="folder of finished cells")
+    parser.add_argument("--quick", action="store_true", help="a look: 10 runs a cell, nothing stored")
+    args = parser.parse_args(arguments)
+    warnings.simplefilter("ignore")
+    kept, table = Runs(None if args.quick else args.keep), list[dict[str, object]]()
+    for trust in args.trust:
+        for n in args.n:
+            for mu in args.mu:
+                for name in args.designs:
+                    if trust == "central" and n < least(prepared(trust, name, 2_000, mu)[1].size, mu):
+                        continue  # refused
+                    runs = range(10 if args.quick else min(args.runs, MOST.get(n, args.runs)))
+                    chunks = [runs[a : a + CHUNK] for a in range(0, len(runs), CHUNK)]
+                    parts = [
+                        kept.get(f"{trust}-{name}-{n}-{mu:g}-{c.start}-{c.stop}", partial(cell, trust, name, n, mu, c))
+                        for c in chunks
+                    ]
+                    table += lines(trust, name, n, mu, np.concatenate(parts))
+                    print(f"{trust}, {name}, n = {n:,}, μ = {mu:g}: done", flush=True)
+    found = pd.DataFrame(table).round(3)
+    if not args.quick:
+        what = "" if args.designs == NAMES else " --designs " + " ".join(f'"{name}"' for name in args.designs)
+        what += "" if args.n == SIZES else " --n " + " ".join(map(str, args.n))
+        what += "" if args.mu == [1.0] else " --mu " + " ".join(f"{mu:g}" for mu in args.mu)
+        what += "" if args.table == RESULTS.stem else f" --table {args.table}"
+        what = " ".join(["", "--trust", *args.trust]) + what
+        save_table(found, RESULTS.with_name(f"{args.table}.csv"), f"python -m benchmarks.sums{what} --runs {args.runs}")
+    with pd.option_context("display.width", 250, "display.max_columns", 30, "display.max_rows", 1_000):
+        print(summary(found).round(2).to_string())
+
+
+if __name__ == "__main__":
+    main()
