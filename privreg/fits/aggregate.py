@@ -43,6 +43,9 @@ CLEAR: Final = 2.0
 """Smallest eigenvalue of the curvature, in edges of its noise, below which it is lost there: from here on the true one
 is at least half of what was found (Weyl's inequality)."""
 
+FINITE: Final = 3.0
+"""Sds of noise by which it shows that no records are predicted perfectly: one fit in a thousand misses that they are."""
+
 SCORED: Final = frozenset({"approach", "closing", "main"})  # Roles of rounds that report scores
 
 EARLY: Final = {
@@ -339,6 +342,12 @@ def doubts(plan: Plan, progress: Progress, found: Estimated) -> tuple[Diagnostic
             "people, narrower bounds, or a larger mu give a better start"
         )
         out.append(doubt("moving", text))
+    if found.finite < FINITE:
+        text = (
+            "all records, those of a level, or those beyond some value of a column may have one and the same response, "
+            "0 or 1: then no finite coefficients fit them best; merged levels, fewer terms, or more people tell"
+        )
+        out.append(doubt("perfect", text))
     if progress.lost is not None and progress.lost[1] > 1.0:
         text = (
             f"{100.0 * progress.lost[0]:.2g}% of the records are seen to be so far out that they are weighted down, "

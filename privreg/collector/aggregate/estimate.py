@@ -28,7 +28,7 @@ STUDENT: Final = 1.21  # (z² + 1)/4 at 95%, of the expansion of Student's t by 
 
 UNEVEN: Final = 0.5  # Sd of squared scores' shape about that of slopes, relative to their mean, of a curator's sums
 
-KAPPA = float(__import__("os").environ.get("KAPPA", "1"))
+PERFECT: Final = 0.5  # Of the score that perfect prediction would have: one is nearer to it than to 0
 PASSES: Final = 6
 """Times that estimate, threshold and weights of rounds follow from each other: the last moves it by under 0.01 sds."""
 
@@ -49,6 +49,7 @@ class Estimated(NamedTuple):
     each: Array  # Estimates by the sums of the main round, of groups of clusters, say; shape (k, b d)
     parts: Array  # Their weights; shape (k,)
     unknown: Array  # Covariance of theta that comes of what isn't known of the curvature
+    finite: float  # Sds of what shows that no records are predicted perfectly; ∞ where none can be
 
     @property
     def back(self) -> Array:
@@ -121,7 +122,8 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     theta, bent = last.theta, _bend(plan, progress.known, last, curvature, places, shares)
     if rules.curved and not again:
         loose = rough**2 + 2.0 * height**2 / np.array(people)
-        bent, unsure = _secants([t.slope - pooled for t in turned], loose, places, last, curvature, height)
+        slopes = np.array([t.slope for t in turned])
+        bent, unsure = _secants(slopes, loose, places, last, curvature, pooled, height)
     for _ in range(PASSES):
         if rules.cornered:  # scores at a common threshold, that of the estimate
             scale = _scale(plan, best, last.rows, theta)
@@ -130,8 +132,8 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         steps = sum(w * (curvature @ t.theta - t.score) for w, t in zip(weights, turned, strict=True))
         more, slope = bent(theta)
         theta = np.linalg.solve(slope, steps - weights @ more)
-        away = np.square(places - theta).sum(axis=1)
-        off = unsure(away) if rules.curved and not again else (0.5 * height / common * away) ** 2 / d if again else 0.0
+        bent_off = (0.5 * height / common * np.square(places - theta).sum(axis=1)) ** 2 / d if again else 0.0
+        off = unsure(theta) if rules.curved and not again else bent_off
         weights = _weights(alone + off, places - theta, float(spread.mean()))
     whole = again and not main.any()  # all rows in each round: they are sampled once
     sampling = squares * (
@@ -142,7 +144,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     half = 0.5 * spread
     unknown = floored(half * np.outer(far, far) + np.diag(half @ far**2), 0.0)
     if rules.curved and not again:
-        unknown = unknown + float(weights**2 @ unsure(np.square(places - theta).sum(axis=1))) * np.eye(d)
+        unknown = unknown + float(weights**2 @ unsure(theta)) * np.eye(d)
     if rules.shape.family in CLIPPED:
         moves, one = np.array([(theta - t.theta) / common for t in turned]), np.linalg.inv(last.rows)[0]
         off = common * curvature @ _off(rules, moves, weights, curvature, known.points, one)
@@ -165,11 +167,15 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     move = (theta - last.theta) / c
     wider = abs(math.log(scale / last.scale)) / most if rules.scaled else 0.0
     reach = max(float(np.linalg.norm(move)), *(abs(float(p @ move)) for p in known.points), wider)
+    if rules.curved and not (progress.near or again):  # what such a step may leave, in standard errors
+        reach = max(reach, 0.5 * reach**2 * c / math.sqrt(float(np.trace(root @ root.T))))
     clear = _clear(curvature, spread, known.classes)
     more = bent(theta)[0]
     each = [bread @ (curvature @ t.theta - t.score - m) for t, m in zip(turned, more, strict=True)]
     own = np.array(each)[main], weights[main], bread @ unknown @ bread.T
-    return Estimated(last.rows, theta, root, curvature, weights, alike, reach, clear, scale, last.classes, *own)
+    asked = [t for t, s in zip(turned, alike, strict=True) if s.state.role == "main" and (t.theta == turned[-1].theta).all()]
+    finite = _finite(plan, last, asked, curvature, squares)
+    return Estimated(last.rows, theta, root, curvature, weights, alike, reach, clear, scale, last.classes, *own, finite)
 
 
 def _bend(
@@ -198,24 +204,69 @@ def _bend(
 
 
 def _secants(
-    changes: list[Array], noise: Array, places: Array, last: State, curvature: Array, height: float
+    slopes: Array, noise: Array, places: Array, last: State, curvature: Array, pooled: Array, height: float
 ) -> tuple[Callable[[Array], Any], Callable[[Array], Array]]:
-    """Scores along secants, whose slope is the mean of those at both ends: Equation (38); and by how much they are off.
+    """Scores of rounds on secants to an estimate, and the slope there: Equation (38); and by how much they are off.
 
-    `changes` are rounds' slopes less the pooled one, each with the variance `noise` of an entry. Where slopes change by
-    as much in one threshold as they are, a change between states δ apart has entries of variance 2 height² δ²/(d + 1).
+    `slopes`, shape (rounds, d, d), have entries of variances `noise`, shape (rounds,), about a line in the coefficients
+    of which the pooled slope is one point. Where slopes change by as much in one threshold as they are, entries of their
+    change at a distance δ have the variance 2 height² δ²/(d + 1).
     """
-    d = len(curvature)
-    prior = KAPPA * 2.0 * height**2 / (d + 1.0) * np.square(places - last.theta).sum(axis=1)
-    share = prior / (prior + noise)
-    changes = [s * c for s, c in zip(share, changes, strict=True)]
-    half = np.array([0.5 * c for c in changes])
-    left = 0.125 * (1.0 + 1.0 / d) * share * noise
+    (rounds, d), steep = places.shape, 2.0 * height**2 / (len(curvature) + 1.0)
+    x, ones = places - last.theta, np.ones((rounds, 1))
+    system = np.block([[steep * x @ x.T + np.diag(noise), ones], [ones.T, np.zeros((1, 1))]])
+    root, least = np.linalg.cholesky(curvature), 1.0 / float((1.0 / noise).sum())
+
+    def along(theta: Array) -> tuple[Array, Array]:
+        """Weights of the slopes at the middle of each secant and at the end, within a threshold; and variances there."""
+        move = theta - last.theta
+        near = move / max(1.0, float(np.linalg.norm(move)))
+        at = np.vstack([0.5 * (x + near), near])
+        given = np.concatenate([steep * x @ at.T, np.ones((1, rounds + 1))])
+        found = np.linalg.solve(system, given)
+        return found[:-1].T, steep * np.square(at).sum(axis=1) - (found * given).sum(axis=0)
 
     def bent(theta: Array) -> tuple[Array, Array]:
-        return np.einsum("kij,kj->ki", half, theta - places), curvature
+        weights, _ = along(theta)
+        changes = np.einsum("tk,kij->tij", weights, slopes) - pooled
+        back = [np.linalg.solve(root, np.linalg.solve(root, one).T) for one in changes]
+        changes = np.array([root @ floored(one, -0.5) @ root.T for one in back])  # half of the slope is kept
+        return np.einsum("kij,kj->ki", changes[:-1], theta - places) - changes[-1] @ theta, curvature + changes[-1]
 
-    return bent, lambda away: left * away
+    def unsure(theta: Array) -> Array:
+        _, variances = along(theta)
+        far = np.square(theta - places).sum(axis=1)
+        return 0.5 * (1.0 + 1.0 / d) * np.maximum(variances[:-1] - least, 0.0) * far
+
+    return bent, unsure
+
+
+def _finite(plan: Plan, last: State, rounds: list[_Turned], curvature: Array, squares: Array) -> float:
+    """By how many sds it shows that none are predicted perfectly of records by their distance from a bound.
+
+    Of records that all answered 1, at a state that predicts 1 with probability π, the mean score π − y is -1/π times the
+    slope π(1 - π), and of those that all answered 0 the slope over 1 − π; of counts that are all 0 it is the slope:
+    Equation (39). ∞ where the score is nearer to 0 than to that.
+    """
+    if not (plan.rules.curved and rounds):
+        return math.inf
+    x = np.linalg.inv(last.rows)
+    ends = np.concatenate([x[:1], x[1:] - np.outer(plan.lows[1:], x[0]), np.outer(plan.highs[1:], x[0]) - x[1:]])
+    people = np.array([float(t.people) for t in rounds])
+    part = people / people.sum()
+    score = ends @ sum(p * t.score for p, t in zip(part, rounds, strict=True))
+    slope = ends @ sum(p * t.slope for p, t in zip(part, rounds, strict=True)) @ x[0]
+    mine, other = part**2 @ [[t.sds[0] ** 2 * t.wider, (t.sds[1] * t.wider) ** 2] for t in rounds]
+    sizes, steep = np.square(ends).sum(axis=1), ends @ curvature @ x[0]
+    entry = 0.5 * (sizes * sizes[0] + np.square(ends @ x[0]))
+    sampling = np.einsum("ki,ij,kj->k", ends, squares, ends) / people.sum()
+    chance = (score > 0.0).astype(np.float64)
+    if plan.rules.shape.family == codes.LOGISTIC:
+        eta = ends @ curvature @ rounds[-1].theta / np.maximum(steep, 1e-12)
+        chance = 1.0 / (1.0 + np.exp(np.clip(np.sign(score) * eta, -50.0, 50.0)))
+    whole = chance * np.abs(score)
+    left = (slope - whole) / np.sqrt(mine * sizes + other * entry + 2.0 * sampling)
+    return float(left[whole > PERFECT * np.minimum(steep, slope)].min(initial=math.inf))
 
 
 def _off(rules: Rules, moves: Array, weights: Array, curvature: Array, points: Array, one: Array) -> Array:

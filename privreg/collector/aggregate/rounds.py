@@ -174,6 +174,23 @@ def _points(plan: Plan, rows: Array, mean: Array) -> Array:
     return out
 
 
+def _ends(plan: Plan, state: State, known: Known) -> Array:
+    """Records at the farther bound of a number, all else at its mean, where it is like one of two values; shape (k, d).
+
+    That is a number whose variance is more than three quarters of what it would be with its mean, all records being at
+    a bound: of 0 and uniform values two thirds at most.
+    """
+    x = np.linalg.inv(state.rows)
+    second = x @ known.mean @ x.T
+    mean = second[0] / second[0, 0]
+    low, high = mean - plan.lows, plan.highs - mean
+    variance = np.diag(second) / second[0, 0] - mean**2
+    two = [j for j in plan.numbers if min(low[j], high[j]) > 0.0 and variance[j] > 0.75 * low[j] * high[j]]
+    out = np.tile(mean, (len(two), 1))
+    out[np.arange(len(two)), two] = [plan.lows[j] if low[j] > high[j] else plan.highs[j] for j in two]
+    return np.asarray(out @ state.rows.T)
+
+
 def _constant(rows: Array) -> Array:
     """Coefficients of z that give 1 for everybody."""
     return np.asarray(np.linalg.inv(rows)[0])
@@ -290,15 +307,18 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
     gain = max(float(here.score @ here.score) - d * noisy, 0.3 * noisy)
     step = -cautious(curvature, spread, here.score) * gain / (gain + d * noisy)
     c = state.threshold(rules)
-    reach = np.array([float(np.linalg.norm(step)), *(abs(float(p @ step)) for p in known.whole.points)])
+    lines = np.concatenate([known.whole.points, _ends(plan, state, known)]) if rules.curved else known.whole.points
+    reach = np.array([float(np.linalg.norm(step)), *np.abs(lines @ step)])
     most = FAR if rules.scaled else 2.0 * FAR  # a start by least squares is farther off where the link isn't linear
     theta = state.theta + c * step * min(1.0, most / max(float(np.linalg.norm(step)), 1e-12))
     moved = here.scale - math.log(state.scale)
     error = math.sqrt(expected(plan, progress)[1] / sampled(plan, seen)[-1] + here.sds[0] ** 2) / height
-    wide = np.array([math.sqrt(d), *(float(np.linalg.norm(p)) for p in known.whole.points)])
-    # the next round's people answer a state that is as good as this round's reports can make it
-    nears = 0.5 * reach**2 < error * wide if rules.curved and state.role == "approach" else reach < 1.0
-    short = bool(nears.all()) and abs(moved) < WINDOWS[2]
+    wide = np.array([math.sqrt(d), *np.linalg.norm(lines, axis=1)])
+    # what a step by the slope of a curved score leaves, beside its noise: the next round's people answer a state as
+    # good as this round's reports can make it
+    near = bool((0.5 * reach**2 < error * wide).all()) if rules.curved else bool(reach.max() < 1.0)
+    scaled = abs(moved) < WINDOWS[2]
+    short = scaled and (near if state.role == "approach" else bool(reach.max() < 1.0))
     held = len(seen)
     late = not plan.noise.again and progress.over + count + plan.sizes["approach"] > 0.55 * plan.rows
     more = (
@@ -325,7 +345,7 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
     state = state._replace(role=role, rows=by @ state.rows, theta=turned(by, theta), window=window)
     if role == "main" and plan.like is None and not plan.extremes:
         state = state._replace(longest=lengths.borne(plan, progress._replace(state=state)))
-    return progress._replace(state=state, known=known, seen=seen, near=short and not plan.noise.again)
+    return progress._replace(state=state, known=known, seen=seen, near=near and scaled and not plan.noise.again)
 
 
 def asked_again(plan: Plan, progress: Progress, theta: Array, scale: float) -> Progress:
