@@ -1,6 +1,6 @@
-"""A trusted curator's fits: sensitivities that are never exceeded, rates, peers, coverage, time.
+"""A curator's published descent: sensitivities that are never exceeded, rates, peers, coverage.
 
-``python -m benchmarks.central [pairs|rates|peers|coverage|identified|speed ...] [--peer PYTHON] [--quick] [--again]``
+``python -m benchmarks.central [pairs|rates|peers|coverage ...] [--peer PYTHON] [--quick] [--again]``
 
 pairs
     Neighbouring runs with the same order of records: one record replaced by adversarial rows, all losses, α < 1 and
@@ -19,16 +19,7 @@ peers
 coverage
     Share of 95% between-lane intervals (8 lanes) that hold the true coefficient, with Clopper-Pearson's 99% limits, for
     families that the model fits exactly. `bias` is the mean error over the mean standard error, worst coefficient;
-    `doubted` whether the summary says not to rely on the intervals.
-identified
-    Designs that the records determine well, in part, or not at all (`benchmarks.central_designs`), 20,000 records at
-    μ = 1: the share of fits that mark a coefficient, and how many 95% intervals hold its effect, of fits that mark it
-    and of those that don't, with Clopper-Pearson's 99% limits. `well` are designs that should not be marked;
-    `any_marked` is the share of fits that mark any coefficient. The first blocks of 20 runs were made one commit
-    before the one that the stored table names.
-speed
-    Seconds of one fit of 1,000,000 records with 10 covariates, reading and encoding included, after a first fit.
-
+    `doubted` the share of fits whose summary says not to rely on some interval.
 Tables central_*.csv. With --keep FOLDER finished runs are kept there, and a study that was killed goes on from them.
 A stored table is left alone; --again replaces it. --quick runs little and stores nothing.
 """
@@ -41,7 +32,6 @@ import math
 import subprocess
 import sys
 import tempfile
-import time
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -53,13 +43,10 @@ from scipy.optimize import minimize
 from scipy.stats import beta
 
 import privreg as pr
-from benchmarks.central_designs import DESIGNS, cell, lines
 from benchmarks.store import Runs, save_table
 from privreg.central import Absolute, CentralResults, QHinge, QNorm, Regression
 from privreg.errors import PrivregWarning
-from privreg.published import descent
-from privreg.published.descent import kernels
-from privreg.published.descent.losses import Loss, resolve_loss
+from privreg.published.descent.losses import Loss, resolve_loss, walk
 from privreg.published.descent.sensitivity import constants, sensitivity
 from tests.published.descent import twins
 
@@ -111,7 +98,7 @@ def adversarial_pair(loss: Loss, binary: bool, rng: np.random.Generator) -> floa
         out = []
         for rows, seen in ((x, y), (other_x, other_y)):
             w, total = np.zeros(p), np.zeros(p)
-            kernels.walk(rows, seen, order, loss.code, loss.a, c.slope, step, ball or 0.0, w, total, wait)
+            walk(rows, seen, order, (loss.code, loss.a, c.slope), step, ball or 0.0, w, total, wait)
             out.append(total / (steps - wait))
         worst = max(worst, float(np.linalg.norm(out[0] - out[1])))
     bound = sensitivity(times, c, step, steps)
@@ -158,7 +145,7 @@ def model(kind: str, x: np.ndarray, y: np.ndarray, **budget: float | None) -> Re
 
 def fit(model: Regression, **options: Any) -> CentralResults:
     """Results of the published descent of a model."""
-    return descent.fit(model._spec, model._source, progress=False, **options)
+    return model.fit(tuning="published", progress=False, **options)
 
 
 def risk(kind: str, theta: np.ndarray, x: np.ndarray, y: np.ndarray) -> float:
@@ -289,7 +276,7 @@ def coverage(quick: bool, _peer: str | None, runs_kept: Runs) -> pd.DataFrame:
         for way in ("gradient", "output") if kind != "absolute" else ("gradient",):  # n/4 passes a lane take long
             for n, epsilon in cells if kind != "absolute" else cells[:1]:
                 some = runs if n < 100_000 else max(3 * runs // 10, 5)
-                inside, errors, ses = np.zeros(D), [], []
+                inside, errors, ses, doubted = np.zeros(D), [], [], []
                 for s in range(some):
 
                     def run(
@@ -302,7 +289,8 @@ def coverage(quick: bool, _peer: str | None, runs_kept: Runs) -> pd.DataFrame:
                         return [*res.params, *res.bse, *res.conf_int().to_numpy().ravel(), doubt]
 
                     got = np.array(runs_kept.get(f"coverage-{kind}-{way}-{n}-{epsilon:g}-{s}", run))
-                    params, se, ci, doubted = got[:D], got[D : 2 * D], got[2 * D : 4 * D].reshape(D, 2), bool(got[-1])
+                    params, se, ci = got[:D], got[D : 2 * D], got[2 * D : 4 * D].reshape(D, 2)
+                    doubted.append(got[-1])
                     inside += (ci[:, 0] <= truth) & (truth <= ci[:, 1])
                     errors.append(params - truth)
                     ses.append(se)
@@ -322,52 +310,9 @@ def coverage(quick: bool, _peer: str | None, runs_kept: Runs) -> pd.DataFrame:
                         "worst_high": beta.ppf(0.995, k + 1, some - k) if k < some else 1.0,
                         "bias": bias[np.argmax(np.abs(bias))],
                         "mean_se": float(np.mean(ses)),
-                        "doubted": doubted,
+                        "doubted": float(np.mean(doubted)),
                     }
                 )
-    return pd.DataFrame(rows)
-
-
-# --- identified ------------------------------------------------------------------------------------------
-
-EACH, RUNS = 20, 400
-
-
-def identified(quick: bool, _peer: str | None, runs_kept: Runs) -> pd.DataFrame:
-    found: dict[tuple[str, str], list[float]] = {}
-    for begin in range(0, 5 if quick else RUNS, EACH):  # a few runs of all cells before more of any
-        some = range(begin, begin + (5 if quick else EACH))
-        for name in DESIGNS:
-            for family in ("huber", "logistic"):
-
-                def run(name: str = name, family: str = family, some: range = some) -> list[float]:
-                    return cell(name, family, some)
-
-                kept = runs_kept.get(f"identified-{family}-{name}-{begin}-{len(some)}", run)
-                found.setdefault((name, family), []).extend(kept)
-    return pd.DataFrame([line for key, numbers in found.items() for line in lines(*key, numbers)])
-
-
-# --- speed -----------------------------------------------------------------------------------------------
-
-
-def speed(quick: bool, _peer: str | None, _kept: Runs) -> pd.DataFrame:
-    n = 50_000 if quick else 1_000_000
-    x, y = people("logistic", n, np.random.default_rng(0), 11)
-    rows = []
-    for name, options in {
-        "gradient, full, 8 lanes": {},
-        "gradient, full, 1 lane": {"lanes": 1},
-        "gradient, poisson, 8 lanes": {"order": "poisson"},
-        "output, permuted, 8 lanes": {"perturbation": "output"},
-        "output, permuted, 1 lane": {"perturbation": "output", "lanes": 1},
-        "output, sampled, 8 lanes": {"perturbation": "output", "order": "sampled"},
-    }.items():
-        fitted = model("logistic", x, y, epsilon=1, delta=1e-7)
-        fit(fitted, **options)
-        begin = time.perf_counter()
-        res = fit(fitted, **options)
-        rows.append({"fit": name, "n": n, "seconds": time.perf_counter() - begin, "steps": res._fit.updates})
     return pd.DataFrame(rows)
 
 
@@ -376,8 +321,6 @@ STUDIES = {
     "rates": rates,
     "peers": peers,
     "coverage": coverage,
-    "identified": identified,
-    "speed": speed,
 }
 
 

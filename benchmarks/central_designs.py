@@ -1,4 +1,4 @@
-"""Designs whose records determine all coefficients, some, or none, for ``python -m benchmarks.central identified``."""
+"""Designs whose records determine all coefficients, some, or none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from scipy.stats import beta
 
 import privreg as pr
 from privreg.errors import PrivregWarning
-from privreg.published import descent
 
 N: Final = 20_000
 SD: Final = 0.4
@@ -27,7 +26,6 @@ class Design(NamedTuple):
     make: Callable[[np.random.Generator, int], Columns]
     effects: dict[str, float]  # By coefficient; of a level relative to the reference
     levels: dict[str, str] = {}  # noqa: RUF012 - read only
-    well: bool = False  # Whether the records determine it well, so that marks are false alarms
     bounds: dict[str, tuple[float, float]] = {}  # noqa: RUF012 - read only; of the columns not in [-1, 1]
 
 
@@ -77,25 +75,25 @@ def rare(share: float, effect: float = 0.9) -> Design:
     return Design("y ~ x + g", factor(shares), LEVELS | {"g[T.c]": effect}, {"g": "abc"})
 
 
-def numbers(make: Callable[[np.random.Generator, int], Columns], well: bool = False) -> Design:
-    return Design("y ~ x + z", make, NUMBERS, well=well)
+def numbers(make: Callable[[np.random.Generator, int], Columns]) -> Design:
+    return Design("y ~ x + z", make, NUMBERS)
 
 
 DESIGNS: Final = {
     "even numbers": Design(
-        "y ~ x + z + v", lambda rng, n: {k: even(rng, n) for k in "xzv"}, NUMBERS | {"v": 0.2}, well=True
+        "y ~ x + z + v", lambda rng, n: {k: even(rng, n) for k in "xzv"}, NUMBERS | {"v": 0.2}
     ),
-    "even levels": Design("y ~ x + g", factor({"a": 0.4, "b": 0.3, "c": 0.3}), LEVELS, {"g": "abc"}, well=True),
+    "even levels": Design("y ~ x + g", factor({"a": 0.4, "b": 0.3, "c": 0.3}), LEVELS, {"g": "abc"}),
     "numbers and levels": Design(
         "y ~ x + z + g", lambda rng, n: factor({"a": 0.5, "b": 0.3, "c": 0.2})(rng, n) | {"z": middling(rng, n)},
-        LEVELS | {"z": -0.4}, {"g": "abc"}, well=True,
+        LEVELS | {"z": -0.4}, {"g": "abc"},
     ),
-    "normal numbers": numbers(lambda rng, n: {k: middling(rng, n) for k in "xz"}, well=True),
-    "correlation 0.45": numbers(together(1 / 3), well=True),
-    "a level with 20%": rare(0.2)._replace(well=True),
+    "normal numbers": numbers(lambda rng, n: {k: middling(rng, n) for k in "xz"}),
+    "correlation 0.45": numbers(together(1 / 3)),
+    "a level with 20%": rare(0.2),
     "crossed levels": Design(
         "y ~ x + g * h", lambda rng, n: {"g": rng.choice(list("ab"), n), "h": rng.choice(list("uvw"), n),
-        "x": even(rng, n)}, CROSSED, {"g": "ab", "h": "uvw"}, well=True,
+        "x": even(rng, n)}, CROSSED, {"g": "ab", "h": "uvw"},
     ),
     "correlation 0.8": numbers(together(4 / 7)),
     "correlation 0.99": numbers(together(0.875)),
@@ -142,7 +140,7 @@ def fitted(name: str, family: str, run: int, n: int = N, **options: Any) -> pd.D
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivregWarning)
         seed = int(rng.integers(1 << 31))
-        res = descent.fit(model._spec, model._source, seed=seed, progress=False, **options)
+        res = model.fit(tuning="published", seed=seed, progress=False, **options)
     return res.tidy().set_index("term").assign(effect=pd.Series(design.effects))
 
 
@@ -150,38 +148,3 @@ def limits(inside: int, trials: int) -> tuple[float, float]:
     """Clopper and Pearson's 99% limits."""
     low = float(beta.ppf(0.005, inside, trials - inside + 1)) if inside else 0.0
     return low, float(beta.ppf(0.995, inside + 1, trials - inside)) if inside < trials else 1.0
-
-
-def cell(name: str, family: str, runs: range, **options: Any) -> list[float]:
-    """Whether each coefficient is marked and whether its interval holds its effect, by runs."""
-    out = []
-    for run in runs:
-        t = fitted(name, family, run, **options).loc[terms(name)]
-        held = (t["conf_low"] <= t["effect"]) & (t["effect"] <= t["conf_high"])
-        out.append(
-            [*(~t["reliable"]).astype(float), *held.astype(float), *(t["estimate"] - t["effect"]), *t["std_error"]]
-        )
-    return np.ravel(out).tolist()
-
-
-def terms(name: str) -> list[str]:
-    """Coefficients in their order: levels before numbers, as formulas have them."""
-    return sorted(DESIGNS[name].effects, key=lambda k: (k != "Intercept", "[" not in k, ":" in k))
-
-
-def lines(name: str, family: str, found: list[float]) -> list[dict[str, Any]]:
-    """One line for each coefficient of a cell."""
-    design, p = DESIGNS[name], len(terms(name))
-    numbers = np.reshape(found, (-1, 4 * p))
-    runs = len(numbers)
-    marked, held, off, se = (numbers[:, k * p : (k + 1) * p] for k in range(4))
-    out = []
-    for j, term in enumerate(terms(name)):
-        line: dict[str, Any] = {"design": name, "well": design.well, "family": family, "term": term, "runs": runs}
-        line |= {"marked": marked[:, j].mean(), "any_marked": (marked > 0).any(axis=1).mean()}
-        for kind, these in (("unmarked", marked[:, j] == 0), ("marked", marked[:, j] > 0)):
-            k, m = int(held[these, j].sum()), int(these.sum())
-            low, high = limits(k, m) if m else (np.nan, np.nan)
-            line |= {f"{kind}_coverage": k / m if m else np.nan, f"{kind}_low": low, f"{kind}_high": high}
-        out.append(line | {"bias": off[:, j].mean(), "rmse": np.sqrt((off[:, j] ** 2).mean()), "se": se[:, j].mean()})
-    return out

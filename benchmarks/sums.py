@@ -2,6 +2,7 @@
 
 ``python -m benchmarks.sums [--trust central two_collectors] [--designs NAME …] [--n N …] [--mu MU …] [--runs R]
 [--table NAME] [--keep FOLDER] [--quick]``
+``python -m benchmarks.sums --constants [--runs R] [--keep FOLDER]``
 
 One line for each trust model, design, n, μ and coefficient, of the fits that aren't marked but for the last columns:
 
@@ -24,7 +25,10 @@ marked
 all
     As ratio, of all fits.
 
-Table sums.csv, or that of --table. With --keep FOLDER finished cells are kept there, and a study goes on.
+Table sums.csv, or that of --table; with --constants sums_constants.csv, a curator's fits of four designs of
+`benchmarks.real_designs.TUNED` with the same rows and noise and each constant halved and doubled, one line for each
+constant, design and n: medians of ratio and length, mean coverage, marks. With --keep FOLDER finished
+cells are kept there, and a study goes on.
 """
 
 from __future__ import annotations
@@ -45,6 +49,7 @@ import privreg as pr
 from benchmarks.designs import DESIGNS
 from benchmarks.real_designs import REAL, TUNED, population
 from benchmarks.store import Runs, save_table
+from benchmarks.tuning import changed, listed, tuning
 from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.plan import Plan
 from privreg.fits.aggregate import doubts, plan_of
@@ -56,6 +61,7 @@ from tests.reference import two_collectors as reference
 
 MADE = ["normal", "quadratic", "factors", "charges", "ten numbers", "yes, wrong link"]
 NAMES = [*MADE, *REAL]
+FOUR = ["card", "wealth", "affairs", "approval"]
 KNOWN = DESIGNS | REAL | TUNED
 RESULTS = Path(__file__).parent / "results" / "sums.csv"
 SIZES = [500, 1_000, 2_000, 5_000, 20_000, 100_000]
@@ -184,6 +190,27 @@ def summary(found: pd.DataFrame) -> pd.DataFrame:
     return found.groupby(["trust", "mu", "n"]).apply(pooled, include_groups=False)
 
 
+def constants(runs: int, kept: Runs) -> pd.DataFrame:
+    """The table of `--constants`."""
+    table = list[dict[str, object]]()
+    paths = [row["path"] for row in listed()["constant"] if row["group"] == "sums"]
+    for path, factor in [("", 1.0), *((path, f) for path in paths for f in (0.5, 2.0))]:
+        value = tuning()[path] * factor if path else 0.0
+        factor = 2.0**0.5 if path.endswith("WIDER") and factor == 2.0 else factor  # bins overlap below 1
+        value = 1.0 + (tuning()[path] - 1.0) * factor if path.endswith("WIDER") else value
+        for name in FOUR:
+            for n in (2_000, 20_000):
+                with changed({path: value} if path else {}):
+                    made = partial(cell, "central", name, n, 1.0, range(runs))
+                    numbers = kept.get(f"constant-{path.rpartition('.')[2]}-{factor:.3g}-{name}-{n}-{runs}", made)
+                each = pd.DataFrame(lines("central", name, n, 1.0, numbers))
+                line = {"constant": path, "times": factor, "design": name, "n": n, "runs": runs}
+                line |= each[["ratio", "length"]].median().to_dict() | each[["own", "cover", "marked"]].mean().to_dict()
+                table.append(line)
+        print(path or "as they are", factor, flush=True)
+    return pd.DataFrame(table).round(3)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     summary_text, usage = (__doc__ or "").split("\n\n", 1)
     parser = argparse.ArgumentParser(
@@ -197,10 +224,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--runs", type=int, default=200, help="a cell; of 100,000 rows at most 100")
     parser.add_argument("--table", default=RESULTS.stem, metavar="NAME", help="of the table, without .csv")
     parser.add_argument("--keep", type=Path, help="folder of finished cells")
+    parser.add_argument("--constants", action="store_true", help="vary constants instead, one at a time")
     parser.add_argument("--quick", action="store_true", help="a look: 10 runs a cell, nothing stored")
     args = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     kept, table = Runs(None if args.quick else args.keep), list[dict[str, object]]()
+    if args.constants:
+        command = f"python -m benchmarks.sums --constants --runs {args.runs}"
+        save_table(constants(args.runs, kept), RESULTS.with_name("sums_constants.csv"), command)
+        return
     for trust in args.trust:
         for n in args.n:
             for mu in args.mu:

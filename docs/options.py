@@ -76,7 +76,7 @@ WORDS: Final = {
     "means trust": "Whom people trust: nobody (local), two collectors who don't collude (two_collectors), or a curator "
     "(central).",
     "trust": "Whom people trust: nobody (local), two collectors who don't collude (two_collectors), or a curator "
-    "(central), who has a class of their own.",
+    "who holds the rows (central).",
     "mechanism": "How a report is randomised. The default has the least noise for the budget.",
     "frequencies": "How a factor's level is randomised. The default has the least noise for the budget.",
     "m": "Of how many of d items each person is asked. By default as many as give the least noise.",
@@ -87,7 +87,7 @@ WORDS: Final = {
     "missing": "What records do that can't be used: send noise (noise), raise an error (raise), which tells about "
     "rows, or "
     "send nothing (drop), which reveals who answered.",
-    "tuning": "The algorithm: rounds, or averaged stochastic gradient descent as published.",
+    "tuning": "The algorithm: rounds, or stochastic gradient descent as published; of a curator noisy descent.",
     "inference": "One method or a tuple of them; the first gives the standard errors. None asks for none. "
     "[Inference](guides/inference.md) compares them.",
     "order": "Whether rows are read in random order, where they can be, or by position.",
@@ -104,18 +104,18 @@ WORDS: Final = {
     "seed": "Makes noise that can be drawn again, for simulation only: it protects nobody.",
     "checkpoint": "A file in which a long fit is kept on the way. After a kill the same call goes on from there.",
     "curator order": "How records are drawn for the steps: full, poisson, permuted or sampled.",
+    "local perturbation": "Of a curator's published descent: where noise is added.",
+    "local epochs": "Of a curator's published descent: passes over the records.",
+    "local radius": "Of a curator's published descent: the ball that iterates are kept in.",
+    "local average": "Of a curator's published descent: the last iterates, which are averaged.",
     "perturbation": "Where the curator's noise is added: to the sum of gradients of every step ('gradient'), or once "
-    "to the "
-    "averaged iterate ('output').",
+    "to the averaged iterate ('output').",
     "epochs": "Passes over the records.",
     "step": "The size of the steps.",
     "radius": "The ball that iterates are kept in.",
     "curator lanes": "Disjoint random parts of the records, each fitted by itself. How far the fits differ gives "
     "the intervals.",
     "average": "The last iterates, which are averaged.",
-    "curator missing": "What becomes of a record that can't be used: it counts for nothing ('noise'), or raises an "
-    "error "
-    "('raise').",
     "silos missing": "What becomes of a record that can't be used: it counts for nothing ('noise'), or raises an error "
     "('raise').",
     "curator batch_size": "Records of a step.",

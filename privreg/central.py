@@ -36,7 +36,7 @@ class Regression(PrivateOnlineRegression):
         super().__init__(endog, exog, trust=_central(trust), **options)
 
     @classmethod
-    def from_formula(  # type: ignore[override]
+    def from_formula(
         cls, formula: str, data: Any = None, *more: Any, trust: str = "central", **options: Any
     ) -> PrivateOnlineRegression:
         """Describe a model by a formula; see `privreg.PrivateOnlineRegression.from_formula`."""

@@ -60,7 +60,7 @@ class PrivateOnlineRegression(Playable):
         How a covariate vector of any length gives a score of bounded length: by its length after whitening (default),
         by its length after scaling alone, or the sources' min(1, 2/‖x‖²) (with ``tuning="published"`` only).
         "likelihood": not at all but by declared bounds, so that the estimand is that of statsmodels' own fit, of more
-        people; also with two collectors.
+        people; also where noise falls on sums.
     offset : array_like, shape (n,), optional
         Added to the linear predictor; its name for `bounds` is "offset".
     exposure : array_like, shape (n,), optional
@@ -222,9 +222,10 @@ class PrivateOnlineRegression(Playable):
             Rows of one person, at most, of which its *one* report is made, at `mu`. Further rows
             of the person are left out. Rows of DataFrames and mappings are gathered by `id`, persons come in random
             order, and `rows` is counted. Of files and iterables the rows of a person must lie together (sort by `id`;
-            what comes later of the same person counts for nothing), and ``rows=`` says how many people there are. The
-            formula may then take out levels of persons, ``"y ~ treat + C(year) | person"``: response and columns less
-            their means over the person's complete rows, or, ``| diff(person)``, differences of following rows.
+            what comes later of the same person counts for nothing), and ``rows=`` says how many people there are, but
+            to a curator, who counts them. The formula may then take out levels of persons, ``"y ~ treat + C(year) |
+            person"``: response and columns less their means over the person's complete rows, or, ``| diff(person)``,
+            differences of following rows.
         per_person : {"sum", "mean"}
             Whether rows count alike (default), or people, by the mean over their rows.
         weights : str, optional
@@ -234,7 +235,7 @@ class PrivateOnlineRegression(Playable):
             Name of a column of clusters of people who may be alike, as those of a school, with all of them declared,
             ``levels={"school": [...]}``; which one somebody is in is public. All of a cluster's people answer in one
             random group, and standard errors and t follow from how far groups differ: 8 groups, or 16 from 320 clusters
-            on (`lanes=`); with two collectors up to 24, each of whose sums has its noise. 16 clusters or more.
+            on (`lanes=`); where noise falls on sums up to 24, each of which has its noise. 16 clusters or more.
         schema : str, Path or Schema, optional
             Declarations, or the YAML or JSON file that holds them, see ``pr.Schema.from_file``. `bounds`, `levels` and
             `moments` given beside it take precedence, column by column; and all of these before what the data carry.

@@ -51,6 +51,7 @@ TASKS = (f"{BLOCKS}::test_tasks_hold_no_rows_and_print_no_keys_and_no_two_have_t
 ONCE = (f"{ROUNDS}::test_no_noise_is_drawn_twice",)
 HOSTILE, INDEXES = "tests/laws/test_hostile.py", "tests/laws/test_indexes.py"
 SPENDING = "tests/laws/test_spending.py"
+CURATOR = "tests/simulation/test_curator.py"
 IDENTIFIED = "tests/published/descent/test_identified.py"
 WEB, PAGES = "privreg/service/web/device", "tests/service/test_js_session.py"
 DEVICE = "privreg/device/report/answer.py"
@@ -99,7 +100,7 @@ MUTANTS = (
     Mutant(
         "noise too large for whole numbers",
         "privreg/formula/spec.py",
-        "if spec.budget.private and spec.budget.mu < LEAST_MU:",
+        "if spec.budget.private and spec.budget.mu < (least := LEAST_MU[spec.trust]):",
         "if False:",
         (f"{TWO_DOOR}::test_noise_that_isnt_small_beside_the_modulus_is_refused",),
     ),
@@ -151,8 +152,8 @@ MUTANTS = (
     Mutant(
         "both collectors draw the same noise",
         TWO,
-        'f"collector {who} {name}"',
-        'f"collector {name}"',
+        'f"collector {who} {len(self.batches)}"',
+        'f"collector {len(self.batches)}"',
         (f"{TWO_DOOR}::test_each_collector_and_each_batch_has_noise_of_its_own",),
     ),
     Mutant(
@@ -163,9 +164,37 @@ MUTANTS = (
         (f"{TWO_DOOR}::test_a_key_whose_noise_is_published_is_forgotten",),
     ),
     Mutant(
+        "a curator's release is not entered",
+        "privreg/simulation/streaming/stream.py",
+        "            self._run.ready()\n            if self.charge is not None:\n                self.charge.enter()\n",
+        "            self._run.ready()\n",
+        (f"{CURATOR}::test_the_release_is_entered_once_before_the_first_sum_and_few_rows_cost_nothing",),
+    ),
+    Mutant(
+        "a round of a curator has the whole budget",
+        LATTICE,
+        "plan.width(role), mu or plan.mu)",
+        "plan.width(role), plan.mu)",
+        (f"{CURATOR}::test_sums_of_neighbours_are_as_far_apart_as_the_budget_allows",),
+    ),
+    Mutant(
+        "files may change between a curator's rounds",
+        "privreg/simulation/streaming/stream.py",
+        "if source.stamp() != stamp:",
+        "if False:",
+        (f"{CURATOR}::test_files_that_change_between_rounds_are_refused",),
+    ),
+    Mutant(
+        "a curator's release is drawn again by who goes on",
+        "privreg/simulation/curator.py",
+        'enumerate(self._before.get("people", ()))',
+        "enumerate(())",
+        (f"{CURATOR}::test_a_fit_that_is_killed_between_rounds_ends_in_the_same_bits",),
+    ),
+    Mutant(
         "a sum of two collectors without noise",
         TWO,
-        "noised(self.plan, role, exact[g], drawn)",
+        "noised(self.plan, self.progress.state, exact[g], drawn)",
         "exact[g]",
         (f"{TWO_DOOR}::test_each_collector_and_each_batch_has_noise_of_its_own",),
     ),
@@ -1145,7 +1174,7 @@ MUTANTS = (
         "privreg/published/descent/descent.py",
         "        x[silent] = 0.0  # adds",
         "        x, y = x[~silent], y[~silent]  # adds",
-        (f"{HOSTILE}::test_no_record_changes_whether_a_fit_fails[curator-plain]",),
+        (f"{HOSTILE}::test_no_record_changes_whether_a_fit_fails[descent-plain]",),
     ),
     Mutant(
         "parts that are no number",
@@ -1214,7 +1243,7 @@ MUTANTS = (
     Mutant(
         "a release is entered after its first report",
         "privreg/simulation/streaming/stream.py",
-        "                        if self.charge is not None:\n"
+        "                        if self.charge is not None and not self.again:\n"
         "                            self.charge.enter()\n"
         "                        for some in rows if self._gather is None else self._gather.take(rows):\n"
         "                            self._take(some)\n",

@@ -62,9 +62,7 @@ def of_numbers(name: str, kind: str, channel: Channel, radius: float, size: int)
     return {"report": name, "kind": kind, "plan": [_plain(channel), radius], "theta": [0.0] * size, "c": 1.0}
 
 
-def of_sums(
-    name: str, ends: Mapping[str, Sequence[int]], sd: float, unit: float, mu: float = 0.0
-) -> dict[str, Any]:
+def of_sums(name: str, ends: Mapping[str, Sequence[int]], sd: float, unit: float, mu: float = 0.0) -> dict[str, Any]:
     """Describe a published sum: whole numbers of far reports by name, and the noise of one who adds it.
 
     `mu` is a curator's budget of this sum, to which all rows of the others report, too; 0 with two collectors.

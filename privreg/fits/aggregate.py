@@ -1,4 +1,4 @@
-"""What a fit with two collectors says of itself: user's units, words, notes. Published sums only."""
+"""What a fit by sums says of itself, of two collectors or a curator: user's units, words, notes. Sums only."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from privreg.fits.extremes import extremes_of
 from privreg.fits.notes import Findings, clamping_words, filled_note, notes
 from privreg.fits.outcome import FitOutcome, of_clusters, outside_of, refuse_overflow
 from privreg.fits.plan import limits_of_offset, order_of, to_user
-from privreg.fits.settings import Settings, Summing
+from privreg.fits.settings import Settings
 from privreg.formula.spec import ModelSpec
 from privreg.formula.units import Units
 from privreg.inference import clusters
@@ -63,7 +63,7 @@ EARLY: Final = {
 def plan_of(
     spec: ModelSpec, rows: int, measures: float = 0.0, like: Target | None = None
 ) -> tuple[Plan, NDArray[np.intp]]:
-    """What a fit with two collectors fixes before its first record, all of it public; with the order of columns inside.
+    """What a fit by sums fixes before its first record, all of it public; with the order of columns inside.
 
     `rows` are the records expected, `measures` the share of them, the last ones, by whom the fit is measured; `like` is
     the target of an earlier fit. In the order, shape (p,), the constant goes first.
@@ -150,7 +150,7 @@ def _paid(plan: Plan) -> list[tuple[str, bool, float]]:
 
 
 class HeldSums(NamedTuple):
-    """What a fit with two collectors has: public values, whoever played or ran the rounds."""
+    """What a fit by sums has: public values, whoever played or ran the rounds."""
 
     plan: Plan
     history: tuple[Progress, ...]  # What was known before each batch, the last one being open
@@ -160,7 +160,7 @@ class HeldSums(NamedTuple):
 
 
 def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[np.intp]) -> FitOutcome:
-    """Outcome of a fit with two collectors; `order`, shape (p,), is that of columns inside, as `plan_of` gives it.
+    """Outcome of a fit by sums; `order`, shape (p,), is that of columns inside, as `plan_of` gives it.
     Raises InferenceError before the main round has had a batch.
     """
     plan, progress, units = held.plan, held.history[-1], spec.units
@@ -226,7 +226,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         equation=_equation(plan, found, order, spec),
         measures=measuring.measured(plan, progress, units.y_scale),
         measured=sum(count for _, count, _ in progress.gauged),
-        **({"cost": f"for {settings.how.measures:g} of mu²"} if isinstance(settings.how, Summing) and again else {}),
+        cost=f"for {plan.measured / plan.rows:.3g} of mu²" if again else "instead of a score",
     )
 
 
@@ -306,7 +306,10 @@ def _findings(held: HeldSums, spec: ModelSpec, found: Estimated, order: NDArray[
     errors = np.sqrt(checked.noise**2 + inside * (1.0 - inside) / checked.people)
     answering = max(float(checked.shares[0]), RAREST)
     unusable = Unusable(1.0 - float(checked.shares[0]), float(errors[0]))
-    out = none._replace(unanswered=unusable if spec.unusable and unusable.sure else None, asked=checked.people)
+    out = none._replace(
+        unanswered=unusable if spec.unusable and unusable.sure else None,
+        asked=0 if plan.noise.again else checked.people,
+    )
     if not plan.bounded:
         return out
     shares = Shares(spec.clamps, checked.shares[1:] / answering, errors[1:] / answering, checked.people)
@@ -370,7 +373,7 @@ def _rounds(held: HeldSums, trail: dict[int, Estimated], outside: Any, errors: A
 
 
 def _equation(plan: Plan, found: Estimated, order: NDArray[np.intp], spec: ModelSpec) -> Equation:
-    """What the estimates solve: see "Estimand" in docs/two_collectors.md."""
+    """What the estimates solve: see "Estimand" in docs/sums.md."""
     shape, rules, d = plan.rules.shape, plan.rules, plan.size
     caps = np.array([s.state.rows @ np.linalg.inv(found.rows) / s.state.reach(plan) for s in found.rounds])
     return Equation(
@@ -395,7 +398,7 @@ def _equation(plan: Plan, found: Estimated, order: NDArray[np.intp], spec: Model
 
 def _mechanics(held: HeldSums) -> tuple[dict[str, Any], ...]:
     """What is needed to audit each role's sums: reports of rows that are far from each other, and the noise."""
-    plan, out, had = held.plan, [], set[tuple[str, bytes]]()
+    plan, out, had = held.plan, list[dict[str, Any]](), set[tuple[str, bytes]]()
     for p in held.history[:-1]:
         role, mu = p.state.role, p.state.mu
         one = role, p.state.theta.tobytes() if plan.noise.again else b""  # groups of clusters answer one state

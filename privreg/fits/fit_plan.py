@@ -68,8 +68,10 @@ class FitPlan:
         if not self.budget.private:
             return str(self.budget)
         whole = "response" if self.spec.private == "response" else "record"
-        used = "all rows, in one report" if self.spec.people.k_max is not None else "used once"
-        used = "in all rounds" if self.spec.trust == "central" else used
+        several = self.spec.people.k_max is not None
+        used = "all rows, in one report" if several else "used once"
+        if self.spec.trust == "central":
+            used = "all rows, " * several + "in all rounds"
         text = f"{self.budget}, for one person's {whole}, {used}"
         if self.spec.trust == "two_collectors":
             half = at_least(self.mu / math.sqrt(2.0), 4)
@@ -215,7 +217,8 @@ class FitPlan:
             known = not pd.isna(one["records"])
             records = f"{one['records']:,}" if known else "a quarter of those before"
             if one["optional"]:
-                records += " (if the start is far)" if one["role"] == "approach" else " (if covariates are correlated)"
+                why = {"approach": "the start is far", "lengths": "some rows are long"}
+                records += f" (if {why.get(one['role'], 'covariates are correlated')})"
             out.append({"round": span, "role": one["role"], "records": records, "noise sd": f"{one['noise_sd']:.4g}"})
         return pd.DataFrame(out)
 

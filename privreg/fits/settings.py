@@ -143,7 +143,7 @@ class Settings:
     score_text: str  # The family with its constants, in the user's units
     mechanism: Mechanism
     methods: tuple[Method, ...]
-    how: Efficient | Published | Summing  # By rounds, by the published single chain, or by sums of two collectors
+    how: Efficient | Published | Summing  # By rounds, by the published single chain, or by sums
 
     @property
     def efficient(self) -> Efficient | None:

@@ -60,8 +60,8 @@ def target_of(spec: ModelSpec, like: Any, *, seeded: bool = False) -> Target | N
     found = of_results(fit)
     if found is None:
         raise OptionError(
-            "these results hold no target: they are of tuning='published', or of a fit whose main rounds had not begun; "
-            "give results of a fit by rounds of local reports, of two collectors or of a curator."
+            "these results hold no target: they are of tuning='published', or of a fit whose main rounds had not "
+            "begun; give results of a fit by rounds of local reports, of two collectors or of a curator."
         )
     try:
         Target.from_json(found.to_json(), len(fit.design.names))

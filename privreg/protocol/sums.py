@@ -29,7 +29,7 @@ SCALE: Final = 0.2  # Norm of a report's number on the residual scale (the scale
 class Sums(NamedTuple):
     """What a report is made of, all of it public: a plan's and its rules', as far as devices need them.
 
-    Equations (1) to (3) of docs/two_collectors.md. Columns and response are in internal units.
+    Equations (1) to (3) of docs/sums.md. Columns and response are in internal units.
     """
 
     shares: tuple[float, ...]  # Squared norms of score, slope, squared score, score beyond the threshold; 0: none

@@ -46,7 +46,7 @@ class Equation:
     offsets: Array  # δ_j; shape (m, b d)
     bend: Array  # e: what offsets add by the reference model; shape (b d,)
     theta: Array  # The estimate; shape (b d,)
-    # Of two collectors: ω(z) = Σ_k shares_k min(1, 1/‖caps_k z‖²); shapes (k, d, d), (k,). Empty of others
+    # Of sums: ω(z) = Σ_k shares_k min(1, 1/‖caps_k z‖²); shapes (k, d, d), (k,). Empty of others
     caps: Array = field(default_factory=lambda: np.zeros((0, 0, 0)))
     shares: Array = field(default_factory=lambda: np.zeros(0))
     ratio: float | None = None  # Where c follows the residuals: in their normal-consistent median absolute size

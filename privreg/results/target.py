@@ -24,7 +24,7 @@ class Target:
 
     rows: tuple[tuple[float, ...], ...]  # W, internal units, in the engine's order of columns; shape (d, d)
     c: float | None  # c, internal units of the response; None if the score has none, or if it is declared
-    reach: float | None = None  # Of two collectors: length of W x from which on a record's weight falls
+    reach: float | None = None  # Of sums: length of W x from which on a record's weight falls
 
     @property
     def map(self) -> Array:
@@ -63,7 +63,7 @@ class Target:
 
 
 def of_results(fit: ResultData) -> Target | None:
-    """The target of results; None if they are of no fit by rounds of local reports, nor of two collectors."""
+    """The target of results; None if they are of no fit by rounds of local reports, nor by sums."""
     equation = fit.equation
     if equation is None or not fit.rounds:
         return None

@@ -206,7 +206,7 @@ def of(
         raise InferenceError(
             "these results hold no estimates along the stream: windows are there once main rounds have begun, of "
             "records in the order in which they came, start() or fit(order='position'), for designs whose correlations "
-            "are learned, without cluster=, not with trust='two_collectors', and with "
+            "are learned, without cluster=, with trust='local', and with "
             f"tuning='published' beside inference={', '.join(map(repr, windows.OF_CHAIN[:-1]))} or "
             f"{windows.OF_CHAIN[-1]!r}."
         )

@@ -65,7 +65,7 @@ class AggregateRun(Keyed):
     `key`, None without privacy; every batch has a key of its own, which follows from none after it.
     """
 
-    parallel: Final = True  # Whether threads are of use, and rows may come in any order
+    parallel: bool = True  # Whether threads are of use, and rows may come in any order
     absent: Final = math.nan  # Covariates of a record whose report is zero
     label: Final = False  # Whether covariates are public
 

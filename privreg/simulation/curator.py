@@ -74,7 +74,7 @@ def evenly(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
 
 def least(d: int, mu: float) -> int:
     """Rows with which a fit of so many coefficients can begin."""
-    return math.ceil(LEAST * (d + 1) ** 1.5 / mu)
+    return max(math.ceil(LEAST * math.sqrt((d + 1) ** 3) / mu), d + 1)
 
 
 def refuse_few(rows: int, d: int, mu: float) -> None:
@@ -93,11 +93,12 @@ class CuratorRun(AggregateRun):
     order, and `kept` is called after each release.
     """
 
-    parallel: Final = False
+    parallel = False
 
     def __init__(self, plan: Plan, key: bytes | None, planned: Callable[[int], Plan] | None = None) -> None:
         self.planned = planned or (lambda rows: plan._replace(rows=rows))
         self.rows, self.bytes, self._people = list[Block](), 0, 0
+        self.most: float = HELD  # Bytes of them
         self.reread: Callable[[], Iterator[Block]] | None = None
         self.kept: Callable[[], None] = lambda: None
         self._before = dict[str, Any]()  # Sums that a checkpoint has
@@ -133,7 +134,7 @@ class CuratorRun(AggregateRun):
         self._people += len(y)
         self.bytes += sum(c.nbytes for c in block if c is not None)
         self.rows.append(block)
-        if self.bytes > HELD:
+        if self.bytes > self.most:
             if self.reread is None:
                 raise UnsupportedArgumentError(
                     f"these rows take more than {HELD >> 30} GiB encoded, and of their kind they can't be read again "
@@ -161,6 +162,7 @@ class CuratorRun(AggregateRun):
             return
         self.ready()
         self.chain = chain.begin(self.plan)
+        self._begin()
         for k, people in enumerate(self._before.get("people", ())):
             self._known(Batch(int(people), like(self.raw.sum[0], self._before[f"total_{k}"]).copy()))
         budgets = [lattice.fraction_of(p.state.mu) for p in self.history[:-1]]
@@ -168,7 +170,7 @@ class CuratorRun(AggregateRun):
             budgets.append(lattice.fraction_of(self.progress.state.mu))
             if not lattice.composed(budgets, lattice.fraction_of(self.plan.mu)):
                 raise AssertionError("rounds would cost more than the budget")
-            self._answered(self.rows if self.bytes <= HELD or self.reread is None else self.reread())
+            self._answered(self.rows if self.bytes <= self.most or self.reread is None else self.reread())
             self.kept()
         self.rows = []
 

@@ -26,7 +26,7 @@ from privreg.simulation.tuning import of_descent, plan_fit, warn_of_steps
 
 
 class Playable(Described):
-    """A model of people's reports with the ways to plan it, to fit it, and to feed it batch by batch."""
+    """A model with the ways to plan it, to fit it, and to feed it batch by batch."""
 
     _spec: ModelSpec
     _source: Source | None
@@ -303,7 +303,8 @@ class Playable(Described):
         kept = read_checkpoint(checkpoint, checkpoint_rows, checkpoint_seconds, mended, checkpoint_trust)
         check("local.fit", "progress", progress)
         if self._source is None:
-            raise DataError("this model has no data; use start() and update(batch), or build it with data.")
+            way = "build it with data" if curator else "use start() and update(batch), or build it with data"
+            raise DataError(f"this model has no data; {way}.")
         source, rows = self._source, self._expected()
         if kept is not None and self._spec.people.k_max is not None and not curator:
             raise UnsupportedArgumentError(
@@ -311,7 +312,8 @@ class Playable(Described):
                 "stored; leave it out."
             )
         asked = self._asked(locals())
-        warn_of_steps(asked, 2)
+        if not curator:
+            warn_of_steps(asked, 2)
         if client is not None and self._spec.summed:
             raise UnsupportedArgumentError(
                 f"client= is for trust='local': with {self._spec.holders} sums are made in this process, which reads "

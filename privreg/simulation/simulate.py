@@ -104,8 +104,8 @@ def simulate(
         stream._run = FieldRun(run, derived_key(secret, "arrival"), share, most)
     elif share or most:
         raise UnsupportedArgumentError(
-            f"dropout= and late= are about local reports: with {plan.spec.holders} whoever does not answer is in no sum, "
-            "so give the rows of those who do."
+            f"dropout= and late= are about local reports: with {plan.spec.holders} whoever does not answer is in no "
+            "sum, so give the rows of those who do."
         )
     stream._run.shuffled = math.inf if order == "random" else 0.0
     source, batches = _read(plan, rows, derived_key(secret, "slots") if order == "random" else None)

@@ -59,7 +59,7 @@ def test_what_a_citation_says(words, said):
 
 
 def test_equations_of_two_collectors_are_numbered_and_cited():
-    page = (ROOT / "docs" / "two_collectors.md").read_text("utf-8")
+    page = (ROOT / "docs" / "sums.md").read_text("utf-8")
     tags = numbered(page)
     assert tags == list(range(1, len(tags) + 1))
     files = sorted((ROOT / "privreg" / "collector" / "aggregate").glob("*.py"))

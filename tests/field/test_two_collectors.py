@@ -99,6 +99,7 @@ def test_radii_of_sums_are_the_largest_that_keep_the_budget(form, mu):
         wanted = {
             radii.BALL: noise / 2.0,
             radii.PSD: (noise - math.sqrt(numbers)) / math.sqrt(2.0),
+            radii.PAIRS: (noise - math.sqrt(numbers)) / math.sqrt(2.0),
             radii.SWITCHES: noise,
             radii.BLOCKS: noise,
         }[form]

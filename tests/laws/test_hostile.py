@@ -161,7 +161,10 @@ def measured(formula, data):
     return model.fit(measures=0.2, progress=True, seed=5)
 
 
-DOORS = {f.__name__: f for f in (local, streamed, published, response, curator, descent, two_collectors, federated, measured)}
+DOORS = {
+    f.__name__: f
+    for f in (local, streamed, published, response, curator, descent, two_collectors, federated, measured)
+}
 
 
 def said(door, *args) -> tuple[tuple, list]:

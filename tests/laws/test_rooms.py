@@ -39,6 +39,10 @@ def test_the_published_algorithm_is_reached_from_few_places():
         ("privreg.cli.experiment", f"{room}.experiments"),
         ("privreg.experiments", f"{room}.experiments"),
         ("privreg.theory", f"{room}.theory"),
+        ("privreg.simulation.playable", f"{room}.descent"),
+        ("privreg.loading", f"{room}.descent.results"),
+        ("privreg.regression", f"{room}.descent.losses"),
+        *(("privreg.central", f"{room}.descent.{name}") for name in ("losses", "results", "verification")),
     }
 
 

@@ -111,7 +111,7 @@ def test_the_table_has_the_choices_that_there_are():
 
 def test_a_name_of_another_library_is_no_option():
     own = {name for door in DOORS if door.startswith("local") for name in accepted(door)}
-    assert own.isdisjoint({n for n in ELSEWHERE if n not in {"alpha", "rows", "epochs"}})  # of intervals, of plan(), of silos
+    assert own.isdisjoint({n for n in ELSEWHERE if n not in {"alpha", "rows", "epochs"}})  # of intervals, plans, silos
 
 
 def test_a_hint_names_options_that_there_are():

@@ -53,7 +53,8 @@ def test_all_three_trust_models_are_compared_in_one_table(two) -> None:
     table = found.table
     assert table.index.tolist() == ["local", "two_collectors", "central", "no privacy"]
     assert table.loc["two_collectors", "people"] == two.n
-    assert table.loc["no privacy", "people"] < table.loc["two_collectors", "people"] < table.loc["local", "people"]
+    assert table["people"].is_monotonic_decreasing  # who trusts more needs fewer people
+    assert table["people"].is_unique
     assert (table["width"] <= 0.5 * 1.001).all()
     assert "people needed" in str(found)
     assert "<table" in found.as_html()
@@ -144,7 +145,7 @@ def test_contours_have_lines_only_where_there_are_standard_errors(trust: str, mu
 
 @pytest.mark.thorough
 def test_each_line_of_the_comparison_that_has_no_numbers_or_misleads_has_a_note() -> None:
-    found = pr.plan("y ~ x", mu=1, n=1_000, **STUDY).compare_trust("Intercept")
+    found = pr.plan("y ~ x", mu=1, n=100, **STUDY).compare_trust("Intercept")
     assert found.title.endswith("precision of Intercept")
     words = " ".join(str(found).split())
     assert math.isinf(found.table.loc["central", "std_error"])
@@ -185,6 +186,7 @@ def test_the_table_of_the_readme_is_what_a_plan_says(monkeypatch: pytest.MonkeyP
     public = {"bounds": {"age": (18, 65), "bmi": (18, 50), "charges": (0, 35_000)}, "levels": {"smoker": ["no", "yes"]}}
     how = {"mu": 1, "width": {"age": 20}, "scale": 2500, "trust": "two_collectors"}
     people = pr.plan("charges ~ age + bmi + smoker", **how, **public).compare_trust().table["people"]
+    assert people.is_monotonic_decreasing
     lines = (Path(__file__).resolve().parents[2] / "README.md").read_text("utf-8").split("\n")
     for name, n in people.items():
         start = "| without privacy" if name == "no privacy" else f'| `"{name}"`'

@@ -201,7 +201,7 @@ def test_an_open_early_round_has_no_results_and_is_never_stored(tmp_path: Path) 
         ({"private": "response"}, UnsupportedArgumentError, "private="),
         ({"score_weights": "unit"}, UnsupportedArgumentError, "score_weights"),
         ({"id": "p", "max_per_id": 2}, UnsupportedArgumentError, "one report"),
-        ({"bounds": {"x": (-4, 4)}, "scaling": "private"}, UnsupportedArgumentError, "every number needs public bounds"),
+        ({"bounds": {"x": (-4, 4)}, "scaling": "private"}, UnsupportedArgumentError, "needs public bounds"),
     ],
 )
 def test_what_belongs_to_local_reports_is_refused_by_the_model(given: dict, error: type, words: str) -> None:

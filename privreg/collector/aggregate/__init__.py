@@ -4,5 +4,5 @@
 numbers, `rounds` makes the next state of a round's noised sum, `classes` has what several linear predictors need,
 `estimate` makes the coefficients and their covariance of all sums, `measuring` how well they predict, and `chain` the
 states one after the other. Functions on values; nothing here sees a row. The equations are those of
-docs/two_collectors.md.
+docs/sums.md.
 """

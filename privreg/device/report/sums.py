@@ -2,7 +2,7 @@
 
 The set makes the guarantee, for any state, also one made up for one respondent: what `whole` returns is in the set that
 the role's radius stands for, see `lattice`, whatever went before. Equations by number are those of
-docs/two_collectors.md; sums go from the first number to the last, as in `score`.
+docs/sums.md; sums go from the first number to the last, as in `score`.
 """
 
 from __future__ import annotations

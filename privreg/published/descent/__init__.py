@@ -1,7 +1,7 @@
 """A curator's noisy stochastic gradient descent, as printed: ``tuning="published"`` with ``trust="central"``.
 
-`fit` takes a model and its rows to results. `losses`, `sensitivity` and `calibration` make the noise, `plan` the public
-numbers; `descent` sees rows; `curvature` says which coefficients the records determine. `verification` is its audit.
+`fit`, in `run`, takes a model and its rows to results. `losses` and `sensitivity` make the noise, `plan` all public
+numbers; `descent` sees rows; `arrival` says which coefficients are not there yet. `verification` is its audit.
 
 References
 ----------

@@ -17,16 +17,14 @@ from scipy.special import ndtri
 
 from privreg.arrays import Array
 from privreg.diagnostics import Diagnostic, doubt
-from privreg.published.descent.kernels import HINGE, LOGISTIC, PINBALL, Q_HINGE, SMOOTHED_HINGE
-from privreg.published.descent.losses import Loss
-from privreg.published.descent.plan import Plan, edge
+from privreg.published.descent.losses import LOGISTIC, PINBALL, Q_HINGE, SMOOTHED_HINGE, Loss
+from privreg.published.descent.plan import FLAT, Plan, edge
 
 BIAS: Final = 0.25
 """Bias, in standard errors, that is let pass: 95% intervals by t with 7 degrees of freedom then have 94.4%."""
 CHANCE: Final = 0.01  # Probability that noise alone marks any coefficient
-WANDER: Final = 0.03
-SYMMETRIC: Final = 0.5
-"""How far iterates may wander, relative to the range over which the loss is quadratic; of regressions."""
+WANDER, SYMMETRIC = 0.03, 0.5
+"""How far iterates may wander, relative to the range over which the loss is quadratic; the second of regressions."""
 KINKED: Final = 0.03  # How far iterates may wander, internal units; of losses whose kink is not symmetric
 
 _HIDDEN: Final = (
@@ -44,7 +42,6 @@ class Release(NamedTuple):
     """Release of a fit, internal units: private."""
 
     lanes: Array  # Averages, shape (lanes, p)
-    moved: Array  # How far averaged iterates still moved, NaN of output perturbation; shape (lanes, p)
     curvature: Array  # Mean curvature of all records with noise, shape (p, p)
 
 
@@ -62,84 +59,71 @@ def left_of_start(plan: Plan, curvature: Array) -> Array:
     to the end of the response's range at the largest gradient: far from the model a loss may have no curvature.
     """
     size = min(plan.sizes)
-    steps, wait = plan.steps(size), plan.wait(size)
-    kept, far = steps - wait, math.ceil(1.0 / (plan.step * plan.constants.slope))
+    wait, far = plan.wait(size), math.ceil(1.0 / (plan.step * plan.constants.slope))
+    kept = plan.steps(size) - wait
     stuck, before = min(max(far - wait, 0), kept), max(wait - far, 0)
     keep = np.clip(1.0 - plan.step * curvature, 0.0, 1.0 - 1e-9)
     return np.asarray((stuck + keep ** (before + 1) * (1.0 - keep ** (kept - stuck)) / (1.0 - keep)) / kept)
 
 
-def notes(released: Release, plan: Plan, loss: Loss, matrix: Array, names: Sequence[str]) -> tuple[Diagnostic, ...]:
+def notes(released: Release, plan: Plan, loss: Loss, matrix: Array, names: Sequence[str]) -> list[Diagnostic]:
     """Say which coefficients depend on directions along which the descent has not arrived, or may not have.
 
     `matrix`, shape (p, p), leads from internal to the user's coefficients.
 
-    A direction of noised curvature is hidden if noise alone may look so: no eigenvalue below ``edge(p)`` of its sd is
-    to be believed. Along others the descent has not arrived if what is left of the start, f/(1 − f) times the average
-    for a share f, is more than `BIAS` standard errors; or if the averaged iterates still moved by as much, and by more
-    than their noise makes them. A coefficient is marked if that comes to as much of its standard error, by loadings
-    that are more than noise in the directions: to first order it moves a loading by τ²/2 Σ_k b_k²/(λ_k − λ)², over
-    known directions k with loadings b. Standard errors are those between lanes. One lane's are those of its noise and
-    of sampling if scores are as large as they can be, and all records have the steepest curvature.
+    A direction of noised curvature is hidden if noise alone may look so, below ``edge(p)`` of its sd. Along others the
+    descent has not arrived if what is left of the start, f/(1 − f) times the average for a share f, is more than `BIAS`
+    standard errors. A coefficient is marked if that comes to as much of its standard error, by loadings that are more
+    than noise in the directions: to first order it moves a loading by τ²/2 Σ_k b_k²/(λ_k − λ)², over known directions k
+    with loadings b. Standard errors are those between lanes. One lane's are those of its noise and of sampling if
+    scores are as large as they can be, and all records have the steepest curvature.
     """
     lanes, (b, p) = released.lanes, released.lanes.shape
     values, vectors = np.linalg.eigh(released.curvature)
     rounding = max(p * np.finfo(np.float64).eps * float(np.abs(values).max()), 1e-300)  # all there is without privacy
     floor = max(edge(p) * plan.curvature_sd, rounding)
     hidden, seen, size = values <= floor, np.maximum(values, floor), min(plan.sizes)
-    kept, top = plan.steps(size) - plan.wait(size), plan.constants.slope
-    noise, wobble = np.full(p, plan.noise_sd), np.zeros(p)
-    if plan.perturbation == "gradient":  # per record, sums over samples with what is random in who is in them
-        drawn = (1.0 - plan.share) * plan.constants.gradient**2 / (plan.share * size)
-        noise = math.sqrt((plan.noise_sd / (plan.share * size)) ** 2 + drawn) / (seen * math.sqrt(kept))
-        wobble = 2.0 * noise / math.sqrt(b)  # of the difference of two halves
-    alone = np.hypot(noise, top / np.sqrt(loss.steepest * seen * size))
+    noise = plan.noise_sd * np.ones(p)
+    if plan.noisy:  # of mean gradients, averaged over the iterates that are kept
+        noise /= plan.share * size * seen * math.sqrt(plan.steps(size) - plan.wait(size))
+    alone = np.hypot(noise, plan.constants.slope / np.sqrt(loss.steepest * seen * size))
 
     def error(rows: Array) -> Array:
         if b == 1:
             return np.asarray(np.hypot.reduce((rows @ vectors) * alone, axis=1))
         return np.asarray((lanes @ rows.T).std(axis=0, ddof=1) / math.sqrt(b))
 
-    share, along = left_of_start(plan, seen), error(vectors.T)
-    bias = share / np.maximum(1.0 - share, 1e-9) * np.abs(lanes.mean(axis=0) @ vectors)
-    moved = np.abs(np.nan_to_num(released.moved.mean(axis=0)) @ vectors)
-    moved[moved <= -float(ndtri(CHANCE / (2.0 * p))) * wobble] = 0.0
-    far = np.maximum(bias, moved)
-    slow = ~hidden & (far > BIAS * along)
+    share = np.minimum(left_of_start(plan, seen), 1.0 - 1e-9)
+    off = share / (1.0 - share) * np.abs(lanes.mean(axis=0) @ vectors)
+    slow = ~hidden & (off > BIAS * error(vectors.T))
     known, said, sure, loading = ~(hidden | slow), [], -float(ndtri(CHANCE / (2.0 * p * p))), matrix @ vectors
     for part, code, text in ((hidden, "unidentified", _HIDDEN), (slow, "moving", _MOVING)):
         gaps = values[known][:, None] - values[part]
         turned = plan.curvature_sd / math.sqrt(2.0) * np.sqrt(loading[:, known] ** 2 @ gaps**-2.0)
         least = np.maximum(sure * turned, 1e-9 * np.linalg.norm(loading, axis=1, keepdims=True))  # rounding
         length = np.where(np.abs(loading[:, part]) > least, np.abs(loading[:, part]), 0.0)
-        much = length.any(axis=1) if code == "unidentified" else length @ far[part] > BIAS * error(matrix)
+        much = length.any(axis=1) if code == "unidentified" else length @ off[part] > BIAS * error(matrix)
         if rows := np.flatnonzero(much).tolist():
             said.append(doubt(code, text.format(", ".join(names[j] for j in rows)), rows))
-    return tuple(said)
+    return said + wandering(plan, loss, p)
 
 
-def doubted(plan: Plan, loss: Loss, p: int) -> Diagnostic | None:
-    """Say why intervals between the lanes of a plan should not be relied on, from public numbers; None if they may be.
+def wandering(plan: Plan, loss: Loss, p: int) -> list[Diagnostic]:
+    """Say why intervals between the lanes of a plan should not be relied on, from public numbers.
 
     Curvature that falls off over the range in which noisy iterates wander pushes asymmetric losses outwards, in all
     lanes alike. The limits are where coverage fell below its level in simulations (benchmarks/central.py, coverage).
-    The least curvature is a guess, for columns that fill their public range: a fifth of the greatest over p.
+    The least curvature is a guess by `FLAT`; that of a kink depends on the records near it.
     """
-    if len(plan.sizes) == 1 or plan.perturbation != "gradient":
-        return None
-    kinked = loss.alpha < 1.0  # how flat it is depends on the records near its kink: a guess will do for noise alone
-    flat = (1.0 if kinked else plan.constants.holder) / (5.0 * p)
+    smooth, limit = loss.alpha == 1.0, WANDER if loss.code in {LOGISTIC, SMOOTHED_HINGE} else SYMMETRIC
+    flat = (plan.constants.holder if smooth else 1.0) / (FLAT * p)
     sd = plan.noise_sd / (plan.share * min(plan.sizes)) * math.sqrt(plan.step / (2.0 * flat))  # the stationary one
-    if kinked:
-        lopsided = loss.code in {HINGE, Q_HINGE} or (loss.code == PINBALL and loss.a != 0.5)
-        times = sd / KINKED if lopsided else 0.0
-    else:
-        limit = WANDER if loss.code in {LOGISTIC, SMOOTHED_HINGE} else SYMMETRIC
-        times = sd * loss.holder / loss.slope / limit
-    if times <= 1.0:
-        return None
+    lopsided = loss.code == Q_HINGE or (loss.code == PINBALL and loss.a != 0.5)
+    times = sd * loss.holder / loss.slope / limit if smooth else sd / KINKED if lopsided else 0.0
+    if times <= 1.0 or len(plan.sizes) == 1 or not plan.noisy:
+        return []
     text = (
         "there are few records for this budget, and noisy iterates wander where the loss is no longer quadratic: "
         f"some {float(f'{times * sum(plan.sizes):.2g}'):,.0f} records, or {times:,.2g} times the budget, would do"
     )
-    return doubt("few", text)
+    return [doubt("few", text)]

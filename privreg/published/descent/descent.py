@@ -5,7 +5,6 @@ Raw rows are used here and nowhere else of this package; what leaves is :func:`r
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -16,9 +15,8 @@ from privreg.data.sources.open import Source, chunk_of, pieces, rows_of
 from privreg.errors import DataError
 from privreg.formula.spec import ModelSpec
 from privreg.privacy.noise import NoiseStream, derived_key
-from privreg.published.descent import kernels
 from privreg.published.descent.arrival import Release, symmetric_noise
-from privreg.published.descent.losses import Loss
+from privreg.published.descent.losses import Loss, slopes, walk
 from privreg.published.descent.plan import Plan
 
 MOST_BYTES: Final = 4 << 30  # Memory that the encoded rows may take; they are held twice, once by lane
@@ -63,11 +61,14 @@ def read(source: Source, spec: ModelSpec) -> tuple[Array, Array]:
     used. No message quotes a value.
     """
     p, reach = len(spec.design.names), spec.units.reach
-    ys, xs, rows = [], [], 0
-    _refuse_many(source.expected() or 0, p)
+    ys, xs, rows = list[Array](), list[Array](), source.expected() or 0
     for batch in pieces(source.batches(0), chunk_of(p)):
-        rows += rows_of(batch)
-        _refuse_many(rows, p)
+        rows = max(rows, sum(map(len, ys)) + rows_of(batch))
+        if 8 * rows * (p + 1) > MOST_BYTES:
+            raise DataError(
+                f"the published descent holds the encoded rows in memory, and {rows:,} or more rows of {p} columns "
+                f"take more than the {MOST_BYTES / 2**30:.2g} GB allowed; leave tuning='published' out."
+            )
         encoded = spec.design.encode(batch, spec.people.missing)
         x, y = encoded.exog, encoded.endog
         silent = np.isnan(y)
@@ -77,32 +78,15 @@ def read(source: Source, spec: ModelSpec) -> tuple[Array, Array]:
         x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True) / reach, 1.0)  # the noise is scaled by this bound
         xs.append(x)
         ys.append(spec.units.response_inside(y))
-    if not rows:
-        raise DataError("there are no rows; a fit needs more records than coefficients.")
-    return np.concatenate(ys), np.concatenate(xs)
-
-
-def _refuse_many(rows: int, columns: int) -> None:
-    if 8 * rows * (columns + 1) > MOST_BYTES:
-        raise DataError(
-            f"a trusted curator's fit holds the encoded rows in memory, and {rows:,} or more rows of {columns} "
-            f"columns take more than the {MOST_BYTES / 2**30:.2g} GB allowed; take a random part of the rows, fewer "
-            "columns, or trust='local', which reads batch by batch."
-        )
+    return np.concatenate(ys or [np.empty(0)]), np.concatenate(xs or [np.empty((0, p))])
 
 
 def release(
-    x: Array,
-    y: Array,
-    loss: Loss,
-    plan: Plan,
-    streams: tuple[Turns, NoiseStream, NoiseStream],
-    report: Callable[[int], Any] | None = None,
+    x: Array, y: Array, loss: Loss, plan: Plan, streams: tuple[Turns, NoiseStream, NoiseStream], bar: Any = None
 ) -> Release:
     """Run every lane on its records and add the noise; x, shape (n, p), and y, shape (n,), are in internal units.
 
-    `streams` are those of :func:`randomness`, which may have made other releases before. `report` is called on the way
-    with how many more records count as done.
+    `streams` are those of :func:`randomness`, which may have made other releases before; `bar` is told of lanes.
 
     Which lane a record is in is drawn without looking at it and is the same for neighbours, so one lane differs between
     them and each may spend all that curvature, of all records, leaves of the budget (parallel composition).
@@ -111,57 +95,42 @@ def release(
     turns, noise, square = streams
     if noise.width != x.shape[1]:
         raise ValueError(f"noise has {noise.width} numbers a row, and records have {x.shape[1]}")
-    one = _noisy if plan.perturbation == "gradient" else _walked
-    averages, moved = [], []
+    lanes = []
     for part in np.split(turns.permutation(len(y)), np.cumsum(plan.sizes)[:-1]):
-        average, half = one(x[part], y[part], loss, plan, turns, noise)
-        averages.append(average)
-        moved.append(half)
-        if report is not None:
-            report(len(part))
-    lanes = np.array(averages)
-    if plan.perturbation == "output":
-        lanes += plan.noise_sd * noise.draw(len(lanes))
-    return Release(lanes, np.array(moved), curvature(x, y, loss, plan, lanes.mean(axis=0), square))
+        lanes.append((_noisy if plan.noisy else _walked)(x[part], y[part], loss, plan, turns, noise))
+        if bar is not None:
+            bar.update(len(part))
+    out = np.array(lanes)
+    return Release(out, curvature(x, y, loss, plan, out.mean(axis=0), square))
 
 
-def _noisy(x: Array, y: Array, loss: Loss, plan: Plan, turns: Turns, noise: NoiseStream) -> tuple[Array, Array]:
-    """Descent of one lane by noisy sums: mean of the last iterates, and of their second half less that of the first.
-
-    Iterates are functions of the noisy sums, so that both cost nothing more.
-    """
+def _noisy(x: Array, y: Array, loss: Loss, plan: Plan, turns: Turns, noise: NoiseStream) -> Array:
+    """Mean of the last iterates of one lane's descent by noisy sums."""
     n, p = x.shape
-    steps, wait = plan.steps(n), plan.wait(n)
-    half, w, halves = (steps - wait) // 2, np.zeros(p), np.zeros((2, p))
+    w, total, wait = np.zeros(p), np.zeros(p), plan.wait(n)
     scale = plan.step / (plan.share * n)  # the expected size: the size itself tells who was drawn
-    with np.errstate(all="ignore"):  # a warning would tell of a record
-        for t in range(steps):
-            rows, seen = x, y
-            if plan.order == "poisson":
-                members = turns.poisson(n, plan.share)
-                rows, seen = x[members], y[members]
-            pulls = kernels.slopes(loss.code, loss.a, plan.constants.slope, rows @ w, seen)
-            w = w - scale * (pulls @ rows + plan.noise_sd * noise.draw(1)[0])
-            if plan.radius is not None:
-                w /= max(float(np.linalg.norm(w)) / plan.radius, 1.0)
-            if t >= wait:
-                halves[int(t >= wait + half)] += w
-    kept = steps - wait
-    moved = halves[1] / (kept - half) - halves[0] / half if half else np.full(p, np.nan)
-    return halves.sum(axis=0) / kept, moved
+    for t in range(plan.steps(n)):
+        some = turns.poisson(n, plan.share) if plan.order == "poisson" else slice(None)
+        with np.errstate(all="ignore"):  # a warning would tell of a record
+            pulls = slopes(loss.code, loss.a, plan.constants.slope, x[some] @ w, y[some])
+            w = w - scale * (pulls @ x[some] + plan.noise_sd * noise.draw(1)[0])
+        if plan.radius is not None:
+            w /= max(float(np.linalg.norm(w)) / plan.radius, 1.0)
+        total += w if t >= wait else 0.0
+    return total / (plan.steps(n) - wait)
 
 
-def _walked(x: Array, y: Array, loss: Loss, plan: Plan, turns: Turns, _: NoiseStream) -> tuple[Array, Array]:
-    """Descent of one lane by single records, without noise: mean of the last iterates; their path is not public."""
+def _walked(x: Array, y: Array, loss: Loss, plan: Plan, turns: Turns, noise: NoiseStream) -> Array:
+    """Noisy mean of the last iterates of one lane's descent by single records."""
     n, p = x.shape
-    steps, w, total = plan.steps(n), np.zeros(p), np.zeros(p)
-    numbers = loss.code, loss.a, plan.constants.slope, plan.step, plan.radius or 0.0
-    wait, at = plan.wait(n), 0
+    w, total, steps, at = np.zeros(p), np.zeros(p), plan.steps(n), 0
+    wait = plan.wait(n)
     while at < steps:
         order = turns.permutation(n) if plan.order == "permuted" else turns.drawn(min(AT_ONCE, steps - at), n)
-        wait = kernels.walk(x, y, order, *numbers, w, total, wait)
+        numbers = loss.code, loss.a, plan.constants.slope
+        wait = walk(x, y, order, numbers, plan.step, plan.radius or 0.0, w, total, wait)
         at += len(order)
-    return total / (steps - plan.wait(n)), np.full(p, np.nan)
+    return np.asarray(total / (steps - plan.wait(n)) + plan.noise_sd * noise.draw(1)[0])
 
 
 def curvature(x: Array, y: Array, loss: Loss, plan: Plan, at: Array, square: NoiseStream) -> Array:
@@ -169,14 +138,13 @@ def curvature(x: Array, y: Array, loss: Loss, plan: Plan, at: Array, square: Noi
 
     `square` gives rows of p (p + 1) / 2 normals.
     """
-    n, p = x.shape
-    total, numbers = np.zeros((p, p)), (loss.code, loss.a, plan.constants.slope)
+    n, total = len(x), symmetric_noise(plan.curvature_sd * len(x), square.draw(1)[0], x.shape[1])
     for begin in range(0, n, AT_ONCE):
         rows, seen = x[begin : begin + AT_ONCE], y[begin : begin + AT_ONCE]
         with np.errstate(all="ignore"):  # a warning, or what is not finite, would tell of a record
-            eta = rows @ at
-            above, below = (kernels.slopes(*numbers, eta + side * loss.window, seen) for side in (1.0, -1.0))
+            sides = (rows @ at + side * loss.window for side in (1.0, -1.0))
+            above, below = (slopes(loss.code, loss.a, plan.constants.slope, eta, seen) for eta in sides)
             # clipped as slopes are: a slip of the bound may cost bias, never privacy
             weights = np.nan_to_num(np.clip((above - below) / (2.0 * loss.window), 0.0, loss.steepest))
         total += (rows * weights[:, None]).T @ rows
-    return np.asarray(total / n + symmetric_noise(plan.curvature_sd, square.draw(1)[0], p))
+    return total / n

@@ -1,10 +1,11 @@
-"""Losses of a trusted curator's fits: what each is in numbers, for the kernel and for its sensitivity.
+"""Losses of the published descent: families, their numbers for the noise, and compiled slopes and steps.
 
 A loss is f(w) = φ(⟨x, w⟩, y) with φ convex in its first argument and φ' α-Hölder there, so that for ‖x‖ ≤ r
 
     ‖∂f(w) − ∂f(w')‖ ≤ h r^(1+α) ‖w − w'‖^α,    ‖∂f(w)‖ ≤ r sup|φ'|,
 
-h being φ's Hölder constant. α = 0 is a loss with a kink, α = 1 one with a Lipschitz gradient.
+h being φ's Hölder constant. α = 0 is a loss with a kink, α = 1 one with a Lipschitz gradient. Twins of what is compiled
+are in `tests/published/descent/twins.py`, operation by operation.
 """
 
 from __future__ import annotations
@@ -13,20 +14,22 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from numba import njit, vectorize
+
+from privreg.arrays import Array, Ints
 from privreg.errors import OptionError, UnsupportedArgumentError, choose, real, shown
 from privreg.families.builtin import Hinge, Huber, Logistic, Quantile, SmoothedHinge
 from privreg.families.family import CLASSICAL_C, Family
 from privreg.protocol import codes
-from privreg.published.descent.kernels import HINGE, HUBER, LOGISTIC, PINBALL, Q_HINGE, Q_NORM, SMOOTHED_HINGE
 
 ASSUMED_SCALE: Final = 0.2  # Residual scale that Huber()'s "auto" assumes, in halves of the response's public range
-_POWER_HINGE: Final = -1
-_POWER_NORM: Final = -2
+LOGISTIC, SMOOTHED_HINGE, PINBALL, HUBER, Q_HINGE, Q_NORM = range(6)
+_POWER_HINGE, _POWER_NORM = -1, -2
 
 
 @dataclass(frozen=True)
 class PowerFamily(Family):
-    """A family of a trusted curator: losses with a power q, for which no report of bounded length is known."""
+    """A loss with a power q, for which no report of bounded length is known."""
 
     q: float = 1.5  # In [1, 2]
 
@@ -43,12 +46,11 @@ class PowerFamily(Family):
 
     @property
     def estimand(self) -> str:
-        """What the coefficients are, in words."""
+        """The coefficients in words."""
         if self.code == _POWER_HINGE:
             return f"direction and offset of the hyperplane with the least mean hinge loss to the power {self.q:g}"
-        line = {1.0: "the conditional median", 2.0: "the conditional mean"}.get(
-            self.q, "between the conditional median and mean"
-        )
+        between = "between the conditional median and mean"
+        line = {1.0: "the conditional median", 2.0: "the conditional mean"}.get(self.q, between)
         return f"minimiser of the mean absolute error to the power {self.q:g}; {line}"
 
     def to_json(self) -> dict[str, Any]:
@@ -64,19 +66,12 @@ def restored(doc: dict[str, Any]) -> Family:
 def _power(q: object) -> float:
     number = real(q)
     if number is None or not 1 <= number <= 2:
-        raise OptionError(
-            f"q={shown(q)} must be in [1, 2]: the loss is then convex with a Hölder gradient of exponent q - 1."
-        )
+        raise OptionError(f"q={shown(q)} must be in [1, 2]: the loss is convex, its gradient Hölder of exponent q - 1.")
     return number
 
 
 def QHinge(q: float = 1.5) -> Family:
-    """Classifier with the hinge loss to the power q, max(0, 1 − sη)^q for s = ±1 and q in [1, 2].
-
-    Raises
-    ------
-    OptionError
-        If `q` is outside.
+    """Classifier with the hinge loss to the power q, max(0, 1 − sη)^q for s = ±1; OptionError if q is not in [1, 2].
 
     Examples
     --------
@@ -87,12 +82,7 @@ def QHinge(q: float = 1.5) -> Family:
 
 
 def QNorm(q: float = 1.5) -> Family:
-    """Regression with the loss abs(y − η)^q, q in [1, 2]; q = 2 is least squares, q = 1 the absolute loss.
-
-    Raises
-    ------
-    OptionError
-        If `q` is outside.
+    """Regression with the loss abs(y − η)^q, least squares for q = 2; OptionError if q is not in [1, 2].
 
     Examples
     --------
@@ -108,16 +98,10 @@ def Absolute() -> Family:
 
 
 LOSSES: Final = {
-    "hinge": Hinge,
-    "q_hinge": QHinge,
-    "smoothed_hinge": SmoothedHinge,
-    "absolute": Absolute,
-    "quantile": Quantile,
-    "huber": Huber,
-    "logistic": Logistic,
-    "q_norm": QNorm,
-}
-"""What a curator's fit can minimise, by name."""
+    "hinge": Hinge, "q_hinge": QHinge, "smoothed_hinge": SmoothedHinge, "absolute": Absolute, "quantile": Quantile,
+    "huber": Huber, "logistic": Logistic, "q_norm": QNorm,
+}  # fmt: skip
+"""Losses of the descent, by name."""
 
 _CODES: Final = {
     *(codes.HINGE, codes.SMOOTHED_HINGE, codes.QUANTILE, codes.HUBER, codes.LOGISTIC),
@@ -126,23 +110,20 @@ _CODES: Final = {
 
 
 def resolve(family: Any) -> Family:
-    """Read ``family=`` of a curator's fit: a family, its name, or the function that makes it.
-    Raises OptionError if the name is not known; the choices are listed and the nearest suggested;
-    UnsupportedArgumentError if it is a family of local fits only.
+    """Read ``family=`` of a published descent: a family, its name, or the function that makes it.
+    Raises OptionError if it is none; UnsupportedArgumentError if the descent has not its loss.
     """
     if isinstance(family, str):
-        return LOSSES[choose("family", family, LOSSES)]()
+        family = LOSSES[choose("family", family, LOSSES)]
     if callable(family) and family in LOSSES.values():
         family = family()
     if not isinstance(family, Family):
-        raise OptionError(
-            f"family must be a family or its name ({', '.join(map(repr, LOSSES))}), got {type(family).__name__}."
-        )
+        raise OptionError(f"family must be a family or its name ({', '.join(map(repr, LOSSES))}), got {shown(family)}.")
     if family.code not in _CODES:
         squared = " For least squares take pr.central.QNorm(2)." if family.code == codes.SQUARED else ""
         raise UnsupportedArgumentError(
-            f"a trusted curator's fit needs a convex loss with a Hölder gradient, and has none for {family!r}; choose "
-            f"one of {', '.join(map(repr, LOSSES))}.{squared}"
+            f"the published descent needs a convex loss with a Hölder gradient, and has none for {family!r}; choose "
+            f"one of {', '.join(map(repr, LOSSES))}, or leave tuning= out.{squared}"
         )
     return family
 
@@ -150,7 +131,7 @@ def resolve(family: Any) -> Family:
 class Loss(NamedTuple):
     """A loss in internal units, numbers only."""
 
-    code: int  # Kernel code
+    code: int  # Of :func:`slope`
     a: float  # Power q, level τ, threshold c or width, as the loss has it
     alpha: float  # Hölder exponent of φ'
     holder: float  # Hölder constant h of φ' in its first argument
@@ -170,19 +151,15 @@ class Loss(NamedTuple):
 
     def slope_within(self, eta: float) -> float:
         """Largest |φ'| at predictors up to `eta` in size."""
-        if math.isfinite(self.slope):
-            return self.slope
-        grows = self.start ** (1.0 / self.a) + eta  # |y| or 1, and then the predictor
-        return float(self.a * grows ** (self.a - 1.0))
+        grows = self.start ** (1.0 / self.a) + eta if math.isinf(self.slope) else 0.0  # |y| or 1, and the predictor
+        return float(self.a * grows ** (self.a - 1.0)) if grows else self.slope
 
 
 def resolve_loss(family: Family, *, unit: float = 1.0, y_max: float = 1.0) -> Loss:
     """Turn a family that :func:`resolve` gives into numbers, of `unit` response units per internal one, sup |y| inside
     `y_max`.
     """
-    code, words = family.code, repr(family)
-    if code == codes.HINGE:
-        return Loss(HINGE, 1.0, 0.0, 1.0, 1.0, 1.0, words)
+    code, words, q = family.code, repr(family), family.q if isinstance(family, PowerFamily) else 1.0
     if code == codes.LOGISTIC:
         return Loss(LOGISTIC, 0.0, 1.0, 0.25, 1.0, math.log(2.0), words)
     if code == codes.SMOOTHED_HINGE:
@@ -196,12 +173,65 @@ def resolve_loss(family: Family, *, unit: float = 1.0, y_max: float = 1.0) -> Lo
         ratio = CLASSICAL_C if isinstance(family.c, str) else family.c
         how = "assumed" if isinstance(family.scale, str) else "declared"
         words = f"Huber, c = {ratio:.4g} × residual scale {scale * unit:.4g} ({how})"
-        c = ratio * scale
-        return Loss(HUBER, c, 1.0, 1.0, c, c * y_max, words)
-    assert isinstance(family, PowerFamily)
-    q, alpha = family.q, family.q - 1.0
+        return Loss(HUBER, ratio * scale, 1.0, 1.0, ratio * scale, ratio * scale * y_max, words)
     flat = q if q == 1.0 else math.inf
-    if code == _POWER_HINGE:
-        return Loss(Q_HINGE, q, alpha, q, flat, 1.0, words)
+    if code in {codes.HINGE, _POWER_HINGE}:
+        return Loss(Q_HINGE, q, q - 1.0, q, flat, 1.0, words)
     # |sgn(u)|u|^α − sgn(v)|v|^α| ≤ 2^(1−α)|u − v|^α, attained at v = −u
-    return Loss(Q_NORM, q, alpha, q * 2.0 ** (1.0 - alpha), flat, y_max**q, words)
+    return Loss(Q_NORM, q, q - 1.0, q * 2.0 ** (2.0 - q), flat, y_max**q, words)
+
+
+# --- compiled, in one file: a cached caller elsewhere would go stale -------------------------------------
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def slope(code: int, a: float, bound: float, eta: float, y: float) -> float:
+    """φ'(η, y), clipped to [−bound, bound]: a slip of the bound may cost bias, never privacy.
+
+    Clipping the derivative of a convex loss leaves a convex loss with the same Hölder constant.
+    """
+    r, side = eta - y, 2.0 * y - 1.0
+    slack = 1.0 - side * eta
+    s = 0.0
+    if code == LOGISTIC:
+        e = math.exp(-abs(eta))
+        s = (1.0 / (1.0 + e) if eta >= 0 else e / (1.0 + e)) - y
+    elif code == HUBER:
+        s = min(max(r, -a), a)
+    elif code == PINBALL:
+        s = -a if r <= 0.0 else 1.0 - a
+    elif code == Q_NORM:
+        s = math.copysign(a * abs(r) ** (a - 1.0), r)
+    elif slack > 0.0:
+        s = -side * (min(slack / a, 1.0) if code == SMOOTHED_HINGE else a * slack ** (a - 1.0))
+    return min(max(s, -bound), bound)
+
+
+slopes: Any = vectorize(cache=True)(slope.py_func)  # The same of many predictors at once
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def walk(
+    x: Array, y: Array, order: Ints, loss: tuple[int, float, float], step: float, radius: float, w: Array, total: Array,
+    wait: int,
+) -> int:  # fmt: skip
+    """Descend by one record at a time, in this `order`; `loss` is code, a and bound of :func:`slope`.
+
+    x has shape (n, p), y (n,). Iterates `w` are kept in the ball of `radius`, 0 for none, and summed in `total` once
+    `wait` have passed, both of shape (p,) and changed in place. Returned is how many are still to be left out.
+    """
+    p = w.shape[0]
+    for i in order:
+        eta = 0.0
+        for j in range(p):
+            eta += x[i, j] * w[j]
+        move, size = step * slope(loss[0], loss[1], loss[2], eta, y[i]), 0.0
+        for j in range(p):
+            w[j] -= move * x[i, j]
+            size += w[j] * w[j]
+        shrink = radius / math.sqrt(size) if radius > 0.0 and size > radius * radius else 1.0
+        for j in range(p):
+            w[j] *= shrink
+            total[j] += w[j] if wait <= 0 else 0.0
+        wait -= wait > 0
+    return wait

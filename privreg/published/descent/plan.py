@@ -16,23 +16,26 @@ from privreg.errors import BudgetError, OptionError, choose
 from privreg.options.table import check
 from privreg.privacy.ledger import Budget
 from privreg.published.descent import sensitivity as noise
-from privreg.published.descent.kernels import Q_HINGE, Q_NORM
-from privreg.published.descent.losses import Loss
-from privreg.published.descent.sensitivity import Constants, constants, curvature_sensitivity, sensitivity
+from privreg.published.descent.losses import Q_HINGE, Q_NORM, Loss
+from privreg.published.descent.sensitivity import Constants, constants, sensitivity
 
 LANES: Final = 8  # Lanes by default
 FEWEST: Final = 500  # Records a lane needs before several lanes are the default
 MOST_STEPS: Final = 20_000_000  # Steps of all passes together by default, at most, for losses that are not smooth
-NOISY_PASSES: Final = 20  # Passes of Poisson samples by default
 FULL_WORK: Final = 200_000_000  # Records read in all by default, where each step reads all of them
-PASSES_EACH: Final = 50  # Steps over all records by default, for each coefficient
 BATCHES: Final = 50  # Batches a pass of gradient perturbation has by default
 ACCOUNTED: Final = 1_000_000  # Noisy steps that can be accounted for in reasonable time
 GUESS: Final = 2.0  # How far off the solution is taken to be in choosing a step, internal units
+FLAT: Final = 5.0  # Greatest curvature over p times the least, as taken to be of columns that fill their public range
+FORGOTTEN: Final = 10.0  # Step times steps times curvature after which the start is forgotten
 ROOMY: Final = {Q_HINGE: 5.0, Q_NORM: 2.0}  # Default radius for losses that are not Lipschitz, internal units
-
 HIDDEN: Final = 0.25
 """Standard error, relative to the range over which the loss is quadratic, at which noise may hide a direction."""
+USUAL: Final = {
+    "perturbation": "gradient", "order": None, "epochs": None, "step": None, "radius": "auto", "lanes": None,
+    "average": 0.5, "batch_size": None,
+}  # fmt: skip
+"""Options that are not asked for."""
 MOST: Final = 0.1  # Share of the budget (of μ²) that curvature may cost; all intervals are then 5% longer
 TOP: Final = 2.02  # 99% point of the Tracy–Widom distribution (β = 1)
 
@@ -50,8 +53,7 @@ def budget_share(p: int, lanes: int) -> float:
 
     With the share s, curvature of n records has noise sd τ = √2 h r²/(√s μ n) and is seen above ``edge(p)`` τ. The
     mean of B lanes has the standard error 2√(2B) G/(μ n λ) along a direction of curvature λ, relative to G/(h r²), the
-    range of the loss, 2√B √s/``edge(p)`` at the edge. That is set to `HIDDEN`: what noise hides is hardly known
-    anyway. Neither n nor μ matters.
+    range of the loss, 2√B √s/``edge(p)`` at the edge. That is set to `HIDDEN`. Neither n nor μ matters.
     """
     return min((HIDDEN * edge(p)) ** 2 / (4.0 * lanes), MOST)
 
@@ -60,8 +62,7 @@ def budget_share(p: int, lanes: int) -> float:
 class Plan:
     """How a fit runs. Public."""
 
-    perturbation: str  # "output" or "gradient"
-    order: str  # "permuted" or "sampled"; "full" or "poisson" for gradient perturbation
+    order: str  # "full" or "poisson" of gradient perturbation; "permuted" or "sampled" of output perturbation
     epochs: int  # Passes over the records
     step: float  # η, internal units
     radius: float | None  # Of the ball that iterates are projected on
@@ -75,13 +76,18 @@ class Plan:
     curvature_sd: float  # Noise sd of the mean curvature, Frobenius coordinates
 
     @property
+    def noisy(self) -> bool:
+        """Whether noise is on gradients."""
+        return self.order in {"full", "poisson"}
+
+    @property
     def gaussian(self) -> bool:
         """Whether the release is one Gaussian mechanism."""
         return self.order in {"permuted", "full"}
 
     def steps(self, size: int) -> int:
         """Steps of a lane of so many records."""
-        return math.ceil(self.epochs / self.share) if self.perturbation == "gradient" else self.epochs * size
+        return math.ceil(self.epochs / self.share) if self.noisy else self.epochs * size
 
     def wait(self, size: int) -> int:
         """Iterates of such a lane that are left out of its average."""
@@ -97,79 +103,70 @@ class Plan:
             return noise.gradient_delta(z, self.share, self.steps(self.sizes[0]), epsilon, self.curvature_mu)
         if self.gaussian:
             return noise.mixture_delta(np.array([self.certain_mu()]), np.ones(1), 1.0, epsilon)
-        sizes = set(self.sizes)
-        draws = [noise.sampled_sensitivities(self.constants, self.step, self.steps(n), n, 1e-9) for n in sizes]
-        return max(noise.mixture_delta(*draw, self.noise_sd, epsilon, self.curvature_mu) for draw in draws)
+        draws = [(self.constants, self.step, self.steps(n), n, 1e-9) for n in set(self.sizes)]
+        each = [(*noise.sampled_sensitivities(*d), self.noise_sd, epsilon, self.curvature_mu) for d in draws]
+        return max(noise.mixture_delta(*one) for one in each)
 
     def certain_mu(self) -> float:
         """GDP parameter that holds whichever records the samples took: a record may be in every one of them."""
         if self.noise_sd <= 0.0:
             return math.inf
-        n = max(self.sizes)
-        if self.perturbation == "gradient":
-            moved = 2.0 * self.constants.gradient * math.sqrt(self.steps(n))
-        else:
-            times = self.epochs if self.order == "permuted" else self.steps(n)
-            moved = sensitivity(times, self.constants, self.step, self.steps(n))
+        steps = self.steps(max(self.sizes))
+        moved = 2.0 * self.constants.gradient * math.sqrt(steps)
+        if not self.noisy:
+            times = self.epochs if self.order == "permuted" else steps
+            moved = sensitivity(times, self.constants, self.step, steps)
         return math.hypot(moved / self.noise_sd, self.curvature_mu)
 
     def words(self) -> str:
         """Passes, step and average in words."""
-        passes = "1 pass" if self.epochs == 1 else f"{self.epochs:,} passes"
-        if self.order == "full":
-            how = f"{self.epochs:,} noisy steps, each over all records"
-        elif self.order == "poisson":
-            batch = self.share * self.sizes[0]
-            how = f"{self.steps(self.sizes[0]):,} Poisson samples of {batch:.4g} expected ({passes})"
-        else:
-            how = f"{passes}, " + ("permuted" if self.order == "permuted" else "sampled with replacement")
-        mean = "average of all iterates" if self.average == 1 else f"average of the last {100 * self.average:g}%"
-        return f"{how}; step {self.step:.4g} (internal units); {mean}"
+        size, mean = self.sizes[0], "all iterates" if self.average == 1 else f"the last {100 * self.average:g}%"
+        over = {
+            "full": "all records", "poisson": f"a Poisson sample of {self.share * size:.4g} expected",
+            "permuted": "one record, permuted", "sampled": "one record, drawn with replacement",
+        }[self.order]  # fmt: skip
+        return (
+            f"{self.steps(size):,} steps, each over {over}; passes {self.epochs:,}; step {self.step:.4g} (internal "
+            f"units); average of {mean}"
+        )
 
 
-def make_plan(
-    loss: Loss,
-    budget: Budget,
-    *,
-    n: int,
-    p: int,
-    reach: float,
-    perturbation: Any = "gradient",
-    order: Any = None,
-    epochs: Any = None,
-    step: Any = None,
-    radius: Any = "auto",
-    lanes: Any = None,
-    average: Any = 0.5,
-    batch_size: Any = None,
-) -> Plan:
+def make_plan(loss: Loss, budget: Budget, *, n: int, p: int, reach: float, **options: Any) -> Plan:
     """Fix the public numbers of a fit.
 
     `n` and `p` are records and coefficients, `reach` is sup ‖x‖ over the public box, internal units; the options are
     those of `privreg.published.descent.fit`, whose errors these are.
     """
-    check("curator.fit", "perturbation", perturbation)
-    noisy = perturbation == "gradient"
-    allowed = ("full", "poisson") if noisy else ("permuted", "sampled")
-    order = choose("order", allowed[0] if order is None else order, allowed)
-    check_budget(budget, gaussian=order == allowed[0], how=f"perturbation={perturbation!r}, order={order!r}")
-    average = check("curator.fit", "average", average)
-    if batch_size is not None and order != "poisson":
+    asked = USUAL | options
+    average, step = (check("curator.fit", name, asked[name]) for name in ("average", "step"))
+    noisy = check("curator.fit", "perturbation", asked["perturbation"]) == "gradient"
+    allowed, smooth = (("full", "poisson") if noisy else ("permuted", "sampled")), loss.alpha == 1.0
+    order = choose("order", allowed[0] if asked["order"] is None else asked["order"], allowed)
+    if budget.pure:
+        raise BudgetError(
+            f"the descent's noise is Gaussian, which can't keep pure {budget.epsilon:g}-DP; give delta= with epsilon=, "
+            "1e-6 say, smaller than one over the number of records."
+        )
+    if order != allowed[0] and budget.private and budget.form != "epsilon, delta":
+        raise BudgetError(
+            f"order={order!r} keeps (epsilon, delta) and has no mu or rho; give epsilon= and delta=, or take "
+            f"order={allowed[0]!r}."
+        )
+    if asked["batch_size"] is not None and order != "poisson":
         raise OptionError("batch_size= goes with perturbation='gradient', order='poisson'; leave it out.")
-    usual = LANES if n >= LANES * FEWEST else 1
-    lanes = usual if lanes is None else int(check("curator.fit", "lanes", lanes, min(n, 1000)))
+    lanes = check("curator.fit", "lanes", asked["lanes"], min(n, 1000)) or (LANES if n >= LANES * FEWEST else 1)
     paid = budget_share(p, lanes)
     mu, rest = math.sqrt(paid) * budget.mu, math.sqrt(1.0 - paid)  # of curvature; the part of μ that is left
-    curved = mu, curvature_sensitivity(loss.steepest, reach) / (mu * n)
+    curved = mu, noise.curvature_sensitivity(loss.steepest, reach) / (mu * n)
     sizes = tuple(len(part) for part in np.array_split(np.empty(n, dtype=np.bool_), lanes))
-    size, fewest = max(sizes), min(sizes)
-    ball, smooth = _radius(radius, loss, noisy=noisy), loss.alpha == 1.0
-    if epochs is None:
-        epochs = _passes(order, loss.alpha, n, p, size)
-    epochs, step, sd = check("curator.fit", "epochs", epochs), check("curator.fit", "step", step), 0.0
+    size, fewest, ball, sd = max(sizes), min(sizes), _radius(asked["radius"], loss, noisy=noisy), 0.0
+    many = max(min(max(50 * p, 200) if smooth else 1000, 2000, FULL_WORK // n), 100)
+    single = 1 if smooth else max(1, min(size // 4, MOST_STEPS // n))  # more shorten the steps of a kink
+    usual = {"full": many, "poisson": 20}.get(order, single)
+    epochs = check("curator.fit", "epochs", asked["epochs"]) or usual
     if noisy:
-        batch = size / BATCHES if batch_size is None else check("curator.fit", "batch_size", batch_size, fewest)
-        share = 1.0 if order == "full" else min(max(batch / size, 1.0 / size), 1.0)
+        batch = check("curator.fit", "batch_size", asked["batch_size"], fewest) or size / BATCHES
+        share = 1.0 if order == "full" else min(max(batch, 1.0) / size, 1.0)
         steps = math.ceil(epochs / share)
         if share < 1.0 and steps > ACCOUNTED:
             raise OptionError(
@@ -181,15 +178,16 @@ def make_plan(
             sd = 2.0 * known.gradient * math.sqrt(steps) / budget.mu / rest
         elif budget.private:
             sd = noise.gradient_multiplier(share, steps, *budget.asked, mu) * known.gradient
-        if step is None and smooth:
-            step = 1.0 / known.holder
-        elif step is None:  # a kink needs short steps for the gradient, too
+        if step is None:  # a kink needs short steps for the gradient, too
             length = math.hypot(known.gradient, math.sqrt(p) * sd / (share * fewest))
-            step = min(ball or GUESS, GUESS) / (math.sqrt(steps) * length)
-        return Plan("gradient", order, epochs, step, ball, average, sizes, share, known, known.gradient, sd, *curved)
+            step = 1.0 / known.holder if smooth else min(ball or GUESS, GUESS) / (math.sqrt(steps) * length)
+        return Plan(order, epochs, step, ball, average, sizes, share, known, known.gradient, sd, *curved)
     steps = epochs * size
     if step is None:
         step = _step(loss, budget, reach, ball, epochs, size)
+        if smooth and lanes > 1:  # the start that lanes still hold is shared, their noise is not
+            top = 1.0 / (loss.holder * reach**2)
+            step = min(max(step, FORGOTTEN * FLAT * p * top / (epochs * fewest)), top)
     known = constants(loss, reach, ball, step, steps)
     move = sensitivity(epochs, known, step, steps)
     if order == "permuted" and budget.private:
@@ -200,48 +198,18 @@ def make_plan(
         sd = max(noise.sampled_sd(*draw, epsilon, delta, mu) for draw in draws)
     if not math.isfinite(sd):
         raise OptionError("the sensitivity is beyond what can be computed; take a smaller step=.")
-    return Plan("output", order, epochs, step, ball, average, sizes, 1.0 / size, known, move, sd, *curved)
+    return Plan(order, epochs, step, ball, average, sizes, 1.0 / size, known, move, sd, *curved)
 
 
 def _radius(radius: Any, loss: Loss, *, noisy: bool) -> float | None:
     grows = math.isinf(loss.slope)
     got = None if radius is None else check("curator.fit", "radius", radius)
-    if got == "auto":
-        return ROOMY[loss.code] if grows else None
     if got is None and grows and noisy:
         raise OptionError(
             "radius=None leaves the gradient of this loss without a bound, which perturbation='gradient' needs; "
             "give a positive radius=, or perturbation='output'."
         )
-    return None if got is None else float(got)
-
-
-def check_budget(budget: Any, *, gaussian: bool, how: str) -> None:
-    """Refuse a budget that Gaussian noise, or a release that is not one Gaussian mechanism, can't keep."""
-    if budget.pure:
-        raise BudgetError(
-            f"a curator's release carries Gaussian noise, which can't keep pure {budget.epsilon:g}-DP; give delta= "
-            "with epsilon=, 1e-6 say, smaller than one over the number of records."
-        )
-    if not gaussian and budget.private and budget.form != "epsilon, delta":
-        raise BudgetError(
-            f"{how} keeps (epsilon, delta) and has no mu or rho; give epsilon= and delta=, or fit with "
-            "order='full' (gradient perturbation) or 'permuted' (output perturbation)."
-        )
-
-
-def _passes(order: str, alpha: float, n: int, p: int, size: int) -> int:
-    """Passes by default.
-
-    Over all records in each step: the average's noise hardly depends on them, but that of the iterates grows with them,
-    so they are about as many as the start needs to be forgotten. Of single records: one for a smooth loss, and a
-    quarter of a lane's records for a kink, which shorten its steps.
-    """
-    if order == "poisson":
-        return NOISY_PASSES
-    if order == "full":
-        return max(min(max(PASSES_EACH * p, 200) if alpha == 1.0 else 1000, 2000, FULL_WORK // n), 100)
-    return 1 if alpha == 1.0 else max(1, min(size // 4, MOST_STEPS // n))
+    return (ROOMY[loss.code] if grows else None) if got == "auto" else got
 
 
 def _step(loss: Loss, budget: Budget, reach: float, ball: float | None, epochs: int, size: int) -> float:

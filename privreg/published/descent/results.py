@@ -1,4 +1,4 @@
-"""Results of a curator's fit and their statement: the core's, with what differs for one release and no reports."""
+"""Results of a published descent and their statement: the core's, with what differs for one release and no reports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from privreg.inference.methods import Estimate
 from privreg.inference.pivots import StudentT
 from privreg.options.unknown import all_known_arguments
 from privreg.privacy import ledger
-from privreg.published.descent.arrival import Release, doubted, notes
+from privreg.published.descent.arrival import Release, notes
 from privreg.published.descent.losses import Loss
 from privreg.published.descent.losses import restored as restored_family
 from privreg.published.descent.plan import Plan
@@ -31,38 +31,45 @@ from privreg.results.wording import opening_notes
 ONE_LANE: Final = doubt(
     "lane", "one lane tells nothing of its precision, so there are none; fit with lanes=8", of="standard errors"
 )
+ROUNDING: Final = "noise is drawn in double precision: the guarantee holds up to floating-point rounding"
+SPLIT: Final = (
+    "each of {} lanes spends the whole budget on its own records; a record is in one of them, by a draw that does not "
+    "look at it"
+)
+PROTECTS: Final = (
+    "one record, a row with all its values; neighbours replace one record, so the number of records is public; who has "
+    "several rows is protected less"
+)
 
 
 @all_known_arguments
 class CentralResults(PrivateResults):
-    """Results of a trusted curator's fit. Holds the release and the public schema; never a row."""
+    """Results of a published descent. Holds the release and the public schema; never a row."""
 
     _kind = "central results"
 
     @property
     def params_last(self) -> pd.Series | pd.DataFrame:
         """Refuse: the last iterate is not released."""
-        raise InferenceError("a curator's fit releases the average only, and no last iterate; see params.")
+        raise InferenceError("a curator's descent releases the average only, and no last iterate; see params.")
 
     @property
     def fit_measures(self) -> pd.DataFrame:
-        """Refuse: a curator's fit releases coefficients only."""
-        raise InferenceError(
-            "a curator's fit releases no measures of fit; evaluate(public_test) has them of public rows."
-        )
+        """Refuse: a descent releases coefficients only."""
+        raise InferenceError("a descent releases no measures of fit; evaluate(public_test) has them of public rows.")
 
     def plot_trajectory(self, *args: Any, **options: Any) -> Any:
         """Refuse: estimates on the way are not released."""
-        raise InferenceError("a curator's fit releases one estimate, at its end, and no path; plot_coef() draws it.")
+        raise InferenceError("a descent releases one estimate, at its end, and no path; plot_coef() draws it.")
 
     def plot_privacy(self, *, ax: Any = None) -> NDArray[Any]:
         """Draw the trade-off curve of a release, which must be one Gaussian mechanism."""
-        if not self.privacy.gaussian:
-            raise InferenceError(
-                f"{self.privacy.short} is not one Gaussian mechanism, whose curve this draws; fit with "
-                "order='full' or 'permuted'."
-            )
-        return super().plot_privacy(ax=ax)
+        if self.privacy.gaussian:
+            return super().plot_privacy(ax=ax)
+        raise InferenceError(
+            f"{self.privacy.short} is not one Gaussian mechanism, whose curve this draws; fit with order='full' or "
+            "'permuted'."
+        )
 
     def _measured_by(self) -> str:
         return ""
@@ -81,31 +88,39 @@ def estimate_of(lanes: Array, why: Sequence[Diagnostic] = ()) -> Estimate:
     b, p = lanes.shape
     if b == 1:
         return Estimate("between_lanes", np.full((p, p), np.nan), StudentT(1), (ONE_LANE, *why))
-    differences = lanes - lanes.mean(axis=0)
-    return Estimate("between_lanes", differences.T @ differences / (b * (b - 1)), StudentT(b - 1), tuple(why))
+    return Estimate("between_lanes", np.atleast_2d(np.cov(lanes.T)) / b, StudentT(b - 1), tuple(why))
 
 
 def payload(
     spec: ModelSpec, plan: Plan, loss: Loss, released: Release, statement: PrivacyStatement, n: int
 ) -> ResultData:
     """Collect what results know: the release, public numbers, the statement."""
-    outside, names = np.array([spec.units.params_outside(w) for w in released.lanes]), spec.coefficients
-    params, few = outside.mean(axis=0), doubted(plan, loss, len(names))
-    why = notes(released, plan, loss, spec.units.matrix, names)
-    estimate = estimate_of(outside, why if few is None else (*why, few))
-    steps = sum(plan.steps(size) for size in plan.sizes)
-    one = np.array([n], dtype=np.int64)
+    outside = np.array([spec.units.params_outside(w) for w in released.lanes])
+    names, lanes = spec.coefficients, len(plan.sizes)
+    params, one = outside.mean(axis=0), np.array([n], dtype=np.int64)
+    estimate = estimate_of(outside, notes(released, plan, loss, spec.units.matrix, names))
+    title = {
+        "Dep. Variable": spec.design.endog_name,
+        "Family": loss.words,
+        "Formula": spec.formula,
+        "No. Observations": f"{n:,}",
+        "Trust": "central",
+        "Tuning": f"published: {plan.words()}",
+        "Domain": "all of R^p" if plan.radius is None else f"ball of radius {plan.radius:g} (internal units)",
+        "Inference": "none (one lane)" if lanes == 1 else f"between {lanes} lanes of disjoint records",
+        "Estimand": spec.family.estimand,
+    }
     return ResultData(
         design=spec.design,
         family=spec.family,
-        title=_title(spec, plan, loss.words, n),
+        title=tuple(title.items()),
         names=names,
         params=params,
         last=params,
         estimates=(estimate,),
         nobs=n,
         senders=n,
-        updates=steps,
+        updates=sum(map(plan.steps, plan.sizes)),
         trail_n=one,
         trail_senders=one,
         trail_params=params[None, :],
@@ -114,72 +129,38 @@ def payload(
     )
 
 
-def _title(spec: ModelSpec, plan: Plan, words: str, n: int) -> tuple[tuple[str, str], ...]:
-    lanes = len(plan.sizes)
-    domain = "all of R^p" if plan.radius is None else f"ball of radius {plan.radius:g} (internal units)"
-    return (
-        ("Dep. Variable", spec.design.endog_name),
-        ("Family", words),
-        ("Formula", spec.formula),
-        ("No. Observations", f"{n:,}"),
-        ("Trust", "central"),
-        ("Perturbation", plan.perturbation),
-        ("Tuning", f"published: {plan.words()}"),
-        ("Domain", domain),
-        ("Inference", "none (one lane)" if lanes == 1 else f"between {lanes} lanes of disjoint records"),
-        ("Estimand", spec.family.estimand),
-    )
-
-
-ROUNDING: Final = "noise is drawn in double precision: the guarantee holds up to floating-point rounding"
-_PROTECTS: Final = (
-    "one record, a row with all its values; neighbours replace one record, so the number of records is public; who has "
-    "several rows is protected less"
-)
-
-
 def make_statement(spec: ModelSpec, plan: Plan, loss: Loss, *, n: int, seeded: bool) -> PrivacyStatement:
     """State what a plan's release protects; its number in the ledger is filled in when it is made."""
-    private, k, c = spec.budget.private, plan.epochs, plan.constants
-    if plan.perturbation == "gradient":
-        over = "all records" if plan.gaussian else "each Poisson sample"
-        how = "the steps compose to mu" if plan.gaussian else "accounted by privacy loss distributions"
-        noise = f"noise sd {plan.noise_sd:.4g} on the sum over {over}, {how}"
-        bound = f"2G = {2 * plan.move:.4g} for each sum (internal units); one record's gradient ‖∂f‖ ≤ G"
-    else:
-        each = f"passes K = {k}" if plan.order == "permuted" else "draws K ~ Bin(T, 1/n), of which the mean is shown"
-        rule = "2GηK" if c.alpha == 1.0 else "c η^(1/(1−α)) √T + 2GηK"
-        noise = f"noise sd {plan.noise_sd:.4g} on each coordinate of " + (
-            "the average" if len(plan.sizes) == 1 else "each lane's average"
-        )
-        bound = (
-            f"Δ(K) = {rule} = {plan.move:.4g} (internal units), {each}; alpha = {c.alpha:.4g}, L = {c.holder:.4g}, "
-            f"G = {c.gradient:.4g}"
-        )
-    paid, reach = "of all records", spec.units.reach
+    private, c, lanes = spec.budget.private, plan.constants, len(plan.sizes)
+    rule = "2GηK" if c.alpha == 1.0 else "c η^(1/(1−α)) √T + 2GηK"
+    of = "the average" if lanes == 1 else "each lane's average"
+    over, each = {
+        "full": ("the sum over all records, the steps compose to mu", "each sum"),
+        "poisson": ("the sum over each Poisson sample, accounted by privacy loss distributions", "each sum"),
+        "permuted": (f"each coordinate of {of}", f"passes K = {plan.epochs}"),
+        "sampled": (f"each coordinate of {of}", "draws K ~ Bin(T, 1/n), of which the mean is shown"),
+    }[plan.order]
+    bound = f"Δ(K) = {rule} = {plan.move:.4g} (internal units), {each}; alpha = {c.alpha:.4g}, L = {c.holder:.4g}"
+    if plan.noisy:
+        bound = f"2G = {2 * plan.move:.4g} for {each} (internal units); one record's gradient ‖∂f‖ ≤ G"
+    paid = "of all records"
     if private:
         paid = (
             f"{100 * (plan.curvature_mu / spec.budget.mu) ** 2:.2g}% of mu² for one matrix, the mean curvature of all "
-            f"records: noise sd {plan.curvature_sd:.4g}; one record's ‖a x xᵀ‖ ≤ {loss.steepest * reach**2:.4g} "
-            "(internal units)"
+            f"records: noise sd {plan.curvature_sd:.4g}; one record's ‖a x xᵀ‖ ≤ "
+            f"{loss.steepest * spec.units.reach**2:.4g} (internal units)"
         )
     out = opening_notes(spec.budget, seeded=seeded, carries="the release carries no noise")
-    if private and len(plan.sizes) > 1:
-        text = (
-            f"each of {len(plan.sizes)} lanes spends the whole budget on its own records; a record is in one of them, "
-            "by a draw that does not look at it"
-        )
-        out.append(Diagnostic("split", text))
-    if private:
-        out.append(Diagnostic("rounding", ROUNDING))
+    out += [Diagnostic("split", SPLIT.format(lanes))] if private and lanes > 1 else []
+    out += [Diagnostic("rounding", ROUNDING)] if private else []
     return PrivacyStatement(
         setting="curator",
         budget=spec.budget,
         trust="curator",
-        mechanism=f"Gaussian {plan.perturbation} perturbation",
+        mechanism=f"Gaussian {'gradient' if plan.noisy else 'output'} perturbation",
         noise_sd=plan.noise_sd,
-        noise=noise,
-        protects=_PROTECTS,
+        noise=f"noise sd {plan.noise_sd:.4g} on {over}",
+        protects=PROTECTS,
         people=n,
         bound=c.gradient,
         weights=bound,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from privreg.data.sources.open import Source
-from privreg.errors import DataError, OptionError, PrivregWarning, SchemaError, UnsupportedArgumentError
+from privreg.errors import DataError, PrivregWarning, SchemaError, UnsupportedArgumentError
 from privreg.formula.spec import ModelSpec
 from privreg.options.progress import progress_bar
 from privreg.options.table import check
@@ -17,32 +17,22 @@ from privreg.privacy.ledger import LEDGER
 from privreg.privacy.noise import fresh_key, seeded_key
 from privreg.published.descent import descent
 from privreg.published.descent.losses import Loss, resolve, resolve_loss
-from privreg.published.descent.plan import Plan, check_budget, make_plan
+from privreg.published.descent.plan import Plan, make_plan
 from privreg.published.descent.results import CentralResults, make_statement, payload
 
 
 def loss_of(spec: ModelSpec) -> Loss:
     """Loss of a model, internal units.
-    Raises SchemaError if a column has no public range, or the response none that its loss needs; BudgetError,
-    OptionError, UnsupportedArgumentError if the descent can't do what is asked.
+    Raises SchemaError if a column has no public range, or the response none that its loss needs;
+    UnsupportedArgumentError if the descent has not what is asked.
     """
-    check_budget(spec.budget, gaussian=True, how="")
     family, people, design, units = resolve(spec.family), spec.people, spec.design, spec.units
     given = {
-        "id=": people.id, "weights=": people.weight, "cluster=": people.cluster, "mu_max=": people.mu,
-        "offset=": design.offset, "exposure=": design.exposure, "score_weights=": spec.score_weights,
-        "private='response'": spec.private != "record",
+        "id=": people.id, "weights=": people.weight, "cluster=": people.cluster, "offset=": design.offset,
+        "exposure=": design.exposure, "score_weights=": spec.score_weights,
     }  # fmt: skip
     if named := [option for option, value in given.items() if value]:
-        raise UnsupportedArgumentError(
-            f"the published descent of a curator has no {', '.join(named)}; leave out tuning='published', which needs "
-            "none of its losses, or the options."
-        )
-    if people.missing == "drop":
-        raise OptionError(
-            "missing='drop' would change the number of records, which a curator tells; missing='noise' keeps them and "
-            "lets those that can't be used count for nothing."
-        )
+        raise UnsupportedArgumentError(f"the published descent of a curator has no {', '.join(named)}; leave it out.")
     if not np.isfinite(units.reach):
         raise SchemaError(
             "a trusted curator's noise follows from how long a row can be, and a column has no public range; "
@@ -59,54 +49,31 @@ def loss_of(spec: ModelSpec) -> Loss:
 
 
 def fit(
-    spec: ModelSpec,
-    source: Source | None,
-    *,
-    perturbation: str = "gradient",
-    order: str | None = None,
-    epochs: int | None = None,
-    step: float | None = None,
-    radius: Any = "auto",
-    lanes: int | None = None,
-    average: float = 0.5,
-    batch_size: int | None = None,
-    seed: int | None = None,
-    progress: bool | None = None,
-) -> CentralResults:
-    """Descend over all records and release the noisy average of the iterates.
+    spec: ModelSpec, source: Source | None, *, perturbation: str = "gradient", order: str | None = None,
+    epochs: int | None = None, step: float | None = None, radius: Any = "auto", lanes: int | None = None,
+    average: float = 0.5, batch_size: int | None = None, seed: int | None = None, progress: bool | None = None,
+) -> CentralResults:  # fmt: skip
+    """Descend over all rows of `source` and release the noisy average of the iterates.
 
     Parameters
     ----------
-    spec : ModelSpec
-        Model, with the budget.
-    source : Source or None
-        Its rows.
-    perturbation : {"gradient", "output"}
-        "gradient" (default): noise on every step's sum of gradients. "output": noise once, on the averaged iterate
-        of a descent by single records; its noise is far larger where curvature would have damped the other's.
-    order : {"full", "poisson", "permuted", "sampled"}, optional
-        Of gradient perturbation: all records in every step (default), exactly μ-GDP; or a Poisson sample each, for an
-        (epsilon, delta) budget and with ``privreg[central]``. Of output perturbation: passes in a fresh random order
-        each (default), exactly μ-GDP; or records drawn with replacement, for an (epsilon, delta) budget.
-    epochs : int, optional
-        Passes.
-    step : float, optional
-        η of every step, internal units (columns scaled to [-1, 1] by public bounds). Smooth losses allow at most 2/L.
-    radius : float, None or "auto"
-        Iterates are projected on the ball of this radius about 0, internal units; None for no projection. "auto" is
-        None for losses with bounded gradients, 5 for QHinge, 2 for QNorm.
-    lanes : int, optional
-        Disjoint random parts of the records, each fitted with all that curvature leaves of the budget; their mean is
-        the estimate and their differences give the intervals. 8 by default, 1 with fewer than 4,000 records. One lane
-        is the most precise and has no standard errors.
-    average : float
-        Share of the iterates, the last ones, that are averaged; 1 is the published average of all.
-    batch_size : int, optional
-        Expected size of a Poisson sample of gradient perturbation; a fiftieth of a lane by default.
-    seed : int, optional
-        Reproducible orders and noise, for simulation only: it protects nobody, and the results say so.
-    progress : bool, optional
-        Progress bar; by default on fits of more than a second at a terminal.
+    spec, source : ModelSpec, Source
+        Model, with the budget, and its rows.
+    perturbation, order : str
+        "gradient": noise on every step's sum of gradients, "full", over all records (default), exactly μ-GDP; or
+        "poisson", over a sample each, for an (epsilon, delta) budget and with ``privreg[central]``. "output": noise
+        once, on the average, after passes in a fresh order each, "permuted" (default), exactly μ-GDP; or of records
+        drawn with replacement, "sampled", for an (epsilon, delta) budget.
+    epochs, step, radius : int, float, float or None
+        Passes; η of every step, internal units (columns scaled to [-1, 1] by public bounds), at most 2/L for smooth
+        losses; and the ball about 0 that iterates are projected on, "auto" for none where gradients are bounded.
+    lanes, average, batch_size : int, float, int
+        Disjoint random parts of the records, each fitted with all that curvature leaves of the budget: their mean is
+        the estimate, their differences give intervals, and one lane has none (8 by default, 1 with fewer than 4,000
+        records). Share of the iterates, the last ones, that are averaged; 1 is the published average of all. Expected
+        size of a Poisson sample.
+    seed, progress : int, bool
+        As for any fit.
 
     Warns
     -----
@@ -124,14 +91,10 @@ def fit(
     loss = loss_of(spec)
     if source is None:
         raise DataError("this model has no data; build it with data, as pickling leaves them out.")
-    options: dict[str, Any] = {
-        "perturbation": perturbation,
-        "order": order,
-        "epochs": epochs,
-        "step": step,
-        "radius": radius,
-    }
-    options |= {"lanes": lanes, "average": average, "batch_size": batch_size}
+    options = {
+        "perturbation": perturbation, "order": order, "epochs": epochs, "step": step, "radius": radius, "lanes": lanes,
+        "average": average, "batch_size": batch_size,
+    }  # fmt: skip
 
     def plan_of(n: int) -> Plan:
         return make_plan(loss, spec.budget, n=n, p=len(spec.coefficients), reach=spec.units.reach, **options)
@@ -155,7 +118,7 @@ def fit(
     stated = replace(stated, release=LEDGER.spend(source.identity, stated.total_mu, seeded=seed is not None))
     key = fresh_key() if seed is None else seeded_key(seed, "central")
     with progress_bar(n, progress) as bar:
-        released = descent.release(x, y, loss, plan, descent.randomness(key, x.shape[1]), bar.update)
+        released = descent.release(x, y, loss, plan, descent.randomness(key, x.shape[1]), bar)
     res = CentralResults(payload(spec, plan, loss, released, stated, n))
     if lanes != 1 or len(res.privacy.doubts) > 1:  # who asks for one lane knows that it has no standard errors
         res._caution(stacklevel=3)

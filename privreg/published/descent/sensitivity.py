@@ -2,10 +2,9 @@
 
 `sensitivity` bounds the average of the iterates (output perturbation), `Constants.gradient` one record's gradient
 (gradient perturbation), `curvature_sensitivity` the sum of all records' curvature. Output perturbation adds one draw to
-the average. With permuted passes the record that differs is drawn as often as there are passes, so that is one Gaussian
-mechanism. With sampling it is drawn K ~ Bin(T, 1/n) times, the same in both runs: a mixture of Gaussian mechanisms over
-K. Gradient perturbation adds noise to each step's sum: over all records, so many Gaussian mechanisms in a row, or over
-a Poisson sample.
+the average: with permuted passes the record that differs is drawn as often as there are passes, one Gaussian mechanism;
+with sampling K ~ Bin(T, 1/n) times, the same in both runs: a mixture over K. Gradient perturbation adds noise to each
+step's sum: over all records, so many Gaussian mechanisms in a row, or over a Poisson sample.
 
 References
 ----------
@@ -21,6 +20,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
+from scipy.stats import binom
 
 from privreg.arrays import Array
 from privreg.errors import OptionError
@@ -39,7 +39,7 @@ class Constants(NamedTuple):
     alpha: float  # Hölder exponent of the gradient
     holder: float  # L with ‖∂f(w) − ∂f(w')‖ ≤ L ‖w − w'‖^α
     gradient: float  # G = sup ‖∂f‖ over the domain
-    slope: float  # The same for φ', to which the kernel clips: G/r
+    slope: float  # The same for φ', to which slopes are clipped: G/r
     domain: float  # Radius of a ball that holds all iterates; ``inf`` where none is needed
 
 
@@ -60,15 +60,14 @@ def sensitivity(times: int, c: Constants, step: float, steps: int) -> float:
         raise OptionError(f"the Hölder exponent alpha={c.alpha:g} must be in [0, 1].")
     if times == 0:
         return 0.0
-    drawn = 2.0 * c.gradient * step * times
-    if c.alpha == 1.0:
+    drawn, rest = 2.0 * c.gradient * step * times, 1.0 - c.alpha
+    if rest == 0.0:
         if step * c.holder > 2.0 * (1.0 + ROUNDING):
             raise OptionError(
                 f"step={step:.6g} is too large: with a smooth loss the sensitivity is known for steps up to 2/L = "
                 f"{2.0 / c.holder:.6g} (internal units, L = {c.holder:.4g}); take a smaller one, or leave step= out."
             )
         return drawn
-    rest = 1.0 - c.alpha
     # in logs: L^(1/(1−α)) overflows as α nears 1 where the product with η^(1/(1−α)) is small
     log = 0.5 * math.log(rest / (1.0 + c.alpha)) + (math.log(step * c.holder) - c.alpha * math.log(2.0)) / rest
     return (math.exp(log) if log < 700.0 else math.inf) * math.sqrt(steps) + drawn
@@ -85,15 +84,15 @@ def curvature_sensitivity(steepest: float, reach: float) -> float:
 def constants(loss: Loss, reach: float, radius: float | None, step: float, steps: int) -> Constants:
     """Constants of a loss on its domain, the ball of `radius` or, if that is None, all of ℝ^d.
 
-    `reach` is r = sup ‖x‖ over the public box, internal units. η and T are for the reach of iterates that are not
+    `reach` is r = sup ‖x‖ over the public box, internal units; η and T are for the reach of iterates that are not
     projected.
-    Raises OptionError if iterates on all of ℝ^d have no known bound.
+    Raises OptionError if these have no known bound.
     """
     holder = loss.holder * reach ** (1.0 + loss.alpha)
     domain = math.inf if radius is None else radius
     if math.isinf(loss.slope) and radius is None:
         domain = iterates_within(loss.alpha, holder, loss.start, step, steps)
-    top = loss.slope_within(reach * domain) if math.isfinite(domain) else loss.slope
+    top = loss.slope_within(reach * domain)
     return Constants(loss.alpha, holder, reach * top, top, domain)
 
 
@@ -118,20 +117,14 @@ def iterates_within(alpha: float, holder: float, start: float, step: float, step
     return math.sqrt(steps * (2.0 * step * start + gain))
 
 
-# --- output perturbation ---------------------------------------------------------------------------------
-
-
 def sampled_sensitivities(c: Constants, step: float, steps: int, n: int, delta: float) -> tuple[Array, Array]:
     """Sensitivities Δ(k) and probabilities of K = k draws of one record of n, K ~ Bin(steps, 1/n), shapes (m,).
 
     Draws beyond the last k looked at have infinite sensitivity, as if they lost everything.
     """
-    from scipy.stats import binom
-
-    last = int(binom.isf(TAIL * delta, steps, 1.0 / n)) + 1
-    k = np.arange(last + 1)
+    k = np.arange(int(binom.isf(TAIL * delta, steps, 1.0 / n)) + 2)
     moves = np.array([sensitivity(int(i), c, step, steps) for i in k] + [math.inf])
-    return moves, np.append(binom.pmf(k, steps, 1.0 / n), binom.sf(last, steps, 1.0 / n))
+    return moves, np.append(binom.pmf(k, steps, 1.0 / n), binom.sf(k[-1], steps, 1.0 / n))
 
 
 def mixture_delta(moves: Array, probability: Array, sd: float, epsilon: float, beside: float = 0.0) -> float:
@@ -155,24 +148,19 @@ def sampled_sd(moves: Array, probability: Array, epsilon: float, delta: float, b
     Raises OptionError if the sensitivities are too large to be covered.
     """
     top = float(moves[np.isfinite(moves)].max(initial=0.0))
-    low, high = top * 1e-9, top
 
     def lost(sd: float) -> float:
         return mixture_delta(moves, probability, sd, epsilon, beside)
 
-    while lost(high) > delta:
-        high *= 2.0
-        if not math.isfinite(high) or high > top * 1e9:
-            raise OptionError("no amount of noise keeps this budget; take a smaller step= or fewer epochs=.")
+    low, high = top * 1e-9, top * 1e9
+    if not math.isfinite(high) or lost(high) > delta:
+        raise OptionError("no amount of noise keeps this budget; take a smaller step= or fewer epochs=.")
     if lost(low) <= delta:
         return low
     sd = math.exp(brentq(lambda s: lost(math.exp(s)) - delta, *np.log([low, high])))
     while lost(sd) > delta:
         sd *= 1.0 + SLACK
     return sd
-
-
-# --- gradient perturbation -------------------------------------------------------------------------------
 
 
 @cache
@@ -192,13 +180,11 @@ def gradient_delta(multiplier: float, share: float, steps: int, epsilon: float, 
     See Balle, Barthe & Gaboardi (2018), Privacy amplification by subsampling, Theorem 2; Zhu, Dong & Wang (2022),
     Optimal accounting of differential privacy via characteristic function, Theorem 10; the library dp-accounting.
     """
-    what = "gradient perturbation"
-    dp: Any = need("dp_accounting", "central", what)
-    pld: Any = need("dp_accounting.pld", "central", what)
-    neighbours = need("dp_accounting.privacy_accountant", "central", what).NeighboringRelation.REPLACE_ONE
+    dp: Any = need("dp_accounting", "central", "gradient perturbation")
+    pld: Any = need("dp_accounting.pld", "central", "gradient perturbation")
     # a coarser grid for wider losses; whatever it is, the accountant rounds so that δ is never too small
     grid = min(max(GRID, 2e-3 * share / multiplier), 0.01)
-    spent = pld.PLDAccountant(neighbours, value_discretization_interval=grid)
+    spent = pld.PLDAccountant(dp.NeighboringRelation.REPLACE_ONE, value_discretization_interval=grid)
     spent.compose(dp.PoissonSampledDpEvent(share, dp.GaussianDpEvent(multiplier)), steps)
     if beside:
         spent.compose(dp.GaussianDpEvent(2.0 / beside))
@@ -207,7 +193,7 @@ def gradient_delta(multiplier: float, share: float, steps: int, epsilon: float, 
 
 @cache  # of public numbers, a second each
 def gradient_multiplier(share: float, steps: int, epsilon: float, delta: float, beside: float = 0.0) -> float:
-    """Noise multiplier with which :func:`gradient_delta` is `delta` at most, rounded up.
+    """Noise multiplier with which :func:`gradient_delta` is `delta` at most, rounded up by 0.2% at most.
     Raises MissingExtraError if dp-accounting is not installed; OptionError if the multiplier is beyond what can be
     accounted.
     """

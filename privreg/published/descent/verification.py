@@ -12,24 +12,15 @@ import numpy as np
 from privreg.audit.verification import Trial, Verification, verify
 from privreg.privacy.ledger import UNSET, Budget
 from privreg.privacy.noise import fresh_key, seeded_key
-from privreg.published.descent import descent, kernels
-from privreg.published.descent.losses import resolve, resolve_loss
-from privreg.published.descent.plan import check_budget, make_plan
+from privreg.published.descent import descent
+from privreg.published.descent.losses import resolve, resolve_loss, slopes
+from privreg.published.descent.plan import make_plan
 
 
 def audit(
-    family: Any = "huber",
-    *,
-    mu: Any = UNSET,
-    epsilon: Any = None,
-    delta: Any = None,
-    others: int = 0,
-    runs: int = 20_000,
-    alpha: float = 1e-6,
-    seed: int | None = None,
-    noise: float = 1.0,
-    **options: Any,
-) -> Verification:
+    family: Any = "huber", *, mu: Any = UNSET, epsilon: Any = None, delta: Any = None, others: int = 0,
+    runs: int = 20_000, alpha: float = 1e-6, seed: int | None = None, noise: float = 1.0, **options: Any,
+) -> Verification:  # fmt: skip
     """Distinguish two neighbouring data sets by releases of the published descent.
 
     Parameters
@@ -38,24 +29,16 @@ def audit(
         As for a fit, whose options (perturbation, order, epochs, step, radius, average, batch_size) are taken, too.
     others : int
         Records beside the one that differs; their covariates are 0, so that they don't hide it.
-    runs : int
-        Releases of each neighbour.
-    alpha : float
-        Probability that any limit is above its true value.
-    seed : int, optional
-        For tests.
-    noise : float
-        Factor of the noise that is drawn; 0.5 must be caught.
+    runs, alpha : int, float
+        Releases of each neighbour; probability that any limit is above its true value.
+    seed, noise : int, float
+        For tests: factor of the noise that is drawn; 0.5 must be caught.
 
     Returns
     -------
     Verification
         Its table has a line for μ of the average, where that is one Gaussian mechanism, one for its δ at an ε, and one
         for the matrix of curvature; together they keep the budget.
-
-    Raises
-    ------
-    OptionError, BudgetError
 
     Notes
     -----
@@ -64,7 +47,6 @@ def audit(
     it has covariates at right angles, where the loss is steepest.
     """
     budget = Budget.declare(mu, epsilon, delta)
-    check_budget(budget, gaussian=True, how="")
     fam = resolve(family)
     loss, n = resolve_loss(fam), others + 1
     plan = make_plan(loss, budget, n=n, p=1, reach=1.0, lanes=1, **options)
@@ -85,7 +67,7 @@ def audit(
 
     def matrices(runs: int) -> tuple[Any, Any]:
         etas, less = np.linspace(-1.0, 1.0, 2001), replace(square, curvature_sd=square.curvature_sd * noise)
-        above, below = (kernels.slopes(loss.code, loss.a, np.inf, etas + s * loss.window, 1.0) for s in (1.0, -1.0))
+        above, below = (slopes(loss.code, loss.a, np.inf, etas + s * loss.window, 1.0) for s in (1.0, -1.0))
         at, out = np.full(2, etas[np.argmax(above - below)]), []
         for row in np.eye(2):
             x = np.zeros((max(n, 2), 2))

@@ -221,7 +221,8 @@ def _begin(stream: Stream, source: Source, kept: Checkpoints) -> tuple[list[Any]
     except Exception:  # whatever a damaged file makes of it
         raise SavedFileError(f"{name!r} is damaged; remove it to begin anew.") from None
     assert stream.charge is not None
-    if not stream.again and (stream.nobs or not clean):  # somebody may have reported: the same release goes on, or another one begins
+    # somebody may have reported: the same release goes on, or another one begins
+    if not stream.again and (stream.nobs or not clean):
         stream.charge.enter()
     if clean:  # no longer, once rows are read; and a new key is bound to what the files are now
         _write(stream, source, stamp, kept, clean=False)

@@ -318,6 +318,7 @@ class Stream:
         other = Stream(self._spec, self._settings, self._options, seed=0, start=None)  # which counts rows anew
         run = other._run
         assert isinstance(run, CuratorRun)
+        run.most = math.inf
         for _ in other._update_all(other.read(source), 1):
             yield from run.drained()
         yield from run.drained()
@@ -363,7 +364,7 @@ class Stream:
 
     def _settle(self) -> None:
         """Give open sums their noise; of rows that are held the release begins here, if they are enough."""
-        if isinstance(self._run, CuratorRun) and self.nobs:
+        if isinstance(self._run, CuratorRun):
             self._run.ready()
             if self.charge is not None:
                 self.charge.enter()

@@ -1,4 +1,4 @@
-"""The ways of a fit, chosen here alone: rounds of local reports, sums of two collectors, the published single chain."""
+"""The ways of a fit, chosen here alone: rounds of local reports, sums, the published single chain."""
 
 from __future__ import annotations
 

@@ -296,7 +296,7 @@ def test_a_design_without_public_bounds_or_intercept_is_refused() -> None:
     how = {"mu": 1, "trust": "two_collectors"}
     with pytest.raises(UnsupportedArgumentError, match="intercept"):
         pr.PrivateOnlineRegression.from_formula("y ~ x - 1", frame, bounds=both, **how)
-    with pytest.raises(UnsupportedArgumentError, match="bounds of every"):
+    with pytest.raises(UnsupportedArgumentError, match="needs public bounds"):
         pr.PrivateOnlineRegression.from_formula("y ~ x", frame, bounds={"y": (0, 1)}, scaling="private", **how)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privreg.published.descent.kernels import HINGE, HUBER, LOGISTIC, PINBALL, Q_NORM, SMOOTHED_HINGE
+from privreg.published.descent.losses import HUBER, LOGISTIC, PINBALL, Q_NORM, SMOOTHED_HINGE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,15 +32,13 @@ def loss_value(code: int, a: float, eta: Array, y: Array) -> Array:
     if code == Q_NORM:
         return np.asarray(np.abs(y - eta) ** a)
     slack = np.maximum(1.0 - (2.0 * y - 1.0) * eta, 0.0)
-    if code == HINGE:
-        return slack
     if code == SMOOTHED_HINGE:
         return np.where(slack <= a, slack * slack / (2 * a), slack - a / 2)
     return np.asarray(slack**a)
 
 
 def slope(code: int, a: float, bound: float, eta: Array, y: Array) -> Array:
-    """φ'(η, y) clipped to [−bound, bound], elementwise; see `kernels.slope`."""
+    """φ'(η, y) clipped to [−bound, bound], elementwise; see `losses.slope`."""
     if code == LOGISTIC:
         e = np.exp(-np.abs(eta))
         s = np.where(eta >= 0, 1.0, e) / (1.0 + e) - y
@@ -54,9 +52,7 @@ def slope(code: int, a: float, bound: float, eta: Array, y: Array) -> Array:
     else:
         side = 2.0 * y - 1.0
         slack = np.maximum(1.0 - side * eta, 0.0)
-        if code == HINGE:
-            s = -side * (slack > 0.0)
-        elif code == SMOOTHED_HINGE:
+        if code == SMOOTHED_HINGE:
             s = -side * np.minimum(slack / a, 1.0)
         else:
             s = -side * a * np.where(slack > 0.0, slack ** (a - 1.0), 0.0)
@@ -69,7 +65,7 @@ def _projected(w: Array, radius: float) -> Array:
 
 
 def walk(x: Array, y: Array, order: Ints, code: int, a: float, bound: float, step: float, radius: float) -> Array:
-    """Iterates of the descent by one record at a time, from 0, shape (k, p); see `kernels.walk`."""
+    """Iterates of the descent by one record at a time, from 0, shape (k, p); see `losses.walk`."""
     w, out = np.zeros(x.shape[1]), []
     for i in order:
         eta = np.array([x[i] @ w])

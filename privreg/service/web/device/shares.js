@@ -2,7 +2,7 @@
  * Of a row, for two collectors: whole numbers, and two shares that add up to them modulo 2⁶⁴, sealed.
  *
  * What `whole` returns is in the set that the role's radius stands for, for any state. Equations by number are those of
- * the project's docs/two_collectors.md; sums go from the first number to the last.
+ * the project's docs/sums.md; sums go from the first number to the last.
  * @module
  */
 
