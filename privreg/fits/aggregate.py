@@ -44,7 +44,7 @@ CLEAR: Final = 2.0
 is at least half of what was found (Weyl's inequality)."""
 
 FINITE: Final = 3.0
-"""Sds of noise by which it shows that no records are predicted perfectly: one fit in a thousand misses that they are."""
+"""Sds by which it shows that no records are predicted perfectly: one fit in a thousand misses that they are."""
 
 SCORED: Final = frozenset({"approach", "closing", "main"})  # Roles of rounds that report scores
 

@@ -173,7 +173,9 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     more = bent(theta)[0]
     each = [bread @ (curvature @ t.theta - t.score - m) for t, m in zip(turned, more, strict=True)]
     own = np.array(each)[main], weights[main], bread @ unknown @ bread.T
-    asked = [t for t, s in zip(turned, alike, strict=True) if s.state.role == "main" and (t.theta == turned[-1].theta).all()]
+    asked = [
+        t for t, s in zip(turned, alike, strict=True) if s.state.role == "main" and (t.theta == turned[-1].theta).all()
+    ]
     finite = _finite(plan, last, asked, curvature, squares)
     return Estimated(last.rows, theta, root, curvature, weights, alike, reach, clear, scale, last.classes, *own, finite)
 
@@ -206,10 +208,10 @@ def _bend(
 def _secants(
     slopes: Array, noise: Array, places: Array, last: State, curvature: Array, pooled: Array, height: float
 ) -> tuple[Callable[[Array], Any], Callable[[Array], Array]]:
-    """Scores of rounds on secants to an estimate, and the slope there: Equation (38); and by how much they are off.
+    """Scores of rounds on secants to an estimate, and the slope there: Equation (39); and by how much they are off.
 
-    `slopes`, shape (rounds, d, d), have entries of variances `noise`, shape (rounds,), about a line in the coefficients
-    of which the pooled slope is one point. Where slopes change by as much in one threshold as they are, entries of their
+    `slopes`, shape (rounds, d, d), have entries of variances `noise`, shape (rounds,), about a line in the
+    coefficients of which the pooled slope is one point. Where slopes change by as much in one threshold as they are, entries of their
     change at a distance δ have the variance 2 height² δ²/(d + 1).
     """
     (rounds, d), steep = places.shape, 2.0 * height**2 / (len(curvature) + 1.0)
@@ -218,7 +220,7 @@ def _secants(
     root, least = np.linalg.cholesky(curvature), 1.0 / float((1.0 / noise).sum())
 
     def along(theta: Array) -> tuple[Array, Array]:
-        """Weights of the slopes at the middle of each secant and at the end, within a threshold; and variances there."""
+        """Weights of slopes at the middle of each secant and at the end, within a threshold; and variances there."""
         move = theta - last.theta
         near = move / max(1.0, float(np.linalg.norm(move)))
         at = np.vstack([0.5 * (x + near), near])
@@ -242,11 +244,11 @@ def _secants(
 
 
 def _finite(plan: Plan, last: State, rounds: list[_Turned], curvature: Array, squares: Array) -> float:
-    """By how many sds it shows that none are predicted perfectly of records by their distance from a bound.
+    """By how many sds it shows that no records, by their distance from a bound, are predicted perfectly.
 
     Of records that all answered 1, at a state that predicts 1 with probability π, the mean score π − y is -1/π times the
     slope π(1 - π), and of those that all answered 0 the slope over 1 − π; of counts that are all 0 it is the slope:
-    Equation (39). ∞ where the score is nearer to 0 than to that.
+    Equation (40). ∞ where the score is nearer to 0 than to that.
     """
     if not (plan.rules.curved and rounds):
         return math.inf

@@ -307,17 +307,17 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
     gain = max(float(here.score @ here.score) - d * noisy, 0.3 * noisy)
     step = -cautious(curvature, spread, here.score) * gain / (gain + d * noisy)
     c = state.threshold(rules)
-    lines = np.concatenate([known.whole.points, _ends(plan, state, known)]) if rules.curved else known.whole.points
+    curved = rules.curved and not plan.noise.again
+    lines = np.concatenate([known.whole.points, _ends(plan, state, known)]) if curved else known.whole.points
     reach = np.array([float(np.linalg.norm(step)), *np.abs(lines @ step)])
     most = FAR if rules.scaled else 2.0 * FAR  # a start by least squares is farther off where the link isn't linear
     theta = state.theta + c * step * min(1.0, most / max(float(np.linalg.norm(step)), 1e-12))
     moved = here.scale - math.log(state.scale)
     error = math.sqrt(expected(plan, progress)[1] / sampled(plan, seen)[-1] + here.sds[0] ** 2) / height
     wide = np.array([math.sqrt(d), *np.linalg.norm(lines, axis=1)])
-    # what a step by the slope of a curved score leaves, beside its noise: the next round's people answer a state as
-    # good as this round's reports can make it
-    near = bool((0.5 * reach**2 < error * wide).all()) if rules.curved else bool(reach.max() < 1.0)
-    scaled = abs(moved) < WINDOWS[2]
+    # a step by the slope of a curved score leaves less than its noise: Equation (38)
+    near = bool((0.5 * reach**2 < error * wide).all()) if curved else bool(reach.max() < 1.0)
+    scaled = abs(moved) < WINDOWS[1 if plan.noise.again else 2]
     short = scaled and (near if state.role == "approach" else bool(reach.max() < 1.0))
     held = len(seen)
     late = not plan.noise.again and progress.over + count + plan.sizes["approach"] > 0.55 * plan.rows
