@@ -43,13 +43,13 @@ from tqdm import tqdm
 
 import privreg as pr
 from benchmarks import federated_schemes as schemes
+from benchmarks.papers.duan import case_study
 from benchmarks.store import read_table, save_table
 from privreg import Budget
 from privreg.audit.neighbours import audit
 from privreg.errors import OptionError
 from privreg.federated import FederatedRegression, predicted_error, server, update_mechanism
 from privreg.federated.client import Client, read_silo
-from privreg.federated.convergence import case_study
 from privreg.federated.results import make_results, make_statement
 from privreg.federated.verification import transcripts
 from privreg.privacy.ledger import Release

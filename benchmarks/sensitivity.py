@@ -55,9 +55,9 @@ import pandas as pd
 import privreg as pr
 from benchmarks import exercises
 from benchmarks.conditional import FAMILIES, NUMBERS, one
+from benchmarks.papers.store import code_hash
 from benchmarks.store import Runs, save_table
 from benchmarks.tuning import changed, frozen, rows, tuning, tuning_hash
-from privreg.published.experiments.store import code_hash
 
 RESULTS: Final = Path(__file__).parent / "results"
 DESIGNS: Final = (

@@ -1,25 +1,17 @@
 """Results with the command, versions, date, commit and constants that made them; read as the package reads its own."""
 
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 
+from benchmarks.papers import store
+from benchmarks.papers.store import commit, header, read_table
 from benchmarks.tuning import tuning_hash
 from privreg.files.archive import write_bytes
-from privreg.published.experiments import store
-from privreg.published.experiments.store import header, read_table
 
 __all__ = ["Runs", "commit", "header", "read_table", "save_table"]
-
-
-def commit() -> str:
-    """Commit of the working tree, with -dirty where it differs."""
-    root = Path(__file__).resolve().parents[1]
-    told = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=root, capture_output=True, text=True)
-    return f"commit: {told.stdout.strip() or 'unknown'}"
 
 
 def save_table(table: pd.DataFrame, path: Path, command: str, more: tuple[str, ...] = ()) -> None:

@@ -29,8 +29,8 @@ import pandas as pd
 from scipy.stats import binom
 
 import privreg as pr
+from benchmarks.papers.engine import Experiment, run, seeds
 from privreg.protocol import schedule
-from privreg.published.experiments.engine import Experiment, run, seeds
 
 RESULTS: Final = Path(__file__).parent / "results"
 WINDOWS: Final = 8

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from privreg.planning.power import plan
     from privreg.planning.two_groups import plan_two_groups
     from privreg.privacy.ledger import Budget, Ledger, limit_spending
-    from privreg.published import experiments
-    from privreg.published.theory import rates
     from privreg.regression import PrivateOnlineRegression
     from privreg.results.several.comparison import anova, compare
     from privreg.results.several.meta import meta_analysis
@@ -57,9 +55,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Budget", "Expectile", "Hinge", "Huber", "Ledger", "Logistic", "Multinomial", "Poisson", "PrivacyLeakError",
     "PrivacyLeakWarning", "PrivateOnlineRegression", "Quantile", "Schema", "SmoothedHinge", "Squared",
-    "__version__", "anova", "central", "compare", "connect", "csv", "datasets", "errors", "experiments",
+    "__version__", "anova", "central", "compare", "connect", "csv", "datasets", "errors",
     "families", "federated", "limit_spending", "load", "means", "meta_analysis", "plan", "plan_two_groups",
-    "rates", "rowwise", "shrink", "simulate", "sql", "table_one",
+    "rowwise", "shrink", "simulate", "sql", "table_one",
 ]  # fmt: skip
 
 _HOMES = {
@@ -82,7 +80,6 @@ _HOMES = {
         "results.several.shrinkage": "shrink",
         "schema.declarations": "Schema",
         "simulation.simulate": "simulate",
-        "published.theory": "rates",
     }.items()
     for name in names.split()
 }
@@ -94,7 +91,7 @@ def __getattr__(name: str) -> Any:
 
     if name in _HOMES:
         value = getattr(import_module(_HOMES[name]), name)
-    elif name in {"central", "datasets", "errors", "experiments", "families", "federated", "means"}:
+    elif name in {"central", "datasets", "errors", "families", "federated", "means"}:
         value = import_module(f"privreg.{name}")
     else:
         raise import_module("privreg.options.elsewhere").no_such_name(name, __all__)

@@ -58,6 +58,7 @@ CODES: Final = {
     "repeated": Code("caution", "rows of one person may be alike"),
     "remark": Code("info", "as a note of an earlier version says"),
     "unusable": Code("info", "some records could not be used"),
+    "unvouched": Code("caution", "a sum of two collectors rests on the word of one"),
     "unweighted": Code("info", "scores have no weights, which takes more people"),
     "within": Code("info", "coefficients are of changes within a person"),
     # about plans

@@ -12,6 +12,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable
+from decimal import Decimal
 from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Final, TypeVar
@@ -142,10 +143,12 @@ def shown(value: object) -> str:
 
 def real(value: object) -> float | None:
     """Return a real number as float (infinite beyond the largest), and None for anything else, booleans included."""
-    if isinstance(value, bool) or not isinstance(value, Real):
+    if isinstance(value, bool) or not isinstance(value, Real | Decimal):
         return None
     try:
         return float(value)
+    except ValueError:  # a decimal number that signals
+        return math.nan
     except OverflowError:
         return math.inf if value > 0 else -math.inf  # type: ignore[operator]
 
@@ -213,7 +216,7 @@ def choose(name: str, got: object, allowed: Iterable[str]) -> str:
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
     listed = ", ".join(repr(c) for c in choices)
     given = f"{name} {shown(got)}" if name.startswith("the ") else f"{name}={shown(got)}"
-    raise OptionError(f"{given} is not known; choose one of {listed}.{hint}")
+    raise OptionError(f"{given} is not known; {f'choose one of {listed}.{hint}' if choices else 'there is none.'}")
 
 
 NEAR: Final = 0.66

@@ -1,10 +1,3 @@
-"""The published tables and figures under their public name; see `privreg.published.experiments`."""
+"""A name that says where what it named has gone."""
 
-import sys
-
-from privreg.published import experiments
-from privreg.published.experiments import *  # noqa: F403
-
-# the same modules under both names, not second ones
-_found = {name: module for name, module in sys.modules.items() if name.startswith(experiments.__name__)}
-sys.modules |= {name.replace("privreg.published.", "privreg.", 1): module for name, module in _found.items()}
+raise ImportError("the papers' tables and figures are run from a clone, by python -m benchmarks.papers NAME")

@@ -60,13 +60,25 @@ def load_results(path: str | Path) -> Any:
 
 
 def _load(path: str | Path, functions: Any, trust: str | Path | None, *, streams: bool) -> Any:
-    document, arrays = archive.read(path, trust)
-    if document["kind"] == archive.STREAM and not streams:
-        raise SavedFileError(
-            f"{str(path)!r} is a stream to go on with; in Python, privreg.load(...).results() are its results so far."
-        )
+    designs = []
+
+    def needs(document: dict[str, Any]) -> int:
+        if document["kind"] == archive.STREAM and not streams:
+            raise SavedFileError(
+                f"{str(path)!r} is a stream to go on with; in Python, privreg.load(...).results() are its results so "
+                "far."
+            )
+        if document["kind"] == archive.CHECKPOINT:
+            again = f"give the fit's own call again, with checkpoint={str(path)!r}."
+            raise SavedFileError(f"{str(path)!r} is the checkpoint of a fit; {again}")
+        if document["kind"] == "means":
+            return len(document["names"]) * (1 + len(document["groups"]))
+        designs.append(design_from_json(upgraded(document)["design"], functions))
+        return len(designs[0].names) * max(len(designs[0].endog_levels or ()), 1)
+
     try:
-        return _rebuild(Path(path), document, arrays, functions)
+        document, arrays = archive.read(path, needs, trust)
+        return _rebuild(Path(path), document, arrays, *designs)
     except SavedFileError:
         raise
     except PrivregError as e:  # a formula or declaration that this version would refuse
@@ -75,15 +87,10 @@ def _load(path: str | Path, functions: Any, trust: str | Path | None, *, streams
         raise SavedFileError(f"{str(path)!r} is damaged or was not saved by privreg.") from None
 
 
-def _rebuild(path: Path, document: dict[str, Any], arrays: dict[str, Any], functions: Any) -> Any:
-    if document["kind"] == archive.CHECKPOINT:
-        raise SavedFileError(
-            f"{str(path)!r} is the checkpoint of a fit; give the fit's own call again, with checkpoint={str(path)!r}."
-        )
+def _rebuild(path: Path, document: dict[str, Any], arrays: dict[str, Any], design: Any = None) -> Any:
     if document["kind"] == "means":
         return means_from_saved(document, arrays)
     document = upgraded(document)
-    design = design_from_json(document["design"], functions)
     if document["kind"] == "central results":
         from privreg.published.descent.results import from_saved as from_curator
 
@@ -98,7 +105,7 @@ def _rebuild(path: Path, document: dict[str, Any], arrays: dict[str, Any], funct
     weights, mechanism, private = document["private"]
     how = (weights, mechanism, private, people, document.get("trust", "local"))
     spec = ModelSpec.declare(design, family, budget, *how)
-    model._build(spec, None, rows)
+    model._build(spec, None, rows, document.get("dataset"))
     public = PublicRows.restored(document.get("covariates"), arrays.get("covariates"), len(design.names))
     like = Target.from_json(options.pop("like", None), len(design.names))
     stream = model._begin(

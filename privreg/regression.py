@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Sequence
 from typing import Any, Never, cast
 
-from privreg.data.sources.open import Source
-from privreg.errors import DataError, UnsupportedArgumentError
+from privreg.data.sources.open import Source, refuse_few
+from privreg.errors import UnsupportedArgumentError
 from privreg.formula.describe import array_spec, callers_scopes, formula_spec
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import accepted, check
@@ -74,6 +74,9 @@ class PrivateOnlineRegression(Playable):
     rows : int, optional
         How many people will come, if that is known and public; sizes of the pilots follow from it. Taken from
         DataFrames, arrays, tables and files in `fit`; queries and streams of unknown length get pilots of a fixed size.
+    dataset : str or list of str, optional
+        A name for these people, such as "survey 2026": fits of one name in this process add up, whatever object or file
+        the rows come in. Without it the same object, memory or file are the same people, and a copy's count as others.
     allow_leak : tuple of {"levels", "scale"}
         Opt out: collect levels, or means and sds, from the raw data. Warns and is printed.
     exog_names, endog_name : sequence of str, str
@@ -137,6 +140,7 @@ class PrivateOnlineRegression(Playable):
         exposure: Any = None,
         missing: str = "noise",
         rows: Any = None,
+        dataset: Any = None,
         allow_leak: Any = (),
         exog_names: Sequence[str] | None = None,
         endog_name: str | None = None,
@@ -146,7 +150,7 @@ class PrivateOnlineRegression(Playable):
         asked = {name: value for name, value in locals().items() if name in accepted("local.arrays")}
         asked["family"] = _named(family, check("local.arrays", "trust", trust))
         refuse_unknown("local.arrays", unknown)
-        self._build(*array_spec(endog, exog, asked), rows)
+        self._build(*array_spec(endog, exog, asked), rows, dataset)
 
     @classmethod
     def from_formula(
@@ -179,6 +183,7 @@ class PrivateOnlineRegression(Playable):
         cluster: str | None = None,
         missing: str = "noise",
         rows: Any = None,
+        dataset: Any = None,
         allow_leak: Any = (),
         trust: str = "local",
         **unknown: Never,
@@ -240,7 +245,7 @@ class PrivateOnlineRegression(Playable):
             Declarations, or the YAML or JSON file that holds them, see ``pr.Schema.from_file``. `bounds`, `levels` and
             `moments` given beside it take precedence, column by column; and all of these before what the data carry.
         family, epsilon, delta, rho, bounds, levels, moments, scaling, mechanism, private, score_weights
-            As for the class; and so are missing, rows and allow_leak.
+            As for the class; and so are missing, rows, dataset and allow_leak.
         trust : {"local", "two_collectors", "central"}
             "local" (default): people's devices send noisy reports, and nobody is trusted. "two_collectors": each
             person's report is shared out between two collectors that don't collude; either share alone is uniform
@@ -271,19 +276,19 @@ class PrivateOnlineRegression(Playable):
         asked["family"] = _named(family, check("local.formula", "trust", trust))
         refuse_unknown("local.formula", unknown)
         self = cls.__new__(cls)
-        self._build(*formula_spec(formula, data, scopes, asked), rows)
+        self._build(*formula_spec(formula, data, scopes, asked), rows, dataset)
         return self
 
-    def _build(self, spec: ModelSpec, source: Source | None, rows: Any) -> None:
+    def _build(self, spec: ModelSpec, source: Source | None, rows: Any, dataset: Any = None) -> None:
         self._rows: int | None = check("local.formula", "rows", rows)
         if spec.trust == "central" and rows is not None:
             raise UnsupportedArgumentError(
                 "rows= is for streams, and a curator counts the rows; leave it out, or give it to plan()."
             )
-        p = len(spec.design.names)
-        if source is not None and source.rows is not None and source.rows <= p:
-            raise DataError(f"{source.rows} rows can't determine {p} coefficients; more than {p} people are needed.")
-        self._spec, self._source = spec, source
+        if source is not None:
+            who = spec.people.id if spec.people.k_max is not None else None
+            refuse_few(source.rows, len(spec.design.names), source.kind, who)
+        self._spec, self._source, self._dataset = spec, source, dataset
 
     # --- public facts ----------------------------------------------------------------------------------
 

@@ -1,4 +1,6 @@
-"""The published rates under their public name; see `privreg.published.theory`."""
+"""A name that says where what it named has gone."""
 
-from privreg.published.theory import *  # noqa: F403
-from privreg.published.theory import __all__ as __all__
+raise ImportError(
+    "rates of the published algorithm are in privreg.published.chain.theory, "
+    "bounds in benchmarks.papers.bounds of a clone"
+)

@@ -7,6 +7,7 @@ import numpy as np
 import privreg as pr
 from privreg.families.scores import Score
 from privreg.families.weights import SCORE_WEIGHTS
+from privreg.files import archive
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Gaussian
 from privreg.protocol import codes
@@ -57,3 +58,8 @@ def array_model(n=2000, seed=0, binary=False, **options):
     return pr.PrivateOnlineRegression(
         y, x, **{"exog_names": NAMES, "bounds": bounds, "family": family, "mu": 1, **options}
     )
+
+
+def read_saved(path):
+    """Document and arrays of a saved file, of however many coefficients."""
+    return archive.read(path, lambda _: 1000)

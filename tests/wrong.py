@@ -18,6 +18,7 @@ import pytest
 import privreg as pr
 from privreg.errors import PrivregError
 from privreg.files import archive
+from tests.helpers import read_saved
 
 INSIDE, OUTSIDE, ANSWER = 31415.926535, 27182.818, 16180.339887
 WORD, ROW = "SECRET-LEVEL", "SECRET-ROW"
@@ -116,7 +117,7 @@ def saved(tmp, change=None, document=None):
     """A saved result, its arrays or document changed."""
     path = tmp / "r.privreg"
     results().save(path)
-    doc, arrays = archive.read(path)
+    doc, arrays = read_saved(path)
     kind = doc.pop("kind")
     del doc["format"]
     archive.write_archive(path, kind, {**doc, **(document or {})}, {**arrays, **(change or {})})
@@ -126,7 +127,7 @@ def saved(tmp, change=None, document=None):
 def saved_stream(tmp, change, people=N, drop=None, **options):
     path = tmp / "s.privreg"
     stream(**options).update(rows().head(people)).save(path)
-    doc, arrays = archive.read(path)
+    doc, arrays = read_saved(path)
     kind = doc.pop("kind")
     del doc["format"]
     archive.write_archive(path, kind, doc, {k: change(k, v) for k, v in arrays.items() if k != drop})

@@ -1,6 +1,6 @@
 """The command line: `app` is the program.
 
-Every verb is a file: `fit`, `means`, `show`, `plan`, `schema`, `data`, `experiment`. `app` asks for those of
+Every verb is a file: `fit`, `means`, `show`, `plan`, `schema`, `data`. `app` asks for those of
 studies in the field, which live where their work is done.
 
 `parser` is made from the table of options and the texts of `help.toml`, `values` reads what is typed, and `output`

@@ -1,4 +1,4 @@
-"""The command line: ``privreg fit``, ``means``, ``show``, ``data``, ``plan``, ``schema`` and ``experiment``.
+"""The command line: ``privreg fit``, ``means``, ``show``, ``data``, ``plan`` and ``schema``.
 
 Only the standard library and the error classes are imported here and by the verbs' files; numpy, pandas and the
 compiler wait until a verb runs, so that ``--help`` answers at once. Nothing printed quotes a row: errors of
@@ -17,18 +17,26 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from privreg.cli import data, experiment, fit, means, plan, schema, show
+from privreg.cli import data, fit, means, plan, schema, show
 from privreg.cli.output import FAILED, complain
 from privreg.cli.parser import parsers, spread
 from privreg.cli.values import check_ranges
-from privreg.errors import DataError, PrivacyLeakWarning, PrivregError, PrivregWarning, ReliabilityWarning, choose
+from privreg.errors import (
+    DataError,
+    OptionError,
+    PrivacyLeakWarning,
+    PrivregError,
+    PrivregWarning,
+    ReliabilityWarning,
+    choose,
+)
 from privreg.files.optional import need
 
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141  # what a shell reports for a writer whose reader has gone
 UNEXPECTED: Final = 70
 
-VERBS: Final = {verb.__name__.rpartition(".")[2]: verb for verb in (fit, means, show, data, plan, schema, experiment)}
+VERBS: Final = {verb.__name__.rpartition(".")[2]: verb for verb in (fit, means, show, data, plan, schema)}
 
 
 def _of_field(module: str, name: str, arguments: Sequence[str], **more: Any) -> int:
@@ -61,9 +69,13 @@ def _where(error: BaseException) -> str:
 @contextmanager
 def _one_line_warnings() -> Iterator[None]:
     """Print privreg's warnings as one line each; others are left out, since their text could quote a value."""
+    said = set()
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
-        print(f"privreg: warning: {' '.join(str(message).split())}", file=sys.stderr)
+        line = f"privreg: warning: {' '.join(str(message).split())}"
+        if line not in said:  # declarations are read more than once
+            said.add(line)
+            print(line, file=sys.stderr)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -83,6 +95,8 @@ def _run(arguments: Sequence[str]) -> int:
     first, rest = arguments[0], arguments[1:]
     if first.startswith("-"):
         top.check_options([first])
+    elif first == "experiment":
+        raise OptionError("the papers' tables and figures are run from a clone, by python -m benchmarks.papers NAME.")
     else:
         verbs[choose("verb", first, [*verbs, *FIELD])].check_options(rest)
     a = top.parse_args(spread(arguments))

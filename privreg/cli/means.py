@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from privreg.cli import output
 from privreg.cli.values import budget, check_order, csv_of, given, single
-from privreg.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,12 +19,6 @@ def run(a: argparse.Namespace) -> int:
     """Run the verb."""
     from privreg import means
 
-    if a.corrections:
-        for row in means.corrections().itertuples():
-            print(f"{row.where}\n    printed {row.printed:,.2f} | corrected {row.corrected:,.2f} | {row.why}")
-        return 0
-    if a.formula is None or a.path is None:
-        raise OptionError('give a formula and a file: privreg means "age + C(smoker) ~ 1" people.csv --epsilon 1 ...')
     check_order(a)
     targets, options, alpha = output.targets(a), given(a, "means.formula"), output.alpha(a)
     # a subgroup is named as its level is printed

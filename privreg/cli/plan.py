@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from privreg.cli import output
 from privreg.cli.values import budget, check_order, family, floats, given
-from privreg.errors import OptionError
+from privreg.errors import OptionError, quietly
 from privreg.options.spelling import in_shell
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ def run(a: argparse.Namespace) -> int:
     from privreg.planning.power import plan
     from privreg.tables import as_text, respelt
 
-    if "covariates" in options:
-        options["covariates"] = _public(options["covariates"])
+    for option in {"covariates", "pilot"} & set(options):
+        options[option] = _public(option, options[option])
     # without an effect a power asks which effects tests of so many records find
     power = options.pop("power", None) if "n" in options and "effect" not in options else None
     found = plan(a.formula, family=FAMILIES[name](**constants), alpha=output.alpha(a), **spent, **options)
@@ -52,14 +52,20 @@ def run(a: argparse.Namespace) -> int:
     return 0
 
 
-def _public(path: str) -> pd.DataFrame:
-    """Public rows of a file."""
+def _public(option: str, path: str) -> Any:
+    """Public rows of a file, or what it says of them."""
     import pandas as pd
 
+    if option == "pilot" and Path(path).suffix.lower() in {".yaml", ".yml", ".json"}:
+        from privreg.schema import files
+
+        return files.document(path)
     kinds: dict[str, Callable[[str], pd.DataFrame]] = {".csv": pd.read_csv, ".parquet": pd.read_parquet}
     if Path(path).suffix.lower() not in kinds or not Path(path).is_file():
-        raise OptionError(f"--covariates {path!r}: give a file that exists, named {' or '.join(kinds)}.")
-    return kinds[Path(path).suffix.lower()](path)
+        more = ", or of numbers, .yaml or .json" if option == "pilot" else ""
+        raise OptionError(f"--{option} {path!r}: give a file of rows that exists, named {' or '.join(kinds)}{more}.")
+    broken = OptionError(f"--{option} {path!r} is empty, or can't be read; give public rows below a header.")
+    return quietly(lambda: kinds[Path(path).suffix.lower()](path), broken)
 
 
 def _list(option: str, text: str | None) -> list[float] | None:

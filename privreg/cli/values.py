@@ -266,12 +266,15 @@ _READ: Final[dict[str, Callable[[str, Any, str], Any]]] = {
 
 
 def given(a: argparse.Namespace, door: str) -> dict[str, Any]:
-    """What was given of the options of a front door but its budget and its family, as keyword arguments."""
+    """Options of a front door but its budget and its family, as keyword arguments, without those at their defaults.
+
+    So a trust model is asked for nothing that the user didn't ask for, and says itself what it doesn't take.
+    """
     taken, out = accepted(door), {}
     for o in of_verb(a.verb):
         value = getattr(a, o.dest)
         if taken.get(o.name) is o and o.group != BUDGET and o.kind not in {"family", "budgets"}:
-            if value is None or value is False or value == []:
+            if value is None or value is False or value == [] or value == o.default:
                 continue
             read = _READ.get(o.kind)
             out[o.name] = value if read is None else read(o.spelt, value, o.metavar or "")

@@ -8,9 +8,11 @@ from __future__ import annotations
 from array import array
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from datetime import date
 from functools import lru_cache
 from numbers import Complex, Number, Real
 from typing import Any, Final
+from unicodedata import normalize
 
 import numpy as np
 import pandas as pd
@@ -249,6 +251,13 @@ def _exact(cell: Any) -> Any:
     return cell if real or isinstance(cell, Real) else np.nan
 
 
+def iso_text(cell: Any) -> Any:
+    """A date as an ISO text, without a time of day if it is midnight; any other cell as it is."""
+    if isinstance(cell, np.datetime64):
+        cell = pd.Timestamp(cell)
+    return cell.isoformat().removesuffix("T00:00:00") if isinstance(cell, date) and cell is not pd.NaT else cell
+
+
 def _decoded(cell: bytes) -> str:
     return cell.decode("utf-8", "replace")
 
@@ -261,7 +270,7 @@ class _Levels:
     """
 
     def __init__(self, levels: Sequence[Any]) -> None:
-        self.texts = {level: i for i, level in enumerate(levels) if isinstance(level, str)}
+        self.texts = {normalize("NFC", level): i for i, level in enumerate(levels) if isinstance(level, str)}
         self.numbers = {_exact(level): i for i, level in enumerate(levels) if not isinstance(level, str)}
         reads: dict[Any, list[int]] = {}
         for level, i in self.texts.items():
@@ -275,9 +284,9 @@ class _Levels:
     def place(self, cell: Any) -> int:
         """Position of a cell's level, `UNKNOWN` if it is none."""
         try:
-            cell = _decoded(cell) if isinstance(cell, bytes) else cell
-            if isinstance(cell, str) and cell in self.texts:
-                return self.texts[cell]
+            cell = _decoded(cell) if isinstance(cell, bytes) else iso_text(cell)
+            if isinstance(cell, str) and (text := normalize("NFC", cell)) in self.texts:
+                return self.texts[text]
             number = _exact(cell)
             found = self.numbers.get(number, UNKNOWN)
             return self.numbers.get(float(number), UNKNOWN) if found == UNKNOWN else found
@@ -342,6 +351,7 @@ def _sound(cell: Any) -> Any:
         if isinstance(cell, str):
             cell = str.__str__(cell)  # of NumPy's or another's kind of text, too
             cell.encode()
+        cell = iso_text(cell)
         if type(cell) not in _PLAIN:
             cell = _exact(cell)
             if not abs(cell) < LARGEST:  # a decimal number of a line may be one of millions of digits

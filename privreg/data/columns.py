@@ -94,17 +94,27 @@ def row_labels(table: Any, columns: Iterable[str]) -> pd.Index | None:
 
 def check_mapping(table: Mapping[str, Any], columns: Iterable[str]) -> None:
     """Refuse columns that are single values, or have unlike indexes."""
-    for name in columns:
-        if name in table and (isinstance(table[name], str | bytes) or not hasattr(table[name], "__len__")):
-            raise _single(name)
+    there = [name for name in columns if name in table]
+    single = [name for name in there if _is_single(table[name])]
+    if single:
+        raise _single(single[0], row=single == there)
     row_labels(table, columns)
 
 
-def _single(name: str) -> DataError:
-    return DataError(
-        f"column {name!r} is a single value; give a list of values, one for each row. Rows one by one are made a table "
-        "by pd.DataFrame(list(rows))."
-    )
+def _single(name: str, *, row: bool = False) -> DataError:
+    what = "a dict of single values is one row" if row else f"column {name!r} is a single value; give one for each row"
+    return DataError(f"{what}. Rows one by one are made a table by pd.DataFrame(list(rows)).")
+
+
+def repeated(rows: Any) -> Any:
+    """New rows, of a dict of columns with what is the same in all rows in each of them."""
+    single = {c for c in rows if _is_single(rows[c])} if isinstance(rows, Mapping) else None
+    many = {len(rows[c]) for c in rows if c not in single} if single else ()
+    return {c: [v] * max(many) if c in single else v for c, v in rows.items()} if single and len(many) == 1 else rows
+
+
+def _is_single(values: Any) -> bool:
+    return isinstance(values, str | bytes) or not hasattr(values, "__len__") or getattr(values, "ndim", 1) == 0
 
 
 def column_of(frame: Any, name: str) -> Any:

@@ -21,6 +21,7 @@ from privreg.data.columns import column_of, level_codes, numbers
 from privreg.errors import BudgetError, DataError, OptionError, SchemaError, quietly, real, shown
 from privreg.options.table import check
 from privreg.privacy.conversions import gdp_mu, gdp_mus
+from privreg.schema.declarations import plain_text
 
 Hashes = NDArray[np.uint64]
 Counts = NDArray[np.int64]
@@ -366,7 +367,7 @@ NOBODY: Final = np.uint64(0)  # In place of the hash of an id that can't be read
 
 
 def texts_of(ids: Any) -> NDArray[Any]:
-    """Ids as texts, the same one for a person whatever the type of column the id came in; None if it is no id."""
+    """Ids as texts by the rule of `plain_text`, a person's the same in a column of any type; None if it is no id."""
     values = ids_of(ids)
     return values.astype(str).astype(object) if values.dtype.kind in "iu" else values
 
@@ -396,7 +397,7 @@ def _text(value: Any) -> str | None:
     try:
         if isinstance(value, str):
             value.encode()  # a text that is no Unicode has no hash
-            return value or None
+            return plain_text(value) or None
         if isinstance(value, UUID):
             return str(value)
         value = value.item() if isinstance(value, np.inexact) else value  # which doesn't warn of its few digits

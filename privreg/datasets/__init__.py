@@ -1,19 +1,18 @@
 """Data to try things on: two labelled reconstructions of published examples, and one set of real records.
 
 `insurance` and `rides` are synthetic rows, which `drawing` draws and `writing` writes to files; `health` has the real
-records; `printed` reads numbers of published tables.
+records.
 """
 
 from privreg.datasets.drawing import Declarations
 from privreg.datasets.health import randhie, randhie_schema
 from privreg.datasets.insurance import us_insurance, us_insurance_schema
-from privreg.datasets.printed import published
 from privreg.datasets.rides import ride_sharing, ride_sharing_schema
 from privreg.datasets.writing import write_csv, write_parquet
 from privreg.options.elsewhere import public_names
 
 __all__ = [
-    "Declarations", "published", "randhie", "randhie_schema", "ride_sharing", "ride_sharing_schema", "us_insurance",
+    "Declarations", "randhie", "randhie_schema", "ride_sharing", "ride_sharing_schema", "us_insurance",
     "us_insurance_schema", "write_csv", "write_parquet",
 ]  # fmt: skip
 

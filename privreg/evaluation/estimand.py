@@ -8,50 +8,51 @@ are skewed, another run solves another equation.
 from __future__ import annotations
 
 import math
+import warnings
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.optimize import root
 
+from privreg.collector.aggregate.report import parts_of
 from privreg.collector.covariates.whitening import inside
 from privreg.data.participants import Participants, texts_of
 from privreg.data.sources.open import public_batches
-from privreg.errors import InferenceError, OptionError
+from privreg.errors import InferenceError, OptionError, PrivregWarning
 from privreg.families import scores
 from privreg.families.weights import SCORE_WEIGHTS, omega
-from privreg.formula.units import public_units
+from privreg.formula.spec import units_of
 from privreg.options.threads import one_thread
 from privreg.protocol import codes
+from privreg.protocol.plans import Persons
+from privreg.simulation.streaming.encoding import Rows
+from privreg.simulation.streaming.persons import Gatherer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
     from privreg.arrays import Array
+    from privreg.formula.units import Units
     from privreg.results.data import Equation, ResultData
 
 NUMBERS: Final = 1 << 15
 """Predictors, of rows by offsets, that are looked at together: so few that they stay in a processor's cache."""
 
-WINDOW: Final = {codes.QUANTILE: 0.3, codes.HINGE: 0.3, codes.CUSTOM: 0.3}
-"""Half-width, in units of c, over which a score with jumps has its slope; only on the way, not of the root."""
-
-NARROW: Final = 1e-3
-WIDER: Final = (1.0, 8.0, 64.0)  # Half-widths that are tried where no step comes nearer
-CLIPPED: Final = frozenset({codes.HUBER, codes.EXPECTILE})  # Families whose scores are clipped at a threshold
-NARROWER: Final = 4.0
-"""What thresholds are divided by, time and again, where steps from the estimate find no root: with the widest, that no
-residual reaches, it is the root of least squares, and the others are near one another."""
-
 EVERY: Final = 8  # Of so many chunks of rows one is enough to come near the root
 MEDIAN: Final = 0.6744897501960817  # Median absolute value of a standard normal
 TURNS: Final = 100
-HALVINGS: Final = 12
-KEPT: Final = 0.0  # Stands for the slope of the last step
+CELL, NARROWEST = 0.25, 1e-6  # Widths of cells in which scores are straight, units of c: at first, and at last
+NARROWER: Final = 8.0  # Cells narrow by it, step by step, where scores have jumps
 CONVERGED: Final = 1e-9  # Length of a step, in units of c, after which the root is found
-CONVERGED_JUMPS: Final = 3e-6  # The same of scores with jumps: single records move their root by as much
-CONVERGED_PART: Final = 1e-4  # The same of the root on a part of the rows
-NEAR: Final = 1e-3  # The longest that a step may be where no step comes nearer
+LITTLE: Final = 1e-6  # Curvature, of 1/c, that is added to each step; below it there is none
+STEP: Final = 1e-5  # Of predictors, over which scores as they are have their slopes
+FARTHER: Final = 80  # How often a step is doubled, or its part halved, at most
+JUMPS: Final = frozenset({codes.QUANTILE, codes.HINGE, codes.CUSTOM})  # Families whose scores may jump
+# Families whose losses may fall for ever along a line: without curvature there they have no minimum
+ENDLESS: Final = frozenset({codes.LOGISTIC, codes.BALANCED, codes.POISSON, codes.MULTINOMIAL, codes.CUSTOM})
 
 
 class _Rows(NamedTuple):
@@ -67,7 +68,11 @@ class _Rows(NamedTuple):
 def estimand(fit: ResultData, rows: Any) -> Array:
     """Coefficients, user's units, shape (p,), that solve the fit's equation there; see `PrivateResults.estimand`."""
     equation = fit.equation
-    fit.refuse_levels("the equation on other rows")
+    if equation is None and fit.statement.trust == "curator":
+        raise InferenceError(
+            "a curator's descent releases coefficients, and no equation that they solve; what it estimates on public "
+            "rows are the params of the same fit of these rows with mu=None, which has no noise."
+        )
     if equation is None:
         raise InferenceError(
             "these results hold no equation: they are of an earlier version, or "
@@ -78,17 +83,30 @@ def estimand(fit: ResultData, rows: Any) -> Array:
         raise InferenceError(
             "the score of a family of your own is code, which is never saved; use the results that fit() returned."
         )
-    held = _encoded(fit, equation, rows)
-    theta = _root(equation, held, function)
-    for _ in range(TURNS if equation.ratio is not None else 0):  # c follows the residuals
-        near = replace(equation, theta=theta, c=np.array([_threshold(equation, held, theta)]))
-        before, theta = theta, _root(near, held, function)
-        if np.abs(theta - before).max() <= CONVERGED * near.c[0]:
+    people = None if equation.budgets is None else Participants(*equation.budgets, id=None)
+    people = people if equation.people is None else Participants.from_json(equation.people)
+    units = units_of(fit.design, fit.family, people)
+    held = _encoded(fit, equation, rows, people, units)
+    theta, flat = _root(equation, held, function)
+    for turn in range(TURNS if equation.ratio is not None else 0):  # c follows the residuals
+        c = _threshold(equation, held, theta)
+        if not c > CONVERGED * equation.c[0] or turn == TURNS - 1:
+            raise InferenceError("residuals of these rows have no scale for the threshold c: most are 0, or too few.")
+        before = theta
+        theta, flat = _root(replace(equation, theta=theta, c=np.array([c])), held, function)
+        if np.abs(theta - before).max() <= CONVERGED * c:
             break
+    if flat:
+        warnings.warn(
+            "several coefficients solve the fit's equation on these rows, as no response is near the prediction; these "
+            "are those that steps from the estimate reach. More rows, like those of people who reported, tell which.",
+            PrivregWarning,
+            stacklevel=4,
+        )
     inner = inside(theta.reshape(-1, len(equation.order)), equation.rows) * equation.y_scale
     if equation.constant:
         inner[0, 0] += equation.y_centre
-    units, out = public_units(fit.design, scale_response=fit.family.scaled), np.empty_like(inner)
+    out = np.empty_like(inner)
     out[:, equation.order] = inner
     return np.concatenate([units.params_outside(block) for block in out])
 
@@ -96,67 +114,55 @@ def estimand(fit: ResultData, rows: Any) -> Array:
 # --- rows ------------------------------------------------------------------------------------------------------
 
 
-def _encoded(fit: ResultData, equation: Equation, rows: Any) -> list[_Rows]:
+def _encoded(fit: ResultData, equation: Equation, rows: Any, people: Participants | None, units: Units) -> list[_Rows]:
     """Rows in the coordinates of the equation, in chunks."""
-    units = public_units(fit.design, scale_response=fit.family.scaled)
-    people = None if equation.budgets is None else Participants(*equation.budgets, id=None)
-    people = people if equation.people is None else Participants.from_json(equation.people)
-    together: list[tuple[Array, Array, Array | None, Any, Array | None]] = []
-    most = max(NUMBERS // max(len(equation.weights), len(equation.order)), 1)
-    out: list[_Rows] = []
+    held: list[Rows] = []
     what, more = "the coefficients that its equation has there", () if people is None else people.columns
     for batch in public_batches(rows, fit.design, what, more, simulated=fit.statement.seeded):
         given = fit.design.encode(batch)
-        weight = None if people is None else people.weights(batch)
         x = np.array(given.exog, dtype=np.float64, order="C")
         units.rows_inside(x)
-        x = x[:, equation.order]
-        y = (units.response_inside(given.endog) - equation.y_centre) / equation.y_scale
-        offset = None if given.offset is None else given.offset / (units.y_scale * equation.y_scale)
-        z = _mapped(equation.rows, x)
+        y, offset = units.response_inside(given.endog), None if given.offset is None else given.offset / units.y_scale
+        weight, ids = None if people is None else people.weights(batch), None
         if people is not None and people.gathered:
             limits = (0.0, 1.0) if people.weight is None else fit.design.schema.limits(people.weight)
-            survey = people.survey_weights(batch, limits[1], limits[0])
-            together.append((z, y, offset, texts_of(people.ids(batch)) if people.id else np.arange(len(y)), survey))
-            continue
-        weighted = z * _weights(equation, z)[:, None]
-        weighted = weighted if weight is None else weighted * weight[:, None]
-        for a in range(0, len(y), most):
-            here = slice(a, a + most)
-            out.append(_Rows(z[here], weighted[here], y[here], None if offset is None else offset[here]))
-    if people is not None and together:
-        out = _of_people(equation, people, together, most)
-    if sum(len(r.y) for r in out) <= len(equation.theta):
+            weight, ids = people.survey_weights(batch, limits[1], limits[0]), people.ids(batch)
+        ids = None if ids is None else texts_of(ids)
+        held.append(Rows(y, x[:, equation.order], offset, weight, ids, None, None, len(y)))
+    of_all: list[Any] = [None if c[0] is None else np.concatenate(c) for c in list(zip(*held, strict=True))[:5]]
+    y, x, offset, weight, ids = of_all
+    parts, person, times = weight, None, 1.0
+    if people is not None and people.gathered:
+        hashes = np.arange(len(y)) if ids is None else pd.factorize(ids)[0]
+        made = Rows(y, x, offset, weight, hashes.astype(np.uint64) + np.uint64(1), None, None, len(y))
+        made = Gatherer(people, binary=fit.family.binary).together(made)
+        usable = np.isfinite(made.endog) & np.isfinite(made.exog).all(axis=2)
+        share = parts_of(Persons(people.reports, people.per_person == "mean"), usable, made.weight)
+        person, times = np.nonzero(usable)[0], usable.sum() / len(usable)
+        y, x, parts = made.endog[usable], made.exog[usable], share[usable]
+        offset = None if made.offset is None else made.offset[usable]
+    y, z = (y - equation.y_centre) / equation.y_scale, _mapped(equation.rows, x)
+    offset = None if offset is None else offset / equation.y_scale
+    one = people is not None and people.effect is not None  # all rows of a person have one weight
+    weighted = z * (times * _weights(equation, z, person, one=one) * (1.0 if parts is None else parts))[:, None]
+    if len(y) <= len(equation.theta):
         raise OptionError(f"rows are too few to determine {len(equation.theta)} coefficients.")
-    return out
-
-
-def _of_people(equation: Equation, people: Participants, batches: Sequence[Any], most: int) -> list[_Rows]:
-    """Rows of people, of whom the first count: each by its part of the report, equation (41) of docs/estimator.md."""
-    held: list[Any] = [None if c[0] is None else np.concatenate(c) for c in zip(*batches, strict=True)]
-    z, y, offset, ids, survey = held
-    person = np.arange(len(y)) if people.id is None else pd.factorize(ids)[0]
-    order = np.argsort(person, kind="stable")
-    first = np.flatnonzero(np.r_[True, np.diff(person[order]) != 0])
-    have = np.diff(np.r_[first, len(order)])
-    kept = np.sort(order[np.arange(len(order)) - np.repeat(first, have) < people.rows])
-    z, y, person = z[kept], y[kept], person[kept]
-    have = np.bincount(person)
-    part = 1.0 / have[person] if people.per_person == "mean" else np.full(len(y), 1.0 / people.rows)
-    if survey is not None:
-        part *= (np.bincount(person, survey[kept]) / have)[person]
-    weighted = z * (part * _weights(equation, z, person))[:, None]
-    offset = None if offset is None else offset[kept]
+    most = max(NUMBERS // max(len(equation.weights), len(equation.order)), 1)
     cuts = [slice(a, a + most) for a in range(0, len(y), most)]
     return [_Rows(z[c], weighted[c], y[c], None if offset is None else offset[c]) for c in cuts]
 
 
-def _weights(equation: Equation, z: Array, person: Any = None) -> Array:
-    """Score weights ω(z), shape (n,); with two collectors the least of a `person`'s rows."""
+def _weights(equation: Equation, z: Array, person: Any = None, *, one: bool = False) -> Array:
+    """Score weights ω(z), shape (n,); with two collectors, or `one` for all, the least of a `person`'s rows."""
     if equation.weighing == "likelihood":
         return np.ones(len(z))
     if equation.weighing in SCORE_WEIGHTS:
-        return omega(SCORE_WEIGHTS[equation.weighing], z)
+        each = omega(SCORE_WEIGHTS[equation.weighing], z)
+        if one:
+            least = np.full(int(person.max()) + 1, np.inf)
+            np.minimum.at(least, person, each)
+            each = least[person]
+        return each
     lengths = np.array([np.square(z @ cap.T).sum(axis=1) for cap in equation.caps])
     if person is not None:
         longest = np.zeros((len(lengths), int(person.max()) + 1))
@@ -182,102 +188,112 @@ def _threshold(equation: Equation, rows: list[_Rows], theta: Array) -> float:
 # --- the root --------------------------------------------------------------------------------------------------
 
 
-def _root(equation: Equation, rows: list[_Rows], function: Any) -> Array:
-    """The root on a part of the rows, where they are many, and from there that on all."""
-    found: tuple[Array, Array] | None = None
-    shortest = CONVERGED_JUMPS if equation.shape[0] in WINDOW else CONVERGED
-    parts = [(rows[::EVERY], CONVERGED_PART)] if len(rows) >= EVERY**2 else []
-    for some, enough in [*parts, (rows, shortest)]:
-        theta, inverse = (equation.theta, None) if found is None else found
-        found = _solved(equation, some, theta, inverse, function, enough)
-        if found is None and equation.shape[0] in CLIPPED:
-            found = _by_thresholds(equation, some, function)
-    if found is None:
-        raise InferenceError(
-            "the fit's equation has no root on these rows: covariates may not vary, or classes may be predicted "
-            "without error; give more rows, like those of the people who reported."
-        )
-    return found[0]
+def _root(equation: Equation, rows: list[_Rows], function: Any) -> tuple[Array, bool]:
+    """The root, and whether others are as good; where rows are many, that on a part of them comes first.
 
-
-def _by_thresholds(equation: Equation, rows: list[_Rows], function: Any) -> tuple[Array, Array] | None:
-    """The root by way of wider thresholds, as where all scores of a rare level are clipped at the estimate."""
-    found: tuple[Array, Array] | None = equation.theta, np.zeros((0, 0))
-    farthest = max(float(np.max(np.abs(r.z @ equation.theta - r.y), initial=0.0)) for r in rows)
-    times = math.ceil(math.log(max(farthest / float(equation.c.min()), 1.0), NARROWER))
-    for k in range(times, -1, -1):
-        if found is not None:
-            near = replace(equation, c=NARROWER**k * equation.c)
-            found = _solved(near, rows, found[0], None, function, CONVERGED)
-    return found
-
-
-def _solved(
-    equation: Equation, rows: list[_Rows], theta: Array, inverse: Array | None, function: Any, shortest: float
-) -> tuple[Array, Array] | None:
-    """The root and the inverse of the slope there; None if none is found.
-
-    Damped Newton steps, from the `inverse` of a slope if there is one, until a step is shorter than `shortest`, in
-    units of c. The value is exact; the slope is that of all groups' mean state, over a window for jumps, and is taken
-    anew only where it did badly: each step corrects it along itself. Where no step comes nearer wider windows are
-    tried, unless scores are clipped.
-
-    See Broyden, A class of methods for solving nonlinear simultaneous equations, 1965.
+    Most scores rise with the predictor, so that they are the gradient of a convex loss, whose minimum is the root. The
+    balanced scores of several classes are no gradient, those of counts with c need not rise: of theirs the root that
+    steps from the estimate reach is taken, or from the minimum of the likelihood's loss.
     """
-    family = equation.shape[0]
-    unit = float(equation.weights @ equation.c) if family in {*CLIPPED, codes.QUANTILE} else 1.0
-    usual = WINDOW.get(family, NARROW)
-    windows = (usual,) if family in CLIPPED else (usual, *WIDER)
-    near = NEAR if family in WINDOW else math.sqrt(CONVERGED)
-    a, value = equation.weights, _value(equation, rows, theta, function)
-    mean: Any = {"c": (a @ equation.c)[None], "offsets": (a @ equation.offsets)[None]}
-    one = replace(equation, weights=np.ones(1), **mean)  # as if all groups had answered their mean state
-    for _ in range(TURNS):
-        kept = inverse is not None
-        for window in (*(KEPT,) * kept, *windows):
-            if window != KEPT:
-                inverse = _inverse(_slope(one, rows, theta, window * unit, function))
-            assert inverse is not None
-            step = -inverse @ value
-            length = float(np.linalg.norm(step))
-            if window <= usual and length <= shortest * unit:
-                return theta, inverse
-            most, tries = 3.0 * max(window, 1.0) * unit, 1 if window == KEPT else HALVINGS
-            nearer = _nearer(equation, rows, theta, step, inverse, min(1.0, most / length), tries, function)
-            if nearer is not None:
-                new, there = nearer
-                moved, left = new - theta, inverse @ there
-                change = left + step
-                theta, value = new, there
-                inverse = inverse + np.outer(moved - change, moved @ inverse) / (moved @ change)
-                if left @ left <= shortest * unit * length:  # what one more step will leave
-                    return theta - inverse @ value, inverse
+    moment = np.sum([r.weighted.T @ r.z for r in rows], axis=0) / sum(len(r.y) for r in rows)
+    values = np.linalg.eigvalsh(moment)
+    if not values[0] > CONVERGED * values[-1]:
+        raise InferenceError(
+            "these rows don't determine the coefficients: a column doesn't vary there, or is made of others; give more "
+            "rows, like those of the people who reported."
+        )
+    family, y_max, _ = equation.shape
+    robust, several = family == codes.ROBUST_POISSON, family == codes.MULTINOMIAL and len(equation.theta) > len(moment)
+    plain = not robust and not (several and equation.weighing != "capped")
+    found = None if plain else _solved(equation, rows, equation.theta, function)
+    if found is not None:
+        return found, False
+    near, convex = equation.theta, equation
+    if not plain:
+        shape = (codes.POISSON, y_max, 1.0) if robust else equation.shape
+        convex = replace(equation, shape=shape, weighing="capped", bend=np.zeros_like(near))
+    if len(rows) >= EVERY**2:
+        with suppress(InferenceError):  # a part may lack a level
+            near, _ = _minimum(convex, rows[::EVERY], near, moment, function)
+    near, flat = _minimum(convex, rows, near, moment, function)
+    if not plain and (found := _solved(equation, rows, near, function)) is None:
+        raise InferenceError(f"{NO_ROOT}.")
+    return near if found is None else found, flat
+
+
+def _solved(equation: Equation, rows: list[_Rows], start: Array, function: Any) -> Array | None:
+    """The root that steps from `start` reach; None if they reach none."""
+    tried = root(lambda t: _field(equation, rows, t, 0.0, function), start, jac=True, options={"xtol": CONVERGED})
+    return np.asarray(tried.x) if tried.success else None
+
+
+def _minimum(equation: Equation, rows: list[_Rows], theta: Array, moment: Array, function: Any) -> tuple[Array, bool]:
+    """The minimum of a convex loss, and whether it has others, farther than `CELL` away.
+
+    Newton steps, whose length is such that the slope along them nearly ends: they can't fail, as the loss is convex
+    and its gradient is made continuous, by cells in which scores are straight. Of scores with jumps cells narrow from
+    one minimum to the next. The Hessian has a little of the second `moment` of rows, shape (d, d), added.
+
+    Raises InferenceError if there is none: the loss falls for ever.
+    """
+    family, blocks = equation.shape[0], len(theta) // len(moment)
+    unit = float(equation.weights @ equation.c) if family in codes.RESIDUALS else 1.0
+    added = np.kron(np.eye(blocks), moment) * (LITTLE / unit)
+    length = np.linalg.cholesky(np.kron(np.eye(blocks), moment)).T
+    cells = [CELL, NARROWEST]
+    if family in JUMPS:
+        cells = np.geomspace(CELL, NARROWEST, 1 + math.ceil(math.log(CELL / NARROWEST, NARROWER))).tolist()
+    for cell in cells:
+
+        def field(at: Array, cell: float = cell) -> tuple[Array, Array]:
+            return _field(equation, rows, at, cell * unit, function)
+
+        enough = unit * (0.1 * cell if family in JUMPS or cell > NARROWEST else CONVERGED)
+        value, slope = field(theta)
+        for _ in range(TURNS):
+            step = -np.asarray(np.linalg.solve(0.5 * (slope + slope.T) + added, value), dtype=np.float64)
+            if float(np.linalg.norm(length @ step)) <= enough:
                 break
-            if window == usual and length <= near * unit:
-                return theta, inverse
+            theta, value, slope = _along(field, theta, step, float(value @ step))
         else:
-            break
-    return None
+            if family not in JUMPS:
+                raise InferenceError(f"{NO_ROOT}.")
+    _, slope = _field(equation, rows, theta, CELL * unit, function)
+    inverse = np.linalg.inv(length)
+    flat = not float(np.linalg.eigvalsh(inverse.T @ (0.5 * (slope + slope.T)) @ inverse)[0]) > LITTLE / unit
+    if flat and family in ENDLESS:
+        raise InferenceError(f"{NO_ROOT}.")
+    return theta, flat
 
 
-def _nearer(
-    equation: Equation, rows: list[_Rows], theta: Array, step: Array, inverse: Array, share: float, tries: int,
-    function: Any,
-) -> tuple[Array, Array] | None:  # fmt: skip
-    """Coefficients that a share of a step, or of its halves, brings nearer to the root, and the value there."""
-    length = float(np.linalg.norm(step))
-    for _ in range(tries):
-        new = theta + share * step
-        there = _value(equation, rows, new, function)
-        if float(np.linalg.norm(inverse @ there)) < (1.0 - 0.25 * share) * length:
-            return new, there
-        share *= 0.5
-    return None
+NO_ROOT: Final = (
+    "the fit's equation has no root on these rows, as where classes are predicted without error or a level has no "
+    "count; give more rows, like those of the people who reported"
+)
 
 
-def _inverse(slope: Array) -> Array:
-    u, values, v = np.linalg.svd(slope)
-    return np.asarray((v.T / np.maximum(values, 1e-9 * float(values[0]) or 1e-100)) @ u.T)
+def _along(
+    field: Callable[[Array], tuple[Array, Array]], theta: Array, step: Array, first: float
+) -> tuple[Array, Array, Array]:
+    """Coefficients along a step at which the loss hardly falls any more, where `first` is its slope at the begin.
+    Raises InferenceError if it falls for ever.
+    """
+    low, high, part = (0.0, first), (math.inf, 0.0), 1.0
+    for _ in range(FARTHER):
+        there = theta + part * step
+        value, slope = field(there)
+        rise = float(value @ step)
+        if abs(rise) <= 0.25 * -first:
+            return there, value, slope
+        low, high = ((part, rise), high) if rise < 0.0 else (low, (part, rise))
+        if math.isinf(high[0]):
+            part *= 2.0
+            continue
+        share = -low[1] / (high[1] - low[1])
+        part = low[0] + min(max(share, 0.1), 0.9) * (high[0] - low[0])
+    if math.isinf(high[0]):
+        raise InferenceError(f"{NO_ROOT}.")
+    return there, value, slope
 
 
 def _by_class(eta: Array, y: Array, *, balanced: bool) -> Array:
@@ -293,40 +309,44 @@ def _by_class(eta: Array, y: Array, *, balanced: bool) -> Array:
     return np.asarray((share - observed[:, :, None]) / largest)
 
 
-def _value(equation: Equation, rows: list[_Rows], theta: Array, function: Any) -> Array:
-    """Mean weighted score, shape (b d,)."""
-    total = sum(_psi(equation, r, theta, 0.0, function).T @ r.weighted for r in rows)
-    return np.asarray(total).reshape(-1) / sum(len(r.y) for r in rows) - equation.bend
+def _field(equation: Equation, rows: list[_Rows], theta: Array, cell: float, function: Any) -> tuple[Array, Array]:
+    """Mean weighted score, shape (b d,), and its derivative by the coefficients, (b d, b d).
 
-
-def _slope(equation: Equation, rows: list[_Rows], theta: Array, h: float, function: Any) -> Array:
-    """Its derivative by the coefficients, shape (b d, b d), of scores' differences over η ± h."""
-    d = len(equation.order)
+    In `cell`s, so wide, of the predictor less the response scores are straight; 0 for scores as they are.
+    """
+    d, n = len(equation.order), sum(len(r.y) for r in rows)
     b = len(theta) // d
-    out = np.zeros((b, d, b, d))
+    total, slope = np.zeros((b, d)), np.zeros((b, d, b, d))
     for r in rows:
-        for j in range(b):
-            move = np.zeros(b)
-            move[j] = h
-            up = _psi(equation, r, theta, move, function) - _psi(equation, r, theta, -move, function)
-            for i in range(b):
-                out[i, :, j] += (r.weighted * (up[:, i] / (2.0 * h))[:, None]).T @ r.z
-    return out.reshape(b * d, b * d) / sum(len(r.y) for r in rows)
+        psi, rise = _psi(equation, r, theta, cell or STEP, function)
+        total += psi.T @ r.weighted
+        for i, j in np.ndindex(b, b):
+            slope[i, :, j] += (r.weighted * rise[:, i, j, None]).T @ r.z
+    return total.reshape(-1) / n - equation.bend, slope.reshape(b * d, b * d) / n
 
 
-def _psi(equation: Equation, r: _Rows, theta: Array, move: Any, function: Any) -> Array:
-    """Scores of the rows, averaged over offsets, at predictors moved by `move`; shape (n, b)."""
+def _psi(equation: Equation, r: _Rows, theta: Array, cell: float, function: Any) -> tuple[Array, Array]:
+    """Scores of the rows, averaged over offsets, shape (n, b), and their slopes by the predictors, (n, b, b)."""
     d = r.z.shape[1]
-    b = len(theta) // d
-    at = (theta + equation.offsets).reshape(-1, b, d)
+    at = (theta + equation.offsets).reshape(len(equation.offsets), -1, d)
+    b = at.shape[1]
     if equation.shape[0] == codes.MULTINOMIAL:
-        etas = np.array([r.z @ at[:, k].T for k in range(b)]) + np.reshape(move, (-1, 1, 1))
-        return np.asarray((_by_class(etas, r.y, balanced=equation.weighing != "capped") @ equation.weights).T)
-    eta = r.z @ at[:, 0].T + (move if np.ndim(move) == 0 else move[0])
+        etas, balanced = np.array([r.z @ at[:, k].T for k in range(b)]), equation.weighing != "capped"
+        moves = STEP * np.eye(b)[:, :, None, None]
+        up, down = ([_by_class(etas + by * m, r.y, balanced=balanced) for m in moves] for by in (1.0, -1.0))
+        rise = (np.array(up) - np.array(down)) @ equation.weights / (2.0 * STEP)  # by what, of what, rows
+        return np.asarray((_by_class(etas, r.y, balanced=balanced) @ equation.weights).T), rise.transpose(2, 1, 0)
+    eta = r.z @ at[:, 0].T
     eta = eta if r.offset is None else eta + r.offset[:, None]
     y = np.broadcast_to(r.y[:, None], eta.shape)
-    if equation.shape[0] == codes.CUSTOM:
-        values = scores.unit(equation.score, 1.0, eta.ravel(), y.ravel(), function).reshape(eta.shape)
-    else:
-        values = scores.unit(equation.score, equation.c, eta, y)
-    return np.asarray(values @ equation.weights)[:, None]
+    low = y + cell * (np.floor((eta - y) / cell + 0.5) - 0.5)  # a jump where both are the same is in the middle of one
+    share = (eta - low) / cell
+
+    def score(at: Array) -> Array:
+        if equation.shape[0] == codes.CUSTOM:
+            return scores.unit(equation.score, 1.0, at.ravel(), y.ravel(), function).reshape(at.shape)
+        return scores.unit(equation.score, equation.c, at, y)
+
+    below, above = score(low), score(low + cell)
+    psi, rise = below + share * (above - below), (above - below) / cell
+    return np.asarray(psi @ equation.weights)[:, None], np.asarray(rise @ equation.weights)[:, None, None]

@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike
 
 from privreg.errors import OptionError, shown
 from privreg.federated.reports import UpdateMechanism
-from privreg.privacy.ledger import gdp_mu
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ def predicted_error(
 
     References
     ----------
-    Duan (2025), PhD thesis, section 6.1, with exact variances in place of the printed ones, see :func:`case_study`.
+    Duan (2025), PhD thesis, section 6.1, with exact variances in place of the printed ones.
 
     Examples
     --------
@@ -113,30 +112,3 @@ def predicted_error(
     shares = np.where(since >= 0, 1.0, 0.0)[..., None] * kept ** np.maximum(since, 0)[..., None]
     averaged = float(np.sum(bias**2) + noise / d * np.sum(shares.mean(axis=0) ** 2))
     return Convergence(noise, table.rename_axis("round"), averaged)
-
-
-def case_study() -> pd.DataFrame:
-    """Printed numbers of Duan's case study (NaN where nothing is) beside what the formulas give, with the reason.
-
-    Notes
-    -----
-    The printed variance is 400 ln(1.25/δ), that is 2 ln(1.25/δ) R²/ε² with R²/ε² = 200. The case study doesn't name the
-    range R: with ε = 0.1 it is the variance for [−1, 1] (R²/ε² = 400), halved. R and ε are inferred from the number.
-
-    References
-    ----------
-    Duan (2025), PhD thesis, section 6.1.4 and eq. 6.29. Balle & Wang (2018) for the exact calibration.
-    """
-    stated, meant, ratio = 1e-7, 1e-5, 200.0
-
-    def classical(delta: float, squared_ratio: float) -> float:
-        return 2.0 * math.log(1.25 / delta) * squared_ratio
-
-    wide, exact = classical(stated, 2 * ratio), (2.0 / gdp_mu(0.1, stated)) ** 2
-    rows = [
-        ("eq. 6.29, Gaussian variance at the stated delta 1e-7", 4694.5, classical(stated, ratio), "delta differs"),
-        ("the same at delta 1e-5", 4694.5, classical(meant, ratio), "what is printed, but for its rounding"),
-        ("not halved: range [-1, 1], epsilon 0.1, delta 1e-7", math.nan, wide, "range inferred"),
-        ("the same, calibrated exactly", math.nan, exact, "smallest noise that keeps it"),
-    ]
-    return pd.DataFrame(rows, columns=["quantity", "printed", "computed", "reason"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from typing import Any, Never
 
@@ -73,6 +74,8 @@ class FederatedRegression(Described):
         not finite. "noise" (default), or "drop": its silo leaves it out. The share that can be used goes with each
         update, for 3% more noise; the number is never sent ("geodp" and "ldpvec" send neither). "raise" refuses it:
         errors tell about rows.
+    dataset : str or list of str, optional
+        A name for these people, by which fits add up; see `privreg.PrivateOnlineRegression`.
     exog_names, endog_name : sequence of str, str
         Names for arrays that have none.
 
@@ -133,6 +136,7 @@ class FederatedRegression(Described):
         magnitude_share: Any = 0.1,
         debias: Any = True,
         missing: str = "noise",
+        dataset: Any = None,
         exog_names: Sequence[str] | None = None,
         endog_name: str | None = None,
         **unknown: Never,
@@ -182,6 +186,7 @@ class FederatedRegression(Described):
         magnitude_share: Any = 0.1,
         debias: Any = True,
         missing: str = "noise",
+        dataset: Any = None,
         **unknown: Never,
     ) -> FederatedRegression:
         """Describe a federated model by a formula.
@@ -229,11 +234,11 @@ class FederatedRegression(Described):
         people = Participants.declare(missing="noise" if missing == "drop" else missing)
         spec = ModelSpec.declare(design, family, budget, None, "auto", "record", people)
         self._plan = make_plan(spec, silos, asked)
-        self._sources = sources
+        self._sources = sources and tuple(source.of(asked["dataset"]) for source in sources)
         for i, source in enumerate(sources or (), 1):
             if not source.repeatable:
                 raise DataError(f"silo {i}: {source.kind} can be read once only; give a DataFrame, arrays or a file.")
-        known = [frozenset((a.key, a.axis, a.rows) for a in accounts_of(s.identity).now()) for s in sources or ()]
+        known = [frozenset((a.key, a.part) for a in accounts_of(s.identity).now()) for s in sources or ()]
         if len(set(known) - {frozenset()}) < sum(map(bool, known)):
             raise DataError("the same data are given for two silos; each silo must come once.")
 
@@ -286,7 +291,8 @@ class FederatedRegression(Described):
         clients = [Client(plan, *read_silo(plan, s, i)) for i, s in enumerate(self._sources, 1)]
         for source in self._sources:  # none refuses before any is entered
             LEDGER.check(source.identity, plan.total_mu)
-        entered = [LEDGER.spend(s.identity, plan.total_mu, seeded=got is not None) for s in self._sources]
+        seeded, fit = got is not None, secrets.token_hex()  # silos of one fit are of different people
+        entered = [LEDGER.spend(s.identity, plan.total_mu, seeded=seeded, stream=fit) for s in self._sources]
         release = max(entered, key=lambda r: (r.total_mu, r.number))  # of the silo that has spent most
         key = fresh_key() if got is None else seeded_key(got, "federated")
         stream, state = NoiseStream(key, plan.mechanism.width), server.begin(plan)

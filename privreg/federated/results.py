@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from privreg.arrays import Array
-from privreg.diagnostics import Diagnostic, doubt
+from privreg.diagnostics import Diagnostic
 from privreg.errors import NotPrivateError, OptionError, choose, shown
 from privreg.federated.plan import Plan
 from privreg.federated.server import State, half_mean
@@ -28,7 +28,7 @@ from privreg.results.plots.style import COLUMN, CONSTANTS, DASHES, drawing, inks
 from privreg.results.postestimation.prediction import check_which, predicted
 from privreg.results.statement import PrivacyStatement
 from privreg.results.summary import Summary, caution, declared_columns, level_table
-from privreg.results.wording import MATCH, Unusable
+from privreg.results.wording import Unusable
 from privreg.tables import plain, shorten
 
 if TYPE_CHECKING:
@@ -174,7 +174,8 @@ class FederatedResults(Results):
 def make_results(plan: Plan, state: State, statement: PrivacyStatement) -> FederatedResults:
     """Results of the models that a server sent and ended with, internal units, and how many records were usable."""
     models, unusable = np.array(state.path), _unusable(plan, state)
-    found = (*_of_records(unusable), *([STILL_MOVING] if _still_moving(plan, models) else []))
+    text = f"{unusable} of a silo's records could not be used, on average, by the reports, and were left out"
+    found = (*unusable.noted(text), *([STILL_MOVING] if _still_moving(plan, models) else []))
     title = _title(plan) + ((("Unusable", f"{unusable} of a silo's records"),) if unusable.sure else ())
     spec, outside, many = plan.spec, plan.outside(models), len(models) - 1
     return FederatedResults(
@@ -194,13 +195,6 @@ def _unusable(plan: Plan, state: State) -> Unusable:
         return Unusable(0.0, 0.0)
     variance = float(plan.shares @ plan.shares * plan.mechanism.moments(np.zeros(plan.mechanism.size))[1][-1])
     return Unusable(0.5 - state.usable / (plan.rounds * plan.kappa), math.sqrt(variance / plan.rounds) / plan.kappa)
-
-
-def _of_records(unusable: Unusable) -> list[Diagnostic]:
-    text = f"{unusable} of a silo's records could not be used, on average, by the reports, and were left out"
-    if unusable.gone:
-        return [doubt("nonresponse", f"{text}; {MATCH}", of="the results")]
-    return [Diagnostic("unusable", text)] if unusable.sure else []
 
 
 def _still_moving(plan: Plan, path: Array) -> bool:

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from privreg.errors import OptionError, SavedFileError
-from privreg.files.archive import write_bytes
+from privreg.files.archive import contents, write_bytes
 from privreg.protocol.messages import Token, token_text
 from privreg.protocol.wire import KEY, Envelope, MessageError, base, key_id, seal, signed_bytes, unbase
 
@@ -71,7 +71,7 @@ def _write(path: str | Path, text: bytes) -> None:
 def load(path: str | Path, password: bytes | None = None) -> Ed25519PrivateKey:
     """Read a signing key. Raises OptionError if there is none, it is of another kind, or the password is wrong."""
     try:
-        key = serialization.load_pem_private_key(Path(path).read_bytes(), password)
+        key = serialization.load_pem_private_key(contents(path), password)
     except (OSError, ValueError, TypeError):
         key = None
     if not isinstance(key, Ed25519PrivateKey):
@@ -85,7 +85,7 @@ def load(path: str | Path, password: bytes | None = None) -> Ed25519PrivateKey:
 def load_collector(path: str | Path, password: bytes | None = None) -> CollectorKeys:
     """Read a collector's keys. Raises OptionError if the file hasn't both, or the password is wrong."""
     try:
-        texts = _PEM.findall(Path(path).read_bytes())
+        texts = _PEM.findall(contents(path))
         found = [serialization.load_pem_private_key(text, password) for text in texts]
     except (OSError, ValueError, TypeError):
         found = []

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from privreg.device import ed25519
 from privreg.device.client import HERE, NoRedirect, meaning
 from privreg.errors import OptionError, StudyError
+from privreg.files.archive import contents
 from privreg.protocol import wire
 from privreg.protocol.wire import MessageError
 
@@ -42,7 +43,7 @@ def token_of(given: str | Path | None) -> str | None:
     text = str(given)
     try:
         if isinstance(given, Path) or Path(text).is_file():
-            text = Path(given).read_text("utf-8")
+            text = contents(given).decode()
     except (OSError, UnicodeError, ValueError):
         raise OptionError("the analyst's token is in no file of this name that can be read.") from None
     return text.strip()

@@ -7,7 +7,7 @@ estimates. Where devices add the noise its variance in a sum is that of one repo
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -181,10 +181,12 @@ def results(
     return MeansResults(replace(made, header=(*head, *added), statement=statement))
 
 
-def half_widths(fit: TableFit, blocks: Sequence[Block], bits: int, people: int) -> list[tuple[str, float, float]]:
+def half_widths(
+    fit: TableFit, blocks: Sequence[Block], bits: int, people: int, sds: Mapping[str, float]
+) -> list[tuple[str, float, float]]:
     """Names of estimates, half their 95% intervals at so many people, and the noise's variance over that of sampling.
 
-    User's units; of numbers that are evenly spread, and levels that are equally frequent.
+    User's units; of numbers with these sds or evenly spread, and levels that are equally frequent.
     """
     spec = spec_of(fit, blocks, bits)
     plan = spec.plans[0]
@@ -195,7 +197,7 @@ def half_widths(fit: TableFit, blocks: Sequence[Block], bits: int, people: int) 
             continue
         term = spec.terms[item.term]
         n = len(term.levels)
-        sampling = 1.0 / 3.0 if not n else (1.0 - 1.0 / n) / n
+        sampling = (1.0 - 1.0 / n) / n if n else (sds.get(term.column, term.half / math.sqrt(3.0)) / term.half) ** 2
         unit = 1.96 * (1.0 if n else term.half)
         for k, name in enumerate(term.names):
             of_noise = float(noise[item.at + k]) * (1.0 - 1.0 / n if n else 1.0)  # shares add up to 1, and keep to it

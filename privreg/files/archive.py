@@ -6,12 +6,16 @@ old file or the new one, never half of one. What holds noise keys is sealed, see
 
 from __future__ import annotations
 
+import errno
 import io
 import json
+import math
 import os
+import re
 import secrets
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
@@ -160,37 +164,85 @@ def _own_secret() -> bytes:
     return sealing.read_secret(file, mine=True)
 
 
-def read(path: str | Path, trust: str | Path | None = None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+LONGEST: Final = 1 << 25  # Bytes of a document or a plan, at most
+_NAMES: Final = {
+    **dict.fromkeys(
+        _SEALED, r"seal|((total|weight|state|trail|blocks|early|secret)_\w+|people|piece|clustered|covariates)\.npy"
+    ),
+    **dict.fromkeys(_OPEN, r"(params|last|spreads|measures|rounds|(trail|cov|moves|steps|equation)_\w+)\.npy"),
+    "means": r"(centres|halves|params|cov|sds|moments|group_(params|variances|reliable|tests))\.npy",
+}
+"""Members of files beside the document, by kind."""
+
+
+def contents(path: str | Path, most: int = 1 << 20) -> bytes:
+    """Content of a small file, such as a key or a plan. Raises OSError if it can't be read or has more than `most`."""
+    with Path(path).open("rb") as file:
+        found = file.read(most + 1)
+    if len(found) > most:
+        raise OSError(errno.EFBIG, "larger than any of its kind")
+    return found
+
+
+def read(
+    path: str | Path, needs: Callable[[dict[str, Any]], int], trust: str | Path | None = None
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Document and arrays of a saved file; if it holds keys, one that this user sealed, or whose secret is `trust`.
-    Raises SavedFileError if the file is missing, damaged, of another program, of a newer format, or not sealed by who
-    may.
+
+    `needs` tells of a document how many coefficients it is about. The sizes in the directory of the file are held
+    against that, and names against those that there are, before anything but the document is read.
+    Raises SavedFileError if the file is missing, damaged, of another program, of a newer format, holds more than its
+    document needs, or is not sealed by who may; and whatever `needs` does.
     """
     target = _path(path)
     if not target.is_file():
         raise SavedFileError(f"there is no file {str(target)!r}.")
     damaged = SavedFileError(f"{str(target)!r} is damaged or was not saved by privreg.")
-    try:
-        with zipfile.ZipFile(target) as z:
-            members = {name: z.read(name) for name in z.namelist()}
-            if len(members) < len(z.namelist()):
+    with ExitStack() as stack:
+        try:
+            z = stack.enter_context(zipfile.ZipFile(target))
+            members = z.infolist()
+            sizes = {member.filename: member.file_size for member in members}
+            packed = {member.compress_type for member in members} - {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
+            if packed or len(sizes) < len(members) or sizes[_DOCUMENT] > LONGEST:
                 raise damaged
-        document = json.loads(members[_DOCUMENT])
-    except Exception:  # zipfile, zlib and json raise a dozen kinds for damaged bytes
-        raise damaged from None
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise SavedFileError(f"{str(target)!r} has a format this version can't read; it reads format {FORMAT}.")
-    found = members.pop(_SEAL, None)
-    kind = document.get("kind")
-    if kind not in (*_SEALED, *_OPEN):
-        raise damaged
+            document = json.loads(_member(z, _DOCUMENT))
+        except Exception:  # zipfile, zlib and json raise a dozen kinds for damaged bytes
+            raise damaged from None
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            raise SavedFileError(f"{str(target)!r} has a format this version can't read; it reads format {FORMAT}.")
+        kind = document.get("kind")
+        if kind not in (*_SEALED, *_OPEN) or not all(re.fullmatch(_NAMES[kind], m) for m in sizes if m != _DOCUMENT):
+            raise damaged
+        q = needs(document) + 64
+        numbers = 32 * q**2 + (q << 14)  # squares by group, and what is kept by round and bootstrap: more than enough
+        if sum(sizes.values()) - sizes[_DOCUMENT] > 8 * numbers + 256 * len(sizes):
+            raise SavedFileError(f"{str(target)!r} holds more than its document needs: it is damaged or made up.")
+        try:
+            held = {name: _member(z, name) for name in sizes}
+        except Exception:
+            raise damaged from None
+    found = held.pop(_SEAL, None)
     if kind in _SEALED:
-        sealing.check(target, members, found, trust, checkpoint=kind == CHECKPOINT)
+        sealing.check(target, held, found, trust, checkpoint=kind == CHECKPOINT)
     try:
-        arrays = {
-            name[:-4]: np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
-            for name, content in members.items()
-            if name.endswith(".npy")
-        }
+        return document, {name[:-4]: _array(held[name]) for name in held if name != _DOCUMENT}
     except Exception:
         raise damaged from None
-    return document, arrays
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> bytes:
+    """A member, no longer than the directory has it."""
+    with archive.open(name) as part:
+        return part.read(archive.getinfo(name).file_size)
+
+
+def _array(content: bytes) -> NDArray[Any]:
+    """A saved array, which is as long as it says; a ValueError if it isn't."""
+    part = io.BytesIO(content)
+    version = np.lib.format.read_magic(part)
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    shape, _, dtype = readers[version](part)
+    expect(not dtype.hasobject, math.prod(shape) * dtype.itemsize == len(content) - part.tell())
+    part.seek(0)
+    return np.lib.format.read_array(part, allow_pickle=False)

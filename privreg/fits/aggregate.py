@@ -305,7 +305,7 @@ def _findings(held: HeldSums, spec: ModelSpec, found: Estimated, order: NDArray[
     inside = np.clip(checked.shares, 1.0 / (checked.people + 1.0), 1.0 - 1.0 / (checked.people + 1.0))
     errors = np.sqrt(checked.noise**2 + inside * (1.0 - inside) / checked.people)
     answering = max(float(checked.shares[0]), RAREST)
-    unusable = Unusable(1.0 - float(checked.shares[0]), float(errors[0]))
+    unusable = Unusable.counted(float(checked.shares[0]), checked.noise, checked.people)
     out = none._replace(
         unanswered=unusable if spec.unusable and unusable.sure else None,
         asked=0 if plan.noise.again else checked.people,

@@ -58,7 +58,7 @@ def found_of(
     shares = np.full(d, np.nan) if progress.shares is None else progress.shares
     tied = np.zeros(d, dtype=np.bool_) if progress.tied is None else progress.tied
     share, error = scatter.usable
-    unusable = Unusable(1.0 - share, error)
+    unusable = Unusable.counted(share, error, scatter.asked)
     wide: list[tuple[int, float]] = []
     if have and plan.wide is None:
         wide = whitening.wide(scatter.rows, plan.gaps, plan.unscaled, plan.layout.constant, plan.crossed, plan.widened)

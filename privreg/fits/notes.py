@@ -13,7 +13,7 @@ from privreg.collector.covariates.rarity import SMALLEST_SHARE, Rare
 from privreg.collector.levels import SHOWN
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.families.measures import NORMAL_95
-from privreg.results.wording import MATCH, Unusable
+from privreg.results.wording import Unusable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -327,7 +327,7 @@ def _of_records(found: Findings) -> list[Diagnostic]:
         text = f"no measures of fit yet: they come from the last records of rows={rows:,}, and {people:,} have reported"
         out.append(Diagnostic("later", text))
     if found.unanswered is not None:
-        out.append(_unusable(found, found.unanswered))
+        out += _unusable(found, found.unanswered)
     if rows and found.measuring and people > SOME_MORE * rows:
         text = (
             f"rows={rows:,} was said and {people:,} records came: those beyond answered measures of fit and sent no "
@@ -343,10 +343,7 @@ def _of_records(found: Findings) -> list[Diagnostic]:
     return out
 
 
-MANY: Final = 0.2  # Share of records that can't be used from which on declarations may be at fault
-
-
-def _unusable(found: Findings, share: Unusable) -> Diagnostic:
+def _unusable(found: Findings, share: Unusable) -> tuple[Diagnostic, ...]:
     whose = f"the {found.asked:,} records of the first rounds" if found.asked else "the records"
     text = (
         f"about {share} of {whose} {found.sent}, by their "
@@ -356,11 +353,7 @@ def _unusable(found: Findings, share: Unusable) -> Diagnostic:
     )
     if share.share <= 0.5:  # else declarations are what to see to first
         text += "; estimates are right if whether a record can be used depends on covariates alone"
-    if share.share > MANY:
-        text += f"; {MATCH}"
-    if found.have and found.gone and not found.nonresponse:
-        return doubt("nonresponse", text, of="the results")
-    return Diagnostic("unusable", text)
+    return share.noted(text, doubted=found.have and not found.nonresponse)
 
 
 def _of_few(found: Findings, coefficients: int) -> list[Diagnostic]:

@@ -155,20 +155,18 @@ def _check_varied(x: Array, names: Sequence[str], constant: Array) -> None:
         )
 
 
-def check_covariates(covariates: Any, columns: Sequence[str], what: str) -> pd.DataFrame:
+def check_covariates(covariates: Any, columns: Sequence[str], what: str, name: str = "covariates") -> pd.DataFrame:
     """Public rows to take covariates from, those columns alone; `what` would tell of them, were they people's.
     Raises NotPrivateError if they were fitted privately in this process.
     """
     import pandas as pd
 
     if not isinstance(covariates, pd.DataFrame):
-        raise OptionError(
-            f"covariates is of type {type(covariates).__name__}; give a DataFrame of public or made-up rows."
-        )
+        raise OptionError(f"{name} is of type {type(covariates).__name__}; give a DataFrame of public or made-up rows.")
     lacking = [c for c in columns if c not in covariates]
     if lacking:
-        raise DataError(f"covariates has no column {lacking[0]!r}.")
+        raise DataError(f"{name} has no column {lacking[0]!r}.")
     refuse_fitted(covariates, what)
     if len(covariates) < 2:
-        raise DataError("covariates has fewer than two rows.")
+        raise DataError(f"{name} has fewer than two rows.")
     return covariates[list(columns)]

@@ -30,7 +30,7 @@ from privreg.formula.design import Design, formula_design
 from privreg.formula.language.opt_out import complete, complete_scale, read_leaks, read_scaling
 from privreg.formula.language.parse import collect_rowwise, private_columns, read_formula, refuse_other
 from privreg.formula.language.rowwise import Rowwise
-from privreg.formula.language.spelling import as_labelled
+from privreg.formula.language.spelling import as_labelled, label_of, schema_labelled
 from privreg.formula.persons import without_effect
 from privreg.formula.spec import ModelSpec
 from privreg.options.unknown import NO_COLUMN
@@ -38,6 +38,7 @@ from privreg.options.values import refuse_arrays
 from privreg.privacy.ledger import Budget
 from privreg.schema.declarations import Schema, combined
 
+_COLUMNS: Final = ("mu", "epsilon", "offset", "exposure", "id", "weights", "cluster")  # Options that may name one
 _INSIDE: Final = (str(Path(__file__).parents[1]) + os.sep, str(contextlib.__file__))  # Where lines aren't the caller's
 
 
@@ -72,7 +73,7 @@ def read_design(
     places = {"offset": asked.get("offset"), "exposure": asked.get("exposure")}
     named = check_columns(table, ())
     asked = {**asked, **{kind: as_labelled(asked[kind], named) for kind in ("bounds", "levels", "moments")}}
-    schema = combined(asked["schema"], asked["bounds"], asked["levels"], asked["moments"])
+    schema = combined(schema_labelled(asked["schema"], named), asked["bounds"], asked["levels"], asked["moments"])
     refuse_arrays(**places)
     refuse_other(formula)
     formula = as_labelled(formula, [*schema.bounds, *schema.levels, *schema.moments] if named is None else named)
@@ -112,6 +113,8 @@ def formula_spec(
     formula: str, data: Any, scopes: Sequence[Mapping[str, Any]], asked: Mapping[str, Any]
 ) -> tuple[ModelSpec, Source | None]:
     """A model of people's reports by a formula, and its rows."""
+    named = check_columns(data, ())
+    asked = {**asked, **{option: label_of(asked[option], named) for option in _COLUMNS}}
     spent = "epsilon" if isinstance(asked["epsilon"], str) else "mu"
     column, most = asked[spent] if isinstance(asked[spent], str) else None, asked[f"{spent}_max"]
     for other in {"mu", "epsilon"} - {spent}:
@@ -119,6 +122,7 @@ def formula_spec(
     effect = None
     if isinstance(formula, str) and (asked["trust"] != "local" or asked["k_max"] is not None):
         formula, effect = without_effect(formula)
+        effect = None if effect is None else (effect[0], label_of(effect[1], named))
     given = asked["id"], asked["max_per_id"], asked["missing"], asked["k_max"], asked["per_person"], asked["weights"]
     people = Participants.declare(column, most, *given, effect, asked["cluster"], spent, asked["delta"])
     largest = {spent: people.mu_max} if column else {}
@@ -128,7 +132,7 @@ def formula_spec(
     design = read_design(formula, data, scopes, family, {**asked, "id": people.id}, table=data, reports=local)
     people.check_columns(design.columns)
     spec = _spec(design, family, budget, asked, people)
-    return spec, None if data is None else spec.open(data)
+    return spec, None if data is None else spec.open(data).of(asked["dataset"])
 
 
 def array_spec(endog: Any, exog: Any, asked: Mapping[str, Any]) -> tuple[ModelSpec, Source]:
@@ -159,7 +163,7 @@ def array_spec(endog: Any, exog: Any, asked: Mapping[str, Any]) -> tuple[ModelSp
     design = array_design(held.names, held.endog_name, schema, **extra, kind=family.kind)
     given = (endog, exog, offset, exposure)
     source = open_arrays(held.endog, held.exog, held.offset, given, exposure=held.exposure)
-    return _spec(design, family, budget, asked, people), source
+    return _spec(design, family, budget, asked, people), source.of(asked["dataset"])
 
 
 def _spec(design: Any, family: Family, budget: Budget, asked: Mapping[str, Any], people: Participants) -> ModelSpec:

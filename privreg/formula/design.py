@@ -24,6 +24,7 @@ from privreg.data.columns import (
     length,
     log_exposure,
     prepare,
+    repeated,
     row_labels,
     without_unusable,
     zero_one,
@@ -175,6 +176,7 @@ class Design:
         if self.rows is not None:
             return self.rows.read_new(new)
         columns = (*self.covariates, *(c for c in (self.offset, self.exposure) if c is not None))
+        new = repeated(new)
         return as_frame(new, columns, self.schema), row_labels(new, columns)
 
     def encode_new(self, new: Any, *, gaps: bool = False) -> tuple[Floats, Floats]:

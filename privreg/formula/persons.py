@@ -34,6 +34,8 @@ def without_effect(formula: str) -> tuple[str, tuple[str, str] | None]:
     if at is None:
         return formula, None
     left, right = formula[:at].rstrip(), formula[at + 1 :]
+    if "~" in right:
+        raise FormulaError(f"the formula {formula!r} has instruments after |, which are not supported.")
     outer = _EFFECT.fullmatch(right)
     found = _EFFECT.fullmatch(outer["inner"]) if outer is not None and outer["diff"] else outer
     if outer is None or found is None or found["diff"]:

@@ -96,12 +96,11 @@ class ModelSpec:
                 "offset= the column that is to be added."
             )
         check_response(family, design.endog_limits, design.endog_name)
-        units = public_units(design, scale_response=family.scaled)
-        refuse_of_persons(people, family, design, units, trust, private)
-        if people.effect is not None:
+        refuse_of_persons(people, family, design, public_units(design, scale_response=family.scaled), trust, private)
+        if people.effect is not None and family.binary:
             # the conditional logit is of changes, however that is written: they are as large as bounds are apart
-            people = replace(people, effect=DIFFERENCES) if family.binary else people
-            units = units.without_levels(people.spread, response=family.scaled, offset=_apart(design))
+            people = replace(people, effect=DIFFERENCES)
+        units = units_of(design, family, people)
         mechanism = "gaussian" if trust != "local" and mechanism == "auto" else mechanism
         spec = cls(design, units, family, budget, score_weights, mechanism, private, people, trust)
         names = spec.coefficients
@@ -358,6 +357,14 @@ class ModelSpec:
         words = UNUSABLE[people.missing].format(instead)
         out.append(("unusable", left if people.k_max is not None and people.missing == "noise" else words))
         return tuple(out)
+
+
+def units_of(design: Design, family: Family, people: Participants | None) -> Units:
+    """Internal units of what is reported: rows, or what is left of them without their person's level."""
+    units = public_units(design, scale_response=family.scaled)
+    if people is None or people.effect is None:
+        return units
+    return units.without_levels(people.spread, response=family.scaled, offset=_apart(design))
 
 
 def _apart(design: Design) -> float:

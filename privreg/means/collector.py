@@ -375,7 +375,7 @@ def _ratios(terms: Sequence[Term], plan: Plan, theta: Array, cov: Array) -> Esti
             over, sign = item.at + item.size - 1, -1.0
             share = 1.0 - theta[over]
         if sign:
-            unusable[item.term] = Unusable(1.0 - share, math.sqrt(cov[over, over]))
+            unusable[item.term] = Unusable(1.0 - share, math.sqrt(max(cov[over, over], 0.0)))
         share = share if share > 0.0 else math.nan
         for at in range(item.at, item.at + many):
             value = theta[at] / share

@@ -9,17 +9,18 @@ from privreg.data.carried import check_columns, check_declared, completed, refus
 from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_table, rows_of
 from privreg.errors import DataError, FormulaError, OptionError, UnsupportedArgumentError
-from privreg.formula.language.spelling import as_labelled
+from privreg.formula.language.spelling import as_labelled, label_of, schema_labelled
 from privreg.means.plan import Plan
 from privreg.means.results.results import MeansResults
 from privreg.means.results.table_one import TableOne
 from privreg.means.spec import Spec, declared
 from privreg.means.stream import MeansStream, refuse_few
-from privreg.means.terms import Column, declared_terms, flat, read_columns, read_formula
+from privreg.means.terms import Column, Cut, declared_terms, flat, read_columns, read_formula
 from privreg.options.elsewhere import not_fitted
 from privreg.options.progress import progress_bar
 from privreg.options.table import accepted, check
 from privreg.options.unknown import refuse_unknown
+from privreg.privacy.accounts import named
 from privreg.privacy.ledger import LEDGER, UNSET, Budget
 from privreg.schema.declarations import Schema, combined
 
@@ -73,6 +74,8 @@ class PrivateMeans:
         one that can be used is randomised too, and means are those of the people who have one. "raise" refuses it:
         errors tell about rows, and precision is better. "drop": a row with any such value sends nothing, which reveals
         it.
+    dataset : str or list of str, optional
+        A name for these people, by which fits add up; see `privreg.PrivateOnlineRegression`.
 
     Raises
     ------
@@ -128,17 +131,22 @@ class PrivateMeans:
         id: str | None = None,
         max_per_id: int = 1,
         missing: str = "noise",
+        dataset: Any = None,
         **unknown: Never,
     ) -> None:
         refuse_unknown("means.arrays", unknown)
+        labels = check_columns(data, ())
+        id, by = label_of(id, labels), label_of(by, labels)
         people = Participants.declare(id=id, max_per_id=max_per_id, missing=missing)
         budget, names = Budget.declare(mu, epsilon, delta, rho), read_columns(columns)
+        names = [one if isinstance(one, Cut) else label_of(one, labels) for one in names]
         public = _public(data, flat(names), schema, bounds, levels, by)
         how = {"mechanism": mechanism, "frequencies": frequencies, "m": m}
         how["trust"] = check("means.arrays", "trust", trust)
         self._spec = spec = declared(names, (), budget, public, people, by, by_budget, by_bounds, **how)
         wanted = (*spec.columns, *people.columns)
-        self._source = None if data is None else open_table(data, wanted, spec.schema, text=people.text)
+        self._source = None if data is None else open_table(data, wanted, spec.schema, text=people.text).of(dataset)
+        self._dataset = dataset
         if self._source is not None and self._source.rows is not None:
             refuse_few(self._source.rows)
 
@@ -203,7 +211,7 @@ class PrivateMeans:
         Raises
         ------
         BudgetError
-            Under a limit (`privreg.limit_spending`), as a stream has no source to count by.
+            Under a limit (`privreg.limit_spending`), as a stream has no source to count by but a `dataset`.
         UnsupportedArgumentError
             If noise is added to sums, which is done once.
         """
@@ -213,8 +221,8 @@ class PrivateMeans:
                 f"with trust={self._spec.trust!r} noise is added once, to sums of all rows, so there is no start(); "
                 "fit() takes rows in batches, too."
             )
-        LEDGER.check(None, self._spec.total_mu)
-        return MeansStream(self._spec, check("means.fit", "seed", seed))
+        LEDGER.check(named(None, self._dataset), self._spec.total_mu)
+        return MeansStream(self._spec, check("means.fit", "seed", seed), self._dataset)
 
     def fit(self, *, seed: int | None = None, progress: bool | None = None, **unknown: Never) -> MeansResults:
         """Let every person's device send its report, in one pass, and return the results.
@@ -259,10 +267,10 @@ class PrivateMeans:
 
 def _public(data: Any, columns: Sequence[str], schema: Any, bounds: Any, levels: Any, by: Any) -> Schema:
     """The user's declarations, and those that the data carry about other columns."""
-    wanted = (*columns, by) if isinstance(by, str) else columns
+    wanted = (*columns, label_of(by, check_columns(data, ()))) if isinstance(by, str) else columns
     labels = check_columns(data, wanted)
     bounds, levels = (as_labelled(declared, labels) for declared in (bounds, levels))
-    given = combined(schema, bounds, levels, {})
+    given = combined(schema_labelled(schema, labels), bounds, levels, {})
     full = completed(given, data, wanted)
     if labels is not None and len(full.carried):
         check_declared({"bounds": bounds, "levels": levels}, [*wanted, *labels])

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,11 +124,12 @@ def _by_group(option: str, given: Any, groups: Sequence[Any]) -> Mapping[Any, An
         return {}
     if not isinstance(given, Mapping):
         raise OptionError(f"{option} must be a mapping from subgroups, got {type(given).__name__}.")
-    for name in given:
+    named = {normalize("NFC", name) if isinstance(name, str) else name: value for name, value in given.items()}
+    for name in named:
         if name not in groups:
             listed = ", ".join(map(repr, groups))
             raise OptionError(f"{option} names {shown(name)}, which is no subgroup; they are {listed}.")
-    return given
+    return named
 
 
 def read_budgets(budget: Budget, groups: Sequence[Any], by_budget: Any) -> list[Budget]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from privreg.means.results.results import MeansResults
 from privreg.means.results.words import header, is_biased, silent, statement
 from privreg.means.spec import Spec
 from privreg.means.terms import places
+from privreg.privacy.accounts import named
 from privreg.privacy.ledger import Charge, Release
 from privreg.privacy.noise import NoiseStream, derived_key, fresh_key, seeded_key
 
@@ -39,8 +41,8 @@ def refuse_few(rows: int) -> None:
 class MeansStream:
     """Estimates in progress. Made by :meth:`PrivateMeans.start`."""
 
-    def __init__(self, spec: Spec, seed: int | None) -> None:
-        self._spec, self._seed = spec, seed
+    def __init__(self, spec: Spec, seed: int | None, dataset: Any = None) -> None:
+        self._spec, self._seed, self._dataset = spec, seed, dataset
         key = fresh_key() if seed is None else seeded_key(seed, "means")
         self._noise = NoiseStream(key, max(1, *(p.width for p in spec.plans)))
         self._of_sums = NoiseStream(derived_key(key, "sums"), max(1, *(p.size for p in spec.plans)))
@@ -48,11 +50,12 @@ class MeansStream:
         # by subgroup, with sums that are not noised yet, or from which others are drawn: raw, handed out to nobody
         self._held = [(collector.init(p), _none(p)) for p in spec.plans]
         self._counter: Counter | None = spec.people.counter()
+        self._release = secrets.token_hex()  # by which the ledger knows batches of the same memory for one release
         self._cautioned = False  # whether results have warned that they should not be relied on
 
-    def charged(self, whose: Any) -> Charge:
-        """The release as the ledger knows it, from those who `whose` are."""
-        return Charge(whose, self._spec.total_mu, seeded=self._seed is not None)
+    def charged(self, whose: Any, stream: str = "") -> Charge:
+        """The release as the ledger knows it, from those who `whose` are, a batch of `stream` or all there are."""
+        return Charge(whose, self._spec.total_mu, seeded=self._seed is not None, stream=stream)
 
     def update(self, batch: Any, *, charge: Charge | None = None) -> None:
         """Let the next people send their reports.
@@ -71,7 +74,7 @@ class MeansStream:
             If a row can't be used; nobody of the piece of rows that holds it has then reported.
         """
         widest = max(p.width + 3 * len(p.columns) for p in self._spec.plans)
-        spec, charge = self._spec, self.charged(batch) if charge is None else charge
+        spec, charge = self._spec, charge or self.charged(named(batch, self._dataset), self._release)
         batch = one_batch(batch, (*spec.columns, *spec.people.columns), spec.schema)
         for piece in pieces([batch], min(chunk_of(widest), CHUNK - 1)):  # CHUNK itself would take a batch whole
             self._take(piece, charge)
@@ -157,7 +160,9 @@ class MeansStream:
         spec, states = self._spec, self._states()
         whole = collector.estimates(spec.terms, spec.group_terms, spec.plans, states)
         groups = [self._alone(states, g) for g in range(len(spec.plans))] if spec.by is not None else []
-        p = len(whole.params)
+        p, missing = len(whole.params), np.full((1 + len(groups), len(spec.terms), 2), np.nan)
+        for k, one in enumerate((whole, *groups)):
+            missing[k, : len(one.unusable)] = np.reshape(one.unusable, (-1, 2))
         few = [collector.few(plan, state) for plan, state in zip(spec.plans, states, strict=True)]
         doubted = [terms | silent(alone.unusable) for terms, alone in zip(few, groups, strict=False)]
         placed = list(zip(spec.terms, places(spec.terms), strict=False))
@@ -188,6 +193,7 @@ class MeansStream:
             ),
             tables=tuple(Crossed(at, row, rows, column, columns) for at, (row, column), (rows, columns) in tables),
             variables=tuple((t.column, t.labels) for t in spec.terms),
+            missing=missing,
             sds=collector.spreads(spec.terms, spec.group_terms, spec.plans, states)[: 1 + len(groups)],
             moments=collector.moments(spec.terms, spec.group_terms, spec.plans, states),
             products=tuple(

@@ -159,7 +159,8 @@ def public_names(module: str, names: Iterable[str]) -> tuple[Callable[[], list[s
         fix = _nearest(name, known, f"see dir({module}).")
         if name in MODELS and module == "privreg.families":
             fix = f"it is called {MODELS[name]}."
-        raise AttributeError(f"{module} has no {name!r}; {fix}")
+        gone = _ABSENT.get(f"{module.removeprefix('privreg.')}.{name}")
+        raise AttributeError(f"{module} has no {name!r}{f': {gone}.' if gone else f'; {fix}'}")
 
     return lambda: list(known), refused
 

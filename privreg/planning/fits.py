@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from privreg.arrays import Array
-from privreg.errors import InferenceError
+from privreg.errors import InferenceError, quietly
 from privreg.fits.settings import FitOptions
 from privreg.formula.spec import ModelSpec
 from privreg.planning.scenario import Assumed, response_of
@@ -42,7 +42,7 @@ def fit_of(spec: ModelSpec, assumed: Assumed, n: int, rng: np.random.Generator, 
 
     def people(m: int, first: int = 0) -> dict[str, Any]:
         rows, x, scale = assumed.exog(spec, m * spec.people.rows, rng)
-        out = {**rows, name: assumed.responses(spec, x, scale, rng)}
+        out = {**rows, name: assumed.responses(spec, x, scale, rng, rows)}
         who = np.repeat(first + np.arange(m), spec.people.rows)
         return out if spec.people.id is None else {**out, spec.people.id: who}
 
@@ -127,13 +127,20 @@ class PlainPrecision:
 
 def plain_precision(spec: ModelSpec, assumed: Assumed, seed: int) -> PlainPrecision | None:
     """Precision without privacy; None of a family that statsmodels hasn't, and of several rows of a person."""
-    import statsmodels.api as sm
-
     if spec.people.k_max is not None:
         return None
+    rows, x, scale = assumed.exog(spec, PLAIN, rng := np.random.Generator(np.random.PCG64(seed)))
+    fitted = plain_model(spec, np.asarray(assumed.responses(spec, x, scale, rng, rows)), x)
+    if fitted is None:
+        return None
+    return PlainPrecision(math.sqrt(PLAIN) * np.asarray(fitted.bse, dtype=np.float64).T.reshape(-1))
 
-    _, x, scale = assumed.exog(spec, PLAIN, rng := np.random.Generator(np.random.PCG64(seed)))
-    y, family, design = np.asarray(assumed.responses(spec, x, scale, rng)), spec.family, spec.design
+
+def plain_model(spec: ModelSpec, y: Any, x: Array, *, robust: bool = False) -> Any:
+    """The fit of statsmodels, None if it has none; `robust`: by Huber's loss where scores are of residuals."""
+    import statsmodels.api as sm
+
+    family, design = spec.family, spec.design
     levels = design.schema.levels.get(design.endog_bare or design.endog_name, (0, 1))
     models: dict[int, Any] = {
         codes.HUBER: lambda: sm.RLM(y, x, M=sm.robust.norms.HuberT()).fit(),
@@ -143,7 +150,9 @@ def plain_precision(spec: ModelSpec, assumed: Assumed, seed: int) -> PlainPrecis
         codes.POISSON: lambda: sm.Poisson(y, x).fit(disp=0),
         codes.MULTINOMIAL: lambda: sm.MNLogit((y[:, None] == np.asarray(levels)).argmax(axis=1), x).fit(disp=0),
     }
-    if family.code not in models:
-        return None
-    errors = np.asarray(models[family.code]().bse, dtype=np.float64)
-    return PlainPrecision(math.sqrt(PLAIN) * errors.T.reshape(-1))
+    code = codes.HUBER if robust and family.of_residuals else family.code
+    wrong = InferenceError("rows of a pilot can't be fitted: columns are made of others, or tell classes apart.")
+    fitted = quietly(models[code], wrong) if code in models else None
+    if robust and not getattr(fitted, "mle_retvals", {}).get("converged", True):
+        raise wrong
+    return fitted

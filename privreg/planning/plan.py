@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Final, Self
 
 import numpy as np
@@ -14,13 +15,13 @@ from scipy.stats import norm
 
 from privreg.arrays import Array
 from privreg.diagnostics import Diagnostic
-from privreg.errors import OptionError, meant, shown
+from privreg.errors import InferenceError, OptionError, meant, shown
 from privreg.fits.notes import unweighted
 from privreg.fits.results import of_many_rows
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import check
 from privreg.planning.fits import MOST, FittedPrecision, PlainPrecision
-from privreg.planning.precision import Precision, precision_of, worth
+from privreg.planning.precision import ASKED, Precision, precision_of, worth
 from privreg.planning.scenario import Assumed
 from privreg.privacy.ledger import Budget
 from privreg.tables import Lines, Notes, Paragraph, Part, Table, View, in_one_format
@@ -70,6 +71,19 @@ class Planned(View):
         return self.spec.budget
 
     # --- what it says ----------------------------------------------------------------------------------
+
+    @cached_property
+    def skewed(self) -> Self | None:
+        """The same plan for exponential numbers, correlated by 0.5, where their spread is not known; None if all is."""
+        assumed = self.assumed.unknown(self.spec)
+        if assumed is None or self.assumed.skewed:
+            return None
+        try:
+            each = precision_of(self.spec, assumed, getattr(self._precision, "asked", ASKED))
+            each.std_errors(self.n)
+        except InferenceError:
+            return None
+        return replace(self, assumed=assumed, _precision=each)
 
     def table(
         self, n: Any = None, mu: Any = None, coef: str | None = None, *, epsilon: Any = None, power: Any = None
@@ -166,8 +180,12 @@ class Planned(View):
     def _layout(self) -> list[Part]:
         table = table_of(self, self.n, self._precision)
         columns = [["" if v == "nan" else v for v in in_one_format(table[c], 3)] for c in table.columns]
+        heads = [str(c).replace("_", " ") for c in table.columns]
+        if self.skewed is not None:
+            widths = table_of(self.skewed, self.n, self.skewed._precision)["width"]
+            heads, columns = [*heads, "if skewed"], [*columns, in_one_format(widths, 3)]
         rows = list(zip(*columns, strict=True))
-        shown = Table([str(i) for i in table.index], [str(c).replace("_", " ") for c in table.columns], rows)
+        shown = Table([str(i) for i in table.index], heads, rows)
         model = "Assumed: " + "; ".join(f"{a} {b}" for a, b in self._assumptions())
         head, space = Paragraph(f"Plan: {self.spec.formula}"), Lines(("",))
         return [head, space, Paragraph(self._answer()), shown, space, Paragraph(model), Notes(self.notes)]
@@ -281,10 +299,17 @@ class Planned(View):
                 f"some {100.0 * outside:.0f}% of the responses, as assumed, lie outside the declared range and would "
                 "be clamped: that moves estimates, so that fits mark them. Declare a wider range, or mend params="
             )
-        if self.assumed.made_up(self.spec):
+        worst = self.assumed.unknown(self.spec)
+        if worst is not None:
+            name, times = worst.matters(self.spec)
+            how = "correlations of 0.5" if name == "correlations" else f"a skewed {name}"
+            most = "the residual sd, to which all widths are proportional, and then " if guessed else ""
+            known = "of the sds that were given" if self.assumed.moments.moments else "even"
             out["covariates_assumed"] = (
-                "covariates are taken for independent and even, as no public rows of them were given. Skewed or "
-                "related ones need more records; give rows like theirs in covariates="
+                f"covariates are taken for independent and {known}, as no public rows of them were given. Skewed and "
+                f"related ones need more records: widths are then near the last column. What matters most of all that "
+                f"is assumed is {most}{how}: some intervals would be {times:.1f} times as wide. Give pilot=, rows like "
+                "theirs or their sds"
             )
         if guessed:
             (low_, high), name = self.spec.design.endog_limits, self.spec.design.endog_name

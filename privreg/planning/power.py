@@ -27,11 +27,14 @@ from privreg.formula.spec import ModelSpec
 from privreg.options.table import accepted, check
 from privreg.options.threads import one_thread
 from privreg.options.unknown import refuse_unknown
+from privreg.planning.fits import plain_model
 from privreg.planning.plan import Goal, distance, find, people_for, read_people, reliable_from, with_mu
 from privreg.planning.precision import SEED, precision_of, worth
-from privreg.planning.scenario import USUAL_SCALE, Assumed, read_scale, read_shares
+from privreg.planning.scenario import USUAL_SCALE, Assumed, listed, read_scale, read_shares, response_of
 from privreg.planning.study_plan import StudyPlan, answered
 from privreg.privacy.ledger import UNSET, Budget
+from privreg.schema import files
+from privreg.schema.declarations import Schema
 
 PLANNED: Final = "a plan that draws people from them"
 POWER: Final = 0.8
@@ -63,6 +66,7 @@ def plan(
     params: Any = None,
     shares: Any = None,
     covariates: Any = None,
+    pilot: Any = None,
     coef: Any = None,
     alpha: float = 0.05,
     mechanism: Any = "auto",
@@ -106,6 +110,11 @@ def plan(
         Public or made-up rows to take the covariates from. By default numbers are uniform on their bounds, or normal
         with their declared moments and correlations, and independent of factors. Public declarations that the rows
         carry in ``attrs["privreg"]`` are used for the columns that you declare nothing about.
+    pilot : DataFrame or mapping, optional
+        What is known of people like them. Public rows: covariates are drawn from them, and if they have the response,
+        `scale` and `params` are those of a robust fit of theirs (by least squares for ``Squared()``). Or numbers that
+        sum them up, each of which may be left out: ``{"sd": {"age": 12}, "correlations": {("age", "bmi"): 0.1},
+        "residual_sd": 3700}``. Where residuals are skewed, 1.48 times their median absolute size serves better.
     coef : str or sequence of str, optional
         Coefficients, or columns they belong to, that a single `width` or `effect` is meant for; all but the intercept
         by default.
@@ -179,7 +188,7 @@ def plan(
         raise OptionError("give n= for the precision of so many records, or width= or effect= to find how many.")
     if not given and (people is None or not wanted):
         raise BudgetError("give mu= (or epsilon=, rho=); it can be left out to be found from n= and width= or effect=.")
-    assumed = replace(_assumed(spec, scale, params, shares, covariates), icc=_alike(icc, spec))
+    assumed = replace(_assumed(spec, scale, params, shares, covariates, pilot), icc=_alike(icc, spec))
     each = precision_of(spec, assumed)
     out = StudyPlan(spec, people or 0, "precision", goal, assumed, alpha, 0, people or 0, each)
     if not given:
@@ -207,12 +216,12 @@ def _alike(icc: Any, spec: ModelSpec) -> float:
     return value
 
 
-def plan_of_fit(fit: FitPlan, n: int) -> StudyPlan:
-    """Precision of a fit that is described already, for so many people as :func:`plan` assumes them by default.
+def plan_of_fit(fit: FitPlan, n: int, pilot: Any = None) -> StudyPlan:
+    """Precision of a fit that is described already, for so many people as :func:`plan` assumes them with this `pilot`.
     Raises OptionError or InferenceError if the family has no model of the response, or the people assumed don't
     determine the coefficients.
     """
-    assumed = _assumed(fit.spec, None, None, None, None)
+    assumed = _assumed(fit.spec, None, None, None, None, pilot)
     each = precision_of(fit.spec, assumed, fit.asked)
     out = StudyPlan(fit.spec, n, "precision", _goal(None, None, None, None, ()), assumed, 0.05, 0, n, each)
     return replace(out, reliable=reliable_from(out))
@@ -267,10 +276,17 @@ def _rounded_up(mu: float) -> float:
     return round(math.ceil(mu * 10.0**digits) / 10.0**digits, digits)
 
 
-def _assumed(spec: ModelSpec, scale: Any, params: Any, shares: Any, covariates: Any) -> Assumed:
+def _assumed(spec: ModelSpec, scale: Any, params: Any, shares: Any, covariates: Any, pilot: Any = None) -> Assumed:
     design, family = spec.design, spec.family
     usual = False
     own = [c for c in design.columns if c not in design.endog_sources]
+    if pilot is not None and covariates is not None:
+        raise OptionError("pilot= and covariates= both say how covariates are spread; give one of them.")
+    told = {} if pilot is None else _pilot(pilot, spec)
+    answered = "scale" in told and "covariates" in told and scale is None and params is None
+    covariates, scale, params = (
+        told.get(k) if v is None else v for k, v in (("covariates", covariates), ("scale", scale), ("params", params))
+    )
     rows = None if covariates is None else check_covariates(covariates, own, PLANNED)
     if scale is None and family.scaled:
         usual = isinstance(family.scale, str)
@@ -281,18 +297,49 @@ def _assumed(spec: ModelSpec, scale: Any, params: Any, shares: Any, covariates: 
     elif scale is not None and not family.scaled:
         raise OptionError(f"scale= is the sd of residuals, and {family!r} has none; leave it out.")
     if rows is not None:
+        rows = covariates if answered else rows
         prepare(rows, own, design.schema, clamp=set(own), new=True)  # a value that is missing is an error
     sd = read_scale(1.0 if scale is None else scale, covariates)
     theta = _params(params, spec.coefficients)
     if rows is not None and shares is not None:
         raise OptionError("shares= says how frequent levels are, and covariates= has that already; give one of them.")
-    out = Assumed(read_shares(shares, design.schema), sd, theta, rows, usual)
+    shared, moments = read_shares(shares, design.schema), told.get("moments", Schema())
+    out = Assumed(shared, sd, theta, rows, usual, moments=moments, answered=answered)
     if not family.scaled or not spec.units.constant.any() or not _open(params, spec):
         return out
     # the intercept that nobody gave puts responses into the middle of their range
     _, x, _ = out.exog(spec, 4096, np.random.Generator(np.random.PCG64(SEED)))
     low, high = design.endog_limits if design.endog_bare is None else design.schema.reference(design.endog_bare)
     return replace(out, params=theta + (0.5 * (low + high) - float((x @ theta).mean())) * spec.units.constant)
+
+
+def _pilot(given: Any, spec: ModelSpec) -> dict[str, Any]:
+    """What a pilot tells of covariates, scale and params, and the moments of numbers; see :func:`plan`."""
+    design, family, schema = spec.design, spec.family, spec.design.schema
+    own = [c for c in design.columns if c not in design.endog_sources]
+    if isinstance(given, Mapping):
+        free = {c: schema.limits(c) for c in own if c not in schema.levels and c not in schema.moments}
+        sds, pairs = given.get("sd") or {}, given.get("correlations") or {}
+        known = isinstance(sds, Mapping) and set(sds) <= set(free)
+        if not known or set(given) - {"sd", "correlations", "residual_sd"}:
+            said = "{'sd': {'x1': 12}, 'correlations': {('x1', 'x2'): 0.1}, 'residual_sd': 3}, with sds of numbers that"
+            raise OptionError(f"pilot= of numbers is {said} have bounds: {listed(free)}.")
+        pairs = dict(files.pairs(pairs)) if isinstance(pairs, list) else pairs
+        moments = Schema.declare(moments={c: (0.5 * sum(free[c]), sd) for c, sd in sds.items()} | pairs)
+        for c, (_, sd) in moments.moments.items():
+            if 2.0 * sd >= free[c][1] - free[c][0]:
+                raise OptionError(f"pilot= has sd {sd:g} of {c!r}, more than numbers within its bounds can have.")
+        return {"moments": moments, "scale": given.get("residual_sd")}
+    rows = check_covariates(given, own, PLANNED, "pilot")
+    if any(c not in given for c in design.endog_sources) or spec.people.effect is not None:
+        return {"covariates": rows}
+    y, x, *_ = design.encode(given)
+    y = given[response_of(spec)].to_numpy() if family.response == "levels" else y
+    fitted = plain_model(spec, y, x, robust=True) if len(y) > x.shape[1] else None
+    told = {"covariates": rows} | ({} if fitted is None else {"params": np.asarray(fitted.params).T.reshape(-1)})
+    if fitted is not None and family.scaled and response_of(spec) in given:
+        told |= {"covariates": given, "scale": float(fitted.scale) ** (1.0 if family.of_residuals else 0.5)}
+    return told
 
 
 def _open(params: Any, spec: ModelSpec) -> bool:

@@ -208,7 +208,7 @@ def _persons(
     assert persons is not None
     who = np.repeat(np.arange(1, m + 2, dtype=np.uint64), k)  # the last one is left out: plans keep their numbers
     raw, x, scale = assumed.exog(spec, len(who), rng)
-    raw = {**raw, response_of(spec): assumed.responses(spec, x, scale, rng)}
+    raw = {**raw, response_of(spec): assumed.responses(spec, x, scale, rng, raw)}
     encoder = Encoder(spec, order, None, narrow=False, by_column=False)
     held = Gatherer(spec.people, binary=spec.family.binary).made(encoder.encode(raw)._replace(hashes=who))
     y, x, offset = held.endog[:m], held.exog[:m], None if held.offset is None else held.offset[:m]

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import betaincinv, log_ndtr, ndtr, ndtri
 from scipy.stats import poisson
 
 from privreg.errors import OptionError, SchemaError, real, shown
 from privreg.families.constants import normal_expectile
 from privreg.protocol import codes
+from privreg.schema.declarations import Schema
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from privreg.arrays import Array
     from privreg.formula.spec import ModelSpec
-    from privreg.schema.declarations import Schema
 
 OUTSIDE: Final = 4096  # Assumed people by whom it is found how many responses lie outside the declared range
 
+BEYOND: Final = math.log(1000.0)  # Means from bound to bound of a skewed number, of which one in a thousand is beyond
+RELATED: Final = 0.5  # Correlation of skewed numbers about whose correlations nothing is known
 USUAL_SCALE: Final = 0.25
 """Residual sd where none is given, as a share of the response's declared range: more than most fits leave."""
 
@@ -39,7 +41,7 @@ def read_shares(shares: Any, schema: Schema) -> dict[str, tuple[float, ...]]:
     out = {}
     for name, given in shares.items():
         if name not in schema.levels:
-            raise OptionError(f"shares has {shown(name)}, which has no levels; factors are {_listed(schema.levels)}.")
+            raise OptionError(f"shares has {shown(name)}, which has no levels; factors are {listed(schema.levels)}.")
         wanted = len(schema.levels[name])
         numbers = [real(v) for v in given] if isinstance(given, Sequence | np.ndarray) else []
         if len(numbers) != wanted or any(v is None or not 0.0 < v < math.inf for v in numbers):
@@ -68,12 +70,13 @@ def read_scale(scale: Any, covariates: Any) -> float | Array:
             raise OptionError(
                 f"scale={scale!r} names a column of covariates=, which isn't given; give it, or a number."
             )
-        raise OptionError(f"covariates= has no column {scale!r} for scale=; its columns are {_listed(covariates)}.")
+        raise OptionError(f"covariates= has no column {scale!r} for scale=; its columns are {listed(covariates)}.")
     fix = ", or one number for each row of covariates=" if np.ndim(scale) else ""
     raise OptionError(f"scale={shown(scale)} must be a positive number, the sd of the residuals to expect{fix}.")
 
 
-def _listed(names: Any) -> str:
+def listed(names: Any) -> str:
+    """Names, in quotes."""
     return ", ".join(map(repr, names)) or "none"
 
 
@@ -88,6 +91,10 @@ class Assumed:
     covariates: pd.DataFrame | None = field(default=None, repr=False)  # Public rows to take covariates from
     usual: bool = False  # Whether nobody gave the scale
     icc: float = 0.0  # Correlation of residuals of one person's rows
+    moments: Schema = field(default_factory=Schema)  # Sds and correlations of numbers, by a pilot
+    answered: bool = False  # Whether `covariates` have the responses of a pilot, which its people give
+    skewed: frozenset[str] = frozenset()  # Numbers that are taken for skewed
+    related: float = 0.0  # Correlation of numbers, where none is known
 
     def rows(self, spec: ModelSpec, n: int, rng: np.random.Generator) -> tuple[dict[str, Any], Array]:
         """Raw columns of `n` people, with a response in the middle of its range, and sds of residuals, shape (n,)."""
@@ -102,7 +109,7 @@ class Assumed:
             out = {c: self.covariates[c].to_numpy()[at] for c in names}
         else:
             numbers = [c for c in names if c not in schema.levels]
-            out = _numbers(numbers, schema, n, rng)
+            out = self._numbers(numbers, schema, n, rng)
             for c in names:
                 if c in schema.levels:
                     values = _levels(schema.levels[c])
@@ -111,7 +118,9 @@ class Assumed:
                     at = np.searchsorted(np.cumsum(share), (rng.permutation(n) + 0.5) / n)
                     out[c] = values[np.minimum(at, len(values) - 1)]
         for c in own:
-            if c in schema.levels:
+            if self.answered and self.covariates is not None:
+                out[c] = self.covariates[c].to_numpy()[at]
+            elif c in schema.levels:
                 out[c] = np.repeat(_levels(schema.levels[c])[:1], n)
             elif spec.family.binary:
                 out[c] = np.zeros(n)  # 0 or 1 needs no declaration
@@ -120,13 +129,56 @@ class Assumed:
                 out[c] = np.full(n, round(0.5 * (low + high)))
         return {c: out[c] for c in design.columns}, scale
 
+    def _numbers(self, names: Sequence[str], schema: Schema, n: int, rng: np.random.Generator) -> dict[str, Any]:
+        """Numeric columns by a normal copula: normal of declared moments, beta of a pilot's sd, uniform, or skewed."""
+        first, known = [c for c in names if c in schema.moments], self.moments if self.moments.correlations else schema
+        names = [*first, *(c for c in names if c not in first)]
+        same = np.eye(len(names)) == 1.0
+        corr = known.correlation_matrix(names) if known.correlations else np.where(same, 1.0, self.related)
+        drawn = rng.standard_normal((n, len(first))), *(ndtri(rng.uniform(size=n)) for _ in names[len(first) :])
+        out = {}
+        for c, v in zip(names, (np.column_stack(drawn) @ np.linalg.cholesky(corr).T).T, strict=True):
+            (low, high), sd = schema.limits(c), self.moments.moments.get(c, (0.0, 0.0))[1]
+            if c not in schema.moments and not math.isfinite(high - low):
+                raise SchemaError(
+                    f"{c!r} has no public range to plan with; give bounds={{{c!r}: (low, high)}} or moments=."
+                )
+            if c in self.skewed:
+                values = low - (sd or (high - low) / BEYOND) * log_ndtr(-v)
+            elif c in schema.moments:
+                values = schema.moments[c][0] + schema.moments[c][1] * v
+            else:
+                size = 0.5 * (0.25 * ((high - low) / sd) ** 2 - 1.0) if sd else 1.0
+                values = low + (high - low) * (ndtr(v) if size == 1.0 else betaincinv(size, size, ndtr(v)))
+            out[c] = np.clip(values, low, high)
+        return out
+
+    def unknown(self, spec: ModelSpec) -> Assumed | None:
+        """The same with numbers skewed and related wherever nothing tells how they are; None if all is known."""
+        schema, own = spec.design.schema, [c for c in spec.design.columns if c not in spec.design.endog_sources]
+        skewed = frozenset(c for c in own if c not in schema.levels and c not in schema.moments)
+        known = schema.correlations or self.moments.correlations
+        if self.covariates is not None or not skewed:
+            return None
+        return replace(self, skewed=skewed, related=0.0 if known else RELATED)
+
+    def matters(self, spec: ModelSpec) -> tuple[str, float]:
+        """The skewed number, or "correlations", that makes a slope's error by least squares largest, and its factor."""
+        found: dict[str, Array] = {}
+        for name in ("", "correlations", *sorted(self.skewed)):
+            one = replace(self, skewed=self.skewed & {name}, related=self.related * (name == "correlations"))
+            _, x, _ = one.exog(spec, OUTSIDE, np.random.Generator(np.random.PCG64(OUTSIDE)))
+            found[name] = np.sqrt(np.diag(np.linalg.pinv(x.T @ x)))[np.asarray(spec.units.constant) == 0.0]
+        times = {name: float(np.max(errors / found[""])) for name, errors in found.items() if name}
+        return max(times.items(), key=lambda item: item[1])
+
     def exog(self, spec: ModelSpec, n: int, rng: np.random.Generator) -> tuple[dict[str, Any], Array, Array]:
         """Raw columns of `n` people, their rows of the design, shape (n, p), user's units, and sds of residuals."""
         rows, scale = self.rows(spec, n, rng)
         return rows, np.asarray(spec.design.encode(rows, "raise").exog), scale
 
-    def responses(self, spec: ModelSpec, x: Array, scale: Array, rng: np.random.Generator) -> Any:
-        """Responses that people with these rows of the design give, as the response's column holds them.
+    def responses(self, spec: ModelSpec, x: Array, scale: Array, rng: np.random.Generator, rows: Any = None) -> Any:
+        """Responses that people with these rows of the design give, as the response's column holds them, or raw `rows`.
         Raises OptionError if the response is an expression, or nothing says how its values come about.
         """
         family, design = spec.family, spec.design
@@ -136,6 +188,8 @@ class Assumed:
                 f"the response {design.endog_name} is an expression, whose column can't be made up from its value; "
                 "plan for a column of its own, with the bounds it has then."
             )
+        if self.answered and rows is not None:
+            return rows[name]
         eta = x @ self.params.reshape(-1, x.shape[1]).T
         if family.response == "number":
             own = rng.standard_normal(len(x))
@@ -155,11 +209,14 @@ class Assumed:
         design, family = spec.design, spec.family
         if not family.scaled and family.code != codes.POISSON:
             return 0.0
-        _, x, scale = self.exog(spec, OUTSIDE, np.random.Generator(np.random.PCG64(OUTSIDE)))
+        rows, x, scale = self.exog(spec, OUTSIDE, np.random.Generator(np.random.PCG64(OUTSIDE)))
         eta = x @ self.params
         if family.code == codes.POISSON:
             return float(poisson.sf(family.y_max, np.exp(np.minimum(eta, 20.0))).mean())
         low, high = design.endog_limits
+        if self.answered:
+            own = rows[response_of(spec)]
+            return float(((own < low) | (own > high)).mean())
         return float((ndtr((low - eta) / scale) + ndtr((eta - high) / scale)).mean())
 
     def truth(self, spec: ModelSpec, ratio: float) -> Array:
@@ -179,12 +236,6 @@ class Assumed:
         if centre and np.ndim(self.scale):
             return np.full(len(out), math.nan)
         return out + float(self.scale) * centre * constant if family.of_residuals and centre else out
-
-    def made_up(self, spec: ModelSpec) -> bool:
-        """Whether some numbers are made up with nothing but their ranges known."""
-        schema = spec.design.schema
-        own = [c for c in spec.design.columns if c not in spec.design.endog_sources]
-        return self.covariates is None and any(c not in schema.levels and c not in schema.moments for c in own)
 
     @property
     def spread(self) -> str:
@@ -210,6 +261,8 @@ class Assumed:
             if c in schema.levels:
                 shares = self.shares.get(c)
                 out.append((c, "levels equally frequent" if shares is None else "shares " + _percent(shares)))
+            elif c in self.moments.moments:
+                out.append((c, "sd {:g} on {} to {}".format(self.moments.moments[c][1], *schema.bounds_text(c))))
             elif c in schema.moments:
                 out.append((c, "normal with mean {:g}, sd {:g}".format(*schema.moments[c])))
             else:
@@ -235,25 +288,3 @@ def _levels(given: Sequence[Any]) -> Any:
 
 def _percent(shares: Sequence[float]) -> str:
     return ", ".join(f"{100.0 * v:.3g}%" for v in shares)
-
-
-def _numbers(names: Sequence[str], schema: Schema, n: int, rng: np.random.Generator) -> dict[str, Any]:
-    """Numeric columns: normal where mean and sd are declared, correlated as declared, else uniform on the bounds."""
-    normal = [c for c in names if c in schema.moments]
-    out: dict[str, Any] = {}
-    if normal:
-        root = np.linalg.cholesky(schema.correlation_matrix(normal))
-        z = rng.standard_normal((n, len(normal))) @ root.T
-        for c, v in zip(normal, z.T, strict=True):
-            mean, sd = schema.moments[c]
-            out[c] = np.clip(mean + sd * v, *schema.limits(c))
-    for c in names:
-        if c in out:
-            continue
-        low, high = schema.limits(c)
-        if not (math.isfinite(low) and math.isfinite(high)):
-            raise SchemaError(
-                f"{c!r} has no public range to plan with; give bounds={{{c!r}: (low, high)}} or moments=."
-            )
-        out[c] = low + (high - low) * rng.uniform(size=n)
-    return out

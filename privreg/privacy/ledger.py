@@ -10,10 +10,10 @@ import hashlib
 import math
 import threading
 import weakref
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from privreg.errors import BudgetError, NotPrivateError, real, shown
 from privreg.privacy.accounts import Account, Accounts, accounts_of
@@ -32,23 +32,28 @@ class Release:
 
     number: int  # 1 of the first release from these data in this process; 0 if nothing can tell whose data they are
     total_mu: float  # GDP parameter of all of them together, per person
+    dataset: str = ""  # The names that the people were given; without one a copy of their data is not known for theirs
 
     def words(self, whose: str = "these data") -> str:
         """What it is, from the data of those named by `whose`, and what all of them cost together."""
         if self.number == 0:
-            return "not counted: a stream, or plain lists, have no source to count by; add up fits on the same people"
+            return "not counted: streams, queries and plain lists have no source to count by; dataset= names the people"
+        whose = self.dataset or whose
+        more = "" if self.dataset else "; of a copy nobody can know: dataset= names its people"
         if self.number == 1:
-            return f"release 1 from {whose} in this process"
+            return f"release 1 from {whose} in this process{more}"
         total = f"{within(self.total_mu, 4)}-GDP in all" if self.total_mu < math.inf else "not private in all"
-        return f"release {self.number} from {whose} in this process: {total}"
+        return f"release {self.number} from {whose} in this process: {total}{more}"
 
     def __str__(self) -> str:
         return self.words()
 
 
-class _Entry(NamedTuple):
+@dataclass
+class _Entry:
     """What a release cost those of an account."""
 
+    number: int  # Of the release in its ledger
     mu: float
     account: Account  # without its owner
     release: str  # By which it is known again when it goes on; empty for one that doesn't
@@ -56,22 +61,20 @@ class _Entry(NamedTuple):
     seeded: bool
 
 
-JOINED: Final = 64  # Entries among which the batch before is looked for
-
-
 class Ledger:
     """Releases from each data source in this process.
 
-    A source is the object or file the rows came from, so a copy counts as another source: the ledger reminds, it can't
-    know people. Columns count by their memory, whether NumPy's, pandas', Arrow's or polars', and so do all views of it
-    (parts without a common row apart); a table as itself and by its columns, a mapping by its columns, a list by its
-    members in any order, a file by device and inode whatever its name and date, also one that NumPy maps, a query by
-    its text and connection unless DuckDB reads files or others' tables, a polars query or an Arrow dataset by what it
-    reads. Of several accounts the fullest one is named. Entries go when the object goes. Arrow and polars don't tell
-    when memory goes; it is kept until the process ends, if noise was secret.
-    Entries of files stay, so that a new file in the inode of a deleted one may count too much, never too little. Fits
-    enter their releases in the process's own ledger before the first report, and whatever becomes of the fit they stay.
-    :func:`limit_spending` gives it a limit; a ledger made here keeps the accounts you enter yourself.
+    The same people are those of the same object, the same memory, the same file or the same ``dataset=``; of a copy
+    nobody can know. Columns count by their memory, whether NumPy's, pandas', Arrow's or polars'. All views of one NumPy
+    array are the same people, whichever rows they have; only the batches of one stream and the silos of one fit are
+    others, and slices of Arrow and polars that have no row in common. A table counts as itself and by its columns, a
+    mapping by its columns, a list by its members in any order, a file by device and inode. Where a query will look for
+    rows is not known, so a limit asks for a name of their people. Of several accounts the fullest one is named.
+
+    Entries go when the object goes; memory of Arrow and polars, which don't tell when it goes, is kept until the
+    process ends, if noise was secret. Entries of files and names stay. Fits enter their releases in the process's own
+    ledger before the first report, and whatever becomes of the fit they stay. :func:`limit_spending` gives it a limit;
+    a ledger made here keeps the accounts you enter yourself.
 
     Parameters
     ----------
@@ -94,7 +97,7 @@ class Ledger:
     ...
     privreg.errors.BudgetError: release 2 from these data would cost 1.563-GDP per person in all ...
     >>> ledger
-    <Ledger: 1 source, limit 1.5-GDP per person>
+    <Ledger: 1 release, limit 1.5-GDP per person>
     """
 
     def __init__(self, limit: float | None = None) -> None:
@@ -102,6 +105,7 @@ class Ledger:
         self._spent: dict[Hashable, list[_Entry]] = {}
         self._keys: dict[int, set[Hashable]] = {}  # Of the entries that go with an object
         self._gone: deque[int] = deque()  # Objects whose entries are to go; garbage may be collected at any time
+        self._count = 0
         self._lock = threading.RLock()  # re-entrant: collecting garbage inside may end an entry
 
     @property
@@ -114,7 +118,7 @@ class Ledger:
         return max(map(compose, self._costs(accounts_of(source))), default=0.0)
 
     def _costs(self, accounts: Accounts, *, seeded: bool = True) -> list[list[float]]:
-        """What was spent on those of each account; with `seeded` also with noise that follows from a seed."""
+        """Costs of the releases from each account; with `seeded` also of those whose noise follows from a seed."""
         with self._lock:
             self._tidy()
             return [self._of(account, seeded=seeded) for account in accounts.now()]
@@ -136,21 +140,18 @@ class Ledger:
         limit = self._limit
         if limit is None:
             return
-        with self._lock:
-            if not accounts.whole or not known:
-                raise BudgetError(
-                    f"this ledger allows {at_least(limit, 4)}-GDP per person, but rows that come as a stream have no "
-                    "source to count by, nor have plain lists, nor tables that don't tell where their rows are; give a "
-                    "DataFrame, arrays, an Arrow or polars table or a file, or take the limit away."
-                )
-            met = defaultdict(list)  # who comes twice reports twice
-            for account in known:
-                met[account.key].append((mu, account))
-            spent, more = max(
-                ((self._of(account), account.heaviest(met[account.key]) or [mu]) for account in known),
-                key=lambda costs: compose([*costs[0], *costs[1]]),
+        if not accounts.whole or not known:
+            raise BudgetError(
+                f"this ledger allows {at_least(limit, 4)}-GDP per person, but rows that come as a stream have no "
+                "source to count by, nor have plain lists, nor tables that don't tell where their rows are; give a "
+                "DataFrame, arrays, an Arrow or polars table or a file, name the people by dataset=, or take the "
+                "limit away."
             )
-            total, used = compose([*spent, *more]), compose(spent)
+        spent, more = max(
+            ((self._of(account), [mu] * account.times) for account in known),
+            key=lambda costs: compose([*costs[0], *costs[1]]),
+        )
+        total, used = compose([*spent, *more]), compose(spent)
         if math.isinf(used):
             raise BudgetError(
                 "these data have been fitted without noise (mu=None) in this process: nothing about them is private "
@@ -166,20 +167,15 @@ class Ledger:
             f"{less}use other people, or allow more."
         )
 
-    def spend(self, source: Any, mu: float, *, seeded: bool = False, release: str = "", before: str = "") -> Release:
+    def spend(
+        self, source: Any, mu: float, *, seeded: bool = False, release: str = "", before: str = "", stream: str = ""
+    ) -> Release:
         """Enter a release of `mu` per person from `source` and return the running total.
 
-        Parameters
-        ----------
-        source : object
-        mu : float
-        seeded : bool
-            Whether its noise follows from a seed, as in simulations, whose rows are nobody's.
-        release : str
-            A name of the release, under which it is entered once; none by default.
-        before : str
-            The name that the release had when it was interrupted. What is entered under it has the new name then, so
-            that of two that go on from there with different noise the second counts anew.
+        Its noise follows from a seed if it is `seeded`, as in simulations, whose rows are nobody's. Under the name
+        `release` it is entered once, and what is entered under `before`, the name before an interruption, has the new
+        name then, so that of two that go on from there with different noise the second counts anew. `stream` is a name
+        of the release that `source` is a batch of: people of one array or ``dataset=`` are entered once for all.
 
         Raises
         ------
@@ -191,19 +187,25 @@ class Ledger:
             accounts = accounts_of(source)
             known = accounts.now()
             names = {release, before} - {""}
-            begun = {a.key for a in known if any(e.release in names for e in self._spent.get(a.key, ()))}
-            new = [account for account in known if account.key not in begun]
+            new, again = list[Account](), list[_Entry]()
+            for one in known:
+                asked = {stream} if stream and one.shared else names
+                found = [e for e in self._spent.get(one.key, ()) if e.release in asked and e.account.meets(one)]
+                again += found
+                new += [] if found else [one]
             if new or not known:
                 self._check(accounts, new, mu)
             if not known:
                 return Release(0, mu)
-            for key in begun:
-                held = self._spent[key]
-                held[:] = [e._replace(release=release) if e.release in names else e for e in held]
-            for account in new:
-                self._enter(mu, account, release, seeded=seeded)
+            for entry in again:
+                entry.release = release or entry.release
+            self._count += bool(new)
+            for one in new:
+                self._enter(mu, one, stream if stream and one.shared else release, seeded=seeded)
             most = max((self._of(account) for account in known), key=compose) or [mu]  # there may be no rows
-            return Release(len(most), compose(most))
+            called = [repr(account.key[1]) for account in known if account.key[0] == "dataset"]
+            unknown = accounts.lost and not called and len(most) == 1  # but for the object itself
+            return Release(0 if unknown else len(most), compose(most), " and ".join(called))
 
     def _enter(self, mu: float, account: Account, release: str, *, seeded: bool) -> None:
         stays = account.owner is None or (account.kept is not None and not seeded)
@@ -213,16 +215,8 @@ class Ledger:
             weakref.finalize(account.owner, self._gone.append, owner).atexit = False
         if owner:
             self._keys[owner].add(account.key)
-        entry = _Entry(mu, account._replace(owner=None, kept=account.kept if stays else None), release, owner, seeded)
-        held = self._spent.setdefault(account.key, [])
-        for k in range(len(held) - 1, max(len(held) - JOINED, 0) - 1, -1) if owner else ():
-            last, rows = held[k].account.rows, account.rows  # batches of one array, each of other people, are one entry
-            if last and rows and (last.stop, last.step, rows.step) == (rows.start, 1, 1):
-                joined = entry._replace(account=entry.account._replace(rows=range(last.start, rows.stop)))
-                if held[k] == joined._replace(account=joined.account._replace(rows=last)):
-                    held[k] = joined
-                    return
-        held.append(entry)
+        held = account._replace(owner=None, kept=account.kept if stays else None)
+        self._spent.setdefault(account.key, []).append(_Entry(self._count, mu, held, release, owner, seeded))
 
     def _tidy(self) -> None:
         """Take away the entries of objects that are gone."""
@@ -235,18 +229,25 @@ class Ledger:
 
     def _of(self, account: Account, *, seeded: bool = True) -> list[float]:
         """What was spent on the people of an account, or on whom of them most was."""
-        return account.heaviest((e.mu, e.account) for e in self._spent.get(account.key, ()) if seeded or not e.seeded)
+        met = [
+            (e.number, e.account.span or (0, 1), [e.mu] * e.account.times)
+            for e in self._spent.get(account.key, ())
+            if (seeded or not e.seeded) and e.account.meets(account)
+        ]
+        most: list[float] = []
+        for place in {max(begin, (account.span or (0, 1))[0]) for _, (begin, _), _ in met}:  # where parts begin
+            here = sorted((number, costs) for number, (a, b), costs in met if a <= place < b)
+            once = dict(here)  # a release of two columns of the same memory is one, that of who is in it more often
+            most = max(most, [mu for costs in once.values() for mu in costs], key=compose)
+        return most
 
     def __repr__(self) -> str:
-        with self._lock:
-            self._tidy()
-            count = sum(any(entry.account.main for entry in entries) for entries in self._spent.values())
         limit = "no limit" if self.limit is None else f"limit {_words(self.limit)} per person"
-        return f"<Ledger: {count} source{'' if count == 1 else 's'}, {limit}>"
+        return f"<Ledger: {self._count} release{'' if self._count == 1 else 's'}, {limit}>"
 
 
 def _allowed(limit: float | None) -> float | None:
-    """Return a limit that is one."""
+    """A limit that is one."""
     if limit is None:
         return None
     allowed = real(limit)
@@ -265,11 +266,11 @@ LEDGER: Final = Ledger()  # What fits enter their releases in; without a limit u
 class Charge:
     """A release of `mu` per person, entered once for `whose` the ledger knows, when its first report is due.
 
-    `seeded` says whether its noise follows from a seed.
+    `seeded` says whether its noise follows from a seed, `stream` what it is a batch of, see `Ledger.spend`.
     """
 
-    def __init__(self, whose: Any, mu: float, *, seeded: bool) -> None:
-        self.whose, self.mu, self.seeded = whose, mu, seeded
+    def __init__(self, whose: Any, mu: float, *, seeded: bool, stream: str = "") -> None:
+        self.whose, self.mu, self.seeded, self.stream = whose, mu, seeded, stream
         self.release: Release | None = None
         self._name = self._before = ""
 
@@ -287,7 +288,7 @@ class Charge:
         Raises BudgetError if it would exceed the ledger's limit.
         """
         if self.release is None:
-            names = {"release": self._name, "before": self._before}
+            names = {"release": self._name, "before": self._before, "stream": self.stream}
             self.release = LEDGER.spend(self.whose, self.mu, seeded=self.seeded, **names)
         return self.release
 
@@ -304,12 +305,12 @@ def refuse_fitted(rows: Any, what: str, *, simulated: bool = False) -> None:
         raise NotPrivateError(
             f"nothing tells whose rows these are; if they were fitted in this process, {what} would tell of them "
             "without noise: give a DataFrame (of rows one by one pd.DataFrame(list(rows))), arrays, an Arrow or polars "
-            "table or a file of public rows."
+            "table (of a query what it finds, as by collect()) or a file of public rows."
         )
     if any(0.0 < compose(costs) < math.inf for costs in LEDGER._costs(accounts, seeded=not simulated)):
         raise NotPrivateError(
-            f"these rows were fitted privately in this process, and {what} would tell of them without noise; give "
-            "public rows."
+            f"these rows were fitted privately in this process, or share memory with rows that were, and {what} would "
+            "tell of them without noise; give public rows, a copy if they are others."
         )
 
 
@@ -318,21 +319,20 @@ def refuse_shared(public: Any, fitted: Any, what: str) -> None:
     Raises NotPrivateError if they have a row in common, as the ledger knows people.
     """
     people = accounts_of(fitted).now()
-    if any(one.key == other.key and one.meets(other) for one in accounts_of(public).now() for other in people):
+    if any(one.meets(other) for one in accounts_of(public).now() for other in people):
         raise NotPrivateError(
-            f"{what} is for other rows, which are public, and these are among the rows to be fitted: the fit would "
-            "tell of them without noise; give public rows, or leave it out."
+            f"{what} is for other rows, which are public, and these are among the rows to be fitted, or share memory "
+            "with them: the fit would tell of them without noise; give public rows, a copy if they are others."
         )
 
 
 def limit_spending(limit: float | None) -> None:
     """Refuse, from now on in this process, every fit that would spend more than `limit` on one source of people.
 
-    Releases made before count too, also those that were interrupted or failed after the first report; one that goes on
-    from its checkpoint counts once. Under a limit ``fit()`` refuses before the first report is sent, and rows that come
-    as a stream, in ``fit()`` or by ``start()``, or as plain lists, are refused as nothing tells whose they are. A
-    stream begun or loaded goes on with batches that can be counted. What counts as one source is said by
-    :class:`Ledger`.
+    Releases made before count too, also those that failed after the first report; one that goes on from its checkpoint
+    counts once. Under a limit ``fit()`` refuses before the first report is sent, and streams, queries and plain lists
+    are refused without a ``dataset=``, as nothing tells whose rows they are. A stream begun or loaded goes on with
+    batches that can be counted. :class:`Ledger` says what one source is.
 
     Parameters
     ----------
@@ -344,19 +344,5 @@ def limit_spending(limit: float | None) -> None:
     BudgetError
         If `limit` is not a positive number.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import privreg as pr
-    >>> x = np.linspace(-1, 1, 1000)[:, None]
-    >>> model = pr.PrivateOnlineRegression(1 + x[:, 0], x, bounds={"y": (0, 2), "x1": (-1, 1)}, mu=1)
-    >>> pr.limit_spending(1.2)
-    >>> model.fit(progress=False).privacy.total_mu
-    1.0
-    >>> model.fit(progress=False)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ...
-    privreg.errors.BudgetError: release 2 from these data would cost 1.415-GDP per person in all ...
-    >>> pr.limit_spending(None)
     """
     LEDGER._limit = _allowed(limit)

@@ -1,7 +1,7 @@
-"""The papers' algorithm in one room: ``tuning="published"``, a single averaged chain, its experiments and its theory.
+"""The papers' algorithms, as printed: what runs them for a user, and one file of theory beside each.
 
-`chain` is the algorithm, devices and collector in one compiled loop; `fit` takes it from settings to what results hold.
-`experiments` run printed tables and figures again, `theory` has printed rates. The rest of the package knows
-`fit.tuning.resolve`, where tuning is resolved, begin and report of `fit.report`, where a fit is begun,
-`chain.plans`, which settings hold, and `chain` for audits of its reports.
+`chain` is LDP-SGD, ``tuning="published"``: a single averaged chain, devices and collector in one compiled loop; `fit`
+takes it from settings to what results hold. `shrinking` is HDR4ME*. The rest of the package knows `fit.tuning.resolve`,
+where tuning is resolved, begin and report of `fit.report`, where a fit is begun, `chain.plans`, which settings hold,
+`chain` for audits of its reports, and the rules of `shrinking`. Printed tables are run again by `benchmarks.papers`.
 """

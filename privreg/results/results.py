@@ -111,12 +111,17 @@ class PrivateResults(EstimatedResults):
         it is wrong or errors are skewed, intervals cover these numbers, and another run, with another threshold and
         other weights, targets others.
 
+        Most scores are the gradient of a convex loss, whose minimum is found wherever there is one. Where there are
+        several, farther apart than a quarter of c, as of a quantile between two responses, the one that steps from the
+        estimate reach is returned, with a PrivregWarning. Scores of multinomial fits and of ``Poisson(c=)`` may have
+        several roots, of which that is returned which such steps reach, from the estimate or the likelihood's.
+
         Raises
         ------
         NotPrivateError
             If no rows are given, or they were fitted privately in this process (unless with a seed, in a simulation).
         InferenceError
-            If the results hold no equation, or it has no root on these rows.
+            If the results hold no equation, as a curator's, or it has no root on these rows.
         DataError, SchemaError
             If the rows can't be used: they are public, so that a value that is missing or not declared is an error.
         """

@@ -403,7 +403,8 @@ class PrivacyStatement(View):
         return {
             **{f.name: getattr(self, f.name) for f in fields(self) if f.name not in _OTHERWISE},
             "budget": {"mu": b.mu if b.private else None, "form": b.form, "asked": list(b.asked)},
-            "release": {"number": r.number, "total_mu": r.total_mu if r.total_mu < math.inf else None},
+            "release": {"number": r.number, "total_mu": r.total_mu if r.total_mu < math.inf else None}
+            | ({"dataset": r.dataset} if r.dataset else {}),
             "total_mu": self.total_mu if b.private else None,
             "guarantee": self.guarantee,
             "notes_about": notes_to_json(self.notes),
@@ -421,7 +422,7 @@ class PrivacyStatement(View):
         known.setdefault("linked", known.get("protects", WHOLE_RECORD).startswith(wording.RESPONSE_ALONE))
         known |= {
             "budget": Budget(math.inf if b["mu"] is None else b["mu"], b["form"], tuple(b["asked"])),
-            "release": Release(r["number"], math.inf if r["total_mu"] is None else r["total_mu"]),
+            "release": Release(r["number"], r["total_mu"] or math.inf, str(r.get("dataset", ""))),
             "notes": notes_from_json(doc["notes"], doc.get("notes_about")),
         }
         return cls(**{"setting": "curator" if doc["trust"] == "curator" else "reports", **known, **more})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -193,13 +194,14 @@ def opening_notes(
     return out + ([Diagnostic("missing", MISSING[missing])] if missing in MISSING else [])
 
 
-MOST, ROUNDED = 0.9, 1e-6
-"""Share that sent noise only from which on results are not relied on; that rounded sums take away without noise."""
+MANY, MOST, ROUNDED = 0.2, 0.9, 1e-6
+"""Share that can't be used from which on declarations may be at fault; from which on results are not relied on; that
+rounded sums take away without noise."""
 
 MATCH: Final = (
     "see that the declared levels match the data, blanks too, that texts have levels= and dates have dates as bounds, "
-    "that dates are written as 2020-12-31 and decimals with a point (of a CSV file else: pr.csv(path, dates=, "
-    "decimal=), at the shell --dates and --decimal)"
+    "that dates are written as 2020-12-31 and decimals with a point, without marks of thousands (of a CSV file else: "
+    "pr.csv(path, dates=, decimal=), at the shell --dates and --decimal)"
 )
 
 
@@ -208,6 +210,19 @@ class Unusable(NamedTuple):
 
     share: float
     error: float  # Its standard error
+
+    @classmethod
+    def counted(cls, usable: float, noise: float, people: float) -> Unusable:
+        """One less the mean of so many people's 1, or 0 if they can't be used, by the sd of that mean's noise."""
+        inside = min(max(usable, 1.0 / (people + 1.0)), 1.0 - 1.0 / (people + 1.0))
+        return cls(1.0 - usable, math.sqrt(noise**2 + inside * (1.0 - inside) / max(people, 1.0)))
+
+    def noted(self, text: str, *, doubted: bool = True) -> tuple[Diagnostic, ...]:
+        """The one rule of notes on it: none unless it is sure, advice if it is large, a doubt if hardly any is left."""
+        text = f"{text}; {MATCH}" if self.share > MANY else text
+        if self.gone and doubted:
+            return (doubt("nonresponse", text, of="the results"),)
+        return (Diagnostic("unusable", text),) if self.sure else ()
 
     @property
     def sure(self) -> bool:

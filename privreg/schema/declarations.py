@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
+from unicodedata import normalize
 
 import numpy as np
 
-from privreg.errors import SchemaError, meant, real, shown
+from privreg.errors import PrivregWarning, SchemaError, meant, real, shown
 from privreg.schema.dates import EPOCH_TEXT, day_of, iso
 from privreg.schema.files import PARTS, checked_path, document, numbers_of, pairs, write
 
@@ -18,6 +21,7 @@ RESPONSE_KINDS: Final = ("number", "binary", "levels")
 """What a family's response is: a number, 0/1, or one of the declared levels of a factor, in their order."""
 
 MOST_LEVELS: Final = 50  # Levels that a response of kind "levels" may have
+_POINT_ZEROS: Final = re.compile(r"([-+]?[0-9]{1,16})\.0+")
 Pair = tuple[float, float]
 Names = tuple[str, str]
 LARGEST = 1e100
@@ -27,6 +31,8 @@ SMALLEST_EIGENVALUE = 1e-9  # Below it, declared correlations are taken for a ma
 
 def _pair(kind: str, name: object, value: object) -> Pair:
     wanted = "(low, high)" if kind == "bounds" else "(mean, sd)"
+    if getattr(value, "shape", None) == (2,):  # a Series, or an array
+        value = np.asarray(value).tolist()
     two = value if isinstance(value, Sequence) and not isinstance(value, str | bytes) and len(value) == 2 else ()
     # anything but a pair could be the column itself, or one person's value in a mapping by person
     got = f"({', '.join(map(shown, two))})" if two else f"a {type(value).__name__}"
@@ -92,7 +98,27 @@ def _levels(name: str, value: object) -> tuple[Any, ...]:
         if type(value).__name__ == "Series":
             rows = " Got a Series that is not of type category, whose values are taken for the levels."
         raise SchemaError(f"levels[{name!r}] names a level twice; list each level once.{rows}")
+    if len({plain_text(str(v)) for v in got}) < len(got):
+        warnings.warn(
+            f"levels[{name!r}] has levels that differ only by blanks at their ends or by .0 after a whole number, and "
+            "are told apart letter by letter; if they are one, list it once and mend the data.",
+            PrivregWarning,
+            stacklevel=2,
+        )
     return got
+
+
+def plain_text(text: str) -> str:
+    """A text in Unicode's form NFC, without blanks at its ends, and a whole number without zeros after its point.
+
+    Examples
+    --------
+    >>> plain_text(" a "), plain_text("12.0"), plain_text("007")
+    ('a', '12', '007')
+    """
+    text = normalize("NFC", text).strip()
+    found = _POINT_ZEROS.fullmatch(text)
+    return text if found is None else found[1]
 
 
 def _listed(name: str, value: object) -> tuple[Any, ...]:
@@ -110,7 +136,8 @@ def _listed(name: str, value: object) -> tuple[Any, ...]:
             f"levels[{name!r}] must be a list of levels such as ['no', 'yes'], got {type(value).__name__}."
         )
     plain: Any = value.tolist() if hasattr(value, "tolist") else value
-    return tuple(v.item() if hasattr(v, "item") and getattr(v, "ndim", 1) == 0 else v for v in plain)
+    single = (v.item() if hasattr(v, "item") and getattr(v, "ndim", 1) == 0 else v for v in plain)
+    return tuple(normalize("NFC", v) if isinstance(v, str) else v for v in single)
 
 
 def public_mapping(kind: str, value: object) -> Mapping[Any, Any]:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
+from unicodedata import normalize
 
 from privreg.errors import SchemaError, quietly, shown
 from privreg.files import archive
@@ -22,6 +23,8 @@ _STRING: Final = "tag:yaml.org,2002:str"
 _TYPED: Final = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "bool"))
 _PLAIN_LEVEL: Final = re.compile(r"[-+]?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][-+][0-9]+)?|true|false|True|False")
 """Unquoted levels that are what they look like. YAML takes no for false, 010 for 8 and 12:30 for 750."""
+_PLAIN_NUMBER: Final = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?|[-+]?\.(?i:inf|nan)")
+"""Numbers that are what they look like: YAML 1.1 takes 065 for 53, 1:30 for 90 and 0x10 for 16."""
 _LOOKS_TYPED: Final = re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?([eE][-+]?[0-9]+)?")
 
 
@@ -29,9 +32,10 @@ _LOOKS_TYPED: Final = re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?([eE][-+]?[0-9]+
 
 
 def document(path: str | Path) -> Any:
-    """What a YAML or JSON file holds, no key given twice, and nothing that YAML takes for something else."""
+    """Content of a YAML or JSON file in the form NFC: no key twice, and nothing that YAML takes for something else."""
     file = checked_path(path)
     text = quietly(lambda: _text(file), SchemaError(f"can't read the schema {str(file)!r}; give a text file in UTF-8."))
+    text = normalize("NFC", text)
     return _json(text) if file.suffix.lower() == ".json" else _yaml(text)
 
 
@@ -72,6 +76,7 @@ def _yaml(text: str) -> Any:
         tree = yaml.compose(text, Loader=yaml.SafeLoader)
         if tree is not None:
             _check_mapping(yaml, tree, "the file", 1)
+            _check_numbers(yaml, tree)
             return yaml.safe_load(text)
     except SchemaError:
         raise
@@ -111,6 +116,23 @@ def _check_mapping(yaml: Any, node: Any, what: str, depth: int) -> None:
                 raise SchemaError(f"{line}: choices[{key.value!r}] has a level twice; keep one.")
 
 
+def _check_numbers(yaml: Any, tree: Any) -> None:
+    """Refuse numbers, wherever they are, that YAML reads otherwise than in decimal."""
+    waiting, seen = [tree], set()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:  # of an alias
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.ScalarNode) and node.tag in _TYPED[:2] and not _PLAIN_NUMBER.fullmatch(node.value):
+            raise SchemaError(
+                f"line {node.start_mark.line + 1}: YAML takes {node.value} for another number than it looks like; "
+                "write it in decimal digits, without leading zeros, colons or underscores, or quote it if it is a text."
+            )
+        if not isinstance(node, yaml.ScalarNode):
+            waiting += [one for part in node.value for one in (part if isinstance(part, tuple) else (part,))]
+
+
 def _check_level(yaml: Any, name: str, level: Any) -> None:
     if not isinstance(level, yaml.ScalarNode) or level.style is not None:
         return
@@ -146,9 +168,12 @@ def numbers_of(value: Any) -> Any:
     return [_number(v) for v in value] if isinstance(value, list) else value
 
 
+_ODD: Final = re.compile(r"\s*[-+]?0[0-9]|.*_")  # Texts that Python would read as numbers, and others otherwise
+
+
 def _number(value: Any) -> Any:
     try:
-        return float(value) if isinstance(value, str) else value
+        return float(value) if isinstance(value, str) and not _ODD.match(value) else value
     except ValueError:
         return value
 

@@ -140,6 +140,13 @@ class Study:
         """Whether reports still count."""
         return not self.sealed and self.clock() <= self.closes + self.plan.grace
 
+    def _status(self, kept: str) -> str:
+        """Phase of the study, see `picture.PHASES`, by what is `kept` of it."""
+        now = self.clock()
+        if self.is_open and now <= self.plan.closes and kept != CLOSED:
+            return "before" if now < self.plan.opens else "open"
+        return "closing" if self.is_open or Study.takes(self) else "closed"
+
     @property
     def closes(self) -> int:
         """When the study closes, or has closed; seconds since 1970 UTC."""
@@ -269,7 +276,7 @@ class Course(Study):
         return Known(
             rounds, self.present.k, is_open, self.closes, about.issued, self.engine.rows,
             ahead=self.plan.rounds[chain.asked[-1] + 1 :],
-            closing=self.takes(),
+            status=self._status(about.status),
             late=max(sum(people.values()) - people.get(last, 0) - chain.on_time, 0),
             made_of=(about.seq, len(self.states), is_open),
         )  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Never
 
-from privreg.data.sources.open import Source
+from privreg.data.sources.open import Source, refuse_few, rows_of
 from privreg.errors import DataError, InferenceError, OptionError, UnsupportedArgumentError
 from privreg.fits.fit_plan import FitPlan
 from privreg.fits.settings import FitOptions
@@ -17,6 +17,7 @@ from privreg.options.progress import progress_bar
 from privreg.options.table import check
 from privreg.options.unknown import refuse_unknown
 from privreg.options.values import read_threads
+from privreg.privacy.accounts import named
 from privreg.privacy.ledger import LEDGER
 from privreg.results.results import PrivateResults
 from privreg.simulation.streaming.begin import begin
@@ -31,6 +32,7 @@ class Playable(Described):
     _spec: ModelSpec
     _source: Source | None
     _rows: int | None
+    _dataset: Any
     _results = PrivateResults
 
     # --- planning --------------------------------------------------------------------------------------
@@ -126,7 +128,7 @@ class Playable(Described):
         InferenceError
             For a method that allows one release only (plug_in_central).
         BudgetError
-            Under a limit (`privreg.limit_spending`), as a stream has no source to count by.
+            Under a limit (`privreg.limit_spending`), as a stream has no source to count by but a `dataset`.
         """
         refuse_unknown("local.start", unknown)
         if self._spec.trust == "central":
@@ -137,12 +139,13 @@ class Playable(Described):
         asked = self._asked(locals())
         warn_of_steps(asked, 2)
         stream = self._begin(asked, start_params, seed)
-        LEDGER.check(None, stream.total_mu)
+        LEDGER.check(named(None, self._dataset), stream.total_mu)
         return stream
 
     def _begin(self, asked: FitOptions, start_params: Any, seed: Any, start: Any = None) -> Stream:
         """A stream that is fed batch by batch: a new one, or one to be restored with its `start`, internal units."""
         stream = begin(self._spec, asked, start_params, seed, self._rows, start)
+        stream.dataset = self._dataset
         once = [m.name for m in stream._settings.methods if not m.streaming]
         if once:
             raise InferenceError(f"{once[0]} is a single release, not for streams; use fit(), or inference='plug_in'.")
@@ -306,6 +309,10 @@ class Playable(Described):
             way = "build it with data" if curator else "use start() and update(batch), or build it with data"
             raise DataError(f"this model has no data; {way}.")
         source, rows = self._source, self._expected()
+        if rows is None and self._spec.trust == "two_collectors" and source.repeatable:
+            read = sum(map(rows_of, source.batches(0)))  # which says what is wrong, if they can't be read
+            rows = read if self._spec.people.k_max is None or not read else None
+        refuse_few(rows, len(self._spec.design.names), source.kind)
         if kept is not None and self._spec.people.k_max is not None and not curator:
             raise UnsupportedArgumentError(
                 "checkpoint= doesn't go with k_max=: who came, and the rows of whoever is being read, are never "
@@ -343,6 +350,7 @@ class Playable(Described):
         stream = begin(self._spec, asked, start_params, seed, rows)
         with progress_bar(rows, progress) as bar:
             take_all(stream, source, read_threads(threads, rows, parallel=stream.parallel), bar, kept)
+        refuse_few(stream.rows_read, 0, source.kind)
         res = stream._results()
         forget(kept)
         res._caution()

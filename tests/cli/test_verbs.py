@@ -523,7 +523,6 @@ def test_help_has_examples(capsys):
         ["plan", "--help"],
         ["means", "--help"],
         ["schema", "--help"],
-        ["experiment", "--help"],
     ):
         assert main(arguments) == 0
         out = capsys.readouterr().out
@@ -534,7 +533,7 @@ REACHES = {
     "fit": ("local.formula", "local.fit"),
     "means": ("means.formula", "means.fit"),
     "plan": ("plan.formula",),
-    **dict.fromkeys(("data", "schema", "experiment"), ()),
+    **dict.fromkeys(("data", "schema"), ()),
 }
 
 

@@ -105,9 +105,11 @@ def test_the_type_of_the_column_makes_no_difference(form):
     np.testing.assert_array_equal(np.concatenate(got), wanted(ids, 2))
 
 
-def test_texts_are_taken_as_written():
+def test_one_rule_tells_texts_apart():
     counter = Counter("who", 1)
-    assert not counter.excess(["007", "7", "07", " 7", "7.0", "é", "é\0", "a" * 10_000]).any()
+    assert not counter.excess(["007", "7", "07", "7.5", "+7", "é", "é\0", "a" * 10_000, "A", "7e0", "7,0"]).any()
+    same = [" 7", "7.0", "7.00\t", "007.0", "\u00e9 ", "e\u0301", "\u00a0" + "a" * 10_000, b"7".decode(), 7, 7.0]
+    assert counter.excess(same).all()  # but for blanks at the ends, Unicode's form, zeros after the point
     assert counter.excess([7, 7.0, "007"]).all()
     assert not counter.excess([2**53 + 1, 2**53 + 2, -7, 2**64 - 1, 10**30]).any()
 

@@ -17,7 +17,6 @@ from privreg.audit.neighbours import audit
 from privreg.errors import BudgetError, DataError, OptionError, PrivacyLeakError, PrivregError, SchemaError, StreamError
 from privreg.federated import ClientStatement, FederatedRegression, predicted_error, server, update_mechanism
 from privreg.federated.client import Client, clipped, local_update, read_silo
-from privreg.federated.convergence import case_study
 from privreg.privacy.ledger import LEDGER, UNSET
 from tests.leaks import hits, numbers, texts
 
@@ -606,13 +605,3 @@ def test_noise_of_a_round_follows_silos_and_weights():
     biased = update_mechanism("ldpvec", Budget.declare(mu=1), 3, 1.0, debias=False)
     with pytest.raises(OptionError, match="is biased"):
         predicted_error(biased, rounds=1, silos=3)
-
-
-@pytest.mark.reference
-def test_case_study_beside_the_printed_numbers():
-    table = case_study().set_index("quantity")
-    computed = table["computed"].to_numpy()
-    assert computed[0] == pytest.approx(6536.5, abs=0.05)
-    assert computed[1] == pytest.approx(4694.5, abs=0.1)
-    assert computed[2] == 2 * computed[0]
-    assert (table["printed"].dropna() == 4694.5).all()

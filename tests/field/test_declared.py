@@ -1,6 +1,7 @@
 """A study's file: read, and carried by the signed plan as what the collector makes the same fit of."""
 
 import json
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -12,12 +13,14 @@ import yaml
 import privreg as pr
 from privreg.errors import OptionError, PrivregError, SchemaError, StudyError
 from privreg.field import keys
-from privreg.field.declaring import command, declared, model
-from privreg.field.declaring.plan import study_plan
+from privreg.field.declaring import command, declared, model, precision
+from privreg.field.declaring.plan import study_plan, study_plans
 from privreg.field.reading.collected import engine_of
+from privreg.planning import power
 from privreg.protocol import study, wire
 from privreg.protocol.parts.collectors import Collector
 from privreg.results.target import of_results
+from privreg.tables import as_text
 from tests.field.test_plan import HOURS
 from tests.studies import HIDDEN, ROOT, SERVER, public, signed
 
@@ -206,6 +209,11 @@ def test_json_does_as_well(tmp_path):
         ("family: {huber: {c: 1.2}}", "family: {huber: {tau: 0.5}}", "'huber' has no option 'tau'; it has c"),
         ("formula: hours ~ C(shift) + age + age:bmi", "formula: hours ~ C(shift", "formula|parenthes|read"),
         ("rounds: 14", "rounds: -1", "rounds"),
+        ("rounds: 14", "rounds: 016", "line 20: YAML takes 016 for another number"),
+        ("mu: 1", "mu: 1:30", "YAML takes 1:30"),
+        ("least: 0.25", "least: 0b1", "YAML takes 0b1"),
+        ("{huber: {c: 1.2}}", "{huber: {c: 0x1}}", "YAML takes 0x1"),
+        ("contact: study@example.org", "contact: 0471234", "YAML takes 0471234"),
     ],
 )
 def test_mistakes_are_named(tmp_path, old, new, match):
@@ -454,3 +462,34 @@ def test_labels_that_cannot_be_are_named(tmp_path, choices, match):
 def test_levels_with_their_labels_are_shown_where_these_go(tmp_path):
     with pytest.raises(SchemaError, match=r"levels are lists of codes.*in choices: "):
         planned(tmp_path, TEXT.replace("[day, night, both]", "{day: By day, night: At night, both: Both}"))
+
+
+@pytest.mark.usefixtures("shared_rehearsals")
+def test_expected_sds_make_the_widths_of_a_signed_study_and_are_not_signed(tmp_path):
+    """Of a regression's covariates and residuals, and of a table's numbers."""
+    sds = "sd: {age: 12, hours: 1.5}\n"
+    usual, told = (declared.read_study(written(tmp_path, TEXT + more)) for more in ("", sds))
+    plans = study_plans(usual, [public(SERVER)])
+    assert study_plans(told, [public(SERVER)]) == plans
+    said = precision.planned(told, plans)
+    design = told[0].fit
+    plan = power.plan_of_fit(design, 4000, {"sd": {"age": 12.0}, "residual_sd": 1.5})
+    assert as_text(plan._layout()).partition("Assumed")[0] in said
+    assert "age sd 12" in said
+    assert "With sds that are known" in precision.planned(usual, plans)
+    assert "With sds that are known" not in said
+    kept = {*declared.NEEDED, "bounds", "levels", "rows"} - {"formula"}
+    document = {k: str(v) if k in {"opens", "closes"} else v for k, v in yaml.safe_load(TEXT).items() if k in kept}
+    document |= {"analyses": {"means": {"table": "age"}}, "questions": {"age": "How old are you?"}}
+    wide, narrow = (
+        declared.read_study(written(tmp_path, yaml.safe_dump(document | more))) for more in ({}, {"sd": {"age": 6}})
+    )
+    tables = study_plans(wide, [public(SERVER)])
+    widths = [float(re.findall(r"± ([\d.]+)", precision.planned(one, tables))[0]) for one in (wide, narrow)]
+    assert widths[1] < widths[0]
+
+
+@pytest.mark.parametrize("sd", ["3", "[age]", "{age: 0}", "{age: -1}", "{age: x}", "{age: .inf}", "{shift: 1}"])
+def test_expected_sds_are_positive_numbers_of_numbers(tmp_path, sd):
+    with pytest.raises(SchemaError, match="sd of a study has"):
+        declared.read(written(tmp_path, f"{TEXT}sd: {sd}\n"))

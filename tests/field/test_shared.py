@@ -94,9 +94,8 @@ def test_results_name_both_collectors_and_what_each_can_do(over, tmp_path):
         assert text in words
     assert "floating" not in words
     summary = " ".join(res.summary().as_text().split())
-    people = res.nobs
-    share = 100.0 * (1.0 - people / over.issued)
-    assert f"Protocol: {len(over.batches)} batches, {share:.1f}% of 2,500 invited in no sum" in summary
+    missing = over.issued - res.nobs
+    assert f"Protocol: {len(over.batches)} batches, {missing:,} of 2,500 invited are in no sum: they sent" in summary
     assert "this process never saw a row" in summary
     res.save(tmp_path / "res.npz")
     assert str(pr.load(tmp_path / "res.npz").privacy) == said
@@ -120,6 +119,27 @@ def test_a_batch_that_was_lost_or_is_impossible_is_said(fresh):
     assert f"batch 0 ({first}) was lost; batch 1 ({first}) is none that so many reports have" in notes[0]
     assert f"{len(fresh.batches)} batches, 1 lost, 1 left out" in " ".join(res.summary().as_text().split())
     assert res.nobs == sum(b.people for b in fresh.chain.batches)
+
+
+@pytest.mark.parametrize(("deaf", "earlier"), [("b", False), ("ab", False), ("a", True)])
+def test_an_analyst_sees_which_people_rest_on_one_collectors_word(fresh, deaf, earlier):
+    fresh.all()
+    assert "unvouched" not in {note.code for note in connected().results().privacy.notes}
+    k = len(fresh.batches) - 1 if earlier else 1
+    for letter in deaf:
+        fresh.batches[k][letter]["vouched"] = False
+        if earlier:  # collectors of an earlier release say nothing of it
+            del fresh.batches[k][letter]["vouched"]
+    study, batch = connected(), fresh.chain.batches[k]
+    res = study.results()
+    people, share = f"{batch.people:,} of {res.nobs:,}", 100.0 * batch.people / res.nobs
+    said = f"{share:.1f}% of people, {people}, on one collector's word"
+    (note,) = [note for note in res.privacy.notes if note.code == "unvouched"]
+    assert note.severity == "caution"
+    named = " and ".join(f"Office {letter} (batch {k})" for letter in deaf)
+    assert f"{said}: when the sum of {named} left, that the other committed to its sum before is not vouched" in note
+    for shown in (res.summary().as_text(), repr(study)):
+        assert said in " ".join(shown.split())
 
 
 @pytest.mark.thorough
@@ -157,6 +177,19 @@ def test_a_study_is_followed_as_it_goes_on(fresh):
     assert "<td>" in study._repr_html_()
     assert study.results().nobs == sum(b.people for b in fresh.chain.batches)
     assert pr.simulate(study.plan, {"age": [40.0] * 2000, "hours": [7.0] * 2000, "shift": ["day"] * 2000}).nobs == 2000
+
+
+@pytest.mark.parametrize("batches", [0, 1])
+def test_a_study_that_closed_without_a_main_round_says_so_and_no_round_is_waited_for(fresh, batches):
+    if batches:
+        fresh.batch(is_open=False)
+    else:
+        fresh.batch(lost=True, is_open=False)
+    study = connected()
+    with pytest.raises(InferenceError, match="has closed before its main round had a sum: there are no estimates"):
+        study.results()
+    told = live._progress(study.followed)
+    assert (told["status"], [one["lags"] for one in told["collectors"]]) == ("closed", [False, False])
 
 
 def test_a_collector_that_lags_is_named_and_waited_for(fresh):

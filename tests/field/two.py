@@ -83,7 +83,7 @@ class Two:
         envelope = signed("value", peers.signed_payload(value, self.hash), SIGNERS[letter])
         return {
             "k": k, "people": n, "status": "published", "list_hash": wire.base(listed), "value": json.loads(envelope),
-            "other_hash": wire.base(bytes(32)),
+            "other_hash": wire.base(bytes(32)), "vouched": True,
         }  # fmt: skip
 
     def all(self):
@@ -107,7 +107,9 @@ class Two:
         if path == "progress":
             outcomes = ("new", "same", "other", "refused")
             bins = {"width": 1, "first": 29_000_000, **{name: [0] for name in outcomes}}
-            return json.dumps({"totals": dict.fromkeys(outcomes, 0), "recent": bins, "whole": bins}).encode()
+            status = "open" if json.loads(self.states[-1][0])["open"] else "closed"
+            said = {"status": status, "totals": dict.fromkeys(outcomes, 0), "recent": bins, "whole": bins}
+            return json.dumps(said).encode()
         k = int(path.removeprefix("states/"))
         if k >= len(self.states):
             raise servers.NotThereError("no such state")

@@ -246,6 +246,7 @@ def test_a_spline_beyond_its_knots_is_not_finite(spline):
     assert np.isfinite(found).all(axis=1).tolist() == [False, True, True, False, False]
 
 
+@pytest.mark.filterwarnings("ignore:levels")
 def test_labels_are_told_apart_by_type():
     schema = Schema.declare({"y": (0, 1)}, {"g": [1, "1", 2.5]})
     trees = [["level", "g", label] for label in (1, "1", 2.5, 1.0, 7)]

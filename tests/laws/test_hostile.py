@@ -162,8 +162,7 @@ def measured(formula, data):
 
 
 DOORS = {
-    f.__name__: f
-    for f in (local, streamed, published, response, curator, descent, two_collectors, federated, measured)
+    f.__name__: f for f in (local, streamed, published, response, curator, descent, two_collectors, federated, measured)
 }
 
 

@@ -17,8 +17,8 @@ import pytest
 import privreg as pr
 from privreg.diagnostics import Diagnostic
 from privreg.errors import DataError
-from privreg.files import archive
 from privreg.privacy import noise as noise_module
+from tests.helpers import read_saved
 from tests.leaks import (
     BOX,
     BY_ROUNDS,
@@ -97,7 +97,7 @@ def test_results_hold_no_number_of_the_rows(tmp_path, way):
     assert leaks(pickle.loads(pickle.dumps(res)), twin, way) == []
     assert leaks(copy.deepcopy(res), twin, way) == []
     path = save(res, tmp_path)
-    assert leaks(archive.read(path), archive.read(save(twin, tmp_path, "twin")), way) == []
+    assert leaks(read_saved(path), read_saved(save(twin, tmp_path, "twin")), way) == []
     assert leaks(pr.load(path), twin, way) == []
     tables = [[r.tidy(), r.trajectory(), r.cov_params(), r.conf_int()] for r in (res, twin)]
     assert leaks(*tables, way) == []
@@ -114,7 +114,7 @@ def test_a_stream_its_file_and_its_results_hold_no_number_of_the_rows_in_any_rou
         assert isinstance(shown[0], str) == (kind in {"location", "moments"})
         assert leaks(*shown, way) == []
         files = [save(s, tmp_path, name) for s, name in ((first, "one"), (second, "two"))]
-        assert leaks(*(archive.read(f) for f in files), way) == []
+        assert leaks(*(read_saved(f) for f in files), way) == []
         texts_ = [*texts(first), *texts(shown[0]), repr(first), repr(vars(first)), repr(vars(first._run))]
         kept = contents(files[0])
         assert sentinels(*texts_, kept) == []

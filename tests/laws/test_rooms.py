@@ -21,7 +21,7 @@ def test_a_folder_names_every_file_in_it(folder):
 
 
 def test_the_published_algorithm_is_reached_from_few_places():
-    """Where tuning is resolved, where a fit is begun, by its settings and its audits; and under its public names."""
+    """Where tuning is resolved, where a fit is begun, by its settings and its audits; where means are shrunk."""
     graph, room = grimp.build_graph("privreg", cache_dir=None), "privreg.published"
     inside = {room, *graph.find_descendants(room)}
     doors = {
@@ -36,9 +36,8 @@ def test_the_published_algorithm_is_reached_from_few_places():
         ("privreg.fits.settings", f"{room}.chain.numbers"),
         ("privreg.audit.reports", f"{room}.chain.plans"),
         *(("privreg.audit.chain", f"{room}.chain.{name}") for name in ("plans", "collector", "kernels")),
-        ("privreg.cli.experiment", f"{room}.experiments"),
-        ("privreg.experiments", f"{room}.experiments"),
-        ("privreg.theory", f"{room}.theory"),
+        ("privreg.means", f"{room}.shrinking.rules"),
+        ("privreg.means.results.results", f"{room}.shrinking.rules"),
         ("privreg.simulation.playable", f"{room}.descent"),
         ("privreg.loading", f"{room}.descent.results"),
         ("privreg.regression", f"{room}.descent.losses"),

@@ -12,7 +12,7 @@ import pytest
 
 import privreg as pr
 from privreg.errors import ReliabilityWarning
-from privreg.files import archive
+from tests.helpers import read_saved
 from tests.leaks import (
     BOX,
     EVERY_WAY,
@@ -69,7 +69,7 @@ def sizes(arrays):
 @EVERY_WAY
 def test_all_but_the_randomised_numbers_is_equal_for_different_rows(tmp_path, way):
     one, two = (without_learned_words(r) for r in (fitted(way=way), fitted(2, False, way=way)))
-    (doc, arrays), (doc_2, arrays_2) = (archive.read(save(r, tmp_path)) for r in (one, two))
+    (doc, arrays), (doc_2, arrays_2) = (read_saved(save(r, tmp_path)) for r in (one, two))
     assert without_iterates(doc) == without_iterates(doc_2)  # header, schema, statement, notes, counts
     assert json.dumps(doc) != json.dumps(doc_2)
     assert texts(one) == texts(two)
@@ -110,7 +110,7 @@ def test_a_stream_file_differs_between_different_rows_in_randomised_arrays_only(
     seen, ever = set(), set()
     for people in places(way).values():
         both = [streamed(*which, way=way, people=people) for which in ((1, True), (2, False))]
-        (doc, arrays), (doc_2, arrays_2) = (archive.read(save(s, tmp_path)) for s in both)
+        (doc, arrays), (doc_2, arrays_2) = (read_saved(save(s, tmp_path)) for s in both)
         assert json.dumps(doc) == json.dumps(doc_2)
         assert arrays.keys() == arrays_2.keys()
         differ = {k for k in arrays if not np.array_equal(arrays[k], arrays_2[k], equal_nan=arrays[k].dtype == float)}
@@ -157,10 +157,10 @@ def test_under_huge_noise_every_saved_number_is_that_of_any_other_rows(tmp_path,
     inverse = {f"cov_{k}" for k, e in enumerate(fitted(way=way)._fit.estimates) if e.method == "path_curvature"}
     twins = ((1, True), (2, False))
     if way == "published":
-        check(*(archive.read(save(fitted(*which, 1e-9, way), tmp_path))[1] for which in twins))
+        check(*(read_saved(save(fitted(*which, 1e-9, way), tmp_path))[1] for which in twins))
     for people in places(way).values():
         streams = [streamed(*w, way, people, 1e-9) for w in twins]
-        check(*(archive.read(save(s, tmp_path))[1] for s in streams))
+        check(*(read_saved(save(s, tmp_path))[1] for s in streams))
         if way == "published":
             # nor is there another number in memory; the noise is made without rows, in scratch space of any content
             check(*({k: v for k, v in leaves(s).items() if "noise._" not in k} for s in streams))
@@ -175,7 +175,7 @@ def test_values_outside_the_bounds_are_clamped_and_counted_nowhere_where_nobody_
     clamped = pd.DataFrame({c: clamped[c].tolist() for c in clamped}, index=data.index)  # other memory: other people
     assert (data["a"] != clamped["a"]).sum() == 3
     one, two = (fit(d, way) for d in (data, clamped))
-    (doc, arrays), (doc_2, arrays_2) = (archive.read(save(r, tmp_path)) for r in (one, two))
+    (doc, arrays), (doc_2, arrays_2) = (read_saved(save(r, tmp_path)) for r in (one, two))
     assert doc == doc_2
     for name in arrays:
         np.testing.assert_array_equal(arrays[name], arrays_2[name])

@@ -69,7 +69,6 @@ ARROW = {
     "pandas of Arrow": lambda t: t.to_pandas(types_mapper=pd.ArrowDtype).iloc[4:10],
     "polars": pl.from_arrow,
     "polars series": lambda t: pl.from_arrow(t["x"]),
-    "lazy": lambda t: pl.from_arrow(t).lazy().filter(pl.col("x") > 0),
 }
 POLARS = {
     "slice": lambda t: t.slice(10, 100),
@@ -84,8 +83,6 @@ POLARS = {
     "arrow": lambda t: t.to_arrow().slice(3),
     "numpy": lambda t: t["x"].to_numpy()[5:],
     "pandas": lambda t: t.to_pandas(use_pyarrow_extension_array=True),
-    "lazy": lambda t: t.lazy().select("x", "y").filter(pl.col("x") > 0),
-    "joined": lambda t: pl.concat([polars().lazy(), t.lazy()]).with_columns(pl.col("x") * 2),
     "vstack": lambda t: polars().vstack(t.slice(1, 2)),
 }
 PANDAS = {
@@ -118,16 +115,6 @@ def test_a_view_is_the_people_it_is_of(source, way):
             ledger.spend(second, 1.0)
 
 
-@pytest.mark.parametrize("source", [arrow, polars, pandas_of_arrow])
-def test_parts_without_a_common_row_are_other_people(source):
-    data, ledger = source(), Ledger()
-    cut = (lambda a, b: data.iloc[a:b]) if isinstance(data, pd.DataFrame) else (lambda a, b: data.slice(a, b - a))
-    assert ledger.spend(cut(0, 300), 1.0).number == 1
-    assert ledger.spend(cut(300, N), 1.0).number == 1
-    assert ledger.spend(data, 1.0).number == 2
-    assert ledger.spend(cut(299, 301), 1.0).number == 3
-
-
 @pytest.mark.parametrize("source", [arrow, polars])
 def test_nothing_is_taken_for_memory_that_is_gone_nor_forgotten_while_a_view_lives(source):
     ledger, data = Ledger(), source()
@@ -143,31 +130,11 @@ def test_nothing_is_taken_for_memory_that_is_gone_nor_forgotten_while_a_view_liv
     for _ in range(20):
         simulated.spend(source(), 1.0, seeded=True)
     gc.collect()
-    assert repr(simulated) == "<Ledger: 0 sources, no limit>"
+    assert simulated.spent("nobody") == 0.0
     assert not simulated._spent
 
 
-def test_a_query_is_the_files_that_it_reads(tmp_path):
-    path = arrow_file(tmp_path)
-    ways = {
-        "lazy": pl.scan_parquet(path).filter(pl.col("x") > 0),
-        "folder": pl.scan_parquet(tmp_path / "*.parquet").select("x", "y"),
-        "joined": polars().lazy().join(pl.scan_parquet(path), on="x"),
-        "dataset": ds.dataset(path),
-        "filtered": ds.dataset(path).filter(ds.field("x") > 0),
-    }
-    for name, one in ways.items():
-        ledger = Ledger()
-        ledger.spend(one, 1.0)
-        for other in (*ways.values(), path):
-            rows = other if other is not path else pr.privacy.accounts.of_files([path])
-            assert ledger.spent(rows) == 1.0, name
-
-
 @pytest.mark.parametrize("twice", [
-    lambda path: pl.concat([pl.scan_parquet(path), pl.scan_parquet(path)]),
-    lambda path: ds.dataset([ds.dataset(path), ds.dataset(path)]),
-    lambda path: pl.concat([pl.read_parquet(path)] * 2).lazy(),
     lambda path: pl.concat([pl.read_parquet(path)] * 2, rechunk=False),
     lambda path: pa.concat_tables([pl.read_parquet(path).to_arrow()] * 2),
 ])  # fmt: skip
@@ -176,17 +143,6 @@ def test_who_comes_twice_counts_twice(twice, tmp_path):
     assert Ledger().spend(rows, 1.0).total_mu == pytest.approx(np.sqrt(2))
     with pytest.raises(BudgetError, match=r"1\.415-GDP"):
         Ledger(limit=1.2).check(rows, 1.0)
-
-
-def test_a_relation_is_its_text_and_connection():
-    connection, ledger = duckdb.connect(), Ledger()
-    connection.execute("CREATE TABLE t AS SELECT 1.0 AS x")
-    ledger.spend(connection.table("t"), 1.0)
-    known = not accounts_of(connection.table("t")).lost  # of older versions nothing tells the connection
-    assert ledger.spent(connection.table("t")) == float(known)
-    other = duckdb.connect()
-    other.execute("CREATE TABLE t AS SELECT 1.0 AS x")
-    assert ledger.spent(other.table("t")) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -205,7 +161,7 @@ def test_a_file_that_is_mapped_twice_is_one_file(tmp_path):
     np.linspace(-1, 1, N).tofile(path)
     ledger.spend(np.memmap(path, "f8", "r")[:500], 1.0)
     assert ledger.spent(np.asarray(np.memmap(path, "f8", "r", offset=800))) == 1.0
-    assert ledger.spent(np.memmap(path, "f8", "r")[500:]) == 0.0
+    assert ledger.spent(np.memmap(path, "f8", "r")[500:]) == 1.0
     assert ledger.spent(of_files([path])) == 1.0
 
 
@@ -250,6 +206,8 @@ UNKNOWN = {
     "reader": lambda t: t.to_reader(),
     "frames": lambda t: (part for part in [t.to_pandas()]),
     "dataset in memory": ds.dataset,
+    "lazy": lambda t: pl.from_arrow(t).lazy().filter(pl.col("x") > 0),
+    "query": lambda t: pr.sql("SELECT 0.5 AS x, 0.1 AS y", duckdb.connect()),
     "mapped": lambda t: pl.from_arrow(t).lazy().map_batches(lambda part: part),
     "list": lambda t: [Streamed(t)],
 }
@@ -268,7 +226,7 @@ def fitted():
 def test_rows_of_which_nothing_tells_whose_they_are_are_refused(way, fitted):
     data, _, res = fitted
     public = {"mu": 1, "bounds": {"x": (-1, 1), "y": (-1, 1)}}
-    with pytest.raises(NotPrivateError, match=r"nothing tells whose rows these are; .* an Arrow or polars table or"):
+    with pytest.raises(NotPrivateError, match=r"nothing tells whose rows these are; .* an Arrow or polars table \(of"):
         res.estimand(UNKNOWN[way](data))
     pr.limit_spending(5)
     try:
@@ -285,7 +243,6 @@ def test_parts_of_fitted_tables_are_not_public(fitted):
         data.slice(0, 500),
         data.select(["y", "x"]),
         pl.from_arrow(data).head(200),
-        pl.from_arrow(data).lazy(),
     ):
         with pytest.raises(NotPrivateError, match="fitted privately"):
             res.estimand(rows)

@@ -44,7 +44,10 @@ def test_cells_are_where_their_errors_say(trust):
     z = (table.shares - law.to_numpy()) / table.std_errors
     assert (z.abs().to_numpy()[:-1, :-1] < 4.5).all()
     assert (z.abs().to_numpy()[:, :-1] < 4.5).all()
-    np.testing.assert_allclose(table.counts, table.shares * 20_000)
+    answered = pd.crosstab(data["g"], data["k"]).to_numpy().sum()
+    assert abs(table.missing - (1.0 - answered / 20_000)) < 4.5 * table.missing_error
+    np.testing.assert_allclose(table.counts, table.shares * 20_000 * (1.0 - table.missing))
+    assert "of the records lack a value" in str(table)
     low, high = table.conf_int(0.1)
     np.testing.assert_allclose(high - low, 2 * 1.6448536 * table.std_errors, atol=1e-12)  # all together are 1
     assert res.params.index.tolist() == [f"g[{i}]:k[{j}]" for i in "uv" for j in "abc"]
@@ -60,6 +63,7 @@ def test_without_noise_it_is_the_table_and_near_pearsons_test(trust):
     np.testing.assert_allclose(
         res.crosstab().shares, pd.crosstab(data["g"], data["k"], normalize=True, margins=True), atol=1e-6
     )
+    np.testing.assert_allclose(res.crosstab().counts, pd.crosstab(data["g"], data["k"], margins=True), atol=1e-2)
     statistic, pvalue, df, _ = chi2_contingency(pd.crosstab(data["g"], data["k"]), correction=False)
     test = res.test_independence()
     assert test.df == df == 2

@@ -397,10 +397,6 @@ def test_plots_return_axes():
     labels = [t.get_text().replace(",\n", ", ") for t in ax.get_yticklabels()]
     assert labels == ["age, 18 to 70", "income, 0 to 5", *res.params.index[2:]]
     assert "place between its bounds" in " ".join(ax.get_xlabel().split())
-    table = pr.means.benchmark([0.1, 0.5], n=[100, 1000], bounds=(0, 1), epsilon=1)
-    other = plt.figure().add_subplot()
-    assert pr.means.plot_benchmark(table, ax=other) is other
-    assert len(other.lines) == table["mechanism"].nunique()
     plt.close("all")
 
 

@@ -9,6 +9,7 @@ import privreg as pr
 from privreg.errors import InferenceError
 from privreg.means.results.results import MeansResults
 from privreg.privacy.ledger import LEDGER
+from privreg.results.wording import ROUNDED
 
 TRUSTS = ["local", "two_collectors", "central"]
 PUBLIC = {
@@ -129,6 +130,42 @@ def test_without_subgroups_it_describes_everybody():
     shown = pr.table_one(people(), "age + C(k)", trust="central", mu=1, **PUBLIC)
     assert shown.frame()["group"].unique().tolist() == ["All"]
     assert "p-value" not in str(shown)
+
+
+@pytest.mark.parametrize("trust", TRUSTS)
+@pytest.mark.parametrize("mu", [3, None])
+def test_people_without_a_value_are_counted_apart(trust, mu):
+    data, n = people(8000, gaps=0.2), 8000
+    data.loc[np.random.default_rng(1).uniform(size=n) < 0.3, "k"] = None
+    shown = table(data, trust=trust, mu=mu, seed=4)
+    frame = shown.frame().set_index(["group", "variable"])
+    res = pr.means.estimate(data, FORMULA, by="arm", trust=trust, mu=mu, seed=4, **PUBLIC)
+    for j, group in enumerate(["All", "new", "old", "none"]):
+        part = data if j == 0 else data[data["arm"] == group]
+        for t, name in enumerate(("age", "dose", "k")):
+            rows, (share, error) = frame.loc[[(group, name)]], res._fit.missing[j, t]
+            assert abs(share - part[name].isna().mean()) <= 4.5 * error + ROUNDED
+            np.testing.assert_allclose(rows["missing"], share * len(part))
+        assert rows["count"].sum() + share * len(part) == pytest.approx(len(part), rel=1e-3)
+    lines = str(shown).splitlines()
+    for name in ("age", "dose", "k"):  # one row of each variable, after its others
+        at = next(k for k, line in enumerate(lines) if line.startswith(f"{name}, "))
+        assert lines[at + (4 if name == "k" else 1)].startswith("  missing ")
+    assert "-0 " not in str(shown)
+    if mu is None and trust != "local":
+        assert rows["count"].tolist() == pytest.approx([(part["k"] == level).sum() for level in "abc"], rel=1e-3)
+
+
+def test_where_nobody_is_asked_nobody_is_missing(tmp_path):
+    res = pr.means.estimate(people(), FORMULA, by="arm", mu=1, trust="central", missing="raise", **PUBLIC)
+    shown = res.table_one()
+    assert "missing" not in str(shown)
+    assert shown.frame()["missing"].isna().all()
+    factor = shown.frame().dropna(subset="count").groupby("group")["count"].sum()
+    assert factor["All"] == pytest.approx(6000, rel=0.02)
+    res = pr.means.estimate(people(gaps=0.2), FORMULA, by="arm", mu=1, trust="central", **PUBLIC)
+    res.save(tmp_path / "res.privreg")
+    assert str(pr.load(tmp_path / "res.privreg").table_one()) == str(res.table_one())
 
 
 def test_subgroups_and_results_that_have_no_place():

@@ -131,7 +131,7 @@ def test_a_module_names_what_was_meant(where, name, said):
     assert said in told(lambda: getattr(where, name), AttributeError)
 
 
-@pytest.mark.parametrize("name", ["datasets", "errors", "families", "means", "central", "federated", "experiments"])
+@pytest.mark.parametrize("name", ["datasets", "errors", "families", "means", "central", "federated"])
 def test_a_module_shows_its_names_and_nothing_else(name):
     module = getattr(pr, name)
     assert dir(module) == sorted(module.__all__)

@@ -72,8 +72,10 @@ def frames_then(what):
 
 REFUSED = {
     DataError: [
+        (lambda _: by_formula(data=[]).fit(), "the data (iterable of DataFrames) have no rows"),
+        (lambda tmp: by_formula(data=csv(tmp, "a,b,g,y\n")).fit(), "the data (CSV file", "have no rows"),
         (lambda _: by_formula(data=rows().head(4)), "4 rows", "4 coefficients"),
-        (lambda _: by_formula(data=rows().head(0)), "0 rows", "more than 4 people"),
+        (lambda _: by_formula(data=rows().head(0)), "the data (DataFrame) have no rows", "more people"),
         (lambda _: pr.PrivateOnlineRegression.from_formula("y ~ a", None, mu=1, bounds=BOX).fit(), "no data"),
         (lambda _: by_formula(data=OTHER).fit(), "'b' is missing", "Did you mean 'B'?"),
         (lambda _: by_formula(data=HEADERLESS).fit(), "'y' is missing", "header"),
@@ -223,8 +225,6 @@ REFUSED = {
         (lambda _: results().conf_int(cov_type="HC1"), "no argument 'cov_type'", "fit(inference=...)"),
     ],
     InferenceError: [
-        (lambda _: by_formula(data=[]).fit(), "0 have reported", "set the scales"),
-        (lambda tmp: by_formula(data=csv(tmp, "a,b,g,y\n")).fit(), "0 have reported"),
         (lambda _: by_formula().fit(inference=("plug_in", "plug_in_central")), "can't share one pass", "Choose one"),
         (
             lambda _: by_formula().fit(tuning="published", inference=("plug_in", "plug_in_central")),

@@ -16,7 +16,7 @@ import pytest
 
 import privreg as pr
 from privreg import errors
-from privreg.cli import app, experiment
+from privreg.cli import app
 from privreg.data.sources.csv import _count_lines, open_csv
 from privreg.data.sources.source import Wanted
 from privreg.errors import (
@@ -468,21 +468,6 @@ def test_words_of_a_studys_file(message, file):
     assert in_study(message) == file
 
 
-@pytest.mark.thorough
-def test_experiments_print_what_a_reader_needs(run, capsys):
-    pytest.importorskip("matplotlib")
-    assert app.main(["experiment", "xsjkh-table3", "--quick"]) == 0
-    out = capsys.readouterr().out
-    assert len(out.splitlines()) < 35
-    assert max(map(len, out.splitlines())) <= 110
-    assert out.count("reconstructed records") == 1
-    long = pd.DataFrame({"mu": 1, "n": np.repeat([10, 20], 40), "remark": ["", "odd"] * 40, "x": np.arange(80.0)})
-    text = experiment._in_short(long)
-    assert text.splitlines()[0] == "mu 1, n 20"
-    assert "24 of 80 rows, those of most people" in text
-    assert text.count("odd") == 1
-
-
 # --- tables of other libraries, batch by batch ------------------------------------------------------------
 
 
@@ -550,7 +535,6 @@ def _shown():
         "means": means().fit(seed=1, progress=False),
         "plan": plan(),
         "comparison": pr.compare([res]),
-        "rates": pr.rates(0.6),
     }
 
 

@@ -597,10 +597,10 @@ def test_fits_are_as_precise_as_planned_where_spread_varies():
 
 @pytest.mark.thorough
 def test_covariates_that_were_made_up_are_said():
-    assert any("Skewed or related ones need more records; give rows" in note for note in insured(n=10**5).notes)
-    assert not any("Skewed or related" in note for note in normals(2).notes)
+    assert any("Skewed and related ones need more records: widths" in note for note in insured(n=10**5).notes)
+    assert not any("Skewed and related" in note for note in normals(2).notes)
     rows = pr.datasets.us_insurance(100)
-    assert not any("Skewed or related" in note for note in insured(n=10**5, covariates=rows).notes)
+    assert not any("Skewed and related" in note for note in insured(n=10**5, covariates=rows).notes)
 
 
 def test_rows_that_were_fitted_privately_are_no_public_rows():
@@ -628,3 +628,163 @@ def test_a_budget_is_found_near_what_none_reaches(times):
     assert "two collectors" in str(found)
     half = pr.plan("y ~ x", mu=0.5 * found.spec.budget.mu, **asked).table().loc["x", "width"]
     assert half > times * least
+
+
+def piloted(n=4000, seed=4):
+    """Skewed, related numbers and errors, as in people who would be asked."""
+    rng = np.random.default_rng(seed)
+    x0 = np.minimum(rng.exponential(1.5, n), 20.0)
+    x1 = np.clip(0.6 * x0 + rng.standard_normal(n), -4, 16)
+    y = np.clip(1 + 0.3 * x0 - 0.2 * x1 + 0.8 * (rng.standard_exponential(n) - 1), -9, 30)
+    return pd.DataFrame({"x0": x0, "x1": x1, "y": y})
+
+
+PILOTED = {"mu": 4, "n": 4000, "trust": "two_collectors", "bounds": {"x0": (0, 20), "x1": (-4, 16), "y": (-9, 30)}}
+
+
+@pytest.mark.parametrize("trust", ["two_collectors", "local"])
+def test_plans_with_a_pilot_are_near_fits_whose_numbers_are_skewed_and_related(trust):
+    given = {**PILOTED, "trust": trust, "n": 4000 if trust == "two_collectors" else 40_000}
+    n, how = given.pop("n"), {k: given[k] for k in ("mu", "trust", "bounds")}
+    fits = [pr.PrivateOnlineRegression.from_formula("y ~ x0 + x1", piloted(n, s), **how).fit(seed=s) for s in (1, 2, 3)]
+    seen = np.median([np.ptp(res.conf_int(), axis=1)[1:] for res in fits], axis=0)
+    rows = piloted(seed=5)
+    line = np.linalg.lstsq(np.column_stack([np.ones(len(rows)), rows[["x0", "x1"]]]), rows["y"], rcond=None)[0]
+    left = rows["y"] - line[0] - rows[["x0", "x1"]] @ line[1:]
+    mad = 1.4826 * float(np.median(np.abs(left - left.median())))
+    numbers = {
+        "sd": rows[["x0", "x1"]].std().to_dict(),
+        "correlations": {("x0", "x1"): rows["x0"].corr(rows["x1"])},
+        "residual_sd": mad,
+    }
+
+    def apart(found):
+        return np.abs(np.log(found.table()["width"].to_numpy()[1:] / seen))
+
+    plans = {"rows": {"pilot": rows}, "numbers": {"pilot": numbers}, "nothing": {"scale": mad}}
+    far = {name: apart(pr.plan("y ~ x0 + x1", n=n, **how, **more)).max() for name, more in plans.items()}
+    assert far["rows"] < 0.25
+    assert far["numbers"] < 0.5
+    assert far["nothing"] > 1.0  # as was promised: less than a third of what fits have
+    without = pr.plan("y ~ x0 + x1", n=n, **how, scale=mad)
+    assert apart(without.skewed).max() < far["nothing"]
+
+
+@pytest.mark.parametrize(
+    ("pilot", "error", "said"),
+    [
+        (3, OptionError, "pilot is of type int"),
+        (piloted(1), DataError, "fewer than two rows"),
+        (piloted(9)[["x0"]], DataError, "pilot has no column 'x1'"),
+        (piloted(9).assign(x0=np.nan), DataError, "'x0'"),
+        ({"sds": {"x0": 1}}, OptionError, "pilot= of numbers is"),
+        ({"sd": {"x9": 1}}, OptionError, "x0, 'x1'|'x0', 'x1'"),
+        ({"sd": {"y": 1}}, OptionError, "sds of numbers that have bounds"),
+        ({"sd": 3}, OptionError, "pilot= of numbers is"),
+        ({"sd": {"x0": -1}}, SchemaError, "x0"),
+        ({"sd": {"x0": 10}}, OptionError, "sd 10 of 'x0'"),
+        ({"sd": {"x0": 1}, "correlations": {("x0", "x1"): 0.5}}, SchemaError, "x1"),
+        ({"sd": {"x0": 1, "x1": 1}, "correlations": {("x0", "x1"): 2}}, SchemaError, "above -1 and below 1"),
+        ({"sd": {"x0": 1, "x1": 1}, "correlations": [["x0", "x1"]]}, SchemaError, "list of"),
+        ({"residual_sd": 0}, OptionError, "positive number"),
+    ],
+)
+def test_pilots_that_tell_nothing_are_refused(pilot, error, said):
+    with pytest.raises(error, match=said):
+        pr.plan("y ~ x0 + x1", pilot=pilot, **PILOTED)
+
+
+def test_a_pilot_is_in_place_of_covariates_and_gives_way_to_scale_and_params():
+    with pytest.raises(OptionError, match="give one of them"):
+        pr.plan("y ~ x0 + x1", pilot=piloted(), covariates=piloted(), **PILOTED)
+    told = pr.plan("y ~ x0 + x1", pilot=piloted(), **PILOTED).assumed
+    assert told.answered
+    given = pr.plan("y ~ x0 + x1", pilot=piloted(), scale=2, params=[1, 2, 3], **PILOTED).assumed
+    assert (given.scale, given.params.tolist(), given.answered) == (2, [1, 2, 3], False)
+    bare = pr.plan("y ~ x0 + x1", pilot=piloted()[["x0", "x1"]], **PILOTED)
+    assert bare.assumed.usual
+    fitted = pr.PrivateOnlineRegression.from_formula(
+        "y ~ x0 + x1", rows := piloted(seed=8), mu=1, bounds=PILOTED["bounds"]
+    )
+    fitted.fit()
+    with pytest.raises(NotPrivateError, match="fitted privately"):
+        pr.plan("y ~ x0 + x1", pilot=rows, **PILOTED)
+
+
+@pytest.mark.parametrize(
+    ("family", "response"),
+    [
+        ("logistic", lambda d: (d["y"] > 1).astype(int)),
+        (pr.Poisson(9), lambda d: d["y"].clip(0, 9).round()),
+        ("multinomial", lambda d: np.where(d["y"] > 2, "c", np.where(d["y"] > 1, "b", "a"))),
+        ("squared", lambda d: d["y"]),
+        (pr.Quantile(0.7), lambda d: d["y"]),
+        (pr.Expectile(0.7), lambda d: d["y"]),
+    ],
+)
+def test_pilots_of_every_family_tell_coefficients(family, response):
+    rows = piloted(2000)
+    rows = rows.assign(y=response(rows))
+    named = (isinstance(family, str) and family != "squared") or family == pr.Poisson(9)
+    given = {c: b for c, b in PILOTED["bounds"].items() if c != "y" or not named}
+    more = {"levels": {"y": ["a", "b", "c"]}} if family == "multinomial" else {}
+    found = pr.plan("y ~ x0 + x1", family=family, pilot=rows, n=40_000, mu=4, bounds=given, **more)
+    assert np.isfinite(found.table()["width"]).all()
+    assert np.abs(found.assumed.params).min() > 0.0
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        piloted(200).assign(y=lambda d: (d["x0"] > 1).astype(int)),
+        piloted(200).assign(y=1),
+        piloted(200).assign(x1=lambda d: d["x0"], y=lambda d: (d["y"] > 1).astype(int)),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_pilots_that_can_not_be_fitted_are_refused(rows):
+    bounds = {"x0": (0, 20), "x1": (-4, 20)}
+    with pytest.raises(InferenceError, match=r"pilot can't be fitted|don't determine the coefficients"):
+        pr.plan("y ~ x0 + x1", family="logistic", pilot=rows, n=40_000, mu=4, bounds=bounds)
+
+
+def test_the_shell_reads_pilots(tmp_path, capsys):
+    asked = ["plan", "y ~ x0 + x1", "--mu", "4", "--n", "4000", "--bounds", "x0=0:20", "x1=-4:16", "y=-9:30", "--pilot"]
+    rows, numbers = tmp_path / "pilot.csv", tmp_path / "pilot.yaml"
+    piloted().to_csv(rows, index=False)
+    numbers.write_text("sd: {x0: 1.5, x1: 1.4}\ncorrelations: [[x0, x1, 0.7]]\nresidual_sd: 0.8\n")
+    told = {"sd": {"x0": 1.5, "x1": 1.4}, "correlations": {("x0", "x1"): 0.7}, "residual_sd": 0.8}
+    for path, pilot in ((rows, pd.read_csv(rows)), (numbers, told)):
+        assert main([*asked, str(path)]) == 0
+        out = capsys.readouterr().out
+        plan = pr.plan("y ~ x0 + x1", pilot=pilot, **{**PILOTED, "trust": "local"})
+        assert str(plan).partition("Assumed")[0].strip() in out
+    assert main([*asked, str(tmp_path / "pilot.txt")]) == 2
+    assert "--pilot" in capsys.readouterr().err
+
+
+def test_the_sd_of_a_pilot_is_that_of_the_people_made_up():
+    sd = {"x0": 3.0, "x1": 1.0}
+    found = pr.plan("y ~ x0 + x1", pilot={"sd": sd, "correlations": {("x0", "x1"): 0.5}}, **PILOTED)
+    x = pd.DataFrame(found.assumed.rows(found.spec, 40_000, np.random.default_rng(1))[0])
+    np.testing.assert_allclose(x[["x0", "x1"]].std(), list(sd.values()), rtol=0.03)
+    assert x["x0"].corr(x["x1"]) == pytest.approx(0.5, abs=0.03)
+    skewed = pd.DataFrame(found.skewed.assumed.rows(found.spec, 40_000, np.random.default_rng(1))[0])
+    np.testing.assert_allclose(skewed[["x0", "x1"]].std(), list(sd.values()), rtol=0.05)
+    assert (skewed[["x0", "x1"]].skew() > 1.3).all()
+    assert "if skewed" in str(found)
+    assert found.skewed.skewed is None
+
+
+def test_what_matters_most_is_said():
+    def told(**more):
+        found = pr.plan("y ~ x0 + x1", **{**PILOTED, "trust": "local"}, **more)
+        return " ".join(str(next(n for n in found.notes if n.code == "covariates_assumed")).split())
+
+    assert "is the residual sd, to which all widths are proportional, and then a skewed x" in told()
+    # exponential with the upper bound log(1000) sds above the lower: 6.9/√12 = 2.0 times less spread than uniform
+    assert "assumed is a skewed x1: some intervals would be 2.0 times as wide" in told(pilot={"sd": {"x0": 2}}, scale=1)
+    assert "assumed is correlations of 0.5: some intervals would be 1.2 times" in told(
+        pilot={"sd": {"x0": 2.8, "x1": 2.8}, "residual_sd": 1}  # 1/√(1 − 0.5²)
+    )
+    assert "covariates_assumed" not in {n.code for n in pr.plan("y ~ x0 + x1", pilot=piloted(), **PILOTED).notes}

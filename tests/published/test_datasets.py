@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.papers import store
 from privreg import datasets
 from privreg.datasets import drawing, writing
 from privreg.errors import DataError, OptionError
@@ -28,7 +29,7 @@ def standardised_ols(frame: pd.DataFrame, slopes: list[str], response: str, trai
 
 
 def published_gap(n: int) -> tuple[np.ndarray, np.ndarray, float]:
-    table = datasets.published("xsjkh_table3")
+    table = store.printed("xsjkh_table3")
     frame = datasets.us_insurance(n, coding="integers")
     beta, mse = standardised_ols(frame, table["coefficients"], "charges", n * 8 // 10)
     printed = np.array(table["OLS"])
@@ -51,7 +52,7 @@ def test_integer_coding_reproduces_the_published_ols():
 @pytest.mark.thorough
 @pytest.mark.reference
 def test_a_million_rows_are_as_close_to_the_published_ols_as_claimed():
-    table = datasets.published("xsjkh_table3")
+    table = store.printed("xsjkh_table3")
     frame = datasets.us_insurance(1_000_000, coding="integers")
     beta, _ = standardised_ols(frame, table["coefficients"], "charges", len(frame))
     assert np.abs(beta - table["OLS"]).max() < 0.0007
@@ -60,7 +61,7 @@ def test_a_million_rows_are_as_close_to_the_published_ols_as_claimed():
 @pytest.mark.reference
 def test_another_order_of_levels_would_not_reproduce_it():
     # guards the test above: swapping two levels of exercise moves its slope far outside the tolerance
-    table = datasets.published("xsjkh_table3")
+    table = store.printed("xsjkh_table3")
     frame = datasets.us_insurance(200_000, coding="integers")
     frame["exercise_frequency"] = frame["exercise_frequency"].replace({1: 2, 2: 1})
     beta, _ = standardised_ols(frame, table["coefficients"], "charges", len(frame))
@@ -203,18 +204,6 @@ def test_randhie_is_the_bundled_data_and_its_schema_names_every_column():
         assert column.between(low, high).mean() > 0.999, name
 
 
-def test_published_tables_are_complete():
-    one, three = datasets.published("xsjkh_table1"), datasets.published("xsjkh_table3")
-    assert one["n"] == [40_000, 80_000, 120_000, 160_000, 200_000]
-    for setting, methods in {"non_private": "PI BM RS", "mu_1": "PPI PBM PRS", "mu_2": "PPI PBM PRS"}.items():
-        assert set(one[setting]) == set(methods.split())
-        for cell in one[setting].values():
-            assert {key: len(row) for key, row in cell.items()} == {"CP": 5, "AL": 5}
-    assert len(three["coefficients"]) == len(three["OLS"]) == len(three["LDP_SGD"]) == 10
-    assert "2505.08227" in one["source"]
-    assert "2505.08227" in three["source"]
-
-
 @pytest.mark.thorough
 @pytest.mark.some(1)
 @pytest.mark.parametrize("name", SAMPLE)
@@ -301,8 +290,6 @@ def test_unknown_options_list_the_choices():
         datasets.us_insurance(5, coding="integer")
     with pytest.raises(OptionError, match="coding"):
         datasets.us_insurance_schema("codes")
-    with pytest.raises(OptionError, match="'xsjkh_table1', 'xsjkh_table3'"):
-        datasets.published("table9")
 
 
 @pytest.mark.parametrize("name", ["us-insurence", "", None, 3])

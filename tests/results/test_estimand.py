@@ -1,16 +1,19 @@
 """What a fit's intervals are for: the root of its own equation on public rows."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.optimize import root
+from scipy.optimize import linprog, root
 
 import privreg as pr
-from privreg.errors import DataError, InferenceError, NotPrivateError, OptionError, SchemaError
-from privreg.evaluation.estimand import _by_class, estimand
+from privreg.errors import DataError, InferenceError, NotPrivateError, OptionError, PrivregWarning, SchemaError
+from privreg.evaluation.estimand import _by_class, _root, _Rows, estimand
 from privreg.families import scores
+from privreg.protocol import codes
+from privreg.results.data import Equation
 
 BOUNDS = {"a": (-4, 4), "b": (-4, 4), "y": (-8, 12)}
 
@@ -212,10 +215,108 @@ def test_rows_must_be_public_whole_and_enough():
         kinds.estimand(public.assign(kind="x"))
 
 
-def test_rows_on_which_there_is_no_root_are_refused():
-    res = model("yes ~ a + b", family="logistic").fit(seed=1, progress=False)
+ENDLESS = {
+    "logistic": lambda d: d.assign(yes=1),
+    "poisson": lambda d: d.assign(count=0),
+    "robust poisson": lambda d: d.assign(count=0),
+    "multinomial": lambda d: d.assign(kind="w"),
+}
+
+
+@pytest.mark.parametrize("trust", ["local", "two_collectors"])
+@pytest.mark.parametrize("name", ENDLESS)
+def test_rows_on_which_there_is_no_root_are_refused(name, trust):
+    if trust == "two_collectors" and name == "robust poisson":
+        pytest.skip("two collectors don't fit it")
+    fit = model(**CASES[name], trust=trust).fit(seed=1, progress=False)._fit
+    plain = replace(fit, equation=replace(fit.equation, bend=0.0 * fit.equation.bend))  # with offsets there may be one
     with pytest.raises(InferenceError, match="no root"):
-        res.estimand(bent(300, 1).assign(yes=1))
+        estimand(plain, ENDLESS[name](bent(300, 1)))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rows_that_do_not_tell_coefficients_apart_are_refused(name):
+    if name in {"mean", "offset"}:
+        pytest.skip("no two slopes")
+    res = model(**CASES[name]).fit(seed=1, progress=False)
+    rows = bent(300, 1)
+    with pytest.raises(InferenceError, match="don't determine the coefficients"):
+        res.estimand(rows.assign(b=rows["a"]))
+
+
+@pytest.mark.parametrize("tau", [0.01, 0.25, 0.5, 0.9, 0.99])
+@pytest.mark.parametrize("kind", ["few", "zeros", "whole", "tails", "one"])
+@pytest.mark.parametrize("n", [20, 1000])
+def test_quantiles_have_the_least_loss_that_there_is(tau, kind, n):
+    """That of a linear programme."""
+    rng = np.random.default_rng([int(100 * tau), n, len(kind)])
+    x = np.column_stack([np.ones(n), rng.standard_normal(n), rng.random(n) < 0.5])
+    y = x @ [1.0, 0.5, -1.0] + rng.standard_exponential(n)
+    y = {
+        "few": y, "zeros": np.where(rng.random(n) < 0.5, 0.0, y), "whole": np.round(y),
+        "tails": rng.standard_cauchy(n), "one": np.zeros(n),
+    }[kind]  # fmt: skip
+    weight = 1.0 / np.linalg.norm(x, axis=1)
+    start = rng.choice([0.0, 1000.0]) * rng.standard_normal(3)
+    equation = Equation(
+        (codes.QUANTILE, tau, max(tau, 1.0 - tau)), "unit", np.eye(3), np.arange(3), True, 0.0, 1.0,
+        np.ones(1), np.array([0.3]), np.zeros((1, 3)), np.zeros(3), start,
+    )  # fmt: skip
+    theta, _ = _root(equation, [_Rows(x, x * weight[:, None], y, None)], None)
+
+    def loss(at):
+        r = y - x @ at
+        return float(weight @ np.maximum(tau * r, (tau - 1.0) * r)) / n
+
+    both = np.hstack([x, np.eye(n), -np.eye(n)])
+    costs, free = np.concatenate([np.zeros(3), tau * weight, (1.0 - tau) * weight]), [(None, None)] * 3
+    best = linprog(costs, A_eq=both, b_eq=y, bounds=free + [(0.0, None)] * (2 * n)).fun / n
+    assert best - 1e-9 <= loss(theta) <= best + 1e-6
+
+
+@pytest.mark.parametrize("trust", ["local", "two_collectors"])
+@pytest.mark.parametrize("family", [pr.Quantile(0.05), pr.Quantile(0.9), pr.Expectile(0.99), pr.Huber()])
+@pytest.mark.parametrize("n", [300, 3000])
+@pytest.mark.filterwarnings("ignore::privreg.errors.PrivregWarning")
+def test_there_is_one_of_every_family_for_few_rows_and_many_zeros(trust, family, n):
+    def rows(m, seed):
+        rng = np.random.default_rng(seed)
+        out = bent(m, seed)
+        return out.assign(y=np.where(rng.random(m) < 0.4, 0.0, out["y"].clip(0)))
+
+    res = model(rows=rows(40_000, 1), family=family, trust=trust).fit(seed=1, progress=False)
+    few, many = res.estimand(rows(n, 2)), res.estimand(rows(40_000, 1))
+    assert np.abs((few - many) / (res.bse * np.sqrt(40_000 / n))).max() < 5.0
+
+
+def test_it_says_where_several_are_as_good():
+    """The median of two responses that are far from each other is all between them."""
+    res = model("y ~ 1", family=pr.Quantile(0.5), trust="two_collectors").fit(seed=1, progress=False)
+    rows = pd.DataFrame({"y": np.repeat([-7.0, 11.0], 50)})
+    with pytest.warns(PrivregWarning, match="several coefficients"):
+        found = res.estimand(rows)
+    assert -7.0 <= found["Intercept"] <= 11.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert res.estimand(rows.assign(y=np.repeat([-7.0, 0.5, 11.0], [33, 34, 33]))).item() == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("start", [1e-3, 0.3, 100.0])
+def test_the_threshold_is_that_of_the_residuals(start):
+    """From any other c."""
+    res = model(trust="two_collectors").fit(seed=1, progress=False)
+    fit, rows = res._fit, bent(3000, 5)
+    away = replace(fit, equation=replace(fit.equation, c=start * fit.equation.c))
+    np.testing.assert_allclose(estimand(away, rows), res.estimand(rows), atol=1e-6)
+    with pytest.raises(InferenceError, match="have no scale"):
+        res.estimand(rows.assign(y=2.0))
+
+
+def test_of_a_curator_it_says_what_to_do():
+    rows = bent(5000)
+    res = model(rows=rows, mu=1, trust="central").fit(progress=False)
+    with pytest.raises(InferenceError, match="the same fit of these rows with mu=None"):
+        res.estimand(bent(500, 1))
 
 
 def test_before_main_rounds_there_is_no_equation():

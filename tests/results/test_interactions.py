@@ -80,7 +80,7 @@ def test_other_models_have_none():
         ("mean", "means of the records are private"),
         ([40], "got <list>"),
         (5, "got 5"),
-        ("region", "get_prediction"),
+        ("region", "marginal_means\\('smoker:region'\\)"),
         ({"smoker": "yes"}, "has 'smoker' itself"),
     ],
 )

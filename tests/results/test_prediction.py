@@ -34,6 +34,7 @@ from privreg.formula.arrays import array_design
 from privreg.formula.design import formula_design
 from privreg.inference.methods import Estimate
 from privreg.inference.pivots import RandomScaling, StudentT
+from privreg.privacy.ledger import LEDGER
 from privreg.results.results import PrivateResults
 from privreg.schema.declarations import Schema
 from tests.helpers import array_model
@@ -305,11 +306,14 @@ def test_the_offset_and_exposure_of_a_model_are_needed_by_name(base):
 def test_tables_of_other_libraries_are_predicted(base):
     res, rows = with_factor(base), pd.DataFrame({"x": [1.0, 2.0], "g": ["a", "b"], "more": [0, 0]})
     want = res.predict(rows).to_numpy()
-    tables = pl.from_pandas(rows), pl.from_pandas(rows).lazy(), pa.Table.from_pandas(rows)
+    tables = pl.from_pandas(rows), pl.from_pandas(rows).lazy().collect(), pa.Table.from_pandas(rows)
     for table in tables:
         np.testing.assert_array_equal(res.predict(table), want)
         np.testing.assert_array_equal(res.get_prediction(table).predicted_mean, want)
         assert res.marginal_effects(table).summary_frame().equals(res.marginal_effects(rows).summary_frame())
+    LEDGER.spend("somebody", 1.0)
+    with pytest.raises(NotPrivateError, match=r"as by collect\(\)"):  # whose rows a query finds is not known
+        res.predict(pl.from_pandas(rows).lazy())
     with pytest.raises(DataError, match="'g' is missing"):
         res.predict(tables[0].drop("g"))
     arrays = PrivateResults(base)

@@ -24,7 +24,7 @@ from privreg.files import archive
 from privreg.fits import findings
 from tests.families.test_multinomial import FLAT, model
 from tests.families.test_multinomial import people as voters
-from tests.helpers import array_model, people
+from tests.helpers import array_model, people, read_saved
 from tests.results.test_summary import check_latex, flat, read, table_lines
 
 FEW = doubt("few", "few people")
@@ -361,7 +361,7 @@ def test_marks_keep_through_files_and_pickles(doubted, tmp_path):
 
 def test_files_of_the_version_before_go_by_what_their_notes_say(doubted, tmp_path):
     doubted.save(tmp_path / "res.privreg")
-    document, arrays = archive.read(tmp_path / "res.privreg")
+    document, arrays = read_saved(tmp_path / "res.privreg")
     del document["statement"]["notes_about"]
     own = {k: v for k, v in document.items() if k not in {"kind", "format"}}
     archive.write_archive(tmp_path / "old.privreg", "results", own, arrays)
@@ -388,7 +388,7 @@ DAMAGED = [[None], [None, ["fewer", None, []]], *([None, ["few", [at], []]] for 
 @pytest.mark.parametrize("about", DAMAGED)
 def test_damaged_marks_are_refused(doubted, tmp_path, about):
     doubted.save(tmp_path / "res.privreg")
-    document, arrays = archive.read(tmp_path / "res.privreg")
+    document, arrays = read_saved(tmp_path / "res.privreg")
     document["statement"]["notes_about"] = about
     own = {k: v for k, v in document.items() if k not in {"kind", "format"}}
     archive.write_archive(tmp_path / "res.privreg", "results", own, arrays)

@@ -141,6 +141,25 @@ WRONG = {
 }
 
 
+CORRELATED = "moments: {a: [0, 1], b: [0, 1]}\ncorrelations: [[a, b, N]]"
+ODD = ["065", "-010", "+07", "1:30", "1:30:00", "1:30.5", "0x1F", "0b101", "1_000", "1_0.5", "0o17_", "018", "09.5"]
+
+
+@pytest.mark.parametrize("number", ODD)
+@pytest.mark.parametrize("where", ["bounds: {a: [-99, N]}", "moments:\n  a: [N, 9999]", CORRELATED])
+def test_numbers_that_yaml_reads_otherwise_are_refused(number, where, tmp_path):
+    with pytest.raises(
+        SchemaError, match=r"^schema\.yaml: (line \d: YAML takes|.* it must be a pair of n|.* is a number above)"
+    ):
+        read(tmp_path, where.replace("N", number))
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "+5", "65.", ".5", "0.5", "1e3", "1.5e+3", "-0.25", "120"])
+def test_numbers_in_decimal_are_what_they_look_like(number, tmp_path):
+    found = read(tmp_path, f"bounds: {{a: [-99, {number}]}}\nmoments: {{b: [{number}, 1]}}")
+    assert found.bounds["a"][1] == found.moments["b"][0] == float(number)
+
+
 @pytest.mark.parametrize("what", WRONG)
 def test_wrong_files_are_told_by_file_and_key(what, tmp_path):
     text, match = WRONG[what]

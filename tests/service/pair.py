@@ -130,9 +130,9 @@ class Pair:
                 self.step(place)
             self.step(place)
 
-        def carefully(k):
+        def carefully(k, **how):
             self.step(place)
-            destroy(k)
+            destroy(k, **how)
 
         store.engine.begin, course.keys.destroy = stepwise, carefully
         self.courses[place] = course

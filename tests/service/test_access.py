@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 import time
+from collections import defaultdict
 
 import pytest
 from starlette.testclient import TestClient
@@ -23,21 +24,25 @@ from privreg.service.commands.prepare import prepared
 from privreg.service.commands.serve import serve
 from privreg.service.commands.tokens import tokens
 from privreg.service.http.app import Options, make
+from privreg.service.pages.feed import Feed
 from privreg.service.store import open_store
 from privreg.service.sums.app import make as make_sums
 from tests.service.pair import Pair
+from tests.service.test_analyses import Several
 from tests.service.world import ANALYST, SERVER, World
 from tests.studies import ROOT, public
 
 OF = "/v1/studies/sleep"
+ANYBODY = ("anybody",)
 ADDRESSES = {
-    ("GET", f"{OF}/results"): {"results"},
-    ("GET", f"{OF}/progress"): {"results"},
-    ("GET", f"{OF}/cells"): {"cells"},
-    ("GET", f"{OF}/export"): {"operate"},
-    ("GET", "/metrics"): {"results", "cells", "operate"},
-    ("POST", f"{OF}/close"): {"operate"},
+    **dict.fromkeys(("/plan", "/state", "/states/{k}", "/reports", "/shares", "/peer"), ANYBODY),
+    **dict.fromkeys(("/healthz", "/readyz", "/openapi.json", "page"), ANYBODY),
+    **dict.fromkeys(("/results", "/progress", "/events"), ("results",)),
+    **dict.fromkeys(("/cells", "/sums"), ("cells",)),
+    **dict.fromkeys(("/export", "/close"), ("operate",)),
+    "/metrics": ("results", "cells", "operate"),
 }
+"""Who may ask for what, below the address of a study or of one of its analyses; of public results anybody."""
 
 
 def bearer(token):
@@ -74,26 +79,59 @@ def granted(world, run, name, *may):
 # --- tokens by role ------------------------------------------------------------------------------------------
 
 
-def test_each_token_is_for_what_its_role_may(world, run):
+def kept_by_one(folder):
+    return make, [World(folder, n=20).course]
+
+
+def kept_by_two(folder):
+    pair = Pair(folder, n=4)
+    pair.turn()
+    return make_sums, pair.courses[:1]
+
+
+def kept_of_several(folder):
+    return make, Several(folder).courses
+
+
+@pytest.mark.parametrize("public", [False, True])
+@pytest.mark.parametrize("of", [kept_by_one, kept_by_two, kept_of_several])
+def test_what_each_address_asks_for(tmp_path, monkeypatch, of, public):
+    async def once(_):
+        yield ""
+
+    monkeypatch.setattr(Feed, "listen", once)  # which doesn't end
+    made, courses = of(tmp_path)
+    store, tokens = courses[0].store, {}
+    for role in access.ROLES:
+        access.grant(store, 0.0, role, [role], str(tmp_path / role))
+        tokens[role] = bearer((tmp_path / role).read_text().strip())
+    app, tried = made(courses[0], Options(rate=0.0, public_results=public), *courses[1:]), set()
+    with TestClient(app) as client:
+        routes = [(verb, r.path) for r in app.routes for verb in sorted(r.methods - {"HEAD", "OPTIONS"})]
+        for verb, path in sorted(routes, key=lambda one: one[1].endswith("/close")):
+            name = path.removeprefix("/v1/studies/{study}").replace("/analyses/", "\0").rpartition("\0")[2]
+            name = "page" if path.startswith("/studies/") else "/" + name.partition("/")[2]
+            may = ANYBODY if public and name == "/results" else ADDRESSES[name]
+            tried.add(name)
+            url = path.format_map(defaultdict(lambda: "page.js", study="sleep", k=0))
+            for role, head in {None: {}, "wrong": bearer("no"), **tokens}.items():
+                status = client.request(verb, url, headers=head).status_code
+                if may == ANYBODY:
+                    assert status != 401, path
+                    assert status != 403 or name == "/peer", path
+                else:
+                    assert status == (200 if role in may else 403 if role in tokens else 401), (path, role)
+    assert tried == ADDRESSES.keys() - ({"/shares", "/peer", "/sums"} if made is make else {"/reports", "/cells"})
+    assert not any(course.is_open for course in courses if made is make)  # one may close it
+
+
+def test_tokens_are_not_in_the_database_and_the_analyst_may_not_operate(world, run):
     held = {role: granted(world, run, role, role) for role in access.ROLES}
     kept = (world.folder / "study.db").read_bytes() + (world.folder / "study.db-wal").read_bytes()
     assert not any(token.encode() in kept for token in held.values())
     with TestClient(make(world.course, Options(rate=0.0))) as client:
-        for (verb, path), may in ADDRESSES.items():
-            assert client.request(verb, path).status_code == 401
-            for role, token in held.items():
-                answer = client.request(verb, path, headers=bearer(token))
-                assert answer.status_code == (200 if role in may else 403), (path, role)
         assert client.get(f"{OF}/cells", headers=bearer(ANALYST)).status_code == 200
         assert client.get(f"{OF}/export", headers=bearer(ANALYST)).status_code == 403
-    assert not world.state.open
-
-
-def test_public_results_let_nobody_operate(world):
-    with TestClient(make(world.course, Options(rate=0.0, public_results=True))) as client:
-        assert client.get(f"{OF}/results").status_code == 200
-        assert client.get(f"{OF}/export").status_code == client.post(f"{OF}/close").status_code == 401
-    assert world.course.is_open
 
 
 @pytest.mark.parametrize("name", ["analyst", "reader"])
@@ -141,6 +179,9 @@ def test_servers_that_share_a_database_and_its_backups_agree_on_tokens(world, ru
 def test_verbs_of_tokens_say_what_they_need(world, run):
     assert "--name NAME --may ROLE --out FILE" in run("grant", "--name", "a", fails=True)
     assert "needs --name NAME alone" in run("revoke-token", "--name", "a", "--out", "x", fails=True)
+    run("revoke-token", "--name", "analyst")
+    assert "--name='ann' is not known; there is none." in run("revoke-token", "--name", "ann", fails=True)
+    run("grant", "--name", "analyst", "--may", "cells", "--out", str(world.folder / "analyst.token"))
     assert "already" in run("grant", "--name", "analyst", "--may", "cells", "--out", "x", fails=True)
 
 
@@ -154,7 +195,7 @@ def test_collector_a_alone_is_closed_over_http(tmp_path):
         with TestClient(make_sums(course, Options(rate=0.0))) as client:
             statuses += [client.post(f"{OF}/close", headers=head).status_code]
             said = client.get(f"{OF}/export", headers=head)
-            assert sorted(said.json()) == ["counts", "lost", "plan", "plan_hash", "states", "sums"]
+            assert sorted(said.json()) == ["counts", "lost", "plan", "plan_hash", "states", "sums", "unvouched"]
     assert statuses == [200, 403]
 
 

@@ -17,6 +17,7 @@ from privreg.device.report import table
 from privreg.device.session import respond
 from privreg.errors import InferenceError, OptionError, ReliabilityWarning, StudyError
 from privreg.field import keys
+from privreg.field.reading.several import Studies
 from privreg.field.simulated.swarm import swarm
 from privreg.protocol import messages, study, wire
 from privreg.protocol.parts.analyses import hash_of_part, word_of
@@ -246,9 +247,19 @@ def test_an_analyst_reads_every_analysis_by_its_name(tmp_path):
         assert "mu = 2 per person, for all analyses together" in repr(found)
         assert "<table>" in found._repr_html_()
         assert found.model("hours ~ age + C(shift)", {}).fit().nobs == n
-        for name in ("whom", ""):
-            with pytest.raises(OptionError):
-                found.results(name)
+        alone = Studies({"who": found["who"]})
+        for asked in (found.results, found.table, found.live, found.__getitem__):
+            for name in ("whom", ""):
+                with pytest.raises(OptionError, match=r"is not known; choose one of 'who', 'hours', 'tired'"):
+                    asked(name)
+        for asked in (alone.results, alone.table, alone.live, alone.__getitem__, found["who"].results):
+            with pytest.raises(OptionError, match=r"is not known; choose one of 'who'\. Did you mean 'who'"):
+                asked("whom")
+        for asked in (found.results, found.table):
+            with pytest.raises(OptionError, match="several analyses; name one of 'who', 'hours', 'tired'"):
+                asked()
+        assert alone.results().nobs == n
+        assert repr(alone.table()) == repr(found.table("who"))
         with pytest.raises(StudyError, match="a regression"):
             found.table("hours")
         with pytest.raises(StudyError, match="no plan of a fit"):

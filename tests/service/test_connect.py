@@ -73,6 +73,19 @@ def test_results_are_those_of_a_fit_in_process_with_the_same_reports(world, stud
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("name", ["x", "", "hours"])
+def test_a_study_of_one_analysis_without_a_name_has_none_to_choose(base, study, name, tmp_path, capsys):
+    (tmp_path / "token").write_text(ANALYST)
+    said = [f"analysis={name!r}: the study has one analysis, which has no name; leave it out."] * 3
+    found = []
+    for ask in (study.results, study.table):
+        with pytest.raises(OptionError) as e:
+            ask(name)
+        found.append(str(e.value))
+    assert results([f"{base}#k={KEY}", "--token", str(tmp_path / "token"), "--analysis", name]) == 2
+    assert [*found, " ".join(capsys.readouterr().err.split()).removeprefix("privreg results: error: ")] == said
+
+
 def test_results_say_whose_devices_reported(study, tmp_path):
     res = study.results()
     said = res.summary().as_text()

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import json
 import re
+import subprocess
 from importlib.resources import files
 
 import numpy as np
@@ -18,6 +19,8 @@ from privreg.field.reading import picture
 from privreg.service.http.app import Options, make
 from privreg.service.pages import feed as feeds
 from privreg.service.pages.feed import BINS, OUTCOMES, WIDTHS, Feed, Minutes
+from tests.service.node import node
+from tests.service.pair import Pair
 from tests.service.world import ANALYST, World, people
 
 PAGE = "/studies/sleep/dashboard"
@@ -92,7 +95,71 @@ def test_the_curves_library_is_unmodified():
     assert {f.name: hashlib.sha256(f.read_bytes()).hexdigest() for f in folder.iterdir()} == UPLOT
 
 
+def test_the_page_has_words_for_every_phase_of_a_study(tmp_path):
+    for name in ("view.js", "curves.js"):
+        text = files("privreg.service").joinpath("web", "dashboard", name).read_text()
+        (tmp_path / name.replace("js", "mjs")).write_text(text.replace("curves.js", "curves.mjs"))
+    told = {"opens": 0, "closes": 10**9, "grace": 86400, "rounds": [{"role": "main", "ends": None}]}
+    given_ = json.dumps([{**told, "status": status} for status in picture.PHASES])
+    script = f'import {{ phase }} from "./view.mjs"; console.log(JSON.stringify({given_}.map(phase)));'
+    (tmp_path / "main.mjs").write_text(script)
+    how = {"cwd": tmp_path, "capture_output": True, "text": True, "check": True, "env": {"TZ": "UTC"}}
+    said = dict(zip(picture.PHASES, json.loads(subprocess.run([node(), "main.mjs"], **how).stdout), strict=True))
+    assert {name: (one["study"], one["state"], one["collector"], one["rest"]) for name, one in said.items()} == {
+        "before": ("not open yet", "asks nobody yet", "ready", "Not yet"),
+        "open": ("open", "main, stays open", "goes on", "Not yet"),
+        "closing": ("closed; reports on their way count", "asks nobody", "goes on", "Not yet"),
+        "closed": ("closed", "asks nobody", "finished", "No estimates"),
+    }
+    days = ("1 Jan 1970", "9 Sept 2001", "10 Sept 2001", "")
+    for day, until in zip(days, (one["until"] for one in said.values()), strict=True):
+        assert day in until.replace("Sep ", "Sept ")
+
+
 # --- counts --------------------------------------------------------------------------------------------------
+
+
+def phases(course, clock, on):
+    """Phase before a study opens, and at times around its end."""
+    plan = course.plan
+    for now in (plan.opens - 1, plan.opens, plan.closes, plan.closes + 1, plan.closes + plan.grace + 1):
+        clock.now = now
+        on()
+        yield Feed(course).progress()["status"]
+
+
+def test_every_phase_of_a_study_is_told(world, tmp_path):
+    def on():
+        while world.course.advance():
+            pass
+
+    assert list(phases(world.course, world.clock, on)) == ["before", "open", "open", "closing", "closed"]
+    (tmp_path / "early").mkdir()
+    early = World(tmp_path / "early", n=10)
+    early.course.close()
+    told = Feed(early.course).progress()
+    assert (told["status"], told["open"]) == ("closing", False)
+    assert [one["open"] for one in told["rounds"]] == [False]
+
+
+def test_every_phase_of_a_study_with_two_collectors_is_told(tmp_path):
+    pair = Pair(tmp_path, n=5)
+    pair.turn()
+    for person in pair.people:
+        person.make(0)
+    for place, course in enumerate(pair.courses):
+        pair.send(place, pair.people)
+        assert [*phases(course, pair.clock, lambda: None)][:4] == ["before", "open", "open", "closing"]
+    pair.clock.now = pair.plan.opens
+    pair.courses[0].store.mark("closed")  # by hand: until b has heard so, it asks
+    assert [Feed(c).progress()["status"] for c in pair.courses] == ["closing", "open"]
+    for _ in range(4):
+        pair.clock.now += 40
+        pair.turn()
+    assert [Feed(c).progress()["status"] for c in pair.courses] == ["closed", "closed"]
+    assert not any(side.lags for c in pair.courses for side in c.known().collectors)
+    for place in (0, 1):
+        pair.leave(place)
 
 
 def test_counts_are_for_analysts(client):

@@ -8,9 +8,10 @@ schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not i
 from privreg.service.http.app import Options, make  # noqa: E402
 from privreg.service.sums import app as sums  # noqa: E402
 from tests.service.pair import Pair  # noqa: E402
-from tests.service.world import World  # noqa: E402
+from tests.service.world import ANALYST, World  # noqa: E402
 
 OPEN = Options(rate=0.0, public_results=True)
+KNOWN = {"Authorization": f"Bearer {ANALYST}"}
 
 
 def one(folder):
@@ -38,6 +39,6 @@ def test_the_fuzzed_document_holds(of, addresses, tmp_path):
         @settings(max_examples=4, deadline=None, database=None, suppress_health_check=list(HealthCheck))
         @given(case=operation.as_strategy())
         def fuzz(case):
-            case.call_and_validate()
+            case.call_and_validate(headers=KNOWN)
 
         fuzz()

@@ -16,7 +16,7 @@ from privreg.field import keys
 from privreg.protocol import messages, peers, wire
 from privreg.service.course import CLOSED
 from privreg.service.store.kept import FIXED, LOST, OFFERED, OPEN, PUBLISHED
-from privreg.service.sums import adding, book, peer
+from privreg.service.sums import adding, book, command, peer
 from privreg.service.sums.book import SOON
 from privreg.service.sums.peer import Refused
 from tests.service.pair import LETTERS, OWN, Pair
@@ -254,6 +254,23 @@ def test_keys_and_shares_are_gone_once_a_batch_is_fixed(pair, monkeypatch):
     assert_nothing_clear(pair, noise)
 
 
+def test_a_key_is_overwritten_when_b_fixes_and_its_file_stays_until_a_has_committed(pair):
+    come(pair, pair.people[:DUE])
+    a, b = pair.courses
+    listed, path = tokens(pair.people[:DUE]), b.keys.path(0)
+    said = b.answered(a._signed("offer", 0, ids=b"".join(listed)))
+    assert (b.keys.get(0), path.read_bytes()[:32]) == (None, bytes(32))
+    pair.open(1)
+    assert (pair.courses[1].keys.get(0), path.exists(), status(pair)[1]) == (None, True, FIXED)
+    pair.turn()
+    assert status(pair) == [PUBLISHED, PUBLISHED]
+    assert (
+        wire.hash_of(pair.courses[1].shares.batch(0).value)
+        == peer.opened(said, pair.hash, "b", pair.plan.keys[1]).value
+    )
+    assert not path.exists()
+
+
 # --- who lies ------------------------------------------------------------------------------------------------
 
 
@@ -447,6 +464,9 @@ def test_a_collector_of_a_backup_takes_over_what_was_published_and_adds_no_other
     restore(pair, place, keys=keys)
     on(pair)
     assert [c.shares.batch(0).value for c in pair.courses] == values
+    assert [c.unvouched() for c in pair.courses] == [[0] * (place == k) for k in (0, 1)]
+    assert "word is all there is for batches 0." in command.check(pair.courses[place])
+    assert "word is all" not in command.check(pair.courses[1 - place])
     assert ids(pair)[0] == ids(pair)[1]
     assert pair.courses[0].states == pair.courses[1].states
     assert all(len(hashes) == 1 for which in (0, 1) for hashes in pair.values(which).values())

@@ -19,6 +19,7 @@ from privreg.files import archive
 from privreg.simulation.rounds import RoundsRun
 from privreg.simulation.streaming import checkpoint
 from privreg.simulation.streaming.stream import Stream
+from tests.helpers import read_saved
 
 N = 150_000
 EVERY = 40_000
@@ -88,7 +89,7 @@ def test_a_fit_that_is_killed_again_and_again_ends_in_the_same_bits(people, tmp_
             killed_after(m, stop)
             with pytest.raises(Killed):
                 model(people).fit(checkpoint=kept, checkpoint_rows=EVERY, **how)
-        document, _ = archive.read(kept)
+        document, _ = read_saved(kept)
         assert not document["clean"]
         # two batches at most are taken together, which begin before the kill; of those an interval is read again
         assert stop - 2 * CHUNK - EVERY < document["read"] <= stop
@@ -124,7 +125,7 @@ def test_the_noise_of_a_killed_fit_is_that_of_the_fit_that_goes_on(people, tmp_p
     found.append([])
     with pytest.raises(Killed):
         model(people).fit(checkpoint=kept, checkpoint_rows=30_000, threads=1, progress=False)
-    _, arrays = archive.read(kept)
+    _, arrays = read_saved(kept)
     found.append([])
     model(people).fit(checkpoint=kept, threads=1, progress=False)
     killed, again = found
@@ -138,7 +139,7 @@ def test_a_checkpoint_is_its_owner_s_and_holds_the_present_key_only(people, tmp_
     with pytest.raises(Killed):
         model(people).fit(checkpoint=kept, checkpoint_rows=30_000, progress=False)
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
-    document, arrays = archive.read(kept)
+    document, arrays = read_saved(kept)
     keys = [k for k in arrays if k.startswith("secret")]
     assert set(keys) == {"secret_key", "secret_order"}
     assert document["source"] == [file_mark(people)]
@@ -284,7 +285,7 @@ def test_other_files_are_refused_and_left_alone(begun, damage):
 
 def test_a_state_that_does_not_fit_is_refused(begun):
     copy, kept = begun
-    document, arrays = archive.read(kept)
+    document, arrays = read_saved(kept)
     document = {k: v for k, v in document.items() if k not in {"kind", "format"}}
     for name in ("weight_0", "total_0", "secret_key"):
         archive.write_archive(kept, "checkpoint", document, {**arrays, name: arrays[name][..., :-1]})
@@ -357,7 +358,7 @@ def test_rows_before_a_bad_line_are_kept_and_the_fit_goes_on_once_it_is_mended(p
     with pytest.raises(DataError, match=told) as caught:
         model(bad, **strict).fit(checkpoint=kept, progress=False)
     assert "10000" not in str(caught.value)
-    document, _ = archive.read(kept)
+    document, _ = read_saved(kept)
     assert document["clean"]
     assert wrong - 6 * CHUNK < document["read"] <= wrong - 1
     bad.write_text("".join(lines))
@@ -376,7 +377,7 @@ def test_a_mended_file_is_noised_by_a_fresh_key(people, tmp_path):
     strict = {"rows": N, "missing": "raise"}
     with pytest.raises(DataError, match="are kept in"):
         model(copy, **strict).fit(checkpoint=kept, progress=False)
-    _, before = archive.read(kept)
+    _, before = read_saved(kept)
     copy.write_text(text)
     found = []
 
@@ -412,7 +413,7 @@ def test_once_killed_no_later_stop_lets_the_rest_be_mended(begun_anew, monkeypat
         stopped_after(m, 1)
         with pytest.raises(KeyboardInterrupt, match="is kept in"):
             model(copy).fit(checkpoint=kept, progress=False)
-    document, _ = archive.read(kept)
+    document, _ = read_saved(kept)
     assert not document["clean"]
     copy.write_text(copy.read_text().replace("\n", "\n\n", 1))
     with pytest.raises(SavedFileError, match="changed or moved since it was killed"):
@@ -425,12 +426,12 @@ def test_a_fit_that_goes_on_from_a_clean_stop_is_not_clean_while_it_runs(people,
         stopped_after(m, 1)
         with pytest.raises(KeyboardInterrupt):
             model(people).fit(checkpoint=kept, progress=False)
-    assert archive.read(kept)[0]["clean"]
+    assert read_saved(kept)[0]["clean"]
     with monkeypatch.context() as m:  # killed before the next checkpoint is due
         killed_after(m, 100_000)
         with pytest.raises(Killed):
             model(people).fit(checkpoint=kept, progress=False, checkpoint_rows=10 * N)
-    assert not archive.read(kept)[0]["clean"]
+    assert not read_saved(kept)[0]["clean"]
 
 
 @pytest.mark.thorough
@@ -446,7 +447,7 @@ def test_an_update_that_is_cut_off_is_not_kept(people, tmp_path, monkeypatch):
         m.setattr(RoundsRun, "advance", advance)
         with pytest.raises(KeyboardInterrupt):
             model(people).fit(checkpoint=kept, progress=False, checkpoint_rows=EVERY, threads=1, seed=5)
-    document, _ = archive.read(kept)
+    document, _ = read_saved(kept)
     assert document["read"] <= 60_000
     assert not document["clean"]
     whole = model(people).fit(progress=False, threads=1, seed=5)
@@ -496,7 +497,7 @@ def test_processes_that_are_really_stopped(people, tmp_path, usual_rounds):
         said = process.communicate()[1].decode()
         assert process.returncode != 0, "it had ended before"
         assert ("the same call goes on" in said) == (how == signal.SIGINT)
-        document, _ = archive.read(kept)
+        document, _ = read_saved(kept)
         begun.append(document["read"])
         assert document["clean"] == (how == signal.SIGINT)
     assert begun[1] >= begun[0]

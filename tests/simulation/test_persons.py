@@ -86,7 +86,6 @@ def test_results_say_people_rows_and_what_is_protected(fitted, tmp_path: Path) -
             lambda res=res: res.predict(new),
             lambda res=res: res.get_prediction(new),
             lambda res=res: res.marginal_means("year"),
-            lambda res=res: res.estimand(new.assign(y=0.0, person=1)),
         ):
             with pytest.raises(InferenceError, match="would need a person's level"):
                 call()
@@ -284,6 +283,32 @@ def test_the_estimand_of_squares_is_weighted_least_squares_own(more: dict[str, o
     free = replace(fit, equation=replace(fit.equation, caps=1e-9 * fit.equation.caps))
     best = smf.wls("y ~ x", data, weights=weigh(data)).fit().params
     np.testing.assert_allclose(estimand(free, data), best, atol=1e-6)
+
+
+@pytest.mark.parametrize("formula", ["y ~ x + C(year) | person", "y ~ x + C(year) | diff(person)"])
+def test_the_estimand_without_levels_is_least_squares_own_of_changes(formula: str) -> None:
+    data = panel(33, 2_000)
+    fit = model(data, formula, family="squared").fit(seed=1)._fit
+    assert fit.equation is not None
+    free = replace(fit, equation=replace(fit.equation, caps=1e-9 * fit.equation.caps))
+    mixed = data.sample(frac=1, random_state=1).sort_values("year", kind="stable")
+    columns = data.assign(two=data["year"] == 2, three=data["year"] == 3)[["y", "two", "three", "x"]].astype(float)
+    changes = columns.groupby(data["person"]).diff().dropna().to_numpy()
+    best = within(data) if "diff" not in formula else np.linalg.lstsq(changes[:, 1:], changes[:, 0], rcond=None)[0]
+    np.testing.assert_allclose(estimand(free, mixed), [0.0, *best], atol=1e-6)
+
+
+@pytest.mark.parametrize("trust", ["two_collectors", "local"])
+@pytest.mark.parametrize("family", ["huber", "squared", "logistic"])
+def test_without_noise_slopes_within_persons_solve_their_own_equation(trust: str, family: str, tmp_path: Path) -> None:
+    data = panel(34, 6_000)
+    data, k_max = (data[data["year"] < 3], 2) if family == "logistic" else (data, 3)
+    response = "b" if family == "logistic" else "y"
+    res = model(data, f"{response} ~ x | person", family=family, trust=trust, mu=None, k_max=k_max).fit(seed=1)
+    found = res.estimand(data)
+    assert np.abs((found - res.params) / res.bse).max() < 1.0  # the same people, in other rounds
+    res.save(tmp_path / "fit.privreg")
+    pd.testing.assert_series_equal(pr.load(tmp_path / "fit.privreg").estimand(data), found)
 
 
 def test_the_estimand_of_local_reports_weighs_rows_as_reports_did(tmp_path: Path) -> None:

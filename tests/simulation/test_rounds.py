@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 import privreg as pr
 from privreg.audit.neighbours import audit
 from privreg.errors import InferenceError, ReliabilityWarning, StreamError
-from privreg.files import archive
 from privreg.privacy.mechanisms import Mechanism
 from privreg.privacy.noise import fresh_key, normals, seeded_key
 from privreg.protocol.rounds import PARTS
@@ -24,6 +23,7 @@ from privreg.protocol.schedule import Round
 from privreg.simulation import rounds
 from privreg.simulation.rounds import RoundsRun
 from privreg.simulation.workers.crew import Crew
+from tests.helpers import read_saved
 from tests.kinds import KINDS
 from tests.rounds import plan_by_rounds
 
@@ -439,7 +439,7 @@ def test_a_saved_stream_without_a_seed_spends_its_key_once(tmp_path):
     stream = model(data=(x, y)).start().update((y[:7000], x[:7000]))
     key = stream._run.key
     stream.save(tmp_path / "s")
-    _, arrays = archive.read(tmp_path / "s")
+    _, arrays = read_saved(tmp_path / "s")
     saved = arrays["secret_key"].tobytes()
     assert saved not in {key, stream._run.key}
     first = pr.load(tmp_path / "s")

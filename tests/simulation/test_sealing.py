@@ -21,6 +21,7 @@ from privreg.cli import app
 from privreg.errors import OptionError, SavedFileError
 from privreg.files import archive, sealing
 from privreg.simulation.streaming.stream import Stream
+from tests.helpers import read_saved
 
 N = 3000
 PUBLIC = {"mu": 1, "bounds": {"x": (-1, 1), "y": (-1, 1)}}
@@ -109,7 +110,7 @@ def key_left_out(parts):
 
 
 def something_more(parts):
-    parts["more.npy"] = array(np.zeros(3))
+    parts["weight_99.npy"] = array(np.zeros(3))
 
 
 def exchanged(parts):
@@ -176,7 +177,7 @@ def test_a_member_that_comes_twice_is_refused(saved):
 
 def test_a_seed_in_a_stream_saved_without_one_is_refused(saved):
     pr.load(saved)
-    document, arrays = archive.read(saved)
+    document, arrays = read_saved(saved)
     document = {k: v for k, v in document.items() if k not in {"kind", "format"}}
     archive.write_archive(saved, "stream", document | {"seed": 5}, arrays)
     with pytest.raises(SavedFileError, match="has a seed, but was saved without one"):

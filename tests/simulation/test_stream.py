@@ -12,7 +12,7 @@ import pytest
 import privreg as pr
 from privreg.errors import DataError, InferenceError, PrivregWarning, SavedFileError, SchemaError, StreamError
 from privreg.files import archive
-from tests.helpers import array_model, people
+from tests.helpers import array_model, people, read_saved
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
 FORMULA = "y ~ a + b + I(a * b) + g"
@@ -226,9 +226,9 @@ def test_the_key_is_readable_by_its_owner_only_and_spent_by_the_first_load(tmp_p
     path, data = tmp_path / "s.privreg", table()
     model(None).start(tuning=tuning).update(data.iloc[:1000]).save(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert {"secret_key", "secret_score_key"} & set(archive.read(path)[1])
+    assert {"secret_key", "secret_score_key"} & set(read_saved(path)[1])
     first = pr.load(path)
-    assert not [k for k in archive.read(path)[1] if k.startswith("secret")]
+    assert not [k for k in read_saved(path)[1] if k.startswith("secret")]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     with pytest.warns(PrivregWarning, match="fresh"):
         second = pr.load(path)

@@ -26,15 +26,46 @@ warn_of <- function(names, reliable) {
 
 table_of <- function(object, level = 0.95, exponentiate = FALSE) {
   out <- frame(ask(object$results$tidy(exponentiate = exponentiate, conf_level = level)))
+  out$term <- terms_of(out$term)
   if ("level" %in% names(out)) out$term <- paste(out$level, out$term, sep = ":")
   out
+}
+
+# Coefficients as lm() names them: (Intercept), gb, factor(black)1, x:gb, I(x^2).
+terms_of <- function(x) {
+  x <- sub("^(Intercept|const)$", "(Intercept)", as_in_r(x))
+  gsub("\\[(?:T\\.)?([^][]*)\\]", "\\1", x, perl = TRUE)
+}
+
+# A text of Python's with R's names; rows of tables in columns as wide as they were.
+renamed <- function(text, names) {
+  lines <- strsplit(text, "\n", fixed = TRUE)[[1]]
+  new <- terms_of(names)
+  for (k in seq_along(lines)) {
+    row <- which(startsWith(lines[k], paste0(names, " ")))
+    if (!length(row)) {
+      lines[k] <- gsub("\\bres\\.([a-z_]+)", "fit$results$\\1", as_in_r(lines[k]))
+      for (j in which(names != new)) {
+        lines[k] <- gsub(paste0("(?<![[:alnum:]:(])\\Q", as_in_r(names[j]), "\\E(?![[:alnum:]:\\[])"), new[j], lines[k], perl = TRUE)
+      }
+      next
+    }
+    j <- row[which.max(nchar(names[row]))]
+    rest <- substring(lines[k], nchar(names[j]) + 1)
+    wider <- nchar(new[j]) - nchar(names[j])
+    rest <- if (wider > 0) sub(paste0("( [^ [:alnum:]-])?", strrep(" ", wider)), "\\1", rest) else paste0(strrep(" ", -wider), rest)
+    mark <- regmatches(rest, regexpr("^ *\u2020", rest))
+    if (length(mark)) rest <- paste0(" \u2020", strrep(" ", nchar(mark) - 2), substring(rest, nchar(mark) + 1))
+    lines[k] <- paste0(new[j], rest)
+  }
+  paste(lines, collapse = "\n")
 }
 
 summary.privreg <- function(object, ...) {
   table <- table_of(object)
   coefficients <- as.matrix(table[c("estimate", "std_error", "statistic", "p_value")])
   dimnames(coefficients) <- list(table$term, c("Estimate", "Std. Error", "t value", "Pr(>|t|)"))
-  text <- reticulate::py_to_r(object$results$summary()$as_text())
+  text <- renamed(reticulate::py_to_r(object$results$summary()$as_text()), frame(ask(object$results$tidy()))$term)
   structure(
     list(call = object$call, coefficients = coefficients, reliable = as.logical(table$reliable), text = text),
     class = "summary.privreg"
@@ -79,9 +110,10 @@ print.confint.privreg <- function(x, ...) {
 nobs.privreg <- function(object, ...) as.integer(reticulate::py_to_r(object$results$nobs))
 
 formula.privreg <- function(x, ...) {
+  if (!is.null(x$formula)) return(stats::as.formula(x$formula, env = parent.frame()))
   text <- reticulate::py_to_r(x$results$model$formula)
   if (is.null(text)) stop("these results are of arrays and have no formula.", call. = FALSE)
-  stats::as.formula(gsub("np\\.", "", text), env = parent.frame())
+  stats::as.formula(as_in_r(text), env = parent.frame())
 }
 
 family.privreg <- function(object, ...) {
@@ -116,7 +148,7 @@ anova.privreg <- function(object, ...) {
   }
   table <- ask(object$results$anova())
   out <- frame(table)
-  rownames(out) <- vector_of(table$index)
+  rownames(out) <- as_in_r(vector_of(table$index))
   reliable <- as.logical(out$reliable)
   out <- out[c("df", "chi2", "PR(>F)")]
   names(out) <- c("Df", "Chisq", "Pr(>Chisq)")
@@ -139,7 +171,7 @@ logLik.privreg <- function(object, ...) private("a likelihood", "anova(object) h
 
 plot.privreg <- function(x, level = 0.95, intercept = FALSE, ...) {
   table <- table_of(x, level)
-  if (!intercept) table <- table[!grepl("(^|:)(Intercept|const)$", table$term), ]
+  if (!intercept) table <- table[!grepl("(^|:)\\(Intercept\\)$", table$term), ]
   at <- rev(seq_len(nrow(table)))
   old <- par(mar = c(5, max(nchar(table$term)) * 0.5 + 2, 2, 1))
   on.exit(par(old))

@@ -152,9 +152,9 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     if rules.cornered:
         by_scale = common * sum(w * t.beyond for w, t in zip(weights, turned, strict=True))
         narrow = [(w, t) for w, t, s in zip(weights, turned, alike, strict=True) if any(s is one for one in best)]
-        each = _crowd(best, again=again)
-        sampling = sampling + _of_scale(by_scale, theta, narrow, each, common, again=whole)
-        slope = curvature + np.outer(by_scale, sum(w * t.lean for w, (_, t) in zip(each, narrow, strict=True)))
+        shares = _crowd(best, again=again)
+        sampling = sampling + _of_scale(by_scale, theta, narrow, shares, common, again=whole)
+        slope = curvature + np.outer(by_scale, sum(w * t.lean for w, (_, t) in zip(shares, narrow, strict=True)))
     else:
         slope = bent(theta)[1]
     bread = np.linalg.inv(slope)

@@ -9,11 +9,11 @@ import numpy as np
 
 from privreg.collector.aggregate.budget import SURE, bearable, slope_edge
 from privreg.collector.aggregate.lattice import sd
-from privreg.collector.aggregate.plan import WIDER
+from privreg.collector.aggregate.plan import WIDER, turned
 from privreg.collector.aggregate.report import unstacked
 
 if TYPE_CHECKING:
-    from privreg.arrays import Array
+    from privreg.arrays import Array, Flags
     from privreg.collector.aggregate.plan import Plan, Progress
 
 CLEAR: Final = 0.25  # Edges of its noise that a direction's slope is, at least, times this where it is half the mean
@@ -45,8 +45,6 @@ def advance(plan: Plan, progress: Progress, mean: Array, count: int) -> Progress
         variances=known.variances * np.outer(np.diag(turn) ** 2, np.diag(turn) ** 2),
         points=known.points @ turn.T,
     )
-    from privreg.collector.aggregate.rounds import turned
-
     state = state._replace(role="lengths", rows=turn @ state.rows, theta=turned(turn, state.theta))
     return progress._replace(state=state, known=known)
 
@@ -66,10 +64,10 @@ def borne(plan: Plan, progress: Progress) -> float:
     return math.sqrt(max(square, plan.reach**2))
 
 
-def _seen(shares: Array, noise: float) -> Array:
+def _seen(shares: Array, noise: float) -> Flags:
     """Bins with a share, alone or with a neighbour, that stands out of its noise."""
     two = (shares[1:] + shares[:-1]) > SURE * math.sqrt(2.0) * noise
-    return np.asarray((shares > SURE * noise) | np.append(two, False) | np.append(False, two))
+    return np.asarray((shares > SURE * noise) | np.append(two, False) | np.append(False, two), dtype=np.bool_)
 
 
 def _of_length(plan: Plan, progress: Progress, shares: Array, noise: float, least: float = 0.0) -> Progress:

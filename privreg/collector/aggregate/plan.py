@@ -142,7 +142,7 @@ class Plan(NamedTuple):
     @property
     def ends(self) -> Array:
         """Ends of the bins of squared lengths, shape (BINS,); the last one's is no end."""
-        return self.d * WIDER ** np.arange(BINS)
+        return np.asarray(self.d * WIDER ** np.arange(float(BINS)), dtype=np.float64)
 
     @property
     def normal(self) -> float:
@@ -194,10 +194,11 @@ class Plan(NamedTuple):
         closing = math.sqrt(self.rows * noise)
         means = self.located + 0.5 * bool(self.persons)
         half_filled = self.several and not (self.persons and self.persons.mean)
+        by_chance = 0.5 * CHECKED**2 * LARGE * (1.0 - LARGE)  # where sampling hides such a share, and not noise
         # noise of means in half a range, and of second moments (its edge) in a typical eigenvalue
         rough = SHARP / self.wide * (0.5 if half_filled else 1.0)
         asked = {
-            "clamping": CHECKED * math.sqrt(self.bounded + 1.0) / self.mu,
+            "clamping": max(CHECKED * math.sqrt(self.bounded + 1.0) / self.mu, by_chance),
             "location": 20.0 + 4.0 * math.sqrt(means) / (rough * self.mu) if means else 0.0,
             "moments": max(40.0 + math.sqrt(8.0 * size**3) / (rough * self.mu), 10.0 * size),
             "approach": noise,
@@ -337,6 +338,11 @@ class Progress(NamedTuple):
 def pairs(size: int) -> int:
     """Entries of a symmetric matrix, each once."""
     return size * (size + 1) // 2
+
+
+def turned(by: Array, theta: Array) -> Array:
+    """Coefficients of z, of one predictor or several, as those of by @ z."""
+    return np.asarray(np.linalg.solve(by.T, theta.reshape(-1, len(by)).T).T.reshape(-1), dtype=np.float64)
 
 
 @cache

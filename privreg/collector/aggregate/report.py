@@ -74,8 +74,8 @@ class Factor(NamedTuple):
     def norms(self) -> Array:
         """Norm of the block of each report, or what it is at most; shape (m,)."""
         square = np.einsum("ij,ij->i", self.rows, self.rows)
-        norm = np.abs(self.by) * (square if self.product else np.sqrt(square))
-        return norm if self.parts is None else (norm.reshape(self.parts.shape) * self.parts).sum(axis=1)
+        norm = np.asarray(np.abs(self.by) * (square if self.product else np.sqrt(square)))
+        return norm if self.parts is None else np.asarray((norm.reshape(self.parts.shape) * self.parts).sum(axis=1))
 
 
 @np.errstate(all="ignore")  # a warning would tell of one record
@@ -123,7 +123,7 @@ def factors(
         case _:
             out = _scores(plan, state, y, x, shift, parts)
     if parts is not None:
-        silent = ~usable.any(axis=1)
+        silent = np.asarray(~usable.any(axis=1))
     norm = np.sqrt(sum(np.square(one.norms()) for one in out))
     scale = np.where(silent, 0.0, 1.0 / np.maximum(norm, 1.0))  # rounding, and rows whose numbers overflow
     if not np.isfinite(norm).all():

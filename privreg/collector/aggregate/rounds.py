@@ -11,7 +11,7 @@ from scipy.special import ndtr, ndtri
 from privreg.collector.aggregate import classes, lengths
 from privreg.collector.aggregate.budget import AGAIN, EXACT, LEFT, MOST_MU, STEPS, expected, paid
 from privreg.collector.aggregate.lattice import sd
-from privreg.collector.aggregate.plan import Checked, Known, Plan, Progress, State, Summed, pairs
+from privreg.collector.aggregate.plan import Checked, Known, Plan, Progress, State, Summed, pairs, turned
 from privreg.collector.aggregate.report import unstacked
 from privreg.collector.covariates.extremes import longest
 from privreg.collector.estimation.curvature import SPREAD
@@ -157,11 +157,6 @@ def _whitened(plan: Plan, progress: Progress, mean: Array, count: int) -> Progre
         known, state = known._replace(classes=bent), state._replace(theta=theta, scale=1.0, classes=basis)
     state, means = _linked(plan, state._replace(role=role), known)
     return progress._replace(state=state, known=known, expected=means)
-
-
-def turned(by: Array, theta: Array) -> Array:
-    """Coefficients of z, of one predictor or several, as those of by @ z."""
-    return np.asarray(np.linalg.solve(by.T, theta.reshape(-1, len(by)).T).T.reshape(-1), dtype=np.float64)
 
 
 def _points(plan: Plan, rows: Array, mean: Array) -> Array:

@@ -109,7 +109,7 @@ def _count_lines(path: Path, how: Csv = PLAIN) -> int | None:
     sep = how.sep.encode()
     try:
         with _opened(path, how) as file:
-            columns = len(lines.header(file, path.name, sep))
+            columns = len(lines.header(file, path.name, sep) or header_of(path, how))  # which refuses an empty file
             return sum(lines.lines_in(piece, columns, sep) for piece in lines.pieces(file, columns, sep=sep))
     except Exception:  # whatever is wrong with the file, reading its rows says so in words of our own
         return None
@@ -231,10 +231,17 @@ _OTHERS: Final = {";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}
 def check_commas(path: Path, header: Sequence[str], columns: Collection[str]) -> None:
     """Refuse a file whose header is separated by something else: by the header alone."""
     mark = next((m for m in _OTHERS if m in header[0]), None)
-    if len(header) > 1 or mark is None or set(columns) <= set(header):
+    if set(columns) <= set(header):
         return
-    decimal = ", decimal=','" if mark == ";" else ""
-    mend = f"give pr.csv(path, sep={mark!r}{decimal}), or --sep and --decimal at the shell."
+    if header[0].lower().startswith(("#", "sep=")):
+        raise DataError(
+            f"{path.name}: its first line begins with '#' or 'sep=', and nothing may stand before the column names; "
+            "delete it, and give pr.csv(path, sep=...), or --sep, where fields are not separated by commas."
+        )
+    if len(header) > 1 or mark is None:
+        return
+    decimal = ", and decimal=',' too if its numbers have decimal commas" if mark == ";" else ""
+    mend = f"give pr.csv(path, sep={mark!r}){decimal}; at the shell --sep and --decimal."
     if mark == " ":
         mend = "write it anew, as by pandas.read_csv(path, sep=r'\\s+').to_csv(new, index=False)."
     raise DataError(f"{path.name}: its header is separated by {_OTHERS[mark]}, and fields must be by commas; {mend}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -15,7 +14,6 @@ from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, beyond, ch
 from privreg.data.sources.tables import open_relation, quoted
 from privreg.errors import DataError, MissingExtraError, UnsupportedArgumentError, quietly
 from privreg.files.optional import comes_from, need
-from privreg.privacy.accounts import Account, Accounts, accounts_of, of_query, of_relation
 
 _ALIAS: Final = "privreg_rows"
 _BACKTICKS: Final = ("MySQLdb", "pymysql", "mysql", "mariadb", "aiomysql")
@@ -32,25 +30,6 @@ class Sql:
 
     def __repr__(self) -> str:
         return f"<SQL query on {_place(self.connection)}>"
-
-    def _privreg_accounts(self) -> Accounts:
-        """What the ledger knows the people by: text, parameters and connection."""
-        text, parameters = (self.query, self.parameters) if isinstance(self.query, str) else _compiled(self.query)
-        given = getattr(self.connection, "engine", self.connection)
-        if isinstance(given, str) or comes_from(given, "sqlalchemy", "URL"):
-            shown = given if isinstance(given, str) else given.render_as_string(hide_password=False)
-            return of_query(_bare(text), parameters, shown)
-        mark = _marked(given) if comes_from(given, "sqlite3", "Connection") else given
-        try:
-            weakref.ref(mark)
-        except TypeError:  # nothing says when it is gone
-            return Accounts((Account(("object", id(self)), self),))
-        if comes_from(given, "duckdb", "DuckDBPyConnection"):
-            try:
-                return of_relation(_relation_of(self), _bare(text), parameters, given)
-            except Exception:  # of no query, or while rows of another are read; nothing says what it reads
-                return Accounts(lost=True)
-        return of_query(_bare(text), parameters, id(mark), mark)
 
     def __reduce__(self) -> str:
         raise TypeError("an SQL query holds a connection and can't be pickled; make it again with privreg.sql()")
@@ -167,8 +146,7 @@ def _place(connection: Any) -> str:
 
 
 def _of_duckdb(data: Sql, wanted: Wanted) -> Source:
-    opened = open_relation(_relation_of(data), wanted)
-    return Source("SQL query on duckdb", None, opened.batches, accounts_of(data))  # now, as no rows are read yet
+    return Source("SQL query on duckdb", None, open_relation(_relation_of(data), wanted).batches, data)
 
 
 def _relation_of(data: Sql) -> Any:
@@ -182,40 +160,6 @@ def _relation_of(data: Sql) -> Any:
     if relation is None:
         raise DataError("the SQL query on duckdb gives no rows; give one that selects some.")
     return relation
-
-
-def _compiled(query: Any) -> tuple[str, Any]:
-    """Text and parameters of an SQLAlchemy select."""
-    compiled = quietly(query.compile, DataError("the SQLAlchemy select can't be written as SQL; mend it."))
-    return str(compiled), compiled.params
-
-
-class _Mark:
-    """What lives as long as a connection of sqlite3, which can't be watched itself."""
-
-    def __call__(self) -> str:
-        return str(id(self))
-
-
-_MARK: Final = "privreg_mark"
-
-
-def _marked(connection: Any) -> Any:
-    """The mark of an SQLite connection: a function of its own that gives its number; None if it can't be asked."""
-    try:
-        try:
-            number = int(connection.execute(f"SELECT {_MARK}()").fetchone()[0])
-        except connection.OperationalError:  # there is none yet
-            mark = _Mark()
-            connection.create_function(_MARK, 0, mark)
-            _MARKS[id(mark)] = mark
-            return mark
-        return _MARKS.get(number)
-    except Exception:  # closed, or another thread's
-        return None
-
-
-_MARKS: Final[weakref.WeakValueDictionary[int, _Mark]] = weakref.WeakValueDictionary()
 
 
 # --- rows that are fetched -------------------------------------------------------------------------------

@@ -55,6 +55,9 @@ def opened(path: Path) -> Any:
     return path.open("rb")
 
 
+_PACKED: Final = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"PK\x03\x04", b"PAR1", b"ARROW1")  # Begins of files of no text
+
+
 def header(file: Any, name: str, sep: bytes = b",") -> list[str]:
     """Read the column names off the first line that isn't blank.
     Raises DataError if that line is no UTF-8 or ends in carriage returns, or a quote isn't closed in it.
@@ -68,6 +71,9 @@ def header(file: Any, name: str, sep: bytes = b",") -> list[str]:
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
+        if line.startswith(_PACKED):
+            said = "compressed (.csv.gz, .bz2, .xz, .zip), of Parquet (.parquet) or Feather (.feather), or a workbook"
+            raise DataError(f"{name} is no text, but {said}; give it the ending of what it is, or save it as CSV.")
         raise DataError(
             f"{name}: its first line is no UTF-8, but Latin-1 or UTF-16, say; save the file as UTF-8, or, of Latin-1, "
             "read it with encoding='latin-1'."

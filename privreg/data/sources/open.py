@@ -30,6 +30,7 @@ from privreg.data.sources.source import (
     file_mark,
     first,
     pieces,
+    refuse_few,
     rows_of,
 )
 from privreg.data.sources.tables import kind_of_table
@@ -40,7 +41,7 @@ from privreg.schema.declarations import Schema
 
 __all__ = [
     "CHUNK", "Batch", "Source", "as_frame", "chunk_of", "file_mark", "first", "one_batch", "open_arrays", "open_table",
-    "pieces", "public_batches", "rows_of", "table_of",
+    "pieces", "public_batches", "refuse_few", "rows_of", "table_of",
 ]  # fmt: skip
 
 _QUERY: Final = re.compile(r"\s*(select|with|from)\s", re.IGNORECASE)

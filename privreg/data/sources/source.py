@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from privreg.data.cells import Taken
 from privreg.data.columns import missing
 from privreg.errors import DataError
+from privreg.privacy.accounts import named
 from privreg.schema.declarations import Schema
 
 CHUNK: Final = 65_536
@@ -65,9 +66,22 @@ class Source:
     gathered: bool = False  # whether rows come person by person, everybody once, with their numbers in place of ids
     blocks: tuple[int, ...] = field(repr=False, default=())  # rows of the pieces that files are read by
 
+    def of(self, dataset: Any) -> Source:
+        """The same, of people with a name, see `privreg.privacy.accounts.named`."""
+        return replace(self, identity=named(self.identity, dataset))
+
     def expected(self) -> int | None:
         """How many people there are, as far as is known before reading them; public, like their number."""
         return self.count() if self.rows is None else self.rows
+
+
+def refuse_few(rows: int | None, coefficients: int, kind: str, who: str | None = None) -> None:
+    """Refuse so many rows, or people by the column `who`, of a source of this kind, if they determine no fit."""
+    by = f" People are told apart by id={who!r}, which holds texts or whole numbers." if who else ""
+    if rows == 0:
+        raise DataError(f"the data ({kind}) have no rows; a fit needs more people than coefficients.{by}")
+    if rows is not None and rows <= coefficients:
+        raise DataError(f"{rows} rows can't determine {coefficients} coefficients; more people are needed.{by}")
 
 
 def chunk_of(columns: int) -> int:

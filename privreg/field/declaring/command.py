@@ -18,7 +18,7 @@ from privreg.device.consent import QUESTION, plain, words
 from privreg.errors import OptionError, PrivregError, SchemaError, StudyError, meant
 from privreg.field import keys
 from privreg.field.running import done, parser_of
-from privreg.files.archive import write_bytes
+from privreg.files.archive import LONGEST, contents, write_bytes
 from privreg.options.spelling import in_study
 from privreg.protocol.lattice import unit_of_sums
 from privreg.protocol.parts.analyses import WORDS
@@ -230,7 +230,7 @@ def _run(a: argparse.Namespace) -> str:
         public = keys.public(keys.make(a.file, password))
         return f"Wrote {a.file!r}. Its public key, {key_id(public)}:\n{base(public)}"
     try:
-        data, root = Path(a.file).read_bytes(), None if a.key is None else keys.given(a.key, "--key")
+        data, root = contents(a.file, LONGEST), None if a.key is None else keys.given(a.key, "--key")
     except OSError:
         raise OptionError(f"there is no plan {a.file!r} that can be read.") from None
     return shown(data, root)

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
-from privreg.errors import PrivregError, SchemaError, choose, meant, quietly, shown
+from privreg.errors import PrivregError, SchemaError, choose, meant, quietly, real, shown
 from privreg.field.declaring.about import about_of, choices_of, collectors_of, languages_of, spoken
 from privreg.field.declaring.model import PLAN, declared_of, fit_of
 from privreg.field.declaring.plan import About
@@ -33,7 +33,7 @@ from privreg.schema.declarations import Schema
 _ABOUT: Final = ("study", "title", "purpose", "contact", "opens", "closes")
 _OPTIONAL: Final = (
     "grace_days", "questions", "choices", "texts", "release_group", "tokens", "missing", "round_hours", "least",
-    "collectors", "language", "diary_days",
+    "collectors", "language", "diary_days", "sd",
 )  # fmt: skip
 _OF_ALL: Final = ("mu", "rows", "trust")  # Of a model, what holds for all of a study's analyses
 _OWN: Final = ("share", "table")  # Of an analysis, beside its model
@@ -96,7 +96,7 @@ def read_study(path: str | Path) -> list[Declared]:
     wrong = SchemaError("a study holds Unicode text and finite numbers; mend what is neither.")
     quietly(lambda: json.dumps(doc, ensure_ascii=False, default=str).encode(), wrong)
     about = replace(about_of(doc), languages=others, choices=choices, collectors=collectors_of(doc, Path(path).parent))
-    out = []
+    about, out = replace(about, sd=_sds(doc.get("sd"), schema)), []
     for part, asked in _analyses(doc):
         if not isinstance(asked.get("formula", ""), str):
             raise SchemaError(f"'formula' of a study must be a text such as y ~ x, got {shown(asked['formula'])}.")
@@ -109,6 +109,16 @@ def read_study(path: str | Path) -> list[Declared]:
         fit = _named(part, partial(declared_of, text))
         out.append(Declared(replace(about, model={"declared": text}), fit, part))
     return out
+
+
+def _sds(given: Any, schema: Schema) -> dict[str, float]:
+    """Expected sds by column, of a response that of its residuals; a plan's widths are by them, and nothing else."""
+    known = sorted({*schema.bounds, *schema.moments})
+    for name, sd in given.items() if isinstance(given, dict) else [(given, None)] * (given is not None):
+        if name not in known or not 0.0 < (real(sd) or 0.0) < math.inf:
+            said = f"sd of a study has {shown(name)}: {shown(sd)}; write sd: {{age: 12}}, a positive number for columns"
+            raise SchemaError(f"{said} that are numbers: {', '.join(known)}.")
+    return {name: float(sd) for name, sd in (given or {}).items()}
 
 
 def _named(part: Part, make: Callable[[], T]) -> T:

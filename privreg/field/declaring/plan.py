@@ -74,6 +74,7 @@ class About:
     missing: str = "noise"  # "noise", or "refuse": whoever lacks an answer isn't asked, which shows
     after: int = 0  # Seconds after which a round is closed though reports are lacking; 0: never
     least: float = 0.5  # Share of a round's reports without which it isn't
+    sd: Mapping[str, float] = field(default_factory=dict)  # Expected sds, of responses those of residuals; not signed
     # Words of the survey's page, by name, in place of the English ones; ``language`` is their code, such as de
     texts: Mapping[str, str] = field(default_factory=dict)
     # Further languages of the page, by code: texts (as above), title, purpose, questions, choices

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,7 +35,8 @@ def planned(analyses: Sequence[Declared], plans: Sequence[PublicPlan]) -> str:
         if one.fit.rows is None:
             continue
         try:
-            text, noise = _table(one.fit, plan) if isinstance(one.fit, TableFit) else _fit(one.fit, len(plans) > 1)
+            more, sds = len(plans) > 1, one.about.sd
+            text, noise = _table(one.fit, plan, sds) if isinstance(one.fit, TableFit) else _fit(one.fit, more, sds)
         except PrivregError as e:
             text, noise = textwrap.fill(f"How wide intervals will be is not known: {in_study(str(e))}", 78), math.nan
         out.append(f"{head}{text}\n\n")
@@ -44,29 +46,35 @@ def planned(analyses: Sequence[Declared], plans: Sequence[PublicPlan]) -> str:
     return "".join(out)
 
 
-def _fit(fit: FitPlan, several: bool) -> tuple[str, float]:
+def _fit(fit: FitPlan, several: bool, sds: Mapping[str, float] = MappingProxyType({})) -> tuple[str, float]:
     """What `pr.plan` says, and the noise's variance over that of sampling, on average."""
     assert fit.rows is not None  # by whoever calls
-    plan = power.plan_of_fit(fit, fit.rows)
+    told: list[Any] = []
+    if sds:
+        design, left = fit.spec.design, sds.get(str(fit.spec.design.endog_bare)) if fit.spec.family.scaled else None
+        own = {c: sd for c, sd in sds.items() if c in design.columns and c not in design.endog_sources}
+        told = [{"sd": own, "residual_sd": left}]
+    plan = power.plan_of_fit(fit, fit.rows, *told)
     noise = math.nan
     if several:
-        free = power.plan_of_fit(replace(fit, spec=with_mu(fit.spec, power.BUDGETS[1])), fit.rows)
+        free = power.plan_of_fit(replace(fit, spec=with_mu(fit.spec, power.BUDGETS[1])), fit.rows, *told)
         noise = float(np.mean((plan.table()["std_error"] / free.table()["std_error"]) ** 2)) - 1.0
     text = as_text(respelt(plan._layout(), in_study))
-    if plan.assumed.usual:  # a study's file has no key for it
-        text += "\n\nWith another residual sd: pr.plan(..., scale=), or privreg plan --scale."
+    if plan.assumed.usual:
+        text += "\n\nWith sds that are known, of responses that of residuals: sd: {age: 12, …}"
     if fit.asked.like is not None:
         text += "\n\nTarget: fixed, that of the earlier fit in like:"
     return text, noise
 
 
-def _table(fit: TableFit, plan: PublicPlan) -> tuple[str, float]:
+def _table(fit: TableFit, plan: PublicPlan, sds: Mapping[str, float]) -> tuple[str, float]:
     """Widths of a table's intervals, and the noise's variance over that of sampling, on average."""
     assert fit.rows is not None  # by whoever calls
-    found = half_widths(fit, plan.table, plan.bits, fit.rows)
+    found = half_widths(fit, plan.table, plan.bits, fit.rows, sds)
     wide = max(len(name) for name, _, _ in found)
     lines = [f"  {name:<{wide}}  ± {half:.3g}" for name, half, _ in found]
-    text = f"A table of {fit.rows:,} people. 95% intervals, if numbers are spread evenly and levels equally frequent:"
+    how = "have the file's sd" if sds else "are spread evenly"
+    text = f"A table of {fit.rows:,} people. 95% intervals, if numbers {how} and levels are equally frequent:"
     return "\n".join([text, *lines]), float(np.mean([ratio for _, _, ratio in found]))
 
 

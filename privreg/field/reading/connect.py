@@ -28,8 +28,8 @@ def connect(
         Address of the study, as in its invitations: https://host/studies/{name}/#k={key}. Of a study with two
         collectors the addresses at both.
     token : str or path, or a list of two, optional
-        The analyst's token, or the file that `privreg serve` wrote it to; none where results are public. Of two
-        collectors theirs, in order, or one for both.
+        The analyst's token, or the file that `privreg serve` wrote it to: what is verified needs it also where results
+        are public. Of two collectors theirs, in order, or one for both.
     key : str, optional
         Public key that has signed the plan, where no address has one.
 

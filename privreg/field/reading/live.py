@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
 from privreg.errors import OptionError, StudyError, shown
-from privreg.field.reading.picture import picture
+from privreg.field.reading.picture import PHASES, picture
 from privreg.files.optional import need
 from privreg.protocol import wire
 from privreg.results.base import Results
@@ -123,7 +123,7 @@ def _progress(study: Followed) -> dict[str, Any]:
         if record.text("study", 63) != study.name:
             raise StudyError("the counts are those of another study.")
         record.integer("people", 0, 1 << 48), record.integer("state", 0, 1 << 31), record.flag("open")
-        record.choice("status", ("open", "closing", "closed"))
+        record.choice("status", PHASES)
     except (wire.MessageError, ValueError) as e:
         raise StudyError(f"the study's server sends what is no answer of a collector: {e}") from None
     return said

@@ -31,6 +31,10 @@ TIMES: Final = tuple(float(v) for v in np.round(np.geomspace(1.0, 1e6, 121), 4))
 """Multiples of the present number of people at which the critical value of the band is said."""
 
 
+PHASES: Final = ("before", "open", "closing", "closed")
+"""Of a study: before it opens; while it asks; while it asks nobody, and what is on its way still counts; and then."""
+
+
 class Round(NamedTuple):
     """A state, and how many reports answered it."""
 
@@ -61,7 +65,7 @@ class Known(NamedTuple):
     issued: int  # Invitations
     planned: int | None  # Reports
     ahead: tuple[Held, ...] = ()  # Rounds that are planned after these
-    closing: bool = False  # Whether it asks nobody, and reports on their way still count
+    status: str = "open"  # One of `PHASES`
     late: int = 0  # Reports that came after their state had closed, and count
     made_of: tuple[int, ...] = ()  # Estimates change only with it
     collectors: tuple[Side, ...] = ()  # Two, or none where there is one alone
@@ -78,7 +82,7 @@ def progress(plan: PublicPlan, known: Known, minutes: Mapping[str, Any]) -> dict
         "opens": plan.opens,
         "closes": known.closes,
         "grace": plan.grace,
-        "status": "open" if known.is_open else "closing" if known.closing else "closed",
+        "status": known.status,
         "state": known.state,
         "open": known.is_open,
         "people": sum(r.reports for r in known.rounds),

@@ -43,9 +43,9 @@ class Studies:
         return self._named(name).table()
 
     def _named(self, name: str | None) -> Study:
-        if name is None:
+        if name is None and len(self._parts) > 1:
             raise OptionError(f"this study has several analyses; name one of {', '.join(map(repr, self.analyses))}.")
-        return self[name]
+        return self[self.analyses[0] if name is None else name]
 
     def live(self, name: str | None = None, *, every: float = 2.0) -> Any:
         """Show the study in a notebook, an analysis at a time, of which one is chosen there; see `Study.live`.

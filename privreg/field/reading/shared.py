@@ -12,9 +12,9 @@ from privreg.collector.aggregate.chain import Batch, Chain
 from privreg.collector.field import batches as chains
 from privreg.device.consent import plain
 from privreg.errors import InferenceError, StudyError
-from privreg.field.reading.picture import Known, Round, Side, progress
+from privreg.field.reading.picture import PHASES, Known, Round, Side, progress
 from privreg.field.reading.study import Study
-from privreg.field.reading.summed import engine_of, protocol_of, results, senders_of
+from privreg.field.reading.summed import alone, engine_of, protocol_of, results, senders_of
 from privreg.field.servers import NotThereError, Server, opened
 from privreg.protocol import messages, peers, wire
 from privreg.protocol.sums import LETTERS
@@ -40,6 +40,7 @@ class Published(NamedTuple):
     words: bytes = b""  # Its shares' sum with its noise
     own: bytes = b""  # Hash of the envelope with it
     other: bytes = b""  # Hash of the other collector's, as it was sent to this one
+    vouched: bool = False  # Whether this one says that it heard the other's commitment before its own sum left
 
 
 class Said(NamedTuple):
@@ -80,7 +81,8 @@ def read_sums(data: bytes, plan: PublicPlan, plan_hash: bytes) -> Said:
             value = peers.read_signed("value", payload, plan_hash)
             if (value.letter, value.state, value.people, value.listed) != (letter, k, batch.people, batch.listed):
                 raise MessageError("a sum is signed for another batch than it is published for.")
-            batch = batch._replace(words=value.words, own=wire.hash_of(envelope), other=other)
+            vouched = each.has("vouched") and each.flag("vouched")  # collectors of earlier releases don't say it
+            batch = batch._replace(words=value.words, own=wire.hash_of(envelope), other=other, vouched=vouched)
         out.append(batch)
     return Said(letter, issued, tuple(out))
 
@@ -92,6 +94,7 @@ class SharedStudy(Study):
         self._plan = engine_of(self.signed)
         self._sums: Chain = chains.begin(self._plan)
         self._had: tuple[tuple[bytes, ...], ...] = ((), ())  # What both have published, in the plan's order
+        self._unvouched: dict[int, str] = {}  # Batches with letters of collectors that heard no commitment
         self._names = [plain(one.name) for one in self.signed.collectors]
 
     # --- what is asked ---------------------------------------------------------------------------------
@@ -142,6 +145,8 @@ class SharedStudy(Study):
                     f"the collectors don't agree on their sums of batch {k}: one has published another sum than it has "
                     "sent the other; ask both."
                 )
+            if deaf := "".join(le for le, said in zip(LETTERS, (one, other), strict=True) if not said.vouched):
+                self._unvouched[k] = deaf
             parts = (np.frombuffer(words, dtype="<u8") for words in (one.words, other.words))
             batch = Batch(one.people, np.add(*parts).view(np.int64))
             self._sums = chains.closed(self._plan, self._sums, batch)
@@ -172,14 +177,16 @@ class SharedStudy(Study):
     def _estimated(self) -> Results:
         a, b = self._both()
         if not self.signed.table and all(progress.state.role != "main" for progress in self._sums.history[:-1]):
+            if not self._is_open:
+                raise InferenceError("the study has closed before its main round had a sum: there are no estimates.")
             _, role, people, end = self._held((a, b))[-1]
             closes = "is closed, by `privreg collector close` or by its last day" if end is None else f"has {end:,}"
             raise InferenceError(
                 f"estimates begin with the sum of the main round. Now the round {role!r} has {people:,} reports, and "
                 f"ends when it {closes}."
             )
-        added = [("Protocol", protocol_of(self._sums, max(a.issued, b.issued)))]
-        return results(self.signed, self._sums, senders_of(self.signed, self._sums), added)
+        added = [("Protocol", protocol_of(self._sums, max(a.issued, b.issued), self._unvouched))]
+        return results(self.signed, self._sums, senders_of(self.signed, self._sums, self._unvouched), added)
 
     def _held(self, both: tuple[Said, Said]) -> list[tuple[int, str, int, int | None]]:
         """State, role, reports that both have, and how many close it (None: it stays open)."""
@@ -200,7 +207,11 @@ class SharedStudy(Study):
         told = wire.Record(json.loads(self._servers[0].get("progress")), "the counts")
         rounds = tuple(Round(k, role, n, end if k == last else None, k == last) for k, role, n, end in held)
         state, issued = max(len(self._states) - 1, 0), max(one.issued for one in both)
-        known = Known(rounds, state, self._is_open, plan.closes, issued, self._plan.rows, collectors=self._sides(both))
+        status = told.choice("status", PHASES) if self._is_open else PHASES[-1]
+        known = Known(
+            rounds, state, self._is_open, plan.closes, issued, self._plan.rows, status=status,
+            collectors=self._sides(both),
+        )  # fmt: skip
         minutes = {name: told.mapping(name) for name in ("totals", "recent", "whole")}
         return json.dumps(progress(plan, known, minutes)).encode()
 
@@ -222,12 +233,12 @@ class SharedStudy(Study):
         both = self._both()
         done, issued = self._sums.batches, max(one.issued for one in both)
         people, of = sum(batch.people for batch in done), f" of {issued:,} invited" if issued else ""
-        words = "{}: {} batches over, {:,} reports"
+        said, words = alone(self._sums, self._unvouched), "{}: {} batches over, {:,} reports"
         at = [words.format(*one) + ", lags" * one.lags for one in self._sides(both)]
         names = " and ".join(f"{one.name} ({one.url})" for one in self.signed.collectors)
         return [
             ("Collectors", plain(names)),
-            ("Reports", f"{people:,}{of}, in {len(done)} sum{'s' * (len(done) != 1)}"),
+            ("Reports", f"{people:,}{of}, in {len(done)} sum{'s' * (len(done) != 1)}{said and f'; {said}'}"),
             ("At each", "; ".join(at)),
             ("State", f"{max(len(self._states) - 1, 0)}, {'open' if self._is_open else 'closed'}"),
         ]  # fmt: skip

@@ -16,7 +16,7 @@ import numpy as np
 
 from privreg.collector.field import chain as chains
 from privreg.device.consent import WIDEST, plain
-from privreg.errors import StudyError, choose, shown
+from privreg.errors import OptionError, StudyError, choose, shown
 from privreg.field.reading.collected import engine_of, fit_plan_of, read_cells, table_of
 from privreg.field.reading.collected import results as results_of
 from privreg.field.servers import Server, opened
@@ -161,9 +161,16 @@ class Study:
         ReliabilityWarning
             If rows of the results should not be relied on.
         """
-        if name is not None:
-            choose("analysis", name, (self.signed.part.name,))
+        self._must_be(name)
         return self._warned(3)
+
+    def _must_be(self, name: str | None) -> None:
+        """Refuse the name of another analysis than this one. Raises OptionError."""
+        own = self.signed.part.name
+        if name is not None and not own:
+            raise OptionError(f"analysis={shown(name)}: the study has one analysis, which has no name; leave it out.")
+        if name is not None:
+            choose("analysis", name, (own,))
 
     def _warned(self, stacklevel: int) -> Any:
         """Results, after a warning of rows not to be relied on, at the line of whoever asked."""
@@ -179,6 +186,7 @@ class Study:
         StudyError
             Also if the analysis is a regression.
         """
+        self._must_be(name)
         if not self.signed.table:
             raise StudyError("this analysis is a regression; results() has its estimates.")
         made: TableOne = self.results(name).table_one()

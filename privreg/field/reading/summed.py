@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ from privreg.privacy.ledger import Release
 from privreg.protocol.lattice import unit_of_sums
 from privreg.protocol.parts.roles import TABLE
 from privreg.protocol.study import PublicPlan
+from privreg.protocol.sums import LETTERS
 from privreg.results.base import Results
 
 
@@ -73,8 +75,17 @@ def results(plan: PublicPlan, chain: Chain, senders: Senders, added: Sequence[tu
     )
 
 
-def protocol_of(chain: Chain, issued: int) -> str:
-    """What came, for the summary's header: batches, and invitations of which nothing is in a sum."""
+def alone(chain: Chain, unvouched: Mapping[int, str]) -> str:
+    """People whose sums rest on one collector's word, as a share and by number; empty if there are none.
+
+    `unvouched` are batches, with letters of the collectors that heard no commitment before their sum left.
+    """
+    people, some = sum(b.people for b in chain.batches), sum(chain.batches[k].people for k in unvouched)
+    return f"{100.0 * some / people:.1f}% of people, {some:,} of {people:,}, on one collector's word" if some else ""
+
+
+def protocol_of(chain: Chain, issued: int, unvouched: Mapping[int, str] = MappingProxyType({})) -> str:
+    """What came, for the summary's header: batches, people on one collector's word, and invitations in no sum."""
     lost, people = _lost(chain), sum(b.people for b in chain.batches)
     parts = [f"{len(chain.batches)} batch{'es' * (len(chain.batches) != 1)}"]
     parts += [f"{len(lost)} lost"] if lost else []
@@ -82,6 +93,7 @@ def protocol_of(chain: Chain, issued: int) -> str:
     if issued:
         missing = f"{max(issued - people, 0):,} of {issued:,} invited are in no sum"
         parts.append(f"{missing}: they sent nothing, or not to both collectors")
+    parts += [said] if (said := alone(chain, unvouched)) else []
     return ", ".join(parts)
 
 
@@ -89,7 +101,7 @@ def _lost(chain: Chain) -> list[int]:
     return [k for k, batch in enumerate(chain.batches) if not len(batch.total)]
 
 
-def senders_of(plan: PublicPlan, chain: Chain) -> Senders:
+def senders_of(plan: PublicPlan, chain: Chain, unvouched: Mapping[int, str] = MappingProxyType({})) -> Senders:
     """Who randomised, as the privacy statement says it: devices that are people's own, and the two collectors."""
     names = tuple(plain(one.name) for one in plan.collectors)
     main = next(plan.roles[r] for r in ("main", TABLE) if r in plan.roles)
@@ -120,4 +132,10 @@ def senders_of(plan: PublicPlan, chain: Chain) -> Senders:
         )
         text = f"{'; '.join(said)}: its people aren't asked again; a single device can make a sum impossible"
         notes.append(Diagnostic("left_out", text))
+    if people := alone(chain, unvouched):
+        both = zip(LETTERS, names, strict=True)
+        deaf = [(name, [str(k) for k, who in unvouched.items() if letter in who]) for letter, name in both]
+        each = " and ".join(f"{name} (batch {', '.join(ks)})" for name, ks in deaf if ks)
+        words = "that the other committed to its sum before is not vouched for, so the other could choose the total"
+        notes.append(Diagnostic("unvouched", f"{people}: when the sum of {each} left, {words}"))
     return Senders("devices", "rounded Gaussian on sums", noise, tuple(notes), names)

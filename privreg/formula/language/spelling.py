@@ -11,6 +11,7 @@ from unicodedata import normalize
 from privreg.errors import DataError
 from privreg.options.elsewhere import WORDS, by_name
 from privreg.options.values import logged
+from privreg.schema.declarations import Schema
 
 _SAME, _CALLS, _CONTRASTS = (by_name(WORDS["formulas"][kind]) for kind in ("numpy", "calls", "contrasts"))
 """Other names of elementwise NumPy functions; calls of R that stand for something else, where {0} is what is called
@@ -140,7 +141,7 @@ def as_labelled(asked: Any, labels: Collection[Any] | None) -> Any:
     """A formula, or declarations by column, with columns named as the data name them; anything else as it is.
 
     Python reads names in their normal form NFKC, in which a micro sign is the Greek letter. In a formula a column that
-    is written otherwise is put into Q(), where names are taken as they are.
+    is written otherwise is put into Q(), where names are taken as they are; its levels are in the form NFC.
     Raises DataError if two columns have one name to Python.
 
     Examples
@@ -150,22 +151,34 @@ def as_labelled(asked: Any, labels: Collection[Any] | None) -> Any:
     """
     known = labels or ()
     if isinstance(asked, Mapping):
-        named = [_label_of(key, known) if isinstance(key, str) else key for key in asked]
+        named = [label_of(key, known) for key in asked]
         if len(set(named)) < len(named):
             raise DataError("a column is declared twice, by names that are one to Python; keep one.")
         return dict(zip(named, asked.values(), strict=True))
 
     def spelt(match: re.Match[str]) -> str:
         name = match[0] if match[1] is None else match[2]
-        label = name if name[:1] in ("'", '"') else _label_of(name, known)
+        label = name if name[:1] in ("'", '"') else label_of(name, known)
         bare = label == normalize("NFKC", name) and match[1] is None
         return match[0] if label not in known or (match[1] and label == name) else label if bare else f"Q({label!r})"
 
-    return _NAME.sub(spelt, asked) if isinstance(asked, str) else asked
+    return _NAME.sub(spelt, normalize("NFC", asked)) if isinstance(asked, str) else asked
 
 
-def _label_of(name: str, labels: Collection[Any]) -> str:
-    """The label that is this name to Python; the name itself if there is none."""
+def schema_labelled(schema: Any, labels: Collection[Any] | None) -> Any:
+    """A schema, or that of a file, with columns named as the data name them."""
+    if schema is None or labels is None:
+        return schema
+    base = schema if isinstance(schema, Schema) else Schema.from_file(schema)
+    base.refuse_leaked()
+    given = base.bounds_as_given(), base.levels, base.moments_as_given()
+    return Schema.declare(*(as_labelled(one, labels) for one in given))
+
+
+def label_of(name: Any, labels: Collection[Any] | None) -> Any:
+    """The label that is this name to Python, of a tuple each; the name itself, or what is none, if there is none."""
+    if not isinstance(name, str) or labels is None:
+        return tuple(label_of(one, labels) for one in name) if isinstance(name, tuple) else name
     plain = normalize("NFKC", name)
     same = {c for c in labels if isinstance(c, str) and not c.isascii() and normalize("NFKC", c) == plain}
     same |= {plain} if plain in labels and name.isidentifier() else set()

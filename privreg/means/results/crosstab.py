@@ -91,6 +91,8 @@ class Crosstab(View):
     people: int  # Records
     guarantee: str
     notes: tuple[Diagnostic, ...] = ()  # Whatever takes its cells back
+    missing: float = math.nan  # Share of the records that lack one of the values; NaN where it isn't asked
+    missing_error: float = math.nan  # Its standard error
 
     @property
     def shares(self) -> pd.DataFrame:
@@ -105,8 +107,8 @@ class Crosstab(View):
 
     @property
     def counts(self) -> pd.DataFrame:
-        """Shares times the number of records."""
-        return self.shares * self.people
+        """Shares times the number of records that have both values."""
+        return self.shares * (self.people * (1.0 - float(np.nan_to_num(self.missing))))
 
     def proportions(self, margin: str = "rows", *, alpha: float = 0.05) -> pd.DataFrame:
         """Shares within rows or columns, as R's ``prop.table(table, 1)``.
@@ -162,11 +164,13 @@ class Crosstab(View):
     def _layout(self) -> list[Part]:
         t, both = self.table, zip(self.shares.to_numpy(), self.std_errors.to_numpy(), strict=True)
         *rows, last = [[f"{p:.4f}\n({e:.4f})" for p, e in zip(*row, strict=True)] for row in both]
-        title = f"Joint shares of {t.row} (rows) and {t.column} (columns), of all records"
+        title = f"Joint shares of {t.row} (rows) and {t.column} (columns), of records that have both"
+        lost = f"{self.missing:.4f} ({self.missing_error:.4f}) of the records lack a value of one of them, or both."
         below = "\n".join(
             (
                 "Standard errors of sampling and noise in brackets.",
                 f"Independence, noise accounted for: {self.test.words}.",
+                *([] if math.isnan(self.missing) else [f"Missing: {lost}"]),
                 f"{self.people:,} records; {self.guarantee}.",
             )
         )

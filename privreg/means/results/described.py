@@ -191,9 +191,10 @@ def differences(f: MeansFit, column: str | None, alpha: float) -> pd.DataFrame:
     at, one, other = np.repeat(at, len(one)), np.tile(one, len(at)), np.tile(other, len(at))
     v, w = f.group_variances[one, at], f.group_variances[other, at]
     difference, error = f.group_params[one, at] - f.group_params[other, at], np.sqrt(v + w)
-    free = np.array(f.group_people, dtype=np.float64) - 1.0
+    lost = np.repeat(np.nan_to_num(f.missing[1:, :, 0]), [max(len(levels), 1) for _, levels in f.variables], axis=1)
+    free = np.maximum(np.array(f.group_people)[:, None] * (1.0 - lost) - 1.0, 1.0)  # of those who have a value
     with np.errstate(divide="ignore", invalid="ignore"):
-        df = (v + w) ** 2 / (v**2 / free[one] + w**2 / free[other])
+        df = (v + w) ** 2 / (v**2 / free[one, at] + w**2 / free[other, at])
         ratio = difference / error
     half = t.ppf(1.0 - alpha / 2.0, df) * error
     columns = {"term": np.take(f.names, at), "group": np.take(f.groups, one), "other": np.take(f.groups, other)}

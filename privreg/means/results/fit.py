@@ -41,6 +41,9 @@ class MeansFit(Labelled):
     group_tests: Array = field(default_factory=lambda: np.zeros((0, 2)))  # By variable: statistic, degrees of freedom
     moments: Array = field(default_factory=lambda: np.zeros((5, 0)))  # See `collector.moments`
     products: tuple[tuple[str, str, int], ...] = ()  # Numbers multiplied, and where among the estimates
+    # Shares without a usable value and their errors, of everybody, then of subgroups, by variable, shape (1 + g, t, 2);
+    # NaN where it isn't asked
+    missing: Array = field(default_factory=lambda: np.zeros((0, 0, 2)))
     cuts: tuple[tuple[str, int, tuple[float, ...]], ...] = ()  # Numbers in classes, where these are, and between what
 
     @property

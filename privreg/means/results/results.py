@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from privreg.errors import InferenceError, NotPrivateError, OptionError, choose, interval_level
 from privreg.files import archive
 from privreg.inference.pivots import Normal
-from privreg.means.comparison.shrinkage import shrink
 from privreg.means.results import described
 from privreg.means.results.crosstab import Crossed, Crosstab, IndependenceTest
 from privreg.means.results.described import Correlations
@@ -23,6 +22,7 @@ from privreg.means.results.table_one import COLUMNS, TableOne
 from privreg.means.verification import trials
 from privreg.options.elsewhere import needs_rows
 from privreg.options.unknown import all_known_arguments
+from privreg.published.shrinking.rules import shrink
 from privreg.results.base import Results
 from privreg.results.data import Frame
 from privreg.results.statement import PrivacyStatement
@@ -157,7 +157,8 @@ class MeansResults(Results):
         at = one.here
         notes = tuple(n for n in self.privacy.doubts if not n.rows or set(n.rows) & set(range(at.start, at.stop)))
         shares = f.params[at].reshape(len(one.rows), len(one.columns))
-        return Crosstab(one, shares, f.cov[at, at], f.nobs, f.statement.short, notes)
+        lost = dict(zip(dict(f.variables), f.missing[0], strict=True)).get(f"{one.row}:{one.column}", ())
+        return Crosstab(one, shares, f.cov[at, at], f.nobs, f.statement.short, notes, *lost)
 
     def histogram(self, column: str | None = None) -> Histogram:
         """Histogram of a number that was cut into classes, ``cut(age, 20)`` in the formula.
@@ -285,8 +286,10 @@ class MeansResults(Results):
         lines, k = [(name, level) for name, levels in f.variables for level in levels or (None,)], len(f.sds)
         table["variable"], table["level"] = [name for name, _ in lines] * k, [level for _, level in lines] * k
         table["sd"], table["p_value"] = f.sds.ravel(), np.tile(np.repeat(chi2.sf(*f.group_tests.T), many), k)
-        table["count"] = (table["estimate"] * table["people"]).where(table["level"].notna())
-        return TableOne(table[COLUMNS], f.by, f.statement.short, self.privacy.doubts)
+        lost = np.repeat(f.missing[:, :, 0], many, axis=1).ravel() * table["people"]
+        table["count"] = (table["estimate"] * (table["people"] - lost.fillna(0.0))).where(table["level"].notna())
+        table["missing"] = lost
+        return TableOne(table[list(COLUMNS)], f.by, f.statement.short, self.privacy.doubts)
 
     def shrunk(self, method: str = "sure") -> pd.Series | pd.DataFrame:
         """Estimates shrunk towards the middles of their ranges, for many dimensions and small budgets.
@@ -381,7 +384,7 @@ class MeansResults(Results):
 
 
 _ARRAYS = ("centres", "halves", "params", "cov", "group_params", "group_variances")
-_NEWER = ("sds", "group_tests", "moments")  # Arrays that older files don't have
+_NEWER = ("sds", "group_tests", "moments", "missing")  # Arrays that older files don't have
 
 
 def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansResults:
@@ -404,8 +407,9 @@ def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansR
     if variables:
         archive.expect(sum(max(len(levels), 1) for _, levels in variables) == p)
         archive.expect(arrays["sds"].shape == (1 + g, p), arrays["group_tests"].shape == (len(variables), 2))
-    if "moments" not in arrays:
-        arrays = {**arrays, "moments": np.full((5, p), np.nan)}
+    older = {"moments": np.full((5, p), np.nan), "missing": np.full((1 + g, len(variables), 2), np.nan)}
+    arrays = {**older, **arrays}
+    archive.expect(arrays["missing"].shape == older["missing"].shape)
     products = tuple((str(a), str(b), int(k)) for a, b, k in document.get("products", ()))
     cuts = tuple((str(c), int(k), tuple(map(float, e))) for c, k, e in document.get("cuts", ()))
     archive.expect(arrays["moments"].shape == (5, p), *(0 <= k < p for *_, k in products))

@@ -12,7 +12,9 @@ from privreg.diagnostics import Diagnostic
 from privreg.options.unknown import all_known_arguments
 from privreg.tables import MARK, Paragraph, Part, Table, View, noted
 
-COLUMNS: Final = ["variable", "level", "group", "people", "estimate", "std_error", "sd", "count", "p_value", "reliable"]
+COLUMNS: Final = (
+    *("variable", "level", "group", "people", "estimate", "std_error", "sd", "count", "missing", "p_value", "reliable"),
+)
 
 
 @all_known_arguments
@@ -29,7 +31,8 @@ class TableOne(View):
         """Numbers of the table: a line for each group, "All" first, and variable or level.
 
         variable, level, group, people, estimate, std_error, sd (NaN of levels, and with local noise), count (share
-        times people; NaN of numbers), p_value (of the variable), reliable.
+        times people who have a value; NaN of numbers), missing (who have none; NaN where it isn't asked), p_value (of
+        the variable), reliable.
         """
         return self.numbers.copy()
 
@@ -42,15 +45,19 @@ class TableOne(View):
             if part["level"].isna().all():
                 names.append(f"{variable}, mean ({'SE' if part['sd'].isna().all() else 'SD'})")
                 rows.append([*_cells(part), *test])
-                continue
-            names.append(f"{variable}, n (%)")
-            rows.append([*[""] * len(people), *test])
+            else:
+                names.append(f"{variable}, n (%)")
+                rows.append([*[""] * len(people), *test])
             for level, line in part.groupby("level", sort=False):
                 names.append(f"  {level}")
                 rows.append([*_cells(line), *[""] * len(test)])
+            if part["missing"].notna().any():
+                lost = part.drop_duplicates("group")
+                names.append("  missing")
+                rows.append([*_counts(lost["missing"], lost["missing"] / lost["people"]), *[""] * len(test)])
         head, last = [*people.index, *["p-value"] * len(test)], [*(f"{n:,}" for n in people), *[""] * len(test)]
         title = "Characteristics of people" + ("" if self.by is None else f" by {self.by}")
-        below = ["Estimates carry noise; n is the share times the people of the column."]
+        below = ["Estimates carry noise; n is the share times the people who have a value."]
         if self.by is not None:
             below.append("p-values: Wald's tests that subgroups are alike, noise accounted for.")
         below.append(f"Privacy: {self.guarantee}" + ("." if self.by is None else "; each person is in one subgroup."))
@@ -66,5 +73,10 @@ def _cells(line: pd.DataFrame) -> list[str]:
         digits = min(max(1 - math.floor(math.log10(least)), 0), 6) if least > 0.0 else 2
         shown = [f"{m:.{digits}f} ({s:.{digits}f})" for m, s in zip(line["estimate"], beside, strict=True)]
     else:
-        shown = [f"{n:,.0f} ({100 * p:.1f}%)" for n, p in zip(line["count"], line["estimate"], strict=True)]
+        shown = _counts(line["count"], line["estimate"])
     return [text if ok else f"{text} {MARK}" for text, ok in zip(shown, line["reliable"], strict=True)]
+
+
+def _counts(counts: pd.Series, shares: pd.Series) -> list[str]:
+    both = zip(counts.round() + 0.0, (100.0 * shares).round(1) + 0.0, strict=True)  # no minus before 0
+    return [f"{n:,.0f} ({p:.1f}%)" for n, p in both]

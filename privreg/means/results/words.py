@@ -77,7 +77,7 @@ def _unusable(spec: Spec, unusable: Sequence[Unusable]) -> list[Diagnostic]:
         )
         return [doubt("nonresponse", text, np.flatnonzero(spec.concerned(few)), of="the results")]
     text = f"by the reports no use could be made of {shares}; estimates are of the other records"
-    return [Diagnostic("unusable", text)] if shares else []
+    return list(max((one for one in unusable if one.sure), default=Unusable(0.0, 0.0)).noted(text))
 
 
 def _asked(spec: Spec) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
+from unicodedata import normalize
 
 from ...limits import DEEPEST, HIGHEST, MOST_KNOTS
 from ..wire import MessageError, is_whole, number_of
@@ -39,10 +40,10 @@ class Column(NamedTuple):
 
 
 def label_text(label: Label) -> str:
-    """How a label is told from others: true, false, digits, or its text."""
+    """How a label is told from others: true, false, digits, or its text in Unicode's form NFC."""
     if isinstance(label, bool):
         return "true" if label else "false"
-    return str(label)
+    return normalize("NFC", str(label))
 
 
 def check(tree: object, columns: Mapping[str, Column], what: str) -> int:

@@ -133,11 +133,6 @@ def factor_of(fit: ResultData, factor: Any) -> str:
         if len(known) > 1:
             raise OptionError(f"this model has several factors; name one of {', '.join(map(repr, known))}.")
         return str(known[0])
-    if isinstance(factor, list | tuple):
-        raise OptionError(
-            f"the factor must be one, of {', '.join(map(repr, known))}; get_prediction(new) has "
-            "means at combinations of several, given a row of public values for each."
-        )
     numbers = [c for t in design.terms for c in t.reads if c not in known]
     if isinstance(factor, str) and factor in numbers:
         raise OptionError(
@@ -148,10 +143,17 @@ def factor_of(fit: ResultData, factor: Any) -> str:
     return str(choose("the factor", factor, known))
 
 
+def factors_of(fit: ResultData, factor: Any) -> tuple[str, ...]:
+    """Columns of a factor, or of several whose levels are crossed, given in a list or as "g:h"; see `factor_of`."""
+    crossed = isinstance(factor, str) and ":" in factor and factor not in fit.design.columns
+    several = factor.split(":") if crossed else factor if isinstance(factor, list | tuple) and factor else [factor]
+    return tuple(dict.fromkeys(factor_of(fit, one) for one in several))
+
+
 def pairwise(known: Known, factor: Any, method: str, alpha: float) -> PairwiseTests:
     """Test the differences between a factor's levels; see `PrivateResults.t_test_pairwise`."""
     fit = known.fit
-    column, how = factor_of(fit, factor), check_adjustment(method)
+    column, how = ":".join(factors_of(fit, factor)), check_adjustment(method)
     term = next((t for t in fit.design.terms if t.levels and t.reads == (column,)), None)
     if term is None:
         raise OptionError(
@@ -289,17 +291,19 @@ def marginal_means(known: Known, factor: Any, at: Any, which: str) -> MarginalMe
     """
     fit, design = known.fit, known.fit.design
     fit.refuse_levels("a mean at a level")
-    column = factor_of(fit, factor)
+    columns = factors_of(fit, factor)
+    column = ":".join(columns)
     choose("which", which, ("mean", "linear"))
     if which == "mean" and fit.family.link == "margin":
         raise OptionError(f"{fit.family!r} has a margin, which is no mean; ask for which='linear'.")
-    held, over = _completed(design, column, None if at is None else _public_rows(at, column, design))
+    held, over = _completed(design, columns, None if at is None else _public_rows(at, columns, design))
     if at is not None:
         note_outside(fit, held, design.encode_new(held)[0], "marginal_means", stacklevel=4)
 
     def at_levels() -> Iterator[tuple[Any, list[Effect]]]:
-        for v in design.schema.levels[column]:
-            rows = Rows(*design.encode_new(held.assign(**{column: np.full(len(held), v, object)})))
+        for each in itertools.product(*(design.schema.levels[c] for c in columns)):
+            here = {c: np.full(len(held), level, object) for c, level in zip(columns, each, strict=True)}
+            rows, v = Rows(*design.encode_new(held.assign(**here))), ":".join(map(str, each)) if each[1:] else each[0]
             yield v, means_at(fit, rows) if which == "mean" else _linear(fit, rows)
 
     found = stacked(known, at_levels(), True, keep=True)
@@ -315,26 +319,27 @@ def marginal_means(known: Known, factor: Any, at: Any, which: str) -> MarginalMe
     return MarginalMeans(found.value, found.se, found.gradient, known, pivot, index, title, known.notes, ok, scale)
 
 
-def _public_rows(at: Any, factor: str, design: Any) -> pd.DataFrame:
+def _public_rows(at: Any, factors: Sequence[str], design: Any) -> pd.DataFrame:
     """Where means are wanted.
     Raises OptionError if it is no table of covariates, has one that the model doesn't, or the factor, which takes all
     of its levels.
     """
     if not isinstance(at, Mapping | pd.DataFrame):
         if isinstance(at, str) and at in design.schema.levels:
-            why = "means by two factors are those of get_prediction(new), given a row for each pair of levels"
+            why = f"means by two factors are those of marginal_means({':'.join((*factors, at))!r})"
         elif isinstance(at, str) and at in {"mean", "means", "overall", "average", "median"}:
             why = "means of the records are private, and no fit releases them"
         else:
             why = "columns have names"
-        name = next((c for c in design.columns if c != factor and c not in design.endog_sources), "age")
+        name = next((c for c in design.columns if c not in factors and c not in design.endog_sources), "age")
         raise OptionError(
-            f"marginal_means({factor!r}, at) takes public values of other covariates, as in {{{name!r}: ...}} or a "
-            f"DataFrame, got {shown(at)}: {why}. Without at it takes the middle of what is declared."
+            f"marginal_means({':'.join(factors)!r}, at) takes public values of others, as in {{{name!r}: ...}} "
+            f"or a DataFrame, got {shown(at)}: {why}. Without at it takes the middle of what is declared."
         )
-    if factor in at and isinstance(at, Mapping):
+    given = next((c for c in factors if c in at), None)
+    if given is not None and isinstance(at, Mapping):
         raise OptionError(
-            f"at= has {factor!r} itself, of which every level gets a mean; leave it out. get_prediction(new) has the "
+            f"at= has {given!r} itself, of which every level gets a mean; leave it out. get_prediction(new) has the "
             "means at rows of your own."
         )
     design.read_new(at)  # refuses columns that are not of one table
@@ -342,7 +347,7 @@ def _public_rows(at: Any, factor: str, design: Any) -> pd.DataFrame:
         return at
     for name in at:
         if name not in design.columns:
-            choose("the covariate", name, dict.fromkeys(c for t in design.terms for c in t.reads if c != factor))
+            choose("the covariate", name, dict.fromkeys(c for t in design.terms for c in t.reads if c not in factors))
     single = not any(np.ndim(v) for v in at.values())
     unlike = DataError("the columns of at differ in length; give one value a row, or the same for all.")
     return quietly(lambda: pd.DataFrame(dict(at), index=[0] if single else None), unlike)
@@ -358,18 +363,18 @@ def _linear(fit: ResultData, rows: Rows) -> list[Effect]:
 
 def reference_grid(design: Any) -> pd.DataFrame:
     """Covariates of what is declared; see `PrivateResults.reference_grid`."""
-    return _completed(design, "", None)[0]
+    return _completed(design, (), None)[0]
 
 
-def _completed(design: Any, factor: str, at: pd.DataFrame | None) -> tuple[pd.DataFrame, list[str]]:
+def _completed(design: Any, factors: Sequence[str], at: pd.DataFrame | None) -> tuple[pd.DataFrame, list[str]]:
     """Public rows with a reference grid of what they lack, and in words what is averaged over.
 
     Of what is lacking, numbers are at the middle of what is declared, and factors take every combination of levels.
     Raises OptionError if a number's scale is private, or there are too many combinations.
     """
     schema, read = design.schema, list(dict.fromkeys(c for t in design.terms for c in t.reads))
-    given_columns = [] if at is None else [c for c in design.columns if c in at and c != factor]
-    lacking = [c for c in read if c not in given_columns and c != factor]
+    given_columns = [] if at is None else [c for c in design.columns if c in at and c not in factors]
+    lacking, factor = [c for c in read if c not in given_columns and c not in factors], ":".join(factors)
     private = [c for c in lacking if c in schema.private]
     if private:
         raise OptionError(
@@ -402,8 +407,7 @@ def _completed(design: Any, factor: str, at: pd.DataFrame | None) -> tuple[pd.Da
     if others:
         words.append(f"equal weights of the levels of {', '.join(others)}")
     held = given.iloc[np.repeat(np.arange(n), m)]
-    level = {factor: schema.levels[factor][0]} if factor else {}
-    return held.assign(**new, **level), words or ["the only covariate"]
+    return held.assign(**new, **{c: schema.levels[c][0] for c in factors}), words or ["the only covariate"]
 
 
 def _middle(schema: Any, name: str) -> str:

@@ -104,9 +104,9 @@ def note_outside(fit: ResultData, new: Any, x: Array, where: str, stacklevel: in
     """Warn of new rows that are outside bounds or can't be read: by column, without values or how many."""
     unread = fit.design.unread(new)
     if unread:
-        levels = [c for c in unread if c in fit.design.schema.levels]
-        said = [f"{', '.join(levels)}: not a declared level"] * bool(levels)
-        said += [f"{', '.join(c for c in unread if c not in levels)}: not a number"] * (len(levels) < len(unread))
+        kinds = (fit.design.schema.levels, "declared level"), (fit.design.schema.dates, "date such as 2020-12-31")
+        which = {c: next((what for of, what in kinds if c in of), "number") for c in unread}
+        said = [f"{', '.join(c for c in which if which[c] == w)}: not a {w}" for w in dict.fromkeys(which.values())]
         warnings.warn(
             f"{where}(): new rows hold values that can't be read, and are NaN ({'; '.join(said)}). Write "
             "values as they were declared.",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -96,6 +97,21 @@ def labelled(names: Any, count: int) -> list[str]:
     return labels
 
 
+def factor_plain(term: str) -> str:
+    """A coefficient's name with k for C(k), which is the same factor."""
+    return re.sub(r"\bC\(([^\W\d]\w*|Q\([^()]*\))\)(?=\[)", r"\1", str(term))
+
+
+def alike(tables: Sequence[pd.DataFrame]) -> tuple[list[pd.DataFrame], Callable[[str], str]]:
+    """Tables by term with one label for a factor, C(k) or k, that of the first table; and which label a term has."""
+    first = {factor_plain(term): str(term) for table in reversed(tables) for term in reversed(table.index)}
+
+    def label(term: str) -> str:
+        return first.get(factor_plain(term), str(term))
+
+    return [table.rename(index=label) for table in tables], label
+
+
 def references(results: Iterable[tuple[str, Any]]) -> dict[str, dict[Any, str]]:
     """Factors that are compared with one level in some fits and with another in others: these levels, and in which."""
     found: dict[str, dict[Any, str]] = {}
@@ -184,6 +200,7 @@ class Comparison(View):
             for table in (public_table(r, self.alpha) for _, r in self.public):
                 shown = ["estimate", "conf_low", "conf_high"]
                 tables.append(table.assign(**{c: np.exp(table[c]) for c in shown}) if self.exponentiate else table)
+        tables = alike(tables)[0]
         order = dict.fromkeys(t for table in tables for t in table.index)
         both = pd.concat(tables, axis=1, keys=[*self.names, *dict(self.public)], names=["result", "quantity"])
         return Frame(both.reindex(pd.Index(list(order), name="term")))
@@ -343,9 +360,9 @@ def anova(
         small, large = large, small
     a, b = small._fit, large._fit
     _check_nested(small, large)
-    lacking = [t.name for t in b.design.terms if any(b.design.names[j] not in a.design.names for j in t.columns)]
-    width = len(b.design.names)
-    at = [j for j in range(len(b.names)) if b.design.names[j % width] not in a.design.names]
+    there, names = set(map(factor_plain, a.design.names)), list(map(factor_plain, b.design.names))
+    lacking = [t.name for t in b.design.terms if any(names[j] not in there for j in t.columns)]
+    at = [j for j in range(len(b.names)) if names[j % len(names)] not in there]
     words = (
         f"Wald test within the larger fit: {', '.join(lacking)}. The smaller fit has other noise and isn't used: "
         f"the larger fit's wald_test({lacking!r}) says the same without it."
@@ -356,7 +373,8 @@ def anova(
 def _check_nested(small: PrivateResults, large: PrivateResults) -> None:
     """Refuse fits of which the first is not the second without some of its terms, to as many people."""
     a, b = small._fit, large._fit
-    extra, one, two = [n for n in a.design.names if n not in b.design.names], a.design.schema, b.design.schema
+    there, one, two = set(map(factor_plain, b.design.names)), a.design.schema, b.design.schema
+    extra = [n for n in a.design.names if factor_plain(n) not in there]
     both = sorted(set(a.design.columns) & set(b.design.columns))
     other = [c for c in both if (one.bounds.get(c), one.levels.get(c)) != (two.bounds.get(c), two.levels.get(c))]
     added = [(fit.design.offset, fit.design.exposure) for fit in (a, b)]

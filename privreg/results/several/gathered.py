@@ -15,7 +15,7 @@ from privreg.errors import InferenceError, OptionError, choose, nearest
 from privreg.privacy.ledger import compose, within
 from privreg.results.base import Results
 from privreg.results.plots.style import CONSTANTS
-from privreg.results.several.comparison import is_public, labelled, public_table, references, targets
+from privreg.results.several.comparison import alike, is_public, labelled, public_table, references, targets
 
 _NORMAL: Final = 1.959964  # Critical value of 95% limits of normal ones
 
@@ -59,7 +59,7 @@ def gathered(results: Any, names: Sequence[str] | None, terms: Any, caller: str,
             f"{caller}({{'north': res1, 'south': res2, …}})."
         )
     labels = labelled(names, len(results))
-    tables = [_table(r, name, caller) for name, r in zip(labels, results, strict=True)]
+    tables, label = alike([_table(r, name, caller) for name, r in zip(labels, results, strict=True)])
     known = list(dict.fromkeys(t for table in tables for t in table.index))
     if terms is not None and (not isinstance(terms, Iterable) or not len(list(terms))):
         raise OptionError(f"terms must be one or more names of coefficients, such as {known[:2]}.")
@@ -68,9 +68,9 @@ def gathered(results: Any, names: Sequence[str] | None, terms: Any, caller: str,
     of: dict[str, list[str]] = {}
     for r in private:
         for term, at in getattr(r._fit, "of_terms", {}).items():
-            of[term] = list(dict.fromkeys([*of.get(term, []), *(r._fit.names[j] for j in at)]))
+            of[term] = list(dict.fromkeys([*of.get(term, []), *(label(r._fit.names[j]) for j in at)]))
     asked = known if terms is None else [terms] if isinstance(terms, str) else list(map(str, terms))
-    wanted = list(dict.fromkeys(c for t in asked for c in ([t] if t in known else of.get(t, [t]))))
+    wanted = list(dict.fromkeys(c for t in asked for c in ([label(t)] if label(t) in known else of.get(t, [t]))))
     for t in wanted:
         if t not in known:
             near = nearest(str(t), [*known, *of])

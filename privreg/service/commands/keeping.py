@@ -13,7 +13,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from privreg.errors import OptionError
-from privreg.files.archive import write_bytes
+from privreg.files.archive import contents, write_bytes
 from privreg.protocol.study import PublicPlan
 from privreg.service.store import StoreError, copies, open_store
 from privreg.service.store import tables as t
@@ -94,7 +94,7 @@ def _tokens_beside(store: Store) -> list[Access]:
     """
     path = store.beside("access")
     try:
-        said = json.loads(path.read_bytes())["tokens"]
+        said = json.loads(contents(path))["tokens"]
         return [
             Access(bytes.fromhex(d["sha256"]), d["name"], tuple(d["may"]), d["until"] and int(d["until"])) for d in said
         ]

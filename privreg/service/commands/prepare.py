@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from privreg.errors import OptionError
 from privreg.field.running import parser_of
-from privreg.files.archive import write_bytes
+from privreg.files.archive import LONGEST, contents, write_bytes
 from privreg.protocol.parts.analyses import hash_of_part
 from privreg.protocol.study import PublicPlan
 from privreg.protocol.sums import LETTERS
@@ -52,7 +52,7 @@ def plans_of(a: argparse.Namespace) -> tuple[tuple[PublicPlan, ...], bytes]:
 def envelope_of(path: str) -> bytes:
     """The signed plan; raises OptionError."""
     try:
-        return Path(path).read_bytes()
+        return contents(path, LONGEST)
     except OSError:
         raise OptionError(f"there is no plan {path!r} that can be read; make one by `privreg study sign`.") from None
 

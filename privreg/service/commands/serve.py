@@ -67,7 +67,7 @@ def serve(arguments: Sequence[str]) -> int:
         action="store_true",
         help="with PostgreSQL: others that say so, too, serve the study beside this one",
     )
-    parser.add_argument("--public-results", action="store_true", help="let anybody read results")
+    parser.add_argument("--public-results", action="store_true", help="let anybody read results, and nothing else")
     parser.add_argument(
         "--log", choices=FORMS, default=FORMS[0], help="json: a line an event, of requests too, without addresses"
     )

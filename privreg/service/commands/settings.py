@@ -11,10 +11,10 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from privreg.errors import OptionError, choose
+from privreg.files.archive import contents
 from privreg.service.tokens import VARIABLE
 
 PREFIX: Final = "PRIVREG_SERVE_"
@@ -73,7 +73,7 @@ def _of_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 def _of_file(path: str) -> dict[str, Any]:
     try:
-        said = tomllib.loads(Path(path).read_text("utf-8"))
+        said = tomllib.loads(contents(path).decode())
     except (OSError, ValueError):
         raise OptionError(f"{path!r} can't be read, or is no TOML; write lines such as port = 8000.") from None
     for name, value in said.items():
@@ -89,6 +89,6 @@ def _read_secrets() -> None:
         path = os.environ.get(f"{name}_FILE")
         if path and name not in os.environ:
             try:
-                os.environ[name] = Path(path).read_text("utf-8").rstrip("\r\n")
+                os.environ[name] = contents(path).decode().rstrip("\r\n")
             except (OSError, ValueError):
                 raise OptionError(f"{name}_FILE names a file that can't be read.") from None

@@ -58,7 +58,7 @@ class Options(NamedTuple):
     """How a study is served."""
 
     rate: float = 50.0  # Requests a second from one address; 0: no limit
-    public_results: bool = False  # Whether anybody may read results
+    public_results: bool = False  # Whether anybody may read results, and nothing else
     journal: Callable[..., None] = quiet  # Writes events
 
 
@@ -291,23 +291,22 @@ class Desk:
 
     def allow(self, request: Request, *may: str) -> None:
         """Refuse whoever has no token for one of these; raises `Problem`."""
-        if self.options.public_results and access.OPERATE not in may:
-            return
         has = access.roles_of(self.access, request.headers.get("authorization", ""))
         if not has:
             raise Problem(401, "This needs a token, such as the analyst's token for results.")
         if may and not has & set(may):
             raise Problem(403, "This token is for something else.")
 
-    def _shows(self, request: Request) -> None:
-        """Refuse whoever may not read results, and all before there is a state."""
-        self.allow(request, access.RESULTS)
+    def _shows(self, request: Request, *, public: bool = False) -> None:
+        """Refuse whoever may not read results, but for `public` ones, and all before there is a state."""
+        if not public:
+            self.allow(request, access.RESULTS)
         if not self.course.states:
             raise Problem(425, "The other collector has not signed the first state yet.", 10)
 
     async def results(self, request: Request) -> Response:
         """Coefficients with their precision, and what is promised."""
-        self._shows(request)
+        self._shows(request, public=self.options.public_results)
         return JSONResponse(await asyncio.to_thread(self.told))
 
     def told(self) -> dict[str, Any]:

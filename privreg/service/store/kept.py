@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from privreg.errors import OptionError
+from privreg.protocol.wire import hash_of
 
 NEW, SAME, OTHER, FAILED, KEPT = "new", "same", "other", "failed", "kept"
 """What became of a report; the last two of one that couldn't be written, and of a trial."""
@@ -102,8 +103,18 @@ class Batch(NamedTuple):
     offer: bytes = b""  # Hash of the leader's list
     ids: bytes = b""  # Offered, then of the list that was fixed: ascending, one after the other
     value: bytes = b""  # Signed envelope with the sum and this collector's noise
-    peer_hash: bytes = b""  # Hash of the other's, which shows that it has fixed the batch
+    peer_hash: bytes = b""  # Hash of the other's, as heard before this one's left; none where it rests on its word
     peer_value: bytes = b""
+
+    @property
+    def other(self) -> bytes:
+        """Hash of the other's sum: of the sum itself once it came, else what the other has committed to."""
+        return hash_of(self.peer_value) if self.peer_value else self.peer_hash
+
+    @property
+    def vouched(self) -> bool:
+        """Whether the other has committed to its sum before it could know this one's."""
+        return bool(self.peer_hash)
 
     def values(self, place: int) -> tuple[bytes, bytes]:
         """Signed sums of both collectors, in order; this one's has a place."""

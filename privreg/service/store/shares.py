@@ -179,10 +179,10 @@ class Shares(Keeper):
             self._put(c, batch)
 
     def lose(self, k: int) -> None:
-        """Give up a batch: its shares are deleted, and its tokens used up."""
+        """Give up a batch: its shares are deleted, its tokens used up; what the other has committed to stays."""
         with self._engine.begin() as c:
             self._end(c, k, SUMMED)
-            self._put(c, self._batch(c, k)._replace(status=o.LOST, value=b"", peer_hash=b"", peer_value=b""))
+            self._put(c, self._batch(c, k)._replace(status=o.LOST, value=b"", peer_value=b""))
 
     def adopt(self, batch: Batch) -> None:
         """Take over a published batch that was lost here: the tokens of its list are used up."""

@@ -236,11 +236,17 @@ class Book(Study, Keeper):
             people = len(ids) if over else come.get(k, 0)
             done = {
                 "list_hash": wire.base(list_hash(ids)),
-                "other_hash": wire.base(batch.peer_hash),
+                "other_hash": wire.base(batch.other),
+                "vouched": batch.vouched,
                 "value": json.loads(batch.value or b"0"),
             }
             out.append({"k": k, "people": people, "status": batch.status} | (done if over else dict.fromkeys(done)))
         return out
+
+    def unvouched(self) -> list[int]:
+        """Published batches of which no commitment of the other was heard before this collector's sum left."""
+        batches = map(self.shares.batch, range(self.asked))
+        return [b.k for b in batches if b.status == PUBLISHED and not b.vouched]
 
     # --- a batch ---------------------------------------------------------------------------------------
 
@@ -281,9 +287,10 @@ class Book(Study, Keeper):
         return batch.status
 
     def _forget(self, k: int) -> None:
-        """Destroy a batch's key."""
+        """Destroy a batch's key; until the other has committed to its sum, its file stays."""
+        batch = self.shares.batch(k)
         self._sealing = None
-        self.keys.destroy(k)
+        self.keys.destroy(k, keep=batch.status == FIXED and not batch.vouched)
 
     def _lose(self, k: int) -> str:
         self.shares.lose(k)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 from privreg.errors import OptionError
 from privreg.field import keys
-from privreg.files.archive import write_bytes
+from privreg.files.archive import contents, write_bytes
 from privreg.protocol import peers, wire
 from privreg.protocol.sums import LETTERS
 from privreg.service.store import Store
@@ -43,7 +42,7 @@ def write_issuer(path: str, number: int, secret: bytes, plan_hash: bytes) -> Non
 def take_issuer(store: Store, path: str | None, plan_hash: bytes) -> str:
     """Take in what the other collector has written."""
     try:
-        record = wire.Record(wire.loads(Path(path or "").read_bytes(), "the issuer's file"), "the issuer's file")
+        record = wire.Record(wire.loads(contents(path or ""), "the issuer's file"), "the issuer's file")
     except OSError:
         raise OptionError(
             "give the file that the other collector's privreg tokens wrote: --issuer-file FILE."
@@ -59,7 +58,7 @@ def take_issuer(store: Store, path: str | None, plan_hash: bytes) -> str:
 
 def check(course: SumCourse) -> str:
     """Check what can still be: signatures and lists, that each share is in one sum, that states follow."""
-    people = 0
+    people, alone = 0, course.unvouched()
     for k in range(len(course.states)):
         batch = course.shares.batch(k)
         if batch.status == PUBLISHED:
@@ -72,6 +71,7 @@ def check(course: SumCourse) -> str:
     return (
         f"{people:,} shares are in one sum each, as signed, and {course.asked} states follow from the sums. Whether a "
         "sum is that of its shares can't be checked any more: shares and noise are deleted, so that nobody learns them."
+        + (f" The other collector's word is all there is for batches {', '.join(map(str, alone))}." if alone else "")
     )
 
 
@@ -92,6 +92,7 @@ def export(course: SumCourse) -> dict[str, Any]:
         "sums": [[json.loads(v) for v in b.values(LETTERS.index(course.letter))] if b.status == PUBLISHED else None
                  for b in batches],
         "lost": [b.k for b in batches if b.status == LOST],
+        "unvouched": course.unvouched(),
         "counts": [{"minute": m, "outcome": n, "count": k} for m, n, k in course.store.counts()],
         "plan_hash": wire.base(course.plan_hash),
     }  # fmt: skip

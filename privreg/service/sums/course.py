@@ -60,7 +60,8 @@ class SumCourse(Book):
 
     def _where(self) -> bytes:
         """Say which batch was the last that the other has fixed, as far as is known here, or that is lost."""
-        known = (k for k in range(self.asked - 1, -1, -1) if (b := self.shares.batch(k)).peer_hash or b.status == LOST)
+        over = {PUBLISHED, LOST}
+        known = (k for k in range(self.asked - 1, -1, -1) if (b := self.shares.batch(k)).vouched or b.status in over)
         return self._signed("where", next(known, -1), nonce=self._nonce)
 
     def _heard(self, one: Signed) -> bytes:
@@ -98,7 +99,7 @@ class SumCourse(Book):
 
     def known(self) -> Known:
         """How it goes on: numbers of shares that came here, and whether the other collector is waited for."""
-        people, k, is_open, chain = self.people(), self.present.k, self.is_open, self.chain
+        people, k, is_open, chain, about = self.people(), self.present.k, self.is_open, self.chain, self.store.about()
         end = chains.ends(self.engine, chain)
         rounds = tuple(
             Round(i, str(self.role_of(i)), people.get(i, 0), end if i == k else None, is_open and i == k)
@@ -112,15 +113,15 @@ class SumCourse(Book):
         while is_open and planned and planned.pop(0).role != rounds[-1].role:
             pass
         return Known(
-            rounds, k, is_open, self.closes, self.store.about().issued, self.engine.rows,
+            rounds, k, is_open, self.closes, about.issued, self.engine.rows, status=self._status(about.status),
             ahead=tuple(planned), made_of=(len(self.states),), collectors=tuple(sides),
         )  # fmt: skip
 
     def results(self) -> Results:
         """Results of the sums that both have published."""
-        chain, issued = self.chain, self.store.about().issued
+        chain, issued, deaf = self.chain, self.store.about().issued, dict.fromkeys(self.unvouched(), self.letter)
         return summed.results(
-            self.plan, chain, senders_of(self.plan, chain), [("Protocol", protocol_of(chain, issued))]
+            self.plan, chain, senders_of(self.plan, chain, deaf), [("Protocol", protocol_of(chain, issued, deaf))]
         )
 
     def _meet(self) -> bool:
@@ -211,7 +212,7 @@ class SumCourse(Book):
         listed = list_hash(ids_of(batch.ids))
         try:
             one, value = self._send(self._signed("commit", k, listed=listed, value=hash_of(batch.value)), "value")
-            fine = hash_of(value) == batch.peer_hash and self.fits(one, batch)
+            fine = hash_of(value) == batch.other and self.fits(one, batch)
             if fine:
                 self._send(batch.value, "where")
         except Refused:
@@ -225,7 +226,11 @@ class SumCourse(Book):
                 self._lose(k)
 
     def _agree(self, k: int) -> None:
-        """Say that a batch was lost here; if the other has published it, take it over."""
+        """Say that a batch was lost here; if the other has published it, take over the sum that it has committed to.
+
+        If no commitment is known, and yet it has this one's sum, the database is of a backup. The other may have chosen
+        its sum after it heard this one; the batch is not vouched for.
+        """
         one, answer = self._send(self._signed("commit", k), "where", "fixed")
         if one.kind == "where":
             return
@@ -234,8 +239,9 @@ class SumCourse(Book):
             theirs, mine = self._read(parts[1], self._other), self._read(parts[2], self.letter)
         except (IndexError, MessageError):
             raise Away("an answer that can't be read") from None
-        batch = Batch(k, PUBLISHED, hash_of(one.ids), one.ids, parts[2], hash_of(parts[1]), parts[1])
-        if not (self.fits(theirs, batch) and self.fits(mine, batch)):
+        heard = self.shares.batch(k).peer_hash
+        batch = Batch(k, PUBLISHED, hash_of(one.ids), one.ids, parts[2], heard, parts[1])
+        if heard not in {b"", batch.other} or not (self.fits(theirs, batch) and self.fits(mine, batch)):
             raise Away("another batch")
         self.shares.adopt(batch)
 
@@ -313,19 +319,21 @@ class SumCourse(Book):
         return self._fixed(batch)
 
     def _committed(self, one: Signed, batch: Batch) -> bytes:
-        if batch.status == FIXED and one.listed != list_hash(ids_of(batch.ids)):
-            self._lose(batch.k)
-        elif batch.status == FIXED and not batch.peer_hash:
+        if batch.status == FIXED and not batch.vouched:
+            if one.listed != list_hash(ids_of(batch.ids)) or not self.keys.state(batch.k):  # of a backup: see `_agree`
+                self._lose(batch.k)
+                raise Refused("another list, or a sum that was asked for before")
             batch = batch._replace(peer_hash=one.value)
             self.shares.change(batch)
-        if batch.status not in {FIXED, PUBLISHED} or batch.peer_hash != one.value:
+            self._forget(batch.k)
+        if batch.status not in {FIXED, PUBLISHED} or batch.other != one.value:
             raise Refused("another sum")
         return batch.value
 
     def _valued(self, one: Signed, batch: Batch, body: bytes) -> bytes:
-        if batch.status == FIXED and not batch.peer_hash:
+        if batch.status == FIXED and not batch.vouched:
             raise Away("no commitment yet")
-        if batch.status not in {FIXED, PUBLISHED} or hash_of(body) != batch.peer_hash or not self.fits(one, batch):
+        if batch.status not in {FIXED, PUBLISHED} or hash_of(body) != batch.other or not self.fits(one, batch):
             if batch.status == FIXED:
                 self._lose(batch.k)
             raise Refused("another sum")

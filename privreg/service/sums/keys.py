@@ -35,11 +35,12 @@ class BatchKeys:
         return path.read_bytes() if path.exists() else b""
 
     def get(self, k: int) -> bytes | None:
-        """Key of a batch; None if there is none."""
-        return self._read(k)[:SIZE] or None
+        """Key of a batch; None if there is none, or it was overwritten."""
+        key = self._read(k)[:SIZE]
+        return key if any(key) else None
 
     def state(self, k: int) -> bytes:
-        """Payload of the state whose shares the key is for; empty if there is no key."""
+        """Payload of the state whose shares the key is for; empty if there is no file of it."""
         return self._read(k)[SIZE:]
 
     def make(self, k: int, state: bytes) -> None:
@@ -51,17 +52,20 @@ class BatchKeys:
         write_bytes(self.path(k), secrets.token_bytes(SIZE) + state, secret=True)
         self._sync()
 
-    def destroy(self, k: int) -> None:
-        """Overwrite and remove a key, if there is one."""
+    def destroy(self, k: int, *, keep: bool = False) -> None:
+        """Overwrite a key, if there is one, and remove its file, but for `keep`: no backup has it, so that it shows
+        that the database is of none.
+        """
         path = self.path(k)
         if not path.exists():
             return
         with path.open("r+b") as file:
-            file.write(secrets.token_bytes(SIZE))
+            file.write(bytes(SIZE))
             file.flush()
             os.fsync(file.fileno())
-        path.unlink()
-        self._sync()
+        if not keep:
+            path.unlink()
+            self._sync()
 
     def _sync(self) -> None:
         folder = os.open(self._beside("").parent, os.O_RDONLY)

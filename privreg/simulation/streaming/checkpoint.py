@@ -190,7 +190,7 @@ def _begin(stream: Stream, source: Source, kept: Checkpoints) -> tuple[list[Any]
     if not kept.path.exists():
         _write(stream, source, stamp, kept, clean=False, new=True)
         return stamp, False
-    document, arrays = archive.read(kept.path, kept.trust)
+    document, arrays = archive.read(kept.path, lambda _: len(stream._spec.coefficients), kept.trust)
     name = str(kept.path)
     if document.get("kind") != archive.CHECKPOINT:
         raise SavedFileError(f"{name!r} is there already and is no checkpoint of a fit; give another name.")

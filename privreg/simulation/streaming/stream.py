@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import secrets
 import threading
 import warnings
 from collections import deque
@@ -30,6 +31,7 @@ from privreg.fits.settings import Settings
 from privreg.formula.covariates import PublicRows
 from privreg.formula.spec import ModelSpec
 from privreg.options.threads import one_thread
+from privreg.privacy.accounts import named
 from privreg.privacy.ledger import Charge, Release
 from privreg.privacy.noise import Key, derived_key, fresh_key, seeded_key
 from privreg.protocol.schedule import ENDLESS
@@ -74,11 +76,13 @@ class Stream:
         self._marks: list[tuple[int, int]] = []  # Rows read and people before the batches that open sums are of
         self._skip = 0  # People of the next rows whose reports are in sums already
         self._origin = object()
+        self._release = secrets.token_hex()  # by which the ledger knows batches of the same memory for one release
+        self.dataset: Any = None  # Names of the people who are to come
         self.charge: Charge | None = None  # of rows that are all given at once; batches are entered one by one
 
-    def charged(self, whose: Any) -> Charge:
-        """The release as the ledger knows it, from those who `whose` are."""
-        return Charge(whose, self.total_mu, seeded=self._seed is not None)
+    def charged(self, whose: Any, stream: str = "") -> Charge:
+        """The release as the ledger knows it, from those who `whose` are, a batch of `stream` or all there are."""
+        return Charge(whose, self.total_mu, seeded=self._seed is not None, stream=stream)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -163,7 +167,7 @@ class Stream:
         if self._public is not None:
             self._public.refuse(batch)
         with self._alone():
-            charge = self.charged(batch)
+            charge = self.charged(named(batch, self.dataset), self._release)
             if getattr(self._spec.design, "formula", None) is not None:
                 batch = one_batch(batch, self._spec.columns, self._spec.design.schema)
             rows = self._encoder.encode(batch, clamped=self._asks([batch]))
@@ -411,7 +415,7 @@ class Stream:
         document, arrays = self._snapshot()
         if self._spec.budget.private and self._seed is None:
             self._run.renew(fresh_key())  # before writing: were it cut off in between, noise is lost, never used twice
-        archive.write_archive(path, archive.STREAM, document, arrays)
+        archive.write_archive(path, archive.STREAM, {**document, "dataset": self.dataset}, arrays)
 
     def _snapshot(self, *, close: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
         """All there is of the stream, its noise to come included: what it is, and arrays.

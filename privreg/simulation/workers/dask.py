@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from privreg.data.sources.open import Source
+from privreg.data.sources.open import Source, refuse_few
 from privreg.errors import DataError, OptionError, PrivregError, StreamError, UnsupportedArgumentError
 from privreg.files.optional import need
 from privreg.fits.settings import FitOptions
@@ -37,6 +37,7 @@ def fit(
     """Fit the parts of a source's files on a cluster; see `PrivateOnlineRegression.fit`."""
     files = files_of(source, spec)
     total = sum(file.rows for file in files)
+    refuse_few(total, len(spec.design.names), source.kind)
     LEDGER.check(source.identity, begin(spec, asked, start, seed, total).total_mu)
     with connected(client) as connection, progress_bar(total, progress) as bar:
         each, seed = spread(connection, bar.update), check("local.fit", "seed", seed)

@@ -120,7 +120,8 @@ def test_multinomial_reports_reach_the_edge_of_the_ball_and_no_further() -> None
     edges = [np.array([[0.0, 0.0, -40.0, -40.0], [0.0, -40.0, -40.0, -40.0], [0.0, 0.0, 0.0, -40.0]])]
     for eta in np.concatenate([*odds, *edges]):
         here = state._replace(theta=math.sqrt(2.0) * state.classes @ eta / plan.reach)
-        each = np.column_stack([one.each() for one in report._scores(plan, here, np.arange(4.0), np.ones((4, 1)), np.zeros(4))])
+        blocks = report._scores(plan, here, np.arange(4.0), np.ones((4, 1)), np.zeros(4))
+        each = np.column_stack([one.each() for one in blocks])
         lengths.append(np.sqrt((each**2).sum(axis=1)).max())
     assert max(lengths) <= 1.0 + 1e-12
     assert np.array(lengths[-3:-1]) == pytest.approx([1.0, 1.0], abs=2e-3)
@@ -163,10 +164,10 @@ def test_noise_of_a_sum_is_both_collectors_and_each_alone_is_enough() -> None:
     plan = plan_for("huber", mu=0.5)
     for role in ("location", "moments", "main"):
         size, exact = plan.width(role), np.zeros(plan.width(role), dtype=np.int64)
-        steps = lattice.steps(plan, role)
+        steps, state = lattice.steps(plan, role), state_for(plan, role, np.random.default_rng(0))
         drawn = np.array(
             [
-                lattice.noised(plan, state_for(plan, role, np.random.default_rng(0)), exact, tuple(normals(b"%032d" % (k + who), size) for who in (0, 10_000)))
+                lattice.noised(plan, state, exact, tuple(normals(b"%032d" % (k + who), size) for who in (0, 10_000)))
                 for k in range(400)
             ]
         )

@@ -55,7 +55,8 @@ def test_averages_need_no_shortening(name: str) -> None:
     x, y = 4.0 * rng.standard_normal((4_000, 4, plan.d)), rng.uniform(plan.y_low, plan.y_high, (4_000, 4))
     x[:2_000], y[:2_000] = x[:2_000, :1], y[:2_000, :1]
     flat = y.reshape(-1), x.reshape(-1, plan.d)
-    whole = np.column_stack([one.each() for one in report._scores(plan, state, *flat, np.zeros(y.size), np.full(y.shape, 0.25))])
+    blocks = report._scores(plan, state, *flat, np.zeros(y.size), np.full(y.shape, 0.25))
+    whole = np.column_stack([one.each() for one in blocks])
     assert np.sqrt((whole**2).sum(axis=1)).max() <= 1.0 + 1e-9
 
 

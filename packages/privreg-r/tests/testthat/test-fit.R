@@ -15,7 +15,7 @@ fitted_model <- function(formula = y ~ x + g, ...) {
 one <- suppressWarnings(fitted_model())
 
 test_that("estimates are those of Python, near the truth", {
-  expect_named(coef(one), c("Intercept", "g[T.b]", "g[T.c]", "x"))
+  expect_named(coef(one), c("(Intercept)", "gb", "gc", "x"))
   z <- (coef(one) - c(1, 1, 0, 2)) / sqrt(diag(vcov(one)))
   expect_true(all(abs(z) < 4.5))
   expect_equal(unname(coef(one)), unlist(reticulate::py_to_r(one$results$params$tolist())))
@@ -73,10 +73,10 @@ test_that("broom's tables have broom's names", {
 test_that("emmeans averages over the declared grid", {
   skip_if_not_installed("emmeans")
   means <- summary(emmeans::emmeans(one, "g"))
-  wanted <- coef(one)["Intercept"] + 0.5 * coef(one)["x"] + c(0, coef(one)[c("g[T.b]", "g[T.c]")])
+  wanted <- coef(one)["(Intercept)"] + 0.5 * coef(one)["x"] + c(0, coef(one)[c("gb", "gc")])
   expect_equal(means$emmean, unname(wanted), tolerance = 1e-6)
   pairs <- summary(pairs(emmeans::emmeans(one, "g")))
-  expect_equal(pairs$estimate[1], unname(-coef(one)["g[T.b]"]), tolerance = 1e-6)
+  expect_equal(pairs$estimate[1], unname(-coef(one)["gb"]), tolerance = 1e-6)
 })
 
 test_that("a logistic fit has probabilities", {
@@ -104,6 +104,7 @@ test_that("a call that holds the rows is kept without them", {
   expect_null(attributes(two$call$formula))
   expect_lt(length(serialize(two$call, NULL)), 2000)
   expect_identical(deparse(one$call$formula), "formula")
+  expect_null(environment(one$formula))
 })
 
 test_that("messages are without Python's class names", {
@@ -154,4 +155,112 @@ test_that("data sets are data frames", {
   expect_equal(nrow(people), 500)
   expect_type(people$age, "integer")
   expect_error(privreg_data("nothing"), "us_insurance")
+})
+
+people <- function() {
+  rows <- made(2000)
+  rows$`body mass` <- rows$x / 2
+  rows$black <- factor(rep(0:1, 1000))
+  rows$seen <- as.POSIXct("2024-01-01 10:00", tz = "America/New_York") + 3600 * seq_len(2000) %% 500
+  rows$day <- as.Date(rows$seen)
+  rows
+}
+bounds <- list(y = c(-4, 8), x = c(0, 1), `body mass` = c(0, 1))
+fit_of <- function(formula, data, ..., more = list()) {
+  suppressWarnings(privreg(formula, data, ..., mu = 1, trust = "two_collectors", fit = list(seed = 1L), bounds = c(bounds, more),
+                           levels = list(black = c("0", "1"), g = c("a", "b", "c"))))
+}
+released <- function(fit) reticulate::py_to_r(fit$results$privacy$release$number)
+
+test_that("fits of one data frame add up, whatever was done to it, and fits of others don't", {
+  rows <- people()
+  declared <- bounds
+  first <- suppressWarnings(privreg(y ~ x, rows, mu = 1, trust = "two_collectors", fit = list(seed = 1L), bounds = declared,
+                                    levels = list(g = c("a", "b", "c"))))
+  before <- released(first)
+  expect_equal(released(fit_of(y ~ black, rows)), before + 1)
+  expect_equal(released(suppressWarnings(update(first, . ~ . + g))), before + 2)
+  part <- rows[c("x", "g", "y")]
+  expect_equal(released(fit_of(y ~ x + g, transform(part, x = x^2))), before + 3)
+  set.seed(2)
+  other <- data.frame(id = seq_len(2000), x = runif(2000), y = rnorm(2000), black = rows$black)
+  expect_equal(released(fit_of(y ~ x, other)), 1)
+  third <- data.frame(id = seq_len(2000), x = runif(2000), y = rnorm(2000))
+  expect_equal(released(fit_of(y ~ x, third)), 1)
+  both <- data.frame(x = other$x, y = third$y)
+  expect_equal(released(fit_of(y ~ x, both)), 2)
+  privreg_module()$limit_spending(1.2)
+  expect_error(fit_of(y ~ x, rows), "would cost")
+  privreg_module()$limit_spending(NULL)
+})
+
+test_that("names of people are given too, and hashes stay here", {
+  first <- fit_of(y ~ x, people(), dataset = "survey 2026 in R")
+  set.seed(3)
+  rows <- data.frame(x = runif(2000), y = rnorm(2000))
+  expect_equal(released(fit_of(y ~ x, rows, dataset = "survey 2026 in R")), 2)
+  said <- reticulate::py_to_r(first$results$privacy$release$dataset)
+  expect_match(said, "'survey 2026 in R' and 'data frame [0-9]+ of this R session'")
+  marks <- ls(privreg:::held$people)
+  file <- tempfile()
+  saveRDS(first, file, compress = FALSE)
+  bytes <- readBin(file, "raw", file.size(file))
+  for (mark in marks) expect_length(grepRaw(mark, bytes, fixed = TRUE), 0)
+  expect_lt(file.size(file), 40000)
+})
+
+test_that("times and dates are read on their own clock", {
+  rows <- people()
+  ends <- as.POSIXct(c("2024-01-01", "2024-02-01"), tz = "America/New_York")
+  expect_identical(privreg:::plain(ends[1] + 1), "2024-01-01 00:00:01")
+  by_time <- fit_of(y ~ seen, rows, more = list(seen = ends))
+  expect_equal(coef(fit_of(y ~ seen, rows, more = list(seen = c("2024-01-01", "2024-02-01")))), coef(by_time))
+  expect_equal(coef(fit_of(y ~ seen, rows, more = list(seen = as.POSIXlt(ends)))), coef(by_time))
+  expect_named(coef(fit_of(y ~ day, rows, more = list(day = as.Date(c("2024-01-01", "2024-02-01"))))), c("(Intercept)", "day"))
+  expect_length(predict(by_time, rows[1:3, ]), 3)
+})
+
+test_that("names are R's, in fits, tables and messages", {
+  rows <- people()
+  fit <- fit_of(y ~ x * black + `body mass` + I(x^2) + log(x + 1), rows)
+  expect_setequal(names(coef(fit)), c("(Intercept)", "black1", "x", "x:black1", "`body mass`", "I(x^2)", "log(x + 1)"))
+  expect_named(coef(fit_of(y ~ x + factor(g), rows)), c("(Intercept)", "factor(g)b", "factor(g)c", "x"))
+  shown <- capture.output(print(summary(fit)))
+  for (name in names(coef(fit))) expect_true(any(startsWith(shown, paste0(name, " "))), label = name)
+  expect_false(any(grepl("T\\.|Q\\(|np\\.", shown)))
+  expect_true(any(grepl("*** NOT PRIVATE AS RUN", shown, fixed = TRUE)))
+  expect_true("`body mass`" %in% rownames(anova(fit)))
+  said <- function(formula, ...) {
+    tryCatch(privreg(formula, rows, mu = 1, bounds = list(y = c(-4, 8), ...)), error = conditionMessage)
+  }
+  expect_match(said(y ~ `body mass`), "list(`body mass` = c(low, high))", fixed = TRUE)
+  expect_match(said(y ~ factor(x), x = c(0, 1)), "'factor(x)' uses 'x' as a factor, which needs its levels. Give levels = list(x", fixed = TRUE)
+  for (formula in c(y ~ `body mass`, y ~ factor(x), y ~ black, y ~ log(x), y ~ poly(x, 2))) {
+    expect_false(grepl("\\bC\\(|Q\\(|np\\.|\\*\\*|\\{|,\\)|None|True", said(formula)), label = said(formula))
+  }
+})
+
+test_that("splines have public knots", {
+  rows <- people()
+  for (formula in c(y ~ splines::bs(x, df = 4), y ~ bs(x, 4), y ~ bs(x), y ~ bs(x, knots = 0.5))) {
+    expect_error(fit_of(formula, rows), "quantiles of the rows.*Boundary.knots")
+  }
+  expect_error(fit_of(y ~ splines::ns(x, 3), rows), "bs(x, knots", fixed = TRUE)
+  curved <- fit_of(y ~ splines::bs(x, knots = c(0.3, 0.6), Boundary.knots = c(0, 1)), rows)
+  expect_length(coef(curved), 6)
+})
+
+test_that("a saved fit is usable in another session", {
+  fit <- fit_of(y ~ x * black, people())
+  file <- tempfile(fileext = ".rds")
+  saveRDS(fit, file)
+  code <- sprintf("library(privreg); f <- readRDS('%s'); cat(sprintf('%%.9f', coef(f)), '\\n'); print(formula(f))", file)
+  said <- system2(file.path(R.home("bin"), "Rscript"), c("-e", shQuote(code)), stdout = TRUE)
+  expect_equal(scan(text = said[length(said) - 1], quiet = TRUE), unname(coef(fit)), tolerance = 1e-6)
+  expect_equal(said[length(said)], "y ~ x * black")
+  bad <- readRDS(file)
+  bad$saved <- as.raw(1:100)
+  bad$here <- new.env()
+  bad$here$results <- NULL
+  expect_error(coef(bad), "damaged or was not saved by privreg")
 })

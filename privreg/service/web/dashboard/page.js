@@ -38,7 +38,8 @@ function heard(kind, data) {
     document.title = `${data.people.toLocaleString("en")} reports – ${data.title}`;
     view.progress(data);
   } else if (kind === "results") view.results(data);
-  said("Connected; numbers change as reports come");
+  const closed = view.last.progress?.status === "closed";
+  said(`Connected; ${closed ? "the study has closed" : "numbers change as reports come"}`);
 }
 
 async function start() {

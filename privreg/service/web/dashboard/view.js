@@ -24,6 +24,28 @@ const OUTCOMES = [
 ];
 const CURVES = 12; // Coefficients whose way is drawn, at most
 
+/**
+ * What the phase of a study is called.
+ * @param {any} p counts, as the server's `progress` has them
+ */
+export function phase(p) {
+  const now = p.rounds.at(-1);
+  const asks = now && `${now.role}${now.ends === null ? ", stays open" : `, closes at ${whole(now.ends)} reports`}`;
+  const [study, until, state, collector, rest] = {
+    before: ["not open yet", `opens ${when(p.opens)}`, "asks nobody yet", "ready", "Not yet"],
+    open: ["open", `until ${when(p.closes)}`, asks, "goes on", "Not yet"],
+    closing: [
+      "closed; reports on their way count",
+      `until ${when(p.closes + p.grace)}`,
+      "asks nobody",
+      "goes on",
+      "Not yet",
+    ],
+    closed: ["closed", "", "asks nobody", "finished", "No estimates"],
+  }[p.status];
+  return { study, until, state, collector, rest };
+}
+
 /** All of a study that is shown. */
 export class View {
   /**
@@ -79,15 +101,14 @@ export class View {
     this.#now();
     this.#bars();
     this.#rounds(p);
-    if (this.last.results?.ready) this.#said();
+    if (this.last.results) this.#said();
   }
 
   #now() {
     const { progress: p, results: r } = this.last;
     if (p === null) return;
-    const present = p.rounds.at(-1);
+    const { study, until, state, collector } = phase(p);
     const [mu, all] = [p.mu, p.together].map(([above, below]) => above / below);
-    const words = { open: "open", closing: "closed; reports on their way count", closed: "closed" };
     const items = [
       [
         "Reports",
@@ -100,22 +121,8 @@ export class View {
       ],
       ["In the estimate", r?.ready ? whole(r.senders) : "–", r?.path === null ? "" : "answered a main round"],
       ["Late, counted", whole(p.late), percent(p.late, p.people)],
-      [
-        "State",
-        `${p.state}`,
-        p.open
-          ? `${present.role}${present.ends === null ? ", stays open" : `, closes at ${whole(present.ends)} reports`}`
-          : "asks nobody",
-      ],
-      [
-        "Study",
-        words[p.status],
-        p.status === "open"
-          ? `until ${when(p.closes)}`
-          : p.status === "closing"
-            ? `until ${when(p.closes + p.grace)}`
-            : "",
-      ],
+      ["State", `${p.state}`, state],
+      ["Study", study, until],
       [
         "Guarantee, each person",
         `${mu.toLocaleString("en")}-GDP`,
@@ -125,7 +132,7 @@ export class View {
     ];
     for (const c of p.collectors) {
       const came = c.batches === null ? "" : `${whole(c.batches)} batches over, ${whole(c.reports)} reports`;
-      items.push([c.name, c.lags ? "lags" : "goes on", came]);
+      items.push([c.name, c.lags ? "lags" : collector, came]);
     }
     const made = items.map(([name, value, more]) =>
       el("div", {}, el("dt", {}, name), el("dd", {}, value, el("small", {}, more))),
@@ -260,7 +267,7 @@ export class View {
       el(
         "p",
         {},
-        p.open
+        p.status === "open" || p.status === "before"
           ? told
             ? `Planned after this one: ${told}.`
             : "This is the last round that is planned."
@@ -281,11 +288,8 @@ export class View {
   results(r) {
     this.last.results = r;
     this.#now();
-    if (!r.ready) {
-      this.parts.coefficients.replaceChildren(el("p", {}, `Not yet: ${r.why}`));
-      return;
-    }
     this.#said();
+    if (!r.ready) return;
     this.sections.path.hidden = this.sections.needs.hidden = r.path === null;
     this.sections.minutes.classList.toggle("pr-wide", r.path === null);
     if (r.path === null) return;
@@ -296,8 +300,12 @@ export class View {
   /** Coefficients as a table; what holds depends on whether the study is open. */
   #said() {
     const { progress: p, results: r } = this.last;
+    if (!r.ready) {
+      this.parts.coefficients.replaceChildren(el("p", {}, `${p ? phase(p).rest : "Not yet"}: ${r.why}`));
+      return;
+    }
     const open = p?.status !== "closed";
-    const still = p?.open === false ? "Reports on their way still count" : "The study is open";
+    const still = p?.status === "closing" ? "Reports on their way still count" : "The study is open";
     this.sections.coefficients.firstChild.textContent = r.path === null ? "Means and shares" : "Coefficients";
     const level = `${Math.round(100 * r.level)}%`;
     const begun = r.senders >= r.first;

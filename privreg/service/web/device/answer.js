@@ -11,7 +11,7 @@ import { roundedNormal } from "./noise.js";
 import { used } from "./plan.js";
 import * as score from "./score.js";
 import { whole } from "./tables.js";
-import { valueOf } from "./trees.js";
+import { labelText, valueOf } from "./trees.js";
 
 /** @typedef {import("./plan.js").Plan} Plan */
 /** @typedef {import("./plan.js").Role} Role */
@@ -32,7 +32,7 @@ const SCALED = ["huber", "expectile", "quantile", "squared"];
 export function read(column, answer) {
   if (column.levels.length) {
     const whole = typeof answer === "number" ? Number.isInteger(answer) : ["string", "boolean"].includes(typeof answer);
-    const place = whole ? column.levels.map(String).indexOf(String(answer)) : -1;
+    const place = whole ? column.levels.map(labelText).indexOf(labelText(answer)) : -1;
     return place < 0 ? null : place;
   }
   const value = plain(answer);

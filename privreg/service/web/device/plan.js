@@ -8,7 +8,7 @@ import { kept, partHash, partsOf } from "./analyses.js";
 import * as lattice from "./lattice.js";
 import { within } from "./memory.js";
 import { distance2, readBlocks, width } from "./tables.js";
-import { MOST, check, isLabel, names } from "./trees.js";
+import { MOST, check, isLabel, labelText, names } from "./trees.js";
 import { MessageError, Record, VERSION, hashOf, isSeen, keyId, loads, need } from "./wire.js";
 
 /** @typedef {import("./trees.js").Column} Column */
@@ -97,7 +97,7 @@ function columnsOf(record) {
       right(low <= high && low < Infinity && high > -Infinity, "bounds");
     } else {
       levels = each.items("levels", undefined, 200);
-      right(levels.every((v) => isLabel(v) && isSeen(v)) && levels.length > 1 && new Set(levels.map(String)).size === levels.length, "levels");
+      right(levels.every((v) => isLabel(v) && isSeen(v)) && levels.length > 1 && new Set(levels.map(labelText)).size === levels.length, "levels");
       if (each.left.has("labels")) {
         labels = each.items("labels", levels.length).map((label) => new Record(new Map([["label", label]]), "a column").text("label", 200));
         right(new Set(labels).size === labels.length, "labels");

@@ -78,6 +78,8 @@ const COMPARE = new Map([
   ["eq", (a, b) => a === b], ["ne", (a, b) => a !== b],
 ]);
 
+/** How a label is told from others: its text in Unicode's form NFC. @param {unknown} value */
+export const labelText = (value) => String(value).normalize("NFC");
 /** @param {any} value */
 export const isLabel = (value) => ["string", "number", "boolean"].includes(typeof value);
 
@@ -101,8 +103,8 @@ export function valueOf(tree, columns, values) {
   if (name === "const") return hex(args[0]);
   if (name === "col") return /** @type {number} */ (values.get(args[0]));
   if (name === "level") {
-    const labels = /** @type {Column} */ (columns.get(args[0])).levels.map(String);
-    return Number(values.get(args[0]) === labels.indexOf(String(args[1])));
+    const labels = /** @type {Column} */ (columns.get(args[0])).levels.map(labelText);
+    return Number(values.get(args[0]) === labels.indexOf(labelText(args[1])));
   }
   if (name === "cmp") return Number(/** @type {any} */ (COMPARE.get(args[0]))(at(1), at(2)));
   if (name === "where") {
@@ -196,7 +198,7 @@ function checked(node, columns, what) {
     if ([0, 2].includes(declared(args[0]).levels.length)) return [];
   }
   if (name === "level" && n === 2) {
-    if (isLabel(args[1]) && declared(args[0]).levels.map(String).includes(String(args[1]))) return [];
+    if (isLabel(args[1]) && declared(args[0]).levels.map(labelText).includes(labelText(args[1]))) return [];
   }
   if (name === "bspline" && n === 4) {
     const size = knotsOf(args[2], what, false);

@@ -1,1 +1,0 @@
-"""Which mechanism is best for many means: `theory` predicts and draws it, `shrinkage` improves estimates."""

@@ -1,0 +1,240 @@
+"""Exact bias, variance and error of mechanisms for a distribution of values, without an experiment.
+
+Values here are public or made up; nobody's report is needed. After LDPTube, with r = nm/d people asked of each of d
+columns, m of them each, at ε/m (or μ/√m).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+from scipy.special import ndtr
+
+from privreg.errors import DataError, OptionError, choose, real, shown, whole
+from privreg.privacy.ledger import UNSET, Budget, refuse_fitted
+from privreg.privacy.scalar import NUMBER_MECHANISMS, NumberMechanism, number_mechanism, share
+
+BERRY_ESSEEN: Final = 0.56  # Constant for sums of independent terms that need not be alike; Shevtsova (2010)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """What one report of one column does, for a distribution of values."""
+
+    bias: float  # E(report) − E(value)
+    variance: float  # E Var(report given the value), the mechanism's
+    spread: float  # Var E(report given the value): that of the values, through the mechanism's line
+    third: float  # E|report − its mean given the value|³
+
+    def sampled(self, asked: float) -> float:
+        """Variance of a report about the mean of all n values when a share `asked` = m/d of the people reports."""
+        return self.variance + (1.0 - asked) * self.spread
+
+
+def moments(mechanism: NumberMechanism, values: ArrayLike, weights: ArrayLike | None = None) -> Moments:
+    """Exact moments of a mechanism's reports for a distribution of values.
+
+    Parameters
+    ----------
+    mechanism : NumberMechanism
+    values : array_like, shape (k,)
+        Public or made-up values, clamped to the mechanism's range.
+    weights : array_like, shape (k,), optional
+        Their probabilities; equal by default.
+
+    Raises
+    ------
+    DataError
+        If values or weights are not finite numbers, or weights not probabilities up to a factor.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privreg import Budget
+    >>> from privreg.privacy.scalar import number_mechanism
+    >>> wave = number_mechanism("square_wave_biased", Budget.declare(epsilon=1), 0, 1)
+    >>> round(moments(wave, np.arange(1, 11) / 10).bias, 4)
+    -0.0316
+    """
+    refuse_fitted(values, "moments of them")
+    try:
+        x = np.asarray(values, dtype=np.float64).ravel()
+        p = np.ones(len(x)) if weights is None else np.asarray(weights, dtype=np.float64).ravel()
+    except (TypeError, ValueError):
+        raise DataError("values and weights must be numbers.") from None
+    if not len(x) or len(p) != len(x) or not np.isfinite(x).all() or not (p >= 0).all() or not 0 < p.sum() < math.inf:
+        raise DataError("values must be one or more finite numbers, and weights as many that are not negative.")
+    p = p / p.sum()
+    x = np.clip(x, mechanism.low, mechanism.high)
+    bias = mechanism.bias(x)
+    reported = x + bias
+    return Moments(
+        bias=float(p @ bias),
+        variance=float(p @ mechanism.variance(x)),
+        spread=float(p @ (reported - p @ reported) ** 2),
+        third=float(p @ mechanism.third_moment(x)),
+    )
+
+
+def _people(name: str, value: object, least: int = 1) -> int:
+    return whole(name, int(value) if isinstance(value, float) and value.is_integer() else value, least)  # 1e6
+
+
+def _asked(d: object, m: object) -> tuple[int, int]:
+    columns = _people("d", d)
+    asked = columns if m is None else _people("m", m)
+    if asked > columns:
+        raise OptionError(f"m={asked} must be at most d={columns}, the columns there are.")
+    return columns, asked
+
+
+def _made(name: str, budget: Budget, asked: int, bounds: Any) -> NumberMechanism:
+    if isinstance(bounds, str) or not isinstance(bounds, Sequence) or len(bounds) != 2:
+        raise OptionError("bounds must be a pair of numbers (low, high).")
+    spent = budget if budget.form in {"epsilon", "none"} else Budget.declare(mu=budget.mu)
+    return number_mechanism(name, share(spent, asked), *bounds)
+
+
+def benchmark(
+    values: ArrayLike,
+    *,
+    n: Any,
+    bounds: Any,
+    mechanisms: Sequence[str] | None = None,
+    mu: Any = UNSET,
+    epsilon: Any = None,
+    delta: Any = None,
+    rho: Any = None,
+    d: Any = 1,
+    m: Any = None,
+    tolerance: float | None = None,
+    weights: ArrayLike | None = None,
+) -> pd.DataFrame:
+    """Compare mechanisms for the mean of a column of n people without an experiment.
+
+    Parameters
+    ----------
+    values : array_like, shape (k,)
+        Public or made-up values that stand for the distribution of every column.
+    n : int or sequence of int
+        People.
+    bounds : (float, float)
+        Public range of the values.
+    mechanisms : sequence of str, optional
+        Names of `privreg.privacy.scalar`; all that the budget allows by default.
+    mu, epsilon, delta, rho : float
+        Budget per person.
+    d : int
+        Columns.
+    m : int, optional
+        Columns each person is asked, all by default.
+    tolerance : float, optional
+        Half width, the values' units, of which the probability to stay within is wanted; 1% of the range by default.
+    weights : array_like, shape (k,), optional
+        Probabilities of the values.
+
+    Returns
+    -------
+    DataFrame
+        A line for each n and mechanism: mechanism, n, d, m, bias δ; variance E Var/r of the mechanism, sampling
+        (1 − m/d) Var(t)/r, which LDPTube omits; mse = bias² + both, about the mean of the n people; within, the normal
+        probability of an error of at most `tolerance`; berry_esseen, by which any such distribution function is off
+        at most.
+
+    Raises
+    ------
+    OptionError, BudgetError, DataError
+
+    References
+    ----------
+    Duan (2025), LDPTube, sections 4.2 and 4.3. Shevtsova (2010), for the constant 0.56 of the Berry–Esseen bound, of
+    which this is the value for terms that need not be alike, at m = d; with m < d it is that of the mechanism's part.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> table = benchmark(np.arange(1, 11) / 10, n=[1000, 10_000], bounds=(0, 1), epsilon=1,
+    ...                   mechanisms=["piecewise", "square_wave_biased"])
+    >>> table[["mechanism", "n", "mse"]].round(5).values.tolist()[:2]
+    [['piecewise', 1000, 0.00105], ['square_wave_biased', 1000, 0.00115]]
+    """
+    budget = Budget.declare(mu, epsilon, delta, rho)
+    if not budget.private:
+        raise OptionError("a benchmark of mechanisms needs a budget: epsilon=1, say, or mu=1.")
+    columns, asked = _asked(d, m)
+    several = isinstance(n, np.ndarray | Sequence) and not isinstance(n, str)
+    sizes = [_people("n", k, 2) for k in (n if several else [n])]
+    if mechanisms is None:
+        names = [k for k in NUMBER_MECHANISMS if not (k == "gaussian" and budget.pure)]
+    elif isinstance(mechanisms, str):
+        raise OptionError(f"mechanisms must be a list of names, got {mechanisms!r}; write [{mechanisms!r}].")
+    else:
+        names = [choose("mechanisms", k, NUMBER_MECHANISMS) for k in mechanisms]
+    made = {name: _made(name, budget, asked, bounds) for name in names}
+    within = tolerance if tolerance is None else real(tolerance)
+    if tolerance is not None and (within is None or not 0 < within < math.inf):
+        raise OptionError(f"tolerance={shown(tolerance)} must be a positive number, the values' units.")
+    known = {name: moments(mechanism, values, weights) for name, mechanism in made.items()}
+    rows: list[dict[str, Any]] = []
+    for people in sizes:
+        r = people * asked / columns
+        for name, k in known.items():
+            limit = 0.01 * (made[name].high - made[name].low) if within is None else within
+            variance, sampling = k.variance / r, (1.0 - asked / columns) * k.spread / r
+            sd = math.sqrt(variance + sampling)
+            rows.append(
+                {"mechanism": name, "n": people, "d": columns, "m": asked, "bias": k.bias}
+                | {"variance": variance, "sampling": sampling, "mse": k.bias**2 + variance + sampling}
+                | {"tolerance": limit, "within": float(ndtr((limit - k.bias) / sd) - ndtr((-limit - k.bias) / sd))}
+                | {"berry_esseen": min(BERRY_ESSEEN * k.third / (k.variance**1.5 * math.sqrt(r)), 1.0)}
+            )
+    return pd.DataFrame(rows)
+
+
+def break_even(
+    first: str,
+    second: str,
+    values: ArrayLike,
+    *,
+    bounds: Any,
+    second_bounds: Any = None,
+    mu: Any = UNSET,
+    epsilon: Any = None,
+    delta: Any = None,
+    rho: Any = None,
+    d: Any = 1,
+    m: Any = None,
+    weights: ArrayLike | None = None,
+) -> float:
+    """Number of people at which two mechanisms, names of `privreg.privacy.scalar`, have the same mean squared error.
+
+    n' = [V₂ − V₁]/(δ₁² − δ₂²) · d/m, with V the variance of a report, sampling of columns included. Below it the one
+    with the larger bias is better, above it the other. inf if one is better for every number of people.
+
+    `second_bounds` is the range of the second mechanism, if it is another one; the rest is as of :func:`benchmark`.
+
+    References
+    ----------
+    Duan (2025), LDPTube, eq. 4.32; its evaluation there is corrected by ``python -m benchmarks.papers.duan``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> round(break_even("square_wave_biased", "piecewise", np.arange(1, 11) / 10, epsilon=1, bounds=(0, 1)))
+    904
+    """
+    budget = Budget.declare(mu, epsilon, delta, rho)
+    columns, asked = _asked(d, m)
+    one, two = choose("first", first, NUMBER_MECHANISMS), choose("second", second, NUMBER_MECHANISMS)
+    a = moments(_made(one, budget, asked, bounds), values, weights)
+    b = moments(_made(two, budget, asked, bounds if second_bounds is None else second_bounds), values, weights)
+    gap = a.bias**2 - b.bias**2
+    cost = b.sampled(asked / columns) - a.sampled(asked / columns)
+    found = cost / gap * columns / asked if gap != 0.0 else math.inf
+    return found if found > 0.0 else math.inf
