@@ -122,8 +122,9 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     theta, bent = last.theta, _bend(plan, progress.known, last, curvature, places, shares)
     if rules.curved and not again:
         loose = rough**2 + 2.0 * height**2 / np.array(people)
+        same = np.array([[float(np.array_equal(a.state.rows, b.state.rows)) for b in alike] for a in alike])
         slopes = np.array([t.slope for t in turned])
-        bent, unsure = _secants(slopes, loose, places, last, curvature, pooled, height)
+        bent, unsure = _secants(slopes, loose, places, same, weights, last, curvature, pooled)
     for _ in range(PASSES):
         if rules.cornered:  # scores at a common threshold, that of the estimate
             scale = _scale(plan, best, last.rows, theta)
@@ -206,31 +207,33 @@ def _bend(
 
 
 def _secants(
-    slopes: Array, noise: Array, places: Array, last: State, curvature: Array, pooled: Array, height: float
+    slopes: Array, noise: Array, places: Array, alike: Array, parts: Array, last: State, curvature: Array, pooled: Array
 ) -> tuple[Callable[[Array], Any], Callable[[Array], Array]]:
     """Scores of rounds on secants to an estimate, and the slope there: Equation (39); and by how much they are off.
 
-    `slopes`, shape (rounds, d, d), have entries of variances `noise`, shape (rounds,), about a line in the
-    coefficients of which the pooled slope is one point. Where slopes change by as much in one threshold as they are, entries of their
-    change at a distance δ have the variance 2 height² δ²/(d + 1).
+    `slopes`, shape (rounds, d, d), have entries of variances `noise`, shape (rounds,), about a line in the coefficients
+    that rounds share, but for a constant of rounds whose records weigh alike: `alike`, shape (rounds, rounds). The slope
+    is the mean of rounds' by `parts`.
     """
-    (rounds, d), steep = places.shape, 2.0 * height**2 / (len(curvature) + 1.0)
+    (rounds, d), square = places.shape, (float(np.trace(curvature)) / len(curvature)) ** 2
+    steep, apart = 2.0 * square / (d + 1.0), SPREAD**2 * square
     x, ones = places - last.theta, np.ones((rounds, 1))
-    system = np.block([[steep * x @ x.T + np.diag(noise), ones], [ones.T, np.zeros((1, 1))]])
+    system = np.block([[steep * x @ x.T + apart * alike + np.diag(noise), ones], [ones.T, np.zeros((1, 1))]])
     root, least = np.linalg.cholesky(curvature), 1.0 / float((1.0 / noise).sum())
 
     def along(theta: Array) -> tuple[Array, Array]:
-        """Weights of slopes at the middle of each secant and at the end, within a threshold; and variances there."""
+        """Weights of slopes at the middle of each secant, then at its end, within a threshold; and variances there."""
         move = theta - last.theta
         near = move / max(1.0, float(np.linalg.norm(move)))
-        at = np.vstack([0.5 * (x + near), near])
-        given = np.concatenate([steep * x @ at.T, np.ones((1, rounds + 1))])
+        at = np.vstack([0.5 * (x + near), np.tile(near, (rounds, 1))])
+        given = np.vstack([steep * x @ at.T + apart * np.tile(alike, 2), np.ones((1, 2 * rounds))])
         found = np.linalg.solve(system, given)
-        return found[:-1].T, steep * np.square(at).sum(axis=1) - (found * given).sum(axis=0)
+        return found[:-1].T, steep * np.square(at).sum(axis=1) + apart - (found * given).sum(axis=0)
 
     def bent(theta: Array) -> tuple[Array, Array]:
         weights, _ = along(theta)
         changes = np.einsum("tk,kij->tij", weights, slopes) - pooled
+        changes = np.vstack([changes[:rounds], np.einsum("k,kij->ij", parts, changes[rounds:])[None]])
         back = [np.linalg.solve(root, np.linalg.solve(root, one).T) for one in changes]
         changes = np.array([root @ floored(one, -0.5) @ root.T for one in back])  # half of the slope is kept
         return np.einsum("kij,kj->ki", changes[:-1], theta - places) - changes[-1] @ theta, curvature + changes[-1]
@@ -238,7 +241,7 @@ def _secants(
     def unsure(theta: Array) -> Array:
         _, variances = along(theta)
         far = np.square(theta - places).sum(axis=1)
-        return 0.5 * (1.0 + 1.0 / d) * np.maximum(variances[:-1] - least, 0.0) * far
+        return np.asarray(0.5 * (1.0 + 1.0 / d) * np.maximum(variances[:rounds] - least, 0.0) * far)
 
     return bent, unsure
 
@@ -246,8 +249,8 @@ def _secants(
 def _finite(plan: Plan, last: State, rounds: list[_Turned], curvature: Array, squares: Array) -> float:
     """By how many sds it shows that no records, by their distance from a bound, are predicted perfectly.
 
-    Of records that all answered 1, at a state that predicts 1 with probability π, the mean score π − y is -1/π times the
-    slope π(1 - π), and of those that all answered 0 the slope over 1 − π; of counts that are all 0 it is the slope:
+    Of records that all answered 1, at a state that predicts 1 with probability π, the mean score π − y is -1/π times
+    the slope π(1 - π), and of those that all answered 0 the slope over 1 − π; of counts that are all 0 it is the slope:
     Equation (40). ∞ where the score is nearer to 0 than to that.
     """
     if not (plan.rules.curved and rounds):
