@@ -25,7 +25,7 @@ UNUSED = 7 * 24 * 3600.0
 
 FITS = (
     *("default", "no covariates", "response", "private scales", "measures", "published", "wide"),
-    *("curator", "curator, output"),
+    *("curator", "curator, output", "two collectors"),
 )
 """Those of the golden fits that compile something which the fits before them did not."""
 

@@ -478,12 +478,11 @@ class Described:
 
     _spec: ModelSpec
     _results: ClassVar[type]  # Of its fits
-    _measures: ClassVar = True  # Whether fits take measures=
 
     if not TYPE_CHECKING:  # type checkers would take every name for one that is there
 
         def __getattr__(self, name: str) -> Any:
-            raise not_fitted(name, type(self), self._results, measures=self._measures)
+            raise not_fitted(name, type(self), self._results)
 
     @property
     def formula(self) -> str:

@@ -97,13 +97,9 @@ def unavailable(name: str, have: Collection[str], *, measures: str = MEASURES) -
     if name in _ELSEWHERE:
         return AttributeError(f"results have no {name!r}: {_ELSEWHERE[name]}.")
     if needs_rows(name):
-        needed = _needed(name, _had(have, measures != "")).replace(MEASURES, measures)
+        needed = _needed(name, set(have) - (set() if measures else {"fit_measures"})).replace(MEASURES, measures)
         return NotPrivateError(f"{name!r} is not private: {needed}.")
     return AttributeError(f"results have no attribute {name!r}; {_nearest(name, have, 'see dir(res).')}")
-
-
-def _had(names: Iterable[str], measures: bool) -> set[str]:
-    return set(names) - (set() if measures else {"fit_measures"})
 
 
 def _needed(name: str, have: Collection[str] | None = None) -> str:
@@ -112,9 +108,9 @@ def _needed(name: str, have: Collection[str] | None = None) -> str:
     return next((f"{why}; {TEXTS.get(text, text)}" for key, text in ways if have is None or key in have), str(why))
 
 
-def not_fitted(name: str, model: type, results: type, *, measures: bool = True) -> AttributeError:
+def not_fitted(name: str, model: type, results: type) -> AttributeError:
     """Error for an attribute that a class of models doesn't have: what its `results` have, or the nearest there is."""
-    head, public, have = f"a model has no {name!r}", not name.startswith("_"), _had(dir(results), measures)
+    head, public, have = f"a model has no {name!r}", not name.startswith("_"), set(dir(results))
     right = called(name)
     if name in have:
         right = f"{name}()" if callable(getattr(results, name)) else name

@@ -26,6 +26,7 @@ from privreg.protocol.schedule import ENDLESS
 from privreg.simulation.devices import Block, cut, joined
 from privreg.simulation.keyed import Keyed
 from privreg.simulation.rounds import Raw
+from privreg.simulation.summing import add
 from privreg.simulation.workers.crew import Crew
 
 __all__ = ["AggregateRun", "Batch", "plan_of", "play", "total"]
@@ -34,6 +35,7 @@ NUMBERS: Final = 1 << 21  # Numbers of reports that are made together, about
 LATE: Final = frozenset({"main", "measures"})  # Roles of rounds whose batches end when results are asked for
 
 
+@np.errstate(all="ignore")  # a warning would tell of one record
 def total(
     plan: Plan,
     state: State,
@@ -48,13 +50,16 @@ def total(
 
     With a `group` of each, shape (m,), sums by group, shape (groups up to the last, plan.width(state.role)).
     """
-    made = steps(plan, state.role, state.mu).whole(report.vectors(plan, state, y, x, offset, clamped, weight))
-    if group is None:
-        return np.asarray(made.sum(axis=0))
-    out = np.zeros((int(group.max(initial=0)) + 1, made.shape[1]), dtype=np.int64)
-    for g in np.unique(group):
-        out[g] = made[group == g].sum(axis=0)
-    return out
+    made, scale = report.factors(plan, state, y, x, offset, clamped, weight)
+    made = [one if one.parts is None else report.Factor(one.each(), np.ones(len(y))) for one in made]
+    columns = {id(one.rows): one.rows for one in made}  # Blocks share rows
+    columns = {name: np.ascontiguousarray(rows.T) for name, rows in columns.items()}
+    groups = np.zeros(len(y), dtype=np.int64) if group is None else group
+    sums, at = np.zeros((int(groups.max(initial=0)) + 1, plan.width(state.role)), dtype=np.int64), 0
+    unit = steps(plan, state.role, state.mu).unit
+    for one in made:
+        at = add(columns[id(one.rows)], np.ascontiguousarray(one.by), one.product, scale, unit, groups, at, sums)
+    return np.asarray(sums[0] if group is None else sums)
 
 
 class AggregateRun(Keyed):

@@ -37,6 +37,7 @@ HELD: Final = 1 << 32  # Bytes of rows that are held; more are read again in eac
 AHEAD: Final = 8  # Blocks a thread that are handed out at a time
 
 
+@np.errstate(all="ignore")  # a warning would tell of one record
 def total(plan: Plan, state: State, rows: Block) -> Ints:
     """Sum of at most `ROWS` reports in whole numbers, shape (plan.width(state.role),).
 

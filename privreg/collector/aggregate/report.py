@@ -71,9 +71,14 @@ class Factor(NamedTuple):
         by = self.by * (scale if self.parts is None else (self.parts * scale[:, None]).reshape(-1))
         return stacked(self.rows.T @ (self.rows * by[:, None])) if self.product else np.asarray(by @ self.rows)
 
-    def norms(self) -> Array:
-        """Norm of the block of each report, or what it is at most; shape (m,)."""
-        square = np.einsum("ij,ij->i", self.rows, self.rows)
+    def norms(self, known: dict[int, Array]) -> Array:
+        """Norm of the block of each report, or what it is at most; shape (m,).
+
+        Squared norms of rows are `known` by their id: blocks share rows.
+        """
+        if id(self.rows) not in known:
+            known[id(self.rows)] = np.einsum("ij,ij->i", self.rows, self.rows)
+        square = known[id(self.rows)]
         norm = np.asarray(np.abs(self.by) * (square if self.product else np.sqrt(square)))
         return norm if self.parts is None else np.asarray((norm.reshape(self.parts.shape) * self.parts).sum(axis=1))
 
@@ -124,7 +129,8 @@ def factors(
             out = _scores(plan, state, y, x, shift, parts)
     if parts is not None:
         silent = np.asarray(~usable.any(axis=1))
-    norm = np.sqrt(sum(np.square(one.norms()) for one in out))
+    known: dict[int, Array] = {}
+    norm = np.sqrt(sum(np.square(one.norms(known)) for one in out))
     scale = np.where(silent, 0.0, 1.0 / np.maximum(norm, 1.0))  # rounding, and rows whose numbers overflow
     if not np.isfinite(norm).all():
         scale = np.where(np.isfinite(norm), scale, 0.0)

@@ -306,6 +306,19 @@ def test_losses_that_grow_need_a_domain():
         QNorm(3)
 
 
+@pytest.mark.parametrize("family", [QNorm(1.5), QHinge(1.5)], ids=str)
+@pytest.mark.parametrize(
+    ("trust", "words"),
+    [("local", "trust='central'"), ("two_collectors", "trust='"), ("central", r"fit\(tuning='published'\)")],
+)
+def test_losses_of_the_descent_are_for_it_alone(family, trust, words):
+    formula = "h ~ a" if family.binary else "y ~ a"
+    with pytest.raises(UnsupportedArgumentError, match=words):
+        pr.PrivateOnlineRegression.from_formula(formula, rows(), bounds=BOX, family=family, mu=1, trust=trust).fit(
+            progress=False
+        )
+
+
 def test_a_careless_delta_is_warned_about():
     with pytest.warns(PrivregWarning, match="not below 1/1,200"):
         fit(delta=1e-3)
