@@ -90,6 +90,7 @@ CODES: Final = {
     "levels": Code("doubt", "rare levels are compared with a rare reference level"),
     "weights": Code("doubt", "records far out are weighted down"),
     "limit": Code("doubt", "the estimate is at a public limit of the response"),
+    "perfect": Code("doubt", "some records may be predicted perfectly"),
     "lost": Code("doubt", "the search for a scale did not converge"),
     "more": Code("doubt", "far more records came than rows= said"),
     "moving": Code("doubt", "the estimates had not converged"),

@@ -278,8 +278,8 @@ def sum_plan(family="huber", mu=ONE, collectors=COLLECTORS, **more):
     shares, ratio, scaled, top = SUMS[family]
     low, high = {"binary": (0.0, 1.0), "count": (0.0, 20.0)}.get(SCORES[family][0], (-1.0, 1.0))
     of = Sums(
-        shares, ratio, scaled, top, 1.0, 2.5, (1.0, 0.0, 0.0, -1.0, -1.0), (1.0,) * 5, low, high, (3, 4),
-        SCORES[family][0] == "binary",
+        shares, ratio, scaled, top, 1.0, (1.0, 0.0, 0.0, -1.0, -1.0), (1.0,) * 5, low, high, (3, 4),
+        SCORES[family][0] == "binary", 0.25,
     )  # fmt: skip
     given = {
         "keys": tuple(c.key for c in collectors), "bits": lattice.bits_of_sums(mu), "unscaled": (),
@@ -305,7 +305,7 @@ def sum_ask(plan, role, rng=None, **more):
     rows = tuple(tuple((rng.randint(-32, 32) + 96 * (j == k)) / 64.0 for k in range(d)) for j in range(d))
     given = {
         "role": role, "below": WORDS, "rows": rows, "theta": tuple(rng.randint(-32, 32) / 64.0 for _ in range(d)),
-        "y_centre": 0.125, "scale": 0.75, "window": 0.5, "ball": 4.0,
+        "y_centre": 0.125, "scale": 0.75, "window": 0.5, "ball": 4.0, "reach": 2.5,
     }  # fmt: skip
     return SumAsk(**{**given, **more})
 

@@ -27,7 +27,7 @@ from privreg.families.measures import Gauge
 from privreg.fits.extremes import extremes_of
 from privreg.fits.notes import Findings, clamping_words, filled_note, notes
 from privreg.fits.outcome import FitOutcome, of_clusters, outside_of, refuse_overflow
-from privreg.fits.plan import order_of, to_user
+from privreg.fits.plan import limits_of_offset, order_of, to_user
 from privreg.fits.settings import Settings
 from privreg.formula.spec import ModelSpec
 from privreg.formula.units import Units
@@ -42,6 +42,9 @@ from privreg.results.wording import Unusable
 CLEAR: Final = 2.0
 """Smallest eigenvalue of the curvature, in edges of its noise, below which it is lost there: from here on the true one
 is at least half of what was found (Weyl's inequality)."""
+
+FINITE: Final = 3.0
+"""Sds by which it shows that no records are predicted perfectly: one fit in a thousand misses that they are."""
 
 SCORED: Final = frozenset({"approach", "closing", "main"})  # Roles of rounds that report scores
 
@@ -77,6 +80,7 @@ def plan_of(
     family, gauge = spec.scored, None
     if measures > 0.0:  # residuals, responses and their centre are in units that are learned
         gauge = Gauge(family.code, family.tau, spec.classes, 1.0, 1.0, 0.0, family.y_max, spec.unusable)
+    added = limits_of_offset(spec) if family.link == "log" else None
     mu = min(spec.budget.mu, MOST_MU)
     plan = Plan(
         d=len(order),
@@ -103,6 +107,7 @@ def plan_of(
         clusters=spec.clusters,
         like=None if like is None else (like.map, like.reach or 1.0),
         extremes=extremes_of(spec, order) if spec.unweighted else (),
+        rate=0.5 * sum(added) if added else 0.0,
         noise=Noise(1, again=True) if spec.trust == "central" else Noise(),
     )
     return plan, order
@@ -340,6 +345,12 @@ def doubts(plan: Plan, progress: Progress, found: Estimated) -> tuple[Diagnostic
             "people, narrower bounds, or a larger mu give a better start"
         )
         out.append(doubt("moving", text))
+    if found.finite < FINITE:
+        text = (
+            "all records, those of a level, or those beyond some value of a column may have one and the same response, "
+            "0 or 1: then no finite coefficients fit them best; merged levels, fewer terms, or more people tell"
+        )
+        out.append(doubt("perfect", text))
     if progress.lost is not None and progress.lost[1] > 1.0:
         text = (
             f"{100.0 * progress.lost[0]:.2g}% of the records are seen to be so far out that they are weighted down, "

@@ -59,7 +59,7 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
     unscaled = (*columns, p) if response else tuple(columns)
     noise, crossed = reports.noise(p), () if within else _crossed(spec, order)
     own = reports.label or is_many or not family.scaled  # whether moments are of covariates alone
-    added = _added(spec) if rules.varying and not is_many else None
+    added = limits_of_offset(spec) if rules.varying and not is_many else None
     size = p + int(not constant) + int(not own or added is not None)
     numbers = size * (size + 1) // 2
     gaps = units.gaps(probe)[order]
@@ -138,7 +138,7 @@ def _widened(spec: ModelSpec) -> float:
     return 2.0 * people.spread / math.sqrt(left)
 
 
-def _added(spec: ModelSpec) -> tuple[float, float] | None:
+def limits_of_offset(spec: ModelSpec) -> tuple[float, float] | None:
     """Public limits of offset and logarithm of the exposure together; None of a model without."""
     design = spec.design
     ends = [design.schema.limits(design.offset)] if design.offset is not None else []

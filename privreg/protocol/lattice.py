@@ -35,7 +35,7 @@ SWITCHES: Final = "switches"  # Every number between 0 and a largest one, whose 
 BLOCKS: Final = "blocks"  # Of a table: blocks whose distances, squared and added, are R² at most, see `tables`
 
 FORMS: Final = (BALL, JOINT, MOMENTS, BOX, BLOCKS)
-SUM_FORMS: Final = (BALL, PSD, PAIRS, SWITCHES, BLOCKS)  # Of reports to two collectors, who add the noise to their sums
+SUM_FORMS: Final = (BALL, PSD, SWITCHES, BLOCKS)  # Of reports to two collectors, who add the noise to their sums
 BITS: Final = 20  # m of version 1: the noise of a number has the sd 2^m lattice steps
 CLAMP: Final = 6  # A report's number is clamped to R + 6 · 2^m, which holds all but 2 in 10⁹ of those at the edge
 
@@ -66,7 +66,7 @@ def fraction_of(value: float) -> Mu:
 
 
 def is_private(form: str, numbers: int, radius: int, mu: Mu, bits: int = BITS) -> bool:
-    """Whether reports of this form, one of `FORMS` or `SUM_FORMS`, and radius R are μ-GDP, in integers alone.
+    """Whether reports of this form, of `FORMS`, `SUM_FORMS` or `PAIRS`, and radius R are μ-GDP, in integers alone.
 
     That is, whether the largest ℓ2 distance of two reports of so many `numbers`, in lattice steps, is at most μ 2^m, m
     being `bits`.

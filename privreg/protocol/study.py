@@ -24,7 +24,7 @@ from .parts.diaries import Diary, read_diary
 from .parts.roles import LATEST, ROLES, SELDOM, TABLE, Held, Role, forms_of, read_roles, read_rounds
 from .parts.tables import Block
 from .parts.trees import Column
-from .sums import Sums
+from .sums import FORMAT, Sums
 from .wire import KEY, LONGEST, VERSION, MessageError, Record, base, dumps, key_id, loads, must_show, plain, text_of
 
 FAMILIES: Final = {
@@ -468,7 +468,7 @@ def _analysis_object(plan: PublicPlan) -> dict[str, Any]:
         "moments": {"constant": plan.constant, "response": plan.moment_response, "wide": wide},
         "unscaled": list(plan.unscaled),
         "measures": {"y_max": text_of(plan.y_max), "silent": plan.silent},
-        **({} if plan.sums is None else {"sums": plain(plan.sums)}),
+        **({} if plan.sums is None else {"sums": {"format": FORMAT, **plain(plan.sums)}}),
         **({} if plan.diary is None else {"diary": plain(plan.diary)}),
     }
     return {

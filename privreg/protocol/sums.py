@@ -15,6 +15,9 @@ ROLES: Final = ("clamping", "location", "moments", "approach", "closing", "main"
 LETTERS: Final = ("a", "b")  # Collectors by their place in the plan; the first leads
 MOST_NUMBERS: Final = 5_900  # Numbers of a report, at most: a share of 64 KB holds them
 
+FORMAT: Final = 2
+"""Of what plans and states say of sums. In 1, of privreg 0.1 and 0.2, all rounds had the length of the plan."""
+
 FAMILIES: Final = ("huber", "expectile", "quantile", "squared", "logistic", "poisson")
 """Scores with a slope that a report holds."""
 
@@ -34,13 +37,13 @@ class Sums(NamedTuple):
     scaled: bool  # Whether the threshold follows the residual scale
     top: float  # Largest slope of the unit score, times the threshold
     fixed: float  # The threshold where it doesn't follow
-    reach: float  # Length of covariates beyond which a record's weight falls
     lows: tuple[float, ...]  # Limits of the columns
     highs: tuple[float, ...]
     y_low: float
     y_high: float
     numbers: tuple[int, ...]  # Columns that aren't indicators
     binary: bool  # Whether the response is 0 or 1
+    rate: float = 0.0  # Of a log link the offset at which second moments have counts: the middle of its public limits
 
     @property
     def cornered(self) -> bool:
@@ -64,6 +67,7 @@ class SumAsk(NamedTuple):
     scale: float
     window: float
     ball: float
+    reach: float  # Length of covariates beyond which a record's weight falls
 
 
 def width(

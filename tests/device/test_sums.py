@@ -29,7 +29,7 @@ def engine_of(plan):
     rules = Rules(shape, of.ratio, of.scaled, of.top, 1.0, 1.0, of.shares, of.fixed, link=link)
     dummies = np.array([j not in of.numbers for j in range(plan.d)])
     ends = np.array(of.lows), np.array(of.highs)
-    return Plan(plan.d, 5_000, 1.0, rules, of.y_low, of.y_high, dummies, *ends, len(plan.clamping))
+    return Plan(plan.d, 5_000, 1.0, rules, of.y_low, of.y_high, dummies, *ends, len(plan.clamping), rate=of.rate)
 
 
 def rows_of(plan, count, seed):
@@ -45,11 +45,10 @@ def rows_of(plan, count, seed):
 @pytest.mark.some(18)
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("family", SUMS)
-def test_a_row_is_reported_as_the_engine_has_it(family, role, monkeypatch):
+def test_a_row_is_reported_as_the_engine_has_it(family, role):
     plan, count = sum_plan(family), 60
     engine, ask, form = engine_of(plan), sum_ask(plan, role), plan.roles[role]
-    monkeypatch.setattr(type(engine), "reach", plan.sums.reach)
-    state = State(0, role, np.array(ask.rows), np.array(ask.theta), ask.y_centre, ask.scale, ask.window, ask.ball)
+    state = State(0, role, np.array(ask.rows), np.array(ask.theta), *ask[4:-1], longest=ask.reach)
     y, x, offset, clamped = rows_of(plan, count, 1)
     one = steps.steps(engine, role)
     assert (one.form, one.numbers, one.radius, one.bits) == (form.form, form.numbers, form.radius, plan.bits)

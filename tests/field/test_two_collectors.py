@@ -114,7 +114,7 @@ def test_states_are_read_as_they_were_written_and_results_follow_from_sums():
     held, before, batches = chain.begin(engine), named, []
     for _ in range(12):
         state = held.progress.state
-        said = state_of(held, named, before)
+        said = state_of(engine, held, named, before)
         written = messages.state_payload(said)
         assert messages.read_state(written, plan, named) == said
         before = wire.hash_of(written)
@@ -176,13 +176,22 @@ def test_a_study_names_two_collectors_or_none():
         plan_of(trust="local")
     plan = plan_of()
     said = json.loads(study.plan_payload(plan))
-    said["sums"]["reach"] = (2.0 * plan.sums.reach).hex()
+    said["sums"]["top"] = (2.0 * plan.sums.top).hex()
     with pytest.raises(StudyError, match="sign it anew"):
         summed.engine_of(study.read_plan(json.dumps(said).encode()))
     said = json.loads(study.plan_payload(plan))
     said["roles"]["main"]["radius"] += 1
     with pytest.raises(MessageError, match="breaks the budget"):
         study.read_plan(json.dumps(said).encode())
+    said = json.loads(study.plan_payload(plan))
+    said["sums"] = {k: v for k, v in said["sums"].items() if k not in {"format", "rate"}} | {"reach": "0x1p+1"}
+    with pytest.raises(MessageError, match="plan is of two collectors of an earlier version"):
+        study.read_plan(json.dumps(said).encode())
+    engine = summed.engine_of(plan)
+    old = json.loads(messages.state_payload(state_of(engine, chain.begin(engine), named := bytes(32))))
+    del old["asks"][0]["reach"]
+    with pytest.raises(MessageError, match="state is of two collectors of an earlier version"):
+        messages.read_state(json.dumps(old).encode(), plan, named)
     said = json.loads(study.plan_payload(plan))
     said["keys"] = said["keys"][::-1]
     with pytest.raises(MessageError, match="in order"):
@@ -237,8 +246,8 @@ def sealed():
     return plan, secret, wire.hash_of(study.plan_payload(plan))
 
 
-def state_of(held, named, before=None):
-    return field_state(named, chain.present_ask(held.progress), number=len(held.batches), before=before)
+def state_of(engine, held, named, before=None):
+    return field_state(named, chain.present_ask(engine, held.progress), number=len(held.batches), before=before)
 
 
 def hash_of(state):
@@ -261,7 +270,7 @@ def test_a_crowds_shares_are_sealed_to_both_and_add_up_to_reports(sealed):
     while held.progress.state.role not in seen:
         inside = held.progress.state
         seen.add(inside.role)
-        state = state_of(held, named)
+        state = state_of(engine, held, named)
         twice = [crowd.posts(state, range(n), tokens) for _ in range(2)]
         opened = [_opened(plan, secret, named, state, posts, tokens) for posts in twice]
         numbers = plan.roles[inside.role].numbers
@@ -296,8 +305,8 @@ def _opened(plan, secret, named, state, posts, tokens):
 
 def test_a_share_opens_for_its_collector_state_and_token_alone(sealed):
     plan, secret, named = sealed
-    held = chain.begin(summed.engine_of(plan))
-    state = state_of(held, named)
+    engine = summed.engine_of(plan)
+    state = state_of(engine, chain.begin(engine), named)
     ((body, _),) = SharedCrowd(plan, named, rows_of(1)).posts(state, [0], [token(7)])
     sealed_share = peers.read_share(body, plan, named).sealed
     right = ("a", hash_of(state), token(7))

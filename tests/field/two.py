@@ -42,7 +42,7 @@ class Two:
 
     def publish(self, *, is_open=True):
         before = wire.hash_of(self.states[-1][0]) if self.states else self.hash
-        ask, number = chain.present_ask(self.chain.progress), len(self.batches)
+        ask, number = chain.present_ask(self.engine, self.chain.progress), len(self.batches)
         said = field_state(self.hash, ask, number=number, before=before, open=is_open)
         payload = messages.state_payload(said)
         self.states.append((payload, signed("state", payload, *SIGNERS.values())))

@@ -76,8 +76,11 @@ WRONG_SUMS = {
     "a round of pilots": lambda p: p["rounds"][0].update(role="pilot"),
     "a family without slopes": lambda p: p["score"].update(family="hinge"),
     "a seal that is no key": lambda p: p["collectors"][1].update(seal="AAAA"),
-    "a decimal": lambda p: p["sums"].update(reach="1.5"),
+    "a decimal": lambda p: p["sums"].update(fixed="1.5"),
     "more": lambda p: p["sums"].update(more=1),
+    "no format": lambda p: p["sums"].pop("format"),
+    "an earlier format": lambda p: p["sums"].update(format=1),
+    "an earlier plan's reach": lambda p: p["sums"].update(reach="0x1p+1"),
     "three shares": lambda p: p["sums"]["shares"].pop(),
     "columns that move": lambda p: p.update(unscaled=[3]),
 }

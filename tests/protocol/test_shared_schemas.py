@@ -24,7 +24,7 @@ def shared():
 def shared_state(role):
     plan, _, named = shared()
     d = plan.d
-    ask = sums.SumAsk(role, messages.WORDS, ((0.5,) * d,) * d, (-0.25,) * d, 0.5, 1.0, 0.5, 3.0)
+    ask = sums.SumAsk(role, messages.WORDS, ((0.5,) * d,) * d, (-0.25,) * d, 0.5, 1.0, 0.5, 3.0, 2.5)
     return messages.FieldState(named, 3, bytes(32), 7, True, (0, messages.WORDS), (ask,), bytes(32))
 
 
@@ -106,9 +106,12 @@ WRONG_SHARED = {
         "three squared norms": lambda p: p["sums"]["shares"].pop(),
         "an unknown member of sums": put(1, "sums", "more"),
         "binary as a number": put(1, "sums", "binary"),
+        "an earlier format": put(1, "sums", "format"),
     },
     "state": {
         "two asks": lambda s: s["asks"].append(s["asks"][0]),
+        "no reach": gone("asks", 0, "reach"),
+        "a negative reach": put("-0x1p+1", "asks", 0, "reach"),
         "no window": gone("asks", 0, "window"),
         "a window of zero": put("0x0p+0", "asks", 0, "window"),
         "a negative scale": put("-0x1p+0", "asks", 0, "scale"),
@@ -133,7 +136,6 @@ BEYOND_SHARED = {
     "an address with a fragment": put("https://a.example.org/#x", "collectors", 1, "url"),
     "a negative squared norm": put("-0x1p-3", "sums", "shares", 0),
     "a threshold of zero": put("0x0.0p+0", "sums", "ratio"),
-    "a negative reach": put("-0x1p+1", "sums", "reach"),
     "a column twice": lambda p: p["sums"]["numbers"].append(p["sums"]["numbers"][0]),
     "one twice": put(None, "collectors", 1),
     "m of another budget": put(19, "privacy", "bits"),

@@ -69,7 +69,7 @@ def errors(plan: Plan, y: np.ndarray, x: np.ndarray, theta: np.ndarray) -> np.nd
 
 def weight(plan: Plan, found: Estimated, x: np.ndarray) -> np.ndarray:
     """Mean ω of the rounds that count, shape (n,)."""
-    each = [np.minimum(1.0, plan.reach**2 / ((x @ s.state.rows.T) ** 2).sum(axis=1)) for s in found.rounds]
+    each = [np.minimum(1.0, s.state.reach(plan) ** 2 / ((x @ s.state.rows.T) ** 2).sum(axis=1)) for s in found.rounds]
     return np.asarray(found.weights @ np.array(each))
 
 
@@ -97,7 +97,7 @@ def report_of_person(plan: Plan, state: State, y: np.ndarray, x: np.ndarray, wei
             u = np.append(z[j], (y[j] - state.y_centre - z[j] @ state.theta) / state.scale)
             out += part * np.outer(u, u) * min(1.0, state.ball / (u @ u)) / state.ball
         return stacked(out)
-    rules, c, reach = plan.rules, state.threshold(plan.rules), plan.reach
+    rules, c, reach = plan.rules, state.threshold(plan.rules), state.reach(plan)
     omega = min(1.0, reach**2 / max(part * sum(z[j] @ z[j] for j in rows), 1e-300))
     a, b, m, o = np.sqrt(rules.shares)
     score, slope, q = np.zeros(d), np.zeros((d, d)), np.zeros(d + int(rules.scaled))

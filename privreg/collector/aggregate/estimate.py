@@ -28,6 +28,7 @@ STUDENT: Final = 1.21  # (z² + 1)/4 at 95%, of the expansion of Student's t by 
 
 UNEVEN: Final = 0.5  # Sd of squared scores' shape about that of slopes, relative to their mean, of a curator's sums
 
+PERFECT: Final = 0.5  # Of the score that perfect prediction would have: one is nearer to it than to 0
 PASSES: Final = 6
 """Times that estimate, threshold and weights of rounds follow from each other: the last moves it by under 0.01 sds."""
 
@@ -48,6 +49,7 @@ class Estimated(NamedTuple):
     each: Array  # Estimates by the sums of the main round, of groups of clusters, say; shape (k, b d)
     parts: Array  # Their weights; shape (k,)
     unknown: Array  # Covariance of theta that comes of what isn't known of the curvature
+    finite: float  # Sds of what shows that no records are predicted perfectly; ∞ where none can be
 
     @property
     def back(self) -> Array:
@@ -94,7 +96,8 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     places, again = np.array([t.theta for t in turned]), plan.noise.again
     people, reference = sampled(plan, alike), progress.filled * rules.slope
     far = np.linalg.norm(places - last.theta, axis=1) / common if again else np.zeros(len(places))
-    shares, noise = pooling([t.sds[1] * t.wider for t in turned], people, reference**2, far)
+    rough = np.array([t.sds[1] * t.wider for t in turned])
+    shares, noise = pooling(rough.tolist(), people, reference**2, far)
     pooled = sum(w * t.slope for w, t in zip(shares, turned, strict=True))
     height = level(pooled, noise, reference, rules.unsure)
     curvature, spread = posterior(pooled, noise, known, height)
@@ -117,6 +120,11 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         alone = np.where(main, alone, np.inf)
     weights = 1.0 / alone / (1.0 / alone).sum()
     theta, bent = last.theta, _bend(plan, progress.known, last, curvature, places, shares)
+    if rules.curved and not again:
+        loose = rough**2 + 2.0 * height**2 / np.array(people)
+        same = np.array([[float(np.array_equal(a.state.rows, b.state.rows)) for b in alike] for a in alike])
+        slopes = np.array([t.slope for t in turned])
+        bent, unsure = _secants(slopes, loose, places, same, weights, last, curvature, pooled)
     for _ in range(PASSES):
         if rules.cornered:  # scores at a common threshold, that of the estimate
             scale = _scale(plan, best, last.rows, theta)
@@ -126,7 +134,8 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         more, slope = bent(theta)
         theta = np.linalg.solve(slope, steps - weights @ more)
         bent_off = (0.5 * height / common * np.square(places - theta).sum(axis=1)) ** 2 / d if again else 0.0
-        weights = _weights(alone + bent_off, places - theta, float(spread.mean()))
+        off = unsure(theta) if rules.curved and not again else bent_off
+        weights = _weights(alone + off, places - theta, float(spread.mean()))
     whole = again and not main.any()  # all rows in each round: they are sampled once
     sampling = squares * (
         1.0 / plan.rows if whole else sum(w**2 / t.people for w, t in zip(weights, turned, strict=True))
@@ -135,6 +144,8 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     far = sum(w * (t.theta - theta) for w, t in zip(weights, turned, strict=True))
     half = 0.5 * spread
     unknown = floored(half * np.outer(far, far) + np.diag(half @ far**2), 0.0)
+    if rules.curved and not again:
+        unknown = unknown + float(weights**2 @ unsure(theta)) * np.eye(d)
     if rules.shape.family in CLIPPED:
         moves, one = np.array([(theta - t.theta) / common for t in turned]), np.linalg.inv(last.rows)[0]
         off = common * curvature @ _off(rules, moves, weights, curvature, known.points, one)
@@ -157,11 +168,17 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     move = (theta - last.theta) / c
     wider = abs(math.log(scale / last.scale)) / most if rules.scaled else 0.0
     reach = max(float(np.linalg.norm(move)), *(abs(float(p @ move)) for p in known.points), wider)
+    if rules.curved and not (progress.near or again):  # what such a step may leave, in standard errors
+        reach = max(reach, 0.5 * reach**2 * c / math.sqrt(float(np.trace(root @ root.T))))
     clear = _clear(curvature, spread, known.classes)
     more = bent(theta)[0]
     each = [bread @ (curvature @ t.theta - t.score - m) for t, m in zip(turned, more, strict=True)]
     own = np.array(each)[main], weights[main], bread @ unknown @ bread.T
-    return Estimated(last.rows, theta, root, curvature, weights, alike, reach, clear, scale, last.classes, *own)
+    asked = [
+        t for t, s in zip(turned, alike, strict=True) if s.state.role == "main" and (t.theta == turned[-1].theta).all()
+    ]
+    finite = _finite(plan, last, asked, curvature, squares)
+    return Estimated(last.rows, theta, root, curvature, weights, alike, reach, clear, scale, last.classes, *own, finite)
 
 
 def _bend(
@@ -187,6 +204,74 @@ def _bend(
         return score - np.array([one for one, _ in there]) - (near - places) @ steep - more @ theta, curvature + more
 
     return bent
+
+
+def _secants(
+    slopes: Array, noise: Array, places: Array, alike: Array, parts: Array, last: State, curvature: Array, pooled: Array
+) -> tuple[Callable[[Array], Any], Callable[[Array], Array]]:
+    """Scores of rounds on secants to an estimate, and the slope there: Equation (39); and by how much they are off.
+
+    `slopes`, shape (rounds, d, d), have entries of variances `noise`, shape (rounds,), about a line in the coefficients
+    that rounds share, but for a constant of rounds whose records weigh alike: `alike`, shape (rounds, rounds). The slope
+    is the mean of rounds' by `parts`.
+    """
+    (rounds, d), square = places.shape, (float(np.trace(curvature)) / len(curvature)) ** 2
+    steep, apart = 2.0 * square / (d + 1.0), SPREAD**2 * square
+    x, ones = places - last.theta, np.ones((rounds, 1))
+    system = np.block([[steep * x @ x.T + apart * alike + np.diag(noise), ones], [ones.T, np.zeros((1, 1))]])
+    root, least = np.linalg.cholesky(curvature), 1.0 / float((1.0 / noise).sum())
+
+    def along(theta: Array) -> tuple[Array, Array]:
+        """Weights of slopes at the middle of each secant, then at its end, within a threshold; and variances there."""
+        move = theta - last.theta
+        near = move / max(1.0, float(np.linalg.norm(move)))
+        at = np.vstack([0.5 * (x + near), np.tile(near, (rounds, 1))])
+        given = np.vstack([steep * x @ at.T + apart * np.tile(alike, 2), np.ones((1, 2 * rounds))])
+        found = np.linalg.solve(system, given)
+        return found[:-1].T, steep * np.square(at).sum(axis=1) + apart - (found * given).sum(axis=0)
+
+    def bent(theta: Array) -> tuple[Array, Array]:
+        weights, _ = along(theta)
+        changes = np.einsum("tk,kij->tij", weights, slopes) - pooled
+        changes = np.vstack([changes[:rounds], np.einsum("k,kij->ij", parts, changes[rounds:])[None]])
+        back = [np.linalg.solve(root, np.linalg.solve(root, one).T) for one in changes]
+        changes = np.array([root @ floored(one, -0.5) @ root.T for one in back])  # half of the slope is kept
+        return np.einsum("kij,kj->ki", changes[:-1], theta - places) - changes[-1] @ theta, curvature + changes[-1]
+
+    def unsure(theta: Array) -> Array:
+        _, variances = along(theta)
+        far = np.square(theta - places).sum(axis=1)
+        return np.asarray(0.5 * (1.0 + 1.0 / d) * np.maximum(variances[:rounds] - least, 0.0) * far)
+
+    return bent, unsure
+
+
+def _finite(plan: Plan, last: State, rounds: list[_Turned], curvature: Array, squares: Array) -> float:
+    """By how many sds it shows that no records, by their distance from a bound, are predicted perfectly.
+
+    Of records that all answered 1, at a state that predicts 1 with probability π, the mean score π − y is -1/π times
+    the slope π(1 - π), and of those that all answered 0 the slope over 1 − π; of counts that are all 0 it is the slope:
+    Equation (40). ∞ where the score is nearer to 0 than to that.
+    """
+    if not (plan.rules.curved and rounds):
+        return math.inf
+    x = np.linalg.inv(last.rows)
+    ends = np.concatenate([x[:1], x[1:] - np.outer(plan.lows[1:], x[0]), np.outer(plan.highs[1:], x[0]) - x[1:]])
+    people = np.array([float(t.people) for t in rounds])
+    part = people / people.sum()
+    score = ends @ sum(p * t.score for p, t in zip(part, rounds, strict=True))
+    slope = ends @ sum(p * t.slope for p, t in zip(part, rounds, strict=True)) @ x[0]
+    mine, other = part**2 @ [[t.sds[0] ** 2 * t.wider, (t.sds[1] * t.wider) ** 2] for t in rounds]
+    sizes, steep = np.square(ends).sum(axis=1), ends @ curvature @ x[0]
+    entry = 0.5 * (sizes * sizes[0] + np.square(ends @ x[0]))
+    sampling = np.einsum("ki,ij,kj->k", ends, squares, ends) / people.sum()
+    chance = (score > 0.0).astype(np.float64)
+    if plan.rules.shape.family == codes.LOGISTIC:
+        eta = ends @ curvature @ rounds[-1].theta / np.maximum(steep, 1e-12)
+        chance = 1.0 / (1.0 + np.exp(np.clip(np.sign(score) * eta, -50.0, 50.0)))
+    whole = chance * np.abs(score)
+    left = (slope - whole) / np.sqrt(mine * sizes + other * entry + 2.0 * sampling)
+    return float(left[whole > PERFECT * np.minimum(steep, slope)].min(initial=math.inf))
 
 
 def _off(rules: Rules, moves: Array, weights: Array, curvature: Array, points: Array, one: Array) -> Array:

@@ -68,6 +68,11 @@ class Rules(NamedTuple):
         return self.link == "identity"
 
     @property
+    def curved(self) -> bool:
+        """Whether one linear predictor bends the score: a step by its slope leaves half its square, in thresholds."""
+        return self.shape.family in {codes.LOGISTIC, codes.POISSON}
+
+    @property
     def cornered(self) -> bool:
         """Whether the score has a threshold, beyond which it is constant."""
         return self.shares[3] > 0.0
@@ -102,6 +107,7 @@ class Plan(NamedTuple):
     like: tuple[Array, float] | None = None  # `State.rows` and `reach` of an earlier fit, for all rounds of scores
     extremes: tuple[Extreme, ...] = ()  # Rows that declarations allow, where scores have no weights
     noise: Noise = Noise()
+    rate: float = 0.0  # Offset at which second moments have counts: the middle of its public limits
 
     @property
     def first(self) -> str:

@@ -110,6 +110,8 @@ def factors(
     y, x = np.where(silent, 0.0, y), np.where(silent[:, None], 0.0, x)
     y, x = np.clip(y, plan.y_low, plan.y_high), np.clip(x, plan.lows, plan.highs)
     shift = np.zeros(len(y)) if offset is None else np.where(np.isfinite(offset), offset, 0.0)
+    if plan.rules.link == "log" and offset is not None and state.role in {"location", "moments"}:  # rates
+        y = np.clip(y * np.exp(plan.rate - shift), plan.y_low, plan.y_high)
     one = np.ones(people)
     match state.role:
         case "clamping":

@@ -169,6 +169,23 @@ def _points(plan: Plan, rows: Array, mean: Array) -> Array:
     return out
 
 
+def _ends(plan: Plan, state: State, known: Known) -> Array:
+    """Records at the farther bound of a number, all else at its mean, where it is like one of two values; shape (k, d).
+
+    That is a number whose variance is more than three quarters of what it would be with its mean, all records being at
+    a bound: of 0 and uniform values two thirds at most.
+    """
+    x = np.linalg.inv(state.rows)
+    second = x @ known.mean @ x.T
+    mean = second[0] / second[0, 0]
+    low, high = mean - plan.lows, plan.highs - mean
+    variance = np.diag(second) / second[0, 0] - mean**2
+    two = [j for j in plan.numbers if min(low[j], high[j]) > 0.0 and variance[j] > 0.75 * low[j] * high[j]]
+    out = np.tile(mean, (len(two), 1))
+    out[np.arange(len(two)), two] = [plan.lows[j] if low[j] > high[j] else plan.highs[j] for j in two]
+    return np.asarray(out @ state.rows.T)
+
+
 def _constant(rows: Array) -> Array:
     """Coefficients of z that give 1 for everybody."""
     return np.asarray(np.linalg.inv(rows)[0])
@@ -183,7 +200,7 @@ def _linked(plan: Plan, state: State, known: Known) -> tuple[State, tuple[float,
     if plan.rules.link == "log":
         top = max(plan.y_high, 1e-9)
         at = float(np.clip(at, 0.02 * top, top))
-        link, by = math.log(at), at
+        link, by = math.log(at) - plan.rate, at
     elif plan.rules.link == "margin":
         link, by = 2.0 * at - 1.0, 0.5
     else:
@@ -192,6 +209,8 @@ def _linked(plan: Plan, state: State, known: Known) -> tuple[State, tuple[float,
     slopes = state.theta / by
     far = float(np.sqrt(np.maximum(slopes @ known.mean @ slopes - (at / by) ** 2, 0.0)))
     slopes = slopes * min(1.0, 2.5 / max(far, 1e-12))
+    if plan.rules.link == "log":  # the mean of e^η is that of e^(mean η + var η/2) where η is normal
+        link -= 0.5 * min(far, 2.5) ** 2
     state = state._replace(theta=slopes + (link - float(one @ known.mean @ slopes)) * one, scale=1.0)
     if plan.rules.link == "log":
         most = plan.rules.shape.a
@@ -283,11 +302,18 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
     gain = max(float(here.score @ here.score) - d * noisy, 0.3 * noisy)
     step = -cautious(curvature, spread, here.score) * gain / (gain + d * noisy)
     c = state.threshold(rules)
-    reach = max(float(np.linalg.norm(step)), *(abs(float(p @ step)) for p in known.whole.points), 0.0)
+    curved = rules.curved and not plan.noise.again
+    lines = np.concatenate([known.whole.points, _ends(plan, state, known)]) if curved else known.whole.points
+    reach = np.array([float(np.linalg.norm(step)), *np.abs(lines @ step)])
     most = FAR if rules.scaled else 2.0 * FAR  # a start by least squares is farther off where the link isn't linear
     theta = state.theta + c * step * min(1.0, most / max(float(np.linalg.norm(step)), 1e-12))
     moved = here.scale - math.log(state.scale)
-    short = reach < 1.0 and abs(moved) < math.log(1.5)
+    error = math.sqrt(expected(plan, progress)[1] / sampled(plan, seen)[-1] + here.sds[0] ** 2) / height
+    wide = np.array([math.sqrt(d), *np.linalg.norm(lines, axis=1)])
+    # a step by the slope of a curved score leaves less than its noise: Equation (38)
+    near = bool((0.5 * reach**2 < error * wide).all()) if curved else bool(reach.max() < 1.0)
+    scaled = abs(moved) < WINDOWS[1 if plan.noise.again else 2]
+    short = scaled and (near if state.role == "approach" else bool(reach.max() < 1.0))
     held = len(seen)
     late = not plan.noise.again and progress.over + count + plan.sizes["approach"] > 0.55 * plan.rows
     more = (
@@ -314,7 +340,7 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
     state = state._replace(role=role, rows=by @ state.rows, theta=turned(by, theta), window=window)
     if role == "main" and plan.like is None and not plan.extremes:
         state = state._replace(longest=lengths.borne(plan, progress._replace(state=state)))
-    return progress._replace(state=state, known=known, seen=seen, near=short and not plan.noise.again)
+    return progress._replace(state=state, known=known, seen=seen, near=near and scaled and not plan.noise.again)
 
 
 def asked_again(plan: Plan, progress: Progress, theta: Array, scale: float) -> Progress:

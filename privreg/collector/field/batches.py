@@ -70,17 +70,17 @@ def sums_of(plan: Plan) -> Sums:
         scaled=rules.scaled,
         top=float(rules.top),
         fixed=float(rules.fixed),
-        reach=plan.reach,
         lows=tuple(map(float, plan.lows)),
         highs=tuple(map(float, plan.highs)),
         y_low=float(plan.y_low),
         y_high=float(plan.y_high),
         numbers=tuple(plan.numbers.tolist()),
         binary=plan.binary,
+        rate=float(plan.rate),
     )
 
 
-def present_ask(progress: Progress) -> SumAsk:
+def present_ask(plan: Plan | Tabled, progress: Progress) -> SumAsk:
     """What the next state of a study asks; see `service.course.Study._stated`."""
     state = progress.state
     return SumAsk(
@@ -92,4 +92,5 @@ def present_ask(progress: Progress) -> SumAsk:
         scale=float(state.scale),
         window=float(state.window),
         ball=float(state.ball),
+        reach=1.0 if isinstance(plan, Tabled) else float(state.reach(plan)),
     )

@@ -23,6 +23,7 @@ from .score import Floats
 
 ROOT2: Final = math.sqrt(2.0)
 LEAST: Final = 1e-300
+FIRST: Final = frozenset({"location", "moments"})  # Roles of rounds about covariates and response, not scores
 
 # --- numbers -------------------------------------------------------------------------------------------------
 
@@ -46,7 +47,10 @@ def of_person(plan: PublicPlan, ask: SumAsk, rows: Sequence[Row]) -> list[float]
     held = []
     for row in rows:
         x = [score.clipped(v, *ends) for v, *ends in zip(row.x, sums.lows, sums.highs, strict=True)]
-        held.append((x, score.clipped(row.y, sums.y_low, sums.y_high), row.offset))
+        y = score.clipped(row.y, sums.y_low, sums.y_high)
+        if ask.role in FIRST and FAMILIES[plan.family] == codes.POISSON:  # a rate
+            y = score.clipped(y * score.exp(sums.rate - row.offset), sums.y_low, sums.y_high)
+        held.append((x, y, row.offset))
     if ask.role == "clamping":  # in which part of the person's rows, whatever they weigh
         return [1.0, *rows[0].clamped]
     if ask.role == "location":
@@ -89,7 +93,7 @@ def _scores(
 
     `rows` are z, predictor and response of each, which have one weight: Equations (26) and (28).
     """
-    family, reach = FAMILIES[plan.family], sums.reach
+    family, reach = FAMILIES[plan.family], ask.reach
     c = sums.ratio * ask.scale if sums.scaled else sums.fixed
     square = score.summed([[score.dot(z, z)] for z, _, _ in rows], parts)[0]
     weight = min(1.0, score.divide(reach * reach, max(square, LEAST)))

@@ -162,7 +162,7 @@ class SharedStudy(Study):
             before = self._states[-1] if k else self.plan_hash
             for name, payload in zip(self._names, found, strict=True):
                 state = messages.read_state(payload, self.signed, self.plan_hash)
-                if not messages.follows(state, chains.present_ask(self._sums.history[k]), k, before):
+                if not messages.follows(state, chains.present_ask(self._plan, self._sums.history[k]), k, before):
                     raise StudyError(
                         f"state {k} at {name} does not follow from the sums before it: something else was asked, or "
                         "sums were changed."

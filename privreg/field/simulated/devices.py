@@ -194,7 +194,7 @@ class SharedCrowd(Crowd):
         self._charge.enter()
         (ask,) = state.asks
         assert isinstance(ask, SumAsk)
-        inside = State(state.number, ask.role, np.array(ask.rows), np.array(ask.theta), *ask[4:])
+        inside = State(state.number, ask.role, np.array(ask.rows), np.array(ask.theta), *ask[4:-1], longest=ask.reach)
         at, named = np.asarray(who, dtype=np.int64), wire.hash_of(messages.state_payload(state))
         if self.plan.table or self.plan.diary is not None:
             whole = np.array(self.bare(state, who, tokens)[1], dtype=np.int64).view(np.uint64)

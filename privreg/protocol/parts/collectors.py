@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from ..sums import LETTERS, ROLES, SumAsk, Sums
+from ..sums import FORMAT, LETTERS, ROLES, SumAsk, Sums
 from ..wire import KEY, MessageError, Record
 
 MECHANISM: Final = "sums"
+EARLIER: Final = "the {} is of two collectors of an earlier version of privreg, with which its study has to end."
 
 
 class Collector(NamedTuple):
@@ -58,22 +59,25 @@ def read_collectors(record: Record, keys: tuple[bytes, ...]) -> tuple[Collector,
 def read_sums(record: Record, d: int) -> Sums:
     """Read what reports to two collectors are made of."""
     sums = record.object("sums")
+    if not sums.has("format"):
+        raise MessageError(EARLIER.format("plan"))
+    sums.fixed("format", FORMAT)
     out = Sums(
         shares=sums.reals("shares", 4),
         ratio=sums.real("ratio"),
         scaled=sums.flag("scaled"),
         top=sums.real("top"),
         fixed=sums.real("fixed"),
-        reach=sums.real("reach"),
         lows=sums.reals("lows", d),
         highs=sums.reals("highs", d),
         y_low=sums.real("y_low"),
         y_high=sums.real("y_high"),
         numbers=sums.integers("numbers", 0, d - 1),
         binary=sums.flag("binary"),
+        rate=sums.real("rate"),
     )
     sums.done()
-    positive = (out.ratio, out.top, out.fixed, out.reach)
+    positive = (out.ratio, out.top, out.fixed)
     if min(out.shares) < 0.0 or min(positive) <= 0.0 or out.y_low >= out.y_high:
         raise MessageError("'sums' of the plan has numbers that no report is made of.")
     if any(a > b for a, b in zip(out.lows, out.highs, strict=True)) or len(set(out.numbers)) != len(out.numbers):
@@ -86,6 +90,8 @@ def read_ask(record: Record, roles: Mapping[str, Any], d: int, words: int) -> Su
     role = record.choice("role", (*ROLES, "table"))
     if role not in roles:
         raise MessageError("the state asks for a role that the plan doesn't describe.")
+    if not record.has("reach"):
+        raise MessageError(EARLIER.format("state"))
     flat = record.reals("rows", d * d)
     out = SumAsk(
         role,
@@ -96,8 +102,9 @@ def read_ask(record: Record, roles: Mapping[str, Any], d: int, words: int) -> Su
         record.real("scale"),
         record.real("window"),
         record.real("ball"),
+        record.real("reach"),
     )
     record.done()
-    if min(out.scale, out.window, out.ball) <= 0.0:
-        raise MessageError("scale, window and ball of a state must be positive.")
+    if min(out.scale, out.window, out.ball, out.reach) <= 0.0:
+        raise MessageError("scale, window, ball and reach of a state must be positive.")
     return out

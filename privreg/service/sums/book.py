@@ -128,7 +128,7 @@ class Book(Study, Keeper):
 
     def _follows(self, said: FieldState) -> bool:
         """Whether a state is the next, but for rounding."""
-        ask = chains.present_ask(self._after().progress)
+        ask = chains.present_ask(self.engine, self._after().progress)
         return messages.follows(said, ask, len(self.states), self._before)
 
     def _follow(self, held: Held, *, publish: bool = False) -> None:

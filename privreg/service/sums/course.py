@@ -264,7 +264,7 @@ class SumCourse(Book):
             if one.kind == "next":
                 self._accept(one.payload)
                 return True
-            ask, nonces = chains.present_ask(self._after().progress), self._nonce + one.nonce
+            ask, nonces = chains.present_ask(self.engine, self._after().progress), self._nonce + one.nonce
             said = self._stated(ask, when, is_open=is_open, nonces=nonces)
             self.keys.make(k + 1, messages.state_payload(said))
         return not payload  # else the other has begun anew; it is asked again at the next turn

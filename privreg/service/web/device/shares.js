@@ -74,8 +74,12 @@ const products = (z, by) => z.flatMap((u, j) => z.slice(j).map((v, k) => u * v *
 export function beforeShares(plan, ask, row) {
   const sums = /** @type {Sums} */ (plan.sums), { role, rows, theta, yCentre, scale, ball } = ask;
   if (![...row.x, row.y, row.offset].every(Number.isFinite)) return [];
-  const y = clipped(row.y, sums.yLow, sums.yHigh), x = row.x.map((v, j) => clipped(v, sums.lows[j], sums.highs[j]));
+  let y = clipped(row.y, sums.yLow, sums.yHigh);
+  const x = row.x.map((v, j) => clipped(v, sums.lows[j], sums.highs[j]));
   if (role === "clamping") return [1, ...row.clamped];
+  if (plan.family === "poisson" && (role === "location" || role === "moments")) { // a rate
+    y = clipped(y * Math.exp(sums.rate - row.offset), sums.yLow, sums.yHigh);
+  }
   if (role === "location") {
     const told = sums.numbers.map((j) => [x[j], sums.lows[j], sums.highs[j]]);
     if (!sums.binary) told.push([y, sums.yLow, sums.yHigh]);
@@ -93,7 +97,7 @@ export function beforeShares(plan, ask, row) {
 /** Score, slope and squared score with bounded weights, the score beyond c, and the scale: Equation (3).
  * @param {Plan} plan @param {Sums} sums @param {SumAsk} ask @param {number[]} z @param {number} eta @param {number} y */
 function scores({ family, a, b }, sums, ask, z, eta, y) {
-  const { reach, top } = sums, c = sums.scaled ? sums.ratio * ask.scale : sums.fixed;
+  const { reach } = ask, { top } = sums, c = sums.scaled ? sums.ratio * ask.scale : sums.fixed;
   const weight = Math.min(1, (reach * reach) / Math.max(dot(z, z), LEAST));
   const psi = unit(family, a, b, c, eta, y) * weight, rise = slope(family, a, b, c, eta, y, top) * weight;
   const [p, q, m, o] = sums.shares.map(Math.sqrt), own = z.map((v) => v * (psi / reach));

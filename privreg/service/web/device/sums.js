@@ -16,13 +16,13 @@ import { Record, need, same } from "./wire.js";
  * @property {boolean} scaled
  * @property {number} top
  * @property {number} fixed
- * @property {number} reach
  * @property {number[]} lows
  * @property {number[]} highs
  * @property {number} yLow
  * @property {number} yHigh
  * @property {number[]} numbers
  * @property {boolean} binary
+ * @property {number} rate of a log link the offset at which second moments have counts
  */
 /**
  * @typedef {object} SumAsk
@@ -34,12 +34,15 @@ import { Record, need, same } from "./wire.js";
  * @property {number} scale
  * @property {number} window
  * @property {number} ball
+ * @property {number} reach length of covariates beyond which a record's weight falls
  */
 
 /** @type {readonly RoleName[]} */
 export const ROLES = ["clamping", "location", "moments", "approach", "closing", "main"];
 /** Of collectors, by their place in the plan. */
 export const LETTERS = ["a", "b"];
+/** Of what plans and states say of sums. */
+const FORMAT = 2;
 export const MOST_NUMBERS = 5900;
 export const FAMILIES = ["huber", "expectile", "quantile", "squared", "logistic", "poisson"];
 const WRONG = "what the plan says of its two collectors can't be right.";
@@ -63,13 +66,16 @@ export function readCollectors(record, keys) {
 /** @param {Record} record @param {number} d @returns {Sums} */
 export function readSums(record, d) {
   const of = record.object("sums");
+  need(of.left.has("format"), "the plan is of two collectors of an earlier version of privreg.");
+  of.fixed("format", FORMAT);
   const out = {
     shares: of.reals("shares", 4), ratio: of.real("ratio"), scaled: of.flag("scaled"), top: of.real("top"),
-    fixed: of.real("fixed"), reach: of.real("reach"), lows: of.reals("lows", d), highs: of.reals("highs", d),
+    fixed: of.real("fixed"), lows: of.reals("lows", d), highs: of.reals("highs", d),
     yLow: of.real("y_low"), yHigh: of.real("y_high"), numbers: of.integers("numbers", 0, d - 1), binary: of.flag("binary"),
+    rate: of.real("rate"),
   };
   of.done();
-  need(Math.min(...out.shares) >= 0 && Math.min(out.ratio, out.top, out.fixed, out.reach) > 0 && out.yLow < out.yHigh, WRONG);
+  need(Math.min(...out.shares) >= 0 && Math.min(out.ratio, out.top, out.fixed) > 0 && out.yLow < out.yHigh, WRONG);
   need(out.lows.every((v, j) => v <= out.highs[j]) && new Set(out.numbers).size === out.numbers.length, WRONG);
   return out;
 }
@@ -91,10 +97,10 @@ export function readSumAsk(record, plan) {
   const out = {
     role, rows: Array.from({ length: d }, (_, j) => flat.slice(j * d, (j + 1) * d)), theta: record.reals("theta", d),
     below: record.integer("below", 2 ** 32, 2 ** 32), yCentre: record.real("y_centre"),
-    scale: record.real("scale"), window: record.real("window"), ball: record.real("ball"),
+    scale: record.real("scale"), window: record.real("window"), ball: record.real("ball"), reach: record.real("reach"),
   };
   record.done();
-  need(Math.min(out.scale, out.window, out.ball) > 0, "the state's numbers must be positive.");
+  need(Math.min(out.scale, out.window, out.ball, out.reach) > 0, "the state's numbers must be positive.");
   return out;
 }
 

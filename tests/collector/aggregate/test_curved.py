@@ -1,0 +1,149 @@
+"""Scores that bend: secants between rounds, rounds of approach, rates, and what is predicted perfectly."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import privreg as pr
+from privreg.collector.aggregate.estimate import _secants, estimate
+from privreg.collector.aggregate.plan import State
+from privreg.fits.plan import to_user
+from privreg.simulation import aggregate
+from privreg.simulation.streaming.encoding import Encoder
+
+BOUNDS = {"a": (-4.0, 4.0), "k": (0.0, 1.0), "t": (0.5, 4.0)}
+COUNTS = pr.Poisson(y_max=10)
+
+
+def state_of(d: int) -> State:
+    return State(5, "main", np.eye(d), np.zeros(d), 0.0, 1.0, 1.0, 1.0)
+
+
+def test_secants_of_a_quadratic_score_are_exact() -> None:
+    """With slopes on a line in the coefficients, known without noise, no step is off."""
+    rng, d = np.random.default_rng(1), 3
+    bends = rng.normal(0.0, 0.05, (d, d, d))
+    bends = sum(bends.transpose(p) for p in ([0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 2, 1], [2, 1, 0], [1, 0, 2])) / 6
+    places = np.vstack([rng.normal(0.0, 0.3, (d, d)), np.zeros(d)])
+
+    def slope(theta: np.ndarray) -> np.ndarray:
+        return 0.3 * np.eye(d) + bends @ theta
+
+    def score(theta: np.ndarray) -> np.ndarray:
+        return 0.3 * theta + 0.5 * bends @ theta @ theta
+
+    slopes = np.array([slope(one) for one in places])
+    pooled = slopes.mean(axis=0)
+    known, n = np.full(len(places), 1e-12), len(places)
+    bent, unsure = _secants(slopes, known, places, np.ones((n, n)), np.full(n, 1.0 / n), state_of(d), pooled, pooled)
+    theta = rng.normal(0.0, 0.2, d)
+    more, there = bent(theta)
+    off = more + (there - pooled) @ theta
+    for place, one in zip(places, off, strict=True):
+        np.testing.assert_allclose(pooled @ (theta - place) + one, score(theta) - score(place), atol=1e-6)
+    np.testing.assert_allclose(there, slope(theta), atol=1e-6)
+    assert unsure(theta).max() < 1e-10
+
+
+def test_one_round_alone_may_be_off_by_half_the_square_of_its_step() -> None:
+    d, height = 4, 0.2
+    slope = height * np.eye(d)
+    one = np.ones(1)
+    bent, unsure = _secants(slope[None], 1e-4 * one, np.zeros((1, d)), one[None], one, state_of(d), slope, slope)
+    for step in (0.1, 0.5):
+        theta = np.eye(d)[0] * step
+        assert unsure(theta)[0] == pytest.approx((0.5 * height * step**2) ** 2 / d)
+        np.testing.assert_allclose(bent(theta)[1], height * np.eye(d))
+
+
+def test_rounds_whose_records_weigh_otherwise_keep_their_slopes() -> None:
+    rng, d = np.random.default_rng(3), 3
+    slopes = 0.3 * np.eye(d) + np.array([0.03 * (m + m.T) for m in rng.normal(size=(2, d, d))])
+    pooled = slopes.mean(axis=0)
+    places, half = np.zeros((2, d)), np.full(2, 0.5)
+    bent, _ = _secants(slopes, np.full(2, 1e-12), places, np.eye(2), half, state_of(d), pooled, pooled)
+    theta = 1e-6 * rng.normal(size=d)
+    more, there = bent(theta)
+    off = more + (there - pooled) @ theta
+    for one, slope in zip(off, slopes, strict=True):
+        np.testing.assert_allclose(pooled @ theta + one, slope @ theta, rtol=1e-4)
+    np.testing.assert_allclose(there, pooled, rtol=1e-4, atol=1e-5)
+
+
+def rows_of(rng: np.random.Generator, n: int) -> pd.DataFrame:
+    return pd.DataFrame(
+        {"a": rng.standard_normal(n), "g": np.array(["n", "y"])[(rng.random(n) < 0.2).astype(int)],
+         "k": (rng.random(n) < 0.2).astype(float), "t": np.exp(rng.uniform(np.log(0.5), np.log(4.0), n))}
+    )  # fmt: skip
+
+
+def fitted(formula, family, data, seed, **more):
+    """The plan of a fit with two collectors, its estimate, and the map to the user's coefficients."""
+    bounds = {k: v for k, v in BOUNDS.items() if k in formula or k in more.values()}
+    bounds["y"] = (0.0, 1.0 if family == "logistic" else 10.0)
+    levels = {"g": ["n", "y"]} if "g" in formula else None
+    model = pr.PrivateOnlineRegression.from_formula(
+        formula, data.head(20), family=family, mu=1.0, bounds=bounds, levels=levels,
+        trust="two_collectors", **more,
+    )  # fmt: skip
+    plan, order = aggregate.plan_of(model._spec, len(data))
+    rows = Encoder(model._spec, order, None, narrow=False, by_column=True).encode(data)
+    progress = aggregate.play(plan, rows.endog, rows.exog, seed, rows.offset)
+    return plan, estimate(plan, progress), to_user(model._spec, order)
+
+
+CERTAIN = {
+    "all 1": ("y ~ a + g", "logistic", lambda rng, x: np.ones(len(x))),
+    "all 0": ("y ~ a", "logistic", lambda rng, x: np.zeros(len(x))),
+    "a level's all 1": ("y ~ a + g", "logistic", lambda rng, x: np.where(x["g"] == "y", 1.0, rng.random(len(x)) < 0.5)),
+    "all 0 at a bound": ("y ~ a + k", "logistic", lambda rng, x: np.where(x["k"] == 1, 0.0, rng.random(len(x)) < 0.5)),
+    "no counts": ("y ~ a + g", COUNTS, lambda rng, x: np.zeros(len(x))),
+    "a level's no counts": ("y ~ a + g", COUNTS, lambda rng, x: np.where(x["g"] == "y", 0, rng.poisson(2.0, len(x)))),
+}
+LIKELY = {
+    "half": ("y ~ a + g", "logistic", lambda rng, x: (rng.random(len(x)) < 0.5).astype(float)),
+    "most of a level": (
+        "y ~ a + g", "logistic", lambda rng, x: (rng.random(len(x)) < np.where(x["g"] == "y", 0.9, 0.4)).astype(float)
+    ),
+    "counts": ("y ~ a + g", COUNTS, lambda rng, x: np.minimum(rng.poisson(np.exp(0.5 + 0.3 * x["a"])), 10)),
+}  # fmt: skip
+
+
+def doubtful(name: str, cases: dict, seed: int) -> bool:
+    formula, family, answer = cases[name]
+    rng = np.random.default_rng(seed)
+    data = rows_of(rng, 20_000)
+    data["y"] = np.asarray(answer(rng, data), dtype=float)
+    _, found, _ = fitted(formula, family, data, rng.bytes(32))
+    return found.finite < 3.0 or found.reach > 1.0 or found.clear < 2.0
+
+
+@pytest.mark.parametrize("name", CERTAIN)
+def test_what_is_predicted_perfectly_is_marked(name: str) -> None:
+    assert all(doubtful(name, CERTAIN, seed) for seed in range(4))
+
+
+@pytest.mark.parametrize("name", LIKELY)
+def test_what_is_likely_is_not_marked(name: str) -> None:
+    assert not any(doubtful(name, LIKELY, seed) for seed in range(4))
+
+
+def test_counts_of_a_wide_exposure_start_from_rates_and_hold_their_intervals() -> None:
+    """Exposures differ 8-fold, the model is right: z² of three coefficients in 16 fits."""
+    squares = []
+    for seed in range(16):
+        rng = np.random.default_rng(seed)
+        data = rows_of(rng, 20_000)
+        mean = data["t"] * np.exp(-1.0 + 0.4 * data["a"] + 0.5 * (data["g"] == "y"))
+        data["y"] = np.minimum(rng.poisson(mean), 10).astype(float)
+        plan, found, user = fitted("y ~ a + g", COUNTS, data, rng.bytes(32), exposure="t")
+        assert plan.rate == pytest.approx(0.5 * np.log(0.5 * 4.0))
+        if found.reach > 1.0 or found.clear < 2.0:
+            continue
+        at = user @ found.back
+        error = at @ found.theta - [-1.0, 0.5, 0.4]
+        squares.append(error**2 / np.diag(at @ found.cov @ at.T))
+    assert len(squares) >= 12
+    assert np.mean(squares) < 1.0 + 4.0 * np.sqrt(2.0 / np.size(squares))  # as independent normals: 4 sd
