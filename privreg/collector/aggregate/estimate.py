@@ -80,7 +80,7 @@ class _Turned(NamedTuple):
 
 
 def estimate(plan: Plan, progress: Progress) -> Estimated | None:
-    """Combine all rounds of scores; None before there is one."""
+    """Combine all rounds of scores, of the same rows by Equation (32); None before there is one."""
     if not progress.seen:
         return None
     last = progress.state if progress.state.gauge is None else progress.seen[-1].state  # the estimate's, measured
