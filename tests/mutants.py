@@ -106,6 +106,20 @@ MUTANTS = (
         (f"{TWO_DOOR}::test_noise_that_isnt_small_beside_the_modulus_is_refused",),
     ),
     Mutant(
+        "numbers of reports cut, not rounded",
+        "privreg/simulation/summing.py",
+        "np.rint((number if abs(number) < np.inf else 0.0) * unit)",
+        "(number if abs(number) < np.inf else 0.0) * unit",
+        ("tests/simulation/test_summing.py::test_sums_are_those_of_reports_one_by_one",),
+    ),
+    Mutant(
+        "warnings that follow a record's value, of sums",
+        "privreg/simulation/curator.py",
+        '@np.errstate(all="ignore")  # a warning would tell of one record\n',
+        "",
+        ("tests/simulation/test_summing.py::test_sums_are_those_of_reports_one_by_one",),
+    ),
+    Mutant(
         "warnings that follow a record's value",
         "privreg/collector/aggregate/report.py",
         '@np.errstate(all="ignore")  # a warning would tell of one record\n',

@@ -6,6 +6,7 @@ Devices and collectors both need it: Equations (1) to (3).
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -26,9 +27,12 @@ STEP: Final = 1e-3  # Part of a threshold over whose both sides the slope of a s
 ROOT2: Final = math.sqrt(2.0)
 
 
+upper = cache(np.triu_indices)  # Of the same few sizes in each of many blocks
+
+
 def stacked(matrix: Array) -> Array:
     """Entries of symmetric matrices, √2 times those off the diagonal: shape (…, d, d) to (…, d (d + 1)/2)."""
-    i, j = np.triu_indices(matrix.shape[-1])
+    i, j = upper(matrix.shape[-1])
     return np.asarray(matrix[..., i, j] * np.where(i == j, 1.0, ROOT2))
 
 
@@ -36,7 +40,7 @@ def unstacked(entries: Array, blocks: int = 1) -> Array:
     """The symmetric matrix of stacked entries, shape (b d, b d); of several blocks a mean of products S ⊗ z z'."""
     rows = entries.reshape(blocks * (blocks + 1) // 2, -1)
     d = math.isqrt(2 * rows.shape[1])
-    (i, j), (k, n) = np.triu_indices(d), np.triu_indices(blocks)
+    (i, j), (k, n) = upper(d), upper(blocks)
     each, out = np.zeros((len(rows), d, d)), np.zeros((blocks, blocks, d, d))
     each[:, i, j] = each[:, j, i] = rows / np.where(i == j, 1.0, ROOT2)
     out[k, n] = out[n, k] = each / np.where(k == n, 1.0, ROOT2)[:, None, None]
@@ -45,7 +49,7 @@ def unstacked(entries: Array, blocks: int = 1) -> Array:
 
 def products(z: Array, by: Array) -> Array:
     """Stacked by · z z' of rows z, shape (m, d), one row each."""
-    i, j = np.triu_indices(z.shape[1])
+    i, j = upper(z.shape[1])
     out = z[:, i]
     out *= z[:, j]
     out *= np.where(i == j, 1.0, ROOT2)
@@ -241,7 +245,7 @@ def _measures(plan: Plan, state: State, y: Array, x: Array, shift: Array) -> Arr
     eta = x @ state.rows.T @ theta.T
     y, eta = (y - shift, eta) if plan.rules.linear else (y, eta + shift[:, None])
     own = np.clip(measures.values(state.gauge, eta, y), 0.0, 1.0)
-    i, j = np.triu_indices(state.gauge.numbers)
+    i, j = upper(state.gauge.numbers)
     return np.asarray(np.concatenate([own, own[:, i] * own[:, j]], axis=1) * plan.measures)
 
 
