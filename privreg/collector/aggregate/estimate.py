@@ -212,8 +212,8 @@ def _secants(
     """Scores of rounds on secants to an estimate, and the slope there: Equation (39); and by how much they are off.
 
     `slopes`, shape (rounds, d, d), have entries of variances `noise`, shape (rounds,), about a line in the coefficients
-    that rounds share, but for a constant of rounds whose records weigh alike: `alike`, shape (rounds, rounds). The slope
-    is the mean of rounds' by `parts`.
+    that rounds share, but for a constant of rounds whose records weigh alike: `alike`, shape (rounds, rounds). The
+    slope is the mean of rounds' by `parts`.
     """
     (rounds, d), square = places.shape, (float(np.trace(curvature)) / len(curvature)) ** 2
     steep, apart = 2.0 * square / (d + 1.0), SPREAD**2 * square
