@@ -414,11 +414,10 @@ def _far_rows(plan: Plan, state: State) -> dict[str, list[int]]:
     """Reports, in whole numbers, of made-up rows as far out as declarations allow, and of one that can't be used."""
     ends = [np.where(np.arange(plan.d) == j, plan.highs, plan.lows) for j in range(plan.d)]
     corners = {"lowest x": plan.lows, "highest x": plan.highs} | {f"x{j + 1} high": e for j, e in enumerate(ends) if j}
-    out = {"unusable": [0] * plan.width(state.role)}
-    flags = np.ones((1, plan.bounded), dtype=np.bool_)
-    for words, x in corners.items():
-        for which, y in (("lowest y", plan.y_low), ("highest y", plan.y_high)):
-            given = (np.array([y]), x[None]) if plan.persons is None else (np.array([[y]]), x[None, None])
-            made = report.vectors(plan, state, *given, None, flags)
-            out[f"{words}, {which}"] = steps(plan, state.role, state.mu).whole(made)[0].tolist()
-    return out
+    limits = {"lowest y": plan.y_low, "highest y": plan.y_high}
+    names = [f"{words}, {which}" for words in corners for which in limits]
+    x, y = np.repeat(list(corners.values()), len(limits), axis=0), np.tile(list(limits.values()), len(corners))
+    given = (y, x) if plan.persons is None else (y[:, None], x[:, None])
+    made = report.vectors(plan, state, *given, None, np.ones((len(y), plan.bounded), dtype=np.bool_))
+    whole = steps(plan, state.role, state.mu).whole(made).tolist()
+    return {"unusable": [0] * plan.width(state.role), **dict(zip(names, whole, strict=True))}

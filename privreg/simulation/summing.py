@@ -1,4 +1,4 @@
-"""Compiled: reports in whole numbers, added up without being written down; by NumPy in `collector.aggregate.report`."""
+"""Compiled: reports in whole numbers, added up without being written down; by NumPy in `report.vectors`."""
 
 from __future__ import annotations
 

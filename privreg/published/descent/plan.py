@@ -25,6 +25,7 @@ MOST_STEPS: Final = 20_000_000  # Steps of all passes together by default, at mo
 FULL_WORK: Final = 200_000_000  # Records read in all by default, where each step reads all of them
 BATCHES: Final = 50  # Batches a pass of gradient perturbation has by default
 ACCOUNTED: Final = 1_000_000  # Noisy steps that can be accounted for in reasonable time
+LONGEST: Final = 1.8  # Step times L of one lane's noisy descent at most; from 2 on it would diverge for some records
 GUESS: Final = 2.0  # How far off the solution is taken to be in choosing a step, internal units
 FLAT: Final = 5.0  # Greatest curvature over p times the least, as taken to be of columns that fill their public range
 FORGOTTEN: Final = 10.0  # Step times steps times curvature after which the start is forgotten
@@ -175,14 +176,17 @@ def make_plan(loss: Loss, budget: Budget, *, n: int, p: int, reach: float, **opt
             sd = 2.0 * known.gradient * math.sqrt(steps) / budget.mu / rest
         elif budget.private:
             sd = noise.gradient_multiplier(share, steps, *budget.asked, mu) * known.gradient
-        if step is None:  # a kink needs short steps for the gradient, too
-            length = math.hypot(known.gradient, math.sqrt(p) * sd / (share * fewest))
-            step = 1.0 / known.holder if smooth else min(ball or GUESS, GUESS) / (math.sqrt(steps) * length)
+        if step is None:  # a smooth loss needs short steps for what is random in them alone, a kink for gradients, too
+            batch = share * fewest
+            length2 = known.gradient**2 / (batch if smooth else 1.0) + p * (sd / batch) ** 2
+            step = min(ball or GUESS, GUESS) / math.sqrt(steps * length2)
+            if smooth:  # the start that lanes still hold is shared, their noise is not
+                step = 1.0 / known.holder if lanes > 1 else min(step, LONGEST / known.holder)
         return Plan(order, epochs, step, ball, average, sizes, share, known, known.gradient, sd, *curved)
     steps = epochs * size
     if step is None:
         step = _step(loss, budget, reach, ball, epochs, size)
-        if smooth and lanes > 1:  # the start that lanes still hold is shared, their noise is not
+        if smooth and lanes > 1:
             top = 1.0 / (loss.holder * reach**2)
             step = min(max(step, FORGOTTEN * FLAT * p * top / (epochs * fewest)), top)
     known = constants(loss, reach, ball, step, steps)
@@ -218,6 +222,7 @@ def _step(loss: Loss, budget: Budget, reach: float, ball: float | None, epochs: 
         known = constants(loss, reach, ball, step, steps)
         sd = sensitivity(epochs, known, step, steps) / budget.mu if budget.private else 0.0
         lost = known.gradient * sd * math.sqrt(2.0 / math.pi)
+        lost = min(lost, 0.5 * known.holder * sd * sd) if loss.alpha == 1.0 else lost
         return away**2 / (2.0 * step * steps) + step * known.gradient**2 / (2.0 * math.sqrt(size)) + lost
 
     return float(min(np.geomspace(top * 1e-7, top, 240), key=risk))
