@@ -138,8 +138,8 @@ def test_what_is_likely_is_not_marked(name: str) -> None:
 
 
 def test_a_start_of_counts_is_of_rates() -> None:
-    """Of people with one exposure, far from the middle of what was declared, without noise: nearer to their mean than to
-    that without exposures, by 4 sd of 16 means. Long rows are shortened, which takes a part of large counts away.
+    """Of people with one exposure, far from the middle of what was declared, without noise: nearer to their mean than
+    to that without exposures, by 4 sd of 16 means. Long rows are shortened, which takes a part of large counts away.
     """
     off = []
     for seed in range(16):
