@@ -168,8 +168,8 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     move = (theta - last.theta) / c
     wider = abs(math.log(scale / last.scale)) / most if rules.scaled else 0.0
     reach = max(float(np.linalg.norm(move)), *(abs(float(p @ move)) for p in known.points), wider)
-    if rules.curved and not (progress.near or again):  # what such a step may leave, in standard errors
-        reach = max(reach, 0.5 * reach**2 * c / math.sqrt(float(np.trace(root @ root.T))))
+    if rules.curved and not (progress.near or again):  # twice what such a step leaves, in standard errors
+        reach = max(reach, reach**2 * c / math.sqrt(float(np.trace(root @ root.T))))
     clear = _clear(curvature, spread, known.classes)
     more = bent(theta)[0]
     each = [bread @ (curvature @ t.theta - t.score - m) for t, m in zip(turned, more, strict=True)]
