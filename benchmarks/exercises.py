@@ -82,6 +82,8 @@ EXERCISES: Final[dict[str, Fit]] = _KEPT | {
     "two collectors, persons": Fit(DESIGNS["fanned"], _TWO, persons=True),
     "two collectors, clusters": Fit(DESIGNS["fanned"], {"cluster": "school", **_TWO}),
     "two collectors, measures": Fit(_CHARGES, _TWO, {"measures": 0.2}),
+    "curator": Fit(_CHARGES, {"trust": "central"}),
+    "curator, yes": Fit(YES["yes, skewed"], {"trust": "central"}),
 }  # fmt: skip
 """By name."""
 
@@ -135,6 +137,7 @@ SCREENED: Final = {
     "marks": ("charges", "heaped", "valley", "response", "rare reference"),
     "clamping": ("charges", "measures"),
     "two collectors": _SUMS,
+    "sums": ("curator", "curator, yes", "two collectors, yes"),
     "resampling": ("charges",),
     "clusters": ("clusters", "two collectors, clusters"),
     "joint tests": ("clusters",),

@@ -36,6 +36,7 @@ MECHANISMS, KERNELS = "privreg/privacy/mechanisms.py", "privreg/published/chain/
 ENGINE, PLAY = "privreg/simulation/rounds.py", "privreg/simulation/play.py"
 DEVICES = "privreg/simulation/devices.py"
 WORKERS, FIELD = "privreg/simulation/workers/blocks.py", "privreg/simulation/simulate.py"
+CURVED = "tests/collector/aggregate/test_curved.py"
 TWO, TWO_TESTS = "privreg/simulation/aggregate.py", "tests/collector/aggregate/test_aggregate.py"
 LATTICE, TWO_DOOR = "privreg/collector/aggregate/lattice.py", "tests/simulation/test_two_collectors.py"
 REPORTS, RECORDS = "tests/laws/test_reports.py", "tests/laws/test_rounds.py"
@@ -261,6 +262,27 @@ MUTANTS = (
         "(0.94, 0.6, 0.06, 0.0)",
         "(0.94, 1.6, 0.06, 0.0)",
         (f"{TWO_TESTS}::test_scores_are_bounded_by_their_weights_and_not_by_shortening",),
+    ),
+    Mutant(
+        "rounds whose records weigh otherwise have one slope",
+        "privreg/collector/aggregate/estimate.py",
+        "steep * x @ x.T + apart * alike + np.diag(noise)",
+        "steep * x @ x.T + apart + np.diag(noise)",
+        (f"{CURVED}::test_rounds_whose_records_weigh_otherwise_keep_their_slopes",),
+    ),
+    Mutant(
+        "a step along the slope at its end",
+        "privreg/collector/aggregate/estimate.py",
+        "at = np.vstack([0.5 * (x + near), ",
+        "at = np.vstack([x, ",
+        (f"{CURVED}::test_secants_of_a_quadratic_score_are_exact",),
+    ),
+    Mutant(
+        "a start of counts as if exposures were one",
+        "privreg/collector/aggregate/rounds.py",
+        "math.log(at) - plan.rate",
+        "math.log(at)",
+        (f"{CURVED}::test_a_start_of_counts_is_of_rates",),
     ),
     Mutant(
         "sensitivity B",

@@ -80,7 +80,7 @@ def slope_edge(plan: Plan, progress: Progress, square: float) -> float:
 
 
 def bearable(plan: Plan, progress: Progress) -> float:
-    """Largest L² at which scores' noise is a quarter of their sampling, and that of slopes a fifth of them; (35)."""
+    """Largest L² at which scores' noise is a quarter of their sampling, and that of slopes a fifth: Equation (36)."""
     score = (
         0.25 * expected(plan, progress)[1] * plan.rules.shares[0] * plan.mu**2 * plan.rows / (4.0 * plan.noise.adders)
     )

@@ -80,7 +80,7 @@ class _Turned(NamedTuple):
 
 
 def estimate(plan: Plan, progress: Progress) -> Estimated | None:
-    """Combine all rounds of scores; None before there is one."""
+    """Combine all rounds of scores, of the same rows by Equation (32); None before there is one."""
     if not progress.seen:
         return None
     last = progress.state if progress.state.gauge is None else progress.seen[-1].state  # the estimate's, measured
@@ -168,8 +168,8 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     move = (theta - last.theta) / c
     wider = abs(math.log(scale / last.scale)) / most if rules.scaled else 0.0
     reach = max(float(np.linalg.norm(move)), *(abs(float(p @ move)) for p in known.points), wider)
-    if rules.curved and not (progress.near or again):  # what such a step may leave, in standard errors
-        reach = max(reach, 0.5 * reach**2 * c / math.sqrt(float(np.trace(root @ root.T))))
+    if rules.curved and not (progress.near or again):  # twice what such a step leaves, in standard errors
+        reach = max(reach, reach**2 * c / math.sqrt(float(np.trace(root @ root.T))))
     clear = _clear(curvature, spread, known.classes)
     more = bent(theta)[0]
     each = [bread @ (curvature @ t.theta - t.score - m) for t, m in zip(turned, more, strict=True)]
@@ -212,8 +212,8 @@ def _secants(
     """Scores of rounds on secants to an estimate, and the slope there: Equation (39); and by how much they are off.
 
     `slopes`, shape (rounds, d, d), have entries of variances `noise`, shape (rounds,), about a line in the coefficients
-    that rounds share, but for a constant of rounds whose records weigh alike: `alike`, shape (rounds, rounds). The slope
-    is the mean of rounds' by `parts`.
+    that rounds share, but for a constant of rounds whose records weigh alike: `alike`, shape (rounds, rounds). The
+    slope is the mean of rounds' by `parts`.
     """
     (rounds, d), square = places.shape, (float(np.trace(curvature)) / len(curvature)) ** 2
     steep, apart = 2.0 * square / (d + 1.0), SPREAD**2 * square

@@ -20,7 +20,7 @@ CLEAR: Final = 0.25  # Edges of its noise that a direction's slope is, at least,
 
 
 def advance(plan: Plan, progress: Progress, mean: Array, count: int) -> Progress:
-    """Take in shares by length and direction; first a metric of directions, then the length L."""
+    """Take in shares by length and direction; first a metric of directions, then the length L: Equation (35)."""
     state, d = progress.state, plan.d
     noise, bins = sd(plan, state.role, state.mu) / count, len(plan.ends)
     if state.role == "lengths":  # long rows were seen, though perhaps not the longest

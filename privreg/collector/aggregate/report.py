@@ -192,7 +192,7 @@ def _moments(plan: Plan, state: State, y: Array, x: Array, parts: Array | None) 
 
 
 def _lengths(plan: Plan, state: State, x: Array, parts: Array | None) -> list[Factor]:
-    """In which bin ‖z‖² is, and where long rows point: z z'/‖z‖², with half of the squared norm each; (34)."""
+    """In which bin ‖z‖² is, and where long rows point: z z'/‖z‖², with half of the squared norm each."""
     z = x @ state.rows.T
     square = np.einsum("ij,ij->i", z, z)
     bins = np.searchsorted(plan.ends[:-1], square)[:, None] == np.arange(len(plan.ends))

@@ -346,7 +346,8 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
 def asked_again(plan: Plan, progress: Progress, theta: Array, scale: float) -> Progress:
     """Ask the same rows at the estimate; the last time if what a step leaves of it is little beside its error.
 
-    A step of δ thresholds leaves δ²/2 at most where slopes change by as much in one threshold as they are.
+    A step of δ thresholds leaves δ²/2 at most where slopes change by as much in one threshold as they are, see
+    Equation (34).
     """
     state, rules = progress.state, plan.rules
     move = (theta - state.theta) / state.threshold(rules)
