@@ -110,8 +110,10 @@ def factors(
         parts = parts_of(plan.persons, usable, weight)
         y, x = y.reshape(-1), x.reshape(-1, plan.d)
         offset = None if offset is None else offset.reshape(-1)
-    silent = ~(np.isfinite(y) & np.isfinite(x).all(axis=1))
-    y, x = np.where(silent, 0.0, y), np.where(silent[:, None], 0.0, x)
+    finite = np.isfinite(x)
+    silent = ~(np.isfinite(y) & (finite.all() or finite.all(axis=1)))
+    if silent.any():
+        y, x = np.where(silent, 0.0, y), np.where(silent[:, None], 0.0, x)
     y, x = np.clip(y, plan.y_low, plan.y_high), np.clip(x, plan.lows, plan.highs)
     shift = np.zeros(len(y)) if offset is None else np.where(np.isfinite(offset), offset, 0.0)
     if plan.rules.link == "log" and offset is not None and state.role in {"location", "moments"}:  # rates
