@@ -95,7 +95,9 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
 
     places, again = np.array([t.theta for t in turned]), plan.noise.again
     people, reference = sampled(plan, alike), progress.filled * rules.slope
-    far = np.linalg.norm(places - last.theta, axis=1) / common if again else np.zeros(len(places))
+    reaches = np.array([s.state.reach(plan) for s in alike])
+    apart = 1.0 - np.minimum(reaches / reaches[-1], reaches[-1] / reaches) ** 2  # whose weights are others: their slope
+    far = np.linalg.norm(places - last.theta, axis=1) / common if again else apart
     rough = np.array([t.sds[1] * t.wider for t in turned])
     shares, noise = pooling(rough.tolist(), people, reference**2, far)
     pooled = sum(w * t.slope for w, t in zip(shares, turned, strict=True))
@@ -133,8 +135,9 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         steps = sum(w * (curvature @ t.theta - t.score) for w, t in zip(weights, turned, strict=True))
         more, slope = bent(theta)
         theta = np.linalg.solve(slope, steps - weights @ more)
-        bent_off = (0.5 * height / common * np.square(places - theta).sum(axis=1)) ** 2 / d if again else 0.0
-        off = unsure(theta) if rules.curved and not again else bent_off
+        distance = np.square(places - theta).sum(axis=1)
+        off = (0.5 * height / common * distance) ** 2 / d if again else (height * apart) ** 2 * distance / d
+        off = unsure(theta) if rules.curved and not again else off
         weights = _weights(alone + off, places - theta, float(spread.mean()))
     whole = again and not main.any()  # all rows in each round: they are sampled once
     sampling = squares * (
@@ -144,8 +147,8 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     far = sum(w * (t.theta - theta) for w, t in zip(weights, turned, strict=True))
     half = 0.5 * spread
     unknown = floored(half * np.outer(far, far) + np.diag(half @ far**2), 0.0)
-    if rules.curved and not again:
-        unknown = unknown + float(weights**2 @ unsure(theta)) * np.eye(d)
+    if not again:
+        unknown = unknown + float(weights**2 @ off) * np.eye(d)
     if rules.shape.family in CLIPPED:
         moves, one = np.array([(theta - t.theta) / common for t in turned]), np.linalg.inv(last.rows)[0]
         off = common * curvature @ _off(rules, moves, weights, curvature, known.points, one)

@@ -1,8 +1,8 @@
 """A curator's noisy stochastic gradient descent, as printed: ``tuning="published"`` with ``trust="central"``.
 
-`fit`, in `run`, takes a model and its rows to results. `losses` and `sensitivity` make the noise, `plan` all public
-numbers; `descent` sees rows; `arrival` says which coefficients are not there yet. `results` are
-what a statistician is handed, `verification` is its audit.
+`run` takes a model and its rows to results. `losses` and `sensitivity` make the noise, `plan` all public numbers;
+`descent` sees rows; `arrival` says which coefficients are not there yet. `results` are what a statistician is handed,
+`verification` is its audit.
 
 References
 ----------
