@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Final
 
 import numpy as np
@@ -10,7 +9,6 @@ from numba import njit
 
 from privreg.arrays import Array, Ints
 
-ROOT2: Final = math.sqrt(2.0)
 TOGETHER: Final = 256  # Rows of which all numbers are made, so that they stay in the processor's cache
 
 
@@ -34,7 +32,7 @@ def add(columns: Array, by: Array, product: bool, scale: Array, unit: float, gro
         c, times, scales, groups = at, by[a:b], scale[a:b], group[a:b]
         for i in range(k):
             for j in range(i, k if product else i + 1):
-                u, v, w = columns[i, a:b], columns[j, a:b] if product else ones[a:b], ROOT2 if j > i else 1.0
+                u, v, w = columns[i, a:b], columns[j, a:b] if product else ones[a:b], 2.0**0.5 if j > i else 1.0
                 if len(sums) == 1:
                     one = 0
                     for r in range(b - a):

@@ -76,10 +76,7 @@ class Factor(NamedTuple):
         return stacked(self.rows.T @ (self.rows * by[:, None])) if self.product else np.asarray(by @ self.rows)
 
     def norms(self, known: dict[int, Array]) -> Array:
-        """Norm of the block of each report, or what it is at most; shape (m,).
-
-        Squared norms of rows are `known` by their id: blocks share rows.
-        """
+        """Norm of each report's block, or what it is at most; shape (m,). Squares of rows are `known` by their id."""
         if id(self.rows) not in known:
             known[id(self.rows)] = np.einsum("ij,ij->i", self.rows, self.rows)
         square = known[id(self.rows)]
