@@ -19,7 +19,7 @@ PUBLIC = ["--bounds", *(f"{name}={low}:{high}" for name, (low, high) in BOUNDS.i
 PUBLIC += ["--levels", *(f"{name}={','.join(map(str, levels))}" for name, levels in LEVELS.items())]
 FORMULA = {"fit": "y ~ x + g", "means": "x + C(g) ~ 1", "plan": "y ~ x + g", "show": ""}
 LOGISTIC = "--family logistic; sick ~ x"
-BY_PERSON = "--id who --k-max 2 --rows 600"
+BY_PERSON = "--id who --k-max 2"
 KEPT = "--checkpoint {at}/kept"
 
 # Words for each option, and after a semicolon the formula if it is another
@@ -51,7 +51,7 @@ CASES = {
     "by_budget": "--by sick --by-budget 0=1", "n": "", "effect": "--effect x=0.4", "shares": "--shares g=0.8,0.2",
     "power": "--effect x=0.4 --power 0.9", "params": f"--params x=0.5 {LOGISTIC}", "icc": "--k-max 2 --icc 0.2",
     "coef": "--coef x", "at_n": "--at-n 2000", "at_mu": "--at-mu 2", "check": "--check 2", "plot": "--plot {at}/p.png",
-    "compare_trust": "--compare-trust", "compare_families": "--compare-families",
+    "dataset": '--dataset survey', "pilot": "--pilot {at}/census.csv", "compare_trust": "--compare-trust", "compare_families": "--compare-families",
 }  # fmt: skip
 OF_VERBS = {
     ("plan", "width"): "--width 1", ("plan", "k_max"): "--k-max 2", ("plan", "seed"): "--check 2 --seed 1",
@@ -65,11 +65,11 @@ TWO_LACK = {
 }  # fmt: skip
 NOT = {
     ("fit", "two_collectors"): TWO_LACK,
-    ("fit", "central"): {"batch_size"},
+    ("fit", "central"): TWO_LACK - {"tuning"} | {"rows", "mended", "alpha", "step", "batch_size", "order"},
     ("means", "two_collectors"): {"mechanism", "frequencies", "m", "max_per_id"},
     ("means", "central"): {"mechanism", "frequencies", "m", "max_per_id"},
     ("plan", "two_collectors"): {"private"},
-    ("plan", "central"): {"k_max", "icc"},
+    ("plan", "central"): {"private"},
     **{("show", trust): {"exponentiate"} for trust in TRUSTS},
 }
 """Options that a front door takes, but not with this trust model."""
@@ -95,7 +95,7 @@ def folder(tmp_path_factory) -> Path:
 
 def front_door(verb: str, trust: str, option: Option) -> Option | None:
     """The option as the front door of a trust model has it; None if it takes no such option."""
-    product = {"fit": "curator" if trust == "central" else "local"}.get(verb, verb)
+    product = {"fit": "local"}.get(verb, verb)
     doors = [door for door in DOORS if door in {f"{product}.formula", f"{product}.fit"}]
     found = [accepted(door)[option.name] for door in doors if option.name in accepted(door)]
     return found[0] if found else None
