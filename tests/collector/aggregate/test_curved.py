@@ -89,7 +89,7 @@ def fitted(formula, family, data, seed, **more):
         trust="two_collectors", **more,
     )  # fmt: skip
     plan, order = aggregate.plan_of(model._spec, len(data))
-    rows = Encoder(model._spec, order, None, narrow=False, by_column=True).encode(data)
+    rows = Encoder(model._spec, order, None, by_column=True).encode(data)
     progress = aggregate.play(plan, rows.endog, rows.exog, seed, rows.offset)
     return plan, estimate(plan, progress), to_user(model._spec, order)
 
