@@ -1158,7 +1158,7 @@ MUTANTS = (
     ),
     Mutant(
         "a curator's curvature with half the noise",
-        "privreg/published/descent/arrival.py",
+        "privreg/published/descent/results.py",
         "out[places] = sd / math.sqrt(2.0)",
         "out[places] = 0.5 * sd / math.sqrt(2.0)",
         (f"{IDENTIFIED}::test_the_matrix_carries_the_noise_of_its_budget",),
