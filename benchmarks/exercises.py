@@ -47,16 +47,15 @@ def _far_off(rng: np.random.Generator, n: int) -> dict[str, Any]:
     return {"a": 5e4 + 3.0 * a, "b": 1e-3 * b, "y": 1.0 + a + b + rng.standard_normal(n)}
 
 
-_LEVELS = _factor(120)
+_LEVELS = _factor(90)
 _TANH = pr.families.custom("tanh", lambda eta, y: float(np.tanh(eta - y)), 1.0)
 _CHARGES, _VISITS = DESIGNS["charges"], COUNTS["counts, ordinary"]
 _TWO = {"trust": "two_collectors"}
 _KEPT = {name: Fit(design) for designs in (*FAMILIES.values(), ANSWERS, DESIGNS) for name, design in designs.items()}
 EXERCISES: Final[dict[str, Fit]] = _KEPT | {
     "thirty numbers": Fit(_many(30)),
-    "110 numbers": Fit(_many(110), {"mu": 8.0}),
-    "120 levels": Fit(_LEVELS, {"mu": 8.0}),
-    "120 levels, counts": Fit(_LEVELS._replace(family=pr.families.Poisson(y_max=10), bounds={"a": FAR}), {"mu": 8.0}),
+    "90 levels": Fit(_LEVELS, {"mu": 8.0}),
+    "90 levels, counts": Fit(_LEVELS._replace(family=pr.families.Poisson(y_max=10), bounds={"a": FAR}), {"mu": 8.0}),
     "stream": Fit(_CHARGES, stream=True),
     "much budget": Fit(_CHARGES, {"mu": 8.0}),
     "much budget, counts": Fit(_VISITS, {"mu": 8.0}),
@@ -128,12 +127,12 @@ SCREENED: Final = {
     "schedule": ("much budget", "counts, skewed", "stream", "no bounds"),
     "levels": ("charges", "heaped", "response", "yes, by group", "no bounds", "rare reference", "yes, strong"),
     "moments": ("charges", "interaction, skewed", "counts, skewed", "much budget, counts", "much budget, mostly none"),
-    "whitening": ("charges", "mostly none", "counts, skewed", "correlated", "much budget, mostly none", "120 levels"),
+    "whitening": ("charges", "mostly none", "counts, skewed", "correlated", "much budget, mostly none", "90 levels"),
     "weights": ("response",),
     "offsets": ("charges", "counts, skewed", "upper", "hinge", "mostly none", "much budget"),
     "steps": ("charges", "valley", "counts, skewed"),
-    "curvature": ("charges", "upper", "counts, skewed", "120 levels"),
-    "combination": ("charges", "valley", "counts, skewed", "120 levels"),
+    "curvature": ("charges", "upper", "counts, skewed", "90 levels"),
+    "combination": ("charges", "valley", "counts, skewed", "90 levels"),
     "marks": ("charges", "heaped", "valley", "response", "rare reference"),
     "clamping": ("charges", "measures"),
     "two collectors": _SUMS,

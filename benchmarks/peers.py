@@ -116,7 +116,7 @@ def prepared(name: str, family: str, n: int) -> tuple[Plan, Encoder]:
         design.formula, rows, family=family, bounds=design.bounds, levels=design.levels, mu=MU, trust="central"
     )
     plan, order = plan_of(model._spec, n)
-    return plan, Encoder(model._spec, order, None, narrow=False, by_column=True)
+    return plan, Encoder(model._spec, order, None, by_column=True)
 
 
 def own(name: str) -> str:

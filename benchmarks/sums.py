@@ -78,7 +78,7 @@ def prepared(trust: str, name: str, n: int, mu: float) -> tuple[ModelSpec, Plan,
         design.formula, rows, family=design.family, bounds=design.bounds, levels=design.levels, mu=mu, trust=trust
     )
     plan, order = plan_of(model._spec, n)
-    return model._spec, plan, Encoder(model._spec, order, None, narrow=False, by_column=True)
+    return model._spec, plan, Encoder(model._spec, order, None, by_column=True)
 
 
 class Truth(NamedTuple):

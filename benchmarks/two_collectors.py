@@ -78,7 +78,7 @@ def prepared(name: str, n: int, mu: float) -> tuple[ModelSpec, Plan, Encoder]:
         design.formula, rows, family=design.family, bounds=design.bounds, levels=design.levels, mu=mu
     )
     plan, order = aggregate.plan_of(model._spec, n)
-    return model._spec, plan, Encoder(model._spec, order, None, narrow=False, by_column=True)
+    return model._spec, plan, Encoder(model._spec, order, None, by_column=True)
 
 
 class Truth(NamedTuple):

@@ -88,12 +88,12 @@ def arrays() -> list[float]:
     return numbers(model.fit(seed=7, progress=False))
 
 
-def wide() -> list[float]:
+def wide(**fit: Any) -> list[float]:
     """More than 100 coefficients."""
     rng = np.random.default_rng(5)
     data = rows().assign(many=rng.integers(0, 120, N).astype(str))
     levels = {**LEVELS, "many": [str(k) for k in range(120)]}
-    return local("y ~ x + many", data, levels=levels, mu=8)
+    return local("y ~ x + many", data, {"tuning": "published", **fit}, levels=levels, mu=8)
 
 
 def custom() -> list[float]:
@@ -230,7 +230,8 @@ CASES: dict[str, Callable[[], list[float]]] = {
     "published plug-in": lambda: published(inference="plug_in"),
     "published batch means": lambda: published(inference=("batch_means", "block_bootstrap_t")),
     "published central plug-in": lambda: published(inference="plug_in_central"),
-    "wide": wide,
+    "published wide": wide,
+    "published wide, whole matrix": lambda: wide(inference="random_scaling_full"),
     "arrays": arrays,
     "stream": streamed,
     **{

@@ -422,8 +422,8 @@ MUTANTS = (
     Mutant(
         "what bounds clamp randomised as a score is",
         "privreg/collector/plan.py",
-        'if role in {"location", "clamping", "measures"} or (',
-        'if role in {"location", "measures"} or (',
+        'if role in {"location", "clamping", "measures"}:',
+        'if role in {"location", "measures"}:',
         (f"{RECORDS}::test_what_bounds_clamp_counts_for_no_more_than_its_noise_is_made_for",),
     ),
     Mutant(
@@ -1194,7 +1194,7 @@ MUTANTS = (
     ),
     Mutant(
         "a curator's curvature with half the noise",
-        "privreg/published/descent/arrival.py",
+        "privreg/published/descent/results.py",
         "out[places] = sd / math.sqrt(2.0)",
         "out[places] = 0.5 * sd / math.sqrt(2.0)",
         (f"{IDENTIFIED}::test_the_matrix_carries_the_noise_of_its_budget",),
@@ -1520,6 +1520,20 @@ MUTANTS = (
             "tests/collector/test_pilots.py::"
             "test_what_is_left_of_many_locations_way_is_believed_though_each_is_lost_in_noise",
         ),
+    ),
+    Mutant(
+        "coefficients are counted of one linear predictor",
+        "privreg/simulation/tuning.py",
+        "if spec.blocks * p > WIDE and",
+        "if p > WIDE and",
+        ("tests/simulation/test_many_coefficients.py::test_every_door_refuses_more_and_says_why",),
+    ),
+    Mutant(
+        "public covariates have no more coefficients",
+        "privreg/simulation/tuning.py",
+        " > WIDE and not spec.scalar:",
+        " > WIDE:",
+        ("tests/simulation/test_many_coefficients.py::test_sums_and_public_covariates_have_more",),
     ),
     Mutant(
         "of many coefficients a multiple alone is learned",

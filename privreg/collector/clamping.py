@@ -110,8 +110,8 @@ def later(clamped: Clamped, reports: Reports) -> Clamped:
 def shares_of(plan: Plan, progress: Progress) -> Shares | None:
     """Shares of the records that bounds clamp; None before anybody has reported.
 
-    Of who has something to tell, as far as reports on moments show how many these are; they show nothing of it in wide
-    designs, or where covariates are public: shares are then those of all records.
+    Of who has something to tell, as far as reports on moments show how many these are; they show nothing of it
+    where covariates are public: shares are then those of all records.
     """
     seen = progress.clamped
     if seen is None or seen.weight <= 0.0:

@@ -35,12 +35,11 @@ where the mean score is zero, with 0.5 up to 0.8; with 0.2 reports showed nothin
 with 0.7, 0.7 with this, for intervals a fifth longer (`benchmarks.families`)."""
 
 GENTLE: Final = 0.35
-"""Length of offsets, relative to that of others, of a yes or no, of classes, and of counts, and of many coefficients
-where curvature changes with the predictor. What offsets add to a mean
-report is taken off by a reference model that knows little of the covariates: with powers of an age, full length moved
-coefficients by 1.4 standard errors from a right model's and this by 0.4, and reports showed the curvature no worse
-where the link was wrong. With full length the slope of counts of 90,000 records had an sd of 1.19 standard errors, with
-this of 0.92."""
+"""Length of offsets, relative to that of others, of a yes or no, of classes and of counts. What offsets add to a
+mean report is taken off by a reference model that knows little of the covariates: with powers of an age, full length
+moved coefficients by 1.4 standard errors from a right model's and this by 0.4, and reports showed the curvature no
+worse where the link was wrong. With full length the slope of counts of 90,000 records had an sd of 1.19 standard
+errors, with this of 0.92."""
 
 CURVED: Final = codes.COUNTS | {codes.LOGISTIC, codes.BALANCED, codes.MULTINOMIAL}  # Of which that is so
 
@@ -84,8 +83,7 @@ def _length(plan: Plan, progress: Progress, state: State) -> float:
     # that varied elevenfold that intervals of the 0.9 quantile covered 70%
     if plan.rules.shape.family == codes.QUANTILE:
         length *= min(math.exp(0.5 * float(ndtri(plan.rules.shape.a)) ** 2), 1.0 / OFFSET)
-    # what they add to a mean report of many coefficients is not taken off
-    if (plan.many and plan.rules.from_predictor) or (plan.rules.shape.family in CURVED and plan.sd("main") > 0.0):
+    if plan.rules.shape.family in CURVED and plan.sd("main") > 0.0:
         length *= GENTLE
     elif plan.extremes and not plan.rules.varying:
         length *= coordinates.AT_BOUND

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from privreg.collector.covariates import diagonal
 from privreg.collector.estimation import curvature
 from privreg.protocol.rounds import GROUPS, State
 from privreg.protocol.schedule import Round, people_of
@@ -18,13 +17,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privreg.arrays import Array
-    from privreg.collector.covariates.diagonal import Wide
     from privreg.collector.covariates.extremes import Extreme
     from privreg.collector.covariates.factors import Cells
     from privreg.collector.covariates.moments import Layout, Scatter
     from privreg.collector.covariates.thresholds import Search
     from privreg.collector.estimation.curvature import Curvature, Prior, RoundMeans
-    from privreg.collector.estimation.many import Box
     from privreg.collector.pilot import Fitted
     from privreg.families.constants import ScoreRules
     from privreg.families.measures import Gauge
@@ -106,9 +103,6 @@ class Plan(NamedTuple):
     function: Callable[[float, float], float] | None = None  # Score over its bound of a family of one's own
     gauge: Gauge | None = None  # By what fit is measured, before what is learned; None if it is not
     measured: int = 0  # Numbers in a report by which it is measured
-    # Of a design of many columns, whose correlations aren't learned: what is public of them
-    wide: Wide | None = None
-    box: Box | None = None
     covariates: Array | None = None  # Public rows that stand for records' covariates, internal units; shape (m, d)
     crossed: tuple[Crossed, ...] = ()
     alone: tuple[int, ...] = ()  # Numbers within ±1 that no other column is made of
@@ -142,14 +136,9 @@ class Plan(NamedTuple):
         return self.blocks * self.d
 
     @property
-    def many(self) -> bool:
-        """Whether there are too many coefficients to learn matrices of curvature."""
-        return not self.label and self.size > diagonal.WIDE
-
-    @property
     def extra(self) -> int:
         """Constants added beside a design without one, while moments are learned."""
-        return 0 if self.wide is not None else 1 - int(self.layout.constant)
+        return 1 - int(self.layout.constant)
 
     @property
     def factors(self) -> tuple[Cells, ...]:
@@ -166,7 +155,7 @@ class Plan(NamedTuple):
 
     def form(self, role: str) -> str:
         """Form of a role's reports: "numbers" from 0 to 1, "moments" of a direction, or "scores"."""
-        if role in {"location", "clamping", "measures"} or (role == "moments" and self.wide is not None):
+        if role in {"location", "clamping", "measures"}:
             return "numbers"
         return "moments" if role == "moments" else "scores"
 
@@ -179,9 +168,8 @@ class Plan(NamedTuple):
         """Numbers in a report of a role."""
         match self.form(role):
             case "numbers":
-                means = 0 if self.wide is None else 2 * len(self.wide.columns)
                 sizes = {"location": len(self.unscaled), "clamping": len(self.clamps), "measures": self.measured}
-                return sizes.get(role, means)
+                return sizes[role]
             case "moments":
                 return self.direction * (self.direction + 1) // 2
         return (1 if self.label else self.size) + int(self.kappa(role) > 0.0)
@@ -247,7 +235,6 @@ class Progress(NamedTuple):
         None  # What stands for records in the reference model, coordinates of the scores; shape (m, d)
     )
     added: Array | None = None  # What is added to their linear predictors; shape (m,)
-    box: Box | None = None  # What stands for covariates where there are many coefficients
     prior: Fitted | None = None  # What is known before any pilot report
     # Share of the records with a column's rarest value, as far as reported, and whether that is what distinguishes it
     # from other factors'
@@ -325,8 +312,8 @@ class Estimated(NamedTuple):
     parts: list[Part]  # In order, main rounds last
     # Estimates after each main round but the last, and variances of a matrix times them
     earlier: Callable[[Array], list[tuple[Array, Array]]]
-    curvature: Curvature | None = None  # None where there are many coefficients
-    carried: Carried | None = None
+    curvature: Curvature
+    carried: Carried
 
     @property
     def main(self) -> list[Part]:

@@ -26,7 +26,7 @@ mostly none" of `benchmarks.validity`, slopes of such fits covered 81%, others 9
 
 def _bounded(plan: Plan) -> bool:
     """Whether curvature changes over Huber's threshold c, or a quantile's window."""
-    return plan.rules.shape.family in (codes.HUBER, codes.QUANTILE) and not plan.many
+    return plan.rules.shape.family in (codes.HUBER, codes.QUANTILE)
 
 
 def left_behind(plan: Plan, progress: Progress, chance: float, off: float) -> Progress:

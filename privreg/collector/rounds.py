@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privreg.collector import clamping, pilot, reach
-from privreg.collector.covariates import asking, diagonal, moments, thresholds, whitening
+from privreg.collector.covariates import asking, moments, thresholds, whitening
 from privreg.collector.covariates import factors as cells
-from privreg.collector.estimation import combination, curvature, wide
+from privreg.collector.estimation import combination, curvature
 from privreg.collector.estimation.carrying import carry_rounds, observed
 from privreg.collector.estimation.coordinates import placed, reference_model
 from privreg.collector.estimation.estimate import estimate
@@ -39,13 +39,10 @@ if TYPE_CHECKING:
 @one_thread()
 def begin(plan: Plan) -> Progress:
     """What is known before the first report."""
-    if plan.wide is not None:
-        scatter = moments.start_from(diagonal.start(plan.wide, np.array([np.ones(plan.d), np.zeros(plan.d)])))
-    else:
-        rows = np.eye(plan.direction)
-        if plan.added is not None and math.isfinite(width := plan.added[1] - plan.added[0]) and width > 0.0:
-            rows[-1, -1], rows[-1, 0] = 2.0 / width, -sum(plan.added) / width  # bounds at ±1, as of covariates
-        scatter = moments.start_even(rows, plan.factors)
+    rows = np.eye(plan.direction)
+    if plan.added is not None and math.isfinite(width := plan.added[1] - plan.added[0]) and width > 0.0:
+        rows[-1, -1], rows[-1, 0] = 2.0 / width, -sum(plan.added) / width  # bounds at ±1, as of covariates
+    scatter = moments.start_even(rows, plan.factors)
     places = thresholds.begin(len(plan.unscaled))
     zero = np.zeros(plan.size)
     state = State(
@@ -113,9 +110,6 @@ def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
 def _moments(plan: Plan, progress: Progress, reports: Reports) -> Scatter:
     """Take in a round on second moments."""
     scatter, total = progress.scatter, reports.total.sum(axis=(0, 1))
-    if plan.wide is not None:
-        given = scatter.rows, total, float(reports.weight.sum()), plan.sd("moments")
-        return moments.start_from(diagonal.learn(plan.wide, *given, plan.layout.constant))
     if plan.label:  # covariates are public
         first = not any(r.role == "moments" for r in plan.rounds[: progress.state.number])
         return (
@@ -142,9 +136,6 @@ def _located(plan: Plan, progress: Progress, state: State) -> tuple[Progress, St
             m, s = min(max(m, plan.y_low), plan.y_high), min(s, plan.y_high - plan.y_low)
             shift = m if plan.layout.constant else 0.0
             state = state._replace(y_centre=float(shift), y_scale=float(s if shift == m else math.hypot(s, m)))
-            continue
-        if plan.wide is not None:
-            rows[:, j] = 1.0 / s, -m / s if plan.layout.constant else 0.0
             continue
         k = j + plan.extra
         rows[k, k], rows[k, 0] = 1.0 / s, -m / s
@@ -202,17 +193,6 @@ def _pays(plan: Plan, progress: Progress, number: int) -> bool:
 
 def _next(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
     """State of the next round of scores; its threshold c by equation (17) of docs/estimator.md."""
-    if plan.many:
-        progress, state = wide.next_state(plan, progress, state)
-    else:
-        progress, state = _next_of_few(plan, progress, state)
-    if state.role == "main":
-        state = state._replace(offsets=offsets(plan, progress, state))
-    return progress, state
-
-
-def _next_of_few(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
-    """The same where the curvature of all coefficients is learned together, but for offsets."""
     model = reference_model(plan, progress)
     if progress.scored and progress.scored[-1].state.role == "pilot":
         progress = progress._replace(fitted=_refitted(plan, progress, model))
@@ -233,6 +213,8 @@ def _next_of_few(plan: Plan, progress: Progress, state: State) -> tuple[Progress
         state = state._replace(theta=progress.fitted.theta)
     elif progress.scored:
         progress, state = _stepped(plan, progress, state, model)
+    if state.role == "main":
+        state = state._replace(offsets=offsets(plan, progress, state))
     return progress, state
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import chdtrc, ndtr
 
 from privreg.collector import clamping, pilot, reach
-from privreg.collector.covariates import diagonal, rarity, thresholds, whitening
+from privreg.collector.covariates import rarity, thresholds, whitening
 from privreg.collector.covariates.points import LIMITS
 from privreg.collector.estimation import carrying, combination, coordinates, curvature, estimate
 from privreg.collector.levels import BELIEVED, PART, PRECISE, SHOWN, STRICT, SURE
@@ -60,7 +60,7 @@ def found_of(
     share, error = scatter.usable
     unusable = Unusable.counted(share, error, scatter.asked)
     wide: list[tuple[int, float]] = []
-    if have and plan.wide is None:
+    if have:
         wide = whitening.wide(scatter.rows, plan.gaps, plan.unscaled, plan.layout.constant, plan.crossed, plan.widened)
     empty = coordinates.far_ends(plan, progress) if have else []
     spline = {int(j) for end in empty for j in end.columns}
@@ -87,10 +87,6 @@ def found_of(
         wanted(plan, progress.state.longest, filled),
         sum(n for n, r in zip(progress.held, plan.rounds, strict=False) if r.role == "moments"),
     )
-    if plan.wide is not None:
-        off = diagonal.centre_errors(plan.wide, scatter.rows, asked, plan.sd("moments"))
-        # squared error of a predictor along one direction: with 18 for 110 columns fits diverged, with 2 intervals held
-        needed = max(needed, people * off / reach.FAR**2)
     clamped, slopes = clamping.shares_of(plan, progress), ratios.reshape(-1, d).copy()
     slopes[:, order[: int(plan.layout.constant)]] = 0.0
     return Findings(
@@ -114,9 +110,6 @@ def found_of(
         flat=flat,
         changing=have and found is not None and _changing(plan, progress, found, shuffled=not held.ordered),
         ordered=held.ordered,
-        diagonal=None
-        if plan.wide is None
-        else np.flatnonzero(np.nan_to_num(plan.wide.shares, nan=1.0) < rarity.SMALLEST_SHARE).tolist(),
         measures=plan.gauge is not None,
         measuring=progress.state.role == "measures",
         clamped=clamped,
@@ -131,7 +124,7 @@ def found_of(
 
 def _heap(plan: Plan, progress: Progress) -> bool:
     """Whether most residuals seem to be at one point, where the threshold of Huber's loss is learned."""
-    learned = plan.rules.track and plan.rules.shape.family == codes.HUBER and not plan.many
+    learned = plan.rules.track and plan.rules.shape.family == codes.HUBER
     pilots = [s for s in progress.scored if s.state.role == "pilot" and s.weight.any()]
     if not learned or not pilots or progress.fitted is None:
         return False
@@ -142,7 +135,7 @@ def _heap(plan: Plan, progress: Progress) -> bool:
 def _together(plan: Plan, progress: Progress, order: NDArray[np.intp]) -> Array:
     """Sizes that correlations of columns surely have, in the design's order; 1 where they aren't learned."""
     out, d, scatter = np.ones((plan.d, plan.d)), plan.d + int(plan.layout.response), progress.scatter
-    if plan.wide is None and plan.mix is None and plan.layout.constant and not plan.label:
+    if plan.mix is None and plan.layout.constant and not plan.label:
         # by the noise of a report's entries and the spread of u u', as `moments.learn` weighs them
         error = (d + 2) * math.hypot(plan.sd("moments") / math.sqrt(2.0), 1.0 / d) / scatter.answering
         low = SURE * error / math.sqrt(scatter.asked) if scatter.asked else 0.0
@@ -155,8 +148,6 @@ def _together(plan: Plan, progress: Progress, order: NDArray[np.intp]) -> Array:
 def _bare(held: Held, found: Estimated, to_user: Array) -> list[int]:
     """Coefficients of hardly any curvature, equation (39) of docs/estimator.md, or whose states still move."""
     progress, carried, learned = held.progress, found.carried, found.curvature
-    if carried is None or learned is None:
-        return []
     alone = curvature.learn(carried.rounds, carried.noise, curvature.vague())
     linear = to_user @ coordinates.linear(held.plan, progress.state) @ np.linalg.inv(carried.root.T)
     along: Array = np.asarray(np.linalg.solve(combination.floored(learned.mean), linear.T).T)

@@ -8,8 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from privreg.collector.clamping import SMALL
-from privreg.collector.covariates.diagonal import WIDE
-from privreg.collector.covariates.rarity import SMALLEST_SHARE, Rare
+from privreg.collector.covariates.rarity import Rare
 from privreg.collector.levels import SHOWN
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.families.measures import NORMAL_95
@@ -61,7 +60,6 @@ class Findings(NamedTuple):
     at_limit: bool = False  # Whether the estimate lies at a public limit
     strong: float = 0.0  # Sd of the linear predictor above which effects are too strong, if they are
     imprecise: float = 0.0  # Sd of a linear predictor's error, if it is so large that curvature isn't known
-    diagonal: Sequence[int] | None = None  # Of a design whose correlations aren't learned, levels that few have
     measures: bool = False  # Whether measures of fit were asked for
     measuring: bool = False  # Whether they have begun
     early: Sequence[Diagnostic] = ()  # Why there are no intervals yet
@@ -100,29 +98,9 @@ def notes(found: Findings, names: Sequence[str], order: NDArray[np.intp], blocks
     fit = _Fit(found, names, place)
     # bounds first: where they are wrong, the others follow
     return (
-        *(*_of_wide_designs(fit), *_of_declarations(fit), *_of_clamping(found), *_of_columns(fit), *_of_results(found)),
+        *(*_of_declarations(fit), *_of_clamping(found), *_of_columns(fit), *_of_results(found)),
         *(*_of_records(found), *found.early, *_of_few(found, blocks * len(order))),
     )
-
-
-def _of_wide_designs(fit: _Fit) -> list[Diagnostic]:
-    """What a design of many coefficients does without."""
-    few = fit.found.diagonal
-    if few is None:
-        return []
-    text = (
-        f"more than {WIDE} coefficients: no correlations of the covariates are learned; steps take levels for equally "
-        "frequent, and factors and numbers for unrelated. Where columns are much correlated, estimates converge slowly "
-        "and intervals can be too short: declare correlations in moments="
-    )
-    out = [Diagnostic("diagonal", text)]
-    if fit.found.have and few:
-        text = (
-            f"{len(few)} columns stand for levels that about {100 * SMALLEST_SHARE:g}% of the records or fewer have, "
-            "if levels are equally frequent, and all are compared with one reference level as rare; merge levels"
-        )
-        out.append(doubt("levels", text, fit.place([*few, 0])))
-    return out
 
 
 def _of_declarations(fit: _Fit) -> list[Diagnostic]:

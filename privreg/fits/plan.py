@@ -12,13 +12,9 @@ from numpy.typing import NDArray
 
 from privreg.arrays import Array
 from privreg.collector import clamping
-from privreg.collector.covariates import diagonal
 from privreg.collector.covariates import factors as cells
-from privreg.collector.covariates.diagonal import Wide
 from privreg.collector.covariates.factors import Cells
 from privreg.collector.covariates.moments import Layout
-from privreg.collector.estimation import many
-from privreg.collector.estimation.many import Box
 from privreg.collector.plan import Crossed, End, Made, Plan
 from privreg.fits.extremes import extremes_of
 from privreg.fits.settings import Settings
@@ -50,29 +46,27 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
     assert efficient is not None
     reports, rules, probe = efficient.reports, efficient.rules, spec.design.probe
     p = len(spec.design.names)
-    is_many = diagonal.is_wide(p, label=reports.label)
     within = spec.people.effect is not None  # what is left of columns are numbers, none of them made of others
-    order, held = order_of(spec, factors=not is_many and not reports.label and not within)
+    order, held = order_of(spec, factors=not reports.label and not within)
     constant = units.constant_column(probe) is not None
     columns = np.flatnonzero(units.unscaled[order]).tolist()
-    response = units.y_unscaled or ((reports.label or is_many) and family.of_residuals)
+    response = units.y_unscaled or (reports.label and family.of_residuals)
     unscaled = (*columns, p) if response else tuple(columns)
     noise, crossed = reports.noise(p), () if within else _crossed(spec, order)
-    own = reports.label or is_many or not family.scaled  # whether moments are of covariates alone
-    added = limits_of_offset(spec) if rules.varying and not is_many else None
+    own = reports.label or not family.scaled  # whether moments are of covariates alone
+    added = limits_of_offset(spec) if rules.varying else None
     size = p + int(not constant) + int(not own or added is not None)
     numbers = size * (size + 1) // 2
     gaps = units.gaps(probe)[order]
-    wide, box = _wide(spec, order, gaps, unscaled, constant) if is_many else (None, None)
     rows = efficient.covariates
-    made = () if is_many or reports.label or within else _made(spec, order, held, None if rules.varying else crossed)
+    made = () if reports.label or within else _made(spec, order, held, None if rules.varying else crossed)
     clamps = spec.clamps
     radius = reports.mechanism.bits_radius(len(clamps))
     plan = Plan(
         rounds=schedule(
             d=reports.blocks * p,
             noise=noise,
-            moment_noise=0.0 if is_many else reports.mechanism.sd(reports.mechanism.moment_radius(), numbers) ** 2,
+            moment_noise=reports.mechanism.sd(reports.mechanism.moment_radius(), numbers) ** 2,
             rows=efficient.rows,
             rounds=efficient.rounds,
             varying=rules.varying,
@@ -80,7 +74,6 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
             label=reports.label,
             # of people's reports they tell how much of a report is filled
             numbers=p > int(constant) or not own or added is not None or spec.people.gathered,
-            wide=None if wide is None else len(wide.columns),
             located=WANTED["location"] * len(unscaled) * max(noise / 4.0, 0.25),
             measured=efficient.measures,
             clamped=clamping.people_for(len(clamps), reports.mechanism.sd(radius, len(clamps))) if clamps else 0,
@@ -105,15 +98,13 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
         function=spec.scored.tame,
         gauge=efficient.gauge,
         measured=efficient.measured,
-        wide=wide,
-        box=box,
         covariates=None if rows is None else np.ascontiguousarray(rows.inside[:, order]),
         crossed=crossed,
         alone=_alone(spec, order, gaps, unscaled),
-        bases=rules.varying and not is_many and not reports.label and not within and _bases(spec, order, held, made),
+        bases=rules.varying and not reports.label and not within and _bases(spec, order, held, made),
         mix=_mix(spec, order),
         made=made,
-        ends=_ends(spec, order) if constant and not is_many and not within else (),
+        ends=_ends(spec, order) if constant and not within else (),
         clamps=clamps,
         added=added,
         persons=spec.persons,
@@ -154,21 +145,6 @@ def limits_of_offset(spec: ModelSpec) -> tuple[float, float] | None:
 def to_user(spec: ModelSpec, order: NDArray[np.intp]) -> Array:
     """Linear part of the map from internal to the user's coefficients, columns in the order inside, (b p, b p)."""
     return np.asarray(np.kron(np.eye(spec.blocks), spec.units.matrix[:, order]))
-
-
-def _wide(
-    spec: ModelSpec, order: NDArray[np.intp], gaps: Array, unscaled: tuple[int, ...], constant: bool
-) -> tuple[Wide, Box]:
-    """What is public about the columns of a design of many coefficients."""
-    inside = spec.units.probe_inside(spec.design.probe)[:, order]
-    wide = diagonal.public(inside, gaps, unscaled, constant)
-    stretch = diagonal.start(wide, np.array([np.ones(len(order)), np.zeros(len(order))]))[0]
-    made: dict[tuple[str, ...], list[int]] = {}
-    for k, j in enumerate(order.tolist()):
-        if gaps[k] > 0.0:
-            made.setdefault(tuple(spec.design.sources[j]), []).append(k)
-    groups = [np.array(g, dtype=np.int64) for g in made.values()]
-    return wide, many.public(inside, wide, groups, stretch, constant=constant)
 
 
 def _crossed(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[Crossed, ...]:

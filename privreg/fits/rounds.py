@@ -106,7 +106,7 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
         measures=estimate.measured(plan, progress, held.present._replace(people=held.came[-1]), units.y_scale),
         rounds=_rounds(held, trail, outside, errors),
         steps=NO_STEPS  # of clusters, whose people in two windows are alike, windows' errors aren't known
-        if found is None or not estimates or plan.clusters or plan.many or held.shuffled > 0.0
+        if found is None or not estimates or plan.clusters or held.shuffled > 0.0
         else Later(partial(_steps, held.came, plan, progress, found, linear, outside)),
         equation=None if found is None else _equation(plan, progress, found, order, spec),
         measured=held.came[-1] if progress.state.role == "measures" else 0,
@@ -156,11 +156,9 @@ def _steps(
     found: Estimated,
     linear: Array,
     outside: Callable[[Array], Array],
-) -> Steps | None:
+) -> Steps:
     """Estimates of the parts of main rounds, user's units."""
     inside = estimate.steps(plan, progress, found, came)
-    if inside is None:
-        return None
     at = np.array([outside(theta) for theta in inside.theta])
     each, unknown = linear @ inside.each @ linear.T, inside.unknown @ linear.T
     return Steps(inside.begin, inside.ends, inside.weight, at, inside.round, each, unknown)
@@ -310,8 +308,7 @@ def _spending(plan: Plan, came: Sequence[int]) -> str:
     for number, people in enumerate(came):
         if plan.role(number) in counts:
             counts[plan.role(number)] += people
-    words = ROLES if plan.wide is None else ROLES | {"moments": "reported means and squares"}
-    parts = [f"{n:,} {words[k]} (noise sd {plan.sd(k):.4g})" for k, n in counts.items() if n]
+    parts = [f"{n:,} {ROLES[k]} (noise sd {plan.sd(k):.4g})" for k, n in counts.items() if n]
     return f"{', '.join(parts)}; each person in one role, no extra budget"
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from privreg.collector.covariates import diagonal
 from privreg.collector.covariates.extremes import longest
 from privreg.errors import OptionError
 from privreg.fits.extremes import extremes_of
@@ -30,11 +29,6 @@ def target_of(spec: ModelSpec, like: Any, *, seeded: bool = False) -> Target | N
     """
     if like is None:
         return None
-    columns = len(spec.design.names)
-    if spec.trust == "local" and diagonal.is_wide(spec.blocks * columns, label=spec.scalar):
-        raise OptionError(
-            f"like= goes with up to {diagonal.WIDE} coefficients, and there are {spec.blocks * columns}; leave it out."
-        )
     if isinstance(like, Target):
         return like
     if isinstance(like, FitPlan | PrivateResults):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from privreg.collector.covariates import diagonal
 from privreg.data.columns import complete_rows, prepare
 from privreg.errors import DataError, OptionError, PrivregError
 from privreg.privacy.accounts import Accounts, accounts_of
@@ -98,11 +97,6 @@ def public_rows(spec: ModelSpec, covariates: Any, fitted: Any = None) -> PublicR
     if not names:
         raise OptionError(f"covariates= has nothing to tell of {spec.formula!r}, which has none; leave it out.")
     columns = len(design.names)
-    if diagonal.is_wide(columns, label=spec.scalar):
-        raise OptionError(
-            f"covariates= goes with designs of up to {diagonal.WIDE} columns, and this one has {columns}, whose "
-            "curvature is not computed from rows; leave it out."
-        )
     frame = check_covariates(covariates, names, "covariates=")
     accounts = accounts_of(covariates)
     if fitted is not None:

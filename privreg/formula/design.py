@@ -123,11 +123,6 @@ class Design:
         """The same for encoding only, its columns in this order."""
         return replace(self, encoder=self.encoder.ordered(order))
 
-    def narrowed(self, whole: Callable[[slice], bool]) -> tuple[Design, NDArray[np.int64]]:
-        """The same for encoding only, factors with many levels as one column each; see `Encoder.narrowed`."""
-        encoder, columns = self.encoder.narrowed(whole)
-        return replace(self, encoder=encoder), columns
-
     def _offset(self, rows: Prepared) -> Floats | None:
         offset = None if self.offset is None else np.array(rows[self.offset])
         if self.exposure is None:

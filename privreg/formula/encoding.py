@@ -5,7 +5,7 @@ Built from the formula and the public schema; it learns nothing from the rows it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -68,24 +68,6 @@ class Encoder:
     response: Program | None  # None when the response is a column itself
     affine: tuple[Floats, Floats] | None = None  # Centre and scale of each column, if it comes in internal units
     places: NDArray[np.intp] | None = None  # Where each column comes, if not in the order of the design
-
-    def narrowed(self, whole: Callable[[slice], bool]) -> tuple[Encoder, NDArray[np.int64]]:
-        """Write factors with many levels as one column each, if `whole` says so of their columns.
-
-        Beside it, shape (m, 2), the first column that each column stands for, and of how many if it is a factor's, else
-        0.
-        """
-        columns: list[tuple[int, int]] = []
-        parts: list[TermPart] = []
-        for part in self.parts:
-            begin, n, at = part.place.start, part.place.stop - part.place.start, len(columns)
-            if n and part.hot is not None and whole(part.place):
-                columns.append((begin, n))
-                part = part._replace(matrix=part.hot[:, None].astype(np.float64), hot=None)
-            else:
-                columns += [(j, 0) for j in range(begin, begin + n)]
-            parts.append(part._replace(place=slice(at, len(columns))))
-        return replace(self, width=len(columns), parts=tuple(parts)), np.array(columns, dtype=np.int64).reshape(-1, 2)
 
     def scaled(self, centre: Floats, scale: Floats) -> Encoder:
         """The same, but that column j comes as (x_j − centre_j) / scale_j."""

@@ -6,7 +6,6 @@ import math
 import re
 from typing import Final
 
-from privreg.collector.covariates.diagonal import WIDE, is_wide
 from privreg.data.participants import DIFFERENCES, WITHIN, Participants
 from privreg.errors import FormulaError, OptionError, SchemaError, UnsupportedArgumentError
 from privreg.families.family import Family
@@ -140,11 +139,6 @@ def _refuse_local(option: str, family: Family, design: Design, units: Units) -> 
         raise SchemaError(
             f"{option} needs public bounds of every number, as reports on scales don't tell how many rows a person "
             "has; declare bounds=."
-        )
-    if is_wide(len(design.names), label=False):
-        raise UnsupportedArgumentError(
-            f"{option} goes with {WIDE} columns of the design at most, and there are {len(design.names):,}; leave "
-            "terms out, merge levels, or use trust='two_collectors'."
         )
 
 

@@ -16,10 +16,10 @@ from typing import Final
 import numpy as np
 
 from privreg.arrays import Array, Flags
-from privreg.collector.covariates.diagonal import WIDE
 from privreg.errors import SchemaError
 from privreg.formula import affine
 from privreg.formula.design import Design
+from privreg.inference.methods import WIDE
 from privreg.schema.declarations import Schema
 
 CROWDED = 30.0  # Condition number of the probe's correlation matrix above which columns are made orthogonal
@@ -74,11 +74,6 @@ class Units:
         scale = np.where(varies, 2.0 * spread * self.scale, self.scale)
         none, wide = np.zeros(len(varies)), (self.y_scale + 0.5 * offset) * 2.0 * spread if response else self.y_scale
         return replace(self, centre=none, scale=scale, mix=mix, y_centre=0.0, y_scale=wide)
-
-    def keeps_levels(self, place: slice) -> bool:
-        """Whether these columns are 0 or 1 inside as they are outside."""
-        plain = (self.centre[place] == 0.0) & (self.scale[place] == 1.0) & ~self.unscaled[place]
-        return self.mix is None and bool(plain.all())
 
     def probe_inside(self, probe: Array) -> Array:
         """Design rows over the public box in internal units, a copy."""

@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from privreg.arrays import Array
-from privreg.collector.covariates.diagonal import WIDE
 from privreg.diagnostics import Diagnostic
 from privreg.errors import InferenceError, OptionError, choose, shown
 from privreg.inference.pivots import Pivot
 
 if TYPE_CHECKING:
     import pandas as pd
+
+WIDE: Final = 100  # Coefficients up to which local reports are fitted by rounds, and random scaling keeps all numbers
+
+FULLEST: Final = 4000
+"""Coefficients for which a whole matrix is kept, at most: 8 p² bytes each, 32 MB at 2,000 and 128 MB here."""
 
 
 @dataclass(frozen=True)

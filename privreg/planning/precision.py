@@ -101,9 +101,7 @@ class Precision:
             plan, order = self._planned(n)
             linear = to_user(self.spec, order)
             found = []
-            for pair in range(
-                PAIRS if (n < NEAR * wanted(plan, self.longest) or plan.rules.varying) and not plan.many else 1
-            ):
+            for pair in range(PAIRS if n < NEAR * wanted(plan, self.longest) or plan.rules.varying else 1):
                 # noise and its opposite: what is linear in it drops out of the mean
                 for sign in (1.0, -1.0):
                     rng = np.random.Generator(np.random.PCG64([SEED, k, pair]))
@@ -209,7 +207,7 @@ def _persons(
     who = np.repeat(np.arange(1, m + 2, dtype=np.uint64), k)  # the last one is left out: plans keep their numbers
     raw, x, scale = assumed.exog(spec, len(who), rng)
     raw = {**raw, response_of(spec): assumed.responses(spec, x, scale, rng, raw)}
-    encoder = Encoder(spec, order, None, narrow=False, by_column=False)
+    encoder = Encoder(spec, order, None, by_column=False)
     held = Gatherer(spec.people, binary=spec.family.binary).made(encoder.encode(raw)._replace(hashes=who))
     y, x, offset = held.endog[:m], held.exog[:m], None if held.offset is None else held.offset[:m]
     usable = np.isfinite(y) & np.isfinite(x).all(axis=2)

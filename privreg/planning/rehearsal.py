@@ -14,7 +14,6 @@ from scipy.special import ndtri
 
 from privreg.arrays import Array
 from privreg.collector import rounds as collector
-from privreg.collector.covariates import diagonal
 from privreg.collector.estimation import coordinates, reference
 from privreg.collector.estimation.estimate import estimate
 from privreg.collector.plan import Plan, Progress
@@ -151,7 +150,7 @@ def _of_persons(plan: Plan, state: State, rows: Block) -> tuple[Array, Array]:
     """What devices of people with several rows report: means, shape (groups, numbers), and spread as of the others."""
     groups, m = len(state.offsets), len(rows.y)
     each = Block._make(None if c is None else np.concatenate([c] * groups) for c in rows)
-    made = Devices(plan, state, None, None).before_noise(each)[0].reshape(groups, m, -1)
+    made = Devices(plan, state, None).before_noise(each)[0].reshape(groups, m, -1)
     mean, sd = made.mean(axis=1), plan.sd(state.role)
     left = (made - mean[:, None]).reshape(groups * m, -1)
     if state.role == "moments":
@@ -170,10 +169,6 @@ def _located(plan: Plan, state: State, people: People) -> tuple[Array, Array]:
 def _moments(plan: Plan, state: State, people: People) -> tuple[Array, Array]:
     """Mean reports on moments, shape (1, numbers), and the sd of one report's numbers."""
     m = len(people.x)
-    if plan.wide is not None:
-        told = np.nan_to_num(diagonal.numbers(plan.wide, people.x[:, plan.wide.columns]), nan=0.5)
-        mean = told.mean(axis=0)
-        return mean[None], np.sqrt(plan.sd("moments") ** 2 + told.var(axis=0))
     more = [np.ones((m, plan.extra)), people.x]
     if plan.layout.response:
         more.append((_response(state, people.y) if plan.added is None else np.zeros(m))[:, None])

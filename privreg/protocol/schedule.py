@@ -17,7 +17,7 @@ PILOTS: Final = 4  # Pilot rounds, each twice as long as the one before
 
 WANTED: Final = {
     "moments": 300.0, "declared": 150.0, "beside": 750.0, "correlated": 350.0, "pilot": 2000.0,
-    "sizes": 15.0, "public": 105.0, "means": 400.0, "no noise": 20.0, "centres": 300.0, "location": 800.0,
+    "sizes": 15.0, "public": 105.0, "location": 800.0,
 }  # fmt: skip
 """Records that roles want, in units of d²/μ² or so (`schedule`).
 
@@ -25,16 +25,13 @@ WANTED: Final = {
 rounds that take the place of the last where curvature depends on coefficients: they ask beside a larger constant, see
 `moments.asked`, which lets noise weigh more; one round of as many left scales with more than twice the sd, as a round
 corrects to first order. "correlated": of the optional round. "sizes" and "public": of the two rounds on public
-covariates, in units of d². Of a wide design, "means": for each column, in units of 1/μ², and "no noise": besides;
-"centres": for each pair of numbers, in units of 1/μ². Errors of all means add up: with fewer, steps of 110 numbers that
-lie off the middle of their bounds went too far, and fits diverged. "location": of a round on where columns lie, for
-each, in units of 1/μ² or more."""
+covariates, in units of d². "location": of a round on where columns lie, for each, in units of 1/μ² or more."""
 
 LEAST: Final = {"moments": 0.01, "correlated": 0.03, "pilot": 0.15}
 """Shares of the records that they have at least where the number of records is known; the pilot no more, either."""
 
 MOST: Final = {
-    "location": 0.2, "moments": 0.1, "beside": 0.015, "correlated": 0.08, "sizes": 0.01, "public": 0.03, "means": 0.05,
+    "location": 0.2, "moments": 0.1, "beside": 0.015, "correlated": 0.08, "sizes": 0.01, "public": 0.03,
     "clamping": 0.01,
 }  # fmt: skip
 """Shares that they have at most: "beside" each of its rounds, where that is more than half of the last."""
@@ -71,7 +68,6 @@ def schedule(
     declared: bool = False,  # Whether all covariates have declared moments and correlations
     numbers: bool = True,  # Whether there is anything to learn of covariates
     located: float = 0.0,  # Records in a round on location; 0 if all scales are declared
-    wide: int | None = None,  # Columns that report means and squares, of so many that correlations aren't learned
     measured: float = 0.0,  # Share of the records, whose number must then be known, that tell how well the fit predicts
     clamped: int = 0,  # Records that it takes to learn what bounds clamp; 0 if nobody is asked
 ) -> tuple[Round, ...]:
@@ -93,10 +89,7 @@ def schedule(
     out: list[Round] = []
     if located:
         out += [held("location", located, MOST["location"] / LOCATIONS)] * LOCATIONS
-    if wide is not None:
-        asked = d * (WANTED["means"] * noise / 4.0 + WANTED["no noise"]) + WANTED["centres"] * wide**2 * noise / 4.0
-        out += [held("moments", asked, MOST["means"])] if wide else []
-    elif numbers and label:
+    if numbers and label:
         out += [held("moments", WANTED[part] * max(d, 4) ** 2, MOST[part]) for part in ("sizes", "public")]
     elif numbers:
         total = max(WANTED["declared" if declared else "moments"] * unit * heavy, LEAST["moments"] * least)

@@ -10,9 +10,8 @@ import pandas as pd
 
 from privreg import diagnostics
 from privreg.arrays import Array
-from privreg.collector.covariates.diagonal import WIDE
 from privreg.errors import InferenceError, NotPrivateError, choose, flag, interval_level
-from privreg.inference.methods import METHODS, Estimate
+from privreg.inference.methods import METHODS, WIDE, Estimate
 from privreg.inference.simultaneous import joint_critical
 from privreg.options.elsewhere import MEASURES, unavailable
 from privreg.privacy.ledger import refuse_fitted

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privreg.arrays import Array, Flags, Ints
 from privreg.collector.aggregate.report import averaged
@@ -78,7 +77,6 @@ class Devices(NamedTuple):
     plan: Plan
     state: State
     gauge: Gauge | None  # Of measures of fit
-    columns: NDArray[np.int64] | None  # How rows come, if one column holds the codes of levels; see `play.dense`
 
     @property
     def each(self) -> bool:
@@ -117,8 +115,6 @@ class Devices(NamedTuple):
         `normals` gives so many standard normals that no other report has; it is asked where each report has its noise.
         """
         plan, state = self.plan, self.state
-        if self.columns is not None:
-            rows = rows._replace(x=play.dense(rows.x, self.columns, plan.d))
         if self.public:
             return self._of_public(rows)
         if self.each:
@@ -129,8 +125,6 @@ class Devices(NamedTuple):
         if state.role == "clamping":
             return np.asarray(_weighted(self._flags(rows), rows.weight).sum(axis=0)[None])
         rows = _by_row(rows)
-        if state.role == "moments" and plan.wide is not None:
-            return np.asarray(_weighted(play.numbers(plan.wide, rows.x), rows.weight).sum(axis=0)[None])
         if state.role == "moments":
             return play.moments(state, self._moments(rows), rows.weight)
         given = rows.x, self._offset(rows), rows.weight, rows.parts
@@ -152,8 +146,6 @@ class Devices(NamedTuple):
         if role == "clamping":
             return self._flags(rows), centre + 0.5
         rows = _by_row(rows)
-        if role == "moments" and plan.wide is not None:
-            return play.numbers(plan.wide, rows.x), centre + 0.5
         if role == "moments":
             return averaged(play.direction_moments(state, self._moments(rows)), rows.parts), centre
         if role == "measures":

@@ -11,11 +11,8 @@ import math
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privreg.arrays import Array, triangle
-from privreg.collector.covariates import diagonal
-from privreg.collector.covariates.diagonal import Wide
 from privreg.collector.plan import Plan
 from privreg.families import measures, scores
 from privreg.families.measures import Gauge
@@ -40,33 +37,6 @@ def block_of(people: int, d: int, groups: int) -> int:
 def most(d: int) -> int:
     """Records of `d` columns that are played together, at most."""
     return min(MOST, max(NUMBERS // d // MOST_GROUPS, 1) * MOST_GROUPS)
-
-
-def dense(x: Array, columns: NDArray[np.int64], d: int) -> Array:
-    """Rows of all `d` columns, shape (n, d), from those in which one column holds the codes of a factor's levels.
-
-    `columns`, shape (m, 2), has the first coefficient of each column and, of one that stands for all levels of a
-    factor, how many there are: a code below 0 is the reference level's.
-    """
-    out = np.zeros((len(x), d))
-    rows = np.arange(len(x))
-    for own, (j, levels) in zip(x.T, columns.tolist(), strict=True):
-        if not levels:
-            out[:, j] = own
-            continue
-        some = own >= 0.0
-        out[rows[some], j + own[some].astype(np.int64)] = 1.0
-        out[np.isnan(own), j] = np.nan
-    return out
-
-
-def _mapped(state: State, x: Array) -> Array:
-    """Rows in the coordinates of the scores, z = W x; W may be a scale and a shift for each column."""
-    if len(state.rows) == x.shape[1]:
-        return _times(x, state.rows)
-    out = x * state.rows[0]
-    out += x[:, :1] * state.rows[1]
-    return np.asarray(out)
 
 
 def _times(x: Array, matrix: Array) -> Array:
@@ -107,12 +77,6 @@ def moments(state: State, v: Array, weight: Array | None) -> Array:
     return np.asarray(square[at] * np.where(at[0] == at[1], 1.0, math.sqrt(2.0)))[None]
 
 
-def numbers(wide: Wide, x: Array) -> Array:
-    """Reports on means and squares before noise, one a row: 1/2 of what is no number."""
-    out = diagonal.numbers(wide, x[:, wide.columns])
-    return np.where(np.isnan(out), 0.5, out)
-
-
 def direction_moments(state: State, v: Array) -> Array:
     """Reports on second moments before noise, one a row, shape (n, D (D + 1) / 2)."""
     u = directions(state, v)
@@ -136,7 +100,7 @@ def _scored(
     """
     groups = len(state.offsets)
     m, d, shape = len(y) // groups, x.shape[1], plan.rules.shape
-    raw = _mapped(state, x)
+    raw = _times(x, state.rows)
     z, inverse = _directions(raw)
     if parts is not None and plan.persons is not None and plan.persons.one:
         inverse = _of_persons(inverse, parts)
@@ -292,7 +256,7 @@ def indicators(state: State, v: Array) -> Array:
 def gauged(plan: Plan, gauge: Gauge, state: State, y: Array, x: Array, offset: Array | None) -> Array:
     """What records tell of how well the state's coefficients predict them, shape (n, m): 1/2 of what is no number."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        eta = _mapped(state, x) @ state.theta.reshape(plan.blocks, -1).T
+        eta = _times(x, state.rows) @ state.theta.reshape(plan.blocks, -1).T
         eta = eta if offset is None else eta + offset[:, None]
         out = measures.values(gauge, eta, y)
     return np.where(np.isnan(out), 0.5, np.clip(out, 0.0, 1.0))

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privreg.arrays import Array, Flags, Ints
 from privreg.collector import rounds as collector
@@ -72,25 +71,15 @@ class RoundsRun(Keyed):
 
     `key` is the secret one of the devices' noise; None without privacy. Every piece has a key of its own, which tells
     of none before. `personal` says whether records have budgets of their own, `unusable` whether they may send noise
-    only, and `columns`, shape (m, 2), how rows come, if one column holds the codes of a factor's levels; see
-    `play.dense`.
+    only.
     """
 
     parallel: Final = True  # Whether threads are of use, and rows may come in any order
     absent: Final = math.nan  # Covariates of a record that sends noise only
 
-    def __init__(
-        self,
-        plan: Plan,
-        key: bytes | None,
-        *,
-        personal: bool = False,
-        unusable: bool = False,
-        columns: NDArray[np.int64] | None = None,
-    ) -> None:
+    def __init__(self, plan: Plan, key: bytes | None, *, personal: bool = False, unusable: bool = False) -> None:
         super().__init__(key)
         self.plan, self.personal, self.unusable = plan, personal, unusable
-        self.columns = columns
         self.progress = collector.begin(plan)
         self.shuffled = 0.0  # So many records are known to come in random order
         self.groups = dealt(plan.clusters, plan.groups)  # Of clusters
@@ -278,7 +267,7 @@ class RoundsRun(Keyed):
 
     def _devices(self) -> Devices:
         """Devices of the present round."""
-        return Devices(self.plan, self.progress.state, self.progress.gauge, self.columns)
+        return Devices(self.plan, self.progress.state, self.progress.gauge)
 
     def _sums(self, rows: Block, number: int, groups: int | None = None) -> Ints:
         """Sums of a block's reports, or several blocks', of the first so many groups; multiples of the step."""

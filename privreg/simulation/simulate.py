@@ -203,7 +203,6 @@ class FieldRun(RoundsRun):
         self._heard: dict[int, int] = {}  # Records whose report came or will come, by round
         self._entered = 0
         super().__init__(run.plan, run.key, personal=run.personal, unusable=run.unusable)
-        self.columns = run.columns
 
     @property
     def delays(self) -> tuple[int, ...]:

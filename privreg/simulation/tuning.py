@@ -8,18 +8,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from privreg.collector.covariates.diagonal import FULLEST
 from privreg.errors import InferenceError, OptionError, PrivregWarning, UnsupportedArgumentError
 from privreg.families.constants import ScoreRules, score_rules
 from privreg.families.family import Family
 from privreg.families.measures import Gauge, count
 from privreg.fits.aggregate import plan_of
+from privreg.fits.findings import ENOUGH
 from privreg.fits.fit_plan import FitPlan
 from privreg.fits.settings import Efficient, FitOptions, ScoreReports, Settings, Summing
 from privreg.formula.spec import ModelSpec, refuse_what_sums_cannot
 from privreg.formula.units import Units
 from privreg.inference.clusters import local_groups
-from privreg.inference.methods import METHODS, Method, resolve_methods
+from privreg.inference.methods import FULLEST, METHODS, WIDE, Method, resolve_methods
 from privreg.options.table import accepted, check, find
 from privreg.options.unknown import refuse_unknown, same
 from privreg.protocol.codes import BALANCED, EXPECTILE, MULTINOMIAL, POISSON
@@ -133,6 +133,13 @@ def _efficient(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, 
             "'likelihood'."
         )
     p = units.centre.shape[0]
+    if spec.blocks * p > WIDE and not spec.scalar:
+        raise OptionError(
+            f"{spec.blocks * p:,} coefficients are too many for local reports by rounds, which go up to {WIDE}: from "
+            f"there on intervals want some {ENOUGH * WIDE**2 / 1e6:.0f} million people at mu = 1. Fit with "
+            "tuning='published', or with trust='two_collectors' or 'central', where noise falls on sums; or merge "
+            "levels."
+        )
     low, high = spec.response_limits
     rules = score_rules(family, p, budget.mu, low=low, high=high, label=spec.scalar, plain=spec.unweighted)
     if family.cornered and rules.track and not RATIOS[0] <= rules.ratio <= RATIOS[1]:

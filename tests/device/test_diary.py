@@ -102,7 +102,7 @@ def gathered(fit: Any, order: Any, data: pd.DataFrame) -> Any:
     spec = fit.spec
     counter = None if spec.people.id is None else Counter(spec.people.id, 10**6)
     data = data.assign(z=data["z"].astype(int))
-    rows = Encoder(spec, order, counter, narrow=False, by_column=False).encode(data, clamped=True)
+    rows = Encoder(spec, order, counter, by_column=False).encode(data, clamped=True)
     return Gatherer(spec.people, binary=spec.family.binary).made(rows)
 
 
@@ -140,7 +140,7 @@ def test_reports_are_those_of_simulations(kind: str, role: str) -> None:
     asked = field.ask_of(engine, state)
     usable = np.isfinite(rows.endog) & np.isfinite(rows.exog).all(axis=2)
     parts = report.parts_of(engine.persons, usable, rows.weight)
-    there = Devices(engine, state._replace(offsets=state.offsets[:1]), None, None)
+    there = Devices(engine, state._replace(offsets=state.offsets[:1]), None)
     theirs, _ = there.before_noise(Block(rows.endog, rows.exog, rows.offset, None, None, rows.clamped, parts))
     form = plan.roles[role]
     ours = np.array(

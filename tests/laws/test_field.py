@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from privreg.collector.covariates.diagonal import Wide
 from privreg.collector.field import chain
 from privreg.collector.field import messages as field
 from privreg.collector.plan import Bounded
@@ -45,9 +44,6 @@ def in_the_field(plan, roles=None):
         unscaled=plan.unscaled,
         constant=bool(plan.extra),
         moment_response=plan.layout.response,
-        is_wide=plan.wide is not None,
-        wide=() if plan.wide is None else tuple(plan.wide.columns.tolist()),
-        edges=() if plan.wide is None else tuple(plan.wide.edges[plan.wide.columns].tolist()),
         y_max=Y_MAX,
         silent=plan.gauge is not None and plan.gauge.nonresponse,
     )
@@ -161,20 +157,6 @@ def test_indicators_of_devices_are_those_of_the_simulation():
     np.testing.assert_array_equal(sent, np.trunc(plan.roles["location"].radius * played))
 
 
-def test_wide_designs_of_devices_are_those_of_the_simulation():
-    rng, kind = np.random.default_rng(9), KINDS["huber"]
-    wide = Wide(np.array([1, 3]), np.array([1.0, 2.0, 1.0, 0.5]), np.full(D, np.nan), np.zeros(D))
-    fit = plan_by_rounds(kind, d=D, strength=1.0, wide=wide)
-    plan = in_the_field(fit)
-    x, y = rows_of(fit, kind, rng)
-    state = state_of(fit, "moments", rng)
-    sent = by_devices(plan, on_the_wire(plan, field.ask_of(fit, state)), x, y)
-    same(sent, play.numbers(wide, x), plan.roles["moments"].radius)
-    state = stepped(fit, "main", rng)._replace(rows=np.array([[1.0, 0.5, 2.0, 1.5], [0.0, 0.25, -1.0, 0.5]]))
-    sent = by_devices(plan, on_the_wire(plan, field.ask_of(fit, state)), x, y, None, GROUPS)
-    same(sent, play.reports(fit, state, y, x, None), plan.roles["main"].radius)
-
-
 def test_what_devices_say_of_clamping_is_what_the_simulation_does():
     rng, flags = np.random.default_rng(12), np.random.default_rng(12).random((N, 2)) < 0.5
     held = (Round("clamping", 9), Round("main", -1))
@@ -189,7 +171,7 @@ def test_what_devices_say_of_clamping_is_what_the_simulation_does():
     role = plan.roles["clamping"]
     rows = [Row(r, v, 0.0, tuple(map(float, f))) for r, v, f in zip(x.tolist(), y.tolist(), flags, strict=True)]
     sent = [answer.values(role, answer.before_noise(plan, asked, 0, row)) for row in rows]
-    played, _ = Devices(fit, state, None, None).before_noise(Block(y, x, None, None, None, flags))
+    played, _ = Devices(fit, state, None).before_noise(Block(y, x, None, None, None, flags))
     np.testing.assert_array_equal(sent, role.radius * played)
 
 

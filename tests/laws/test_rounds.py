@@ -216,7 +216,7 @@ def test_indicators_are_those_of_devices(name):
 
 def by_record(plan, state, noise, rows, **known):
     """Sums of a block's reports by the engine, which is handed these normals."""
-    return Devices(plan, state, known.get("gauge"), None).sums(rows, lambda count: noise.reshape(count))
+    return Devices(plan, state, known.get("gauge")).sums(rows, lambda count: noise.reshape(count))
 
 
 @pytest.mark.parametrize("role", ["location", "moments", "pilot", "main"])

@@ -41,12 +41,6 @@ REFUSED = [
     (lambda _: given(public(), {"tuning": "published"}), OptionError, "covariates= goes with tuning='efficient'"),
     (lambda _: given(public(), private="response"), OptionError, "private='response'", "leave it out"),
     (lambda _: given(public(), formula="y ~ 1"), OptionError, "'y ~ 1', which has none", "leave it out"),
-    (
-        lambda _: given(public(), data=rows(k=0).iloc[[0] * 200], formula="y ~ C(k)", levels={"k": list(range(101))}),
-        OptionError,
-        "up to 100 columns",
-        "this one has 101",
-    ),
     (lambda _: given(public().drop(columns="b")), DataError, "covariates has no column 'b'"),
     (lambda _: given(pd.concat([public(), public()[["b"]]], axis=1)), DataError, "'b' occurs more than once"),
     (lambda _: given(public().head(N - 1)), DataError, "79 rows", "4 columns needs 80 or more"),

@@ -78,25 +78,6 @@ def test_the_law_is_in_the_coordinates_of_the_scores(options):
     np.testing.assert_allclose(np.quantile(progress.points, 0.9, axis=0), np.quantile(z, 0.9, axis=0), atol=0.2)
 
 
-@pytest.mark.thorough
-def test_several_predictors_and_many_coefficients_have_it_too():
-    rng = np.random.default_rng(3)
-    names = [f"x{j}" for j in range(34)]
-    x = pd.DataFrame(rng.uniform(-1, 1, (2_000, 34)), columns=names)
-    levels = ["p", "q", "r", "s"]
-    own = {"family": "multinomial", "bounds": dict.fromkeys(names, (-1, 1)), "levels": {"y": levels}, "rows": 10**6}
-    many = pr.PrivateOnlineRegression.from_formula("y ~ " + " + ".join(names), None, mu=None, **own)
-    stream = many.start(covariates=x)
-    assert stream._run.plan.many
-    held = stream._run
-    while held.progress.box is None:
-        size = held.plan.people(held.progress)
-        y = np.array(levels)[rng.integers(0, 4, size)]
-        stream.update(pd.DataFrame(rng.uniform(-1, 1, (size, 34)), columns=names).assign(y=y))
-    z = held.plan.covariates @ held.progress.state.rows.T
-    np.testing.assert_allclose(held.progress.box.second, z.T @ z / len(z), rtol=1e-12, atol=1e-12)
-
-
 def test_arrays_take_them_from_columns_of_their_names():
     data = people()
     x = np.column_stack([np.ones(N), data["a"], data["b"]])

@@ -472,7 +472,7 @@ def test_sums_of_neighbours_are_as_far_apart_as_the_budget_allows(
     _, order = aggregate.plan_of(spec, N)
     from privreg.simulation.streaming.encoding import Encoder
 
-    ends = Encoder(spec, order, None, narrow=False, by_column=False).encode(pd.DataFrame(FAR), clamped=True)
+    ends = Encoder(spec, order, None, by_column=False).encode(pd.DataFrame(FAR), clamped=True)
     whole = dict.fromkeys(itertools.combinations(range(len(FAR)), 2), Fraction(0))
     for progress in run.history[:-1]:
         state = progress.state

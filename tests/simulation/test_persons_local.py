@@ -73,7 +73,7 @@ def devices(role: str, *, mean: bool = False, one: bool = True, mechanism: str =
         role=role, rows=np.eye(size), theta=rng.standard_normal(D), offsets=0.2 * rng.standard_normal((2, D)),
         kappa=plan.kappa(role), c=0.7,
     )  # fmt: skip
-    return Devices(plan, state if role != "moments" else state._replace(offsets=np.zeros((1, D))), None, None)
+    return Devices(plan, state if role != "moments" else state._replace(offsets=np.zeros((1, D))), None)
 
 
 def people(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

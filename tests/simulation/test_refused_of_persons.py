@@ -29,8 +29,6 @@ MODELS = [
     ({**POOLED, **LOCAL, "private": "response"}, OptionError, "leave further rows of a person out"),
     # columns
     ({**LOCAL, "scaling": "private", "bounds": {}}, SchemaError, "declare bounds="),
-    ({**POOLED, **LOCAL, "formula": "y ~ x + C(many)", "levels": {"many": list(range(120))}},
-     UnsupportedArgumentError, "100 columns"),
     ({"offset": "v"}, SchemaError, "'v'"),
     ({"weights": "v"}, SchemaError, r"bounds=\{'v': \(0, largest\)\}"),
     ({"weights": "v", "bounds": {**HOW["bounds"], "v": (-1, 1)}}, SchemaError, "from 0 on"),

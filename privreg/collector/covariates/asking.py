@@ -31,7 +31,7 @@ APART: Final = 3.0  # Square of a constant from which on what is reported beside
 def constant2(plan: Plan, progress: Progress, number: int) -> float:
     """Square λ of the constant in reports on moments of this round: equation (6) of docs/estimator.md."""
     before = any(r.role == "moments" for r in plan.rounds[:number])  # the first has no scales to ask by
-    if plan.label or plan.wide is not None or not before:
+    if plan.label or not before:
         return 1.0
     people = sum([r.people for r in plan.rounds if r.role == "moments" and not r.optional][1:])
     most = FULL * (_others(plan) + 1.0)
@@ -83,7 +83,7 @@ def least_share(plan: Plan, group: Cells) -> float:
 
     Where numbers are skewed, slopes by rarer levels had intervals that were far too short even in right models.
     """
-    if plan.label or plan.rules.varying or plan.wide is not None:
+    if plan.label or plan.rules.varying:
         return 0.0
     people = sum([r.people for r in plan.rounds if r.role == "moments" and not r.optional][1:])
     own = set(group.columns.tolist())
@@ -93,6 +93,6 @@ def least_share(plan: Plan, group: Cells) -> float:
 
 def overstretched(plan: Plan, progress: Progress, number: int) -> list[int]:
     """Numbers, by their places where moments are reported, that this round is to draw in."""
-    if plan.rules.varying or plan.label or plan.wide is not None or _told(plan, plan.rounds[number].people) < APART:
+    if plan.rules.varying or plan.label or _told(plan, plan.rounds[number].people) < APART:
         return []
     return moments.overstretched(progress.scatter, [j + plan.extra for j in plan.alone], plan.widened)

@@ -21,10 +21,7 @@ FEW: Final = 6.0
 """Error of the predictor of people with a rare value, in units of c, is to be at most one by this: with fewer of them
 intervals cover less than some 92% (`benchmarks.rare_levels`)."""
 
-SMALLEST_SHARE: Final = 0.035
-"""Shares below it can't be distinguished by as many rounds of moments as are held, and a wide design's intervals are
-taken back: with 200 and 500 levels they missed a common error, that of the reference level, once the budget was so
-large that noise didn't hide it."""
+SMALLEST_SHARE: Final = 0.035  # Shares below it can't be distinguished by as many rounds of moments as are held
 
 
 class Rare(NamedTuple):

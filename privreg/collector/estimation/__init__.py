@@ -2,5 +2,4 @@
 
 `estimate` makes the coefficients: `coordinates` are those of scores, and `reference` is the model of what to expect of
 them; rounds are brought to common coordinates by `carrying`, `curvature` is learned, and by it a `combination` made.
-`wide` is the same for more coefficients, with the curvature of `many`.
 """

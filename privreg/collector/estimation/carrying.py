@@ -114,7 +114,7 @@ def _slopes(plan: Plan, progress: Progress, model: Reference, theta: Array, scal
     if plan.size > curvature.MOST:  # it is learned row by row, without them
         return np.zeros((0, plan.size, plan.size))
     out = reference.slopes(model, theta, last.c, scale) / math.sqrt(plan.size)
-    if not plan.rules.varying or plan.wide is not None:
+    if not plan.rules.varying:
         return out
     at = last.rows[: plan.d, : plan.d], theta, last.c, scale
     more = reference.spreads(model, *at, constant=plan.layout.constant, unit=not plan.label)

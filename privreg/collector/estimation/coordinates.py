@@ -13,7 +13,7 @@ from privreg.collector.covariates import factors as cells
 from privreg.collector.covariates import moments, whitening
 from privreg.collector.covariates.extremes import longest
 from privreg.collector.covariates.points import WIDE, bounded, lattice, normal_points
-from privreg.collector.estimation import many, reference
+from privreg.collector.estimation import reference
 from privreg.collector.plan import End, Plan, Progress
 from privreg.protocol import codes
 from privreg.protocol.rounds import State
@@ -53,8 +53,6 @@ LEAST: Final = 1e-3
 def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
     """Coordinates of the scores, and where the pilot begins, by the response's row of W; see docs/estimator.md."""
     scatter = progress.scatter
-    if plan.wide is not None:
-        return _placed_wide(plan, progress, state)
     rows = whitening.without_constant(scatter.rows, plan.d) if plan.extra else scatter.rows
     gaps = (0.0,) * plan.d if plan.label else plan.gaps
     near, _ = whitening.bring_in(rows, gaps, plan.layout.constant, scatter.constant2)
@@ -102,33 +100,10 @@ def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, Stat
     before = fitted._replace(theta=known)  # a guess that is far off must not hold the pilot back
     far = longest(plan.extremes, whitener)
     state = state._replace(rows=whitener, theta=theta, c=c, longest=far)
-    box = many.box_of(points) if plan.many else None
     return progress._replace(
-        scatter=scatter, fitted=fitted, prior=before, points=points, added=added, box=box, shares=shares, tied=tied,
+        scatter=scatter, fitted=fitted, prior=before, points=points, added=added, shares=shares, tied=tied,
         state=state,
     ), state  # fmt: skip
-
-
-def _placed_wide(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
-    """The same for a design of many columns, of each of which a scale and a shift are known."""
-    rules, constant, rows = plan.rules, plan.layout.constant, progress.scatter.rows
-    theta = np.zeros(plan.size)
-    if constant and rules.track and not rules.varying:
-        theta[0] = rules.centre
-    if constant and rules.shape.family in codes.COUNTS:
-        theta[0] = math.log(0.5 * rules.shape.a)
-    if plan.theta is not None:
-        guess = np.array(plan.theta) / state.y_scale
-        if constant:
-            guess[0] -= state.y_centre / state.y_scale
-        own = guess.reshape(-1, plan.d) / rows[0]
-        own[:, 0] -= own @ rows[1]
-        theta = own.reshape(-1)
-    c = plan.c / state.y_scale if not rules.track and not rules.varying else rules.ratio
-    if rules.shape.family == codes.ROBUST_POISSON:
-        c = pilot.threshold_of_counts(rules, HALF + np.log(rules.shape.a), 1.0)
-    fitted = pilot.Fitted(theta, 1.0, np.zeros((1, 1)))
-    return progress._replace(fitted=fitted, prior=fitted, box=plan.box), state._replace(rows=rows, theta=theta, c=c)
 
 
 def _rarer(plan: Plan, scatter: Scatter, rows: Array, near: Array) -> tuple[Array, NDArray[np.bool_]]:
@@ -271,8 +246,4 @@ def inside(plan: Plan, state: State, theta: Array) -> Array:
 
 def linear(plan: Plan, state: State) -> Array:
     """Linear part of `inside`, shape (b d, b d); W' of equation (37) of docs/estimator.md."""
-    rows = state.rows
-    if plan.wide is not None:
-        rows = np.diag(rows[0])
-        rows[:, 0] += state.rows[1]
-    return np.asarray(np.kron(np.eye(plan.blocks), state.y_scale * rows.T))
+    return np.asarray(np.kron(np.eye(plan.blocks), state.y_scale * state.rows.T))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from privreg.collector import pilot
-from privreg.collector.estimation import combination, curvature, reference, wide
+from privreg.collector.estimation import combination, curvature, reference
 from privreg.collector.estimation.carrying import carry_rounds, counted, kept, limits, offset_bias, offset_kind
 from privreg.collector.estimation.coordinates import reference_model
 from privreg.collector.plan import Estimated, Part
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from privreg.protocol.rounds import Reports, State
 
 
+TURNS: Final = 3  # Times that rounds are carried by the curvature up to the estimate before
+
+
 @one_thread()
 def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     """Coefficients from all rounds so far; None before a main round has begun.
@@ -39,12 +42,10 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         return progress.final
     if not progress.main:
         return None
-    if plan.many:
-        return wide.estimate(plan, progress)
     assert progress.fitted is not None
     model, scale = reference_model(plan, progress), progress.fitted.scale
     at = progress.state.theta
-    for _ in range(wide.TURNS):
+    for _ in range(TURNS):
         carried = carry_rounds(plan, progress, model, at, scale)
         learned = carried.learned()
         found = combination.combine(carried.rounds, carried.noise, learned, brief=True)
@@ -197,15 +198,13 @@ class Steps(NamedTuple):
 
 
 @one_thread()
-def steps(plan: Plan, progress: Progress, found: Estimated, came: Sequence[int]) -> Steps | None:
-    """One-step estimates by parts, of which windows of a stream are made; None of many coefficients.
+def steps(plan: Plan, progress: Progress, found: Estimated, came: Sequence[int]) -> Steps:
+    """One-step estimates by parts, of which windows of a stream are made.
 
     `came` are records by round, with those of the present one.
     Curvature is learned within rounds alone: differences between them would tell of it only if nothing changed.
     """
     carried = found.carried
-    if carried is None or plan.many:
-        return None
     answered, main = carried.rounds[-carried.main :], progress.main
     learned = curvature.learn(carried.rounds, carried.noise, carried.prior, slopes=carried.local.slopes)
     m, back = combination.floored(learned.mean), np.linalg.inv(carried.root.T)

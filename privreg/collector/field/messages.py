@@ -67,12 +67,10 @@ def roles_of(plan: Plan, mu: Mu | None = None) -> dict[str, Role]:
 
 def ask_of(plan: Plan, state: State, gauge: Measured | None = None) -> Ask:
     """A state of a fit as what a state of the study asks; `gauge` is that of a round on measures, `Progress.gauge`."""
-    role, wide = state.role, plan.wide is not None
+    role = state.role
     scores = role in {"pilot", "main", "measures"}
     rows: tuple[tuple[float, ...], ...] = ()
-    if scores and wide:
-        rows = tuple(tuple(map(float, row)) for row in state.rows)
-    elif role not in {"location", "clamping"} and not wide:
+    if role not in {"location", "clamping"}:
         if np.triu(state.rows, 1).any():
             raise ValueError("a row map is lower triangular")
         rows = tuple(tuple(map(float, row[: j + 1])) for j, row in enumerate(state.rows))
@@ -105,12 +103,9 @@ def ask_of(plan: Plan, state: State, gauge: Measured | None = None) -> Ask:
 def state_of(plan: Plan, ask: Ask) -> tuple[State, Measured | None]:
     """What a state of a study asks as a state of a fit: the other way round of `ask_of`."""
     size, scores = plan.size, ask.role in {"pilot", "main", "measures"}
-    if scores and plan.wide is not None:
-        rows = np.array(ask.rows, dtype=np.float64)
-    else:
-        rows = np.zeros((len(ask.rows), len(ask.rows)))
-        for j, row in enumerate(ask.rows):
-            rows[j, : j + 1] = row
+    rows = np.zeros((len(ask.rows), len(ask.rows)))
+    for j, row in enumerate(ask.rows):
+        rows[j, : j + 1] = row
     offsets = np.zeros((plan.groups_of(ask.role), size))
     for g, octets in enumerate(ask.signs):
         bits = np.unpackbits(np.frombuffer(octets, dtype=np.uint8), count=size, bitorder="little")

@@ -224,7 +224,7 @@ def _local(fit: FitPlan, about: About) -> tuple[dict[str, Any], NDArray[np.intp]
     check_field(engine)
     if about.collectors:
         _refuse_collectors(about)
-    shape, wide, gauge = engine.rules.shape, engine.wide, engine.gauge
+    shape, gauge = engine.rules.shape, engine.gauge
     roles = roles_of(engine, mu_of(fit.spec.budget.mu))
     rounds = [(r.role, max(r.people, 0), r.optional) for r in engine.rounds]
     return {
@@ -238,9 +238,9 @@ def _local(fit: FitPlan, about: About) -> tuple[dict[str, Any], NDArray[np.intp]
         "unscaled": engine.unscaled,
         "constant": bool(engine.extra),
         "moment_response": engine.layout.response,
-        "wide": () if wide is None else tuple(wide.columns.tolist()),
-        "edges": () if wide is None else tuple(wide.edges[wide.columns].tolist()),
-        "is_wide": wide is not None,
+        "wide": (),
+        "edges": (),
+        "is_wide": False,
         "y_max": 0.0 if gauge is None else float(gauge.y_max),
         "silent": gauge is not None and gauge.nonresponse,
         "clamping": tuple(c.name for c in engine.clamps) if "clamping" in roles else (),

@@ -59,12 +59,11 @@ class Crowd:
             self._take(rows)
             return
         spec = fit_plan_of(plan).spec
-        order, narrow = self._begin(spec)
+        order = self._begin(spec)
         if plan.diary is not None:
             self._gather(rows, spec)
             return
-        encoder = Encoder(spec, order, None, narrow=narrow, by_column=True)
-        self._columns = encoder.columns
+        encoder = Encoder(spec, order, None, by_column=True)
         asked = "clamping" in plan.roles
         source = spec.open(rows)
         parts = []
@@ -104,13 +103,13 @@ class Crowd:
         self._diaries = list(held.values())
         self._charge = Charge(source.identity, self.plan.mu.p / self.plan.mu.q, seeded=False)
 
-    def _begin(self, spec: ModelSpec | None) -> tuple[NDArray[np.intp], bool]:
-        """The order of columns inside, and whether factors of many levels are one column each."""
+    def _begin(self, spec: ModelSpec | None) -> NDArray[np.intp]:
+        """Order of columns inside."""
         engine: Any = engine_of(self.plan)
         self.engine = engine
         if spec is None:
-            return np.zeros(0, dtype=np.intp), False
-        return order_of(spec, factors=engine.wide is None)[0], engine.wide is not None
+            return np.zeros(0, dtype=np.intp)
+        return order_of(spec, factors=True)[0]
 
     def _check(self, batch: Any) -> None:
         """Refuse rows whose devices would ask their people again: what no device sends, a swarm doesn't either."""
@@ -149,7 +148,7 @@ class Crowd:
             offset = None if self._offset is None else self._offset[at[here]]
             clamped = None if self._clamped is None else self._clamped[at[here]]
             block = Block(self._y[at[here]], self._x[at[here]], offset, None, None, clamped)
-            devices = Devices(self.engine, own, gauge, self._columns)
+            devices = Devices(self.engine, own, gauge)
             told[here] = devices.directions(block) if role.form == lattice.MOMENTS else devices.before_noise(block)[0]
         return ask.role, [answer.values(role, row) for row in told.tolist()]
 
@@ -182,12 +181,12 @@ class Crowd:
 class SharedCrowd(Crowd):
     """People with rows, whose devices share their reports out to two collectors; parameters are those of `Crowd`."""
 
-    def _begin(self, spec: ModelSpec | None) -> tuple[NDArray[np.intp], bool]:
+    def _begin(self, spec: ModelSpec | None) -> NDArray[np.intp]:
         hpke = need("cryptography.hazmat.primitives.hpke", "serve", "a swarm for two collectors")
         self._suite = hpke.Suite(hpke.KEM.X25519, hpke.KDF.HKDF_SHA256, hpke.AEAD.AES_128_GCM)
         self._sums: Any = summed.engine_of(self.plan)
         self._seals = [X25519PublicKey.from_public_bytes(one.seal) for one in self.plan.collectors]
-        return (np.zeros(0, dtype=np.intp) if spec is None else order_of(spec, factors=False)[0]), False
+        return np.zeros(0, dtype=np.intp) if spec is None else order_of(spec, factors=False)[0]
 
     def posts(self, state: FieldState, who: Sequence[int], tokens: Sequence[Token]) -> list[tuple[bytes, ...]]:
         """What each device posts to either collector: its share, sealed. See `bodies`."""

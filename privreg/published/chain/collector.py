@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from privreg.arrays import Array
-from privreg.collector.covariates.diagonal import Map
 from privreg.protocol import codes
 from privreg.protocol.codes import BLOCK, DIAGONAL, FULL, HISTORY, LINE, NONE
 from privreg.published.chain import kernels
+from privreg.published.chain.mapped import Map
 from privreg.published.chain.plans import Plan, State
 
 _FIRST_TURN: Final = 4096
@@ -49,7 +49,7 @@ def copy(state: State) -> State:
 def fold(lines: Array, sums: Array) -> None:
     """Add lines @ lines.T to the lower triangle of `sums`, shape (d, d), in place; `lines` have shape (d, m).
 
-    Up to `diagonal.WIDE` coefficients every update adds s sᵀ in the compiled loop. Beyond, partial sums wait until
+    Up to `WIDE` coefficients every update adds s sᵀ in the compiled loop. Beyond, partial sums wait until
     there is a block of them. Blocks end at positions of the stream, and the product gives the same bits for any number
     of threads, so that neither chunks nor threads can change a bit.
     """

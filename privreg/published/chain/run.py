@@ -11,7 +11,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from privreg.arrays import Array
-from privreg.collector.covariates import diagonal
 from privreg.files.archive import like
 from privreg.privacy.channels import width
 from privreg.privacy.mechanisms import Mechanism
@@ -19,6 +18,7 @@ from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol import codes
 from privreg.protocol.codes import BLOCK, HISTORY
 from privreg.published.chain import blocks, collector, kernels
+from privreg.published.chain.mapped import mapped
 from privreg.published.chain.numbers import Steps
 from privreg.published.chain.path import batches_of
 from privreg.published.chain.plans import Plan, State
@@ -69,7 +69,7 @@ class AveragedSGD:
         self.curvature_noise: NoiseStream | None = None
         if key is not None:
             self.renew(key)
-        self.mapped = diagonal.mapped(to_user) if plan.scaling_mode == HISTORY else None
+        self.mapped = mapped(to_user) if plan.scaling_mode == HISTORY else None
         side = p if plan.central else 0
         self.raw_curvature, self.raw_outer = np.zeros((2, side, side))
         self.trail: list[Mark] = []

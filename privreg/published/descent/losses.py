@@ -103,11 +103,6 @@ LOSSES: Final = {
 }  # fmt: skip
 """Losses of the descent, by name."""
 
-_CODES: Final = {
-    *(codes.HINGE, codes.SMOOTHED_HINGE, codes.QUANTILE, codes.HUBER, codes.LOGISTIC),
-    *(_POWER_HINGE, _POWER_NORM),
-}
-
 
 def resolve(family: Any) -> Family:
     """Read ``family=`` of a published descent: a family, its name, or the function that makes it.
@@ -119,7 +114,7 @@ def resolve(family: Any) -> Family:
         family = family()
     if not isinstance(family, Family):
         raise OptionError(f"family must be a family or its name ({', '.join(map(repr, LOSSES))}), got {shown(family)}.")
-    if family.code not in _CODES:
+    if family.code not in {make().code for make in LOSSES.values()}:
         squared = " For least squares take pr.central.QNorm(2)." if family.code == codes.SQUARED else ""
         raise UnsupportedArgumentError(
             f"the published descent needs a convex loss with a Hölder gradient, and has none for {family!r}; choose "

@@ -32,17 +32,12 @@ FORGOTTEN: Final = 10.0  # Step times steps times curvature after which the star
 ROOMY: Final = {Q_HINGE: 5.0, Q_NORM: 2.0}  # Default radius for losses that are not Lipschitz, internal units
 HIDDEN: Final = 0.25
 """Standard error, relative to the range over which the loss is quadratic, at which noise may hide a direction."""
-USUAL: Final = {
-    "perturbation": "gradient", "order": None, "epochs": None, "step": None, "radius": "auto", "lanes": None,
-    "average": 0.5, "batch_size": None,
-}  # fmt: skip
-"""Options that are not asked for."""
 MOST: Final = 0.1  # Share of the budget (of μ²) that curvature may cost; all intervals are then 5% longer
 TOP: Final = 2.02  # 99% point of the Tracy–Widom distribution (β = 1)
 
 
 def edge(p: int) -> float:
-    """99% point of the largest eigenvalue of `arrival.symmetric_noise` of sd 1, shape (p, p).
+    """99% point of the largest eigenvalue of `results.symmetric_noise` of sd 1, shape (p, p).
 
     See Johnstone (2001), On the distribution of the largest eigenvalue in principal components analysis.
     """
@@ -129,17 +124,20 @@ class Plan:
         return f"{self.steps(size):,} steps of {self.step:.4g} (internal units), each over {over}; average of {mean}"
 
 
-def make_plan(loss: Loss, budget: Budget, *, n: int, p: int, reach: float, **options: Any) -> Plan:
+def make_plan(
+    loss: Loss, budget: Budget, *, n: int, p: int, reach: float, perturbation: str = "gradient",
+    order: str | None = None, epochs: int | None = None, step: float | None = None, radius: Any = "auto",
+    lanes: int | None = None, average: float = 0.5, batch_size: int | None = None,
+) -> Plan:  # fmt: skip
     """Fix the public numbers of a fit.
 
     `n` and `p` are records and coefficients, `reach` is sup ‖x‖ over the public box, internal units; the options are
     those of `privreg.published.descent.fit`, whose errors these are.
     """
-    asked = USUAL | options
-    average, step = (check("curator.fit", name, asked[name]) for name in ("average", "step"))
-    noisy = check("curator.fit", "perturbation", asked["perturbation"]) == "gradient"
+    average, step = check("curator.fit", "average", average), check("curator.fit", "step", step)
+    noisy = check("curator.fit", "perturbation", perturbation) == "gradient"
     allowed, smooth = (("full", "poisson") if noisy else ("permuted", "sampled")), loss.alpha == 1.0
-    order = choose("order", allowed[0] if asked["order"] is None else asked["order"], allowed)
+    order = choose("order", allowed[0] if order is None else order, allowed)
     if budget.pure:
         raise BudgetError(
             f"the descent's noise is Gaussian, which can't keep pure {budget.epsilon:g}-DP; give delta= with epsilon=, "
@@ -150,20 +148,28 @@ def make_plan(loss: Loss, budget: Budget, *, n: int, p: int, reach: float, **opt
             f"order={order!r} keeps (epsilon, delta) and has no mu or rho; give epsilon= and delta=, or take "
             f"order={allowed[0]!r}."
         )
-    if asked["batch_size"] is not None and order != "poisson":
+    if batch_size is not None and order != "poisson":
         raise OptionError("batch_size= goes with perturbation='gradient', order='poisson'; leave it out.")
-    lanes = check("curator.fit", "lanes", asked["lanes"], min(n, 1000)) or (LANES if n >= LANES * FEWEST else 1)
+    lanes = check("curator.fit", "lanes", lanes, min(n, 1000)) or (LANES if n >= LANES * FEWEST else 1)
     paid = budget_share(p, lanes)
     mu, rest = math.sqrt(paid) * budget.mu, math.sqrt(1.0 - paid)  # of curvature; the part of μ that is left
     curved = mu, noise.curvature_sensitivity(loss.steepest, reach) / (mu * n)
     sizes = tuple(len(part) for part in np.array_split(np.empty(n, dtype=np.bool_), lanes))
-    size, fewest, ball, sd = max(sizes), min(sizes), _radius(asked["radius"], loss, noisy=noisy), 0.0
+    ball = None if radius is None else check("curator.fit", "radius", radius)
+    if ball is None and noisy and math.isinf(loss.slope):
+        raise OptionError(
+            "radius=None leaves the gradient of this loss without a bound, which perturbation='gradient' needs; "
+            "give a positive radius=, or perturbation='output'."
+        )
+    if ball == "auto":
+        ball = ROOMY[loss.code] if math.isinf(loss.slope) else None
+    size, fewest, sd = max(sizes), min(sizes), 0.0
     many = max(min(max(50 * p, 200) if smooth else 1000, 2000, FULL_WORK // n), 100)
     single = 1 if smooth else max(1, min(size // 4, MOST_STEPS // n))  # more shorten the steps of a kink
     usual = {"full": many, "poisson": 20}.get(order, single)
-    epochs = check("curator.fit", "epochs", asked["epochs"]) or usual
+    epochs = check("curator.fit", "epochs", epochs) or usual
     if noisy:
-        batch = check("curator.fit", "batch_size", asked["batch_size"], fewest) or size / BATCHES
+        batch = check("curator.fit", "batch_size", batch_size, fewest) or size / BATCHES
         share = 1.0 if order == "full" else min(max(batch, 1.0) / size, 1.0)
         steps = math.ceil(epochs / share)
         if share < 1.0 and steps > ACCOUNTED:
@@ -200,17 +206,6 @@ def make_plan(loss: Loss, budget: Budget, *, n: int, p: int, reach: float, **opt
     if not math.isfinite(sd):
         raise OptionError("the sensitivity is beyond what can be computed; take a smaller step=.")
     return Plan(order, epochs, step, ball, average, sizes, 1.0 / size, known, move, sd, *curved)
-
-
-def _radius(radius: Any, loss: Loss, *, noisy: bool) -> float | None:
-    grows = math.isinf(loss.slope)
-    got = None if radius is None else check("curator.fit", "radius", radius)
-    if got is None and grows and noisy:
-        raise OptionError(
-            "radius=None leaves the gradient of this loss without a bound, which perturbation='gradient' needs; "
-            "give a positive radius=, or perturbation='output'."
-        )
-    return (ROOMY[loss.code] if grows else None) if got == "auto" else got
 
 
 def _step(loss: Loss, budget: Budget, reach: float, ball: float | None, epochs: int, size: int) -> float:

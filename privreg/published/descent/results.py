@@ -1,14 +1,22 @@
-"""Results of a published descent and their statement: the core's, with what differs for one release and no reports."""
+"""Results of a published descent, their statement, and arrival: how much of its start a descent still holds.
+
+A descent leaves coefficients where they began along directions without curvature, and near there along directions of
+little. All lanes do so alike, and one lane has nothing to compare with. A small part of the budget therefore goes into
+the mean curvature of all records at the released average, a symmetric matrix with noise. With steps, step size and
+start, public numbers, it says what is left of the start.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from privreg.arrays import Array
 from privreg.diagnostics import Diagnostic, doubt
@@ -18,16 +26,31 @@ from privreg.inference.methods import Estimate
 from privreg.inference.pivots import StudentT
 from privreg.options.unknown import all_known_arguments
 from privreg.privacy import ledger
-from privreg.published.descent.arrival import Release, notes
-from privreg.published.descent.losses import Loss
+from privreg.published.descent.losses import LOGISTIC, PINBALL, Q_HINGE, SMOOTHED_HINGE, Loss
 from privreg.published.descent.losses import restored as restored_family
-from privreg.published.descent.plan import Plan
+from privreg.published.descent.plan import FLAT, Plan, edge
 from privreg.results import saving
 from privreg.results.data import ResultData
 from privreg.results.results import PrivateResults
 from privreg.results.statement import PrivacyStatement
 from privreg.results.wording import opening_notes
 
+BIAS: Final = 0.25
+"""Bias, in standard errors, that is let pass: 95% intervals by t with 7 degrees of freedom then have 94.4%."""
+CHANCE: Final = 0.01  # Probability that noise alone marks any coefficient
+WANDER, SYMMETRIC = 0.03, 0.5
+"""How far iterates may wander, relative to the range over which the loss is quadratic; the second of regressions."""
+KINKED: Final = 0.03  # How far iterates may wander, internal units; of losses whose kink is not symmetric
+
+_HIDDEN: Final = (
+    "at this budget the records don't tell {} from the other columns, as where nobody or hardly anybody has a level or "
+    "the reference level, columns add up to each other, a column hardly varies inside its bounds, or all responses are "
+    "alike; compare with a common level, leave a column out, merge levels, declare closer bounds=, or ask more people"
+)
+_MOVING: Final = (
+    "the descent has not arrived: the steps are too small, or too few, to forget the start along {}; leave "
+    "tuning='published' out, or take more epochs=, a larger step=, fewer lanes=, or bounds= closer to the columns"
+)
 ONE_LANE: Final = doubt(
     "lane", "one lane tells nothing of its precision, so there are none; fit with lanes=8", of="standard errors"
 )
@@ -40,6 +63,97 @@ PROTECTS: Final = (
     "one record, a row with all its values; neighbours replace one record, so the number of records is public; who has "
     "several rows is protected less"
 )
+
+
+class Release(NamedTuple):
+    """Release of a fit, internal units: private."""
+
+    lanes: Array  # Averages, shape (lanes, p)
+    curvature: Array  # Mean curvature of all records with noise, shape (p, p)
+
+
+def symmetric_noise(sd: float, normals: Array, p: int) -> Array:
+    """Symmetric matrix whose coordinates, in the Frobenius inner product, have this sd, of p (p + 1) / 2 `normals`."""
+    out, places = np.zeros((p, p)), np.tril_indices(p, -1)
+    out[places] = sd / math.sqrt(2.0) * normals[p:]
+    return np.asarray(out + out.T + np.diag(sd * normals[:p]))
+
+
+def left_of_start(plan: Plan, curvature: Array) -> Array:
+    """Share of the start that a lane's average still holds along directions of such `curvature`, internal units.
+
+    Mean over the averaged iterates t of (1 − ηλ)^(t − t₀), 1 before t₀ = 1/(η sup|φ'|), by when a constant comes from 0
+    to the end of the response's range at the largest gradient: far from the model a loss may have no curvature.
+    """
+    size = min(plan.sizes)
+    wait, far = plan.wait(size), math.ceil(1.0 / (plan.step * plan.constants.slope))
+    kept = plan.steps(size) - wait
+    stuck, before = min(max(far - wait, 0), kept), max(wait - far, 0)
+    keep = np.clip(1.0 - plan.step * curvature, 0.0, 1.0 - 1e-9)
+    return np.asarray((stuck + keep ** (before + 1) * (1.0 - keep ** (kept - stuck)) / (1.0 - keep)) / kept)
+
+
+def notes(released: Release, plan: Plan, loss: Loss, matrix: Array, names: Sequence[str]) -> list[Diagnostic]:
+    """Say which coefficients depend on directions along which the descent has not arrived, or may not have.
+
+    `matrix`, shape (p, p), leads from internal to the user's coefficients.
+
+    A direction of noised curvature is hidden if noise alone may look so, below ``edge(p)`` of its sd. Along others the
+    descent has not arrived if what is left of the start, f/(1 − f) times the average for a share f, is more than `BIAS`
+    standard errors. A coefficient is marked if that comes to as much of its standard error, by loadings that are more
+    than noise in the directions: to first order it moves a loading by τ²/2 Σ_k b_k²/(λ_k − λ)², over known directions k
+    with loadings b. Standard errors are those between lanes. One lane's are those of its noise and of sampling if
+    scores are as large as they can be, and all records have the steepest curvature.
+    """
+    lanes, (b, p) = released.lanes, released.lanes.shape
+    values, vectors = np.linalg.eigh(released.curvature)
+    rounding = max(p * np.finfo(np.float64).eps * float(np.abs(values).max()), 1e-300)  # all there is without privacy
+    floor = max(edge(p) * plan.curvature_sd, rounding)
+    hidden, seen, size = values <= floor, np.maximum(values, floor), min(plan.sizes)
+    noise = plan.noise_sd * np.ones(p)
+    if plan.noisy:  # of mean gradients, averaged over the iterates that are kept
+        noise /= plan.share * size * seen * math.sqrt(plan.steps(size) - plan.wait(size))
+    alone = np.hypot(noise, plan.constants.slope / np.sqrt(loss.steepest * seen * size))
+
+    def error(rows: Array) -> Array:
+        if b == 1:
+            return np.asarray(np.hypot.reduce((rows @ vectors) * alone, axis=1))
+        return np.asarray((lanes @ rows.T).std(axis=0, ddof=1) / math.sqrt(b))
+
+    share = np.minimum(left_of_start(plan, seen), 1.0 - 1e-9)
+    off = share / (1.0 - share) * np.abs(lanes.mean(axis=0) @ vectors)
+    slow = ~hidden & (off > BIAS * error(vectors.T))
+    known, said, sure, loading = ~(hidden | slow), [], -float(ndtri(CHANCE / (2.0 * p * p))), matrix @ vectors
+    for part, code, text in ((hidden, "unidentified", _HIDDEN), (slow, "moving", _MOVING)):
+        gaps = values[known][:, None] - values[part]
+        turned = plan.curvature_sd / math.sqrt(2.0) * np.sqrt(loading[:, known] ** 2 @ gaps**-2.0)
+        least = np.maximum(sure * turned, 1e-9 * np.linalg.norm(loading, axis=1, keepdims=True))  # rounding
+        length = np.where(np.abs(loading[:, part]) > least, np.abs(loading[:, part]), 0.0)
+        much = length.any(axis=1) if code == "unidentified" else length @ off[part] > BIAS * error(matrix)
+        if rows := np.flatnonzero(much).tolist():
+            said.append(doubt(code, text.format(", ".join(names[j] for j in rows)), rows))
+    return said + wandering(plan, loss, p)
+
+
+def wandering(plan: Plan, loss: Loss, p: int) -> list[Diagnostic]:
+    """Say why intervals between the lanes of a plan should not be relied on, from public numbers.
+
+    Curvature that falls off over the range in which noisy iterates wander pushes asymmetric losses outwards, in all
+    lanes alike. The limits are where coverage fell below its level in simulations (benchmarks/central.py, coverage).
+    The least curvature is a guess by `FLAT`; that of a kink depends on the records near it.
+    """
+    smooth, limit = loss.alpha == 1.0, WANDER if loss.code in {LOGISTIC, SMOOTHED_HINGE} else SYMMETRIC
+    flat = (plan.constants.holder if smooth else 1.0) / (FLAT * p)
+    sd = plan.noise_sd / (plan.share * min(plan.sizes)) * math.sqrt(plan.step / (2.0 * flat))  # the stationary one
+    lopsided = loss.code == Q_HINGE or (loss.code == PINBALL and loss.a != 0.5)
+    times = sd * loss.holder / loss.slope / limit if smooth else sd / KINKED if lopsided else 0.0
+    if times <= 1.0 or len(plan.sizes) == 1 or not plan.noisy:
+        return []
+    text = (
+        "there are few records for this budget, and noisy iterates wander where the loss is no longer quadratic: "
+        f"some {float(f'{times * sum(plan.sizes):.2g}'):,.0f} records, or {times:,.2g} times the budget, would do"
+    )
+    return [doubt("few", text)]
 
 
 @all_known_arguments

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from privreg.arrays import Array
 from privreg.audit import reports
-from privreg.collector.covariates import diagonal
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.errors import InferenceError
 from privreg.fits.outcome import FitOutcome, outside_of, refuse_overflow
@@ -20,7 +19,7 @@ from privreg.fits.rounds import SMALLER
 from privreg.fits.settings import Settings
 from privreg.formula.spec import ModelSpec
 from privreg.inference import windows
-from privreg.inference.methods import Estimate
+from privreg.inference.methods import WIDE, Estimate
 from privreg.inference.windows import Steps
 from privreg.privacy.mechanisms import Mechanism, released
 from privreg.privacy.noise import NoiseStream, derived_key
@@ -28,6 +27,7 @@ from privreg.protocol.codes import DIAGONAL, FULL, HISTORY, NONE, PEOPLE
 from privreg.published.chain import blocks as marks
 from privreg.published.chain import collector
 from privreg.published.chain.collector import ChainSummary
+from privreg.published.chain.mapped import is_diagonal
 from privreg.published.chain.numbers import Published, make_plan
 from privreg.published.chain.plans import Plan
 from privreg.published.chain.run import BURN_IN, AveragedSGD, Mark
@@ -52,9 +52,9 @@ def begin(spec: ModelSpec, settings: Settings, key: bytes | None, start: Array |
     to_user, joint = np.asarray(np.kron(np.eye(how.blocks), spec.units.matrix)), bool(how.device.joint)
     mode = NONE
     if any(m.scaling for m in methods):
-        mode = DIAGONAL if how.blocks == 1 and diagonal.is_diagonal(to_user) and not joint else FULL
+        mode = DIAGONAL if how.blocks == 1 and is_diagonal(to_user) and not joint else FULL
         if any(m.full for m in methods):
-            mode = HISTORY if len(to_user) > diagonal.WIDE and not joint else FULL
+            mode = HISTORY if len(to_user) > WIDE and not joint else FULL
     first = np.zeros(p * how.blocks) if start is None else start
     if joint:  # of which the residual scale, at first the internal unit, is none of the user's coefficients
         to_user, first = np.pad(to_user, ((0, 0), (0, 1))), np.append(first, 1.0)

@@ -30,24 +30,14 @@ class Rows(NamedTuple):
 class Encoder:
     """Makes rows of batches, in the engine's `order` of the user's columns, shape (p,).
 
-    `counter` counts rows by id. `narrow` encodes factors of many levels as one column each, where that can be;
-    `by_column` says whether the numbers of a column lie together, or those of a row.
+    `counter` counts rows by id; `by_column` says whether the numbers of a column lie together, or those of a row.
     """
 
-    def __init__(
-        self, spec: ModelSpec, order: NDArray[np.intp], counter: Counter | None, *, narrow: bool, by_column: bool
-    ) -> None:
+    def __init__(self, spec: ModelSpec, order: NDArray[np.intp], counter: Counter | None, *, by_column: bool) -> None:
         self.order, self._layout = order, np.asfortranarray if by_column else np.ascontiguousarray
-        self.columns: NDArray[np.int64] | None = None  # how columns come where factors are one column each
         self._spec, self._counter = spec, counter
         units = spec.units  # but for their mix, which comes after
         self._sorted = bool((np.diff(order) == 1).all())
-        if narrow and self._sorted:
-            design, columns = spec.design.narrowed(units.keeps_levels)
-            if columns[:, 1].any():
-                self.columns = columns
-                self._design = design.scaled(units.centre[columns[:, 0]], units.scale[columns[:, 0]])
-                return
         self._design = scaled = spec.design.scaled(units.centre, units.scale)
         if not self._sorted and units.mix is None:
             self._design, self._sorted = scaled.ordered(order), True
@@ -55,15 +45,14 @@ class Encoder:
     @property
     def width(self) -> int:
         """Columns of the rows."""
-        return len(self.order if self.columns is None else self.columns)
+        return len(self.order)
 
     def encode(self, batch: Any, *, clamped: bool = False) -> Rows:
         """Rows of a batch; `clamped`: and what bounds clamp of them."""
         spec, units = self._spec, self._spec.units
         rows = self._design.encode(batch, spec.people.missing)
         x = rows.exog
-        if self.columns is None:
-            units.rows_mixed(x)
+        units.rows_mixed(x)
         x = self._layout(x if self._sorted else x[:, self.order])
         with np.errstate(over="ignore"):  # a warning would tell of one value
             offset = None if rows.offset is None else rows.offset / units.y_scale

@@ -48,7 +48,7 @@ def way_of(settings: Settings) -> Way:
     def begin(
         spec: ModelSpec, settings: Settings, key: bytes | None, start: Array | None, counter: Counter | None
     ) -> tuple[Run, Encoder]:
-        encoder = Encoder(spec, np.arange(len(spec.design.names)), counter, narrow=False, by_column=False)
+        encoder = Encoder(spec, np.arange(len(spec.design.names)), counter, by_column=False)
         return published.begin(spec, settings, key, start), encoder
 
     return Way(begin, published.report)
@@ -64,7 +64,7 @@ def _by_sums(
         )
     how = settings.how
     plan, order = aggregate.plan_of(spec, how.rows or 1, how.measures, how.like)
-    encoder = Encoder(spec, order, counter, narrow=False, by_column=not how.again)
+    encoder = Encoder(spec, order, counter, by_column=not how.again)
     if not how.again:
         return AggregateRun(plan, key), encoder
     return CuratorRun(plan, key, lambda rows: aggregate.plan_of(spec, rows, how.measures, how.like)[0]), encoder
@@ -74,6 +74,6 @@ def _by_rounds(
     spec: ModelSpec, settings: Settings, key: bytes | None, start: Array | None, counter: Counter | None
 ) -> tuple[Run, Encoder]:
     plan, order = plan_of(spec, settings, start)
-    encoder = Encoder(spec, order, counter, narrow=plan.wide is not None, by_column=True)
-    run = RoundsRun(plan, key, personal=spec.personal, unusable=spec.unusable, columns=encoder.columns)
+    encoder = Encoder(spec, order, counter, by_column=True)
+    run = RoundsRun(plan, key, personal=spec.personal, unusable=spec.unusable)
     return run, encoder

@@ -170,7 +170,6 @@ class PieceRun(RoundsRun):
         if any((key is None) != (run.key is None) for key in keys):
             raise ValueError("a piece needs a key where the fit has one")
         super().__init__(run.plan, keys[0], personal=run.personal, unusable=run.unusable)
-        self.columns = run.columns
         self.progress = self.progress._replace(state=state)
         self.sent: list[Sent] = []
         self._left = list(zip(sizes, keys, strict=True))

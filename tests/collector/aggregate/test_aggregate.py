@@ -331,7 +331,7 @@ def test_a_plan_encodes_what_the_front_door_declares() -> None:
     )
     plan, order = aggregate.plan_of(model._spec, 400)
     assert plan.dummies.tolist() == [False, True, False]
-    rows = Encoder(model._spec, order, None, narrow=False, by_column=True).encode(frame)
+    rows = Encoder(model._spec, order, None, by_column=True).encode(frame)
     assert (rows.exog >= plan.lows - 1e-12).all()
     assert (rows.exog <= plan.highs + 1e-12).all()
     inside = np.linalg.lstsq(rows.exog, rows.endog, rcond=None)[0]

@@ -21,9 +21,9 @@ from privreg.privacy.ledger import LEDGER, Budget
 from privreg.privacy.noise import seeded_key
 from privreg.published.descent import descent as descent_
 from privreg.published.descent import sensitivity
-from privreg.published.descent.arrival import Release, notes, symmetric_noise
 from privreg.published.descent.losses import resolve_loss
 from privreg.published.descent.plan import budget_share, edge, make_plan
+from privreg.published.descent.results import Release, notes, symmetric_noise
 from privreg.published.descent.sensitivity import curvature_sensitivity
 from privreg.results.statement import PrivacyStatement
 from tests.published.descent import twins

@@ -24,9 +24,9 @@ from privreg.errors import (
 )
 from privreg.privacy.ledger import LEDGER, Budget, within
 from privreg.published import descent
-from privreg.published.descent.arrival import wandering
 from privreg.published.descent.losses import LOSSES, resolve, resolve_loss
 from privreg.published.descent.plan import make_plan
+from privreg.published.descent.results import wandering
 from tests.leaks import hits, numbers, sentinels, texts
 
 N = 1200
