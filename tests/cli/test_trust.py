@@ -51,7 +51,8 @@ CASES = {
     "by_budget": "--by sick --by-budget 0=1", "n": "", "effect": "--effect x=0.4", "shares": "--shares g=0.8,0.2",
     "power": "--effect x=0.4 --power 0.9", "params": f"--params x=0.5 {LOGISTIC}", "icc": "--k-max 2 --icc 0.2",
     "coef": "--coef x", "at_n": "--at-n 2000", "at_mu": "--at-mu 2", "check": "--check 2", "plot": "--plot {at}/p.png",
-    "dataset": '--dataset survey', "pilot": "--pilot {at}/census.csv", "compare_trust": "--compare-trust", "compare_families": "--compare-families",
+    "dataset": "--dataset survey", "pilot": "--pilot {at}/census.csv",
+    "compare_trust": "--compare-trust", "compare_families": "--compare-families",
 }  # fmt: skip
 OF_VERBS = {
     ("plan", "width"): "--width 1", ("plan", "k_max"): "--k-max 2", ("plan", "seed"): "--check 2 --seed 1",
