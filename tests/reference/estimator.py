@@ -16,7 +16,8 @@ from scipy.special import expit, ndtr
 from privreg.collector import levels as limits
 from privreg.collector import offsets, pilot, reach
 from privreg.collector import plan as planned
-from privreg.collector.estimation import carrying, combination, coordinates, curvature, wide
+from privreg.collector.estimation import carrying, combination, coordinates, curvature
+from privreg.collector.estimation import estimate as estimates
 from privreg.collector.estimation import reference as reference_law
 from tests.reference import covariates
 
@@ -305,7 +306,7 @@ def step(fit, theta, s):
 
 def estimated(fit, theta, s):
     """Estimate and covariance in the coordinates of the scores (31)-(36)."""
-    for _ in range(wide.TURNS):
+    for _ in range(estimates.TURNS):
         frame = framed(fit, theta, s)
         m, cov = learned(fit, frame)
         found = combined(fit, frame, combination.floored(m))
