@@ -140,8 +140,8 @@ MUTANTS = (
     Mutant(
         "a weight of each row in place of the person's",
         "privreg/collector/aggregate/report.py",
-        "np.where(of > 0.0, length.reshape(of.shape), 0.0).max(axis=1), of.shape[1])",
-        "length, 1)",
+        "np.repeat((of * length.reshape(of.shape)).sum(axis=1), of.shape[1])",
+        "np.repeat(length, 1)",
         ("tests/collector/aggregate/test_persons.py::test_a_report_is_what_the_page_says",),
     ),
     Mutant(

@@ -170,7 +170,7 @@ _NAMES: Final = {
         _SEALED, r"seal|((total|weight|state|trail|blocks|early|secret)_\w+|people|piece|clustered|covariates)\.npy"
     ),
     **dict.fromkeys(_OPEN, r"(params|last|spreads|measures|rounds|(trail|cov|moves|steps|equation)_\w+)\.npy"),
-    "means": r"(centres|halves|params|cov|sds|moments|group_(params|variances|reliable|tests))\.npy",
+    "means": r"(centres|halves|missing|params|cov|sds|moments|group_(params|variances|reliable|tests))\.npy",
 }
 """Members of files beside the document, by kind."""
 

@@ -117,6 +117,7 @@ def test_every_option_goes_or_is_refused_by_its_name(verb, option, trust, folder
         given += [] if option.group == BUDGET else ["--mu", "2"]
         given += ["--n", "3000"] if verb == "plan" and not {"--width", "--effect"} & set(words) else []
         given += ["--trust", trust]
+        given += ["--rows", "600"] if verb == "fit" and "--k-max" in words and trust != "central" else []
     status, (out, err) = main([verb, *given, *words]), capsys.readouterr()
     if option.families:  # not every trust model has every family
         assert status == 0 or option.name in err

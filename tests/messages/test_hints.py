@@ -321,8 +321,6 @@ def test_views_tell_other_libraries_names(charges):
     for name in ("pairs", "contrast"):
         with pytest.raises(AttributeError, match=r"it is called pairwise\(\)"):
             getattr(means, name)
-    with pytest.raises(OptionError, match=r"get_prediction\(new\) has means at combinations"):
-        charges.marginal_means(["region", "smoker"])
 
 
 def test_results_may_be_compared_by_name(rides):

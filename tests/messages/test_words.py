@@ -847,7 +847,7 @@ def test_a_stream_says_that_its_results_have_it():
         stream.summary()
     with pytest.raises(AttributeError, match=r"see dir\(stream\)"):
         stream.nothing_of_the_kind()
-    with pytest.raises(DataError, match="column 'y' is a single value"):
+    with pytest.raises(DataError, match="a dict of single values is one row"):
         stream.update({"a": 0.5, "y": 1})
 
 
