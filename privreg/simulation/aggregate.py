@@ -26,7 +26,6 @@ from privreg.protocol.schedule import ENDLESS
 from privreg.simulation.devices import Block, cut, joined
 from privreg.simulation.keyed import Keyed
 from privreg.simulation.rounds import Raw
-from privreg.simulation.summing import add
 from privreg.simulation.workers.crew import Crew
 
 __all__ = ["AggregateRun", "Batch", "plan_of", "play", "total"]
@@ -54,6 +53,8 @@ def total(
     made = [one if one.parts is None else report.Factor(one.each(), np.ones(len(y))) for one in made]
     columns = {id(one.rows): one.rows for one in made}  # Blocks share rows
     columns = {name: np.ascontiguousarray(rows.T) for name, rows in columns.items()}
+    from privreg.simulation.summing import add  # it loads a compiler
+
     groups = np.zeros(len(y), dtype=np.int64) if group is None else group
     sums, at = np.zeros((int(groups.max(initial=0)) + 1, plan.width(state.role)), dtype=np.int64), 0
     unit = steps(plan, state.role, state.mu).unit

@@ -153,7 +153,7 @@ def test_devices_and_studies_take_either_form(tmp_path):
 
 
 def test_levels_that_differ_by_blanks_or_zeros_are_warned_of_whatever_the_rows(capsys, tmp_path):
-    rows = pd.DataFrame({"y": np.linspace(0, 1, 60), "g": ["a", "b", "c"] * 20})
+    rows = pd.DataFrame({"y": np.linspace(0, 1, 600), "g": ["a", "b", "c"] * 200})
     rows.to_csv(tmp_path / "p.csv", index=False)
     for levels in (["a", "a ", "b"], ["1", "1.0"], [2, "2.00"], ["x", "\u00a0x"]):
         with pytest.warns(PrivregWarning, match=r"levels\['g'\] has levels that differ only by blanks"):

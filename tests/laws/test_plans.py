@@ -69,9 +69,10 @@ ON_THE_WAY = {
 """Options of a fit that are no part of what it does: its noise, where it runs, what it shows and keeps on the way."""
 
 ELSEWHERE = {"trust", "exog_names", "endog_name", "mended", "k_max", "per_person", "weights", "cluster", "epsilon_max"}
-ELSEWHERE |= {"perturbation", "epochs", "radius", "average"}
+ELSEWHERE |= {"perturbation", "epochs", "radius", "average", "dataset"}
 """Options of other front doors, of a fit that goes on, of people of several rows (`tests/simulation/test_persons.py`),
-or of the published chain (`tests/published/test_personal.py`) and descent (`tests/published/descent`)."""
+of names of people (`tests/privacy/test_datasets.py`), or of the published chain (`tests/published/test_personal.py`)
+and descent (`tests/published/descent`)."""
 
 
 def people(n=N, seed=0):

@@ -67,7 +67,7 @@ def test_every_summary_says_that_clamping_was_not_looked_at(kind):
 
 
 def test_fits_without_privacy_say_so_too():
-    for model in (by_formula(mu=None), by_formula(mu=None, trust="central"), federated(mu=None)):
+    for model in (by_formula(mu=None), federated(mu=None)):
         assert (LABEL, SAID) in model.fit(progress=False).privacy.rows()
 
 

@@ -236,7 +236,7 @@ def check_commas(path: Path, header: Sequence[str], columns: Collection[str]) ->
     if header[0].lower().startswith(("#", "sep=")):
         raise DataError(
             f"{path.name}: its first line begins with '#' or 'sep=', and nothing may stand before the column names; "
-            "delete it, and give pr.csv(path, sep=...) where fields are not separated by commas; at the shell --sep."
+            "delete it. Other separators than commas are an argument of pr.csv(), at the shell --sep."
         )
     if len(header) > 1 or mark is None:
         return

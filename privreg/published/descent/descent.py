@@ -57,7 +57,19 @@ def loss_of(spec: ModelSpec) -> Loss:
 
 
 def fit(
-    spec: ModelSpec, source: Source | None, *, seed: int | None = None, progress: bool | None = None, **options: Any
+    spec: ModelSpec,
+    source: Source | None,
+    *,
+    perturbation: str = "gradient",
+    order: str | None = None,
+    epochs: int | None = None,
+    step: float | None = None,
+    radius: Any = "auto",
+    lanes: int | None = None,
+    average: float = 0.5,
+    batch_size: int | None = None,
+    seed: int | None = None,
+    progress: bool | None = None,
 ) -> CentralResults:
     """Descend over all rows of `source` and release the noisy average of the iterates.
 
@@ -92,6 +104,8 @@ def fit(
         If an option is out of range or does not go with another, before any row is read where possible; if rows can't
         be used, or are too many for memory. No message quotes a value.
     """
+    options = {"perturbation": perturbation, "order": order, "epochs": epochs, "step": step, "radius": radius}
+    options |= {"lanes": lanes, "average": average, "batch_size": batch_size}
     seed = check("curator.fit", "seed", seed)
     check("curator.fit", "progress", progress)
     loss = loss_of(spec)
