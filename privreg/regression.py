@@ -303,6 +303,6 @@ def _named(family: Any, trust: str) -> Any:
     """A family; with a curator also by the name of one that the published descent has beside the others."""
     if trust != "central" or family not in ("absolute", "q_hinge", "q_norm"):
         return family
-    from privreg.published.descent.losses import resolve  # whose loop is compiled
+    from privreg.published.descent.losses import resolve
 
     return resolve(family)

@@ -65,7 +65,9 @@ class Accounts:
     def weak(self) -> Accounts:
         """The same, which keep nothing alive."""
         weakly = [
-            one._replace(owner=None if one.owner is None else weakref.ref(one.owner), kept=None) for one in self.now()
+            one._replace(owner=None if one.owner is None else weakref.ref(one.owner), kept=None)
+            for one in self.now()
+            if not isinstance(one.owner, np.generic)  # a single value, which holds no rows
         ]
         return replace(self, entries=tuple(weakly))
 

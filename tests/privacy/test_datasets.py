@@ -49,7 +49,7 @@ DOORS = {
     "two collectors": lambda how: local({"trust": "two_collectors", **how}),
     "curator": lambda how: local({"trust": "central", "family": pr.Huber(scale=0.3), **how}),
     "curator, arrays": lambda how: pr.central.Regression(
-        people()["y"], people()[["x"]], bounds=BOUNDS, mu=1, family=pr.Huber(scale=0.3), **how
+        people()["y"], people()[["x"]].assign(const=1.0), bounds=BOUNDS, mu=1, family=pr.Huber(scale=0.3), **how
     ).fit(progress=False),
     "means": lambda how: pr.means.estimate(people(), "y", bounds=BOUNDS, mu=1, progress=False, **how),
     "means, a curator": lambda how: pr.means.estimate(

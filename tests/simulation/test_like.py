@@ -170,10 +170,9 @@ def test_two_collectors_take_over_map_threshold_and_length(family, data, tmp_pat
     assert "the target is fixed" in " ".join(str(like.summary()).split())
     # all rounds count with the last map and length; of the first fit early ones have others
     other = model.fit(seed=5, like=first)
-    a, b, c, e = (r.estimand(_people(50_000, 2)) for r in (first, like, own, other))
+    a, b, e = (r.estimand(_people(50_000, 2)) for r in (first, like, other))
     assert (np.abs(b - e) < 0.01 * first.bse).all()  # fits that are like one have one target
     assert (np.abs(a - b) < 0.5 * first.bse).all()
-    assert (np.abs(a - c) < 0.5 * first.bse).all()  # main rounds have weights that hardly bind, whichever fit they are of
     assert (like.bse < 1.5 * own.bse).all()
     again = model.fit(seed=2, like=model.plan(like=like))
     np.testing.assert_allclose(again.params, like.params, rtol=1e-9)

@@ -26,7 +26,8 @@ from privreg.inference.methods import Estimate
 from privreg.inference.pivots import StudentT
 from privreg.options.unknown import all_known_arguments
 from privreg.privacy import ledger
-from privreg.published.descent.losses import LOGISTIC, PINBALL, Q_HINGE, SMOOTHED_HINGE, Loss
+from privreg.published.descent.kernels import LOGISTIC, PINBALL, Q_HINGE, SMOOTHED_HINGE
+from privreg.published.descent.losses import Loss
 from privreg.published.descent.losses import restored as restored_family
 from privreg.published.descent.plan import FLAT, Plan, edge
 from privreg.results import saving

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privreg.published.descent.losses import HUBER, LOGISTIC, PINBALL, Q_NORM, SMOOTHED_HINGE
+from privreg.published.descent.kernels import HUBER, LOGISTIC, PINBALL, Q_NORM, SMOOTHED_HINGE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -65,7 +65,7 @@ def _projected(w: Array, radius: float) -> Array:
 
 
 def walk(x: Array, y: Array, order: Ints, code: int, a: float, bound: float, step: float, radius: float) -> Array:
-    """Iterates of the descent by one record at a time, from 0, shape (k, p); see `losses.walk`."""
+    """Iterates of the descent by one record at a time, from 0, shape (k, p); see `kernels.walk`."""
     w, out = np.zeros(x.shape[1]), []
     for i in order:
         eta = np.array([x[i] @ w])
