@@ -41,10 +41,14 @@ AHEAD: Final = 8  # Blocks a thread that are handed out at a time
 def total(plan: Plan, state: State, rows: Block) -> Ints:
     """Sum of at most `ROWS` reports in whole numbers, shape (plan.width(state.role),).
 
-    Sums that differ in one record are as far apart as two reports, and half a lattice step more in each number, twice.
+    Sums that differ in one record are as far from each other as two reports, and half a lattice step more in each
+    number, twice. Balls and matrices leave room for that; switches don't, and are rounded report by report.
     """
-    made, scale = report.factors(plan, state, rows.y, rows.x, rows.offset, rows.clamped, rows.weight)
-    unit = steps(plan, state.role, state.mu).unit
+    given, one = (rows.y, rows.x, rows.offset, rows.clamped, rows.weight), steps(plan, state.role, state.mu)
+    if one.form == lattice.SWITCHES:
+        return np.asarray(one.whole(report.vectors(plan, state, *given)).sum(axis=0))
+    made, scale = report.factors(plan, state, *given)
+    unit = one.unit
     return np.asarray(np.rint(np.concatenate([one.total(scale) for one in made]) * unit), dtype=np.int64)
 
 
