@@ -264,10 +264,20 @@ MUTANTS = (
         (f"{TWO_TESTS}::test_scores_are_bounded_by_their_weights_and_not_by_shortening",),
     ),
     Mutant(
+        "a curator's switches are rounded by blocks",
+        "privreg/simulation/curator.py",
+        "if one.form == lattice.SWITCHES:",
+        "if False:",
+        (
+            "tests/simulation/test_curator.py"
+            "::test_switches_of_a_record_move_a_rounded_sum_by_no_more_than_the_noise_is_for",
+        ),
+    ),
+    Mutant(
         "rounds whose records weigh otherwise have one slope",
         "privreg/collector/aggregate/estimate.py",
-        "steep * x @ x.T + apart * alike + np.diag(noise)",
-        "steep * x @ x.T + apart + np.diag(noise)",
+        "steep * x @ x.T + constant * alike + np.diag(noise)",
+        "steep * x @ x.T + constant + np.diag(noise)",
         (f"{CURVED}::test_rounds_whose_records_weigh_otherwise_keep_their_slopes",),
     ),
     Mutant(

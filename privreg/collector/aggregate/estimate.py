@@ -96,8 +96,8 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     places, again = np.array([t.theta for t in turned]), plan.noise.again
     people, reference = sampled(plan, alike), progress.filled * rules.slope
     reaches = np.array([s.state.reach(plan) for s in alike])
-    apart = 1.0 - np.minimum(reaches / reaches[-1], reaches[-1] / reaches) ** 2  # whose weights are others: their slope
-    far = np.linalg.norm(places - last.theta, axis=1) / common if again else apart
+    unequal = 1.0 - np.minimum(reaches / reaches[-1], reaches[-1] / reaches) ** 2  # weights, and so slopes, that differ
+    far = np.linalg.norm(places - last.theta, axis=1) / common if again else unequal
     rough = np.array([t.sds[1] * t.wider for t in turned])
     shares, noise = pooling(rough.tolist(), people, reference**2, far)
     pooled = sum(w * t.slope for w, t in zip(shares, turned, strict=True))
@@ -136,7 +136,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         more, slope = bent(theta)
         theta = np.linalg.solve(slope, steps - weights @ more)
         distance = np.square(places - theta).sum(axis=1)
-        off = (0.5 * height / common * distance) ** 2 / d if again else (height * apart) ** 2 * distance / d
+        off = (0.5 * height / common * distance) ** 2 / d if again else (height * unequal) ** 2 * distance / d
         off = unsure(theta) if rules.curved and not again else off
         weights = _weights(alone + off, places - theta, float(spread.mean()))
     whole = again and not main.any()  # all rows in each round: they are sampled once
@@ -219,9 +219,9 @@ def _secants(
     slope is the mean of rounds' by `parts`.
     """
     (rounds, d), square = places.shape, (float(np.trace(curvature)) / len(curvature)) ** 2
-    steep, apart = 2.0 * square / (d + 1.0), SPREAD**2 * square
+    steep, constant = 2.0 * square / (d + 1.0), SPREAD**2 * square
     x, ones = places - last.theta, np.ones((rounds, 1))
-    system = np.block([[steep * x @ x.T + apart * alike + np.diag(noise), ones], [ones.T, np.zeros((1, 1))]])
+    system = np.block([[steep * x @ x.T + constant * alike + np.diag(noise), ones], [ones.T, np.zeros((1, 1))]])
     root, least = np.linalg.cholesky(curvature), 1.0 / float((1.0 / noise).sum())
 
     def along(theta: Array) -> tuple[Array, Array]:
@@ -229,9 +229,9 @@ def _secants(
         move = theta - last.theta
         near = move / max(1.0, float(np.linalg.norm(move)))
         at = np.vstack([0.5 * (x + near), np.tile(near, (rounds, 1))])
-        given = np.vstack([steep * x @ at.T + apart * np.tile(alike, 2), np.ones((1, 2 * rounds))])
+        given = np.vstack([steep * x @ at.T + constant * np.tile(alike, 2), np.ones((1, 2 * rounds))])
         found = np.linalg.solve(system, given)
-        return found[:-1].T, steep * np.square(at).sum(axis=1) + apart - (found * given).sum(axis=0)
+        return found[:-1].T, steep * np.square(at).sum(axis=1) + constant - (found * given).sum(axis=0)
 
     def bent(theta: Array) -> tuple[Array, Array]:
         weights, _ = along(theta)

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from privreg.arrays import Array, Flags
     from privreg.collector.aggregate.plan import Plan, Progress
 
+UNSEEN: Final = 0.1
+"""Share of rows in one bin that its noise hides, times the root of their number: from here on rows may be longer than
+those that are seen."""
+
 CLEAR: Final = 0.25  # Edges of its noise that a direction's slope is, at least, times this where it is half the mean
 
 
@@ -47,9 +51,6 @@ def advance(plan: Plan, progress: Progress, mean: Array, count: int) -> Progress
     )
     state = state._replace(role="lengths", rows=turn @ state.rows, theta=turned(turn, state.theta))
     return progress._replace(state=state, known=known)
-
-
-UNSEEN: Final = 0.1
 
 
 def _box(plan: Plan, rows: Array) -> float:
