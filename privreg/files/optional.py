@@ -8,14 +8,18 @@ from typing import Any
 from privreg.errors import MissingExtraError
 
 
-def need(module: str, extra: str, what: str) -> Any:
-    """Import a module of an optional package, which `extra` brings; without it an error says `what` needs it."""
+def need(module: str, extra: str, what: str, of: str = "privreg") -> Any:
+    """Import a module of an optional package, which `extra` brings; without it an error says `what` needs it.
+
+    `of` is the distribution that has the extra, or its folder.
+    """
     package = {"docx": "python-docx"}.get(module, module.partition(".")[0])
     try:
         return import_module(module)
     except ImportError:
         pass  # raised below: the text of another package's error is not passed on
-    raise MissingExtraError(f"{what} needs {package}, which is not installed: pip install privreg[{extra}].")
+    brings = f'"{of}[{extra}]"' if "/" in of else f"{of}[{extra}]"  # a shell takes brackets after a slash for a pattern
+    raise MissingExtraError(f"{what} needs {package}, which is not installed: pip install {brings}.")
 
 
 def comes_from(value: object, package: str, *names: str) -> bool:

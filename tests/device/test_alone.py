@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from privreg.protocol import messages, study, wire
 from privreg.version import __version__
+from privreg_field.wire import messages, study, wire
 from tests.studies import NOON, ROOT, SERVER, ask, field_state, public, signed, study_plan, token
 
 REPO = Path(__file__).resolve().parents[2]
@@ -30,14 +30,14 @@ LOADED = "print(sorted({m.partition('.')[0] for m in sys.modules} - set(sys.stdl
 
 
 def test_the_device_needs_the_standard_library_alone():
-    code = "import privreg.device.session, privreg.device.command; privreg.device.respond; " + LOADED
+    code = "import privreg_field.device.session, privreg_field.device.command; privreg_field.device.respond; " + LOADED
     got = isolated(REPO, code)
     assert (got.stdout, got.stderr) == ("['privreg']\n", "")
 
 
 def test_importing_scores_brings_no_http():
     got = isolated(
-        REPO, "import privreg.device.report.score; print('urllib' in sys.modules or 'sqlite3' in sys.modules)"
+        REPO, "import privreg_field.device.report.score; print('urllib' in sys.modules or 'sqlite3' in sys.modules)"
     )
     assert got.stdout == "False\n"
 
@@ -173,7 +173,7 @@ def test_the_wheel_answers_a_study_over_http(wheel, server, tmp_path):
     assert "has answered the study" in got.stderr
 
 
-RUN = "from privreg.device.command import main; sys.exit(main(sys.argv[1:]))"
+RUN = "from privreg_field.device.command import main; sys.exit(main(sys.argv[1:]))"
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from privreg.field.simulated import demo
+from privreg_field.study.simulated import demo
 
 pytest.importorskip("starlette", reason="privreg[serve] is not installed")
 

@@ -18,14 +18,14 @@ import pytest
 
 import privreg
 from privreg.errors import ReliabilityWarning, StudyError
-from privreg.field import keys
-from privreg.field.declaring.declared import read_study
-from privreg.field.declaring.plan import study_plans
-from privreg.field.declaring.precision import planned
-from privreg.field.servers import fetched
-from privreg.field.simulated import demo
-from privreg.field.simulated.swarm import swarm
-from privreg.protocol.wire import base
+from privreg_field.study import keys
+from privreg_field.study.declaring.declared import read_study
+from privreg_field.study.declaring.plan import study_plans
+from privreg_field.study.declaring.precision import planned
+from privreg_field.study.servers import fetched
+from privreg_field.study.simulated import demo
+from privreg_field.study.simulated.swarm import swarm
+from privreg_field.wire.wire import base
 from tests.service.test_analyses import KEY, Several, folk
 from tests.service.world import ANALYST
 

@@ -9,12 +9,12 @@ from starlette.testclient import TestClient
 
 import privreg as pr
 from privreg.errors import InferenceError, MissingExtraError, OptionError, StudyError
-from privreg.field import servers
-from privreg.field.reading import live
-from privreg.field.reading.picture import picture
-from privreg.protocol import wire
-from privreg.service.http.app import Options, make
-from privreg.service.pages.feed import Feed
+from privreg_field.service.http.app import Options, make
+from privreg_field.service.pages.feed import Feed
+from privreg_field.study import servers
+from privreg_field.study.reading import live
+from privreg_field.study.reading.picture import picture
+from privreg_field.wire import wire
 from tests.field.two import KEY, URLS, Two
 from tests.service.world import ANALYST, ROOT, World, public
 

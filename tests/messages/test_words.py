@@ -29,13 +29,13 @@ from privreg.errors import (
     SchemaError,
     UnsupportedArgumentError,
 )
-from privreg.field.declaring import declared
 from privreg.options.elsewhere import OPTIONS
 from privreg.options.progress import COMPILING, progress_bar
 from privreg.options.spelling import in_shell, in_study
 from privreg.options.table import DOORS, accepted, of_verb
 from privreg.privacy.ledger import UNSET
 from privreg.results.results import PrivateResults
+from privreg_field.study.declaring import declared
 from tests.wrong import results
 
 N = 4000

@@ -16,17 +16,17 @@ from collections import defaultdict
 import pytest
 from starlette.testclient import TestClient
 
-from privreg.field import keys
-from privreg.service import access, logs
-from privreg.service.commands import settings
-from privreg.service.commands.collector import collector
-from privreg.service.commands.prepare import prepared
-from privreg.service.commands.serve import serve
-from privreg.service.commands.tokens import tokens
-from privreg.service.http.app import Options, make
-from privreg.service.pages.feed import Feed
-from privreg.service.store import open_store
-from privreg.service.sums.app import make as make_sums
+from privreg_field.service import access, logs
+from privreg_field.service.commands import settings
+from privreg_field.service.commands.collector import collector
+from privreg_field.service.commands.prepare import prepared
+from privreg_field.service.commands.serve import serve
+from privreg_field.service.commands.tokens import tokens
+from privreg_field.service.http.app import Options, make
+from privreg_field.service.pages.feed import Feed
+from privreg_field.service.store import open_store
+from privreg_field.service.sums.app import make as make_sums
+from privreg_field.study import keys
 from tests.service.pair import Pair
 from tests.service.test_analyses import Several
 from tests.service.world import ANALYST, SERVER, World

@@ -2,11 +2,11 @@
 
 import pytest
 
-from privreg.device.memory import Memory
-from privreg.device.session import respond
-from privreg.field.reading import live
-from privreg.field.reading.picture import picture
-from privreg.service.pages.feed import Feed
+from privreg_field.device.memory import Memory
+from privreg_field.device.session import respond
+from privreg_field.service.pages.feed import Feed
+from privreg_field.study.reading import live
+from privreg_field.study.reading.picture import picture
 from tests.service.test_analyses import ROW, Several
 from tests.service.test_dashboard_page import PATH, RULES, browser, opened, shown, wait_shown  # noqa: F401
 

@@ -6,9 +6,9 @@ import pytest
 import sqlalchemy as sa
 
 from privreg.errors import OptionError
-from privreg.service.commands.serve import serve
-from privreg.service.store import StoreError, open_store
-from privreg.service.store.kept import HELD
+from privreg_field.service.commands.serve import serve
+from privreg_field.service.store import StoreError, open_store
+from privreg_field.service.store.kept import HELD
 from tests.service import postgres
 from tests.service.pair import Pair
 from tests.service.world import World
