@@ -13,10 +13,10 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 PARTS = (
-    "packages/field/privreg_field/device",
-    "packages/field/privreg_field/wire",
-    "privreg/protocol",
     "privreg/limits.py",
+    "packages/field/privreg_field/device",
+    "privreg/protocol",
+    "packages/field/privreg_field/wire",
 )
 IMPORTED = re.compile(r"^( *from )(?:privreg|privreg_field)(?=\.| import)", flags=re.MULTILINE)
 
@@ -39,15 +39,15 @@ class Parts(BuildHookInterface):
             return
         self.made = tempfile.mkdtemp()
         for part in (there / one for one in PARTS):
-            for file in sorted(part.rglob("*")) if part.is_dir() else [part]:
-                if file.is_dir() or "__pycache__" in file.parts:
-                    continue
-                name = Path("privreg_device") / file.relative_to(part.parent)
-                copy = Path(self.made) / name
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                text = file.read_text("utf-8")
-                copy.write_text(IMPORTED.sub(r"\1privreg_device", text) if file.suffix == ".py" else text, "utf-8")
-                build_data["force_include"][str(copy)] = name.as_posix()
+            copy = Path(self.made) / part.name
+            if part.is_dir():
+                shutil.copytree(part, copy, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copyfile(part, copy)
+            for file in [copy, *copy.rglob("*.py")]:
+                if file.suffix == ".py":
+                    file.write_text(IMPORTED.sub(r"\1privreg_device", file.read_text("utf-8")), "utf-8")
+        build_data["force_include"][self.made] = "privreg_device"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Remove the copies."""

@@ -29,7 +29,7 @@ from privreg_field.wire.wire import base
 from tests.service.test_analyses import KEY, Several, folk
 from tests.service.world import ANALYST
 
-pytest.importorskip("starlette", reason="privreg[serve] is not installed")
+pytest.importorskip("starlette", reason="the extra serve of packages/field is not installed")
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "survey.md"
 TRUE = {"age": -0.02, "C(shift)[T.night]": -0.8, "C(shift)[T.both]": -0.4}

@@ -18,7 +18,7 @@ from privreg_field.wire import wire
 from tests.field.two import KEY, URLS, Two
 from tests.service.world import ANALYST, ROOT, World, public
 
-pytest.importorskip("anywidget", reason="anywidget is not installed: pip install privreg[live]")
+pytest.importorskip("anywidget", reason="anywidget is not installed: pip install './packages/field[live]'")
 URL = f"http://127.0.0.1/v1/studies/sleep#k={wire.base(public(ROOT))}"
 
 

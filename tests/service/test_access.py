@@ -424,7 +424,7 @@ def test_a_list_that_is_none_is_refused_without_naming_anybody(world, capsys, pe
 
 @pytest.mark.parametrize("kind", ["svg", "png"])
 def test_links_are_also_codes(world, kind):
-    segno = pytest.importorskip("segno", reason="segno is not installed: pip install 'privreg[qr]'")
+    segno = pytest.importorskip("segno", reason="segno is not installed: pip install './packages/field[qr]'")
     folder = world.folder / "codes"
     status, out = mailed(world, "--qr", str(folder), "--qr-kind", kind)
     assert status == 0

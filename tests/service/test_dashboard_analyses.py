@@ -100,7 +100,7 @@ def test_the_first_minutes_axis_is_of_minutes(browser, several):  # noqa: F811
 
 
 def test_a_notebook_shows_the_analysis_that_is_chosen(browser, several):  # noqa: F811
-    pytest.importorskip("anywidget", reason="anywidget is not installed: pip install privreg[live]")
+    pytest.importorskip("anywidget", reason="anywidget is not installed: pip install './packages/field[live]'")
     told = {
         course.plan.part.name: {"progress": Feed(course).progress(), "results": picture(course.results)}
         for course in several.courses

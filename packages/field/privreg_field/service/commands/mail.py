@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from privreg.errors import OptionError
 from privreg.files.archive import write_bytes
 from privreg.files.optional import need
+from privreg_field import KIT
 
 NEEDED: Final = ("name", "address")
 ADDED: Final = ("link", "qr")
@@ -53,7 +54,7 @@ def write_codes(links: list[str], folder: str, kind: str = "svg") -> list[str]:
     """Write each link's QR code to a file in a new folder, which only its owner may read; names of the files.
     Raises OptionError if segno is missing, or the folder exists or can't be made.
     """
-    segno = need("segno", "qr", "QR codes")
+    segno = need("segno", "qr", "QR codes", KIT)
     try:
         Path(folder).mkdir(mode=0o700)
     except OSError:

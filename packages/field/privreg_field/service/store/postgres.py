@@ -20,6 +20,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from privreg.errors import OptionError
+from privreg_field import KIT
 from privreg_field.service.store import tables as t
 from privreg_field.service.store.kept import SEALED, Arrived, StoreError
 from privreg_field.service.store.sql import BUSY, Store
@@ -47,7 +48,7 @@ class Postgres(Store):
     def __init__(self, url: str, slug: str, clock: Callable[[], float], beside: Path, *, old: bool = False) -> None:
         self.slug, self.clock, self.path = slug, clock, beside
         if find_spec("psycopg") is None:
-            raise StoreError("PostgreSQL needs psycopg: pip install 'privreg[postgres]'.")
+            raise StoreError(f"PostgreSQL needs psycopg: pip install '{KIT}[postgres]'.")
         try:
             address = sa.make_url(url).set(drivername="postgresql+psycopg")
             self._name = repr(address.render_as_string(hide_password=True))

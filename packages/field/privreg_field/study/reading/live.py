@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from privreg.errors import OptionError, StudyError, shown
 from privreg.files.optional import need
 from privreg.results.base import Results
+from privreg_field import KIT
 from privreg_field.study.reading.picture import PHASES, picture
 from privreg_field.wire import wire
 
@@ -45,8 +46,8 @@ def _source(name: str) -> str:
 
 @cache
 def _class() -> Any:
-    base: Any = need("anywidget", "live", "study.live()").AnyWidget
-    traits: Any = need("traitlets", "live", "study.live()")
+    base: Any = need("anywidget", "live", "study.live()", KIT).AnyWidget
+    traits: Any = need("traitlets", "live", "study.live()", KIT)
     sources = {"uplot": _source("uplot/uPlot.esm.js"), "curves": _source("curves.js"), "view": _source("view.js")}
 
     class Live(base):  # type: ignore[misc]

@@ -26,6 +26,7 @@ from privreg.protocol import lattice
 from privreg.protocol.sums import LETTERS, SumAsk
 from privreg.simulation.devices import Block, Devices
 from privreg.simulation.streaming.encoding import Encoder
+from privreg_field import KIT
 from privreg_field.collector.messages import state_of
 from privreg_field.device.report import answer, design, persons, sums, table
 from privreg_field.study.reading import summed
@@ -183,7 +184,7 @@ class SharedCrowd(Crowd):
     """People with rows, whose devices share their reports out to two collectors; parameters are those of `Crowd`."""
 
     def _begin(self, spec: ModelSpec | None) -> NDArray[np.intp]:
-        hpke = need("cryptography.hazmat.primitives.hpke", "serve", "a swarm for two collectors")
+        hpke = need("cryptography.hazmat.primitives.hpke", "serve", "a swarm for two collectors", KIT)
         self._suite = hpke.Suite(hpke.KEM.X25519, hpke.KDF.HKDF_SHA256, hpke.AEAD.AES_128_GCM)
         self._sums: Any = summed.engine_of(self.plan)
         self._seals = [X25519PublicKey.from_public_bytes(one.seal) for one in self.plan.collectors]
