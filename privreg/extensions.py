@@ -1,7 +1,7 @@
 """Verbs and names that other distributions add, by entry points; those of studies in the field are in `packages/field`.
 
-In the group ``privreg.verbs`` stand callables of the words after the verb, which return an exit status and whose `about`
-is a line of help; in ``privreg.names`` what is found under that name in `privreg`. They are imported when asked for.
+Of "verbs" each is a callable of the words after it, which returns an exit status and whose `about` is a line of help; of
+"names" each is what `privreg` has under that name. They are imported when asked for.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ FIELD: Final = {
 
 @cache
 def added(group: str) -> dict[str, EntryPoint]:
-    """What installed distributions add to a group, by name."""
-    from importlib.metadata import entry_points  # a third of the time that ``import privreg`` would take
+    """What installed distributions add to a group, "verbs" or "names", by name."""
+    from importlib.metadata import entry_points  # as long as importing privreg itself
 
     return {point.name: point for point in entry_points(group=f"privreg.{group}")}
 

@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 import privreg as pr
+import privreg_field
 from privreg import errors
 from privreg.cli import app
 from privreg.data.sources.csv import _count_lines, open_csv
@@ -423,9 +424,9 @@ def _raised():
             ]
         return found
 
-    root = Path(pr.__file__).parent
     return {
         (path.relative_to(root).as_posix(), text(node.exc.args[0]))
+        for root in (Path(pr.__file__).parent, Path(privreg_field.__file__).parent)
         for path in root.rglob("*.py")
         for node in statements(path)
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args

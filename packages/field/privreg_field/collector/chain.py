@@ -1,7 +1,7 @@
 """The chain of states of a study in the field: each is a pure function of the plan and of sums of reports.
 
 What had come when a state closed is its snapshot. State k + 1 follows from the snapshots of states 0 to k, so that
-anybody who may read them can make every state again, up to rounding (see `protocol.messages.agree`).
+anybody who may read them can make every state again, up to rounding (see `messages.agree`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The collector of a study in the field as a server: extra `serve`.
+"""The collector of a study in the field as a server: the extra "serve".
 
 `store` is what is kept, each report once, and the databases that keep it. `course` is a study as it goes on: which
 state is published, and when it closes, by `clock`; `sums` is a study with two collectors. `tokens` entitle to one

@@ -1,4 +1,4 @@
-"""What a device makes of its answers for a table: whole numbers, see `parts.tables`, before any noise.
+"""What a device makes of its answers for a table: whole numbers, see `wire.tables`, before any noise.
 
 What is made lies in the set that the role's radius stands for, whatever the answers are.
 """

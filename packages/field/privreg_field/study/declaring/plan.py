@@ -37,7 +37,7 @@ LEAST = 200
 
 
 class DesignTrees(Protocol):
-    """A design as expression trees, in the user's units: see `parts.trees`."""
+    """A design as expression trees, in the user's units: see `wire.trees`."""
 
     @property
     def endog(self) -> Any:
