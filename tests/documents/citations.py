@@ -41,7 +41,9 @@ NAMED = frozenset({"id", "attr", "name", "arg", "asname", "module"})  # Fields o
 
 PATH = re.compile(rf"(?<![\w./:-])(?:{'|'.join(FOLDERS)})/[\w./*{{}},-]*[\w/*}}](?:::\w+)?")
 ROLE = re.compile(r":(?:func|class|mod|meth|attr|data|exc|obj):`~?([\w.]+)`")
-DOTTED = re.compile(r"(?<![\w./@-])(?:privreg(?:_field)?|(?<=-m )tests|(?:field_)?benchmarks|docs)(?:\.[A-Za-z_]\w*)+(?![\w/-])")
+DOTTED = re.compile(
+    r"(?<![\w./@-])(?:privreg(?:_field)?|(?<=-m )tests|(?:field_)?benchmarks|docs)(?:\.[A-Za-z_]\w*)+(?![\w/-])"
+)
 QUOTED = re.compile(r"(?<![`:\w])`{1,2}([A-Za-z_][\w.]*)(?:\([^`]*\))?`{1,2}(?!`)")
 SHORT = re.compile(r"`([\w/]+\.(?:py|js))`")
 COMMENT = re.compile(r"#.*")

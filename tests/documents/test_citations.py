@@ -57,7 +57,10 @@ def test_what_modules_define_is_used():
     """Constants, functions and classes: by other code, or by name in a string, as options and verbs are."""
     unused = []
     for file in citations.files(".py"):
-        if file.relative_to(ROOT).parts[0] not in {"privreg", "packages", "benchmarks", "docs"} or file.name in {"conf.py", "hatch_build.py"}:
+        if file.relative_to(ROOT).parts[0] not in {"privreg", "packages", "benchmarks", "docs"} or file.name in {
+            "conf.py",
+            "hatch_build.py",
+        }:
             continue
         names = citations.module(file).defined - citations.used()
         unused += [f"{file.relative_to(ROOT)}: {n}" for n in names if not n.startswith("__")]

@@ -10,7 +10,11 @@ import pytest
 from privreg.version import __version__
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = {"privreg": ROOT, "privreg-field": ROOT / "packages" / "field", "privreg-device": ROOT / "packages" / "device"}
+FOLDERS = {
+    "privreg": ROOT,
+    "privreg-field": ROOT / "packages" / "field",
+    "privreg-device": ROOT / "packages" / "device",
+}
 
 
 def project_of(name):

@@ -19,7 +19,9 @@ INSTALL = 'pip install . "./packages/field[serve]"'
 
 
 def test_the_package_knows_the_names_that_the_kit_adds():
-    points = tomllib.loads((ROOT / "packages" / "field" / "pyproject.toml").read_text("utf-8"))["project"]["entry-points"]
+    points = tomllib.loads((ROOT / "packages" / "field" / "pyproject.toml").read_text("utf-8"))["project"][
+        "entry-points"
+    ]
     for group, names in extensions.FIELD.items():
         assert sorted(points[f"privreg.{group}"]) == sorted(names)
         assert set(names) <= extensions.added(group).keys()

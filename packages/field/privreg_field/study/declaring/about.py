@@ -102,7 +102,7 @@ def _checked_words(words: Mapping[str, Any]) -> dict[str, str]:
 
 def _words_of_the_page() -> tuple[str, ...]:
     """Names of the survey page's texts, from the page's own file."""
-    text = files_of_package("privreg").joinpath("service", "web", "survey", "texts.js").read_text("utf-8")
+    text = files_of_package("privreg_field.service").joinpath("web", "survey", "texts.js").read_text("utf-8")
     return tuple(re.findall(r"^  (\w+):", text, flags=re.MULTILINE))
 
 
