@@ -1,7 +1,7 @@
 """Verbs and names that other distributions add, by entry points; those of studies in the field are in `packages/field`.
 
-Of "verbs" each is a callable of the words after it, which returns an exit status and whose `about` is a line of help; of
-"names" each is what `privreg` has under that name. They are imported when asked for.
+Of "verbs" each is a callable of the words after it, which returns an exit status and whose `about` is a line of help;
+of "names" each is what `privreg` has under that name. They are imported when asked for.
 """
 
 from __future__ import annotations

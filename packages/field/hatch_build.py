@@ -1,4 +1,4 @@
-"""The kit has the version of the privreg beside it, and stands on that one; in a source distribution it was written down."""
+"""The kit has the version of the privreg beside it, and stands on that one; a source distribution says it."""
 
 import re
 from pathlib import Path

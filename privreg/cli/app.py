@@ -68,23 +68,19 @@ def _one_line_warnings() -> Iterator[None]:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    given = bool(arguments) and not arguments[0].startswith("-") and arguments[0] not in VERBS
-    verb = find("verbs", arguments[0]) if given else None
-    if verb is not None:  # these have no option of the table
-        return int(verb(arguments[1:]))
-    asked = not arguments or arguments[0] in {"-h", "--help"}
-    top, verbs = parsers(VERBS, {name: point.load().about for name, point in added("verbs").items()} if asked else {})
-    if not arguments:
-        top.print_help()
-        return 0
-    first, rest = arguments[0], arguments[1:]
+    first, *rest = arguments or ["--help"]
+    more = None if first in VERBS or first.startswith("-") else find("verbs", first)
+    if more is not None:  # it has no option of the table
+        return int(more(rest))
+    asked = added("verbs") if first in {"-h", "--help"} else {}
+    top, verbs = parsers(VERBS, {name: point.load().about for name, point in asked.items()})
     if first.startswith("-"):
         top.check_options([first])
     elif first == "experiment":
         raise OptionError("the papers' tables and figures are run from a clone, by python -m benchmarks.papers NAME.")
     else:
         verbs[choose("verb", first, [*verbs, *FIELD["verbs"]])].check_options(rest)
-    a = top.parse_args(spread(arguments))
+    a = top.parse_args(spread([first, *rest]))
     if getattr(a, "quiet", False):  # files say it too
         warnings.simplefilter("ignore", ReliabilityWarning)
     check_ranges(a)

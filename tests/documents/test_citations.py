@@ -10,7 +10,6 @@ import field_benchmarks
 from tests.documents import citations
 from tests.documents.citations import FOLDERS, ROOT
 
-
 ALL = [m.name for of in (benchmarks, field_benchmarks) for m in pkgutil.iter_modules(of.__path__, f"{of.__name__}.")]
 
 

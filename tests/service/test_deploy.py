@@ -1,4 +1,4 @@
-"""What `packages/field/deploy/` has: files are as their programs take them, and every option and variable that they name exists."""
+"""The kit for operators: files are as their programs take them, and every option and variable that they name exists."""
 
 import os
 import re

@@ -2,9 +2,9 @@
 
 ``python -m field_benchmarks.soak [--minutes M] [--rate R] [--sqlite] [--out FOLDER]``
 
-A study (`field_benchmarks.service`) is served on PostgreSQL by two servers that share it, or with ``--sqlite`` by one on
-SQLite, and posted R reports a second by connections of one process, which makes them as it goes: every ten seconds it
-makes those of the next ten, to the state that is handed out then. Stored, a line for each ten seconds:
+A study (`field_benchmarks.service`) is served on PostgreSQL by two servers that share it, or with ``--sqlite`` by one
+on SQLite, and posted R reports a second by connections of one process, which makes them as it goes: every ten seconds
+it makes those of the next ten, to the state that is handed out then. Stored, a line for each ten seconds:
 
 minute
     Since the first post.
