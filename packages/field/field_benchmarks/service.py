@@ -4,10 +4,10 @@
 
 A study (``charges ~ age + bmi + smoker``, μ = 2) is signed, served by ``privreg serve`` on SQLite, and answered over
 HTTP on this machine: first by `privreg_field.study.simulated.swarm` until the main rounds begin, then by C connections
-in one process that post what it has made beforehand, one report after another. 5% are
-posted twice. Server and generator share the machine. With ``--two`` there are two collectors, each posted its shares. With ``--postgres`` the study is
-measured on SQLite, and after it on PostgreSQL with two servers that share it (``privreg serve --shared``), between
-which the posts are dealt out; the load of the machine before each is stored. Stored, one line a measure:
+in one process that post what it has made beforehand, one report after another. 5% are posted twice. Server and
+generator share the machine. With ``--two`` there are two collectors, each posted its shares. With ``--postgres`` the
+study is measured on SQLite, and after it on PostgreSQL with two servers that share it (``privreg serve --shared``),
+between which the posts are dealt out; the load of the machine before each is stored. Stored, one line a measure:
 
 reports
     New ones a second, from the first post to the last answer; median and 99th percentile of latency in milliseconds. Of
