@@ -2204,7 +2204,7 @@ def survives(mutant: Mutant, places: Queue[Path]) -> bool:
 
 def _survives(mutant: Mutant, tree: Path) -> bool:
     tree.mkdir()
-    for part in ("privreg", "tests", "benchmarks", "data", "pyproject.toml", "README.md"):
+    for part in ("privreg", "packages", "tests", "benchmarks", "data", "pyproject.toml", "README.md"):
         source = ROOT / part
         copy = shutil.copytree if source.is_dir() else shutil.copy2
         copy(source, tree / part)
@@ -2213,7 +2213,8 @@ def _survives(mutant: Mutant, tree: Path) -> bool:
     if text.count(mutant.old) != 1:
         raise SystemExit(f"{mutant.name}: its text stands {text.count(mutant.old)} times in {mutant.file}, not once")
     path.write_text(text.replace(mutant.old, mutant.new))
-    env = {**os.environ, "XDG_CACHE_HOME": str(tree.parent / "cache")}
+    kit = str(tree / "packages" / "field")  # before the one that is installed
+    env = {**os.environ, "XDG_CACHE_HOME": str(tree.parent / "cache"), "PYTHONPATH": kit}
     env.pop("NUMBA_CACHE_DIR", None)
     command = [
         sys.executable,

@@ -6,20 +6,15 @@ as `aggregate.chain.closed` does.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from privreg.collector.aggregate import chain as chains
-from privreg.collector.aggregate.chain import Chain
+from privreg.collector.aggregate.chain import Batch, Chain
 from privreg.collector.aggregate.lattice import steps
+from privreg.collector.aggregate.plan import Plan, Progress
 from privreg.errors import OptionError
 from privreg.protocol.sums import ROLES, SumAsk, Sums
 from privreg_field.collector.table import BEGUN, Tabled
 from privreg_field.wire.analyses import WORDS
 from privreg_field.wire.roles import Role
-
-if TYPE_CHECKING:
-    from privreg.collector.aggregate.chain import Batch
-    from privreg.collector.aggregate.plan import Plan, Progress
 
 
 def begin(plan: Plan | Tabled) -> Chain:

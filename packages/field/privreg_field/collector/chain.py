@@ -7,22 +7,19 @@ anybody who may read them can make every state again, up to rounding (see `messa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from privreg.arrays import triangle
+from privreg.arrays import Ints, triangle
 from privreg.collector import rounds
+from privreg.collector.plan import Plan
 from privreg.protocol.rounds import Reports
 from privreg.protocol.schedule import ENDLESS
 from privreg_field.collector.messages import ask_of, products, reports_of
 from privreg_field.collector.table import ASK, Tabled
-
-if TYPE_CHECKING:
-    from privreg.arrays import Ints
-    from privreg.collector.plan import Plan
-    from privreg_field.wire.messages import Ask
-    from privreg_field.wire.roles import Role
+from privreg_field.wire.messages import Ask
+from privreg_field.wire.roles import Role
 
 LOW: Final = 32  # Bits of a sum of products that are summed apart, so that 64 bits hold both parts
 

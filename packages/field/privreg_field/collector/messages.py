@@ -6,24 +6,19 @@ noise of the sd 2^m/R, which is the sd of `Plan.sd` up to the rounding of R.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from privreg.arrays import triangle
+from privreg.arrays import Array, Ints, triangle
+from privreg.collector.plan import Plan
 from privreg.errors import OptionError
+from privreg.families.measures import Gauge as Measured
 from privreg.protocol import codes, lattice
+from privreg.protocol.lattice import Mu
 from privreg.protocol.rounds import Reports, State
 from privreg_field.wire.analyses import WORDS, mu_of
 from privreg_field.wire.messages import Ask, Gauge
 from privreg_field.wire.roles import ROLES, Role
 from privreg_field.wire.study import FAMILIES
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array, Ints
-    from privreg.collector.plan import Plan
-    from privreg.families.measures import Gauge as Measured
-    from privreg.protocol.lattice import Mu
 
 
 def check_field(plan: Plan) -> None:

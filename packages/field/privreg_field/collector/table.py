@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from privreg.collector.aggregate.plan import Known, Progress, State
 from privreg_field.wire.analyses import WORDS
 from privreg_field.wire.messages import Ask
-from privreg_field.wire.roles import TABLE
-
-if TYPE_CHECKING:
-    from privreg_field.wire.roles import Role
+from privreg_field.wire.roles import TABLE, Role
 
 ASK = Ask(TABLE, WORDS, (), 0.0, 1.0, (), 1.0, 0.0, (), (), (), None)  # What a state asks of devices that add the noise
 

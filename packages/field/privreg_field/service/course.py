@@ -7,10 +7,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from privreg.collector.plan import Plan
 from privreg.errors import OptionError, StudyError
+from privreg.protocol.sums import SumAsk
+from privreg.results.base import Results
 from privreg_field.collector import chain as chains
+from privreg_field.collector.chain import Cells, Chain
 from privreg_field.collector.table import Tabled
 from privreg_field.device import ed25519
 from privreg_field.service.clock import Clock, steady
@@ -23,14 +29,6 @@ from privreg_field.wire import messages, wire
 from privreg_field.wire.analyses import WORDS
 from privreg_field.wire.messages import Ask, FieldState
 from privreg_field.wire.study import PublicPlan, read_plans
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    from privreg.collector.plan import Plan
-    from privreg.protocol.sums import SumAsk
-    from privreg.results.base import Results
-    from privreg_field.collector.chain import Cells, Chain
 
 
 def opened(envelope: bytes, root: bytes | None = None) -> tuple[tuple[PublicPlan, ...], bytes]:

@@ -7,14 +7,12 @@ import logging
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import Any, Final, TextIO
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 FORMS: Final = ("text", "json")
 VERBS: Final = frozenset({"GET", "HEAD", "POST", "OPTIONS"})

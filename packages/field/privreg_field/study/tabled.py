@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.data.participants import Participants
 from privreg.errors import FormulaError, InferenceError, OptionError, StudyError
+from privreg.fits.results import Senders
 from privreg.means import collector
 from privreg.means.results.results import MeansResults
 from privreg.means.spec import Spec, declared
@@ -23,18 +25,14 @@ from privreg.means.sums import ROOT2, Sums
 from privreg.means.terms import declared_terms, read_formula
 from privreg.privacy.ledger import Budget, Release
 from privreg.protocol import lattice
+from privreg.schema.declarations import Schema
 from privreg_field.collector.table import Tabled
 from privreg_field.wire import tables
 from privreg_field.wire.analyses import mu_of
 from privreg_field.wire.roles import TABLE, Role
+from privreg_field.wire.study import PublicPlan
 from privreg_field.wire.tables import Block
 from privreg_field.wire.trees import Column
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-    from privreg.fits.results import Senders
-    from privreg.schema.declarations import Schema
-    from privreg_field.wire.study import PublicPlan
 
 FEWEST: Final = 2  # People of whom there are results
 

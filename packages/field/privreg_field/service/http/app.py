@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.responses import Response
 
 from privreg_field.collector import chain as chains
 from privreg_field.service.access import CELLS
+from privreg_field.service.course import Course
 from privreg_field.service.http import operate
 from privreg_field.service.http.desk import Desk, Handler, Options, application
 from privreg_field.service.store import Arrived
 from privreg_field.wire import messages, wire
-
-if TYPE_CHECKING:
-    from starlette.applications import Starlette
-    from starlette.requests import Request
-
-    from privreg_field.service.course import Course
 
 
 class Service(Desk):

@@ -15,18 +15,19 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from privreg.errors import OptionError
 from privreg_field.service import access
+from privreg_field.service.course import Study
 from privreg_field.service.http import operate
 from privreg_field.service.http.problems import TITLES, Problem
 from privreg_field.service.http.quota import Quota
@@ -38,12 +39,7 @@ from privreg_field.service.tokens import is_good, opened
 from privreg_field.study.reading.picture import picture
 from privreg_field.wire import wire
 from privreg_field.wire.analyses import word_of
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-
-    from privreg_field.service.course import Study
-    from privreg_field.wire.messages import Token
+from privreg_field.wire.messages import Token
 
 BASE: Final = "/v1/studies/{study}"
 SECONDS: Final = 1.0  # Between looks at the clock

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import asyncio
+from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from privreg_field.service.http.quota import place_of
-
-if TYPE_CHECKING:
-    import asyncio
 
 HEAD: Final = 32 * 1024  # Bytes of a request's head, at most
 SECONDS: Final = 15.0  # In which a connection's first request must come, and the head of any

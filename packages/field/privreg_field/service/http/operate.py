@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from privreg_field.collector import chain as chains
 from privreg_field.service.access import OPERATE
+from privreg_field.service.course import Course
 from privreg_field.wire.wire import base
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-
-    from privreg_field.service.course import Course
 
 
 class Operated(Protocol):

@@ -9,17 +9,15 @@ import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
 from importlib.resources import files
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from privreg_field.service.pages import survey
 from privreg_field.service.pages.feed import Feed
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "

@@ -13,14 +13,12 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from privreg_field.service.course import Study
 from privreg_field.study.reading.picture import picture, progress
-
-if TYPE_CHECKING:
-    from privreg_field.service.course import Study
 
 SECONDS: Final = 1.0  # Between two looks, at least
 SHARE: Final = 0.2  # Of a processor that looks may take: after long computations the feed waits longer

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from privreg.errors import OptionError
@@ -16,15 +18,10 @@ from privreg_field.service.http.problems import Problem
 from privreg_field.service.store.kept import FROZEN, LOST, UNSUMMED
 from privreg_field.service.sums import command, peer
 from privreg_field.service.sums.book import BAD
+from privreg_field.service.sums.course import SumCourse
 from privreg_field.wire import peers, wire
 from privreg_field.wire.messages import NONCE
-
-if TYPE_CHECKING:
-    from starlette.applications import Starlette
-    from starlette.requests import Request
-
-    from privreg_field.service.sums.course import SumCourse
-    from privreg_field.wire.peers import Share
+from privreg_field.wire.peers import Share
 
 
 class SumService(Desk):

@@ -7,21 +7,19 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from privreg.errors import PrivregError
+from privreg.fits.fit_plan import FitPlan
 from privreg.options.spelling import in_study
 from privreg.planning import power
 from privreg.planning.plan import with_mu
 from privreg.tables import as_text, respelt
+from privreg_field.study.declaring.declared import Declared
 from privreg_field.study.tabled import TableFit, half_widths
-
-if TYPE_CHECKING:
-    from privreg.fits.fit_plan import FitPlan
-    from privreg_field.study.declaring.declared import Declared
-    from privreg_field.wire.study import PublicPlan
+from privreg_field.wire.study import PublicPlan
 
 
 def planned(analyses: Sequence[Declared], plans: Sequence[PublicPlan]) -> str:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from html import escape
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import pandas as pd
 
 from privreg.errors import OptionError, StudyError, choose
+from privreg.means.results.table_one import TableOne
 from privreg_field.study.reading.study import Study, StudyModel, laid_out
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from privreg.means.results.table_one import TableOne
 
 
 class Studies:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from privreg.collector.aggregate.chain import Batch, Chain
 from privreg.errors import InferenceError, StudyError
 from privreg.protocol.sums import LETTERS
+from privreg.results.base import Results
 from privreg_field.collector import batches as chains
 from privreg_field.device.consent import plain
 from privreg_field.study.reading.picture import PHASES, Known, Round, Side, progress
@@ -18,15 +21,8 @@ from privreg_field.study.reading.study import Study
 from privreg_field.study.reading.summed import alone, engine_of, protocol_of, results, senders_of
 from privreg_field.study.servers import NotThereError, Server, opened
 from privreg_field.wire import messages, peers, wire
+from privreg_field.wire.study import PublicPlan
 from privreg_field.wire.wire import MessageError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pandas as pd
-
-    from privreg.results.base import Results
-    from privreg_field.wire.study import PublicPlan
 
 STATUS: Final = ("open", "offered", "fixed", "published", "lost")
 

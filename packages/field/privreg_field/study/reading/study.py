@@ -9,32 +9,28 @@ from __future__ import annotations
 import json
 import textwrap
 import threading
+from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from privreg.errors import OptionError, StudyError, choose, shown
+from privreg.fits.fit_plan import FitPlan
+from privreg.means.results.table_one import TableOne
+from privreg.results.base import Results
 from privreg_field.collector import chain as chains
+from privreg_field.collector.chain import Cells, Chain
 from privreg_field.device.consent import WIDEST, plain
 from privreg_field.study.reading.collected import engine_of, fit_plan_of, read_cells, table_of
 from privreg_field.study.reading.collected import results as results_of
+from privreg_field.study.reading.live import Followed
 from privreg_field.study.servers import Server, opened
 from privreg_field.wire import messages, wire
 from privreg_field.wire.analyses import hash_of_part
 from privreg_field.wire.study import PublicPlan
 from privreg_field.wire.wire import MessageError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pandas as pd
-
-    from privreg.fits.fit_plan import FitPlan
-    from privreg.means.results.table_one import TableOne
-    from privreg.results.base import Results
-    from privreg_field.collector.chain import Cells, Chain
-    from privreg_field.study.reading.live import Followed
 
 
 class _Known(NamedTuple):
