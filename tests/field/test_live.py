@@ -148,7 +148,7 @@ def test_every_is_a_number_of_seconds(study, every):
 def test_a_missing_package_is_named_with_its_extra(study, monkeypatch):
     live._class.cache_clear()
     monkeypatch.setitem(sys.modules, "anywidget", None)
-    with pytest.raises(MissingExtraError, match=r"study.live\(\) needs anywidget.*privreg\[live\]"):
+    with pytest.raises(MissingExtraError, match=r"study.live\(\) needs anywidget.*\./packages/field\[live\]"):
         study.live()
     monkeypatch.undo()
     live._class.cache_clear()

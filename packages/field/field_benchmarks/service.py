@@ -43,6 +43,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import pandas as pd
 
+import benchmarks
 import privreg as pr
 from benchmarks.store import save_table
 from privreg.protocol.sums import LETTERS
@@ -57,7 +58,7 @@ from privreg_field.study.simulated import demo, swarm
 from privreg_field.study.simulated.devices import Crowd, SharedCrowd
 from privreg_field.wire import messages, wire
 
-RESULTS = Path(__file__).with_name("results")
+RESULTS = Path(benchmarks.__path__[0]) / "results"
 SLUG = "charges"
 FIRST = 3000
 """Reports by which the main rounds have begun."""
