@@ -92,7 +92,7 @@ def __getattr__(name: str) -> Any:
     elif name in {"central", "datasets", "errors", "families", "federated", "means"}:
         value = import_module(f"privreg.{name}")
     else:
-        value = None if name.startswith("_") else import_module("privreg.extensions").find("names", name)
+        value = None if name.startswith("_") else import_module("privreg.files.optional").find("names", name)
         if value is None:
             raise import_module("privreg.options.elsewhere").no_such_name(name, __dir__())
     globals()[name] = value
@@ -100,6 +100,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    from privreg.extensions import added
+    from privreg.files.optional import added
 
     return sorted({*__all__, *added("names")})

@@ -28,7 +28,7 @@ from privreg.errors import (
     ReliabilityWarning,
     choose,
 )
-from privreg.extensions import FIELD, added, find
+from privreg.files.optional import FIELD, added, find
 
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141  # what a shell reports for a writer whose reader has gone

@@ -1,11 +1,26 @@
-"""Optional packages, imported where they are first needed."""
+"""Optional packages, imported where they are first needed.
+
+Other distributions add verbs and names by entry points. Of "verbs" each is a callable of the words after it, which
+returns an exit status and whose `about` is a line of help; of "names" each is what `privreg` has under that name. Those
+of studies in the field are in `packages/field`.
+"""
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from privreg.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+FIELD: Final = {
+    "verbs": ("collector", "respond", "results", "serve", "study", "swarm", "tokens"),
+    "names": ("connect",),
+}
+"""Of the kit for studies in the field, for who has not installed it."""
 
 
 def need(module: str, extra: str, what: str, of: str = "privreg") -> Any:
@@ -26,4 +41,28 @@ def comes_from(value: object, package: str, *names: str) -> bool:
     """Whether a value is of one of a package's classes, found without importing it."""
     return any(
         c.__name__ in names and c.__module__.partition(".")[0].lstrip("_") == package for c in type(value).__mro__
+    )
+
+
+@cache
+def added(group: str) -> dict[str, EntryPoint]:
+    """What installed distributions add to a group, "verbs" or "names", by name."""
+    from importlib.metadata import entry_points  # as long as importing privreg itself
+
+    return {point.name: point for point in entry_points(group=f"privreg.{group}")}
+
+
+def find(group: str, name: str) -> Any:
+    """Import what is added under a name; None if nobody adds it.
+
+    Raises MissingExtraError if it is the kit's, and the kit isn't installed.
+    """
+    if name in added(group):
+        return added(group)[name].load()
+    if name not in FIELD[group]:
+        return None
+    what = f"privreg {name}" if group == "verbs" else f"privreg.{name}"
+    raise MissingExtraError(
+        f"{what} is part of the kit for studies in the field, which is not installed: in the root folder of a clone "
+        'pip install . "./packages/field[serve]".'
     )

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import privreg as pr
-from privreg import extensions
 from privreg.cli.app import main
 from privreg.errors import MissingExtraError
+from privreg.files import optional
 
 ROOT = Path(__file__).resolve().parents[2]
 INSTALL = 'pip install . "./packages/field[serve]"'
@@ -22,11 +22,11 @@ def test_the_package_knows_the_names_that_the_kit_adds():
     points = tomllib.loads((ROOT / "packages" / "field" / "pyproject.toml").read_text("utf-8"))["project"][
         "entry-points"
     ]
-    for group, names in extensions.FIELD.items():
+    for group, names in optional.FIELD.items():
         assert sorted(points[f"privreg.{group}"]) == sorted(names)
-        assert set(names) <= extensions.added(group).keys()
-    assert extensions.find("names", "connect") is pr.connect
-    assert all(extensions.find("verbs", verb).about for verb in extensions.FIELD["verbs"])
+        assert set(names) <= optional.added(group).keys()
+    assert optional.find("names", "connect") is pr.connect
+    assert all(optional.find("verbs", verb).about for verb in optional.FIELD["verbs"])
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_names_and_verbs_of_the_kit_say_what_to_install(alone):
     shown = alone("from privreg.cli.app import main; main(['--help'])")
     assert "\n    fit " in shown
     assert INSTALL in shown
-    for verb in extensions.FIELD["verbs"]:
+    for verb in optional.FIELD["verbs"]:
         assert f"\n  {verb} " not in shown
     code = "from privreg.cli.app import main; sys.stderr = sys.stdout; print(main(['study', 'demo']))"
     said = alone(code)
@@ -86,15 +86,15 @@ def test_help_lists_the_verbs_that_are_installed(capsys):
     main(["--help"])
     shown = capsys.readouterr().out
     assert INSTALL not in shown
-    for verb in extensions.FIELD["verbs"]:
+    for verb in optional.FIELD["verbs"]:
         assert f"\n  {verb} " in shown
 
 
 def test_an_unknown_name_is_not_the_kits(monkeypatch):
-    monkeypatch.setattr(extensions, "added", lambda group: {})
-    assert extensions.find("names", "conect") is None
+    monkeypatch.setattr(optional, "added", lambda group: {})
+    assert optional.find("names", "conect") is None
     with pytest.raises(MissingExtraError, match=r"privreg\.connect is part of the kit"):
-        extensions.find("names", "connect")
+        optional.find("names", "connect")
 
 
 def test_nothing_is_imported_by_its_path():
