@@ -16,9 +16,10 @@ from collections import defaultdict
 import pytest
 from starlette.testclient import TestClient
 
+from privreg.protocol.sums import LETTERS
 from privreg_field.service import access, logs
-from privreg_field.service.commands import settings
-from privreg_field.service.commands.collector import collector
+from privreg_field.service.commands import keeping, settings
+from privreg_field.service.commands.collector import _ACCESS, collector
 from privreg_field.service.commands.prepare import prepared
 from privreg_field.service.commands.serve import serve
 from privreg_field.service.commands.tokens import tokens
@@ -27,6 +28,7 @@ from privreg_field.service.pages.feed import Feed
 from privreg_field.service.store import open_store
 from privreg_field.service.sums.app import make as make_sums
 from privreg_field.study import keys
+from privreg_field.study.running import parser_of
 from tests.service.pair import Pair
 from tests.service.test_analyses import Several
 from tests.service.world import ANALYST, SERVER, World
@@ -382,6 +384,14 @@ def mailed(world, *more, people=PEOPLE):
     out = world.folder / "mail.csv"
     listed = written(world.folder / "people.csv", people)
     return tokens([str(world.folder / "sleep.plan"), *given, "--mail", listed, "--out", str(out), *more]), out
+
+
+def test_what_the_commands_offer_is_what_there_is():
+    choices = {a.dest: a.choices for a in parser_of("collector")._actions if a.choices}
+    assert set(choices["may"]) == set(access.ROLES)
+    assert set(choices["role"]) == set(LETTERS)
+    others = {"check", "replay", "close", "rotate-keys", "export", "issuer"}
+    assert set(choices["verb"]) == {*others, *keeping.VERBS, *_ACCESS}
 
 
 def test_each_person_gets_an_invitation_beside_what_the_list_has(world):

@@ -14,7 +14,6 @@ from typing import Any, Final, TextIO
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-FORMS: Final = ("text", "json")
 VERBS: Final = frozenset({"GET", "HEAD", "POST", "OPTIONS"})
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from privreg.errors import PrivregError
@@ -12,12 +15,33 @@ from privreg_field.device.consent import plain
 from privreg_field.wire.wire import MessageError
 
 
-def parser_of(prog: str, about: str | None = None, epilog: str | None = None) -> argparse.ArgumentParser:
-    """A parser that takes options by their whole names, and prints `epilog` as it stands."""
-    form: Any = argparse.RawDescriptionHelpFormatter
-    return argparse.ArgumentParser(
-        prog=prog, description=about, epilog=epilog, allow_abbrev=False, formatter_class=form
-    )
+@cache
+def _said() -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name("verbs.toml").read_text("utf-8"))
+
+
+def parser_of(verb: str, prog: str | None = None, **defaults: Any) -> argparse.ArgumentParser:
+    """The parser of a verb, as `verbs.toml` describes it, which takes options by their whole names."""
+    said, form = _said()[verb], argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        prog=prog or f"privreg {verb}", description=said.get("about"), epilog=said.get("examples"), allow_abbrev=False,
+        formatter_class=form,
+    )  # fmt: skip
+    if "verbs" in said:
+        under = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+        for name, each in said["verbs"].items():
+            _add(under.add_parser(name, help=each["about"], allow_abbrev=False), each["options"])
+        return parser
+    own, common = said["options"], _said()["common"]["options"] if said.get("common") else {}
+    _add(parser, {**{name: own[name] for name in own if name == "verb"}, **common, **own})
+    parser.set_defaults(**defaults)
+    return parser
+
+
+def _add(parser: argparse.ArgumentParser, options: Mapping[str, Mapping[str, Any]]) -> None:
+    for name, how in options.items():
+        kind = {"type": {"int": int, "float": float}[how["type"]]} if "type" in how else {}
+        parser.add_argument(name, **{"help": argparse.SUPPRESS, **how, **kind})
 
 
 def done(

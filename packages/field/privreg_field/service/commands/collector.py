@@ -18,7 +18,7 @@ from privreg_field.collector import chain as chains
 from privreg_field.collector.chain import Cell, Place
 from privreg_field.service import access
 from privreg_field.service.commands import keeping, settings
-from privreg_field.service.commands.prepare import beside_plan, database_of, parser_for, plans_of, prepared
+from privreg_field.service.commands.prepare import beside_plan, database_of, plans_of, prepared
 from privreg_field.service.course import Course
 from privreg_field.service.http import operate
 from privreg_field.service.store import Store, open_store
@@ -26,25 +26,8 @@ from privreg_field.service.sums import command as two
 from privreg_field.service.sums.course import SumCourse
 from privreg_field.service.tokens import new_secret
 from privreg_field.study import keys
-from privreg_field.study.running import done
+from privreg_field.study.running import done, parser_of
 from privreg_field.wire.messages import read_token
-
-_COLLECTOR: Final = f"""\
-verbs:
-  check        add up all reports again, and compare with the sums
-  replay       make every state again, and compare it with the published one
-  close        publish a last state that asks nobody
-  rotate-keys  make the issuer a new key; --revoke takes an old one back
-  export       write sums, states and counts as JSON, for anybody to recompute
-{keeping.HELP}of who may read results or operate the server, by name:
-  grant        write a token to --out for --name, who may do what --may says
-  rotate-token write a token in place of that of --name, which ends --hours later
-  revoke-token take back the tokens of --name at once
-  list-tokens  names, and what each may do
-of studies with two collectors:
-  issuer       take in --issuer-file, by which the other's tokens are good here
-"""
-
 
 _ACCESS: Final = {
     "grant": "--name NAME --may ROLE --out FILE", "rotate-token": "--name NAME --out FILE",
@@ -54,24 +37,7 @@ _ACCESS: Final = {
 
 def collector(arguments: Sequence[str]) -> int:
     """Run ``privreg collector``."""
-    verbs = ("check", "replay", "close", "rotate-keys", "export", "issuer", *keeping.VERBS, *_ACCESS)
-    parser = parser_for("privreg collector", "Look after what was collected.", _COLLECTOR, verbs)
-    parser.add_argument("--state-key", metavar="FILE", help="of close: signs the last state; server.key by default")
-    parser.add_argument(
-        "--out", metavar="FILE", help="of export: a new JSON file; of backup and tokens: a new file of one"
-    )
-    keeping.add_options(parser)
-    parser.add_argument(
-        "--issuer-file", metavar="FILE", help="of issuer: what the other collector's tokens has written"
-    )
-    parser.add_argument("--revoke", type=int, nargs="*", default=[], metavar="KEY", help="of rotate-keys: take back")
-    parser.add_argument("--tokens", nargs="*", default=[], metavar="TOKEN", help="of rotate-keys: tokens to take back")
-    parser.add_argument("--name", help="of tokens: whose")
-    parser.add_argument("--may", nargs="+", choices=access.ROLES, metavar="ROLE", help=", ".join(access.ROLES))
-    parser.add_argument(
-        "--hours", type=float, default=access.HOURS,
-        help=f"of rotate-token: for which the old one counts, {access.HOURS:g} by default",
-    )  # fmt: skip
+    parser = parser_of("collector", hours=access.HOURS)
     return done(parser, arguments, _collector, partial(settings.completed, names=settings.SHARED))
 
 

@@ -22,21 +22,6 @@ from privreg_field.service.store.sqlite import SCHEME
 from privreg_field.service.sums.keys import BatchKeys
 from privreg_field.wire.study import PublicPlan
 
-HELP: Final = """\
-  migrate      bring the tables to this release's version; --check only says how
-  backup       copy the study into the new file --out, also while it is served
-  restore      put the backup --from into a database without the study
-  move         take the study to the database --to, of the other kind or the same
-  erase        once the study is over: check the sums, then delete all reports
-"""
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Options of these verbs."""
-    parser.add_argument("--check", action="store_true", help="of migrate: change nothing")
-    parser.add_argument("--from", dest="backup", metavar="FILE", help="of restore: what backup has written")
-    parser.add_argument("--to", metavar="URL", help="of move: a database without the study")
-
 
 def run(
     a: argparse.Namespace, plans: Sequence[PublicPlan], url: str, beside: Path, audit: Callable[[Store], str]

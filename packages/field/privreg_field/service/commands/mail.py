@@ -14,7 +14,6 @@ from privreg_field import KIT
 
 NEEDED: Final = ("name", "address")
 ADDED: Final = ("link", "qr")
-KINDS: Final = ("svg", "png")
 
 
 class People(NamedTuple):

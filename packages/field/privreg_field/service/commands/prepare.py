@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import argparse
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 from privreg.errors import OptionError
 from privreg.files.archive import LONGEST, contents, write_bytes
-from privreg.protocol.sums import LETTERS
 from privreg_field.service import access
-from privreg_field.service.commands import settings
 from privreg_field.service.course import opened
 from privreg_field.service.store import Store, open_store
-from privreg_field.study.running import parser_of
 from privreg_field.wire.analyses import hash_of_part
 from privreg_field.wire.study import PublicPlan
 
@@ -87,16 +84,3 @@ def prepared(plan: str, db: str, out: Callable[[str], Any] = print, role: str | 
         )
         out(f"{did} {str(where)!r}.")
     return stores
-
-
-def parser_for(prog: str, about: str, epilog: str | None = None, verbs: Sequence[str] = ()) -> argparse.ArgumentParser:
-    """What all of these commands take."""
-    parser = parser_of(prog, about, epilog)
-    if verbs:
-        parser.add_argument("verb", choices=verbs, metavar="VERB")
-    settings.add_to(parser)
-    parser.add_argument(
-        "--db", metavar="URL", help="sqlite:///FILE, beside the plan by default, or postgresql://USER@HOST/DATABASE"
-    )
-    parser.add_argument("--role", choices=LETTERS, help="which of two collectors this is; a leads")
-    return parser

@@ -13,64 +13,19 @@ from typing import Final
 
 from privreg.errors import OptionError
 from privreg_field.service.commands import settings
-from privreg_field.service.commands.prepare import HERE, PORT, database_of, parser_for, plans_of, prepared
+from privreg_field.service.commands.prepare import HERE, PORT, database_of, plans_of, prepared
 from privreg_field.service.course import Course
-from privreg_field.service.logs import FORMS
 from privreg_field.service.sums import command as two
 from privreg_field.service.tokens import VARIABLE
 from privreg_field.study import keys
-from privreg_field.study.running import done
+from privreg_field.study.running import done, parser_of
 
 ENDING: Final = 45  # Seconds for requests that are not answered yet: more than a body may take
-
-_SERVE: Final = """\
-examples:
-  privreg serve sleep.plan
-  privreg serve sleep.plan --db sqlite:///sleep.db --port 8443 --rate 0
-  privreg serve --config serve.toml
-
-Keeps reports in SQLite beside the plan, or in PostgreSQL (--db), which is then
-given to privreg tokens and privreg collector, too. States are signed by the key
-that the plan names: server.key beside it, or --state-key. It speaks HTTP on this
-machine alone; put a server that speaks HTTPS before it. Nothing is logged of
-requests, unless --log json is said. Ctrl-C ends it, after it has answered what
-was asked; it goes on where it was when it is started again.
-
-Each option may be a line of a TOML file (--config), such as port = 8000, or a
-variable, such as PRIVREG_SERVE_PORT. Options come before variables, and these
-before the file. Passwords are read from PRIVREG_STORE_KEY and PGPASSWORD, or
-from files that PRIVREG_STORE_KEY_FILE and PGPASSWORD_FILE name.
-"""
 
 
 def serve(arguments: Sequence[str]) -> int:
     """Run ``privreg serve``."""
-    parser = parser_for("privreg serve", "Serve a study to devices, and collect their reports.", _SERVE)
-    parser.add_argument("--host", default=HERE, help=f"address to listen at; {HERE}, this machine, by default")
-    parser.add_argument("--port", type=int, default=PORT, help=f"{PORT} by default")
-    parser.add_argument("--state-key", metavar="FILE", help="signs states; server.key beside the plan by default")
-    parser.add_argument(
-        "--rate", type=float, default=50.0, help="requests a second from one address; 50 by default, 0 for no limit"
-    )
-    parser.add_argument(
-        "--proxy", action="store_true", help="believe the address that a server before it, on this machine, forwards"
-    )
-    parser.add_argument(
-        "--proxy-at",
-        metavar="ADDRESS",
-        default=HERE,
-        help=f"the address, or network, of that server; {HERE} by default",
-    )
-    parser.add_argument("--key", metavar="FILE", help="of one of two collectors: its keys; ROLE.key by default")
-    parser.add_argument(
-        "--shared",
-        action="store_true",
-        help="with PostgreSQL: others that say so, too, serve the study beside this one",
-    )
-    parser.add_argument("--public-results", action="store_true", help="let anybody read results, and nothing else")
-    parser.add_argument(
-        "--log", choices=FORMS, default=FORMS[0], help="json: a line an event, of requests too, without addresses"
-    )
+    parser = parser_of("serve", host=HERE, port=PORT, proxy_at=HERE)
     return done(parser, arguments, _serve, settings.completed)
 
 

@@ -57,13 +57,6 @@ def completed(arguments: Sequence[str], names: Sequence[str] = SETTINGS) -> list
     return [*out, *arguments]
 
 
-def add_to(parser: argparse.ArgumentParser) -> None:
-    """Give a verb's parser the plan and the file of settings."""
-    parser.add_argument("plan", metavar="PLAN", nargs="?", help="signed plan, made by `privreg study sign`")
-    parser.add_argument("--config-plan", help=argparse.SUPPRESS)
-    parser.add_argument("--config", metavar="FILE", help="TOML with the settings of privreg serve, by options' names")
-
-
 def _of_environment(environment: Mapping[str, str]) -> dict[str, str]:
     said = {k.removeprefix(PREFIX): v for k, v in environment.items() if k.startswith(PREFIX)}
     said.pop("CONFIG", None)

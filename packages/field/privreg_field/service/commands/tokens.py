@@ -11,37 +11,19 @@ from functools import partial
 from privreg.errors import OptionError
 from privreg.files.archive import write_bytes
 from privreg_field.service.commands import mail, settings
-from privreg_field.service.commands.prepare import HERE, PORT, database_of, envelope_of, parser_for, plans_of, prepared
+from privreg_field.service.commands.prepare import HERE, PORT, database_of, envelope_of, plans_of, prepared
 from privreg_field.service.course import opened
 from privreg_field.service.sums import command as two
 from privreg_field.service.tokens import Issuer, new_secret
 from privreg_field.service.tokens import opened as secret_of
 from privreg_field.study import keys
-from privreg_field.study.running import done
+from privreg_field.study.running import done, parser_of
 from privreg_field.wire.analyses import word_of
 
 
 def tokens(arguments: Sequence[str]) -> int:
     """Run ``privreg tokens``."""
-    parser = parser_for("privreg tokens", "Make invitations: each entitles to one report.")
-    parser.add_argument("-n", type=int, metavar="N", help="how many")
-    parser.add_argument(
-        "--mail", metavar="FILE", help="CSV file of people, name and address: one for each, in --out beside them"
-    )
-    parser.add_argument("--qr", metavar="FOLDER", help="a new folder for the links' QR codes")
-    parser.add_argument("--qr-kind", choices=mail.KINDS, default=mail.KINDS[0], help=f"{mail.KINDS[0]} by default")
-    parser.add_argument("--out", required=True, metavar="FILE", help="a new CSV file of links, which only you may read")
-    parser.add_argument(
-        "--server",
-        metavar="URL",
-        help=f"address that devices reach the study at; of two collectors a's in the plan by default, else "
-        f"http://{HERE}:{PORT}",
-    )
-    parser.add_argument(
-        "--issuer-file", metavar="FILE", help="of one of two collectors: a new file with what the other needs"
-    )
-    parser.add_argument("--key", required=True, help="public key, or file of the key, that has signed the plan")
-    return done(parser, arguments, _tokens, partial(settings.completed, names=settings.SHARED[:3]))
+    return done(parser_of("tokens"), arguments, _tokens, partial(settings.completed, names=settings.SHARED[:3]))
 
 
 def _tokens(a: argparse.Namespace) -> str:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from privreg.errors import OptionError, PrivregError, SchemaError, StudyError, meant
 from privreg.files.archive import LONGEST, contents, write_bytes
@@ -28,21 +28,6 @@ from privreg_field.wire.study import PublicPlan, plan_payload, read_plans
 from privreg_field.wire.wire import MessageError, base, hash_of, key_id, open_envelope, signed_bytes
 
 T = TypeVar("T")
-
-_EXAMPLES: Final = """\
-examples:
-  privreg study key root.key --password
-  privreg study key server.key
-  privreg study key a.key --collector
-  privreg study sign study.yaml --key root.key --password --states server.key
-  privreg study show sleep.plan --key N3Z...
-  privreg study demo --two --folder trial
-
-The key that signs plans stays off the server; its public part is in every
-invitation, as #k=... The server signs states with a key of its own, which the
-plan names. Each of two collectors makes its keys on its server, and sends the
-analyst a.key.pub, which study.yaml names.
-"""
 
 
 def shown(data: bytes, root: bytes | None) -> str:
@@ -115,39 +100,6 @@ def _target(plan: PublicPlan) -> list[str]:
     words += "" if target.reach is None else f", longest weighted row {target.reach:.6g}"
     rows = [" ".join(f"{v:>10.4g}" for v in row) for row in target.rows]
     return [f"Target: fixed, that of an earlier fit, internal units{words}; its map of covariates:", *rows]
-
-
-def _parser(prog: str) -> argparse.ArgumentParser:
-    parser = parser_of(prog, epilog=_EXAMPLES)
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    key = verbs.add_parser("key", help="make a signing key", allow_abbrev=False)
-    key.add_argument("file", metavar="FILE", help="a new file, which only you may read")
-    key.add_argument("--password", action="store_true", help="ask for a password, by which the file is encrypted")
-    key.add_argument(
-        "--collector", action="store_true",
-        help="of one of two collectors: a key that signs, and one that opens shares; FILE.pub is for the analyst",
-    )  # fmt: skip
-    sign = verbs.add_parser("sign", help="make the signed plan of a study", allow_abbrev=False)
-    sign.add_argument("file", metavar="STUDY", help="YAML or JSON: title, purpose, contact, formula, bounds, mu, ...")
-    sign.add_argument("--key", required=True, metavar="FILE", help="the key that signs, made by `privreg study key`")
-    sign.add_argument("--password", action="store_true", help="ask for the password of that file")
-    sign.add_argument(
-        "--states", nargs="+", default=[], metavar="KEY",
-        help="who signs states: public keys, or files of keys; several, so that one can take another's place; with two "
-        "collectors both do, and none is given",
-    )  # fmt: skip
-    sign.add_argument("--out", metavar="FILE", help="the plan's file; STUDY with the ending .plan by default")
-    show = verbs.add_parser("show", help="verify a plan, and print what devices and respondents make of it")
-    show.add_argument("file", metavar="PLAN")
-    show.add_argument("--key", help="public key that must have signed it, as in invitations")
-    demo = verbs.add_parser("demo", help="play a whole study on this machine: each command is printed, then run")
-    demo.add_argument("--devices", type=int, metavar="N", help="people, made up; 5000 by default, 3000 with --two")
-    demo.add_argument("--analyses", action="store_true", help="several analyses: a table, and two models, of one form")
-    demo.add_argument("--two", action="store_true", help="two collectors, each with a share of every report")
-    demo.add_argument(
-        "--folder", metavar="FOLDER", help="a new folder to keep its files in; a temporary one by default"
-    )
-    return parser
 
 
 def _password(a: argparse.Namespace) -> bytes | None:
@@ -238,4 +190,4 @@ def _run(a: argparse.Namespace) -> str:
 
 def main(arguments: Sequence[str], prog: str = "privreg study") -> int:
     """Run the command; 0 done, 2 an error that the message explains."""
-    return done(_parser(prog), arguments, _run)
+    return done(parser_of("study", prog), arguments, _run)

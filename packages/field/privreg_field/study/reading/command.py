@@ -23,20 +23,7 @@ _VIEWS: Final = (".txt", ".html", ".md", ".docx", ".tex")  # Endings of files th
 
 def main(arguments: Sequence[str], prog: str = "privreg results") -> int:
     """Run the command; 0 done, 2 an error that the message explains."""
-    parser = parser_of(prog, "Print the results of a study so far.")
-    parser.add_argument(
-        "url", nargs="+", metavar="URL", help="address as in invitations, with #k=; of two collectors both"
-    )
-    parser.add_argument(
-        "--token", nargs="+", metavar="FILE", help="file of the analyst's token, which privreg serve wrote"
-    )
-    parser.add_argument("--analysis", metavar="NAME", help="of a study with several analyses: one; all by default")
-    parser.add_argument("--key", help="public key that has signed the plan, or its file, where the address has none")
-    parser.add_argument(
-        "--out", metavar="FILE", action="append", default=[],
-        help="save the results, which privreg.load reads, or write them as .txt, .html, .md, .docx or .tex; repeatable",
-    )  # fmt: skip
-    return done(parser, arguments, _run)
+    return done(parser_of("results", prog), arguments, _run)
 
 
 def _run(a: argparse.Namespace) -> str:

@@ -36,64 +36,21 @@ STARTING: Final = 180.0  # Seconds within which a collector must answer
 ASKED: Final = ("age", "bmi", "smoker", "charges")
 FEWEST: Final = 1000  # Devices that a table of the demonstration's model needs
 
-STUDY: Final = """\
-study: charges
-title: What insurance costs
-purpose: How yearly charges go with age, weight and smoking. The people are made up.
-contact: nobody@example.org
-opens: 2020-01-01
-closes: 2100-01-01
-{model}mu: {mu}
-rows: {devices}
-bounds: {{age: [18, 65], bmi: [18, 50], charges: [0, 35000]}}
-levels: {{smoker: ["no", "yes"]}}
-questions:
-  age: How old are you?
-  bmi: What is your body mass index?
-  smoker: Do you smoke?
-  charges: What was charged in the last year, in dollars?
-{more}"""
-"""A study's file, as `privreg study sign` reads it."""
 
-MORE: Final = """\
-trust: two_collectors
-collectors:
-  - name: University of Here
-    url: {a}
-    contact: privacy@here.example.org
-    key: a.key.pub
-    seal: a.key.pub
-  - name: Office of Statistics
-    url: {b}
-    contact: privacy@office.example.org
-    key: b.key.pub
-    seal: b.key.pub
-"""
-"""What a study with two collectors has beside."""
+def _text(name: str) -> str:
+    return Path(__file__).with_name(name).read_text("utf-8")
+
+
+STUDY, MORE = _text("study.yaml"), _text("collectors.yaml")
+"""A study's file, as `privreg study sign` reads it, and what one with two collectors has beside."""
 
 BY_THEMSELVES: Final = 3
 """People whose own devices answer one by one, by a program in Python and, where there is Node, by one in JavaScript."""
 
-NODE: Final = """\
-const { Session, Memory } = await import(process.argv[1]);
-const all = new Map(), [link, answers] = process.argv.slice(2);
-const change = async (work) => {
-  const { result, put } = work(all);
-  for (const one of [put ?? []].flat()) all.set(one.id, one);
-  return result;
-};
-const session = await Session.begin(link, { memory: new Memory({ change }) });
-await session.prepare(JSON.parse(answers));
-await session.send(); if (session.receipt === null) process.exit(1);
-"""
+NODE: Final = _text("device.mjs")
 
 
-ANALYSES: Final = """\
-analyses:
-  who: {{table: age + C(smoker), share: 0.2}}
-  charges: {{formula: charges ~ age + bmi + smoker, family: huber, share: 0.5}}
-  smoking: {{formula: smoker ~ age + bmi, family: logistic, share: 0.3}}
-"""
+ANALYSES: Final = _text("analyses.yaml")
 ALONE: Final = "formula: charges ~ age + bmi + smoker\nfamily: huber\n"
 
 

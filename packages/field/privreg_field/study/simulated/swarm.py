@@ -31,16 +31,6 @@ TRIES: Final = 60
 UNSUMMED: Final = 410
 MOST: Final = 2000  # Devices that answer one look at the state, at most
 
-_EPILOG: Final = """\
-Rows are used once each, in order. Noise is drawn for many devices at once, in
-double precision: a trial of the collector, not of the device's exact sampler,
-for which see `privreg respond`.
-
-example:
-  privreg swarm http://127.0.0.1:8000/v1/studies/sleep people.csv \\
-      --tokens links.csv --devices 5000 --late 2 --dropout 0.3 --duplicates 0.05
-"""
-
 
 class Answers(NamedTuple):
     """What became of a swarm."""
@@ -239,16 +229,7 @@ class _Swarm(NamedTuple):
 
 def main(arguments: Sequence[str], prog: str = "privreg swarm") -> int:
     """Run the command; 0 done, 2 an error that the message explains."""
-    parser = parser_of(prog, "Let simulated devices answer a study on this machine.", _EPILOG)
-    parser.add_argument("url", metavar="URL", help="address of the study")
-    parser.add_argument("rows", metavar="FILE", help="rows, one a device; of a diary all of a `person`")
-    parser.add_argument("--tokens", required=True, metavar="FILE", help="invitations, made by `privreg tokens`")
-    parser.add_argument("--devices", type=int, metavar="N", help="how many; all by default")
-    parser.add_argument("--duplicates", type=float, default=0.0, metavar="SHARE", help="of reports sent twice")
-    parser.add_argument("--late", type=int, default=0, metavar="K", help="states by which reports are late at most")
-    parser.add_argument("--dropout", type=float, default=0.0, metavar="SHARE", help="of devices that never answer")
-    parser.add_argument("--anywhere", action="store_true", help="also another machine's")
-    return done(parser, arguments, _run)
+    return done(parser_of("swarm", prog), arguments, _run)
 
 
 def _run(a: argparse.Namespace) -> str:
