@@ -84,18 +84,22 @@ class Posted(NamedTuple):
 # --- the generator -------------------------------------------------------------------------------------------
 
 
+async def answered(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> int:
+    """Send a request, and read its answer to the end; its status."""
+    writer.write(request)
+    head = (await reader.readuntil(b"\r\n\r\n")).lower()
+    at = head.find(b"content-length:")
+    if at >= 0:
+        await reader.readexactly(int(head[at + 15 : head.index(b"\r", at)]))
+    return int(head[9:12])
+
+
 async def _one(host: str, port: int, requests: Iterator[bytes], out: list[tuple[int, float]]) -> None:
-    """A connection that sends one request after another, and reads each answer to its end."""
+    """A connection that sends one request after another."""
     reader, writer = await asyncio.open_connection(host, port)
     for request in requests:
         began = time.perf_counter()
-        writer.write(request)
-        head = await reader.readuntil(b"\r\n\r\n")
-        low = head.lower()
-        at = low.find(b"content-length:")
-        if at >= 0:
-            await reader.readexactly(int(low[at + 15 : low.index(b"\r", at)]))
-        out.append((int(head[9:12]), time.perf_counter() - began))
+        out.append((await answered(reader, writer, request), time.perf_counter() - began))
     writer.close()
     await writer.wait_closed()
 
@@ -152,11 +156,6 @@ class Served(NamedTuple):
         return pr.connect(urls, tokens)
 
 
-def _made(*arguments: str) -> None:
-    if command.main(arguments):
-        raise SystemExit("the study could not be signed")
-
-
 @contextlib.contextmanager
 def served(at: Path, devices: int, *, two: bool = False, database: str = "") -> Iterator[Served]:
     """Sign a study, and serve it by one collector, or by two; on PostgreSQL by two servers of one collector."""
@@ -166,9 +165,13 @@ def served(at: Path, devices: int, *, two: bool = False, database: str = "") -> 
     (at / "study.yaml").write_text(
         demo.STUDY.format(devices=devices, mu=1 if two else 2, model=demo.ALONE.format(), more=more)
     )
-    for name in ("root", *(LETTERS if two else ["server"])):
-        _made("key", f"{name}.key", *(["--collector"] if name in LETTERS else []))
-    _made("sign", "study.yaml", "--key", "root.key", *([] if two else ["--states", "server.key"]))
+    made = [
+        ("key", f"{name}.key", *["--collector"] * (name in LETTERS))
+        for name in ("root", *(LETTERS if two else ["server"]))
+    ]
+    for arguments in (*made, ("sign", "study.yaml", "--key", "root.key", *([] if two else ["--states", "server.key"]))):
+        if command.main(arguments):
+            raise SystemExit("the study could not be signed")
     root, quiet = keys.public(keys.load(at / "root.key")), {**os.environ, "PYTHONUNBUFFERED": "1"}
     with contextlib.ExitStack() as stack:
         running = []
@@ -205,10 +208,10 @@ def invited(it: Served, at: Path, count: int) -> list[str]:
     return swarm.read_links(str(links))
 
 
-def held(processes: Sequence[subprocess.Popen[bytes]]) -> float:
-    """MiB that the largest of some processes held at most."""
+def held(processes: Sequence[subprocess.Popen[bytes]], name: str = "VmHWM") -> float:
+    """MiB that the largest of some processes held at most, or holds."""
     texts = [Path(f"/proc/{one.pid}/status").read_text() for one in processes]
-    return max(int(x.split()[1]) / 1024 for text in texts for x in text.splitlines() if x.startswith("VmHWM"))
+    return max(int(x.split()[1]) / 1024 for text in texts for x in text.splitlines() if x.startswith(name))
 
 
 def of_postgres(at: Path) -> list[int]:

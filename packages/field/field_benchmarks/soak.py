@@ -44,18 +44,7 @@ import pandas as pd
 
 import privreg as pr
 from benchmarks.store import save_table
-from field_benchmarks.service import (
-    FIRST,
-    RESULTS,
-    SLUG,
-    Served,
-    invited,
-    of_postgres,
-    postgres,
-    request,
-    served,
-    state_of,
-)
+from field_benchmarks import service
 from privreg_field.device.client import invitation
 from privreg_field.service.commands.collector import collector
 from privreg_field.study.simulated import swarm
@@ -91,27 +80,12 @@ class Generator:
             while True:
                 when, body = await self.waiting.get()
                 await asyncio.sleep(max(when - time.monotonic(), 0.0))
-                status = 503
-                while status == 503:  # as a device does
-                    writer.write(body)
-                    head = await reader.readuntil(b"\r\n\r\n")
-                    low = head.lower()
-                    at = low.find(b"content-length:")
-                    if at >= 0:
-                        await reader.readexactly(int(low[at + 15 : low.index(b"\r", at)]))
-                    status = int(head[9:12])
-                    if status == 503:
-                        await asyncio.sleep(1.0)
+                while (status := await service.answered(reader, writer, body)) == 503:  # as a device does
+                    await asyncio.sleep(1.0)
                 now = time.monotonic()
                 self.lags.append((now, now - when, status))
         finally:
             writer.close()
-
-
-def resident(pid: int, name: str = "VmRSS") -> float:
-    """MiB of a process."""
-    text = Path(f"/proc/{pid}/status").read_text()
-    return next(int(x.split()[1]) / 1024 for x in text.splitlines() if x.startswith(name))
 
 
 def proportional(pids: Sequence[int]) -> tuple[float, float]:
@@ -125,38 +99,40 @@ def proportional(pids: Sequence[int]) -> tuple[float, float]:
     return shared, rest
 
 
-async def soaked(it: Served, at: Path, links: Sequence[str], rows: pd.DataFrame, rate: int, count: int) -> pd.DataFrame:
+async def soaked(
+    it: service.Served, at: Path, links: Sequence[str], rows: pd.DataFrame, rate: int, count: int
+) -> pd.DataFrame:
     """Post at a steady rate; a row each `EVERY` seconds."""
     one, out = it.study(), list[dict[str, Any]]()
-    crowd, path = Crowd(one.signed, one.plan_hash, rows), f"/v1/studies/{SLUG}/reports"
+    crowd, path = Crowd(one.signed, one.plan_hash, rows), f"/v1/studies/{service.SLUG}/reports"
     generator, some = Generator(it.bases), int(rate * EVERY)
 
     def made(first: int) -> tuple[int, list[bytes]]:
-        state = state_of(one, it)
-        who = range(first, min(first + some, FIRST + count))
+        state = service.state_of(one, it)
+        who = range(first, min(first + some, service.FIRST + count))
         if not who:
             return 0, []
         tokens = [messages.read_token(invitation(links[i]).token) for i in who]
-        return state.number, [request("POST", path, bodies[0]) for bodies in crowd.posts(state, who, tokens)]
+        return state.number, [service.request("POST", path, bodies[0]) for bodies in crowd.posts(state, who, tokens)]
 
     task = asyncio.create_task(generator.run())
-    k, bodies = await asyncio.to_thread(made, FIRST)
+    k, bodies = await asyncio.to_thread(made, service.FIRST)
     began, sent, seen = time.monotonic(), 0, 0
     while bodies:
         start = began + sent / rate
         for i, body in enumerate(bodies):
             generator.waiting.put_nowait((start + i / rate, body))
         sent += len(bodies)
-        next_ = await asyncio.to_thread(made, FIRST + sent)
+        next_ = await asyncio.to_thread(made, service.FIRST + sent)
         await asyncio.sleep(max(began + sent / rate - time.monotonic(), 0.0))
-        cache, rest = proportional(of_postgres(at))
+        cache, rest = proportional(service.of_postgres(at))
         new, seen = generator.lags[seen:], len(generator.lags)
         lags = 1e3 * np.array([lag for _, lag, _ in new] or [np.nan])
         row = {
             "minute": (time.monotonic() - began) / 60, "reports": len(new) / (len(bodies) / rate),
             "lag, median": float(np.median(lags)), "lag, 99th percentile": float(np.quantile(lags, 0.99)),
             "behind": sent - seen, "state": k,
-            **{f"memory, server {i + 1}": resident(p.pid) for i, p in enumerate(it.processes)},
+            **{f"memory, server {i + 1}": service.held([p], "VmRSS") for i, p in enumerate(it.processes)},
             "memory, PostgreSQL's cache": cache, "memory, PostgreSQL but for it": rest, "load": os.getloadavg()[0],
         }  # fmt: skip
         out.append(row)
@@ -200,22 +176,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=3.0, help="3 by default")
     parser.add_argument("--rate", type=int, default=100, help="reports a second; 100 by default")
     parser.add_argument("--sqlite", action="store_true", help="one server on SQLite")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of soak.csv and soak.png")
+    parser.add_argument("--out", type=Path, default=service.RESULTS, help="folder of soak.csv and soak.png")
     a = parser.parse_args(arguments)
     where, count = a.out.resolve(), int(60 * a.minutes * a.rate)
-    rows = pr.datasets.us_insurance(FIRST + count)
+    rows = pr.datasets.us_insurance(service.FIRST + count)
     with contextlib.ExitStack() as stack:
         at = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         stack.enter_context(contextlib.chdir(at))
-        database = "" if a.sqlite else stack.enter_context(postgres(at))
-        it = stack.enter_context(served(at, FIRST + count, database=database))
-        links = invited(it, at, FIRST + count)
-        swarm.swarm(it.urls()[0], rows.iloc[:FIRST], links[:FIRST], progress=False)
+        database = "" if a.sqlite else stack.enter_context(service.postgres(at))
+        it = stack.enter_context(service.served(at, service.FIRST + count, database=database))
+        links = service.invited(it, at, service.FIRST + count)
+        swarm.swarm(it.urls()[0], rows.iloc[: service.FIRST], links[: service.FIRST], progress=False)
         table = asyncio.run(soaked(it, at, links, rows, a.rate, count))
         if collector(["check", str(it.plan), *(["--db", database] if database else [])]):
             raise SystemExit("the sums are not those of the reports")
-        if (found := it.study().results().nobs) != FIRST + count:
-            raise SystemExit(f"{found} reports count, of {FIRST + count}")
+        if (found := it.study().results().nobs) != service.FIRST + count:
+            raise SystemExit(f"{found} reports count, of {service.FIRST + count}")
     name = "soak_sqlite" if a.sqlite else "soak"
     save_table(
         table.round(3), where / f"{name}.csv",

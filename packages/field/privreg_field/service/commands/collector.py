@@ -47,7 +47,7 @@ def _collector(a: argparse.Namespace) -> str:
         return two.take_issuer(prepared(a.plan, database_of(a), role=a.role)[0], a.issuer_file, plan_hash)
     beside = beside_plan(a.plan, a.role, "db")
     if a.verb in keeping.VERBS:
-        return keeping.run(a, plans, database_of(a), beside, partial(_audited, a))
+        return keeping.run(a, plans, database_of(a), beside, partial(_looked_after, a))
     stores = {p.part.name: open_store(database_of(a), p.slug, make=False, beside=beside) for p in plans}
     store = stores[plans[0].part.name]
     store.about()  # which refuses what is elsewhere
@@ -56,10 +56,12 @@ def _collector(a: argparse.Namespace) -> str:
     if a.verb == "export":
         made = {name: (two.export(SumCourse(one, None, place=LETTERS.index(a.role))) if plans[0].collectors
                        else operate.exported(Course(one, None))) for name, one in stores.items()}  # fmt: skip
-        return _written(operate.together(made), a.out)
+        if a.out is None:
+            raise OptionError("export needs --out FILE.")
+        write_bytes(a.out, operate.together(made), new=True)
+        return f"Wrote plan, states and sums to {a.out!r}; no single report is in it."
     if a.verb != "rotate-keys":
-        work = _of_two if plans[0].collectors else _of_one
-        said = [(name, work(one, a)) for name, one in stores.items()]
+        said = [(name, _looked_after(a, one)) for name, one in stores.items()]
         if a.verb == "close":
             return said[0][1]
         return "\n".join(f"{name}: {text}" if name else text for name, text in said)
@@ -69,25 +71,17 @@ def _collector(a: argparse.Namespace) -> str:
     return f"New tokens are made by key {number}; taken back: {len(a.revoke)} keys, {len(a.tokens)} tokens."
 
 
-def _audited(a: argparse.Namespace, store: Store) -> str:
-    """What can be checked of an analysis."""
+def _looked_after(a: argparse.Namespace, store: Store) -> str:
+    """Close an analysis, or check its sums, its states, or both: by the verb."""
     if a.role:
-        return two.check(SumCourse(store, None, place=LETTERS.index(a.role)))
-    return f"{_check(store)} {Course(store, None).replay()} states follow from the reports."
-
-
-def _of_one(store: Store, a: argparse.Namespace) -> str:
-    if a.verb == "check":
-        return _check(store)
-    if a.verb == "replay":
-        return f"{Course(store, None).replay()} states follow from the reports."
-    Course(store, keys.load(a.state_key or Path(a.plan).with_name("server.key"))).close()
-    return "Closed: the last state asks nobody. Reports that answer earlier states count until the grace is over."
-
-
-def _of_two(store: Store, a: argparse.Namespace) -> str:
-    course = SumCourse(store, None, place=LETTERS.index(a.role))
-    return two.close(course, a.role) if a.verb == "close" else two.check(course)
+        course = SumCourse(store, None, place=LETTERS.index(a.role))
+        return two.close(course, a.role) if a.verb == "close" else two.check(course)
+    if a.verb == "close":
+        Course(store, keys.load(a.state_key or Path(a.plan).with_name("server.key"))).close()
+        return "Closed: the last state asks nobody. Reports that answer earlier states count until the grace is over."
+    said = [] if a.verb == "replay" else [_check(store)]
+    said += [] if a.verb == "check" else [f"{Course(store, None).replay()} states follow from the reports."]
+    return " ".join(said)
 
 
 def _access(store: Store, a: argparse.Namespace) -> str:
@@ -139,10 +133,3 @@ def _added_up(store: Store) -> str:
     if chains.plain(kept) != chains.plain(found):
         raise OptionError("the sums are not those of the reports: the database was changed, or is damaged.")
     return f"{count:,} reports in {len(kept)} cells: the sums are right."
-
-
-def _written(said: bytes, out: str | None) -> str:
-    if out is None:
-        raise OptionError("export needs --out FILE.")
-    write_bytes(out, said, new=True)
-    return f"Wrote plan, states and sums to {out!r}; no single report is in it."

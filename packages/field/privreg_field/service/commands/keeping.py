@@ -6,7 +6,6 @@ import argparse
 import json
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,14 +29,11 @@ def run(
 
     `audit` checks what a database has of an analysis, says what it found, and raises OptionError.
     """
-    opened = partial(_opened, plans, beside=beside)
+
+    def opened(url: str, **how: Any) -> list[Store]:
+        return [open_store(url, one.slug, beside=beside, **how) for one in plans]
+
     return VERBS[a.verb](a, opened, url, audit)
-
-
-def _opened(
-    plans: Sequence[PublicPlan], url: str, *, beside: Path, make: bool = True, old: bool = False
-) -> list[Store]:
-    return [open_store(url, one.slug, beside=beside, make=make, old=old) for one in plans]
 
 
 _Open = Callable[..., "list[Store]"]

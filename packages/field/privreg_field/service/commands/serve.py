@@ -11,11 +11,18 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
+import uvicorn
+
 from privreg.errors import OptionError
 from privreg_field.service.commands import settings
 from privreg_field.service.commands.prepare import HERE, PORT, database_of, plans_of, prepared
 from privreg_field.service.course import Course
+from privreg_field.service.http.app import Service
+from privreg_field.service.http.desk import Desk, Options, application
+from privreg_field.service.http.guard import CONNECTIONS, Guarded, Proxied
+from privreg_field.service.logs import Journal, Logged, take_over
 from privreg_field.service.sums import command as two
+from privreg_field.service.sums.app import SumService
 from privreg_field.service.tokens import VARIABLE
 from privreg_field.study import keys
 from privreg_field.study.running import done, parser_of
@@ -30,12 +37,6 @@ def serve(arguments: Sequence[str]) -> int:
 
 
 def _serve(a: argparse.Namespace) -> str:
-    import uvicorn
-
-    from privreg_field.service.http.desk import Desk, Options, application
-    from privreg_field.service.http.guard import CONNECTIONS, Guarded, Proxied
-    from privreg_field.service.logs import Journal, Logged, take_over
-
     (plan, *_), _ = plans_of(a)
     if a.shared and plan.collectors:
         raise OptionError("a collector of a study with two has one server; leave --shared out.")
@@ -43,14 +44,10 @@ def _serve(a: argparse.Namespace) -> str:
     options = Options(rate=a.rate, public_results=a.public_results, journal=journal)
     services: list[Desk]
     if plan.collectors:
-        from privreg_field.service.sums.app import SumService
-
         stores = prepared(a.plan, database_of(a), role=a.role)
         own = str(a.key or Path(a.plan).with_name(f"{a.role}.key"))
         services = [SumService(two.course_of(store, a.role, own), options) for store in stores]
     else:
-        from privreg_field.service.http.app import Service
-
         key = keys.load(a.state_key or Path(a.plan).with_name("server.key"))
         stores = prepared(a.plan, database_of(a))
         services = [Service(Course(store, key), options) for store in stores]

@@ -76,7 +76,8 @@ class Desk:
     def __init__(self, course: Study, options: Options) -> None:
         self.course, self.options = course, options
         self.metrics, self.quota = Metrics(), Quota(options.rate)
-        self.writer, self.feed = Writer(course.keeper, self._after), Feed(course)
+        self._stop, self._due = threading.Event(), threading.Event()
+        self.writer, self.feed = Writer(course.keeper, self._due.set), Feed(course)
         self._kept: dict[int, bytes] = {}  # The issuers' secrets as they are in the database
         self.secrets: dict[int, bytes | None] = {}  # None: sealed by a passphrase that this process doesn't have
         self._looked, self._looking = -math.inf, threading.Lock()
@@ -86,7 +87,6 @@ class Desk:
             opened(kept)  # which says at once what passphrase is missing
         self._look()
         self.all: Sequence[Desk] = (self,)  # Of the study's analyses; the first answers for them
-        self._stop, self._due = threading.Event(), threading.Event()
         self._clerk = threading.Thread(target=self._advance, name="privreg-clerk", daemon=True)
 
     # --- its threads -----------------------------------------------------------------------------------
@@ -107,9 +107,6 @@ class Desk:
         """Let dashboards go, before the server ends."""
         for desk in self.all:
             desk.feed.stop()
-
-    def _after(self) -> None:
-        self._due.set()
 
     def _advance(self) -> None:
         """Close states whose time has come, and look now and then which tokens were taken back."""

@@ -10,6 +10,7 @@ import pandas as pd
 
 from privreg.errors import OptionError, StudyError, choose
 from privreg.means.results.table_one import TableOne
+from privreg_field.study.reading.live import live
 from privreg_field.study.reading.study import Study, StudyModel, laid_out
 
 
@@ -54,16 +55,12 @@ class Studies:
             The one that is shown first.
         every : float
         """
-        from privreg_field.study.reading.live import live
-
         first = self.analyses[0] if name is None else self[name].signed.part.name
         return live({n: self[n].followed for n in sorted(self, key=lambda n: n != first)}, every)
 
     @property
     def rounds(self) -> pd.DataFrame:
         """Reports by analysis and state; see `Study.rounds`."""
-        import pandas as pd
-
         frames = [part.rounds.assign(analysis=name) for name, part in self._parts.items()]
         whole = pd.concat(frames, ignore_index=True)
         return whole[["analysis", *whole.columns.drop("analysis")]]

@@ -220,8 +220,6 @@ class SharedStudy(Study):
     @property
     def rounds(self) -> pd.DataFrame:
         """Reports by state: state, role, reports that both have, and how many close it (none: it stays open)."""
-        import pandas as pd
-
         names = ["state", "role", "reports", "closes_at"]
         return pd.DataFrame(self._held(self._both()), columns=names).astype({"closes_at": "Int64"})
 

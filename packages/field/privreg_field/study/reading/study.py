@@ -10,6 +10,7 @@ import json
 import textwrap
 import threading
 from collections.abc import Sequence
+from functools import partial
 from html import escape
 from typing import Any, Final, NamedTuple
 
@@ -25,7 +26,7 @@ from privreg_field.collector.chain import Cells, Chain
 from privreg_field.device.consent import WIDEST, plain
 from privreg_field.study.reading.collected import engine_of, fit_plan_of, read_cells, table_of
 from privreg_field.study.reading.collected import results as results_of
-from privreg_field.study.reading.live import Followed
+from privreg_field.study.reading.live import Followed, live
 from privreg_field.study.servers import Server, opened
 from privreg_field.wire import messages, wire
 from privreg_field.wire.analyses import hash_of_part
@@ -217,26 +218,16 @@ class Study:
         While the study is open, intervals for one look are not valid for stopping early; the band that is valid at
         every look begins at 30,000 reports that enter the estimate.
         """
-        from privreg_field.study.reading.live import live
-
         return live({"": self.followed}, every)
 
     @property
     def followed(self) -> Followed:
         """What a dashboard asks of it."""
-        from privreg_field.study.reading.live import Followed
-
-        return Followed(self.signed.study, self._counts, self._estimated)
-
-    def _counts(self) -> bytes:
-        """Counts by minute and state, as the server tells them."""
-        return self._get("progress")
+        return Followed(self.signed.study, partial(self._get, "progress"), self._estimated)
 
     @property
     def rounds(self) -> pd.DataFrame:
         """Reports by state: state, role, reports, and how many close it (none: it stays open)."""
-        import pandas as pd
-
         known, counts = self._known(), dict[int, int]()
         for place, cell in known.cells.items():
             counts[place.state] = counts.get(place.state, 0) + cell.people
