@@ -47,7 +47,7 @@ def _collector(a: argparse.Namespace) -> str:
         return two.take_issuer(prepared(a.plan, database_of(a), role=a.role)[0], a.issuer_file, plan_hash)
     beside = beside_plan(a.plan, a.role, "db")
     if a.verb in keeping.VERBS:
-        return keeping.run(a, plans, database_of(a), beside, partial(_looked_after, a))
+        return keeping.run(a, plans, database_of(a), beside, partial(_audited, a))
     stores = {p.part.name: open_store(database_of(a), p.slug, make=False, beside=beside) for p in plans}
     store = stores[plans[0].part.name]
     store.about()  # which refuses what is elsewhere
@@ -61,7 +61,7 @@ def _collector(a: argparse.Namespace) -> str:
         write_bytes(a.out, operate.together(made), new=True)
         return f"Wrote plan, states and sums to {a.out!r}; no single report is in it."
     if a.verb != "rotate-keys":
-        said = [(name, _looked_after(a, one)) for name, one in stores.items()]
+        said = [(name, _audited(a, one)) for name, one in stores.items()]
         if a.verb == "close":
             return said[0][1]
         return "\n".join(f"{name}: {text}" if name else text for name, text in said)
@@ -71,7 +71,7 @@ def _collector(a: argparse.Namespace) -> str:
     return f"New tokens are made by key {number}; taken back: {len(a.revoke)} keys, {len(a.tokens)} tokens."
 
 
-def _looked_after(a: argparse.Namespace, store: Store) -> str:
+def _audited(a: argparse.Namespace, store: Store) -> str:
     """Close an analysis, or check its sums, its states, or both: by the verb."""
     if a.role:
         course = SumCourse(store, None, place=LETTERS.index(a.role))

@@ -10,7 +10,6 @@ import json
 import textwrap
 import threading
 from collections.abc import Sequence
-from functools import partial
 from html import escape
 from typing import Any, Final, NamedTuple
 
@@ -223,7 +222,11 @@ class Study:
     @property
     def followed(self) -> Followed:
         """What a dashboard asks of it."""
-        return Followed(self.signed.study, partial(self._get, "progress"), self._estimated)
+        return Followed(self.signed.study, self._counts, self._estimated)
+
+    def _counts(self) -> bytes:
+        """Counts by minute and state, as the server tells them."""
+        return self._get("progress")
 
     @property
     def rounds(self) -> pd.DataFrame:
