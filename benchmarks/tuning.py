@@ -73,9 +73,11 @@ class File(NamedTuple):
 @cache
 def _files() -> list[File]:
     out = []
-    for file in sorted((ROOT / "privreg").rglob("*.py")):
+    kit = ROOT / "packages" / "field"
+    for file in sorted([*(ROOT / "privreg").rglob("*.py"), *(kit / "privreg_field").rglob("*.py")]):
         tree = ast.parse(file.read_text(encoding="utf-8"))
-        module = ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        within = file.relative_to(kit if file.is_relative_to(kit) else ROOT)
+        module = ".".join(within.with_suffix("").parts).removesuffix(".__init__")
         names, early, loops = dict[str, tuple[str, str]](), set[str](), set[str]()
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and node.module and not node.level:

@@ -3,8 +3,8 @@
 Pages of this folder and the vignettes are put side by side, every code cell is run, and HTML is written to
 ``docs/_build/html``. A cell that fails, a reference that leads nowhere, a page that nothing leads to, or one that asks
 another host for anything fails the build. The reference shows pictures of the page of plots. ``--fast`` runs no cells,
-and ``--only`` those of the pages that it names. Needs ``pip install -e ".[docs]"``; ``--check`` runs the code of the
-README and of all pages, or of those that it names, without Sphinx.
+and ``--only`` those of the pages that it names. Needs ``pip install -e ".[docs]" -e "./packages/field[all]"``;
+``--check`` runs the code of the README and of all pages, or of those that it names, without Sphinx.
 """
 
 from __future__ import annotations

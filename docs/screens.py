@@ -23,7 +23,7 @@ import pandas as pd
 import uvicorn
 from PIL import Image
 
-from privreg.service.http.app import Options, make
+from privreg_field.service.http.app import Options, make
 from tests.service.world import ANALYST, World
 
 HERE = Path(__file__).resolve().parent

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
         SmoothedHinge,
         Squared,
     )
-    from privreg.field.reading.connect import connect
     from privreg.formula.language.rowwise import rowwise
     from privreg.loading import load
     from privreg.means.model import table_one
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Budget", "Expectile", "Hinge", "Huber", "Ledger", "Logistic", "Multinomial", "Poisson", "PrivacyLeakError",
     "PrivacyLeakWarning", "PrivateOnlineRegression", "Quantile", "Schema", "SmoothedHinge", "Squared",
-    "__version__", "anova", "central", "compare", "connect", "csv", "datasets", "errors",
+    "__version__", "anova", "central", "compare", "csv", "datasets", "errors",
     "families", "federated", "limit_spending", "load", "means", "meta_analysis", "plan", "plan_two_groups",
     "rowwise", "shrink", "simulate", "sql", "table_one",
 ]  # fmt: skip
@@ -67,7 +66,6 @@ _HOMES = {
         "data.sources.database": "sql",
         "errors": "PrivacyLeakError PrivacyLeakWarning",
         "families.builtin": "Expectile Hinge Huber Logistic Multinomial Poisson Quantile SmoothedHinge Squared",
-        "field.reading.connect": "connect",
         "formula.language.rowwise": "rowwise",
         "loading": "load",
         "means.model": "table_one",
@@ -94,10 +92,14 @@ def __getattr__(name: str) -> Any:
     elif name in {"central", "datasets", "errors", "families", "federated", "means"}:
         value = import_module(f"privreg.{name}")
     else:
-        raise import_module("privreg.options.elsewhere").no_such_name(name, __all__)
+        value = None if name.startswith("_") else import_module("privreg.files.optional").find("names", name)
+        if value is None:
+            raise import_module("privreg.options.elsewhere").no_such_name(name, __dir__())
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    from privreg.files.optional import added
+
+    return sorted({*__all__, *added("names")})

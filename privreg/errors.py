@@ -183,9 +183,9 @@ def interval_level(alpha: object) -> float:
 
 
 def _depth() -> int:
-    """Stack level, seen from the caller, of the first line outside the package."""
-    frame, depth = sys._getframe(1), 0
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "privreg":
+    """Stack level, seen from the caller, of the first line outside the package and its kit."""
+    frame, depth, ours = sys._getframe(1), 0, {"privreg", "privreg_field"}
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ours:
         frame, depth = frame.f_back, depth + 1
     return depth
 

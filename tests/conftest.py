@@ -38,6 +38,7 @@ LAWS, QUICK = "tests/laws/", 8
 _seconds: Counter[str] = Counter()
 _so_far = pytest.StashKey[float]()
 _others = pytest.StashKey[set[Path]]()
+DEALT = ("tests", "privreg", "packages/field/privreg_field")
 BYTES = 50_000
 """So much of a file counts as a second where files are dealt to parts, for collection and quick tests."""
 
@@ -56,9 +57,7 @@ def _slow() -> dict[str, float]:
 def _files_of_others(root: Path, part: str, *, fast: bool) -> set[Path]:
     """Files that are not of this part: the longest is dealt first, to whoever has least."""
     k, n = map(int, part.split("/"))
-    takes = Counter(
-        {path: path.stat().st_size / BYTES for top in ("tests", "privreg") for path in (root / top).rglob("*.py")}
-    )
+    takes = Counter({path: path.stat().st_size / BYTES for top in DEALT for path in (root / top).rglob("*.py")})
     for name, seconds in ({} if fast else _slow()).items():
         takes[root / name.partition("::")[0]] += seconds
     dealt, others = [0.0] * n, set()

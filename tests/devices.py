@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privreg.audit.devices import Unrandomised
-from privreg.device.report import score
 from privreg.protocol import codes
 from privreg.protocol.codes import LEVER2
 from privreg.published.chain import normal
+from privreg_field.device.report import score
 
 if TYPE_CHECKING:
     from privreg.arrays import Array

@@ -54,9 +54,9 @@ HOSTILE, INDEXES = "tests/laws/test_hostile.py", "tests/laws/test_indexes.py"
 SPENDING = "tests/laws/test_spending.py"
 CURATOR = "tests/simulation/test_curator.py"
 IDENTIFIED = "tests/published/descent/test_identified.py"
-WEB, PAGES = "privreg/service/web/device", "tests/service/test_js_session.py"
-DEVICE = "privreg/device/report/answer.py"
-ASKED, SESSION, SENDING = (f"privreg/device/{name}.py" for name in ("asked", "session", "sending"))
+WEB, PAGES = "packages/field/privreg_field/service/web/device", "tests/service/test_js_session.py"
+DEVICE = "packages/field/privreg_field/device/report/answer.py"
+ASKED, SESSION, SENDING = (f"packages/field/privreg_field/device/{name}.py" for name in ("asked", "session", "sending"))
 ANSWERS, VISITS = "tests/device/test_answer.py", "tests/device/test_session.py"
 APART = (f"{ANSWERS}::test_whatever_comes_two_reports_are_no_farther_apart_than_the_noise_is_for",)
 SUMS = "tests/means/test_sums.py"
@@ -64,7 +64,7 @@ SHARED = "tests/field/test_two_collectors.py"
 PAIR, PAIR_PAGES = "tests/device/test_two_collectors.py", "tests/service/test_js_two_collectors.py"
 RESTORED = "tests/service/test_two_restored.py"
 LIAR = "tests/service/test_two_liar.py"
-COURSES, SHARES = "tests/service/test_two_courses.py", "privreg/service/store/shares.py"
+COURSES, SHARES = "tests/service/test_two_courses.py", "packages/field/privreg_field/service/store/shares.py"
 TRUSTED, PERSONS = "tests/means/test_trusted.py", "tests/simulation/test_persons.py"
 LOCAL_PERSONS = "tests/simulation/test_persons_local.py"
 FARTHEST = ("tests/device/test_noise.py::test_the_farthest_reports_show_what_is_claimed_and_half_the_noise_is_caught",)
@@ -303,7 +303,7 @@ MUTANTS = (
     ),
     Mutant(
         "a plan of another budget than its model",
-        "privreg/field/reading/collected.py",
+        "packages/field/privreg_field/study/reading/collected.py",
         "if not made(lambda: asks(fit, engine)):",
         "if False:",
         ("tests/field/test_hostile_plans.py::test_a_model_of_other_reports_than_devices_send_is_refused",),
@@ -452,7 +452,7 @@ MUTANTS = (
     ),
     Mutant(
         "answers of a killed call stay beside the diary",
-        "privreg/device/diary.py",
+        "packages/field/privreg_field/device/diary.py",
         "        _swept(self._beside)\n        try:",
         "        try:",
         ("tests/device/test_diary.py::test_answers_of_a_call_that_was_killed_are_gone_after_the_next",),
@@ -774,7 +774,7 @@ MUTANTS = (
     ),
     Mutant(
         "one collector plays both",
-        "privreg/protocol/parts/collectors.py",
+        "packages/field/privreg_field/wire/collectors.py",
         "out[0][what] == out[1][what]",
         "what is None",
         (f"{SHARED}::test_one_collector_that_plays_both_is_refused",),
@@ -810,14 +810,14 @@ MUTANTS = (
     ),
     Mutant(
         "a report takes the place of one that was stored before",
-        "privreg/device/memory.py",
+        "packages/field/privreg_field/device/memory.py",
         "if any(db.execute(ours, (root, slug)).fetchone() for slug in reports):",
         "if False:",
         (f"{VISITS}::test_of_two_calls_at_once_one_report_is_kept",),
     ),
     Mutant(
         "budgets of a study's analyses add up to more than it says",
-        "privreg/protocol/study.py",
+        "packages/field/privreg_field/wire/study.py",
         "if analyses.together((p.mu, p.part.people) for p in plans) > Fraction(*plans[0].together) ** 2:",
         "if False:",
         ("tests/field/test_analyses.py::test_plans_that_break_the_whole_budget_are_refused",),
@@ -831,7 +831,7 @@ MUTANTS = (
     ),
     Mutant(
         "an analysis has collectors or columns of its own, of which its people are not told",
-        "privreg/protocol/parts/analyses.py",
+        "packages/field/privreg_field/wire/analyses.py",
         "if own.keys() - OWN or OWN & common.keys():",
         "if own.keys() & common.keys():",
         ("tests/field/test_analyses.py::test_plans_that_break_the_whole_budget_are_refused",),
@@ -852,7 +852,7 @@ MUTANTS = (
     ),
     Mutant(
         "weights of a table are not checked",
-        "privreg/protocol/study.py",
+        "packages/field/privreg_field/wire/study.py",
         "if not kept or tables.distance2(plan.table, columns) > role.radius**2:",
         "if not kept:",
         ("tests/field/test_analyses.py::test_plans_that_break_the_whole_budget_are_refused",),
@@ -897,7 +897,7 @@ MUTANTS = (
     ),
     Mutant(
         "a radius is not checked",
-        "privreg/protocol/study.py",
+        "packages/field/privreg_field/wire/study.py",
         "kept = lattice.is_private(role.form, role.numbers, role.radius, plan.mu, plan.bits)",
         "kept = True",
         (f"{VISITS}::test_a_radius_too_large_is_refused_though_it_is_signed",),
@@ -940,35 +940,35 @@ MUTANTS = (
     ),
     Mutant(
         "a fresh report takes the place of one that is not deleted",
-        "privreg/device/memory.py",
+        "packages/field/privreg_field/device/memory.py",
         "AND body = x'' AND state < ?",
         "AND state <= ?",
         (f"{PAIR}::test_of_two_calls_at_once_one_fresh_report_is_sent",),
     ),
     Mutant(
         "a share is no secret",
-        "privreg/device/report/sums.py",
+        "packages/field/privreg_field/device/report/sums.py",
         "second = source(8 * len(a))",
         "second = bytes(8 * len(a))",
         ("tests/device/test_sums.py::test_shares_add_up_and_each_alone_is_what_was_drawn",),
     ),
     Mutant(
         "vectors for two collectors of any length",
-        "privreg/device/report/sums.py",
+        "packages/field/privreg_field/device/report/sums.py",
         "return shortened([round(v * unit) for v in entries], role.radius)",
         "return [round(1.01 * v * unit) for v in entries]",
         ("tests/device/test_sums.py::test_whatever_is_told_is_in_the_roles_set",),
     ),
     Mutant(
         "shares are sealed to points of small order",
-        "privreg/device/seal.py",
+        "packages/field/privreg_field/device/seal.py",
         "    if not any(out):\n",
         "    if not out:\n",
         ("tests/device/test_seal.py::test_points_of_small_order_are_refused",),
     ),
     Mutant(
         "one-time keys are used twice",
-        "privreg/device/seal.py",
+        "packages/field/privreg_field/device/seal.py",
         "encapsulated(key, source(KEY))",
         "encapsulated(key, bytes(KEY))",
         ("tests/device/test_seal.py::test_another_library_opens_what_is_sealed",),
@@ -1104,14 +1104,14 @@ MUTANTS = (
     ),
     Mutant(
         "rows' own numbers in the collector's database",
-        "privreg/service/store/tables.py",
+        "packages/field/privreg_field/service/store/tables.py",
         "    sqlite_with_rowid=False,  # rows'",
         "    sqlite_with_rowid=True,  # rows'",
         ("tests/service/test_sqlite.py::test_the_order_in_which_reports_came_is_kept_nowhere",),
     ),
     Mutant(
         "a chain that goes on without its state",
-        "privreg/service/course.py",
+        "packages/field/privreg_field/service/course.py",
         "                if not published:\n                    self.chain = before\n",
         "                pass\n",
         ("tests/service/test_store.py::test_a_state_that_could_not_be_published_is_published_later",),
@@ -1415,7 +1415,7 @@ MUTANTS = (
     ),
     Mutant(
         "a device adds no offsets of its group",
-        "privreg/protocol/messages.py",
+        "packages/field/privreg_field/wire/messages.py",
         "return [t + o for t, o in zip(self.theta, self.offsets[group], strict=True)]",
         "return list(self.theta)",
         ("tests/protocol/test_messages.py::test_coefficients_of_groups_may_differ_by_numbers_of_their_own",),
@@ -1586,7 +1586,7 @@ MUTANTS = (
     ),
     Mutant(
         "studies of other keys and groups don't count in a year",
-        "privreg/device/memory.py",
+        "packages/field/privreg_field/device/memory.py",
         "squares([*_budgets(db, _YEAR, clock - YEAR), own]) > total",
         "own**2 > total",
         (f"{VISITS}::test_what_was_agreed_to_is_what_may_be_spent",),
@@ -1600,7 +1600,7 @@ MUTANTS = (
     ),
     Mutant(
         "a study's times end a device's year",
-        "privreg/device/memory.py",
+        "packages/field/privreg_field/device/memory.py",
         'WHERE clock > ? AND p > 0"',
         'WHERE time > ? AND p > 0"',
         (f"{VISITS}::test_no_time_that_a_study_claims_lets_a_device_forget_or_remember",),
@@ -1621,7 +1621,7 @@ MUTANTS = (
     ),
     Mutant(
         "a plan's texts may have what isn't seen",
-        "privreg/protocol/wire.py",
+        "packages/field/privreg_field/wire/wire.py",
         '        must_show([value], f"{name!r} of {self.what}", lines=lines)\n',
         "",
         (f"{VISITS}::test_what_is_not_seen_is_refused_and_shown_as_a_code_if_it_comes_anyway",),
@@ -1635,14 +1635,14 @@ MUTANTS = (
     ),
     Mutant(
         "a study's text stands as the device's",
-        "privreg/device/consent.py",
+        "packages/field/privreg_field/device/consent.py",
         'return [f"  | {line}".rstrip() for line in out]',
         "return out",
         (f"{VISITS}::test_the_studys_text_is_seen_to_be_its_own_and_the_guarantee_comes_last",),
     ),
     Mutant(
         "a diary's report is made before the day on which everybody's is, which tells of its rows",
-        "privreg/device/session.py",
+        "packages/field/privreg_field/device/session.py",
         "if s.clock() < plans[0].diary.until:",
         "if s.clock() < plans[0].diary.until and len(rows) < plans[0].diary.rows:",
         (
@@ -1658,21 +1658,21 @@ MUTANTS = (
     ),
     Mutant(
         "of rows that are added to a diary at the same time some are lost",
-        "privreg/device/diary.py",
+        "packages/field/privreg_field/device/diary.py",
         "os.O_WRONLY | os.O_CREAT | os.O_EXCL",
         "os.O_WRONLY | os.O_CREAT",
         ("tests/device/test_diary.py::test_calls_at_the_same_time_lose_no_row",),
     ),
     Mutant(
         "a diary that was never begun makes the one report",
-        "privreg/device/session.py",
+        "packages/field/privreg_field/device/session.py",
         "            if kept is None:\n",
         "            if False:\n",
         ("tests/device/test_diary.py::test_rows_are_kept_until_the_day_of_reports_and_make_one",),
     ),
     Mutant(
         "rows of a person count whole, each",
-        "privreg/device/report/persons.py",
+        "packages/field/privreg_field/device/report/persons.py",
         "part = weight / ((len(out) or 1) if diary.mean else diary.slots(plan.family))",
         "part = weight",
         ("tests/device/test_diary.py::test_shares_of_adversarial_rows_are_in_their_roles_sets",),
@@ -1680,77 +1680,77 @@ MUTANTS = (
     # collectors, and who reads them
     Mutant(
         "a clock is believed from its first second on",
-        "privreg/service/clock.py",
+        "packages/field/privreg_field/service/clock.py",
         "return self._leap is None and self.even() - self._since >= STANDS",
         "return True",
         ("tests/service/test_app.py::test_a_wrong_clock_ends_nothing_for_good",),
     ),
     Mutant(
         "a leap of the clock is believed at once",
-        "privreg/service/clock.py",
+        "packages/field/privreg_field/service/clock.py",
         "elif now - self._leap[0] >= STANDS:",
         "else:",
         ("tests/service/test_app.py::test_a_leap_that_stands_is_believed",),
     ),
     Mutant(
         "a wrong clock closes a study for good",
-        "privreg/service/course.py",
+        "packages/field/privreg_field/service/course.py",
         "                if not sure:\n                    return False\n",
         "",
         ("tests/service/test_app.py::test_a_wrong_clock_ends_nothing_for_good",),
     ),
     Mutant(
         "a clock that is put back opens a study again",
-        "privreg/service/course.py",
+        "packages/field/privreg_field/service/course.py",
         "return not self.sealed and self.clock()",
         "return self.clock()",
         ("tests/service/test_app.py::test_a_study_ends_when_its_time_has_come_and_no_clock_opens_it_again",),
     ),
     Mutant(
         "an open state has a time after the end",
-        "privreg/service/course.py",
+        "packages/field/privreg_field/service/course.py",
         "return min(when, self.plan.closes) if is_open else when",
         "return when",
         ("tests/service/test_app.py::test_a_first_state_of_a_wrong_clock_is_one_that_devices_take",),
     ),
     Mutant(
         "anybody reads a study's results",
-        "privreg/service/http/desk.py",
+        "packages/field/privreg_field/service/http/desk.py",
         "            self.allow(request, access.RESULTS)\n        if not self.course.states:",
         "            pass\n        if not self.course.states:",
         ("tests/service/test_two_app.py::test_the_dashboard_shows_what_came_here_and_what_both_have_published",),
     ),
     Mutant(
         "public results are public sums and counts",
-        "privreg/service/http/desk.py",
+        "packages/field/privreg_field/service/http/desk.py",
         "        has = access.roles_of",
         "        if self.options.public_results:\n            return\n        has = access.roles_of",
         ("tests/service/test_access.py::test_what_each_address_asks_for",),
     ),
     Mutant(
         "tokens of a new key are refused",
-        "privreg/service/http/desk.py",
+        "packages/field/privreg_field/service/http/desk.py",
         "if token.key and token.key not in self.secrets:",
         "if False:",
         ("tests/service/test_app.py::test_tokens_of_a_key_made_a_moment_ago_are_taken",),
     ),
     Mutant(
         "a full disk is ready",
-        "privreg/service/store/sql.py",
+        "packages/field/privreg_field/service/store/sql.py",
         "        if trial:\n",
         "        if False:\n",
         ("tests/service/test_app.py::test_it_is_ready_only_if_a_report_can_be_kept",),
     ),
     Mutant(
         "one address has all connections",
-        "privreg/service/http/guard.py",
+        "packages/field/privreg_field/service/http/guard.py",
         "if len(same) > self.most:",
         "if False:",
         ("tests/service/test_app.py::test_idle_connections_of_one_address_shut_nobody_out",),
     ),
     Mutant(
         "another program's database gets tables",
-        "privreg/service/store/sqlite.py",
+        "packages/field/privreg_field/service/store/sqlite.py",
         "if names and not names",
         "if not names and not names",
         ("tests/service/test_sqlite.py::test_another_programs_database_is_let_alone",),
@@ -1771,105 +1771,105 @@ MUTANTS = (
     ),
     Mutant(
         "a sum leaves for a commitment to nothing",
-        "privreg/protocol/peers.py",
+        "packages/field/privreg_field/wire/peers.py",
         "bool(one.listed) != bool(one.value)",
         "False",
         (f"{COURSES}::test_a_sum_does_not_leave_without_a_commitment",),
     ),
     Mutant(
         "a sum is believed that the other collector was not sent",
-        "privreg/field/reading/shared.py",
+        "packages/field/privreg_field/study/reading/shared.py",
         "if (one.own, other.own) != (other.other, one.other):",
         "if False:",
         ("tests/field/test_shared.py::test_a_last_sum_that_the_other_was_not_sent_is_refused",),
     ),
     Mutant(
         "a collector of a backup takes shares to a state that it has signed before",
-        "privreg/service/sums/book.py",
+        "packages/field/privreg_field/service/sums/book.py",
         "if not said.open or self.keys.state(held.k) != held.payload:",
         "if not said.open:",
         (f"{RESTORED}::test_a_collector_that_is_told_an_old_state_as_a_new_one_takes_no_shares_to_it",),
     ),
     Mutant(
         "a collector that is restored keeps the keys of its batches",
-        "privreg/service/commands/keeping.py",
+        "packages/field/privreg_field/service/commands/keeping.py",
         "            _destroy(BatchKeys(store.beside))",
         "            pass",
         ("tests/service/test_copies.py::test_a_collector_of_two_that_is_restored_draws_no_noise_twice",),
     ),
     Mutant(
         "a backup may be served",
-        "privreg/service/store/copies.py",
+        "packages/field/privreg_field/service/store/copies.py",
         "copy(source, made, BACKUP)",
         "copy(source, made)",
         ("tests/service/test_copies.py::test_a_backup_counts_nothing_until_it_is_restored_once",),
     ),
     Mutant(
         "a study counts in the database that it was moved from",
-        "privreg/service/store/sql.py",
+        "packages/field/privreg_field/service/store/sql.py",
         """sa.event.listen(self.engine, "begin", self._must_be_here)""",
         "pass",
         ("tests/service/test_copies.py::test_a_study_is_moved_while_it_is_open_and_back",),
     ),
     Mutant(
         "reports and sums are checked at two moments",
-        "privreg/service/store/sql.py",
+        "packages/field/privreg_field/service/store/sql.py",
         'if (now := getattr(self._here, "now", None)) is not None:',
         "if (now := None) is not None:",
         ("tests/service/test_store.py::test_what_is_checked_is_of_one_moment_though_a_server_writes_meanwhile",),
     ),
     Mutant(
         "deleted reports stay in the database's files",
-        "privreg/service/store/sql.py",
+        "packages/field/privreg_field/service/store/sql.py",
         "erased=int(self.clock())))\n        self.compact()",
         "erased=int(self.clock())))",
         ("tests/service/test_copies.py::test_reports_are_erased_once_none_counts_any_more_and_their_sums_stay",),
     ),
     Mutant(
         "rows tell the order in which reports came",
-        "privreg/service/store/postgres.py",
+        "packages/field/privreg_field/service/store/postgres.py",
         "FROM {name}_ ORDER BY token_id",
         "FROM {name}_",
         ("tests/service/test_copies.py::test_rows_of_a_sealed_study_tell_no_order_in_which_reports_came",),
     ),
     Mutant(
         "a share opens for whatever state of its number",
-        "privreg/protocol/peers.py",
+        "packages/field/privreg_field/wire/peers.py",
         "letter.encode() + state + bytes",
         "letter.encode() + bytes(HASH) + bytes",
         (f"{SHARED}::test_a_share_opens_for_its_collector_state_and_token_alone",),
     ),
     Mutant(
         "a collector of a backup signs a state again",
-        "privreg/service/sums/course.py",
+        "packages/field/privreg_field/service/sums/course.py",
         "if said.nonces[NONCE:] == self._nonce:",
         "if said.nonces:",
         (f"{RESTORED}::test_a_collector_that_is_asked_to_sign_a_state_again_opens_no_old_share",),
     ),
     Mutant(
         "a collector signs states of whatever time",
-        "privreg/service/sums/course.py",
+        "packages/field/privreg_field/service/sums/course.py",
         "if not max(first, when - STANDS) <= said.time <= when + STANDS:",
         "if False:",
         (f"{RESTORED}::test_b_signs_no_state_whose_time_is_not_its_own",),
     ),
     Mutant(
         "an old answer of the other collector is believed",
-        "privreg/service/sums/peer.py",
+        "packages/field/privreg_field/service/sums/peer.py",
         'f"answer {status}") != nonce + wire.hash_of(said):',
         'f"answer {status}")[NONCE:] != wire.hash_of(said):',
         ("tests/service/test_two_app.py::test_an_answer_counts_for_one_message_alone",),
     ),
     Mutant(
         "whoever says that a batch to come was fixed is believed",
-        "privreg/service/sums/course.py",
+        "packages/field/privreg_field/service/sums/course.py",
         "if self._met and one.state >= self.asked:",
         "if False:",
         (f"{RESTORED}::test_nobody_is_believed_who_says_that_a_batch_to_come_was_fixed",),
     ),
     Mutant(
         "what comes to one collector alone ends a batch",
-        "privreg/service/sums/course.py",
+        "packages/field/privreg_field/service/sums/course.py",
         "self._fix(k, offer, ids_of(one.ids), one.people)",
         "self._fix(k, offer, ids_of(one.ids), 0)",
         (f"{RESTORED}::test_shares_that_only_one_of_them_gets_end_no_batch",),
@@ -1883,28 +1883,28 @@ MUTANTS = (
     ),
     Mutant(
         "a batch without its key is given a new one",
-        "privreg/service/sums/book.py",
+        "packages/field/privreg_field/service/sums/book.py",
         "until or self.keys.get(k) is None:",
         "until or (self.keys.get(k) is None and self.keys.make(k, self.states[k].payload) is not None):",
         (f"{COURSES}::test_a_backup_without_keys_draws_no_second_noise_even_if_the_other_says_nothing_was_fixed",),
     ),
     Mutant(
         "a second list of a batch is answered",
-        "privreg/service/sums/course.py",
+        "packages/field/privreg_field/service/sums/course.py",
         "batch.status not in {FIXED, PUBLISHED} or batch.offer != offer:",
         "batch.status not in {FIXED, PUBLISHED}:",
         (f"{COURSES}::test_another_list_is_refused_for_ever",),
     ),
     Mutant(
         "a collector of a backup adds a second noise",
-        "privreg/service/sums/book.py",
+        "packages/field/privreg_field/service/sums/book.py",
         "elif k <= until or",
         "elif",
         (f"{COURSES}::test_a_batch_that_was_fixed_before_a_backup_came_back_is_lost",),
     ),
     Mutant(
         "a batch's key stays when it is fixed",
-        "privreg/service/sums/book.py",
+        "packages/field/privreg_field/service/sums/book.py",
         "        self.keys.destroy(k, keep=batch.status == FIXED and not batch.vouched)\n",
         "",
         (f"{COURSES}::test_keys_and_shares_are_gone_once_a_batch_is_fixed",),
@@ -1925,98 +1925,98 @@ MUTANTS = (
     ),
     Mutant(
         "a lost batch adopts whatever the other signs",
-        "privreg/service/sums/course.py",
+        "packages/field/privreg_field/service/sums/course.py",
         'if heard not in {b"", batch.other} or not',
         "if not",
         (f"{LIAR}::test_a_collector_that_drops_its_sum_and_publishes_another_chooses_no_total",),
     ),
     Mutant(
         "a collector of a backup vouches for what it adopts",
-        "privreg/service/sums/course.py",
+        "packages/field/privreg_field/service/sums/course.py",
         "one.ids, parts[2], heard, parts[1])",
         "one.ids, parts[2], hash_of(parts[1]), parts[1])",
         (f"{LIAR}::test_a_collector_from_a_backup_says_that_nothing_vouches_for_the_sum_that_it_adopts",),
     ),
     Mutant(
         "a collector of a backup takes a second commitment",
-        "privreg/service/sums/course.py",
+        "packages/field/privreg_field/service/sums/course.py",
         " or not self.keys.state(batch.k)",
         "",
         (f"{LIAR}::test_a_collector_from_a_backup_says_that_nothing_vouches_for_the_sum_that_it_adopts",),
     ),
     Mutant(
         "an analyst isn't shown what rests on one collector's word",
-        "privreg/field/reading/shared.py",
+        "packages/field/privreg_field/study/reading/shared.py",
         "if not said.vouched):",
         "if False):",
         ("tests/field/test_shared.py::test_an_analyst_sees_which_people_rest_on_one_collectors_word",),
     ),
     Mutant(
         "a sum that wasn't committed to is taken",
-        "privreg/service/sums/course.py",
+        "packages/field/privreg_field/service/sums/course.py",
         "or hash_of(body) != batch.other or not self.fits",
         "or not self.fits",
         (f"{COURSES}::test_a_batch_of_a_liar_is_lost_or_one_that_both_have",),
     ),
     Mutant(
         "a sum without noise",
-        "privreg/service/sums/adding.py",
+        "packages/field/privreg_field/service/sums/adding.py",
         "(total + np.array(drawn, dtype=np.uint64))",
         "total",
         (f"{COURSES}::test_a_batch_is_the_sum_of_what_both_have_with_both_noises",),
     ),
     Mutant(
         "a batch of fewer people than the plan says",
-        "privreg/service/sums/book.py",
+        "packages/field/privreg_field/service/sums/book.py",
         "if len(chosen) < max(self._round(k).least, people, 1) or",
         "if",
         (f"{COURSES}::test_too_few_close_nothing_and_a_goes_on",),
     ),
     Mutant(
         "a state that one of two collectors has signed",
-        "privreg/service/sums/book.py",
+        "packages/field/privreg_field/service/sums/book.py",
         "if not all(any(peer.verified",
         "if not any(any(peer.verified",
         (f"{COURSES}::test_b_signs_no_state_that_does_not_follow",),
     ),
     Mutant(
         "a share that is bound to nothing",
-        "privreg/service/sums/adding.py",
+        "packages/field/privreg_field/service/sums/adding.py",
         "    except (InvalidTag, ValueError):\n        return None\n",
         "    except (InvalidTag, ValueError):\n        return bytes(WORD * numbers)\n",
         (f"{COURSES}::test_a_share_sealed_for_something_else_is_refused",),
     ),
     Mutant(
         "forged tokens are taken",
-        "privreg/service/http/desk.py",
+        "packages/field/privreg_field/service/http/desk.py",
         "if not good or token.id in self.revoked:",
         "if token.id in self.revoked:",
         ("tests/service/test_app.py::test_forged_and_taken_back_tokens_are_refused",),
     ),
     Mutant(
         "other bytes of a used token are acknowledged",
-        "privreg/service/store/sql.py",
+        "packages/field/privreg_field/service/store/sql.py",
         "SAME if have == one.body_hash else OTHER",
         "SAME",
         ("tests/service/test_app.py::test_a_report_counts_once",),
     ),
     Mutant(
         "writers of one study in PostgreSQL don't wait for each other",
-        "privreg/service/store/postgres.py",
+        "packages/field/privreg_field/service/store/postgres.py",
         "pg_advisory_xact_lock(%s)",
         "%s::bigint",
         ("tests/service/test_postgres.py::test_writers_of_one_study_take_turns_and_readers_never_wait",),
     ),
     Mutant(
         "a round of two collectors takes everybody",
-        "privreg/service/store/shares.py",
+        "packages/field/privreg_field/service/store/shares.py",
         "if out[-1] == o.NEW and len(fresh) >= places:",
         "if False:",
         (f"{COURSES}::test_a_full_round_leaves_people_for_the_next",),
     ),
     Mutant(
         "shares that one collector lacks keep a round full",
-        "privreg/service/sums/book.py",
+        "packages/field/privreg_field/service/sums/book.py",
         "end + self._lacked - self._came_here()",
         "end - self._came_here()",
         (f"{COURSES}::test_shares_that_never_reach_the_other_cannot_keep_a_round_full",),
@@ -2030,35 +2030,35 @@ MUTANTS = (
     ),
     Mutant(
         "what was sent again is added again",
-        "privreg/service/store/sql.py",
+        "packages/field/privreg_field/service/store/sql.py",
         "self._fold(c, new)",
         "self._fold(c, arrived)",
         ("tests/service/test_swarm.py::test_all_that_a_swarm_sends_counts_once",),
     ),
     Mutant(
         "devices are told before a report is kept",
-        "privreg/service/store/writer.py",
+        "packages/field/privreg_field/service/store/writer.py",
         "            outcomes = [FAILED] * len(some)\n",
         "            outcomes = [NEW] * len(some)\n",
         ("tests/service/test_store.py::test_a_writer_answers_what_could_not_be_kept",),
     ),
     Mutant(
         "an analyst believes any state",
-        "privreg/field/reading/study.py",
+        "packages/field/privreg_field/study/reading/study.py",
         "if not messages.follows(state, chains.present_ask(self._engine, self._chain), k, before):",
         "if not payload:",
         ("tests/service/test_connect.py::test_what_does_not_bear_out_is_refused",),
     ),
     Mutant(
         "an analyst believes any plan",
-        "privreg/field/servers.py",
+        "packages/field/privreg_field/study/servers.py",
         "if not (all(signed) if by_all else any(signed)):",
         "if by_all and not all(signed):",
         ("tests/service/test_connect.py::test_a_plan_that_is_not_the_analysts_is_refused",),
     ),
     Mutant(
         "an analyst believes states that one of two collectors has signed",
-        "privreg/field/servers.py",
+        "packages/field/privreg_field/study/servers.py",
         "if not (all(signed) if by_all else any(signed)):",
         "if not any(signed):",
         (
@@ -2067,28 +2067,28 @@ MUTANTS = (
     ),
     Mutant(
         "sums over different lists are added",
-        "privreg/field/reading/shared.py",
+        "packages/field/privreg_field/study/reading/shared.py",
         "if (one.listed, one.people) != (other.listed, other.people):",
         "if one.people != other.people:",
         ("tests/field/test_shared.py::test_sums_over_different_lists_are_not_added",),
     ),
     Mutant(
         "a collector may publish a batch's sum twice, with other noise",
-        "privreg/field/reading/shared.py",
+        "packages/field/privreg_field/study/reading/shared.py",
         "if any(old and old != new for old, new in zip_longest(before, now)):",
         "if any(old and not new for old, new in zip_longest(before, now)):",
         ("tests/field/test_shared.py::test_a_sum_that_is_published_twice_is_refused",),
     ),
     Mutant(
         "a swarm adds half the noise",
-        "privreg/field/simulated/devices.py",
+        "packages/field/privreg_field/study/simulated/devices.py",
         "np.rint(2.0**bits * rng.standard_normal(shape))",
         "np.rint(2.0 ** (bits - 1) * rng.standard_normal(shape))",
         ("tests/service/test_swarm.py::test_a_swarms_noise_is_a_rounded_gaussian",),
     ),
     Mutant(
         "late reports are left out",
-        "privreg/collector/field/chain.py",
+        "packages/field/privreg_field/collector/chain.py",
         "if have.people > before.people:",
         "if have.people < before.people:",
         ("tests/service/test_swarm.py::test_all_that_a_swarm_sends_counts_once",),
@@ -2204,7 +2204,7 @@ def survives(mutant: Mutant, places: Queue[Path]) -> bool:
 
 def _survives(mutant: Mutant, tree: Path) -> bool:
     tree.mkdir()
-    for part in ("privreg", "tests", "benchmarks", "data", "pyproject.toml", "README.md"):
+    for part in ("privreg", "packages", "tests", "benchmarks", "data", "pyproject.toml", "README.md"):
         source = ROOT / part
         copy = shutil.copytree if source.is_dir() else shutil.copy2
         copy(source, tree / part)
@@ -2213,7 +2213,8 @@ def _survives(mutant: Mutant, tree: Path) -> bool:
     if text.count(mutant.old) != 1:
         raise SystemExit(f"{mutant.name}: its text stands {text.count(mutant.old)} times in {mutant.file}, not once")
     path.write_text(text.replace(mutant.old, mutant.new))
-    env = {**os.environ, "XDG_CACHE_HOME": str(tree.parent / "cache")}
+    kit = str(tree / "packages" / "field")  # before the one that is installed
+    env = {**os.environ, "XDG_CACHE_HOME": str(tree.parent / "cache"), "PYTHONPATH": kit}
     env.pop("NUMBA_CACHE_DIR", None)
     command = [
         sys.executable,

@@ -7,12 +7,12 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from privreg.protocol import lattice, sums
 from privreg.protocol.lattice import Mu
-from privreg.protocol.messages import WORDS, Ask, FieldState, Gauge, Token
-from privreg.protocol.parts.collectors import Collector
-from privreg.protocol.parts.trees import Column
-from privreg.protocol.study import MEASURES, Cell, Held, PublicPlan, Role
 from privreg.protocol.sums import SumAsk, Sums
-from privreg.protocol.wire import Envelope, hash_of, key_id, seal, signed_bytes
+from privreg_field.wire.collectors import Collector
+from privreg_field.wire.messages import WORDS, Ask, FieldState, Gauge, Token
+from privreg_field.wire.study import MEASURES, Cell, Held, PublicPlan, Role
+from privreg_field.wire.trees import Column
+from privreg_field.wire.wire import Envelope, hash_of, key_id, seal, signed_bytes
 
 ONE = Mu(1, 1)
 NOON = 1_800_000_000

@@ -1,7 +1,7 @@
 """The command line: `app` is the program.
 
-Every verb is a file: `fit`, `means`, `show`, `plan`, `schema`, `data`. `app` asks for those of
-studies in the field, which live where their work is done.
+Every verb is a file: `fit`, `means`, `show`, `plan`, `schema`, `data`. `app` asks for
+others, as those of studies in the field, which are found by their entry points.
 
 `parser` is made from the table of options and the texts of `help.toml`, `values` reads what is typed, and `output`
 writes results.

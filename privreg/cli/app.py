@@ -10,12 +10,10 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
-from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from privreg.cli import data, fit, means, plan, schema, show
 from privreg.cli.output import FAILED, complain
@@ -30,7 +28,7 @@ from privreg.errors import (
     ReliabilityWarning,
     choose,
 )
-from privreg.files.optional import need
+from privreg.files.optional import FIELD, added, find
 
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141  # what a shell reports for a writer whose reader has gone
@@ -39,28 +37,12 @@ UNEXPECTED: Final = 70
 VERBS: Final = {verb.__name__.rpartition(".")[2]: verb for verb in (fit, means, show, data, plan, schema)}
 
 
-def _of_field(module: str, name: str, arguments: Sequence[str], **more: Any) -> int:
-    """Run a verb of studies in the field, each with other options; what it needs is imported now."""
-    for needed in ("sqlalchemy", "starlette", "uvicorn") if module.startswith("service") else ():
-        need(needed, "serve", "a collector")
-    return int(getattr(import_module(f"privreg.{module}"), name)(arguments, **more))
-
-
-FIELD: Final[dict[str, Callable[[Sequence[str]], int]]] = {
-    "respond": partial(_of_field, "device.command", "main", prog="privreg respond"),
-    "study": partial(_of_field, "field.declaring.command", "main"),
-    **{verb: partial(_of_field, f"service.commands.{verb}", verb) for verb in ("serve", "tokens", "collector")},
-    "results": partial(_of_field, "field.reading.command", "main"),
-    "swarm": partial(_of_field, "field.simulated.swarm", "main"),
-}
-
-
 def _where(error: BaseException) -> str:
     """Say where in privreg an exception came from, without its text."""
     place, trace = "", error.__traceback__
     while trace is not None:
         file = Path(trace.tb_frame.f_code.co_filename)
-        if any(folder.name == "privreg" for folder in file.parents):
+        if any(folder.name in {"privreg", "privreg_field"} for folder in file.parents):
             place = f" at {file.name}:{trace.tb_lineno}"
         trace = trace.tb_next
     return place
@@ -86,20 +68,19 @@ def _one_line_warnings() -> Iterator[None]:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    if arguments and arguments[0] in FIELD:  # these have no option of the table
-        return FIELD[arguments[0]](arguments[1:])
-    top, verbs = parsers(VERBS)
-    if not arguments:
-        top.print_help()
-        return 0
-    first, rest = arguments[0], arguments[1:]
+    first, *rest = arguments or ["--help"]
+    more = None if first in VERBS or first.startswith("-") else find("verbs", first)
+    if more is not None:  # it has no option of the table
+        return int(more(rest))
+    asked = added("verbs") if first in {"-h", "--help"} else {}
+    top, verbs = parsers(VERBS, {name: point.load().about for name, point in asked.items()})
     if first.startswith("-"):
         top.check_options([first])
     elif first == "experiment":
         raise OptionError("the papers' tables and figures are run from a clone, by python -m benchmarks.papers NAME.")
     else:
-        verbs[choose("verb", first, [*verbs, *FIELD])].check_options(rest)
-    a = top.parse_args(spread(arguments))
+        verbs[choose("verb", first, [*verbs, *FIELD["verbs"]])].check_options(rest)
+    a = top.parse_args(spread([first, *rest]))
     if getattr(a, "quiet", False):  # files say it too
         warnings.simplefilter("ignore", ReliabilityWarning)
     check_ranges(a)

@@ -8,7 +8,6 @@ import math
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -76,6 +75,8 @@ def deliver(shown: Shown, files: Sequence[Path], a: argparse.Namespace) -> int:
 
     The budget is spent: one file that can't be written must not cost the others, or the summary.
     """
+    from dataclasses import replace  # which takes longer than all else of --help
+
     from privreg.files import archive
 
     problems = []

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import argparse
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
-from importlib.resources import files
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from privreg.cli.values import as_meant, check_spaces
@@ -111,10 +111,12 @@ def spread(arguments: Sequence[str]) -> list[str]:
     return [*out, option] if first else out
 
 
-def parsers(verbs: Iterable[str]) -> tuple[_Parser, dict[str, _Parser]]:
-    """Build the parser of the command, and those of its verbs by name."""
-    said = tomllib.loads(files("privreg.cli").joinpath("help.toml").read_text("utf-8"))
-    top = _Parser(prog="privreg", description=said["privreg"]["help"], epilog=said["privreg"]["examples"])
+def parsers(verbs: Iterable[str], added: Mapping[str, str]) -> tuple[_Parser, dict[str, _Parser]]:
+    """Build the parser of the command, and those of its verbs by name. Of verbs that are `added` it has a line each."""
+    said = tomllib.loads(Path(__file__).with_name("help.toml").read_text("utf-8"))
+    more = "".join(f"  {name:<10} {about}\n" for name, about in sorted(added.items())) or said["privreg"]["absent"]
+    epilog = f"{said['privreg']['examples']}{said['privreg']['studies']}{more}{said['privreg']['status']}"
+    top = _Parser(prog="privreg", description=said["privreg"]["help"], epilog=epilog)
     top.add_argument("--version", action="version", version=f"privreg {__version__}")
     under = top.add_subparsers(dest="verb", title="verbs", metavar="VERB")
     made = {}

@@ -1,25 +1,68 @@
-"""Optional packages, imported where they are first needed."""
+"""Optional packages, imported where they are first needed.
+
+Other distributions add verbs and names by entry points. Of "verbs" each is a callable of the words after it, which
+returns an exit status and whose `about` is a line of help; of "names" each is what `privreg` has under that name. Those
+of studies in the field are in `packages/field`.
+"""
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from privreg.errors import MissingExtraError
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
-def need(module: str, extra: str, what: str) -> Any:
-    """Import a module of an optional package, which `extra` brings; without it an error says `what` needs it."""
+FIELD: Final = {
+    "verbs": ("collector", "respond", "results", "serve", "study", "swarm", "tokens"),
+    "names": ("connect",),
+}
+"""Of the kit for studies in the field, for who has not installed it."""
+
+
+def need(module: str, extra: str, what: str, of: str = "privreg") -> Any:
+    """Import a module of an optional package, which `extra` brings; without it an error says `what` needs it.
+
+    `of` is the distribution that has the extra, or its folder.
+    """
     package = {"docx": "python-docx"}.get(module, module.partition(".")[0])
     try:
         return import_module(module)
     except ImportError:
         pass  # raised below: the text of another package's error is not passed on
-    raise MissingExtraError(f"{what} needs {package}, which is not installed: pip install privreg[{extra}].")
+    brings = f'"{of}[{extra}]"' if "/" in of else f"{of}[{extra}]"  # a shell takes brackets after a slash for a pattern
+    raise MissingExtraError(f"{what} needs {package}, which is not installed: pip install {brings}.")
 
 
 def comes_from(value: object, package: str, *names: str) -> bool:
     """Whether a value is of one of a package's classes, found without importing it."""
     return any(
         c.__name__ in names and c.__module__.partition(".")[0].lstrip("_") == package for c in type(value).__mro__
+    )
+
+
+@cache
+def added(group: str) -> dict[str, EntryPoint]:
+    """What installed distributions add to a group, "verbs" or "names", by name."""
+    from importlib.metadata import entry_points  # as long as importing privreg itself
+
+    return {point.name: point for point in entry_points(group=f"privreg.{group}")}
+
+
+def find(group: str, name: str) -> Any:
+    """Import what is added under a name; None if nobody adds it.
+
+    Raises MissingExtraError if it is the kit's, and the kit isn't installed.
+    """
+    if name in added(group):
+        return added(group)[name].load()
+    if name not in FIELD[group]:
+        return None
+    what = f"privreg {name}" if group == "verbs" else f"privreg.{name}"
+    raise MissingExtraError(
+        f"{what} is part of the kit for studies in the field, which is not installed: in the root folder of a clone "
+        'pip install . "./packages/field[serve]".'
     )

@@ -43,12 +43,14 @@ _INSIDE: Final = (str(Path(__file__).parents[1]) + os.sep, str(contextlib.__file
 
 
 def callers_scopes() -> list[Mapping[str, Any]]:
-    """Where the functions that a formula names are looked for: at the first line outside this package.
+    """Where the functions that a formula names are looked for: at the first line outside this package and its kit.
 
     None where another language calls, such as R, which has no such functions.
     """
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_INSIDE):
+    while frame is not None and (
+        frame.f_code.co_filename.startswith(_INSIDE) or frame.f_globals.get("__name__", "").startswith("privreg_field.")
+    ):
         frame = frame.f_back
     return [] if frame is None else [frame.f_locals, frame.f_globals]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import math
 from functools import cache
-from importlib.resources import files
 from numbers import Integral
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from privreg.errors import OptionError, choose, real, shown
@@ -104,7 +104,7 @@ BUDGET: Final = "budget per person (exactly one form)"  # Title of a group in he
 
 
 def _read() -> tuple[Option, ...]:
-    document = json.loads(files("privreg.options").joinpath("table.json").read_text("utf-8"))
+    document = json.loads(Path(__file__).with_name("table.json").read_text("utf-8"))
     records = [record for of_one_kind in document["options"].values() for record in of_one_kind]
     for record in records:
         record |= {key: tuple(value) for key, value in record.items() if isinstance(value, list)}

@@ -1,6 +1,6 @@
 """The devices of a fit by rounds, many at a time: rows in, sums of reports out. Device side.
 
-The same arithmetic as one device's (`privreg.device.report.score`), in NumPy, on blocks of rows fixed by position.
+The same arithmetic as that of one device in the field, in NumPy, on blocks of rows fixed by position.
 Whoever calls adds the noise, once for a sum of Gaussian reports, before the sum is kept, stored or sent; other
 mechanisms randomise every report here.
 """

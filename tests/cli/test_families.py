@@ -327,7 +327,7 @@ def test_help_has_groups_and_examples_that_parse(capsys):
     commands = [shlex.split(line)[1:] for line in examples.splitlines() if line.startswith("  privreg")]
     assert len(commands) == 8
     for words in commands:
-        a = parsers(VERBS)[0].parse_args(spread(words))
+        a = parsers(VERBS, {})[0].parse_args(spread(words))
         assert budget(a)
         assert family(a)[0] in FAMILIES
         assert "missing" not in given(a, "local.formula")  # it is the default

@@ -10,8 +10,8 @@ import privreg as pr
 from privreg.collector.covariates.points import lattice
 from privreg.collector.estimation import coordinates
 from privreg.collector.estimation.reference import reference_of
-from privreg.device.report.answer import before_noise
-from privreg.device.report.design import Row
+from privreg_field.device.report.answer import before_noise
+from privreg_field.device.report.design import Row
 from tests.collector.test_reference_model import D, rules_of
 from tests.studies import ask, study_plan
 

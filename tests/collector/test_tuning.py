@@ -18,8 +18,10 @@ from benchmarks import exercises, sensitivity, store, tuning
 from docs import cells
 
 ROOT = Path(__file__).parents[2]
+KIT = ROOT / "packages" / "field"
 PLACES = (
     *sorted((ROOT / "privreg/collector").rglob("*.py")),
+    *sorted((KIT / "privreg_field" / "collector").rglob("*.py")),
     *sorted((ROOT / "privreg/fits").rglob("*.py")),
     *sorted((ROOT / "privreg/inference").rglob("*.py")),
     *(
@@ -48,7 +50,9 @@ def _named(text):
 def _found():
     out = set()
     for file in PLACES:
-        module = ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        module = ".".join(
+            file.relative_to(KIT if file.is_relative_to(KIT) else ROOT).with_suffix("").parts
+        ).removesuffix(".__init__")
         names = _named(file.read_text("utf-8"))
         out |= {f"{module}:{name}" for name in names if _is_number(getattr(importlib.import_module(module), name))}
     return out

@@ -7,19 +7,18 @@ import random
 import tempfile
 from pathlib import Path
 
-from privreg.device import ed25519, seal
-from privreg.device.report import answer, persons, sums, table
-from privreg.device.report.design import row_of
-from privreg.device.report.noise import Words, rounded_normal
 from privreg.limits import DEEPEST, HIGHEST, MOST_KNOTS
-from privreg.protocol import messages, peers, study, wire
-from privreg.protocol.messages import Report
-from privreg.protocol.parts import columns
-from privreg.protocol.parts.analyses import hash_of_part, word_of
-from privreg.protocol.parts.diaries import Diary
-from privreg.protocol.study import Cell
 from privreg.protocol.sums import LETTERS
-from privreg.protocol.wire import MessageError
+from privreg_field.device import ed25519, seal
+from privreg_field.device.report import answer, persons, sums, table
+from privreg_field.device.report.design import row_of
+from privreg_field.device.report.noise import Words, rounded_normal
+from privreg_field.wire import columns, messages, peers, study, wire
+from privreg_field.wire.analyses import hash_of_part, word_of
+from privreg_field.wire.diaries import Diary
+from privreg_field.wire.messages import Report
+from privreg_field.wire.study import Cell
+from privreg_field.wire.wire import MessageError
 from tests.field.test_analyses import TWO, plans_of
 from tests.studies import (
     CLAMPING,

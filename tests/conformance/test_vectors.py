@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from privreg.device import seal
-from privreg.device.report import answer, sums, table
-from privreg.device.report.design import row_of
-from privreg.device.report.noise import rounded_normal
-from privreg.protocol import messages, peers, study, wire
-from privreg.protocol.parts.analyses import hash_of_part, word_of
 from privreg.protocol.sums import LETTERS
+from privreg_field.device import seal
+from privreg_field.device.report import answer, sums, table
+from privreg_field.device.report.design import row_of
+from privreg_field.device.report.noise import rounded_normal
+from privreg_field.wire import messages, peers, study, wire
+from privreg_field.wire.analyses import hash_of_part, word_of
 from tests.conformance import make
 
 FOUND = {name: json.loads((make.FOLDER / f"{name}.json").read_text()) for name in make.FILES}

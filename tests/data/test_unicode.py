@@ -8,11 +8,11 @@ import pytest
 
 import privreg as pr
 from privreg.cli.app import main
-from privreg.device.report.design import read
 from privreg.errors import PrivregWarning, SchemaError
 from privreg.federated import FederatedRegression
-from privreg.field.declaring import declared
-from privreg.protocol.parts.trees import Column
+from privreg_field.device.report.design import read
+from privreg_field.study.declaring import declared
+from privreg_field.wire.trees import Column
 from tests.field.test_declared import TEXT, written
 
 FORMS = ("NFC", "NFD")

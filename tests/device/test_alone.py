@@ -12,17 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from privreg.protocol import messages, study, wire
 from privreg.version import __version__
+from privreg_field.wire import messages, study, wire
 from tests.studies import NOON, ROOT, SERVER, ask, field_state, public, signed, study_plan, token
 
 REPO = Path(__file__).resolve().parents[2]
+KIT = REPO / "packages" / "field"
 ISOLATED = [sys.executable, "-I", "-S", "-c"]
 """Without site-packages, environment variables and the present folder."""
 
 
-def isolated(folder, code, *words):
-    text = f"import sys; sys.path.insert(0, {str(folder)!r}); {code}"
+def isolated(folders, code, *words):
+    text = f"import sys; sys.path[:0] = {[str(folder) for folder in folders]}; {code}"
     return subprocess.run([*ISOLATED, text, *words], capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -30,15 +31,14 @@ LOADED = "print(sorted({m.partition('.')[0] for m in sys.modules} - set(sys.stdl
 
 
 def test_the_device_needs_the_standard_library_alone():
-    code = "import privreg.device.session, privreg.device.command; privreg.device.respond; " + LOADED
-    got = isolated(REPO, code)
-    assert (got.stdout, got.stderr) == ("['privreg']\n", "")
+    code = "import privreg_field.device.session, privreg_field.device.command; privreg_field.device.respond; " + LOADED
+    got = isolated([REPO, KIT], code)
+    assert (got.stdout, got.stderr) == ("['privreg', 'privreg_field']\n", "")
 
 
 def test_importing_scores_brings_no_http():
-    got = isolated(
-        REPO, "import privreg.device.report.score; print('urllib' in sys.modules or 'sqlite3' in sys.modules)"
-    )
+    code = "import privreg_field.device.report.score; print('urllib' in sys.modules or 'sqlite3' in sys.modules)"
+    got = isolated([REPO, KIT], code)
     assert got.stdout == "False\n"
 
 
@@ -86,11 +86,8 @@ def test_the_wheel_is_built_from_the_source_distribution_too(wheel, tmp_path):
 def test_the_wheel_holds_the_device_and_the_protocol_and_nothing_else(wheel):
     here = {p.relative_to(wheel).as_posix() for p in wheel.rglob("*.py")}
     expected = {f"privreg_device/{name}.py" for name in ("__init__", "__main__", "limits")}
-    for folder in ("device", "protocol"):
-        expected |= {
-            f"privreg_device/{p.relative_to(REPO / 'privreg').as_posix()}"
-            for p in (REPO / "privreg" / folder).rglob("*.py")
-        }
+    for folder in (KIT / "privreg_field" / "device", KIT / "privreg_field" / "wire", REPO / "privreg" / "protocol"):
+        expected |= {f"privreg_device/{p.relative_to(folder.parent).as_posix()}" for p in folder.rglob("*.py")}
     assert here == expected
     (licence,) = wheel.glob("*.dist-info/licenses/LICENSE")
     assert licence.read_text() == (REPO / "LICENSE").read_text()
@@ -100,13 +97,20 @@ def test_the_wheel_holds_the_device_and_the_protocol_and_nothing_else(wheel):
     assert f"Version: {__version__}\n" in metadata
 
 
+def test_the_wheel_and_an_installed_privreg_leave_each_other_alone(wheel):
+    both = "import privreg_device.device.session, privreg.protocol.codes; privreg_device.respond; " + LOADED
+    assert isolated([wheel, REPO], both).stdout == "['privreg', 'privreg_device']\n"
+    code = "import privreg_device.device.session; privreg_device.respond; " + LOADED
+    assert isolated([wheel, REPO, KIT], code).stdout == "['privreg_device']\n"
+
+
 def test_the_wheel_is_imported_in_well_under_a_second(wheel):
     code = "import time; t = time.process_time(); import privreg_device; t = time.process_time() - t; print(t < 0.5); "
-    assert isolated(wheel, code + LOADED).stdout == "True\n['privreg_device']\n"
+    assert isolated([wheel], code + LOADED).stdout == "True\n['privreg_device']\n"
     code = (
         "import time; t = time.process_time(); from privreg_device import respond; print(time.process_time() - t < 1.0)"
     )
-    assert isolated(wheel, code).stdout == "True\n"
+    assert isolated([wheel], code).stdout == "True\n"
 
 
 @pytest.fixture
@@ -158,22 +162,22 @@ def test_the_wheel_answers_a_study_over_http(wheel, server, tmp_path):
     words += ["--memory", str(tmp_path / "memory"), "--yes"]
     code = f"from privreg_device.device import client; client.now = lambda: {NOON}.0; "
     run = "from privreg_device.device.command import main; sys.exit(main(sys.argv[1:]))"
-    got = isolated(wheel, code + run, *words, "--dry-run")
+    got = isolated([wheel], code + run, *words, "--dry-run")
     assert (got.returncode, got.stderr) == (0, "")
     assert server.posted == []
-    got = isolated(wheel, run, *words, "--patience", "20")
+    got = isolated([wheel], run, *words, "--patience", "20")
     assert (got.returncode, got.stdout, got.stderr) == (0, "The report has arrived. Thank you.\n", "")
     ((headers, body),) = server.posted
     assert messages.read_report(body, server.plan, server.hash).token == token()
     assert {k.lower() for k in headers} <= {
         "host", "user-agent", "accept", "content-type", "content-length", "connection", "accept-encoding",
     }  # fmt: skip
-    got = isolated(wheel, run, *words)
+    got = isolated([wheel], run, *words)
     assert got.returncode == 1
     assert "has answered the study" in got.stderr
 
 
-RUN = "from privreg.device.command import main; sys.exit(main(sys.argv[1:]))"
+RUN = "from privreg_field.device.command import main; sys.exit(main(sys.argv[1:]))"
 
 
 @pytest.fixture
@@ -186,7 +190,7 @@ def words(server, tmp_path):
 
 
 def begun(words):
-    text = f"import sys; sys.path.insert(0, {str(REPO)!r}); {RUN}"
+    text = f"import sys; sys.path[:0] = {[str(REPO), str(KIT)]}; {RUN}"
     return subprocess.Popen([*ISOLATED, text, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
@@ -208,7 +212,7 @@ def test_a_device_that_is_killed_while_sending_sends_the_same_bytes_again(server
     one.kill()
     one.communicate(timeout=60)
     server.silent = False
-    got = isolated(REPO, RUN, *words)
+    got = isolated([REPO, KIT], RUN, *words)
     assert (got.returncode, got.stdout) == (0, "The report has arrived. Thank you.\n")
     (_, first), (_, second) = server.posted
     assert first == second
@@ -216,6 +220,6 @@ def test_a_device_that_is_killed_while_sending_sends_the_same_bytes_again(server
 
 def test_the_module_runs(wheel):
     got = isolated(
-        wheel, "import runpy; sys.argv = ['x', '--help']; runpy.run_module('privreg_device', run_name='__main__')"
+        [wheel], "import runpy; sys.argv = ['x', '--help']; runpy.run_module('privreg_device', run_name='__main__')"
     )
     assert got.stdout.startswith("usage: python -m privreg_device")

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privreg.device.report import answer
-from privreg.device.report.design import Row
-from privreg.device.report.noise import Words
 from privreg.protocol import lattice
 from privreg.protocol.lattice import Mu
-from privreg.protocol.study import ROLES, Role
+from privreg_field.device.report import answer
+from privreg_field.device.report.design import Row
+from privreg_field.device.report.noise import Words
+from privreg_field.wire.study import ROLES, Role
 from tests.kinds import BROKEN, EXTREME
 from tests.studies import CLAMPING, SCORES, ask, roles_of, study_plan
 

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.interpolate import BSpline, CubicSpline
 
-from privreg.device.report import design
-from privreg.device.report.design import read, row_of, unread, value_of
-from privreg.protocol.parts import trees
-from privreg.protocol.parts.trees import Column
-from privreg.protocol.study import Cell
+from privreg_field.device.report import design
+from privreg_field.device.report.design import read, row_of, unread, value_of
+from privreg_field.wire import trees
+from privreg_field.wire.study import Cell
+from privreg_field.wire.trees import Column
 from tests.studies import CLAMPING, COLUMNS, const, hexed, study_plan
 
 NUMBERS = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.0, 7.25, -7.25, 1e300, -1e300, 1e-300, 5e-324)

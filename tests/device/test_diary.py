@@ -23,24 +23,25 @@ import pandas as pd
 import pytest
 
 from privreg.collector.aggregate import report
-from privreg.collector.field import messages as field
-from privreg.collector.field.batches import present_ask
 from privreg.data.participants import Counter
-from privreg.device.asked import RefusedError
-from privreg.device.diary import Diary, DiaryError
-from privreg.device.memory import Memory
-from privreg.device.report import answer, persons, sums
 from privreg.errors import PrivregError
-from privreg.field.declaring.declared import read_study
-from privreg.field.declaring.plan import study_plans
 from privreg.fits import aggregate
 from privreg.fits.plan import plan_of
-from privreg.protocol import lattice, study, wire
+from privreg.protocol import lattice
 from privreg.simulation import aggregate as summing
 from privreg.simulation.devices import Block, Devices
 from privreg.simulation.rounds import RoundsRun
 from privreg.simulation.streaming.encoding import Encoder
 from privreg.simulation.streaming.persons import Gatherer
+from privreg_field.collector import messages as field
+from privreg_field.collector.batches import present_ask
+from privreg_field.device.asked import RefusedError
+from privreg_field.device.diary import Diary, DiaryError
+from privreg_field.device.memory import Memory
+from privreg_field.device.report import answer, persons, sums
+from privreg_field.study.declaring.declared import read_study
+from privreg_field.study.declaring.plan import study_plans
+from privreg_field.wire import study, wire
 from tests.device.test_session import Server, answered, refused
 from tests.device.test_sums import in_its_set
 from tests.studies import COLLECTORS, DAY, NOON, ROOT, field_state, public, signed
@@ -351,7 +352,7 @@ def test_calls_at_the_same_time_lose_no_row(tmp_path: Any, monkeypatch: pytest.M
         Diary(path).add([{"x": "x" * (1 << 22)}], "a", b"k", 41, b"{}")
     assert [p.name for p in tmp_path.iterdir()] == ["diary.json"]
     other = tmp_path / "diary.json.new"
-    monkeypatch.setattr("privreg.device.diary.PATIENCE", 0.0)
+    monkeypatch.setattr("privreg_field.device.diary.PATIENCE", 0.0)
     with other.open("w") as file:  # of a call that is at it
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(DiaryError, match=f"If none is, as one was stopped, delete {re.escape(str(other))}"):
@@ -362,7 +363,7 @@ def test_calls_at_the_same_time_lose_no_row(tmp_path: Any, monkeypatch: pytest.M
 
 KILLED = """
 import os, signal, sys
-from privreg.device.diary import Diary
+from privreg_field.device.diary import Diary
 os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
 Diary(sys.argv[1]).add([{"x": "secret"}], "a", b"k", 40, b"{}")
 """

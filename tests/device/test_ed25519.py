@@ -3,8 +3,8 @@
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from privreg.device import ed25519
-from privreg.device.ed25519 import ORDER, P, verify
+from privreg_field.device import ed25519
+from privreg_field.device.ed25519 import ORDER, P, verify
 
 VECTORS = (
     (

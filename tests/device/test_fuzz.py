@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from privreg.device import consent
-from privreg.device.report import answer, sums
-from privreg.device.report.design import Row, row_of
-from privreg.protocol import messages, peers, study, wire
-from privreg.protocol.wire import MessageError
+from privreg_field.device import consent
+from privreg_field.device.report import answer, sums
+from privreg_field.device.report.design import Row, row_of
+from privreg_field.wire import messages, peers, study, wire
+from privreg_field.wire.wire import MessageError
 from tests.device.test_answer import allowed, far
 from tests.studies import CLAMPING, ask, field_state, study_plan, sum_ask, sum_plan, token
 

@@ -10,11 +10,11 @@ from scipy.special import ndtr
 from scipy.stats import chi2
 
 from privreg.audit.neighbours import audit
-from privreg.device.report import answer, noise
-from privreg.device.report.noise import NoiseError, Words, rounded_normal
 from privreg.protocol import lattice
 from privreg.protocol.lattice import Mu
-from privreg.protocol.study import Role
+from privreg_field.device.report import answer, noise
+from privreg_field.device.report.noise import NoiseError, Words, rounded_normal
+from privreg_field.wire.study import Role
 
 ALPHA = 1e-6
 N = 4_000

@@ -8,9 +8,9 @@ from cryptography.hazmat.primitives import hpke
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from privreg.device import seal
-from privreg.device.report import noise
-from privreg.protocol.wire import MessageError
+from privreg_field.device import seal
+from privreg_field.device.report import noise
+from privreg_field.wire.wire import MessageError
 
 SUITE = hpke.Suite(hpke.KEM.X25519, hpke.KDF.HKDF_SHA256, hpke.AEAD.AES_128_GCM)
 

@@ -14,15 +14,16 @@ from io import BytesIO, StringIO
 
 import pytest
 
-from privreg.device import Limits, RefusedError, client, command, consent, respond, session
-from privreg.device.asked import PATIENCE
-from privreg.device.client import Answer, invitation, waits
-from privreg.device.consent import guess
-from privreg.device.memory import Memory, Stored, StoreError, default_path
-from privreg.device.report import answer, noise
-from privreg.protocol import lattice, messages, study, wire
+from privreg.protocol import lattice
 from privreg.protocol.lattice import Mu
-from privreg.protocol.messages import WORDS
+from privreg_field.device import Limits, RefusedError, client, command, consent, respond, session
+from privreg_field.device.asked import PATIENCE
+from privreg_field.device.client import Answer, invitation, waits
+from privreg_field.device.consent import guess
+from privreg_field.device.memory import Memory, Stored, StoreError, default_path
+from privreg_field.device.report import answer, noise
+from privreg_field.wire import messages, study, wire
+from privreg_field.wire.messages import WORDS
 from tests.studies import (
     CLAMPING,
     DAY,
@@ -122,7 +123,7 @@ def test_a_report_arrives_and_only_its_noise_is_new(memory, role, monkeypatch):
     assert server.asked == ["plan", "state", "reports"]
     place = messages.place_of(server.hash, token())
     group = messages.group_of(server.plan, role, place)
-    from privreg.device.report.design import row_of
+    from privreg_field.device.report.design import row_of
 
     one, form = ask(server.plan, role), server.plan.roles[role]
     bare = answer.values(form, answer.before_noise(server.plan, one, group, row_of(server.plan, GOOD)))

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from privreg.collector.aggregate import lattice as steps
 from privreg.collector.aggregate import report
 from privreg.collector.aggregate.plan import Plan, Rules, State
-from privreg.device.report import noise, sums
-from privreg.device.report.design import Row
-from privreg.protocol import lattice, study
+from privreg.protocol import lattice
 from privreg.protocol.plans import Shape
-from privreg.protocol.study import FAMILIES, Role
 from privreg.protocol.sums import ROLES
+from privreg_field.device.report import noise, sums
+from privreg_field.device.report.design import Row
+from privreg_field.wire import study
+from privreg_field.wire.study import FAMILIES, Role
 from tests.studies import SUMS, sum_ask, sum_plan
 
 

@@ -13,15 +13,16 @@ from cryptography.hazmat.primitives import hpke
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
-from privreg.device import Limits, RefusedError, client, consent, ed25519, respond, seal, session
-from privreg.device.client import Answer
-from privreg.device.consent import guess
-from privreg.device.memory import Memory, Stored
-from privreg.device.report import sums
-from privreg.device.report.design import row_of
-from privreg.protocol import lattice, messages, peers, study, wire
+from privreg.protocol import lattice
 from privreg.protocol.lattice import Mu
 from privreg.protocol.sums import LETTERS
+from privreg_field.device import Limits, RefusedError, client, consent, ed25519, respond, seal, session
+from privreg_field.device.client import Answer
+from privreg_field.device.consent import guess
+from privreg_field.device.memory import Memory, Stored
+from privreg_field.device.report import sums
+from privreg_field.device.report.design import row_of
+from privreg_field.wire import messages, peers, study, wire
 from tests.studies import (
     COLLECTORS,
     DAY,

@@ -23,6 +23,7 @@ FOREIGN = {
     "plt.style.use",
     "fdr",
     "benchmarks.NAME",
+    "packages/field/deploy/systemd/privreg",
     "limit_conn",
     "client_header_timeout",
     "PGPASSWORD",
@@ -34,12 +35,15 @@ FOREIGN = {
     "maketables.ETable",
 }  # R's, patterns, beginnings, nginx's, PostgreSQL's, other libraries'
 MAP = ROOT / "CONTRIBUTING.md"  # Its paths are those within privreg
+KIT = ROOT / "packages" / "field"
 MADE = ("docs/_build/",)  # by commands, not kept
 NAMED = frozenset({"id", "attr", "name", "arg", "asname", "module"})  # Fields of nodes that hold a name
 
 PATH = re.compile(rf"(?<![\w./:-])(?:{'|'.join(FOLDERS)})/[\w./*{{}},-]*[\w/*}}](?:::\w+)?")
 ROLE = re.compile(r":(?:func|class|mod|meth|attr|data|exc|obj):`~?([\w.]+)`")
-DOTTED = re.compile(r"(?<![\w./@-])(?:privreg|(?<=-m )tests|benchmarks|docs)(?:\.[A-Za-z_]\w*)+(?![\w/-])")
+DOTTED = re.compile(
+    r"(?<![\w./@-])(?:privreg(?:_field)?|(?<=-m )tests|(?:field_)?benchmarks|docs)(?:\.[A-Za-z_]\w*)+(?![\w/-])"
+)
 QUOTED = re.compile(r"(?<![`:\w])`{1,2}([A-Za-z_][\w.]*)(?:\([^`]*\))?`{1,2}(?!`)")
 SHORT = re.compile(r"`([\w/]+\.(?:py|js))`")
 COMMENT = re.compile(r"#.*")
@@ -285,7 +289,7 @@ def gone(text: str, near: str = "", within: str = "") -> list[str]:
 
 def faults(file: Path) -> list[str]:
     """What a file cites that isn't there."""
-    parts = file.relative_to(ROOT).with_suffix("").parts
+    parts = file.relative_to(KIT if file.is_relative_to(KIT) else ROOT).with_suffix("").parts
     near = ".".join(parts).removesuffix(".__init__") if file.suffix == ".py" else ""
     found = []
     for text in texts(file):

@@ -6,13 +6,16 @@ import pkgutil
 import pytest
 
 import benchmarks
+import field_benchmarks
 from tests.documents import citations
 from tests.documents.citations import FOLDERS, ROOT
 
+ALL = [m.name for of in (benchmarks, field_benchmarks) for m in pkgutil.iter_modules(of.__path__, f"{of.__name__}.")]
 
-@pytest.mark.parametrize("name", [m.name for m in pkgutil.iter_modules(benchmarks.__path__)])
+
+@pytest.mark.parametrize("name", ALL)
 def test_a_benchmark_imports(name):
-    assert importlib.import_module(f"benchmarks.{name}").__doc__
+    assert importlib.import_module(name).__doc__
 
 
 def of(folder):
@@ -53,7 +56,10 @@ def test_what_modules_define_is_used():
     """Constants, functions and classes: by other code, or by name in a string, as options and verbs are."""
     unused = []
     for file in citations.files(".py"):
-        if file.relative_to(ROOT).parts[0] not in {"privreg", "benchmarks", "docs"} or file.name == "conf.py":
+        if file.relative_to(ROOT).parts[0] not in {"privreg", "packages", "benchmarks", "docs"} or file.name in {
+            "conf.py",
+            "hatch_build.py",
+        }:
             continue
         names = citations.module(file).defined - citations.used()
         unused += [f"{file.relative_to(ROOT)}: {n}" for n in names if not n.startswith("__")]

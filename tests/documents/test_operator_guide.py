@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from privreg.field.simulated import demo
+from privreg_field.study.simulated import demo
 
-pytest.importorskip("starlette", reason="privreg[serve] is not installed")
+pytest.importorskip("starlette", reason="the extra serve of packages/field is not installed")
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "operator.md"
 
 
 @pytest.mark.thorough
 def test_the_commands_of_the_page_run_one_after_the_other(tmp_path):
-    pytest.importorskip("segno", reason="segno is not installed: pip install 'privreg[qr]'")
+    pytest.importorskip("segno", reason="segno is not installed: pip install './packages/field[qr]'")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "privreg").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m privreg "$@"\n')
     (tmp_path / "bin" / "privreg").chmod(0o700)

@@ -18,18 +18,18 @@ import pytest
 
 import privreg
 from privreg.errors import ReliabilityWarning, StudyError
-from privreg.field import keys
-from privreg.field.declaring.declared import read_study
-from privreg.field.declaring.plan import study_plans
-from privreg.field.declaring.precision import planned
-from privreg.field.servers import fetched
-from privreg.field.simulated import demo
-from privreg.field.simulated.swarm import swarm
-from privreg.protocol.wire import base
+from privreg_field.study import keys
+from privreg_field.study.declaring.declared import read_study
+from privreg_field.study.declaring.plan import study_plans
+from privreg_field.study.declaring.precision import planned
+from privreg_field.study.servers import fetched
+from privreg_field.study.simulated import demo
+from privreg_field.study.simulated.swarm import swarm
+from privreg_field.wire.wire import base
 from tests.service.test_analyses import KEY, Several, folk
 from tests.service.world import ANALYST
 
-pytest.importorskip("starlette", reason="privreg[serve] is not installed")
+pytest.importorskip("starlette", reason="the extra serve of packages/field is not installed")
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "survey.md"
 TRUE = {"age": -0.02, "C(shift)[T.night]": -0.8, "C(shift)[T.both]": -0.4}

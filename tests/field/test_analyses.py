@@ -11,22 +11,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privreg.collector.field.chain import add
-from privreg.device.report import answer, design, sums, table
 from privreg.errors import FormulaError, OptionError, PrivregError, SchemaError
-from privreg.field import tabled
-from privreg.field.declaring import declared
-from privreg.field.declaring.plan import study_plans
-from privreg.field.reading.collected import engine_of, table_of
-from privreg.field.reading.collected import results as results_of
-from privreg.protocol import study
 from privreg.protocol.lattice import Mu
-from privreg.protocol.messages import Ask
-from privreg.protocol.parts import analyses
-from privreg.protocol.parts.analyses import WORDS
-from privreg.protocol.parts.roles import TABLE
 from privreg.protocol.sums import SumAsk
-from privreg.protocol.wire import MessageError
+from privreg_field.collector.chain import add
+from privreg_field.device.report import answer, design, sums, table
+from privreg_field.study import tabled
+from privreg_field.study.declaring import declared
+from privreg_field.study.declaring.plan import study_plans
+from privreg_field.study.reading.collected import engine_of, table_of
+from privreg_field.study.reading.collected import results as results_of
+from privreg_field.wire import analyses, study
+from privreg_field.wire.analyses import WORDS
+from privreg_field.wire.messages import Ask
+from privreg_field.wire.roles import TABLE
+from privreg_field.wire.wire import MessageError
 from tests.protocol.test_schemas import accepts
 from tests.studies import SERVER, public
 

@@ -5,12 +5,12 @@ import pandas as pd
 import pytest
 
 from privreg.collector.clamping import people_for, shares_of
-from privreg.collector.field import chain as chains
-from privreg.device.report.design import row_of
-from privreg.field.reading.collected import engine_of, results
-from privreg.field.simulated.devices import Crowd
-from privreg.protocol import messages, study
-from privreg.protocol.messages import Token
+from privreg_field.collector import chain as chains
+from privreg_field.device.report.design import row_of
+from privreg_field.study.reading.collected import engine_of, results
+from privreg_field.study.simulated.devices import Crowd
+from privreg_field.wire import messages, study
+from privreg_field.wire.messages import Token
 from tests.field import test_plan
 from tests.service import world
 from tests.studies import field_state

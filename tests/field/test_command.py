@@ -7,13 +7,13 @@ from types import SimpleNamespace
 import pytest
 
 from privreg.cli.app import main
-from privreg.device.report import design
-from privreg.field import keys
-from privreg.field.declaring import declared, precision
 from privreg.options.table import TABLE
 from privreg.planning.power import plan_of_fit
-from privreg.protocol import study, wire
 from privreg.tables import Paragraph
+from privreg_field.device.report import design
+from privreg_field.study import keys
+from privreg_field.study.declaring import declared, precision
+from privreg_field.wire import study, wire
 from tests.field.test_declared import ONE, TEXT, written, written_for_two
 from tests.studies import ROOT, public, signed, study_plan
 

@@ -12,15 +12,15 @@ import yaml
 
 import privreg as pr
 from privreg.errors import OptionError, PrivregError, SchemaError, StudyError
-from privreg.field import keys
-from privreg.field.declaring import command, declared, model, precision
-from privreg.field.declaring.plan import study_plan, study_plans
-from privreg.field.reading.collected import engine_of
 from privreg.planning import power
-from privreg.protocol import study, wire
-from privreg.protocol.parts.collectors import Collector
 from privreg.results.target import of_results
 from privreg.tables import as_text
+from privreg_field.study import keys
+from privreg_field.study.declaring import command, declared, model, precision
+from privreg_field.study.declaring.plan import study_plan, study_plans
+from privreg_field.study.reading.collected import engine_of
+from privreg_field.wire import study, wire
+from privreg_field.wire.collectors import Collector
 from tests.field.test_plan import HOURS
 from tests.studies import HIDDEN, ROOT, SERVER, public, signed
 

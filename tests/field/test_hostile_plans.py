@@ -8,14 +8,14 @@ import pytest
 
 import privreg as pr
 from privreg.errors import PrivregError, StudyError
-from privreg.field import keys, servers
-from privreg.field.declaring import declared
-from privreg.field.declaring.plan import study_plan
-from privreg.field.reading.collected import engine_of, fit_plan_of
 from privreg.formula.language.limits import LONGEST
 from privreg.formula.language.parse import read_formula
-from privreg.protocol import study, wire
-from privreg.service.course import opened
+from privreg_field.service.course import opened
+from privreg_field.study import keys, servers
+from privreg_field.study.declaring import declared
+from privreg_field.study.declaring.plan import study_plan
+from privreg_field.study.reading.collected import engine_of, fit_plan_of
+from privreg_field.wire import study, wire
 from tests.service.world import DECLARED, plan_of
 from tests.studies import ROOT, SERVER, public
 

@@ -8,11 +8,11 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from privreg.device import client, ed25519
 from privreg.errors import OptionError
-from privreg.field import keys
-from privreg.protocol import wire
-from privreg.protocol.messages import token_text
+from privreg_field.device import client, ed25519
+from privreg_field.study import keys
+from privreg_field.wire import wire
+from privreg_field.wire.messages import token_text
 from tests.studies import token
 
 

@@ -9,16 +9,16 @@ from starlette.testclient import TestClient
 
 import privreg as pr
 from privreg.errors import InferenceError, MissingExtraError, OptionError, StudyError
-from privreg.field import servers
-from privreg.field.reading import live
-from privreg.field.reading.picture import picture
-from privreg.protocol import wire
-from privreg.service.http.app import Options, make
-from privreg.service.pages.feed import Feed
+from privreg_field.service.http.app import Options, make
+from privreg_field.service.pages.feed import Feed
+from privreg_field.study import servers
+from privreg_field.study.reading import live
+from privreg_field.study.reading.picture import picture
+from privreg_field.wire import wire
 from tests.field.two import KEY, URLS, Two
 from tests.service.world import ANALYST, ROOT, World, public
 
-pytest.importorskip("anywidget", reason="anywidget is not installed: pip install privreg[live]")
+pytest.importorskip("anywidget", reason="anywidget is not installed: pip install './packages/field[live]'")
 URL = f"http://127.0.0.1/v1/studies/sleep#k={wire.base(public(ROOT))}"
 
 
@@ -148,7 +148,7 @@ def test_every_is_a_number_of_seconds(study, every):
 def test_a_missing_package_is_named_with_its_extra(study, monkeypatch):
     live._class.cache_clear()
     monkeypatch.setitem(sys.modules, "anywidget", None)
-    with pytest.raises(MissingExtraError, match=r"study.live\(\) needs anywidget.*privreg\[live\]"):
+    with pytest.raises(MissingExtraError, match=r"study.live\(\) needs anywidget.*\./packages/field\[live\]"):
         study.live()
     monkeypatch.undo()
     live._class.cache_clear()

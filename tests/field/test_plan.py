@@ -8,15 +8,15 @@ import pytest
 import privreg as pr
 from privreg.collector import rounds as collector
 from privreg.collector.estimation import estimate
-from privreg.collector.field import messages as field
-from privreg.device.report import answer
-from privreg.device.report.design import row_of
 from privreg.errors import OptionError, SchemaError
-from privreg.field.declaring.plan import About, study_plan
 from privreg.fits.plan import plan_of
-from privreg.protocol import messages, study, wire
 from privreg.protocol.rounds import Reports
 from privreg.simulation import play
+from privreg_field.collector import messages as field
+from privreg_field.device.report import answer
+from privreg_field.device.report.design import row_of
+from privreg_field.study.declaring.plan import About, study_plan
+from privreg_field.wire import messages, study, wire
 from tests.studies import NOON, SERVER, const, field_state, public
 
 COLUMNS = ("hours", "age", "bmi", "shift", "ill", "visits")

@@ -8,12 +8,12 @@ import pytest
 
 import privreg as pr
 from privreg.collector.aggregate import lattice
-from privreg.collector.field import batches as chain
 from privreg.errors import InferenceError, OptionError, StudyError
-from privreg.field import servers
-from privreg.field.reading import live, summed
-from privreg.field.reading.command import main as results
-from privreg.protocol import messages, study, wire
+from privreg_field.collector import batches as chain
+from privreg_field.study import servers
+from privreg_field.study.reading import live, summed
+from privreg_field.study.reading.command import main as results
+from privreg_field.wire import messages, study, wire
 from tests.field.two import COLLECTORS, KEY, SIGNERS, URLS, Two
 from tests.studies import ROOT, key_of, public, signed, study_plan
 

@@ -11,19 +11,19 @@ from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
 from privreg.collector.aggregate import lattice, report
 from privreg.collector.aggregate.chain import Batch
-from privreg.collector.field import batches as chain
 from privreg.errors import OptionError, StudyError
-from privreg.field.declaring import declared, model
-from privreg.field.declaring.plan import study_plan
-from privreg.field.reading import summed
-from privreg.field.simulated.devices import SharedCrowd
 from privreg.fits.results import Senders
 from privreg.protocol import lattice as radii
-from privreg.protocol import messages, peers, study, wire
 from privreg.protocol.lattice import Mu
-from privreg.protocol.parts.collectors import Collector
 from privreg.protocol.sums import LETTERS
-from privreg.protocol.wire import MessageError
+from privreg_field.collector import batches as chain
+from privreg_field.study.declaring import declared, model
+from privreg_field.study.declaring.plan import study_plan
+from privreg_field.study.reading import summed
+from privreg_field.study.simulated.devices import SharedCrowd
+from privreg_field.wire import messages, peers, study, wire
+from privreg_field.wire.collectors import Collector
+from privreg_field.wire.wire import MessageError
 from tests.studies import NOON, field_state, key_of, public, token
 
 SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)

@@ -6,12 +6,12 @@ import numpy as np
 
 from privreg.collector.aggregate import lattice, report
 from privreg.collector.aggregate.chain import Batch
-from privreg.collector.field import batches as chain
 from privreg.errors import StudyError
-from privreg.field import servers
-from privreg.field.reading import summed
-from privreg.protocol import messages, peers, study, wire
 from privreg.protocol.sums import LETTERS
+from privreg_field.collector import batches as chain
+from privreg_field.study import servers
+from privreg_field.study.reading import summed
+from privreg_field.wire import messages, peers, study, wire
 from tests.field.test_two_collectors import COLLECTORS, plan_of
 from tests.studies import ROOT, field_state, key_of, public, signed, token
 

@@ -11,11 +11,11 @@ import pytest
 
 import privreg as pr
 from privreg.errors import OptionError, SavedFileError, SchemaError
-from privreg.field import keys, servers
 from privreg.files import archive
 from privreg.loading import load_results
-from privreg.service.commands import prepare, settings
 from privreg.simulation.streaming.stream import Stream
+from privreg_field.service.commands import prepare, settings
+from privreg_field.study import keys, servers
 
 N = 2_000
 MUCH = 1 << 26  # bytes of zeros that a member unpacks to

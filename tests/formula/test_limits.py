@@ -16,8 +16,8 @@ from privreg.formula.trees.evaluate import Program
 from privreg.formula.trees.splines import problem, trees
 from privreg.limits import DEEPEST, HIGHEST, MOST_COLUMNS, MOST_KNOTS
 from privreg.means.terms import read_formula
-from privreg.protocol.parts import trees as devices
 from privreg.schema.declarations import Schema
+from privreg_field.wire import trees as devices
 
 NAMES = [f"x{k}" for k in range(70)]
 LEVELS = {"g": list(range(MOST_COLUMNS)), "more": list(range(MOST_COLUMNS + 1)), "two": ["a", "b"]}
@@ -225,7 +225,7 @@ def test_cubic_splines_are_patsy_s_to_the_last_bit(what, inner):
 @pytest.mark.some(2)
 @pytest.mark.parametrize("degree", range(HIGHEST + 1))
 def test_devices_compute_the_same_splines(degree):
-    from privreg.device.report.design import value_of
+    from privreg_field.device.report.design import value_of
 
     for inner in INNER.values():
         given = {"knots": inner, "lower_bound": 0, "upper_bound": 10, "degree": degree, "include_intercept": True}

@@ -607,7 +607,7 @@ def test_the_opt_out_keeps_correlations():
 
 
 def parsed(*more):
-    top, _ = parsers(VERBS)
+    top, _ = parsers(VERBS, {})
     return top.parse_args(spread(["fit", "y ~ x", "people.csv", "--mu", "1", *more]))
 
 

@@ -5,21 +5,22 @@ import math
 import numpy as np
 import pytest
 
-from privreg.collector.field import chain
-from privreg.collector.field import messages as field
 from privreg.collector.plan import Bounded
-from privreg.device.report import answer
-from privreg.device.report.design import Row
 from privreg.errors import OptionError
 from privreg.families import measures
 from privreg.families.measures import Gauge
-from privreg.protocol import lattice, messages, study, wire
-from privreg.protocol.messages import Place
+from privreg.protocol import lattice
 from privreg.protocol.rounds import GROUPS
 from privreg.protocol.schedule import Round
-from privreg.protocol.study import Cell
 from privreg.simulation import play
 from privreg.simulation.devices import Block, Devices
+from privreg_field.collector import chain
+from privreg_field.collector import messages as field
+from privreg_field.device.report import answer
+from privreg_field.device.report.design import Row
+from privreg_field.wire import messages, study, wire
+from privreg_field.wire.messages import Place
+from privreg_field.wire.study import Cell
 from tests.kinds import KINDS, Y_MAX, Kind, adversarial, responses
 from tests.rounds import plan_by_rounds, state_of
 from tests.studies import CLAMPING, const, field_state, study_plan

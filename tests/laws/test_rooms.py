@@ -7,17 +7,18 @@ from pathlib import Path
 import grimp
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2] / "privreg"
-FOLDERS = sorted(p.parent for p in ROOT.rglob("__init__.py") if p.parent != ROOT)
+REPO = Path(__file__).resolve().parents[2]
+CORE, KIT = ROOTS = REPO / "privreg", REPO / "packages" / "field" / "privreg_field"
+FOLDERS = sorted(p.parent for root in ROOTS for p in root.rglob("__init__.py") if p.parent != CORE)
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda p: str(p.relative_to(REPO)))
 def test_a_folder_names_every_file_in_it(folder):
     text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
     said = set(re.findall(r"`(\w+)`", text))
     there = {p.stem for p in folder.glob("*.py")} | {p.name for p in folder.iterdir() if (p / "__init__.py").exists()}
     assert there - {"__init__"} <= said
-    assert said <= there | {p.name for p in ROOT.iterdir() if p.is_dir()}
+    assert said <= there | {p.name for root in ROOTS for p in [root, *root.iterdir()] if p.is_dir()}
 
 
 def test_the_published_algorithm_is_reached_from_few_places():
@@ -47,7 +48,7 @@ def test_the_published_algorithm_is_reached_from_few_places():
 
 def test_no_files_import_each_other_in_a_circle():
     """Also where an import is for types alone."""
-    graph = grimp.build_graph("privreg", cache_dir=None)
+    graph = grimp.build_graph("privreg", "privreg_field", cache_dir=None)
     left = {file: graph.find_modules_directly_imported_by(file) for file in graph.modules}
     assert len(left) > 300
     while ready := [file for file, imports in left.items() if not imports & left.keys()]:

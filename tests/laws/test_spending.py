@@ -9,20 +9,20 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.collector.field import chain as chains
 from privreg.data.sources.open import CHUNK
 from privreg.errors import BudgetError, DataError
-from privreg.field.reading.collected import engine_of
-from privreg.field.simulated.devices import Crowd
 from privreg.fits.settings import FitOptions
 from privreg.privacy.accounts import accounts_of
 from privreg.privacy.ledger import LEDGER
 from privreg.privacy.noise import NoiseStream
-from privreg.protocol import messages
 from privreg.simulation.rounds import RoundsRun
 from privreg.simulation.streaming.stream import Stream
 from privreg.simulation.workers.blocks import blocks_of, fit_blocks
 from privreg.simulation.workers.dask import files_of
+from privreg_field.collector import chain as chains
+from privreg_field.study.reading.collected import engine_of
+from privreg_field.study.simulated.devices import Crowd
+from privreg_field.wire import messages
 from tests.service import world
 from tests.studies import field_state
 
@@ -131,7 +131,7 @@ def stop_at_first(monkeypatch, seen):
     monkeypatch.setattr(NoiseStream, "_fill", stop)
     monkeypatch.setattr(RoundsRun, "_normals", stop)
     monkeypatch.setattr("privreg.simulation.aggregate.normals", stop)
-    monkeypatch.setattr("privreg.field.simulated.devices.rounded_normals", stop)
+    monkeypatch.setattr("privreg_field.study.simulated.devices.rounded_normals", stop)
 
 
 @pytest.mark.parametrize("door", DOORS)

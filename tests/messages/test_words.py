@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 import privreg as pr
+import privreg_field
 from privreg import errors
 from privreg.cli import app
 from privreg.data.sources.csv import _count_lines, open_csv
@@ -29,13 +30,13 @@ from privreg.errors import (
     SchemaError,
     UnsupportedArgumentError,
 )
-from privreg.field.declaring import declared
 from privreg.options.elsewhere import OPTIONS
 from privreg.options.progress import COMPILING, progress_bar
 from privreg.options.spelling import in_shell, in_study
 from privreg.options.table import DOORS, accepted, of_verb
 from privreg.privacy.ledger import UNSET
 from privreg.results.results import PrivateResults
+from privreg_field.study.declaring import declared
 from tests.wrong import results
 
 N = 4000
@@ -423,9 +424,9 @@ def _raised():
             ]
         return found
 
-    root = Path(pr.__file__).parent
     return {
         (path.relative_to(root).as_posix(), text(node.exc.args[0]))
+        for root in (Path(pr.__file__).parent, Path(privreg_field.__file__).parent)
         for path in root.rglob("*.py")
         for node in statements(path)
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privreg.protocol import lattice, messages, study, wire
+from privreg.protocol import lattice
 from privreg.protocol.lattice import Mu
-from privreg.protocol.messages import WORDS, Place, Report
-from privreg.protocol.parts import trees
-from privreg.protocol.parts.analyses import mu_of
-from privreg.protocol.wire import MessageError
+from privreg_field.wire import messages, study, trees, wire
+from privreg_field.wire.analyses import mu_of
+from privreg_field.wire.messages import WORDS, Place, Report
+from privreg_field.wire.wire import MessageError
 from tests.studies import (
     CLAMPING,
     HIDDEN,

@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from privreg.protocol import messages, peers, study, wire
-from privreg.protocol.messages import Report
-from privreg.protocol.parts import trees
-from privreg.protocol.peers import Share
-from privreg.protocol.wire import MessageError
+from privreg_field.wire import messages, peers, study, trees, wire
+from privreg_field.wire.messages import Report
+from privreg_field.wire.peers import Share
+from privreg_field.wire.wire import MessageError
 from tests.protocol.test_messages import HASH, KNOTS, PAYLOAD, PLAN, WRONG_PLANS, WRONG_REPORTS, WRONG_STATES, changed
 from tests.studies import ROOT, SCORES, ask, field_state, signed, study_plan, sum_ask, sum_plan, token
 

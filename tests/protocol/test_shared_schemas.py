@@ -5,8 +5,9 @@ from functools import cache
 
 import pytest
 
-from privreg.protocol import messages, peers, study, sums, wire
-from privreg.protocol.wire import MessageError
+from privreg.protocol import sums
+from privreg_field.wire import messages, peers, study, wire
+from privreg_field.wire.wire import MessageError
 from tests.field.test_two_collectors import FAMILIES, plan_of
 from tests.protocol.test_messages import changed
 from tests.protocol.test_schemas import accepts

@@ -15,6 +15,7 @@ import pytest
 from scipy.stats import chi2
 
 import privreg as pr
+import privreg_field
 from privreg import central, diagnostics
 from privreg.collector.covariates.whitening import wide
 from privreg.collector.estimation import curvature
@@ -249,7 +250,8 @@ def test_columns_are_found_in_the_users_order_and_at_every_level():
 
 
 def test_the_table_has_every_code_that_is_used_and_no_other():
-    texts = [path.read_text() for path in Path(pr.__file__).parent.rglob("*.py") if path.name != "diagnostics.py"]
+    files = [path for package in (pr, privreg_field) for path in Path(package.__file__).parent.rglob("*.py")]
+    texts = [path.read_text() for path in files if path.name != "diagnostics.py"]
     constants = {word for text in texts for word in re.findall(r'"([^"\n]+)"', text)}
     assert set(CODES) - {"before", "diagonal", "remark", "excess"} <= constants  # of earlier files
     with pytest.raises(ValueError, match="no code of a note: 'fewer'"):

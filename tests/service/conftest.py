@@ -5,7 +5,7 @@ from functools import cache
 import pytest
 from sqlalchemy.sql.elements import ClauseElement
 
-from privreg.field.declaring.model import fit_of
+from privreg_field.study.declaring.model import fit_of
 from tests.service import postgres
 from tests.service.node import js
 
@@ -22,7 +22,7 @@ def _closed():
 def _texts_of_plans_are_read_once():
     """Each test begins several collectors and devices of one plan, which read its formula anew."""
     with pytest.MonkeyPatch.context() as m:
-        m.setattr("privreg.field.reading.collected.fit_of", cache(fit_of))
+        m.setattr("privreg_field.study.reading.collected.fit_of", cache(fit_of))
         yield
 
 

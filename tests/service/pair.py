@@ -10,19 +10,19 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
-from privreg.field import keys
-from privreg.field.declaring import declared
-from privreg.field.declaring.plan import study_plan
-from privreg.protocol import messages, peers, study, wire
-from privreg.protocol.messages import Token
-from privreg.protocol.parts.collectors import Collector
-from privreg.protocol.peers import Share, share_body, share_info
-from privreg.service import access
-from privreg.service.store import open_store
-from privreg.service.sums import course as courses
-from privreg.service.sums.adding import SUITE
-from privreg.service.sums.peer import Away
-from privreg.service.tokens import Issuer
+from privreg_field.service import access
+from privreg_field.service.store import open_store
+from privreg_field.service.sums import course as courses
+from privreg_field.service.sums.adding import SUITE
+from privreg_field.service.sums.peer import Away
+from privreg_field.service.tokens import Issuer
+from privreg_field.study import keys
+from privreg_field.study.declaring import declared
+from privreg_field.study.declaring.plan import study_plan
+from privreg_field.wire import messages, peers, study, wire
+from privreg_field.wire.collectors import Collector
+from privreg_field.wire.messages import Token
+from privreg_field.wire.peers import Share, share_body, share_info
 from tests.service.world import ANALYST, DATABASES, DECLARED, SECRET, Clock
 from tests.studies import DAY, ROOT, key_of
 

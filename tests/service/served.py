@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import pytest
 import uvicorn
 
-from privreg.field import keys
-from privreg.service.http.app import Options, make
+from privreg_field.service.http.app import Options, make
+from privreg_field.study import keys
 from tests.studies import ROOT, public
 
 FLAGS = [

@@ -16,17 +16,19 @@ from collections import defaultdict
 import pytest
 from starlette.testclient import TestClient
 
-from privreg.field import keys
-from privreg.service import access, logs
-from privreg.service.commands import settings
-from privreg.service.commands.collector import collector
-from privreg.service.commands.prepare import prepared
-from privreg.service.commands.serve import serve
-from privreg.service.commands.tokens import tokens
-from privreg.service.http.app import Options, make
-from privreg.service.pages.feed import Feed
-from privreg.service.store import open_store
-from privreg.service.sums.app import make as make_sums
+from privreg.protocol.sums import LETTERS
+from privreg_field.service import access, logs
+from privreg_field.service.commands import keeping, settings
+from privreg_field.service.commands.collector import _ACCESS, collector
+from privreg_field.service.commands.prepare import prepared
+from privreg_field.service.commands.serve import serve
+from privreg_field.service.commands.tokens import tokens
+from privreg_field.service.http.app import Options, make
+from privreg_field.service.pages.feed import Feed
+from privreg_field.service.store import open_store
+from privreg_field.service.sums.app import make as make_sums
+from privreg_field.study import keys
+from privreg_field.study.running import parser_of
 from tests.service.pair import Pair
 from tests.service.test_analyses import Several
 from tests.service.world import ANALYST, SERVER, World
@@ -285,7 +287,7 @@ def test_a_log_has_requests_without_what_is_in_them(world):
 
 
 def test_a_warning_is_logged_without_what_was_put_into_it():
-    for form in logs.FORMS:
+    for form in ("text", "json"):
         out = io.StringIO()
         handler = logs._Handler(logs.Journal(form, out))
         try:
@@ -384,6 +386,14 @@ def mailed(world, *more, people=PEOPLE):
     return tokens([str(world.folder / "sleep.plan"), *given, "--mail", listed, "--out", str(out), *more]), out
 
 
+def test_what_the_commands_offer_is_what_there_is():
+    choices = {a.dest: a.choices for a in parser_of("collector")._actions if a.choices}
+    assert set(choices["may"]) == set(access.ROLES)
+    assert set(choices["role"]) == set(LETTERS)
+    others = {"check", "replay", "close", "rotate-keys", "export", "issuer"}
+    assert set(choices["verb"]) == {*others, *keeping.VERBS, *_ACCESS}
+
+
 def test_each_person_gets_an_invitation_beside_what_the_list_has(world):
     prepared(str(world.folder / "sleep.plan"), world.url)
     before = world.store.about().issued
@@ -424,7 +434,7 @@ def test_a_list_that_is_none_is_refused_without_naming_anybody(world, capsys, pe
 
 @pytest.mark.parametrize("kind", ["svg", "png"])
 def test_links_are_also_codes(world, kind):
-    segno = pytest.importorskip("segno", reason="segno is not installed: pip install 'privreg[qr]'")
+    segno = pytest.importorskip("segno", reason="segno is not installed: pip install './packages/field[qr]'")
     folder = world.folder / "codes"
     status, out = mailed(world, "--qr", str(folder), "--qr-kind", kind)
     assert status == 0

@@ -10,26 +10,26 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.device import client
-from privreg.device.asked import RefusedError
-from privreg.device.memory import Memory
-from privreg.device.report import table
-from privreg.device.session import respond
 from privreg.errors import InferenceError, OptionError, ReliabilityWarning, StudyError
-from privreg.field import keys
-from privreg.field.reading.several import Studies
-from privreg.field.simulated.swarm import swarm
-from privreg.protocol import messages, study, wire
-from privreg.protocol.parts.analyses import hash_of_part, word_of
-from privreg.service import access
-from privreg.service.course import Course
-from privreg.service.http.app import Options, Service
-from privreg.service.http.desk import application
-from privreg.service.store import open_store
-from privreg.service.sums.app import SumService
-from privreg.service.sums.course import SumCourse
-from privreg.service.sums.peer import Away
-from privreg.service.tokens import Issuer
+from privreg_field.device import client
+from privreg_field.device.asked import RefusedError
+from privreg_field.device.memory import Memory
+from privreg_field.device.report import table
+from privreg_field.device.session import respond
+from privreg_field.service import access
+from privreg_field.service.course import Course
+from privreg_field.service.http.app import Options, Service
+from privreg_field.service.http.desk import application
+from privreg_field.service.store import open_store
+from privreg_field.service.sums.app import SumService
+from privreg_field.service.sums.course import SumCourse
+from privreg_field.service.sums.peer import Away
+from privreg_field.service.tokens import Issuer
+from privreg_field.study import keys
+from privreg_field.study.reading.several import Studies
+from privreg_field.study.simulated.swarm import swarm
+from privreg_field.wire import messages, study, wire
+from privreg_field.wire.analyses import hash_of_part, word_of
 from tests.field.test_analyses import TWO, changed, plans_of
 from tests.field.test_analyses import WRONG as WRONG_PLANS
 from tests.service.pair import OWN
@@ -136,7 +136,7 @@ class Memory2:
 
 
 def test_a_cap_counts_the_whole_before_the_first_report(several, tmp_path):
-    from privreg.device.asked import Limits
+    from privreg_field.device.asked import Limits
 
     posted = []
 

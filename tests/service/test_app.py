@@ -18,16 +18,16 @@ from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 from starlette.testclient import TestClient
 
-from privreg.protocol import messages, wire
-from privreg.protocol.messages import Token
-from privreg.service import access
-from privreg.service.clock import Clock
-from privreg.service.course import Course
-from privreg.service.http import desk, guard
-from privreg.service.http.app import Options, Service, make
-from privreg.service.http.quota import Quota, place_of
-from privreg.service.store import Full, open_store
-from privreg.service.tokens import VARIABLE, Issuer, new_secret
+from privreg_field.service import access
+from privreg_field.service.clock import Clock
+from privreg_field.service.course import Course
+from privreg_field.service.http import desk, guard
+from privreg_field.service.http.app import Options, Service, make
+from privreg_field.service.http.quota import Quota, place_of
+from privreg_field.service.store import Full, open_store
+from privreg_field.service.tokens import VARIABLE, Issuer, new_secret
+from privreg_field.wire import messages, wire
+from privreg_field.wire.messages import Token
 from tests.service.served import served
 from tests.service.world import ANALYST, DAY, NOON, SERVER, World, keys
 
@@ -390,7 +390,7 @@ def test_a_round_closes_by_age(tmp_path):
 
 def test_a_key_of_another_study_signs_nothing(world):
     from privreg.errors import OptionError
-    from privreg.service.course import Course
+    from privreg_field.service.course import Course
     from tests.studies import key_of
 
     with pytest.raises(OptionError, match="none of the plan's keys"):
@@ -405,7 +405,7 @@ def test_the_document_names_every_address_and_nothing_else(client):
     document = client.get("/openapi.json").json()
     routes = {r.path: r.methods - {"HEAD"} for r in client.app.routes if r.include_in_schema}
     assert {p: {v.upper() for v in verbs} for p, verbs in document["paths"].items()} == routes
-    assert json.loads(files("privreg.service.http").joinpath("openapi.json").read_text()) == document
+    assert json.loads(files("privreg_field.service.http").joinpath("openapi.json").read_text()) == document
 
 
 def test_answers_are_as_the_document_says(client, world):

@@ -15,9 +15,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 import privreg as pr
 from privreg.errors import InferenceError, OptionError, StudyError
-from privreg.field import servers
-from privreg.field.reading.command import main as results
-from privreg.protocol import messages, wire
+from privreg_field.study import servers
+from privreg_field.study.reading.command import main as results
+from privreg_field.wire import messages, wire
 from tests.service.served import served
 from tests.service.world import ANALYST, DECLARED, ROOT, SERVER, World, assert_same, in_process, keys, people, public
 from tests.studies import key_of

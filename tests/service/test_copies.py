@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from privreg.collector.field import chain as chains
 from privreg.errors import OptionError
-from privreg.service import access
-from privreg.service.commands import keeping
-from privreg.service.commands.collector import _audited, collector
-from privreg.service.commands.prepare import prepared
-from privreg.service.course import SEALED
-from privreg.service.store import StoreError, copies, open_store
-from privreg.service.store import tables as t
-from privreg.service.store.kept import OPEN, PUBLISHED
+from privreg_field.collector import chain as chains
+from privreg_field.service import access
+from privreg_field.service.commands import keeping
+from privreg_field.service.commands.collector import _audited, collector
+from privreg_field.service.commands.prepare import prepared
+from privreg_field.service.course import SEALED
+from privreg_field.service.store import StoreError, copies, open_store
+from privreg_field.service.store import tables as t
+from privreg_field.service.store.kept import OPEN, PUBLISHED
 from tests.service import postgres
 from tests.service.pair import LETTERS, Pair
 from tests.service.test_analyses import Several
@@ -64,7 +64,7 @@ def goes_on(world, url):
 
 
 def course_state(world, course):
-    from privreg.protocol import messages
+    from privreg_field.wire import messages
 
     return messages.read_state(course.present.payload, world.plan, world.hash)
 

@@ -15,10 +15,10 @@ from sqlalchemy.exc import OperationalError
 from starlette.testclient import TestClient
 
 import privreg as pr
-from privreg.field.reading import picture
-from privreg.service.http.app import Options, make
-from privreg.service.pages import feed as feeds
-from privreg.service.pages.feed import BINS, OUTCOMES, WIDTHS, Feed, Minutes
+from privreg_field.service.http.app import Options, make
+from privreg_field.service.pages import feed as feeds
+from privreg_field.service.pages.feed import BINS, OUTCOMES, WIDTHS, Feed, Minutes
+from privreg_field.study.reading import picture
 from tests.service.node import node
 from tests.service.pair import Pair
 from tests.service.world import ANALYST, World, people
@@ -91,13 +91,13 @@ def test_the_page_holds_nothing_of_the_study(client, world):
 
 
 def test_the_curves_library_is_unmodified():
-    folder = files("privreg.service").joinpath("web", "dashboard", "uplot")
+    folder = files("privreg_field.service").joinpath("web", "dashboard", "uplot")
     assert {f.name: hashlib.sha256(f.read_bytes()).hexdigest() for f in folder.iterdir()} == UPLOT
 
 
 def test_the_page_has_words_for_every_phase_of_a_study(tmp_path):
     for name in ("view.js", "curves.js"):
-        text = files("privreg.service").joinpath("web", "dashboard", name).read_text()
+        text = files("privreg_field.service").joinpath("web", "dashboard", name).read_text()
         (tmp_path / name.replace("js", "mjs")).write_text(text.replace("curves.js", "curves.mjs"))
     told = {"opens": 0, "closes": 10**9, "grace": 86400, "rounds": [{"role": "main", "ends": None}]}
     given_ = json.dumps([{**told, "status": status} for status in picture.PHASES])

@@ -2,11 +2,11 @@
 
 import pytest
 
-from privreg.device.memory import Memory
-from privreg.device.session import respond
-from privreg.field.reading import live
-from privreg.field.reading.picture import picture
-from privreg.service.pages.feed import Feed
+from privreg_field.device.memory import Memory
+from privreg_field.device.session import respond
+from privreg_field.service.pages.feed import Feed
+from privreg_field.study.reading import live
+from privreg_field.study.reading.picture import picture
 from tests.service.test_analyses import ROW, Several
 from tests.service.test_dashboard_page import PATH, RULES, browser, opened, shown, wait_shown  # noqa: F401
 
@@ -100,7 +100,7 @@ def test_the_first_minutes_axis_is_of_minutes(browser, several):  # noqa: F811
 
 
 def test_a_notebook_shows_the_analysis_that_is_chosen(browser, several):  # noqa: F811
-    pytest.importorskip("anywidget", reason="anywidget is not installed: pip install privreg[live]")
+    pytest.importorskip("anywidget", reason="anywidget is not installed: pip install './packages/field[live]'")
     told = {
         course.plan.part.name: {"progress": Feed(course).progress(), "results": picture(course.results)}
         for course in several.courses

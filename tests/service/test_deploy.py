@@ -1,4 +1,4 @@
-"""What `deploy/` has: files are as their programs take them, and every option and variable that they name exists."""
+"""The kit for operators: files are as their programs take them, and every option and variable that they name exists."""
 
 import os
 import re
@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from privreg.service.commands import settings
-from privreg.service.commands.serve import serve
+from privreg_field.service.commands import settings
+from privreg_field.service.commands.serve import serve
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDER = ROOT / "deploy"
+FOLDER = ROOT / "packages" / "field" / "deploy"
 COMPOSE = sorted(FOLDER.glob("compose*.yaml"))
 UNIT = FOLDER / "systemd" / "privreg@.service"
 VARIABLES = {

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.device.diary import Diary
-from privreg.device.memory import Memory
-from privreg.device.session import respond
+from privreg_field.device.diary import Diary
+from privreg_field.device.memory import Memory
+from privreg_field.device.session import respond
 from tests.service.pair import Pair
 from tests.service.served import links, served
 from tests.service.test_connect import KEY

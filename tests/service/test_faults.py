@@ -19,8 +19,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from privreg.collector.field import chain as chains
-from privreg.service.store import open_store
+from privreg_field.collector import chain as chains
+from privreg_field.service.store import open_store
 from tests.service import postgres
 from tests.service.test_postgres import ended
 from tests.service.test_store import added_up
@@ -161,8 +161,8 @@ def test_many_faults():
 WRITER = """
     import pickle, sys, time
     from sqlalchemy.exc import SQLAlchemyError
-    from privreg.service.store import StoreError, open_store
-    from privreg.service.store.kept import Arrived
+    from privreg_field.service.store import StoreError, open_store
+    from privreg_field.service.store.kept import Arrived
     url, path = sys.argv[1:]
     some = [Arrived(*one) for one in pickle.load(open(path, "rb"))]
     store = None

@@ -5,8 +5,8 @@ from hypothesis import HealthCheck, given, settings
 
 schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed: pip install schemathesis")
 
-from privreg.service.http.app import Options, make  # noqa: E402
-from privreg.service.sums import app as sums  # noqa: E402
+from privreg_field.service.http.app import Options, make  # noqa: E402
+from privreg_field.service.sums import app as sums  # noqa: E402
 from tests.service.pair import Pair  # noqa: E402
 from tests.service.world import ANALYST, World  # noqa: E402
 

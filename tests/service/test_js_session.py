@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from privreg.device import client
-from privreg.protocol import lattice, messages, study, wire
+from privreg.protocol import lattice
 from privreg.protocol.lattice import Mu
-from privreg.protocol.messages import WORDS
-from privreg.service.http.problems import TITLES
+from privreg_field.device import client
+from privreg_field.service.http.problems import TITLES
+from privreg_field.wire import messages, study, wire
+from privreg_field.wire.messages import WORDS
 from tests.device.test_session import WRONG
 from tests.service.node import Bridge, node
 from tests.studies import (

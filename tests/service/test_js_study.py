@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from privreg.collector.field import chain as chains
-from privreg.device import respond
-from privreg.device.memory import Memory
+from privreg_field.collector import chain as chains
+from privreg_field.device import respond
+from privreg_field.device.memory import Memory
 from tests.service.served import links, served
 from tests.service.world import World, people
 

@@ -7,9 +7,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from privreg.device.client import Answer
-from privreg.protocol import messages, peers, study, wire
 from privreg.protocol.lattice import Mu
+from privreg_field.device.client import Answer
+from privreg_field.wire import messages, peers, study, wire
 from tests.device.test_two_collectors import FORGED, Study, closing_after, losing
 from tests.studies import COLLECTORS, NOON, PAIR, ROOT, field_state, key_of, public, signed, sum_ask, sum_plan, token
 

@@ -15,11 +15,11 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privreg.device import ed25519
-from privreg.device.report import answer, design, sums
-from privreg.protocol import lattice, messages, study, wire
-from privreg.protocol.parts import trees
-from privreg.protocol.study import Role
+from privreg.protocol import lattice
+from privreg_field.device import ed25519
+from privreg_field.device.report import answer, design, sums
+from privreg_field.wire import messages, study, trees, wire
+from privreg_field.wire.study import Role
 from tests.conformance import make
 from tests.device.test_seal import SMALL
 from tests.service.node import node
@@ -402,7 +402,7 @@ def test_the_device_tests_itself_and_its_noise_is_normal(js):
 
 
 def test_invitations_are_read_alike(js):
-    from privreg.device.client import invitation
+    from privreg_field.device.client import invitation
 
     links = [
         "https://x.org/v1/studies/sleep#k=K&t=T", "https://x.org:8443/a/studies/sleep/#k=K&t=T",

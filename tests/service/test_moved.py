@@ -10,10 +10,10 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from privreg.field import keys
-from privreg.field.simulated import demo
-from privreg.service.commands.serve import serve
-from privreg.service.store import open_store
+from privreg_field.service.commands.serve import serve
+from privreg_field.service.store import open_store
+from privreg_field.study import keys
+from privreg_field.study.simulated import demo
 from tests.service import postgres
 from tests.service.test_copies import PEOPLE, other_of, ran
 from tests.service.world import SERVER, World

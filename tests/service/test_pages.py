@@ -16,13 +16,14 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 import privreg
-from privreg.service.http.app import Options, make
-from privreg.service.pages import survey
+from privreg_field.service.http.app import Options, make
+from privreg_field.service.pages import survey
 from tests.service.world import World
 from tests.studies import COLLECTORS
 
 ROOT = Path(__file__).parents[2]
-WEB = ROOT / "privreg" / "service" / "web"
+KIT = ROOT / "packages" / "field"
+WEB = KIT / "privreg_field" / "service" / "web"
 DEVICE, SURVEY = (sorted(p for p in (WEB / name).iterdir() if p.suffix != ".md") for name in ("device", "survey"))
 AT = "/studies/sleep/"
 
@@ -208,20 +209,21 @@ def test_npm_packs_the_modules_and_nothing_else():
 
 def test_the_wheel_has_the_pages(tmp_path):
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    subprocess.run(command, cwd=KIT, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     zipped = zipfile.ZipFile(wheel)
     names = set(zipped.namelist())
     (info,) = {n.partition("/")[0] for n in names if ".dist-info/" in n}
     metadata = zipped.read(f"{info}/METADATA").decode()
-    for licence in (ROOT / "LICENSE", *(ROOT / "privreg").rglob("LICENSE")):
-        place = licence.relative_to(ROOT).as_posix()
+    for licence in (KIT / "LICENSE", *(KIT / "privreg_field").rglob("LICENSE")):
+        place = licence.relative_to(KIT).as_posix()
         assert f"License-File: {place}\n" in metadata
         assert zipped.read(f"{info}/licenses/{place}") == licence.read_bytes()
-    assert {f"privreg/service/web/{p.parent.name}/{p.name}" for p in (*DEVICE, *SURVEY)} <= names
+    assert {f"privreg_field/service/web/{p.parent.name}/{p.name}" for p in (*DEVICE, *SURVEY)} <= names
 
 
 def test_the_package_alone_needs_no_server():
-    code = "import sys, privreg, privreg.device; print([m for m in sys.modules if 'service' in m or 'starlette' in m])"
+    loaded = "print([m for m in sys.modules if 'service' in m or 'starlette' in m])"
+    code = f"import sys, privreg, privreg_field.device; {loaded}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "[]"

@@ -6,9 +6,9 @@ import pytest
 import sqlalchemy as sa
 
 from privreg.errors import OptionError
-from privreg.service.commands.serve import serve
-from privreg.service.store import StoreError, open_store
-from privreg.service.store.kept import HELD
+from privreg_field.service.commands.serve import serve
+from privreg_field.service.store import StoreError, open_store
+from privreg_field.service.store.kept import HELD
 from tests.service import postgres
 from tests.service.pair import Pair
 from tests.service.world import World
@@ -100,7 +100,7 @@ def test_what_is_wrong_with_an_address_is_said_without_its_password(tmp_path, mo
     with pytest.raises(StoreError, match="no address"):
         open_store("postgresql://me@h:port/x", "sleep")
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(StoreError, match="privreg\\[postgres\\]"):
+    with pytest.raises(StoreError, match=r"\./packages/field\[postgres\]"):
         open_store("postgresql://x", "sleep")
     assert serve([str(tmp_path / "no.plan"), "--db", "postgresql://me:secret@h/x"]) == 2
 

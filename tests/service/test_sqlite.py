@@ -6,9 +6,9 @@ from contextlib import closing
 import pytest
 import sqlalchemy as sa
 
-from privreg.collector.field import chain as chains
 from privreg.errors import OptionError
-from privreg.service.store import StoreError, open_store
+from privreg_field.collector import chain as chains
+from privreg_field.service.store import StoreError, open_store
 from tests.service.test_store import PEOPLE, added_up
 from tests.service.world import World
 

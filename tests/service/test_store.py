@@ -14,16 +14,16 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from privreg.collector.field import chain as chains
 from privreg.errors import OptionError, SavedFileError
-from privreg.protocol import messages
-from privreg.protocol.study import LIMIT
-from privreg.service import access
-from privreg.service.commands.collector import collector
-from privreg.service.commands.prepare import prepared
-from privreg.service.store import MOST, StoreError, Writer, open_store, tables
-from privreg.service.store.postgres import Postgres
-from privreg.service.store.sql import Store
+from privreg_field.collector import chain as chains
+from privreg_field.service import access
+from privreg_field.service.commands.collector import collector
+from privreg_field.service.commands.prepare import prepared
+from privreg_field.service.store import MOST, StoreError, Writer, open_store, tables
+from privreg_field.service.store.postgres import Postgres
+from privreg_field.service.store.sql import Store
+from privreg_field.wire import messages
+from privreg_field.wire.study import LIMIT
 from tests.service import postgres
 from tests.service.world import KINDS, SERVER, Course, World, keys
 
@@ -176,7 +176,7 @@ def test_a_writer_keeps_more_than_a_transaction_at_once_and_counts(world):
 KILLED = """
     import os, signal, sys
     import sqlalchemy as sa
-    from privreg.service.store import open_store, Arrived
+    from privreg_field.service.store import open_store, Arrived
     url, when = sys.argv[1], sys.argv[2]
     store = open_store(url, "sleep")
     arrived = Arrived(*eval(sys.stdin.read()))

@@ -33,7 +33,7 @@ MORE = {
         },
     },
 }
-WEB = Path(__file__).parents[2] / "privreg" / "service" / "web" / "survey"
+WEB = Path(__file__).parents[2] / "packages" / "field" / "privreg_field" / "service" / "web" / "survey"
 
 
 @pytest.mark.parametrize("width", [1280, 400])

@@ -16,8 +16,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from privreg.device.consent import guess
-from privreg.protocol import messages, wire
+from privreg_field.device.consent import guess
+from privreg_field.wire import messages, wire
 from tests.service import world as worlds
 from tests.service.served import FLAGS, chromium, links, served
 

@@ -12,8 +12,8 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
 
-from privreg.field import keys
-from privreg.service.pages import survey
+from privreg_field.service.pages import survey
+from privreg_field.study import keys
 from tests.device.test_two_collectors import GOOD, Study
 from tests.service.test_survey_page import OUTSIDE, Visitor, flaws, opened
 from tests.studies import COLLECTORS, COLUMNS, ROOT, public, sum_plan, token

@@ -15,17 +15,17 @@ import pytest
 from scipy.stats import chi2, norm
 
 import privreg as pr
-from privreg.collector.field import chain as chains
-from privreg.device.command import main as respond
-from privreg.device.report import design
 from privreg.errors import OptionError, StudyError
-from privreg.field.declaring.command import main as study_command
-from privreg.field.simulated import demo, devices
-from privreg.field.simulated.swarm import _Poster, read_links, swarm
-from privreg.field.simulated.swarm import main as swarm_command
-from privreg.protocol import messages
-from privreg.service.commands.collector import collector
-from privreg.service.commands.serve import serve
+from privreg_field.collector import chain as chains
+from privreg_field.device.command import main as respond
+from privreg_field.device.report import design
+from privreg_field.service.commands.collector import collector
+from privreg_field.service.commands.serve import serve
+from privreg_field.study.declaring.command import main as study_command
+from privreg_field.study.simulated import demo, devices
+from privreg_field.study.simulated.swarm import _Poster, read_links, swarm
+from privreg_field.study.simulated.swarm import main as swarm_command
+from privreg_field.wire import messages
 from tests.service.served import links, served
 from tests.service.test_connect import KEY
 from tests.service.world import ANALYST, SERVER, Course, World, assert_same, in_process, people
@@ -131,7 +131,7 @@ def ready(world, monkeypatch):
     """A study's plan with its keys, and a server that remembers what it was to listen at."""
     plan, listened = world.folder / "sleep.plan", []
     plan.write_bytes(world.envelope)
-    monkeypatch.setattr("privreg.service.commands.serve.keys.load", lambda path: SERVER)
+    monkeypatch.setattr("privreg_field.service.commands.serve.keys.load", lambda path: SERVER)
     run = lambda self, sockets: listened.extend(one.getsockname()[1] for one in sockets)  # noqa: E731
     monkeypatch.setattr("uvicorn.Server.run", run)
     return [str(plan), "--db", world.url], listened
@@ -261,7 +261,7 @@ def test_the_demonstration_plays_a_whole_study(tmp_path, capfd):
 
 @pytest.mark.thorough
 def test_the_demonstration_with_two_collectors_plays_a_whole_study(tmp_path, capfd, monkeypatch):
-    pytest.importorskip("privreg.service.sums", reason="there is no server for one of two collectors")
+    pytest.importorskip("privreg_field.service.sums", reason="there is no server for one of two collectors")
     monkeypatch.setattr("privreg.planning.power.plan_of_fit", lambda *given: SimpleNamespace(_layout=list))
     folder = tmp_path / "trial"
     assert study_command(["demo", "--two", "--devices", "1000", "--folder", str(folder)]) == 0

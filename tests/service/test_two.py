@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from privreg.protocol import peers, wire
-from privreg.service.store.kept import LOST, OPEN, PUBLISHED
-from privreg.service.sums import adding, peer
+from privreg_field.service.store.kept import LOST, OPEN, PUBLISHED
+from privreg_field.service.sums import adding, peer
+from privreg_field.wire import peers, wire
 from tests.service.pair import LETTERS, MOD, OWN, Pair
 
 PEOPLE = 14

@@ -14,19 +14,19 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from starlette.testclient import TestClient
 
-from privreg.field import keys
-from privreg.protocol import messages, wire
-from privreg.protocol.messages import token_text
-from privreg.service.commands.collector import collector
-from privreg.service.commands.tokens import tokens
-from privreg.service.http.desk import Options
-from privreg.service.pages.feed import Feed
-from privreg.service.store import open_store
-from privreg.service.sums import command, peer
-from privreg.service.sums.app import make
-from privreg.service.sums.course import LAG, SumCourse
-from privreg.service.sums.peer import Away, Refused
-from privreg.service.tokens import is_good, opened
+from privreg_field.service.commands.collector import collector
+from privreg_field.service.commands.tokens import tokens
+from privreg_field.service.http.desk import Options
+from privreg_field.service.pages.feed import Feed
+from privreg_field.service.store import open_store
+from privreg_field.service.sums import command, peer
+from privreg_field.service.sums.app import make
+from privreg_field.service.sums.course import LAG, SumCourse
+from privreg_field.service.sums.peer import Away, Refused
+from privreg_field.service.tokens import is_good, opened
+from privreg_field.study import keys
+from privreg_field.wire import messages, wire
+from privreg_field.wire.messages import token_text
 from tests.service.pair import LETTERS, OWN, Pair
 from tests.service.served import served
 from tests.service.test_two_courses import DUE, come, on

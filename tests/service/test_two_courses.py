@@ -9,16 +9,16 @@ import tempfile
 import numpy as np
 import pytest
 
-from privreg.device.report.sums import shares
-from privreg.device.seal import seal
 from privreg.errors import OptionError
-from privreg.field import keys
-from privreg.protocol import messages, peers, wire
-from privreg.service.course import CLOSED
-from privreg.service.store.kept import FIXED, LOST, OFFERED, OPEN, PUBLISHED
-from privreg.service.sums import adding, book, command, peer
-from privreg.service.sums.book import SOON
-from privreg.service.sums.peer import Refused
+from privreg_field.device.report.sums import shares
+from privreg_field.device.seal import seal
+from privreg_field.service.course import CLOSED
+from privreg_field.service.store.kept import FIXED, LOST, OFFERED, OPEN, PUBLISHED
+from privreg_field.service.sums import adding, book, command, peer
+from privreg_field.service.sums.book import SOON
+from privreg_field.service.sums.peer import Refused
+from privreg_field.study import keys
+from privreg_field.wire import messages, peers, wire
 from tests.service.pair import LETTERS, OWN, Pair
 from tests.service.test_two import FAST, LIES, Noise, assert_nothing_clear, lying
 from tests.service.world import COPIES, KINDS

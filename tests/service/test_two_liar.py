@@ -20,12 +20,12 @@ import numpy as np
 import pytest
 
 from privreg.collector.aggregate import chain
-from privreg.protocol import peers, wire
-from privreg.protocol.peers import Signed
-from privreg.service.store.kept import LOST, PUBLISHED
-from privreg.service.sums import adding, book, peer
-from privreg.service.sums.app import make
-from privreg.service.sums.peer import Away, Refused
+from privreg_field.service.store.kept import LOST, PUBLISHED
+from privreg_field.service.sums import adding, book, peer
+from privreg_field.service.sums.app import make
+from privreg_field.service.sums.peer import Away, Refused
+from privreg_field.wire import peers, wire
+from privreg_field.wire.peers import Signed
 from tests.service.pair import LETTERS, OWN, Pair
 from tests.service.served import served
 from tests.service.test_two import FAST

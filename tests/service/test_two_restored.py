@@ -5,10 +5,10 @@ import tempfile
 
 import pytest
 
-from privreg.protocol import messages, wire
-from privreg.service.store.kept import OPEN, PUBLISHED
-from privreg.service.sums import peer
-from privreg.service.sums.peer import Away, Refused
+from privreg_field.service.store.kept import OPEN, PUBLISHED
+from privreg_field.service.sums import peer
+from privreg_field.service.sums.peer import Away, Refused
+from privreg_field.wire import messages, wire
 from tests.service.pair import LETTERS, OWN, Pair
 from tests.service.test_two import FAST
 from tests.service.test_two_courses import DUE, backup, come, ids, on, restore, status

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 import privreg as pr
-from privreg.collector.field import batches as chains
-from privreg.field.reading.collected import fit_plan_of
-from privreg.field.simulated.devices import SharedCrowd
 from privreg.privacy.ledger import Release
-from privreg.protocol import messages
-from privreg.service.sums import adding
-from privreg.service.tokens import Issuer
 from privreg.simulation import aggregate as played
 from privreg.simulation.streaming.begin import begin
+from privreg_field.collector import batches as chains
+from privreg_field.service.sums import adding
+from privreg_field.service.tokens import Issuer
+from privreg_field.study.reading.collected import fit_plan_of
+from privreg_field.study.simulated.devices import SharedCrowd
+from privreg_field.wire import messages
 from tests.service.pair import Pair
 from tests.service.test_two_courses import on
 from tests.service.world import DECLARED, SECRET, assert_same, people

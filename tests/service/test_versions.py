@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from privreg.collector.field import chain as chains
-from privreg.service import access
-from privreg.service.commands.collector import collector
-from privreg.service.store import StoreError, open_store, versions
-from privreg.service.store import tables as t
+from privreg_field.collector import chain as chains
+from privreg_field.service import access
+from privreg_field.service.commands.collector import collector
+from privreg_field.service.store import StoreError, open_store, versions
+from privreg_field.service.store import tables as t
 from tests.service import postgres
 from tests.service.test_store import added_up
 from tests.service.world import ANALYST, DATABASES, KINDS, SERVER, Course, World

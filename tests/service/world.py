@@ -9,20 +9,20 @@ import pandas as pd
 import pytest
 
 from privreg.collector import rounds
-from privreg.collector.field.messages import reports_of
-from privreg.field import keys
-from privreg.field.declaring import declared
-from privreg.field.declaring.plan import study_plan
-from privreg.field.reading.collected import fit_plan_of
-from privreg.field.simulated.devices import Crowd
 from privreg.privacy.ledger import Release
-from privreg.protocol import messages, study, wire
-from privreg.protocol.messages import Token
-from privreg.service import access
-from privreg.service.course import Course
-from privreg.service.store import Arrived, open_store
-from privreg.service.tokens import Issuer
 from privreg.simulation.streaming.begin import begin
+from privreg_field.collector.messages import reports_of
+from privreg_field.service import access
+from privreg_field.service.course import Course
+from privreg_field.service.store import Arrived, open_store
+from privreg_field.service.tokens import Issuer
+from privreg_field.study import keys
+from privreg_field.study.declaring import declared
+from privreg_field.study.declaring.plan import study_plan
+from privreg_field.study.reading.collected import fit_plan_of
+from privreg_field.study.simulated.devices import Crowd
+from privreg_field.wire import messages, study, wire
+from privreg_field.wire.messages import Token
 from tests.service import postgres
 from tests.studies import DAY, NOON, ROOT, SERVER, public
 

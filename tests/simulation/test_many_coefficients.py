@@ -11,12 +11,12 @@ import pytest
 import privreg as pr
 from privreg.cli.app import main
 from privreg.errors import OptionError, SavedFileError, StudyError
-from privreg.field.declaring.declared import read
-from privreg.field.declaring.plan import study_plan
-from privreg.field.reading.collected import engine_of
 from privreg.inference.methods import WIDE
 from privreg.simulation import tuning
 from privreg.simulation.play import MOST, NUMBERS, most
+from privreg_field.study.declaring.declared import read
+from privreg_field.study.declaring.plan import study_plan
+from privreg_field.study.reading.collected import engine_of
 from tests.studies import SERVER, public
 
 REASON = "coefficients are too many for local reports by rounds, which go up to 100: .* 4 million people at mu = 1"

@@ -4,7 +4,7 @@ import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { performance } from "node:perf_hooks";
 
-const at = (name) => new URL(`../../../privreg/service/web/device/${name}.js`, import.meta.url).href;
+const at = (name) => new URL(`../../../packages/field/privreg_field/service/web/device/${name}.js`, import.meta.url).href;
 const [analyses, answer, client, lattice, memory, messages, noise, plans, seal, session, shares, trees, verify, wire] = await Promise.all(
   ["analyses", "answer", "client", "lattice", "memory", "messages", "noise", "plan", "seal", "session", "shares", "trees", "verify", "wire"]
     .map((name) => import(at(name))),

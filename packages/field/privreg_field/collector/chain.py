@@ -1,0 +1,158 @@
+"""The chain of states of a study in the field: each is a pure function of the plan and of sums of reports.
+
+What had come when a state closed is its snapshot. State k + 1 follows from the snapshots of states 0 to k, so that
+anybody who may read them can make every state again, up to rounding (see `messages.agree`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from privreg.arrays import Ints, triangle
+from privreg.collector import rounds
+from privreg.collector.plan import Plan
+from privreg.protocol.rounds import Reports
+from privreg.protocol.schedule import ENDLESS
+from privreg_field.collector.messages import ask_of, products, reports_of
+from privreg_field.collector.table import ASK, Tabled
+from privreg_field.wire.messages import Ask
+from privreg_field.wire.roles import Role
+
+LOW: Final = 32  # Bits of a sum of products that are summed apart, so that 64 bits hold both parts
+
+
+class Place(NamedTuple):
+    """Where a report is filed."""
+
+    state: int  # That it answered
+    role: str
+    group: int
+
+
+class Cell(NamedTuple):
+    """Reports of one place, summed."""
+
+    people: int
+    sums: Ints  # shape (numbers,)
+    # Of squares; of measures of fit of all products, a lower triangle row by row: high and low part; shape (2, …)
+    squares: Ints
+
+
+Cells = Mapping[Place, Cell]
+
+
+class Chain(NamedTuple):
+    """What the collector of a study knows once some states have closed."""
+
+    progress: Any  # `collector.plan.Progress`; None of a table, whose one round is all there is
+    asked: tuple[int, ...]  # Round that each state published so far asks for
+    known: dict[int, Reports]  # What has been taken in of closed states
+    on_time: int  # Reports that came before their state closed
+
+
+def add(cell: Cell | None, values: Ints, role: str) -> Cell:
+    """Add reports of a role, whole numbers of shape (n, numbers), to a cell; None if it has had none."""
+    wide = values.astype(np.int64)
+    if role == "measures":
+        row, col = triangle(wide.shape[1])
+        each = wide[:, row] * wide[:, col]
+    else:
+        each = wide * wide
+    # the sum is high · 2^32 + low, exactly
+    squares = np.array([(each >> LOW).sum(axis=0), (each & ((1 << LOW) - 1)).sum(axis=0)])
+    if cell is None:
+        return Cell(len(wide), wide.sum(axis=0), squares)
+    return Cell(cell.people + len(wide), cell.sums + wide.sum(axis=0), cell.squares + squares)
+
+
+def begin(plan: Plan | Tabled) -> Chain:
+    """Before the first report."""
+    return Chain(None if isinstance(plan, Tabled) else rounds.begin(plan), (0,), {}, 0)
+
+
+def ends(plan: Plan | Tabled, chain: Chain) -> int | None:
+    """Reports that close the present state; None of the last, which stays open until the study closes."""
+    if isinstance(plan, Tabled):
+        return None
+    people = plan.people(chain.progress)
+    return None if people == ENDLESS else people
+
+
+def _reports(roles: Mapping[str, Role], cells: Cells, state: int, role: str) -> Reports:
+    """Reports that answered a state, as the rounds of a fit have them."""
+    form = roles[role]
+    people = np.zeros((1, form.groups), dtype=np.int64)
+    sums = np.zeros((1, form.groups, form.numbers), dtype=np.int64)
+    squares = np.zeros((2, form.numbers * (form.numbers + 1) // 2 if role == "measures" else form.numbers))
+    for group in range(form.groups):
+        cell = cells.get(Place(state, role, group))
+        if cell is not None:
+            people[0, group], sums[0, group] = cell.people, cell.sums
+            squares = squares + cell.squares
+    if role == "measures":
+        return products(form, int(people.sum()), sums[0].sum(axis=0), squares)
+    return reports_of(form, people, sums)
+
+
+def taken(plan: Plan, chain: Chain, roles: Mapping[str, Role], cells: Cells) -> Chain:
+    """Take in what has come late: reports that answered states that are closed. `cells` are all that has come."""
+    progress, known = chain.progress, dict(chain.known)
+    for state, number in enumerate(chain.asked[:-1]):
+        role = plan.role(number)
+        have = _reports(roles, cells, state, role)
+        before = known[state]
+        if have.people > before.people:
+            late = Reports(have.weight - before.weight, have.total - before.total, have.people - before.people)
+            progress, known[state] = rounds.late(progress, number, late), have
+    return chain._replace(progress=progress, known=known)
+
+
+def present(chain: Chain, roles: Mapping[str, Role], cells: Cells) -> Reports:
+    """What has come of the present state's reports."""
+    return _reports(roles, cells, len(chain.asked) - 1, chain.progress.state.role)
+
+
+def closed(plan: Plan | Tabled, chain: Chain, roles: Mapping[str, Role], cells: Cells) -> Chain:
+    """Close the present state, with what has come of all states, the snapshot `cells`, and publish the next.
+
+    Raises
+    ------
+    ValueError
+        If nobody has answered the present state.
+    """
+    if isinstance(plan, Tabled):
+        raise ValueError("a table's one state asks until the study closes")  # noqa: TRY004 -- what comes is wrong
+    chain = taken(plan, chain, roles, cells)
+    reports = present(chain, roles, cells)
+    if not reports.people:
+        raise ValueError("a state that nobody has answered doesn't close")
+    progress = rounds.advance(plan, chain.progress, reports)
+    known = {**chain.known, len(chain.asked) - 1: reports}
+    return Chain(progress, (*chain.asked, progress.state.number), known, chain.on_time + reports.people)
+
+
+def present_ask(plan: Plan | Tabled, chain: Chain) -> Ask:
+    """What the next state of a study asks; see `service.course.Study._stated`."""
+    return ASK if isinstance(plan, Tabled) else ask_of(plan, chain.progress.state, chain.progress.gauge)
+
+
+def plain(cells: Cells) -> list[dict[str, Any]]:
+    """Cells as JSON has them, in a fixed order; whole numbers as texts, which no reader rounds."""
+    out = []
+    for place in sorted(cells):
+        cell = cells[place]
+        squares = [int(h) * (1 << LOW) + int(low) for h, low in zip(*cell.squares, strict=True)]
+        out.append(
+            {
+                "state": place.state,
+                "role": place.role,
+                "group": place.group,
+                "people": cell.people,
+                "sums": [str(v) for v in cell.sums.tolist()],
+                "squares": [str(v) for v in squares],
+            }
+        )
+    return out

@@ -1,0 +1,157 @@
+"""What a study asks of this device: its plan and its states, verified, or refused on public grounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import NamedTuple
+
+from privreg_field.wire import messages, wire
+from privreg_field.wire.analyses import hash_of_part
+from privreg_field.wire.messages import FieldState, Token
+from privreg_field.wire.study import PublicPlan, read_plans
+
+from . import client, ed25519, seal
+from .client import Invitation, Transport
+from .consent import plain
+from .memory import Memory, Seen
+
+PATIENCE = 60.0  # Seconds in which a plan must be had; nobody knows before how long the study is open
+
+
+class Limits(NamedTuple):
+    """What a device allows, whatever a plan asks."""
+
+    mu: Fraction = Fraction(2)  # Of one report
+    yearly: Fraction = Fraction(2)  # √(Σ μ²) of a year's reports to studies of one release group, or of one analyst
+    total: Fraction = Fraction(2)  # √(Σ μ²) of a year's reports to all studies: no more than one study may cost
+
+
+class RefusedError(Exception):
+    """The device refuses, on public grounds; nothing was sent. The text says why and what to do."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(plain(text))
+
+
+class Session(NamedTuple):
+    """What one call works with."""
+
+    invitation: Invitation
+    root: bytes
+    token: Token
+    memory: Memory
+    transport: Transport
+    sleep: Callable[[float], None]
+    clock: Callable[[], float]
+    limits: Limits
+    patience: float | None
+
+
+def opened(data: bytes, kind: str, keys: tuple[bytes, ...], needed: int = 1) -> bytes:
+    """Payload of an envelope that so many of the keys have signed."""
+    envelope = wire.open_envelope(data, kind)
+    message, named = wire.signed_bytes(kind, envelope.payload), {wire.key_id(k): k for k in keys}
+    signed = {kid for kid, sig in envelope.signatures if kid in named and ed25519.verify(named[kid], message, sig)}
+    if len(signed) < needed:
+        wanted = "both keys" if needed > 1 else "the key"
+        raise RefusedError(f"the {kind} is not signed by {wanted} that it should be signed by; ask who invited you.")
+    return envelope.payload
+
+
+def _got(s: Session, path: str, what: str, until: float) -> bytes:
+    """Get a message, again and again while that may help."""
+    attempt = 0
+    while True:
+        got = s.transport(f"{s.invitation.base}{path}", None)
+        if got.status == 200:
+            return got.body
+        wait = client.waits(attempt, got.wait)
+        if got.status not in client.RETRIED or s.clock() + wait > until:
+            why = client.meaning(got.status)
+            raise RefusedError(f"{what} can't be had from the study's server: {why}; try again later.")
+        s.sleep(wait)
+        attempt += 1
+
+
+def until_of(s: Session, end: float) -> float:
+    """When this call gives up, at `end` at the latest."""
+    return end if s.patience is None else min(end, s.clock() + s.patience)
+
+
+def plan_of(s: Session, kept: bytes | None) -> tuple[tuple[PublicPlan, ...], dict[str, bytes], bytes]:
+    """The plan's analyses, verified by the pinned key and the same as ever, their hashes by name, and the envelope."""
+    until = s.clock() + (PATIENCE if s.patience is None else min(s.patience, PATIENCE))
+    signed = kept or _got(s, "/plan", "the plan", until)
+    payload = opened(signed, "plan", (s.root,))
+    plans, plan_hash = read_plans(payload), wire.hash_of(payload)
+    if plans[0].study != s.invitation.slug:
+        raise RefusedError("the plan is one of another study; ask who invited you.")
+    hashes = {plan.part.name: hash_of_part(plan_hash, plan.part.name) for plan in plans}
+    if not s.memory.plans(s.root, plans[0].study) <= set(hashes.values()):
+        raise RefusedError("the plan is not the one that this device has seen before; ask who invited you.")
+    return plans, {**hashes, "": plan_hash}, signed
+
+
+def check_plan(s: Session, plan: PublicPlan, *, issued: bool, again: bool) -> None:
+    """Refuse a plan that asks more than this device allows, or could not keep what it promises."""
+    mu = Fraction(*plan.together)
+    if mu > s.limits.mu:
+        raise RefusedError(f"mu = {plan.title_of_mu} is more than this device allows, {float(s.limits.mu):g}.")
+    if issued != (plan.tokens == "issued"):
+        wanted = "needs a token, --token or in the link" if plan.tokens == "issued" else "takes no token of an issuer"
+        raise RefusedError(f"the study {wanted}.")
+    if not again and s.memory.used(s.token.id):
+        raise RefusedError("the token has been used by this device; every token is good for one report.")
+    if plan.collectors:
+        seal.check()
+    for one in plan.collectors:
+        if s.root in (one.key, one.seal):
+            raise RefusedError("the analyst is one of the plan's two collectors, who must be others.")
+        seal.x25519(bytes(seal.KEY), one.seal)  # refuses a key that everybody could open shares of
+    addresses_of(s, plan)  # refuses what is neither https nor this machine
+
+
+def addresses_of(s: Session, plan: PublicPlan) -> list[str]:
+    """Where a report is posted: at the study's server, or its shares at each collector's."""
+    if not plan.collectors:
+        return [f"{s.invitation.base}{plan.path}/reports"]
+    links = [f"{c.url.rstrip('/')}/v1/studies/{plan.study}" for c in plan.collectors]
+    return [f"{client.invitation(link).base}{plan.path}/shares" for link in links]
+
+
+def turn(s: Session, plan: PublicPlan, plan_hash: bytes, after: int) -> tuple[FieldState, bytes]:
+    """The state that this token answers, one after `after`, and its hash: waits until it is its turn."""
+    place, attempt = messages.place_of(plan_hash, s.token), 0
+    until = until_of(s, float(plan.closes))
+    while True:
+        payload = opened(
+            _got(s, f"{plan.path}/state", "the state", until), "state", plan.keys, max(len(plan.collectors), 1)
+        )
+        state, own = messages.read_state(payload, plan, plan_hash), wire.hash_of(payload)
+        _check_chain(s, plan, state, own)
+        if not plan.opens <= state.time <= plan.closes or not state.open:
+            raise RefusedError("the study doesn't ask anybody now: it is not open yet, or it has closed.")
+        if place.slot < state.slots[1] and state.number > after:
+            return state, own
+        wait = client.waits(attempt + 4, 0.0)
+        if s.clock() + wait > until:
+            raise RefusedError("it isn't this token's turn yet; try again later.")
+        s.sleep(wait)
+        attempt += 1
+
+
+def _check_chain(s: Session, plan: PublicPlan, state: FieldState, own: bytes) -> None:
+    """Refuse a state that goes back, or that isn't the one after the one before."""
+    if state.number == 0 and state.before != state.plan:
+        raise RefusedError("the first state doesn't follow the plan.")
+    seen = s.memory.seen(s.root, plan.slug)
+    if seen is not None:
+        back = state.number < seen.number or state.time < seen.time
+        other = state.number == seen.number and own != seen.state
+        torn = state.number == seen.number + 1 and state.before != seen.state
+        if back or other or torn:
+            raise RefusedError("the study's states go back, or are others than seen before; ask who invited you.")
+    known = s.memory.note(s.root, plan.slug, Seen(state.plan, state.number, own, state.time))
+    if (known.plan, known.number, known.state) != (state.plan, state.number, own):
+        raise RefusedError("another call of this device has seen another state; try again.")

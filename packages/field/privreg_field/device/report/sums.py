@@ -1,0 +1,183 @@
+"""From a row and a state of two collectors to shares of a report: numbers, whole numbers in the role's set, shares.
+
+The set makes the guarantee, for any state, also one made up for one respondent: what `whole` returns is in the set that
+the role's radius stands for, see `lattice`, whatever went before. Equations by number are those of
+docs/sums.md; sums go from the first number to the last, as in `score`.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from privreg.protocol import codes, lattice
+from privreg.protocol.sums import MEDIAN, SCALE, SumAsk, Sums
+from privreg_field.wire.roles import Role
+from privreg_field.wire.study import FAMILIES, PublicPlan
+
+from . import noise, score
+from .answer import inside, shortened
+from .design import Row
+from .score import Floats
+
+ROOT2: Final = math.sqrt(2.0)
+LEAST: Final = 1e-300
+FIRST: Final = frozenset({"location", "moments"})  # Roles of rounds about covariates and response, not scores
+
+# --- numbers -------------------------------------------------------------------------------------------------
+
+
+def before_shares(plan: PublicPlan, ask: SumAsk, row: Row) -> list[float]:
+    """What a row says to a state, as real numbers of norm 1 at most; of moments, a vector u, reported as u u'."""
+    return of_person(plan, ask, [row])
+
+
+def of_person(plan: PublicPlan, ask: SumAsk, rows: Sequence[Row]) -> list[float]:
+    """What a person's rows say to a state, as real numbers of norm 1 at most, by the rows' parts: Equation (26).
+
+    Of moments, vectors u one after the other, reported as the sum of u u'. Of a plan without a diary there is one row.
+    """
+    sums, persons = plan.sums, plan.diary is not None
+    assert sums is not None  # of every plan with collectors
+    rows = [row for row in rows if all(map(math.isfinite, (*row.x, row.y, row.offset)))]
+    if not rows:
+        return []
+    parts = [row.part for row in rows]
+    held = []
+    for row in rows:
+        x = [score.clipped(v, *ends) for v, *ends in zip(row.x, sums.lows, sums.highs, strict=True)]
+        y = score.clipped(row.y, sums.y_low, sums.y_high)
+        if ask.role in FIRST and FAMILIES[plan.family] == codes.POISSON:  # a rate
+            y = score.clipped(y * score.exp(sums.rate - row.offset), sums.y_low, sums.y_high)
+        held.append((x, y, row.offset))
+    if ask.role == "clamping":  # in which part of the person's rows, whatever they weigh
+        return [1.0, *rows[0].clamped]
+    if ask.role == "location":
+        return score.summed([_places(sums, x, y, persons=persons) for x, y, _ in held], parts)
+    mapped = [([score.dot(line, x) for line in ask.rows], y, offset) for x, y, offset in held]
+    if ask.role == "moments":
+        out: list[float] = []
+        for (z, y, offset), part in zip(mapped, parts, strict=True):
+            less = y - (offset if FAMILIES[plan.family] in codes.SCALED else 0.0)
+            u = [*z, score.divide(less - ask.y_centre - score.dot(z, ask.theta), ask.scale)]
+            out += [v * math.sqrt(part) for v in _direction(u, ask.ball)]
+        return out
+    return _scores(plan, sums, ask, [(z, score.dot(z, ask.theta) + offset, y) for z, y, offset in mapped], parts)
+
+
+def _places(sums: Sums, x: Floats, y: float, *, persons: bool) -> list[float]:
+    """Numbers within ±1 and their squares: Equation (1), of persons (27)."""
+    numbers = [(x[j], sums.lows[j], sums.highs[j]) for j in sums.numbers]
+    numbers += [] if sums.binary else [(y, sums.y_low, sums.y_high)]
+    t = [score.clipped(score.divide(v - 0.5 * (a + b), 0.5 * (b - a)), -1.0, 1.0) for v, a, b in numbers]
+    root = math.sqrt(2.0 * len(t) + float(persons))
+    return [v / root for v in (*t, *(v * v for v in t), *([1.0] * persons))]
+
+
+def _direction(u: Floats, ball: float) -> list[float]:
+    """Rows shortened to the square root of the state's ball, over that: Equation (2)."""
+    factor = score.divide(min(1.0, score.divide(ball, max(score.dot(u, u), LEAST))), ball)
+    return [v * math.sqrt(factor) for v in u] if 0.0 <= factor < math.inf else []
+
+
+def products(z: Floats, by: float) -> list[float]:
+    """Entries of by · z z' on and above the diagonal, √2 times those off it."""
+    return [u * v * (1.0 if k == 0 else ROOT2) * by for j, u in enumerate(z) for k, v in enumerate(z[j:])]
+
+
+def _scores(
+    plan: PublicPlan, sums: Sums, ask: SumAsk, rows: Sequence[tuple[Floats, float, float]], parts: Floats
+) -> list[float]:
+    """Score, slope and squared score with bounded weights, the score beyond c, and the scale: Equation (3).
+
+    `rows` are z, predictor and response of each, which have one weight: Equations (26) and (28).
+    """
+    family, reach = FAMILIES[plan.family], ask.reach
+    c = sums.ratio * ask.scale if sums.scaled else sums.fixed
+    square = score.summed([[score.dot(z, z)] for z, _, _ in rows], parts)[0]
+    weight = min(1.0, score.divide(reach * reach, max(square, LEAST)))
+    a, b, m, o = map(math.sqrt, sums.shares)
+    made: dict[str, list[list[float]]] = {name: [] for name in ("score", "slope", "number", "far", "near", "scale")}
+    for z, eta, y in rows:
+        psi = score.unit(family, plan.a, plan.b, c, eta, y) * weight
+        rise = slope(family, plan.a, plan.b, c, eta, y, sums.top) * weight
+        scores = [v * (psi / reach) for v in z]
+        made["score"].append(scores)
+        made["slope"].append(products(z, rise * (b / (sums.top * (reach * reach)))))
+        if not sums.scaled:
+            continue
+        r = y - eta
+        far = score.divide(score.log(score.divide(max(abs(r), LEAST), MEDIAN * ask.scale)), ask.window)
+        number, inside = score.clipped(far, -1.0, 1.0), abs(far) < 1.0
+        beyond = abs(r) > c  # no residual is beyond the threshold and in the middle
+        sign = 0.0 if r == 0.0 or beyond or not inside else math.copysign(1.0, r)
+        made["number"].append([number])
+        made["far"].append([v * o if beyond else 0.0 for v in scores])
+        made["near"].append([v * (sign * weight * (o / reach)) for v in z])
+        halves = [float(inside) - 0.5] if plan.diary is None else [0.5 * inside, 0.5 * (not inside)]
+        made["scale"].append([SCALE * number, *(SCALE * v for v in halves)])
+    mean = {name: score.summed(vectors, parts) for name, vectors in made.items() if vectors}
+    out = [v * a for v in mean["score"]] + mean["slope"]
+    if not sums.scaled:
+        return out + products(mean["score"], m)
+    out += products([*mean["score"], *mean["number"]], 0.5 * m)
+    out += [*mean["far"], *mean["near"]] if o > 0.0 else []
+    root = math.sqrt(1.0 - 1.25 * (SCALE * SCALE))
+    return [*(root * v for v in out), *mean["scale"]]
+
+
+def slope(family: int, a: float, b: float, c: float, eta: float, y: float, top: float) -> float:
+    """Slope of the unit score by the linear predictor, times c, in [0, top].
+
+    Of quantiles, whose score is a step, that of its mean over a window of ±c.
+    """
+    r = y - eta
+    if family == codes.HUBER:
+        return 1.0 if abs(r) <= c else 0.0
+    if family == codes.EXPECTILE:
+        return (a if r >= 0.0 else 1.0 - a) / b if abs(r) <= c else 0.0
+    if family == codes.QUANTILE:
+        return top if abs(r) <= c else 0.0
+    if family == codes.LOGISTIC:
+        e = score.exp(-abs(eta))
+        return e / ((1.0 + e) * (1.0 + e))
+    if family == codes.POISSON:
+        mean = score.exp(min(eta, 700.0))
+        if mean > 0.5 * a:
+            return score.clipped(y / mean, 0.0, top)
+        most = max(a - mean, 0.5 * a)
+        return score.clipped(score.divide(mean * (a - y), most * most), 0.0, top)
+    return top if a <= eta <= b else 0.0
+
+
+# --- whole numbers -------------------------------------------------------------------------------------------
+
+
+def whole(role: Role, report: Floats) -> list[int]:
+    """A report in whole numbers, shape (numbers,), in the set of its role's form; zeros of what can't be used."""
+    size = role.numbers
+    if role.form == lattice.BLOCKS:  # which `table.whole` makes; anything else gives zeros
+        return [0] * size
+    unit = max(lattice.unit_of_sums(role.form, size, role.radius), 0.0)
+    if role.form == lattice.SWITCHES:
+        one = min(round(unit / math.sqrt(size)), math.isqrt(role.radius * role.radius // size))
+        shares = [0.0 if math.isnan(v) else score.clipped(v, 0.0, 1.0) for v in report]
+        return [round(one * v) for v in shares] if len(report) == size else [0] * size
+    entries = inside(report)
+    if role.form == lattice.PSD:
+        entries = score.over_rows(entries, size, lambda row: products(row, 1.0))
+    if len(entries) != size:
+        return [0] * size
+    return shortened([round(v * unit) for v in entries], role.radius)
+
+
+# --- shares --------------------------------------------------------------------------------------------------
+
+
+def shares(a: Sequence[int], source: Callable[[int], bytes] = noise.secret) -> tuple[bytes, bytes]:
+    """Two shares of integers, each alone uniform: (a − s) mod 2⁶⁴ and s, as little-endian words of 64 bits."""
+    second = source(8 * len(a))
+    words = struct.unpack(f"<{len(a)}Q", second)
+    return struct.pack(f"<{len(a)}Q", *((v - s) % (1 << 64) for v, s in zip(a, words, strict=True))), second

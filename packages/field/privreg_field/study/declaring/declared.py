@@ -1,0 +1,220 @@
+"""A study as its analyst declares it: a small YAML or JSON file, and the model in it.
+
+The file holds what respondents read (title, purpose, contact, questions), when (opens, closes), the model (formula,
+family, mu and the options of a plan) and its public declarations (bounds, levels, moments, correlations); with
+``trust: two_collectors`` the two who add up shares. The signed plan carries the model's part as text, from which the
+collector makes the very same plan of a fit.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar
+
+from privreg.errors import PrivregError, SchemaError, choose, meant, quietly, real, shown
+from privreg.fits.fit_plan import FitPlan
+from privreg.loading import load_results
+from privreg.protocol.lattice import Mu
+from privreg.schema import files
+from privreg.schema.declarations import Schema
+from privreg_field.study.declaring.about import about_of, choices_of, collectors_of, languages_of, spoken
+from privreg_field.study.declaring.model import PLAN, declared_of, fit_of
+from privreg_field.study.declaring.plan import About
+from privreg_field.study.tabled import TableFit
+from privreg_field.wire.analyses import MOST, NAME, WORDS, Part, mu_of
+from privreg_field.wire.wire import MessageError
+
+_ABOUT: Final = ("study", "title", "purpose", "contact", "opens", "closes")
+_OPTIONAL: Final = (
+    "grace_days", "questions", "choices", "texts", "release_group", "tokens", "missing", "round_hours", "least",
+    "collectors", "language", "diary_days", "sd",
+)  # fmt: skip
+_OF_ALL: Final = ("mu", "rows", "trust")  # Of a model, what holds for all of a study's analyses
+_OWN: Final = ("share", "table")  # Of an analysis, beside its model
+_MODEL: Final = (
+    "formula", "family", "mu", "rows", "offset", "exposure", "scaling", "trust", "k_max", "per_person", "weights",
+)  # fmt: skip
+_SCHEMA: Final = ("bounds", "levels", "moments", "correlations")
+_SEVERAL: Final = ("analyses", "split")
+KEYS: Final = (*_ABOUT, *_OPTIONAL, *_MODEL, *PLAN, *_SCHEMA, *_SEVERAL)  # Keys of a study's file
+ANALYSIS: Final = (*(k for k in (*_MODEL, *PLAN) if k not in _OF_ALL), *_OWN)  # Keys of one of several analyses
+
+T = TypeVar("T")
+
+NEEDED: Final = (*_ABOUT, "formula", "mu")
+
+PARTS: Final = 10**6  # Budgets of several analyses are whole numbers of millionths
+
+
+class Declared(NamedTuple):
+    """An analysis of a study's file, read."""
+
+    about: About  # Of the study; its `model` has all that `model.fit_of` needs of this analysis
+    fit: FitPlan | TableFit
+    part: Part = Part()  # Which analysis it is, where there are several
+
+
+def read(path: str | Path) -> tuple[About, FitPlan]:
+    """Read a study's file that has one model; see `read_study`."""
+    one, *others = read_study(path)
+    if others or not isinstance(one.fit, FitPlan):
+        raise SchemaError("the study has several analyses, or a table.")
+    return one.about, one.fit
+
+
+def read_study(path: str | Path) -> list[Declared]:
+    """Read a study's file, YAML or JSON: its analyses, in order, of which there is one unless it has `analyses`.
+    Raises SchemaError if the file can't be read, a key is unknown or missing, or a declaration is malformed;
+    OptionError, FormulaError if the model can't be what is asked.
+    """
+    doc = files.document(path)
+    languages = languages_of(doc, Path(path).parent) if isinstance(doc, dict) else {}
+    doc, others = spoken(doc, languages)
+    if not isinstance(doc, dict):
+        raise SchemaError(f"a study holds a {type(doc).__name__}; write keys such as {', '.join(NEEDED)}.")
+    for key in doc:
+        if key not in KEYS:
+            known = ", ".join(KEYS)
+            raise SchemaError(f"there is no key {shown(key)} in a study; the keys are {known}.{meant(key, KEYS)}")
+    several = doc.get("analyses") is not None
+    for key in NEEDED:
+        if doc.get(key) is None and not (several and key == "formula"):
+            raise SchemaError(f"a study needs the key {key!r}.")
+    if isinstance(doc["mu"], bool) or not isinstance(doc["mu"], int | float):
+        raise SchemaError(f"mu of a study is a number, such as 1, got {shown(doc['mu'])}.")
+    if isinstance(doc["mu"], float) and not math.isfinite(doc["mu"]):
+        raise SchemaError("mu of a study is a finite number, such as 1.")
+    choose("trust", doc.get("trust") or "local", ("local", "two_collectors"))
+    choices = choices_of(doc)
+    schema = Schema.from_document({k: doc[k] for k in _SCHEMA if doc.get(k) is not None})
+    wrong = SchemaError("a study holds Unicode text and finite numbers; mend what is neither.")
+    quietly(lambda: json.dumps(doc, ensure_ascii=False, default=str).encode(), wrong)
+    about = replace(about_of(doc), languages=others, choices=choices, collectors=collectors_of(doc, Path(path).parent))
+    about, out = replace(about, sd=_sds(doc.get("sd"), schema)), []
+    for part, asked in _analyses(doc):
+        if not isinstance(asked.get("formula", ""), str):
+            raise SchemaError(f"'formula' of a study must be a text such as y ~ x, got {shown(asked['formula'])}.")
+        said: dict[str, Any] = {"schema": schema.to_json(), "asked": asked}
+        if "table" in asked:
+            said["missing"] = about.missing
+        if asked.get("like") is not None:
+            asked["like"] = _named(part, partial(_target, said, Path(path).parent))
+        text = quietly(partial(json.dumps, said, ensure_ascii=False, allow_nan=False), wrong)
+        fit = _named(part, partial(declared_of, text))
+        out.append(Declared(replace(about, model={"declared": text}), fit, part))
+    return out
+
+
+def _sds(given: Any, schema: Schema) -> dict[str, float]:
+    """Expected sds by column, of a response that of its residuals; a plan's widths are by them, and nothing else."""
+    known = sorted({*schema.bounds, *schema.moments})
+    for name, sd in given.items() if isinstance(given, dict) else [(given, None)] * (given is not None):
+        if name not in known or not 0.0 < (real(sd) or 0.0) < math.inf:
+            said = f"sd of a study has {shown(name)}: {shown(sd)}; write sd: {{age: 12}}, a positive number for columns"
+            raise SchemaError(f"{said} that are numbers: {', '.join(known)}.")
+    return {name: float(sd) for name, sd in (given or {}).items()}
+
+
+def _named(part: Part, make: Callable[[], T]) -> T:
+    """What is made of an analysis; errors name it."""
+    try:
+        return make()
+    except PrivregError as e:
+        raise type(e)(f"analyses[{part.name}]: {e}" if part.name else str(e)) from None
+
+
+def _target(said: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The map and threshold of the earlier fit whose saved results an analysis names, as its signed plan has them.
+
+    Raises
+    ------
+    SchemaError, SavedFileError
+        If it names no file, or one without results.
+    OptionError
+        If these hold no target, or one of another design.
+    """
+    asked = dict(said["asked"])
+    given = asked.pop("like")
+    if not isinstance(given, str):
+        raise SchemaError(f"'like' of a study is the file of an earlier fit's saved results, got {shown(given)}.")
+    target = fit_of(json.dumps({**said, "asked": asked}, default=str), load_results(folder / given)).asked.like
+    assert target is not None
+    return target.to_json()
+
+
+def _analyses(doc: Mapping[str, Any]) -> list[tuple[Part, dict[str, Any]]]:
+    """What each analysis asks of a fit, or of a table, with its budget."""
+    asked = {k: doc[k] for k in (*_MODEL, *PLAN) if doc.get(k) is not None}
+    if doc.get("analyses") is None:
+        if doc.get("split") is not None:
+            raise SchemaError("'split' is of a study with several analyses; take it out.")
+        return [(Part(), asked)]
+    for key in asked:
+        if key not in _OF_ALL:
+            raise SchemaError(f"{key!r} of a study with analyses stands in one of them, not beside them.")
+    given = doc["analyses"]
+    if isinstance(given, list) and all(isinstance(one, dict) for one in given):
+        named = [(one.get("name"), {k: v for k, v in one.items() if k != "name"}) for one in given]
+    else:
+        named = list(given.items()) if isinstance(given, dict) else []
+    if not 1 <= len(named) <= MOST or not all(isinstance(one, dict) for _, one in named):
+        raise SchemaError(
+            f"analyses of a study are 1 to {MOST} by name, such as {{sleep: {{formula: hours ~ age}}, who: {{table: "
+            "age + C(shift)}}."
+        )
+    for name, one in named:
+        _check_analysis(name, one)
+    if len({name for name, _ in named}) < len(named):
+        raise SchemaError("two analyses of the study have the same name.")
+    shares = _shares([one.get("share") for _, one in named])
+    split, mu = choose("split", doc.get("split") or "budget", ("budget", "people")), _fraction(doc["mu"])
+    whole = Mu(mu.numerator, mu.denominator)
+    out, low = [], Fraction(0)
+    for (name, one), share in zip(named, shares, strict=True):
+        own = {k: v for k, v in one.items() if k != "share"} | {k: asked[k] for k in _OF_ALL if k in asked}
+        people = (0, WORDS)
+        if split == "people":
+            people = round(low * WORDS), round((low + share) * WORDS)
+            own |= {"rows": max(round(asked["rows"] * share), 1)} if isinstance(asked.get("rows"), int) else {}
+        else:  # the largest number of millionths whose square is no more than its share of the whole's
+            own["mu"] = math.isqrt(int(mu * mu * share * PARTS**2)) / PARTS
+        low += share
+        out.append((Part(name, whole, people), own))
+    return out
+
+
+def _fraction(mu: float) -> Fraction:
+    """The whole budget, as a plan has it."""
+    try:
+        return Fraction(*mu_of(mu))
+    except MessageError as e:
+        raise SchemaError(str(e)) from None
+
+
+def _check_analysis(name: Any, one: Mapping[str, Any]) -> None:
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise SchemaError(f"an analysis has a short name, a-z, 0-9, - and _, got {shown(name)}.")
+    for key in one:
+        if key not in ANALYSIS:
+            of_all = " stands beside the analyses" if key in _OF_ALL else f"; the keys are {', '.join(ANALYSIS)}"
+            raise SchemaError(f"analyses[{name}] has no key {shown(key)}{of_all}.{meant(key, ANALYSIS)}")
+    if (one.get("formula") is None) == (one.get("table") is None):
+        raise SchemaError(f"analyses[{name}] has a formula, such as y ~ x, or a table, such as age + C(shift).")
+    if one.get("table") is not None and (more := [k for k in one if k not in _OWN and one[k] is not None]):
+        raise SchemaError(f"analyses[{name}] is a table, which has no {more[0]!r}; take it out.")
+
+
+def _shares(given: Sequence[Any]) -> list[Fraction]:
+    """Parts of the whole, in proportion to what each says; equal ones if none says anything."""
+    if all(v is None for v in given):
+        return [Fraction(1, len(given))] * len(given)
+    if any(isinstance(v, bool) or not isinstance(v, int | float) or not 1e-6 <= v <= 1e6 for v in given):
+        raise SchemaError("share of an analysis is its part of the whole, a positive number: of all, or of none.")
+    parts = [Fraction(repr(v)) for v in given]
+    return [v / sum(parts) for v in parts]

@@ -1,0 +1,93 @@
+"""What a study will know, before anybody is asked: how wide intervals will be, and how analyses may share a budget."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from privreg.errors import PrivregError
+from privreg.fits.fit_plan import FitPlan
+from privreg.options.spelling import in_study
+from privreg.planning import power
+from privreg.planning.plan import with_mu
+from privreg.tables import as_text, respelt
+from privreg_field.study.declaring.declared import Declared
+from privreg_field.study.tabled import TableFit, half_widths
+from privreg_field.wire.study import PublicPlan
+
+
+def planned(analyses: Sequence[Declared], plans: Sequence[PublicPlan]) -> str:
+    """What to expect of each analysis at the number of people that the study says; empty if it says none.
+
+    Of a regression what `pr.plan` says: people, widths, which of them not to rely on.
+    """
+    out, noisy = list[str](), list[float]()
+    for one, plan in zip(analyses, plans, strict=True):
+        head = f"{plan.part.name}: " if plan.part.name else ""
+        if one.fit.rows is None:
+            continue
+        try:
+            more, sds = len(plans) > 1, one.about.sd
+            text, noise = _table(one.fit, plan, sds) if isinstance(one.fit, TableFit) else _fit(one.fit, more, sds)
+        except PrivregError as e:
+            text, noise = textwrap.fill(f"How wide intervals will be is not known: {in_study(str(e))}", 78), math.nan
+        out.append(f"{head}{text}\n\n")
+        noisy.append(noise)
+    if len(noisy) == len(plans) > 1 and np.isfinite(noisy).all():
+        out.append(f"{_suggested(plans, noisy)}\n\n")
+    return "".join(out)
+
+
+def _fit(fit: FitPlan, several: bool, sds: Mapping[str, float] = MappingProxyType({})) -> tuple[str, float]:
+    """What `pr.plan` says, and the noise's variance over that of sampling, on average."""
+    assert fit.rows is not None  # by whoever calls
+    told: list[Any] = []
+    if sds:
+        design, left = fit.spec.design, sds.get(str(fit.spec.design.endog_bare)) if fit.spec.family.scaled else None
+        own = {c: sd for c, sd in sds.items() if c in design.columns and c not in design.endog_sources}
+        told = [{"sd": own, "residual_sd": left}]
+    plan = power.plan_of_fit(fit, fit.rows, *told)
+    noise = math.nan
+    if several:
+        free = power.plan_of_fit(replace(fit, spec=with_mu(fit.spec, power.BUDGETS[1])), fit.rows, *told)
+        noise = float(np.mean((plan.table()["std_error"] / free.table()["std_error"]) ** 2)) - 1.0
+    text = as_text(respelt(plan._layout(), in_study))
+    if plan.assumed.usual:
+        text += "\n\nWith sds that are known, of responses that of residuals: sd: {age: 12, …}"
+    if fit.asked.like is not None:
+        text += "\n\nTarget: fixed, that of the earlier fit in like:"
+    return text, noise
+
+
+def _table(fit: TableFit, plan: PublicPlan, sds: Mapping[str, float]) -> tuple[str, float]:
+    """Widths of a table's intervals, and the noise's variance over that of sampling, on average."""
+    assert fit.rows is not None  # by whoever calls
+    found = half_widths(fit, plan.table, plan.bits, fit.rows, sds)
+    wide = max(len(name) for name, _, _ in found)
+    lines = [f"  {name:<{wide}}  ± {half:.3g}" for name, half, _ in found]
+    how = "have the file's sd" if sds else "are spread evenly"
+    text = f"A table of {fit.rows:,} people. 95% intervals, if numbers {how} and levels are equally frequent:"
+    return "\n".join([text, *lines]), float(np.mean([ratio for _, _, ratio in found]))
+
+
+def _suggested(plans: Sequence[PublicPlan], noisy: Sequence[float]) -> str:
+    """Shares by which the analyses' variances, each over what it would be without noise, have the least sum.
+
+    With r the noise's variance over that of sampling, at the whole budget, a variance is 1 + r/s times that of
+    everybody without noise if the share s is of μ², (1 + r)/s if it is of people: least for s in proportion to √r, or
+    √(1 + r).
+    """
+    split = plans[0].part.people[1] != plans[-1].part.people[1]
+    parts = [p.part.people[1] - p.part.people[0] if split else (p.mu.p / p.mu.q) ** 2 for p in plans]
+    shares = np.array(parts) / sum(parts)
+    best = np.sqrt(np.maximum(noisy, 0.0) + 1.0 if split else np.maximum(noisy, 0.0) * shares)
+    best = best / best.sum() if best.sum() > 0.0 else shares
+    said = "; ".join(f"{p.part.name} {s:.2f} (now {t:.2f})" for p, s, t in zip(plans, best, shares, strict=True))
+    text = f"Shares for which the analyses' variances, each over that without noise, have the least sum: {said}."
+    return "\n".join(textwrap.wrap(text, 78))

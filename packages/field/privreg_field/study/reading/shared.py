@@ -1,0 +1,238 @@
+"""A study with two collectors, as its analyst sees it: both are asked, and each must bear out what the other says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from privreg.collector.aggregate.chain import Batch, Chain
+from privreg.errors import InferenceError, StudyError
+from privreg.protocol.sums import LETTERS
+from privreg.results.base import Results
+from privreg_field.collector import batches as chains
+from privreg_field.device.consent import plain
+from privreg_field.study.reading.picture import PHASES, Known, Round, Side, progress
+from privreg_field.study.reading.study import Study
+from privreg_field.study.reading.summed import alone, engine_of, protocol_of, results, senders_of
+from privreg_field.study.servers import NotThereError, Server, opened
+from privreg_field.wire import messages, peers, wire
+from privreg_field.wire.study import PublicPlan
+from privreg_field.wire.wire import MessageError
+
+STATUS: Final = ("open", "offered", "fixed", "published", "lost")
+
+
+class Published(NamedTuple):
+    """What a collector says of a batch."""
+
+    people: int  # In its sum; before there is one, shares that this collector holds
+    status: str  # One of `STATUS`
+    listed: bytes = b""  # Hash of the list of ids
+    words: bytes = b""  # Its shares' sum with its noise
+    own: bytes = b""  # Hash of the envelope with it
+    other: bytes = b""  # Hash of the other collector's, as it was sent to this one
+    vouched: bool = False  # Whether this one says that it heard the other's commitment before its own sum left
+
+
+class Said(NamedTuple):
+    """What a collector says of all batches."""
+
+    letter: str
+    issued: int  # Invitations, if it knows of them
+    batches: tuple[Published, ...]
+
+    @property
+    def over(self) -> int:
+        """Batches that are published or lost."""
+        return sum(b.status in {"published", "lost"} for b in self.batches)
+
+    @property
+    def people(self) -> int:
+        """Shares that it holds or has summed."""
+        return sum(b.people for b in self.batches)
+
+
+def read_sums(data: bytes, plan: PublicPlan, plan_hash: bytes) -> Said:
+    """Read what a collector publishes, and verify its signature on every sum; raises `MessageError`."""
+    record = wire.Record(wire.loads(data, "the sums", len(data)), "the sums")
+    record.fixed("v", wire.VERSION)
+    record.fixed("study", plan.study)
+    if record.binary("plan_hash", wire.KEY) != plan_hash:
+        raise MessageError("the sums are those of another plan.")
+    letter, issued = record.choice("collector", LETTERS), record.integer("issued", 0, 1 << 48)
+    key, out = plan.keys[LETTERS.index(letter)], []
+    for k, one in enumerate(record.items("batches")):
+        each = wire.Record(one, "a batch")
+        each.fixed("k", k)
+        batch = Published(each.integer("people", 0, 1 << 48), each.choice("status", STATUS))
+        if batch.status == "published":
+            batch = batch._replace(listed=each.binary("list_hash", messages.HASH))
+            envelope, other = wire.dumps(each.mapping("value")), each.binary("other_hash", messages.HASH)
+            payload = opened(envelope, "value", (key,))
+            value = peers.read_signed("value", payload, plan_hash)
+            if (value.letter, value.state, value.people, value.listed) != (letter, k, batch.people, batch.listed):
+                raise MessageError("a sum is signed for another batch than it is published for.")
+            vouched = each.has("vouched") and each.flag("vouched")  # collectors of earlier releases don't say it
+            batch = batch._replace(words=value.words, own=wire.hash_of(envelope), other=other, vouched=vouched)
+        out.append(batch)
+    return Said(letter, issued, tuple(out))
+
+
+class SharedStudy(Study):
+    """A study with two collectors; made by `privreg.connect`. See `Study`."""
+
+    def _begin(self) -> None:
+        self._plan = engine_of(self.signed)
+        self._sums: Chain = chains.begin(self._plan)
+        self._had: tuple[tuple[bytes, ...], ...] = ((), ())  # What both have published, in the plan's order
+        self._unvouched: dict[int, str] = {}  # Batches with letters of collectors that heard no commitment
+        self._names = [plain(one.name) for one in self.signed.collectors]
+
+    # --- what is asked ---------------------------------------------------------------------------------
+
+    def _both(self) -> tuple[Said, Said]:
+        """Ask both collectors what came, the plan's first one first, and verify each by itself and beside the other."""
+        with self._lock:
+            try:
+                found = [(read_sums(one.get("sums"), self.signed, self.plan_hash), one) for one in self._servers]
+                (a, server_a), (b, server_b) = sorted(found, key=lambda each: each[0].letter)
+                if (a.letter, b.letter) != LETTERS:
+                    raise StudyError(f"both addresses are of one collector, {self._names[LETTERS.index(a.letter)]}.")
+                self._keep(a, b)
+                self._take(a, b)
+                self._follow_states((server_a, server_b))
+            except MessageError as e:
+                raise StudyError(f"a collector sends what is no answer of one: {e}") from None
+            if len(self._sums.batches) > len(self._states) - (not self._is_open):
+                raise StudyError("the collectors have summed answers to a state that they have not published.")
+            return a, b
+
+    def _keep(self, *both: Said) -> None:
+        """Refuse a sum that is another than before: its noise would have been drawn twice."""
+        had = tuple(tuple(batch.words for batch in one.batches) for one in both)
+        for name, before, now in zip(self._names, self._had, had, strict=True):
+            if any(old and old != new for old, new in zip_longest(before, now)):
+                raise StudyError(f"{name} has taken back a sum, or published another in its place.")
+        self._had = had
+
+    def _take(self, a: Said, b: Said) -> None:
+        """Take in batches that both have published, or given up."""
+        for k, (one, other) in enumerate(zip(a.batches, b.batches, strict=False)):
+            if k < len(self._sums.batches):
+                continue
+            if {one.status, other.status} == {"lost"}:
+                self._sums = chains.closed(self._plan, self._sums, None)
+                continue
+            if not one.words or not other.words:
+                return
+            numbers = self._plan.width(self._sums.progress.state.role)
+            if (one.listed, one.people) != (other.listed, other.people):
+                raise StudyError(f"the collectors have published sums of batch {k} over different lists of reports.")
+            for name, words in zip(self._names, (one.words, other.words), strict=True):
+                if len(words) != peers.WORD * numbers:
+                    raise StudyError(f"{name} has published a sum of batch {k} that no reports add up to.")
+            if (one.own, other.own) != (other.other, one.other):
+                raise StudyError(
+                    f"the collectors don't agree on their sums of batch {k}: one has published another sum than it has "
+                    "sent the other; ask both."
+                )
+            if deaf := "".join(le for le, said in zip(LETTERS, (one, other), strict=True) if not said.vouched):
+                self._unvouched[k] = deaf
+            parts = (np.frombuffer(words, dtype="<u8") for words in (one.words, other.words))
+            batch = Batch(one.people, np.add(*parts).view(np.int64))
+            self._sums = chains.closed(self._plan, self._sums, batch)
+
+    def _follow_states(self, servers: Sequence[Server]) -> None:
+        """Verify states that are new, each made again from the sums before it."""
+        while self._is_open and len(self._states) <= len(self._sums.batches):
+            k = len(self._states)
+            try:
+                found = [opened(one.get(f"states/{k}"), "state", self.signed.keys, by_all=True) for one in servers]
+            except NotThereError:
+                return
+            before = self._states[-1] if k else self.plan_hash
+            for name, payload in zip(self._names, found, strict=True):
+                state = messages.read_state(payload, self.signed, self.plan_hash)
+                if not messages.follows(state, chains.present_ask(self._plan, self._sums.history[k]), k, before):
+                    raise StudyError(
+                        f"state {k} at {name} does not follow from the sums before it: something else was asked, or "
+                        "sums were changed."
+                    )
+            if found[0] != found[1]:
+                raise StudyError(f"{' and '.join(self._names)} have published different states {k}.")
+            self._states.append(wire.hash_of(found[0]))
+            self._is_open = state.open
+
+    # --- what is known ---------------------------------------------------------------------------------
+
+    def _estimated(self) -> Results:
+        a, b = self._both()
+        if not self.signed.table and all(progress.state.role != "main" for progress in self._sums.history[:-1]):
+            if not self._is_open:
+                raise InferenceError("the study has closed before its main round had a sum: there are no estimates.")
+            _, role, people, end = self._held((a, b))[-1]
+            closes = "is closed, by `privreg collector close` or by its last day" if end is None else f"has {end:,}"
+            raise InferenceError(
+                f"estimates begin with the sum of the main round. Now the round {role!r} has {people:,} reports, and "
+                f"ends when it {closes}."
+            )
+        added = [("Protocol", protocol_of(self._sums, max(a.issued, b.issued), self._unvouched))]
+        return results(self.signed, self._sums, senders_of(self.signed, self._sums, self._unvouched), added)
+
+    def _held(self, both: tuple[Said, Said]) -> list[tuple[int, str, int, int | None]]:
+        """State, role, reports that both have, and how many close it (None: it stays open)."""
+        done = zip(self._sums.history, self._sums.batches, strict=False)
+        out: list[tuple[int, str, int, int | None]] = [
+            (k, progress.state.role, batch.people, batch.people) for k, (progress, batch) in enumerate(done)
+        ]
+        if self._is_open:
+            k = len(out)
+            here = min((one.batches[k].people for one in both if k < len(one.batches)), default=0)
+            out.append((k, self._sums.progress.state.role, here, chains.ends(self._plan, self._sums)))
+        return out
+
+    def _counts(self) -> bytes:
+        """Counts as a dashboard shows them: by state, of what both say; by minute, as the first server tells them."""
+        both, plan = self._both(), self.signed
+        held, last = self._held(both), len(self._sums.batches) if self._is_open else -1
+        told = wire.Record(json.loads(self._servers[0].get("progress")), "the counts")
+        rounds = tuple(Round(k, role, n, end if k == last else None, k == last) for k, role, n, end in held)
+        state, issued = max(len(self._states) - 1, 0), max(one.issued for one in both)
+        status = told.choice("status", PHASES) if self._is_open else PHASES[-1]
+        known = Known(
+            rounds, state, self._is_open, plan.closes, issued, self._plan.rows, status=status,
+            collectors=self._sides(both),
+        )  # fmt: skip
+        minutes = {name: told.mapping(name) for name in ("totals", "recent", "whole")}
+        return json.dumps(progress(plan, known, minutes)).encode()
+
+    def _sides(self, both: tuple[Said, Said]) -> tuple[Side, ...]:
+        """What each collector has done, and whether it lags."""
+        most = max(one.over for one in both)
+        named = zip(self._names, both, strict=True)
+        return tuple(Side(name, one.over, one.people, one.over < most) for name, one in named)
+
+    @property
+    def rounds(self) -> pd.DataFrame:
+        """Reports by state: state, role, reports that both have, and how many close it (none: it stays open)."""
+        names = ["state", "role", "reports", "closes_at"]
+        return pd.DataFrame(self._held(self._both()), columns=names).astype({"closes_at": "Int64"})
+
+    def _now(self) -> list[tuple[str, str]]:
+        both = self._both()
+        done, issued = self._sums.batches, max(one.issued for one in both)
+        people, of = sum(batch.people for batch in done), f" of {issued:,} invited" if issued else ""
+        said, words = alone(self._sums, self._unvouched), "{}: {} batches over, {:,} reports"
+        at = [words.format(*one) + ", lags" * one.lags for one in self._sides(both)]
+        names = " and ".join(f"{one.name} ({one.url})" for one in self.signed.collectors)
+        return [
+            ("Collectors", plain(names)),
+            ("Reports", f"{people:,}{of}, in {len(done)} sum{'s' * (len(done) != 1)}{said and f'; {said}'}"),
+            ("At each", "; ".join(at)),
+            ("State", f"{max(len(self._states) - 1, 0)}, {'open' if self._is_open else 'closed'}"),
+        ]  # fmt: skip
