@@ -1,4 +1,4 @@
-"""How far apart the random groups of a main round answer, so that reports tell the curvature."""
+"""Offsets of the random groups of a main round: curvature is estimated from how their reports differ."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ moved coefficients by 1.4 standard errors from a right model's and this by 0.4, 
 worse where the link was wrong. With full length the slope of counts of 90,000 records had an sd of 1.19 standard
 errors, with this of 0.92."""
 
-CURVED: Final = codes.COUNTS | {codes.LOGISTIC, codes.BALANCED, codes.MULTINOMIAL}  # Of which that is so
+CURVED: Final = codes.COUNTS | {codes.LOGISTIC, codes.BALANCED, codes.MULTINOMIAL}  # Families with `GENTLE` offsets
 
 STRETCHED: Final = 4  # Main rounds after which offsets are stretched where these show little curvature
 

@@ -1,6 +1,6 @@
-"""How far apart states may lie: rounds that are left behind, and steps that grow.
+"""Limits of the distance between states: rounds that are left out, and steps that grow.
 
-A score of bounded residuals tells curvature about its own state: one or two c away it is another one. With a response
+Reports of bounded residuals show the curvature near their state: one or two c away it is another one. With a response
 of two peaks, states may have to go many c through a valley, in which scores hardly change.
 """
 
@@ -23,20 +23,20 @@ mostly none" of `benchmarks.validity`, slopes of such fits covered 81%, others 9
 
 
 def _bounded(plan: Plan) -> bool:
-    """Whether curvature changes over Huber's threshold c, or a quantile's window."""
+    """True if curvature changes over Huber's threshold c, or a quantile's window."""
     return plan.rules.shape.family in (codes.HUBER, codes.QUANTILE)
 
 
 def left_behind(plan: Plan, progress: Progress, chance: float, off: float) -> Progress:
-    """Leave out the first main rounds, up to the last that lies far from the present state: progress with `since`.
+    """Leave out the first main rounds, up to the last that is far from the present state: progress with `since`.
 
     Farther than two of the longest steps, once others tell as much. In a fit without covariates but a group, as design
     "valley" of `benchmarks.designs` (400,000 records, μ = 5), the group's coefficient was off by 5 standard errors with
     5 c, by none with 2 and 3 (8 runs each). With 2, intervals of design "response" were longer by 2%, and more marked.
 
-    `chance` is by what the noise of one round moves a state, coordinates of the scores, `off` how far the last state is
-    from its own reports' estimate, were curvature what the reference model says. By more than c, nothing is left out:
-    beyond the data scores are as large as they can be.
+    `chance` is the sd of a state by the noise of one round, coordinates of the scores; `off` the last state's distance
+    from its reports' one-step estimate under the reference model's curvature. If that is more than c, nothing is left
+    out: beyond the data scores are as large as they can be.
     """
     main = progress.main
     last = progress.state

@@ -1,7 +1,7 @@
-"""How reports on moments are asked for: beside how large a constant, and which numbers are drawn in before.
+"""Choice of the constant beside which moments are reported, and of the numbers that are drawn in before.
 
-What is reported beside a large constant comes nearer to second moments, with more noise; see `moments.asked`. Public
-numbers in, public out.
+Reports beside a large constant come nearer to second moments, with more noise; see `moments.asked`. Public numbers
+in, public out.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _others(plan: Plan) -> float:
 
 
 def _told(plan: Plan, people: int) -> float:
-    """Square of the constant beside which so many tell moments."""
+    """Square of the constant beside which so many people give moments `SHARP` enough."""
     return SHARP * math.sqrt(people) / max(plan.sd("moments"), 1e-300) - _others(plan)
 
 

@@ -1,9 +1,9 @@
-"""Factors in an efficient fit: what their levels make certain of second moments, and how people spread over levels.
+"""Factors in an efficient fit: second moments that are certain because levels exclude each other, shares of levels.
 
 Nobody has two levels of one factor, so that the product of their columns is 0; the square of a column of two values is
 a linear function of it. Reports on second moments are noisy in all their numbers, and of a factor of K levels only
-K − 1 of them can vary: what the others say is noise, and is taken out by projection. What is left tells the shares of
-the levels, and those tell all that there is to know of the columns of one factor. Public numbers in, public out.
+K − 1 of them can vary: the others are noise, and are removed by projection. From the rest follow the shares of the
+levels, which determine all moments of the columns of one factor. Public numbers in, public out.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ from privreg.collector.covariates.points import FARTHEST, even_points, made_whit
 from privreg.collector.levels import PRECISE, RAREST, STRICT
 
 RANK: Final = 1e-9  # Part of a column, relative to the largest, below which it adds nothing
-DIGITS: Final = 9  # Of a column's values, by which they are distinguished
-EXACT: Final = 1e-6  # Two numbers of one variance make two degrees of freedom, whatever a last bit says
+DIGITS: Final = 9  # Digits by which a column's values are distinguished
+EXACT: Final = 1e-6  # Rounding of degrees of freedom: two numbers of one variance have 2, not a bit more
 
 
 class Cells(NamedTuple):
     """Columns made of the same factors and of nothing else."""
 
-    columns: NDArray[np.int64]  # Their places in a row; shape (q,)
-    values: Array  # What they are in each of the c combinations of levels, internal units; shape (c, q)
-    factors: int  # How many
+    columns: NDArray[np.int64]  # Places of the columns in a row; shape (q,)
+    values: Array  # Their values in each of the c combinations of levels, internal units; shape (c, q)
+    factors: int  # Number of factors
 
 
 class Certain(NamedTuple):
-    """The space that second moments of the leading coordinates can lie in."""
+    """Linear space of the possible second moments of the leading coordinates."""
 
-    leading: int  # How many coordinates
-    # Orthonormal; entries are those of a moment report, a lower triangle row by row; shape (leading (leading + 1)
+    leading: int  # Number of these coordinates
+    # Orthonormal columns, over entries of a moment report: a lower triangle row by row, leading (leading + 1)/2
     basis: Array
 
     def project(self, entries: Array) -> Array:
-        """Reports' mean, shape (d (d + 1) / 2,), with what can't be taken out."""
+        """Mean report, shape (d (d + 1) / 2,), with its leading entries projected on the space."""
         out = np.array(entries)
         here = slice(0, len(self.basis))  # a lower triangle row by row begins with the leading coordinates'
         out[here] = self.basis @ (self.basis.T @ entries[here])
         return out
 
     def left(self, m: int) -> Array:
-        """Share of the noise variance of each of `m` entries that is left."""
+        """Share of the noise variance of each of `m` entries that remains after `project`."""
         out = np.ones(m)
         out[: len(self.basis)] = np.sum(self.basis**2, axis=1)
         return out
@@ -123,11 +123,11 @@ def keep(part: Array, noise2: Array) -> float:
 
 
 class Shares(NamedTuple):
-    """How many of the people are in each cell, all groups one after the other; c cells in all."""
+    """Estimated share of the people in each cell, all groups one after the other; c cells in all."""
 
-    reported: Array  # Mean of what reports said, not always between 0 and 1; shape (c,)
-    variance: Array  # Of it, by the mechanism's noise and by who was asked; shape (c,)
-    people: float  # Whose reports
+    reported: Array  # Mean of the reports, not always between 0 and 1; shape (c,)
+    variance: Array  # Variance of that mean, by noise and by sampling; shape (c,)
+    people: float  # Number of people in it
 
 
 def unknown(some: Sequence[Cells]) -> Shares:
@@ -151,7 +151,7 @@ def shrunk(some: Sequence[Cells], shares: Shares) -> list[Array]:
 
 
 def unsure(shares: Array, variance: Array) -> bool:
-    """Whether a level is rare for what is known of its share; both of all groups, shape (c,)."""
+    """True if the share of any level is below `PRECISE` standard errors; both arguments of all groups, shape (c,)."""
     return bool((shares < PRECISE * np.sqrt(variance)).any())
 
 

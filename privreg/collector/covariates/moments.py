@@ -1,4 +1,4 @@
-"""Learning a linear map of the rows that makes them white, from privatised second-moment reports.
+"""Estimation of a linear map that makes rows white, from privatised second-moment reports.
 
 Each round estimates E u uᵀ, u = z/‖z‖, in the current coordinates z = W v, compares it with what white
 coordinates would give, and changes W by what stands out from the noise. Its fixed point is Tyler's M-estimator
@@ -38,36 +38,36 @@ same without it; beside 20 levels the correlations of eight numbers were taken f
 
 
 class Layout(NamedTuple):
-    """What the coordinates of v are."""
+    """Layout of the coordinates of v."""
 
-    constant: bool  # Whether the first is the constant 1
-    response: bool  # Whether the last is the response, or what is added to the linear predictor, see `Plan.added`
+    constant: bool  # True if the first is the constant 1
+    response: bool  # True if the last is the response, or the offset of the linear predictor, see `Plan.added`
 
 
 class Scatter(NamedTuple):
-    """The map so far."""
+    """The whitening map so far, with what was learned beside it."""
 
     rows: Array  # W, lower triangular; with a constant its first row is (1, 0, …); shape (d, d)
     # Deviation from white that earlier rounds measured and W has not taken up, current coordinates; shape (d, d)
     memory: Array
     weight: float  # People that `memory` is worth
-    shares: Shares  # Of the levels of factors
-    answers: float = 0.0  # Traces of the reports, summed: 1 of everybody who had something to tell
+    shares: Shares  # Shares of the levels of factors
+    answers: float = 0.0  # Sum of the reports' traces: 1 of each usable record
     asked: float = 0.0  # People who reported
     noise2: float = 0.0  # Variance of `answers`
-    answering: float = 1.0  # Share of the people who are taken to have something to tell
+    answering: float = 1.0  # Share of usable records that is assumed
     constant2: float = 1.0  # Square of the constant in the last reports
-    drawn_in: bool = False  # Whether columns were drawn in since
-    moved: Array | None = None  # How the last round changed locations and correlations, current coordinates
+    drawn_in: bool = False  # True if columns were drawn in since
+    moved: Array | None = None  # Change of locations and correlations by the last round, current coordinates
 
     @property
     def usable(self) -> tuple[float, float]:
-        """Share of the people who have something to tell, as the reports have it, and its standard error."""
+        """Share of usable records by the reports, and its standard error."""
         return (self.answers / self.asked, math.sqrt(self.noise2) / self.asked) if self.asked else (1.0, math.inf)
 
 
 def start_from(rows: Array, before: Scatter | None = None) -> Scatter:
-    """Begin from a public map; what is known of people whatever the map is kept."""
+    """Begin from a public map; shares of levels and of usable records are kept from `before`."""
     begun = Scatter(np.array(rows), np.zeros_like(rows), 0.0, cells.unknown(()))
     if before is None:
         return begun
@@ -76,7 +76,7 @@ def start_from(rows: Array, before: Scatter | None = None) -> Scatter:
 
 
 def start_even(rows: Array, factors: Sequence[Cells]) -> Scatter:
-    """Begin where levels of factors are equally frequent."""
+    """Begin with equal shares of the levels of each factor."""
     shares = cells.unknown(factors)
     even = cells.whiten(factors, cells.shrunk(factors, shares), rows) if factors else rows
     return start_from(even)._replace(shares=shares)
@@ -164,9 +164,9 @@ def asked(rows: Array, constant2: float) -> Array:
 
 
 def overstretched(scatter: Scatter, columns: Sequence[int], widened: float = 1.0) -> list[int]:
-    """Which of these columns, within ±1, were stretched too far, by all appearances. The map is one with a constant.
+    """Columns, of these within ±1, that seem stretched too far: their bounds are more than `WIDE` learned sd apart.
 
-    Bounds are `widened` times as wide, in sd, as numbers' are.
+    The map has a constant. Bounds are `widened` times as wide, in sd, as numbers' are.
     """
     return [j for j in columns if _span(scatter, j) > WIDE * widened]
 

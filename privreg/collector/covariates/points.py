@@ -1,4 +1,4 @@
-"""What whitened covariates are taken to look like: z = (1, N(0, I)), and expectations under it.
+"""Distribution assumed of whitened covariates, z = (1, N(0, I)): points and expectations.
 
 Public numbers by quadrature, no randomness.
 """

@@ -1,4 +1,4 @@
-"""Coordinates of the scores: a whitening map of the covariates, learned from reports, and columns that are doubted.
+"""Coordinates of the scores: a whitening map of the covariates, learned from reports, and columns it may not fit.
 
 Collector side: public numbers in, public numbers out. `rows` is always the lower triangular map W of the whitened
 covariates, shape (d, d), whose first row is (1, 0, …) if there is a constant.
@@ -39,7 +39,7 @@ def covariance(rows: Array, constant: bool) -> Array:
 
 
 def correlation(rows: Array, constant: bool) -> Array:
-    """Their correlation matrix."""
+    """Correlation matrix of the covariates that `rows` whitens; the constant left out."""
     cov = covariance(rows, constant)
     lost = np.diag(cov) == 0.0  # in rounding, beside a centre far away
     cov[lost, lost] = 1.0
@@ -48,7 +48,7 @@ def correlation(rows: Array, constant: bool) -> Array:
 
 
 def is_correlated(rows: Array, constant: bool) -> bool:
-    """Whether the covariates have turned out so correlated that another round of moments pays."""
+    """True if the covariates are so correlated that another round of moments pays."""
     cov = correlation(rows, constant)
     return bool(np.linalg.cond(cov) > CORRELATED) if len(cov) > 1 else False
 
@@ -119,7 +119,7 @@ def wide(
 
 
 def collinear(rows: Array, columns: Sequence[int], constant: bool) -> dict[int, list[int]]:
-    """Those of the wide `columns` that are narrow given others only, each with the columns that nearly add up to it."""
+    """Wide `columns` that are narrow only given others, each with the columns that nearly add up to it."""
     first = int(constant)
     sd = np.linalg.norm(np.linalg.inv(rows)[:, first:], axis=1)
     parts = {j: np.flatnonzero(np.abs(rows[j, first:j] * sd[first:j]) > PART * rows[j, j] * sd[j]) for j in columns}

@@ -1,4 +1,4 @@
-"""From what rounds on moments reported to the coordinates of the scores, and back. Reports and public numbers only."""
+"""Coordinates of the scores, from reports on moments, and the way back. Reports and public numbers only."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ is nearer than the other one. It is 0 where all are at the bounds, 2 for a unifo
 sds, 4 for a number of illnesses of 0 to 6 with mean .9: without the part of its skewness, the intervals of its slope in
 "counts, skewed" covered 90% (200,000 records, μ = 3)."""
 
-HALF: Final = np.log([0.5])  # Where counts begin, relative to their largest, as a linear predictor
+HALF: Final = np.log([0.5])  # Linear predictor of the first mean count, relative to that of the largest count
 
 LEAST: Final = 1e-3
 """Share of records by whom factors that go together are distinguished, at least: noise may make it none, or less."""
 
 
 def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
-    """Coordinates of the scores, and where the pilot begins, by the response's row of W; see docs/estimator.md."""
+    """Coordinates of the scores, and the pilot's first state, from the response's row of W; see docs/estimator.md."""
     scatter = progress.scatter
     rows = whitening.without_constant(scatter.rows, plan.d) if plan.extra else scatter.rows
     gaps = (0.0,) * plan.d if plan.label else plan.gaps
@@ -147,7 +147,7 @@ def _points(plan: Plan, scatter: Scatter, shares: Array, rows: Array, near: Arra
 
 
 def _added(points: Array, whitener: Array, last: Array, limits: tuple[float, float]) -> Array:
-    """What is added to the linear predictor of each point, shape (m,): normal about its regression on covariates.
+    """Offset of the linear predictor of each point, shape (m,): normal about its regression on covariates.
 
     `last` is its row of W, shape (d + 1,): a regression's coefficients, over the negative residual sd, and one over
     that. `limits` are public ones.
@@ -174,11 +174,11 @@ def at_a_bound(plan: Plan, progress: Progress, state: State) -> list[int]:
 
 
 def unbound(plan: Plan, progress: Progress, state: State) -> Array:
-    """How freely few records may make a covariate's variance, from 0 to 1: τ of equation (15) of docs/estimator.md.
+    """Part of a covariate's variance that few records may make, from 0 to 1: τ of equation (15) of docs/estimator.md.
 
-    Where one bound is near and the other one far, values are skewed, and few of them lie far out. Shape (k,), of all
-    but the constant; 0 for what is made of factors alone, 1 for a number without bounds, and of a sum of several
-    columns that of the freest.
+    If one bound is near and the other one far, values are skewed, and few of them are far out. Shape (k,), without the
+    constant; 0 for columns made of factors alone, 1 for a number without bounds, and for a sum of several columns the
+    largest of theirs.
     """
     assert progress.points is not None
     assert progress.shares is not None

@@ -1,4 +1,4 @@
-"""From all that rounds reported to the coefficients, their covariance and measures of fit. Reports only."""
+"""Coefficients, their covariance and measures of fit from the reports of all rounds. Reports only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from privreg.families.measures import Measure
 from privreg.options.threads import one_thread
 from privreg.protocol.rounds import Reports, State
 
-TURNS: Final = 3  # Times that rounds are carried by the curvature up to the estimate before
+TURNS: Final = 3  # Iterations: in each, rounds are carried to the estimate before
 
 
 @one_thread()
@@ -68,7 +68,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
 
 
 def _moves(matrix: Array, added: Array, mean: Array) -> Array:
-    """By how much mean reports move their states, shape (m, b d)."""
+    """Steps of states by their mean reports, shape (m, b d)."""
     return np.asarray((added - mean) @ matrix.T)
 
 
@@ -155,11 +155,11 @@ def _possible(plan: Plan, state: State, theta: Array) -> Array:
 
 
 def equation(plan: Plan, progress: Progress, found: Estimated) -> tuple[Array, Array, Array, Array]:
-    """What the estimate solves, Σ_j a_j E ω z ψ_j(z'(θ + δ_j), y) = e: equation (40) of docs/estimator.md.
+    """The estimating equation, Σ_j a_j E ω z ψ_j(z'(θ + δ_j), y) = e: equation (40) of docs/estimator.md.
 
     In order: weights a, sum 1, shape (m,), of the rounds in the estimate, divided among groups as reports were;
-    thresholds c of ψ, (m,); offsets δ of the groups, coordinates of the scores, (m, b d); and what offsets add by the
-    reference model, e, (b d,). States with the same threshold c and offset count together.
+    thresholds c of ψ, (m,); offsets δ of the groups, coordinates of the scores, (m, b d); and the bias of offsets under
+    the reference model, e, (b d,). States with the same threshold c and offset count together.
     """
     last, theta, added = progress.main[-1].state, found.theta, np.zeros(plan.size)
     weights: dict[tuple[float, bytes], float] = {}
@@ -180,15 +180,15 @@ def equation(plan: Plan, progress: Progress, found: Estimated) -> tuple[Array, A
 
 
 class Steps(NamedTuple):
-    """Estimates of the parts of main rounds, each from its reports alone, but for curvature."""
+    """One-step estimates by parts of main rounds, each from its reports alone, except for curvature."""
 
     ends: Array  # Records when a part ended; shape (m,)
-    begin: Array  # And when it began; shape (m,)
+    begin: Array  # Records when it began; shape (m,)
     weight: Array  # shape (m,)
     theta: Array  # shape (m, q)
     round: NDArray[np.intp]  # Places of their rounds among the main ones; shape (m,)
     each: Array  # Covariance at weight 1; shape (q, q)
-    unknown: Array  # What isn't known of the curvature: factors by round, squares sum to a covariance; shape (r, k, q)
+    unknown: Array  # Error due to curvature: factors by round, whose squares sum to a covariance; shape (r, k, q)
 
 
 @one_thread()
