@@ -1,4 +1,4 @@
-"""What a fit by rounds has found out beside its coefficients: what its notes are made of. Reports only."""
+"""Findings of a fit by rounds beside its coefficients, from which its notes are made. Reports only."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def found_of(
     to_user: Array,
     ratios: Array,
 ) -> Findings:
-    """All of it together.
+    """Return the findings of a fit so far.
 
     `order`, shape (d,), are columns of the design in the order inside; `to_user`, shape (b d, b d), is the linear part
     of the map from internal to the user's coefficients, columns in that order; `ratios`, shape (b d,), are t-ratios as
@@ -120,7 +120,7 @@ def found_of(
 
 
 def _heap(plan: Plan, progress: Progress) -> bool:
-    """Whether most residuals seem to be at one point, where the threshold of Huber's loss is learned."""
+    """True if most residuals seem to be at one point; only if the threshold of Huber's loss is learned."""
     learned = plan.rules.track and plan.rules.shape.family == codes.HUBER
     pilots = [s for s in progress.scored if s.state.role == "pilot" and s.weight.any()]
     if not learned or not pilots or progress.fitted is None:
@@ -196,7 +196,7 @@ def _trend(states: Array, people: Array) -> tuple[Array, float]:
 
 
 def _flat(plan: Plan, progress: Progress, scale: float, theta: Array) -> bool:
-    """Whether the response hardly varies inside its declared range, internal units, or lies at one end of it."""
+    """True if the response hardly varies within its declared range, internal units, or is at one end of it."""
     # next to nothing of it at an end, as if most responses were clamped there; elsewhere the square of that
     width, nothing = plan.y_high - plan.y_low, clamping.SMALL
     if scale < nothing**2 * width or not plan.layout.constant:
@@ -231,7 +231,7 @@ def _imprecise(plan: Plan, found: Estimated) -> float:
 
 
 def _at_limit(plan: Plan, progress: Progress, found: Estimated) -> bool:
-    """Whether the location of a response alone has ended at its public limits."""
+    """True if the estimated location of a response without covariates is at its public limits."""
     if plan.size > 1 or plan.rules.varying or not plan.layout.constant:
         return False
     own = coordinates.inside(plan, progress.state, found.theta)[0]
@@ -239,7 +239,7 @@ def _at_limit(plan: Plan, progress: Progress, found: Estimated) -> bool:
 
 
 def _changing(plan: Plan, progress: Progress, found: Estimated, *, shuffled: bool) -> bool:
-    """Whether what main rounds tell rises or falls by more than chance as records come, or scatters."""
+    """True if one-step estimates of main rounds have a trend over time, or scatter, by more than chance."""
     moves, weights = estimate.corrections(found.main)
     total = float(weights.sum())
     at = (np.cumsum(weights) - 0.5 * weights) / total

@@ -39,10 +39,10 @@ HOLD: Final = {"local": 5, "two_collectors": 20, "central": 20}
 
 
 class Senders(NamedTuple):
-    """Who randomised the reports, as the privacy statement says it."""
+    """Party that randomised the reports, for the privacy statement."""
 
     trust: str = "simulated"  # See `PrivacyStatement.trust`
-    mechanism: str = ""  # Its title and its noise in words, where they differ from the settings'
+    mechanism: str = ""  # Title of the mechanism and its noise in words, if they differ from the settings'
     noise: str = ""
     notes: tuple[Diagnostic, ...] | None = None  # In place of the note that noise is rounded in double precision
     operators: tuple[str, ...] = ()  # Names of the two collectors
@@ -181,7 +181,7 @@ def of_many_rows(spec: ModelSpec) -> str:
 
 
 def _of_persons(spec: ModelSpec) -> list[Diagnostic]:
-    """What rows of a person tell: the first alone, or changes where levels of persons were taken out."""
+    """Notes on rows of a person: only the first counts, or only changes within persons do."""
     who = spec.people
     if who.id is not None and who.k_max is None and who.max_per_id == 1:
         text = (
@@ -248,7 +248,7 @@ def _notes(
 
 
 def _repeated(spec: ModelSpec, settings: Settings) -> list[Diagnostic]:
-    """What it would do to standard errors if all rows of one person had the same score. Public numbers."""
+    """Notes on standard errors if all rows of one person had the same score. Public numbers."""
     rows, p = spec.people.max_per_id, len(spec.coefficients)
     noise = p * settings.mechanism.sd(1.0, p) ** 2
     times = math.sqrt((noise + rows * SAMPLED) / (noise + SAMPLED))
