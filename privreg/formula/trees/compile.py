@@ -56,7 +56,7 @@ class CompiledTerm(NamedTuple):
     """A term of the right-hand side."""
 
     name: str
-    place: slice  # Its columns of the design
+    place: slice  # Columns of the design
     trees: tuple[Tree, ...] | None  # One for each; None if it can't be compiled
     problem: str = ""  # Why it can't
 
@@ -217,7 +217,7 @@ def read_factor(code: str, parsed: ParsedFormula, schema: Schema, *, closed: boo
 
 
 _OF_CONDITIONS: Final = {"add": "or", "mul": "and", "max": "or", "min": "and", "and": "and", "or": "or"}
-"""What NumPy's arithmetic of two conditions is."""
+"""Logical operations that NumPy's arithmetic is for two conditions."""
 
 _NO_DOUBLES: Final = "it computes with whole numbers or truth values where this needs decimals"
 
@@ -247,7 +247,7 @@ class _Reader:
         return self._compare(node)
 
     def _typed(self, why: str, *operation: str | FactorColumn) -> FactorColumn:
-        """What NumPy computes with other types than doubles, or by an operation that no device has."""
+        """Column that NumPy computes with other types than doubles, or by an operation that no device has."""
         if self.closed:
             raise _BeyondError(why)
         words = [word for word in operation if isinstance(word, str)]
