@@ -64,21 +64,21 @@ def total(
 
 
 class AggregateRun(Keyed):
-    """A stream in progress: devices, both collectors, and what the public makes of their sums.
+    """A stream in progress: devices, both collectors, and public estimates from their sums.
 
     Each sum has its noise once, when its batch is closed: an early round when it is full, the main round when results
     are asked for. A batch is one sum, so that reports after that begin another, with noise of its own. It is drawn from
     `key`, None without privacy; every batch has a key of its own, which follows from none after it.
     """
 
-    parallel: bool = True  # Whether threads are of use, and rows may come in any order
+    parallel: bool = True  # True if threads are of use, and rows may come in any order
     absent: Final = math.nan  # Covariates of a record whose report is zero
-    label: Final = False  # Whether covariates are public
+    label: Final = False  # True if covariates are public
 
     def __init__(self, plan: Plan, key: bytes | None) -> None:
         super().__init__(key)
         self.plan = plan
-        self.shuffled = 0.0  # So many records are known to come in random order
+        self.shuffled = 0.0  # Number of first records that are known to come in random order
         self.crew: Crew | None = None  # Threads that play blocks, if there are several
         self._start()
 
@@ -105,12 +105,12 @@ class AggregateRun(Keyed):
 
     @property
     def progress(self) -> Progress:
-        """What the public knows."""
+        """Public progress so far."""
         return self.chain.progress
 
     @property
     def history(self) -> tuple[Progress, ...]:
-        """What the public knew before each batch, the last one being open."""
+        """Public progress before each batch, of which the last is open."""
         return self.chain.history
 
     @property
@@ -119,7 +119,7 @@ class AggregateRun(Keyed):
         return self.chain.batches
 
     def held(self) -> HeldSums:
-        """What there is for results."""
+        """Public values from which results are made."""
         people = tuple(b.people for b in self.batches)
         return HeldSums(self.plan, self.history, people, self.people, self.clustered)
 
@@ -134,7 +134,7 @@ class AggregateRun(Keyed):
         return sum(b.people for b in self.batches)
 
     def asks_clamping(self, _: int) -> bool:
-        """Whether any of the next records may be asked whether bounds clamp them: that round is the first."""
+        """True if any of the next records may be asked whether it was clamped: that round is the first."""
         return self.progress.state.role == "clamping"
 
     # --- people ----------------------------------------------------------------------------------------

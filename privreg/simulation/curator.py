@@ -61,7 +61,7 @@ def by_group(plan: Plan, state: State, rows: Block, group: Ints | None) -> tuple
 
 
 def evenly(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
-    """The same rows in blocks of so many, the last one of fewer, however they came."""
+    """Blocks of `rows` rows each, the last one of fewer, whatever blocks they came in."""
     rest, have = list[Block](), 0
     for block in blocks:
         a, n = 0, len(block.y)
@@ -118,7 +118,7 @@ class CuratorRun(AggregateRun):
         return self._people if self.batches else 0
 
     def asks_clamping(self, _: int) -> bool:
-        """Whether it is asked what bounds clamp: of all records, as far as any may be asked."""
+        """True: all records may be asked whether they were clamped."""
         return True
 
     def _enter(self, rows: Block) -> None:

@@ -28,9 +28,9 @@ class Block(NamedTuple):
     x: Array
     offset: Array | None
     weight: Array | None
-    delay: Ints | None = None  # Rounds after its own in which a record's report arrives
-    clamped: Array | Flags | None = None  # Whether bounds clamp it, by column, in rounds that ask; shape (n, D)
-    # Of people: part of each of their rows in the report, shape (n, K); y, x and offset have this axis after the first
+    delay: Ints | None = None  # Rounds by which a record's report is late; shape (n,)
+    clamped: Array | Flags | None = None  # True if a record was clamped, by column, in rounds that ask; shape (n, D)
+    # Part of each of a person's rows in the report, shape (n, K); y, x and offset have this axis after the first
     parts: Array | None = None
     cluster: Ints | None = None  # Place of its cluster among those declared; shape (n,)
 
@@ -72,15 +72,15 @@ def _by_row(rows: Block) -> Block:
 
 
 class Devices(NamedTuple):
-    """What a round asks of every device."""
+    """Devices that answer one round: its public state and the reports asked for."""
 
     plan: Plan
     state: State
-    gauge: Gauge | None  # Of measures of fit
+    gauge: Gauge | None  # Public constants of measures of fit
 
     @property
     def each(self) -> bool:
-        """Whether every report is randomised by itself: the sum of reports has no simple distribution."""
+        """True if each report is randomised by itself: the sum of reports has no simple distribution."""
         plan, role = self.plan, self.state.role
         if role == "measures":  # of which outer products are summed, too
             return True
@@ -89,7 +89,7 @@ class Devices(NamedTuple):
 
     @property
     def by_group(self) -> bool:
-        """Whether the sums of each group are its own, so that several blocks may be played as one of more groups."""
+        """True if groups have separate sums, so that several blocks may be played as one of more groups."""
         return self.state.role in {"pilot", "main"} and not self.each
 
     def repeated(self, blocks: int) -> Devices:
@@ -101,7 +101,7 @@ class Devices(NamedTuple):
 
     @property
     def public(self) -> bool:
-        """Whether the round tells of public covariates."""
+        """True if the round is on moments of public covariates."""
         return self.plan.label and self.state.role == "moments"
 
     @property
@@ -135,9 +135,9 @@ class Devices(NamedTuple):
         return (play.public_sizes if first else play.public_moments)(self.state, self._moments(rows))
 
     def before_noise(self, rows: Block) -> tuple[Array, Array]:
-        """What each record's report is before noise, (n, numbers), and the centre of the ball it lies in, (numbers,).
+        """Reports before noise, shape (n, numbers), and the centre of the ball that holds them, shape (numbers,).
 
-        Of `rows` each group has as many.
+        `rows` are equally many of each group.
         """
         plan, state, role = self.plan, self.state, self.state.role
         centre = np.zeros(plan.numbers(role))
@@ -190,7 +190,7 @@ class Devices(NamedTuple):
 
     @staticmethod
     def _flags(rows: Block) -> Array:
-        """Whether bounds clamp a record, by column: 1 or 0, and 0 of one that has nothing to tell."""
+        """1 if a record was clamped, by column, else 0; 0 for an unusable record; shape (n, D)."""
         if rows.clamped is None:
             raise ValueError("rows of a round on clamping come with what bounds clamp")
         return rows.clamped.astype(np.float64)

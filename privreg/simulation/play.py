@@ -245,7 +245,7 @@ def public_sums(
 
 
 def indicators(state: State, v: Array) -> Array:
-    """Whether each of m numbers lies above its group's threshold, shape (n, m): 1, 0, or 1/2 of what is no number."""
+    """Indicators of m numbers above their group's threshold, shape (n, m): 1, 0, or 1/2 for NaN."""
     groups = len(state.thresholds)
     cube = v.reshape(groups, -1, v.shape[1])
     with np.errstate(invalid="ignore"):
@@ -254,7 +254,7 @@ def indicators(state: State, v: Array) -> Array:
 
 
 def gauged(plan: Plan, gauge: Gauge, state: State, y: Array, x: Array, offset: Array | None) -> Array:
-    """What records tell of how well the state's coefficients predict them, shape (n, m): 1/2 of what is no number."""
+    """Reports on measures of fit at the state's coefficients before noise, shape (n, m), in [0, 1]: 1/2 for NaN."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         eta = _times(x, state.rows) @ state.theta.reshape(plan.blocks, -1).T
         eta = eta if offset is None else eta + offset[:, None]

@@ -34,13 +34,13 @@ _FREE: Final = ("threads",)  # Options that may change between runs, since no bi
 
 
 class Checkpoints(NamedTuple):
-    """Where and how often a fit is to be kept."""
+    """File of a fit's checkpoints, and how often it is written."""
 
     path: Path
     rows: int | None  # After so many rows at the latest
     seconds: float | None  # After so many seconds at the latest
-    mended: bool  # Whether the user says that the rows already read are what they were, though the file has changed
-    trust: str | Path | None = None  # File of another secret of the user's, that the checkpoint may be sealed with
+    mended: bool  # True if the user says that the rows already read are unchanged, though the file has changed
+    trust: str | Path | None = None  # File of another secret of the user's, by which the checkpoint may be sealed
 
 
 def read_checkpoint(path: Any, rows: Any, seconds: Any, mended: Any, trust: Any = None) -> Checkpoints | None:

@@ -1,4 +1,4 @@
-"""What is said of a stream in its file: all that makes it the same fit, and what must never be stored."""
+"""Description of a stream in its file: all that makes it the same fit, and refusal of what must never be stored."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def document_of(
     plan: list[Any],
     covariates: Any,
 ) -> dict[str, Any]:
-    """What a stream is, as JSON has it: `covariates` tell which public rows, `start` is the first guess."""
+    """Description of a stream as JSON: `covariates` identify its public rows, `start` is the first guess."""
     return {
         "design": spec.design.to_json(),
         "family": spec.family.to_json(),

@@ -101,7 +101,7 @@ class Stream:
 
     @property
     def interrupted(self) -> bool:
-        """Whether it was cut off while noise was drawn, after which nothing can tell which was used."""
+        """True if it was interrupted while noise was drawn, after which nobody can tell which noise was used."""
         return self._broken
 
     @property
@@ -111,12 +111,12 @@ class Stream:
 
     @property
     def again(self) -> bool:
-        """Whether rows are held or read again, as all of them answer in each round."""
+        """True if rows are held or read again, as all of them answer in each round."""
         return isinstance(self._run, CuratorRun)
 
     @property
     def released(self) -> bool:
-        """Whether anything was made of the rows that came."""
+        """True if any report was made of the rows that came."""
         return self._run.noised > 0
 
     @property
@@ -126,7 +126,7 @@ class Stream:
 
     @property
     def parallel(self) -> bool:
-        """Whether several threads are of use."""
+        """True if several threads are of use."""
         return self._run.parallel or self.again
 
     if not TYPE_CHECKING:  # to a type checker a stream has what is written here, and nothing else
@@ -223,7 +223,7 @@ class Stream:
         return [rows] if self._gather is None else self._gather.cut(rows)
 
     def _asks(self, batches: list[Any], before: int = 0) -> bool:
-        """Whether anybody of batches after so many rows may be asked whether bounds clamp them."""
+        """True if any row of `batches`, after `before` others, may be asked whether it was clamped."""
         try:
             rows = before + sum(map(rows_of, batches)) + int(self._gather is not None)  # and whoever waits
         except Exception:  # no table; whoever encodes it says so
@@ -274,7 +274,7 @@ class Stream:
         return rows, self._run.noised - people
 
     def deals(self, source: Source) -> bool:
-        """Whether rows of a source are read in random order.
+        """True if rows of a source are read in random order.
         Raises UnsupportedArgumentError if that was asked for, and can't be.
         """
         asked = self._options["order"]

@@ -176,7 +176,7 @@ class PieceRun(RoundsRun):
         self._follow()
 
     def asks_clamping(self, rows: int) -> bool:
-        """Whether these records are asked whether bounds clamp them; all of a piece answer one state."""
+        """True if these records are asked whether they were clamped; all of a piece answer one state."""
         del rows
         return self.progress.state.role == "clamping"
 

@@ -22,12 +22,12 @@ class Task(Generic[T]):
 
     @property
     def done(self) -> bool:
-        """Whether it is over."""
+        """True if the task is over."""
         return self._done.is_set()
 
     @property
     def begun(self) -> bool:
-        """Whether somebody has begun, or nobody may."""
+        """True if a thread has begun the task, or none may."""
         return self._work is None
 
     def begin(self) -> bool:
@@ -53,7 +53,7 @@ class Task(Generic[T]):
             self._done.set()
 
     def result(self) -> T:
-        """What came of it, once it is over; what was raised is raised again."""
+        """Result of the task, once it is over; an exception is raised again."""
         self._done.wait()
         if self._problem is not None:
             raise self._problem
@@ -61,7 +61,7 @@ class Task(Generic[T]):
 
 
 class Crew:
-    """So many threads, of which the one that made it is one: it alone hands out tasks.
+    """A number of threads, of which the one that made it is one: it alone hands out tasks.
 
     With one thread, a task is done when its result is asked for.
     """
@@ -92,12 +92,12 @@ class Crew:
         return task
 
     def result(self, task: Task[T]) -> T:
-        """What comes of a task; as long as another thread is at it, this one is at others."""
+        """Result of a task; while another thread works on it, this one works on others."""
         if not task.begin():
             while self._open and not task.done:
                 self._open.popleft().begin()
         return task.result()
 
     def each(self, work: Iterable[Callable[[], T]]) -> list[T]:
-        """What comes of several, in their order."""
+        """Results of several functions, in their order."""
         return [self.result(task) for task in [self.submit(one) for one in work]]

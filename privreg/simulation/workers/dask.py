@@ -26,7 +26,7 @@ from privreg.simulation.workers.blocks import blocks_of, fit_blocks
 from privreg.simulation.workers.tasks import Each, Span
 
 RETRIES: Final = 2
-"""Of a task whose error is not about the rows. Tasks of workers that die are given to others by Dask itself."""
+"""Retries of a task whose error is not about the rows. Dask gives tasks of workers that die to others."""
 
 LOCAL: Final = "local"
 
