@@ -162,7 +162,7 @@ def mixing_note(how: Published, updates: int) -> Diagnostic | None:
 
 
 def _equation(how: Published, theta: Array, sigma: float) -> Equation:
-    """What the single chain solves, at the residual scale `sigma` where it was estimated: no row map and no offsets."""
+    """Estimating equation of the single chain, at the residual scale `sigma` if estimated: no row map, no offsets."""
     p, score = len(theta) // how.blocks, how.device.score
     return Equation(
         shape=(score.shape.family, score.shape.a, score.shape.b),
@@ -205,7 +205,7 @@ def curator_sds(mechanism: Mechanism, plan: Plan) -> tuple[float, float]:
 
 
 def _mechanics(run: AveragedSGD, settings: Settings, *, personal: bool) -> tuple[dict[str, Any], ...]:
-    """What is needed to audit the reports: numbers only."""
+    """Inputs for an audit of the reports: numbers only."""
     plan, alone = run.plan, numbers(settings).device.alone
     kinds: dict[str, dict[str, Any]] = {"score": {"kind": "chain"}}
     if plan.curvature_share:
