@@ -46,7 +46,7 @@ class Findings(NamedTuple):
     collinear: Mapping[int, Sequence[int]] = MappingProxyType({})  # Columns, with others that nearly add up to them
     nonresponse: bool = False  # True if most records seem to be noise only
     unanswered: Unusable | None = None  # Lower limit of the share of unusable records
-    sent: str = "sent noise only"  # What unusable records do, in words
+    sent: str = "sent noise only"  # Conduct of unusable records, in words
     asked: int = 0  # Records whose reports show that share
     repeated: bool = False  # True if some may be unusable as further rows of one person
     within: bool = False  # True if a person needs rows that differ

@@ -42,7 +42,7 @@ class Windowed(NamedTuple):
     begin: NDArray[np.int64]  # Records before the window; shape (w,)
     end: NDArray[np.int64]  # Records up to its end; shape (w,)
     estimate: Array  # shape (w, p)
-    cov: Array  # Of all windows together; shape (w, p, w, p)
+    cov: Array  # Joint covariance of all windows; shape (w, p, w, p)
 
 
 def windowed(steps: Steps, weights: Array) -> Windowed:

@@ -219,8 +219,8 @@ class Schema:
     leaked: tuple[str, ...] = ()  # Kinds of declaration, "levels" or "scale", taken from the rows with allow_leak=
     leaked_columns: tuple[str, ...] = ()  # The columns concerned
     private: tuple[str, ...] = ()  # Numbers whose location and scale a fit learns from reports; they are not clamped
-    # Of columns that have moments, used only to make their design columns uncorrelated inside. Each pair once, names in
-    # alphabetical order; a pair left out counts as 0
+    # Correlations of columns that have moments, used only to make their design columns uncorrelated inside. Each pair
+    # once, names in alphabetical order; a pair left out counts as 0
     correlations: Mapping[Names, float] = field(default_factory=dict)
     carried: tuple[str, ...] = field(default=(), compare=False)  # Columns declared by the data, in attrs["privreg"]
     dates: tuple[str, ...] = ()  # Columns whose bounds were given as dates: values are days since 1970-01-01

@@ -1,4 +1,4 @@
-"""From the user's options to the numbers of one fit: score, weights, steps, batches. Public inputs only."""
+"""Numbers of one fit, from the user's options: score, weights, steps, batches. Public inputs only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each folder says what it is for, and what every file in it does; no files import each other in a circle."""
+"""Each folder says what it is for, and what every file in it does; docstrings name things; no imports in a circle."""
 
 import ast
 import re
@@ -7,8 +7,19 @@ from pathlib import Path
 import grimp
 import pytest
 
+from tests.documents.citations import module, texts
+
 ROOT = Path(__file__).resolve().parents[2] / "privreg"
 FOLDERS = sorted(p.parent for p in ROOT.rglob("__init__.py") if p.parent != ROOT)
+PLAIN = (
+    *("audit", "collector", "collector/aggregate", "collector/covariates", "collector/estimation", "datasets"),
+    *("diagnostics.py", "errors.py", "evaluation", "families", "federated", "files", "fits", "formula"),
+    *("formula/language", "formula/trees", "inference", "privacy", "published", "published/chain", "published/descent"),
+    *("published/fit", "published/shrinking", "schema", "simulation", "simulation/streaming", "simulation/workers"),
+)
+"""Folders and files whose docstrings and comments on fields name the thing first; further ones are added here."""
+WITHOUT_COMMENTS = {"collector/aggregate"}
+VAGUE = re.compile(r"(?:#\s*)?(What|Whether|Of|The same|By|How|Who|Whom|Whose|Where|Those|As)\b")
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda p: str(p.relative_to(ROOT)))
@@ -18,6 +29,24 @@ def test_a_folder_names_every_file_in_it(folder):
     there = {p.stem for p in folder.glob("*.py")} | {p.name for p in folder.iterdir() if (p / "__init__.py").exists()}
     assert there - {"__init__"} <= said
     assert said <= there | {p.name for p in ROOT.iterdir() if p.is_dir()}
+
+
+@pytest.mark.parametrize("place", PLAIN)
+def test_a_docstring_names_the_thing_first(place):
+    """A noun of the field, or of functions an imperative verb."""
+    files = sorted((ROOT / place).glob("*.py")) if (ROOT / place).is_dir() else [ROOT / place]
+    read = (lambda file: module(file).docstrings) if place in WITHOUT_COMMENTS else texts
+    said = [(file.name, text) for file in files for text in read(file)]
+    assert said
+    assert [(name, text) for name, text in said if VAGUE.match(text)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "vague"),
+    [("Whether it is", True), ("# Of the rounds", True), ("The same but", True), ("Offsets of groups", False)],
+)
+def test_what_a_docstring_may_begin_with(text, vague):
+    assert bool(VAGUE.match(text)) is vague
 
 
 def test_the_published_algorithm_is_reached_from_few_places():

@@ -223,7 +223,7 @@ _NO_DOUBLES: Final = "it computes with whole numbers or truth values where this 
 
 
 class _Reader:
-    """From the syntax of a factor that passed the allow-list to trees."""
+    """Reader that makes trees of the syntax of a factor that passed the allow-list."""
 
     def __init__(self, schema: Schema, closed: bool) -> None:
         self.schema, self.closed = schema, closed
