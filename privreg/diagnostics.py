@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Code(NamedTuple):
     """Severity and meaning of a note's code."""
 
-    severity: Severity  # "doubt" takes rows back, "caution" weakens a claim or an estimate, "info" explains
+    severity: Severity  # "doubt" marks rows as unreliable, "caution" weakens a claim or an estimate, "info" explains
     meaning: str  # Meaning in a few words; of doubts those of the warning
 
 
@@ -132,7 +132,7 @@ class Diagnostic(str):
 
     @property
     def severity(self) -> Severity:
-        """Severity of the note: "doubt" takes rows back, "caution" weakens a claim, "info" explains."""
+        """Severity of the note: "doubt" marks rows as unreliable, "caution" weakens a claim, "info" explains."""
         return CODES[self.code].severity
 
 
@@ -142,7 +142,7 @@ def doubt(code: str, text: str, rows: Iterable[int] | None = None, *, of: str = 
 
 
 def doubts(notes: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """Notes that take rows back, of severity "doubt"."""
+    """Notes that mark rows as unreliable, of severity "doubt"."""
     return tuple(note for note in notes if note.severity == "doubt")
 
 
@@ -156,7 +156,7 @@ def for_reading(notes: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
 
 
 def reliable(notes: Iterable[Diagnostic], p: int) -> NDArray[np.bool_]:
-    """True for each of `p` coefficients that no note takes back, shape (p,)."""
+    """True for each of `p` coefficients that no note marks as unreliable, shape (p,)."""
     out = np.ones(p, dtype=np.bool_)
     for note in doubts(notes):
         out[slice(None) if note.rows is None else list(note.rows)] = False
@@ -164,7 +164,7 @@ def reliable(notes: Iterable[Diagnostic], p: int) -> NDArray[np.bool_]:
 
 
 def along(notes: Iterable[Diagnostic], matrix: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """True for linear combinations, rows of `matrix`, shape (q, p), that are known and no note takes back; (q,)."""
+    """True for linear combinations, rows of `matrix`, shape (q, p), that are known and reliable; shape (q,)."""
     enters = np.abs(matrix) > ROUNDED * np.abs(matrix).max(axis=1, keepdims=True, initial=0.0)
     return np.asarray(~enters[:, ~reliable(notes, matrix.shape[1])].any(axis=1) & ~np.isnan(matrix).any(axis=1))
 

@@ -21,7 +21,7 @@ _THRESHOLDS: Final = 400  # Thresholds tried on the first half: enough that the 
 
 
 class Row(NamedTuple):
-    """A made-up person, in the coordinates of the report; NaN for one who has nothing to report."""
+    """A made-up person, in the coordinates of the report; NaN for an unusable record."""
 
     x: Array
     y: float

@@ -90,11 +90,11 @@ def _length(plan: Plan, progress: Progress, state: State) -> float:
 def stretched(plan: Plan, progress: Progress, state: State, model: Reference, carried: Carried) -> Progress:
     """Add the matrix by which offsets are multiplied after four main rounds: equation (20) of docs/estimator.md.
 
-    Along directions of less curvature than usual they are as much longer as it is less, but for numbers at a bound, at
-    most c, and only so long that predictors of records that tell curvature along a direction move by c: with three c
-    none of a rare level were left whose scores bent, and its coefficient's sd was a quarter larger. A
-    standard error is as wrong as curvature is relative to its size, which offsets of one length tell the less precisely
-    the less there is. In designs where it varies most, with 200,000 records, a tenth as many coefficients were marked,
+    Along directions of less curvature than the mean they are longer in proportion, but for numbers at a bound, at
+    most c, and only so long that predictors of records that show curvature along a direction move by c: with three c
+    no record of a rare level had a score that bent, and its coefficient's sd was a quarter larger. Relative errors of
+    standard errors are those of curvature, which are the larger, with offsets of one length, the less curvature there
+    is. In designs where it varies most, with 200,000 records, a tenth as many coefficients were marked,
     and 93% of the intervals of the worst held in place of 88 (`benchmarks.validity`); where it doesn't vary, next to
     nothing changes.
     """

@@ -31,7 +31,7 @@ SHORTEST: Final = 1e-4  # Part of a step that is tried, at least
 
 
 def farthest() -> float:
-    """Length L of the slopes, whitened coordinates, beyond which a score of bounded curvature tells little.
+    """Length L of the slopes, whitened coordinates, beyond which a score of bounded curvature has little of it left.
 
     E p (1 − p) of a logistic one's normal predictors is near 1/(L √2π): a part `PART` of the largest.
     """
@@ -58,10 +58,10 @@ class Fitted(NamedTuple):
 
 
 def fit(model: Reference, seen: Sequence[Observed], guess: Fitted, prior: Fitted) -> Fitted:
-    """Minimum distance, equation (16) of docs/estimator.md, by Gauss–Newton steps, shortened where they go too far.
+    """Minimum-distance fit, equation (16) of docs/estimator.md, by Gauss–Newton steps, shortened until they gain.
 
-    It begins at `guess`, unless the mean of `prior`, what is known before any pilot report, with its covariance, agrees
-    better with what was reported.
+    It begins at `guess`, unless the mean of `prior`, which holds before any pilot report, agrees better with the
+    reports.
     """
     size = len(guess.theta)
     precision = np.asarray(np.linalg.inv(prior.cov), dtype=np.float64)
@@ -120,7 +120,7 @@ def heaped(model: Reference, last: Observed, scale: float) -> bool:
 
 
 def _held(at: Array, model: Reference, size: int) -> Array:
-    """Keep slopes where scores still bend, and the scale a number."""
+    """Limit the length of slopes to `farthest()`, where scores still bend, and the log of the scale to ±60."""
     out = np.array(at)
     out[size] = min(max(out[size], -60.0), 60.0)
     if not model.scaled:

@@ -18,7 +18,7 @@ from privreg.protocol import codes
 
 FAR: Final = 1.5
 """Units of c, or of the predictor where curvature depends on it, by which a state may move in one round. A predictor
-with a larger sd of its error, along one direction of whitened covariates, doesn't tell curvature: in design "counts,
+with a larger sd of its error, along one direction of whitened covariates, doesn't show curvature: in design "counts,
 mostly none" of `benchmarks.validity`, slopes of such fits covered 81%, others 94%."""
 
 
@@ -52,12 +52,12 @@ def left_behind(plan: Plan, progress: Progress, chance: float, off: float) -> Pr
 
 
 def lengthened(plan: Plan, progress: Progress, step: Array, unit: float, gain: float, chance: float) -> Array:
-    """A step, shortened to what is known of curvature, and twice as long if the last was, too, and went the same way.
+    """A step cut to `FAR` units, but twice the last one if that was cut, too, and went the same way; shape (b d,).
 
-    So it goes eleven c in four rounds, not in twelve. If the last step went too far, half of it is gone back: a zero
-    lies between. So a step is no longer than what the rounds to come can halve. `progress` has the reports of the last
-    state, by which the `step` is, shape (b d,). `unit` is that of lengths, c; `gain` the part of a step that is gone,
-    and `chance` what noise alone makes its length.
+    So states move by eleven c in four rounds, not in twelve. If the last step went too far, half of it is taken back: a
+    zero is between. A step is never longer than the rounds to come can halve. `step` is computed from the reports of
+    the last state, which `progress` has. `unit` is that of lengths, c; `gain` the part of a step that is made, and
+    `chance` the length that noise alone gives it.
     """
     length, most, before = float(np.linalg.norm(step)), FAR * unit, progress.main
     if length > max(most, SURE * chance) and len(before) > 1 and _bounded(plan):

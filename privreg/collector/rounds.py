@@ -62,7 +62,7 @@ def begin(plan: Plan) -> Progress:
 
 @one_thread()
 def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
-    """Take in one round, whose reports answered `progress.state`, and publish the state of the next."""
+    """Progress with one round added, whose reports answered `progress.state`, and with the state of the next."""
     role = progress.state.role
     if role == "location":
         found = thresholds.learn(progress.places, reports.total.sum(axis=0), reports.weight.sum(axis=0), plan.sd(role))
@@ -104,7 +104,7 @@ def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
 
 
 def _moments(plan: Plan, progress: Progress, reports: Reports) -> Scatter:
-    """Take in a round on second moments."""
+    """Whitening map with a round on second moments added."""
     scatter, total = progress.scatter, reports.total.sum(axis=(0, 1))
     if plan.label:  # covariates are public
         first = not any(r.role == "moments" for r in plan.rounds[: progress.state.number])
@@ -156,7 +156,7 @@ def with_present(plan: Plan, progress: Progress, reports: Reports) -> Progress:
 
 
 def late(progress: Progress, number: int, reports: Reports) -> Progress:
-    """Take in reports that came after their round was over: they count with the state that they answered.
+    """Progress with reports added that came after their round was over: they count with the state that they answered.
 
     `number` is that of the state, in a round of scores or on clamping; people of `reports` are those who were not
     counted before. States that are out already stay as they are.
@@ -222,7 +222,7 @@ def _refitted(plan: Plan, progress: Progress, model: Reference) -> Fitted:
 
 
 def _stepped(plan: Plan, progress: Progress, state: State, model: Reference) -> tuple[Progress, State]:
-    """Go part of the way to the one-step estimate of the last round: equation (23) of docs/estimator.md."""
+    """State part of the way to the one-step estimate of the last round: equation (23) of docs/estimator.md."""
     assert progress.fitted is not None
     carried, learned, back = _known(plan, progress, state, model)
     most = max(float(r.weight.sum()) for r in carried.rounds)
@@ -252,9 +252,9 @@ def _known(plan: Plan, progress: Progress, state: State, model: Reference) -> tu
 
 
 def _latest(rounds: Sequence[RoundMeans], m: Array) -> tuple[Array, Array]:
-    """The last state, and the mean report there: the last round's, or of several rounds as much as one holds.
+    """The last state, and the mean report there: that of the last round, or of several with as many records as one.
 
-    Reports of states before are carried to the last one by `m`, where those of the last round are few: where many come
+    Reports of states before are carried to the last one by `m`, if those of the last round are few: if many come
     late, or in families whose last pilot round is larger than a main one. Equation (23) of docs/estimator.md.
     """
     total, x, g = curvature.means(rounds)

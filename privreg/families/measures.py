@@ -90,7 +90,7 @@ def _count(family: int, classes: int) -> int:
 
 
 def values(gauge: Gauge, eta: Array, y: Array) -> Array:
-    """Numbers of every person, in [0, 1], shape (n, m); NaN for people who have nothing to tell.
+    """Numbers of every person, in [0, 1], shape (n, m); NaN for unusable records.
 
     `eta`, shape (n, b), are linear predictors at the final estimate, `y`, shape (n,), responses.
     """

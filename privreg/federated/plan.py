@@ -99,7 +99,7 @@ class Plan:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Sixteen digits that tell this plan from another: what a silo and a server compare before they work."""
+        """Sixteen digits that identify this plan, which a silo and a server compare before they work."""
         m = self.mechanism
         said = [
             self.spec.design.to_json(), self.spec.family.to_json(), self.budget.form, self.budget.asked, m.name, m.clip,

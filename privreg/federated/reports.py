@@ -153,7 +153,7 @@ class UpdateMechanism(Randomiser):
         return length + self.magnitude_sd * normals[..., 0], inside + self.angle_sd * normals[..., 1:]
 
     def _inside(self, update: Array) -> tuple[float, Array]:
-        """Length that a report tells of, and an update's angles in the box; a zero update has those of the centre."""
+        """Length that a report uses, and an update's angles within the box; a zero update has those of the centre."""
         length, angles = to_angles(update)
         inside = self.box.clip(angles) if length > 0.0 else self.box.centre
         return float(length) if self.magnitude_share else self.clip, inside

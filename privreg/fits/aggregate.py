@@ -231,7 +231,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
 
 
 def _estimates(plan: Plan, found: Estimated, cov: Array, carry: Array) -> tuple[Estimate, ...]:
-    """Precision by the sandwich, or of clusters by how the sums of their groups differ."""
+    """Precision by the sandwich, or of clusters by differences of their groups' sums."""
     if not plan.clusters:
         return (Estimate("sandwich", cov, Normal()),)
     linear = carry @ found.back
@@ -270,7 +270,7 @@ def _tuning(held: HeldSums) -> str:
 
 
 def _shares(held: HeldSums) -> str:
-    """Shares of μ² that rounds cost, of rows that answer in each of them."""
+    """Shares of μ² by round, if rows answer in each of them."""
     parts = dict[str, float]()
     for p, people in zip(held.history, held.people, strict=False):
         words = EARLY.get(p.state.role, "scores" if p.state.role == "main" else p.state.role)
@@ -322,7 +322,7 @@ def _findings(held: HeldSums, spec: ModelSpec, found: Estimated, order: NDArray[
 
 
 def doubts(plan: Plan, progress: Progress, found: Estimated) -> tuple[Diagnostic, ...]:
-    """Doubts that take the estimates back."""
+    """Notes that mark the estimates as unreliable."""
     out = []
     # rows that answer again need slopes for variances alone: known to a quarter in the flattest direction
     clear = 1.0 / (PART * math.sqrt(2.0 * plan.size)) if plan.noise.again else CLEAR
@@ -362,7 +362,7 @@ def doubts(plan: Plan, progress: Progress, found: Estimated) -> tuple[Diagnostic
 
 
 def _rounds(held: HeldSums, trail: dict[int, Estimated], outside: Any, errors: Array) -> tuple[RoundHeld, ...]:
-    """Every batch: its role, how many records, and how far it moved the estimate in standard errors."""
+    """Every batch: its role, its records, and the move of the estimate in standard errors."""
     out, before = [], None
     for k, (p, people) in enumerate(zip(held.history, held.people, strict=False)):
         after = outside(trail[k + 1]) if k + 1 in trail else None
@@ -411,7 +411,7 @@ def _mechanics(held: HeldSums) -> tuple[dict[str, Any], ...]:
 
 
 def _far_rows(plan: Plan, state: State) -> dict[str, list[int]]:
-    """Reports, in whole numbers, of made-up rows as far out as declarations allow, and of one that can't be used."""
+    """Reports, in whole numbers, of made-up rows as far out as declarations allow, and of an unusable one."""
     ends = [np.where(np.arange(plan.d) == j, plan.highs, plan.lows) for j in range(plan.d)]
     corners = {"lowest x": plan.lows, "highest x": plan.highs} | {f"x{j + 1} high": e for j, e in enumerate(ends) if j}
     limits = {"lowest y": plan.y_low, "highest y": plan.y_high}

@@ -38,7 +38,7 @@ def extremes_of(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[Extreme, ...]
 
 
 def _refuse_unseen(spec: ModelSpec, order: NDArray[np.intp], found: Sequence[Extreme]) -> None:
-    """Refuse columns that are, between the values that were tried, where these and their bends don't let them be.
+    """Refuse columns whose values between those tried are beyond these and their second differences.
     Raises UnsupportedArgumentError.
     """
     schema, sources = spec.design.schema, spec.design.sources
@@ -114,7 +114,7 @@ def _rows(spec: ModelSpec, ends: Values, given: Values) -> Array:
 
 
 def _inside(spec: ModelSpec, order: NDArray[np.intp], x: Array, columns: set[int]) -> Array:
-    """Rows in internal units that are 0 but for what these columns add."""
+    """Parts of rows by these columns alone, internal units; 0 elsewhere."""
     v = (x - spec.units.centre) / spec.units.scale
     v[:, [j for j in range(v.shape[1]) if j not in columns]] = 0.0
     spec.units.rows_mixed(v)

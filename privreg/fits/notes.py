@@ -102,7 +102,7 @@ def notes(found: Findings, names: Sequence[str], order: NDArray[np.intp], blocks
 
 
 def _of_declarations(fit: _Fit) -> list[Diagnostic]:
-    """Bounds that don't fit the values, and scales that were not found."""
+    """Notes on bounds that don't fit the values, and on scales that were not found."""
     found, out = fit.found, list[Diagnostic]()
     if found.lost:
         text = (
@@ -122,7 +122,7 @@ def _of_declarations(fit: _Fit) -> list[Diagnostic]:
 
 
 def _of_columns(fit: _Fit) -> list[Diagnostic]:
-    """Columns whose intervals are taken back; most records without a value come among them."""
+    """Notes that mark columns' intervals as unreliable, that on nonresponse of most records among them."""
     found, out = fit.found, list[Diagnostic]()
     if found.nonresponse:
         text = (
@@ -216,7 +216,7 @@ def _of_bounds(fit: _Fit) -> list[Diagnostic]:
 
 
 def _of_results(found: Findings) -> list[Diagnostic]:
-    """Whatever takes all of the results back, but for their being few."""
+    """Notes that mark all results as unreliable, but that on few records."""
     out = list[Diagnostic]()
     if found.have and found.changing:
         text = (
@@ -267,7 +267,7 @@ EFFECTS: Final = {
 
 
 def _of_clamping(found: Findings) -> list[Diagnostic]:
-    """Columns of which bounds surely clamp more than a small share."""
+    """Notes on columns whose clamped share exceeds `SMALL` at 95%."""
     shares = found.clamped
     if shares is None or not shares.noted:
         return []
@@ -365,7 +365,7 @@ def unweighted(times: float) -> Diagnostic:
 
 
 def filled_note(k_max: int | None, filled: float, error: float) -> tuple[Diagnostic, ...]:
-    """Note where people surely fill less than half of a report, whose noise doesn't depend on that."""
+    """Note if people fill less than half of a report, beyond chance: its noise doesn't depend on that."""
     if filled + SHOWN * error > 0.5:
         return ()
     what = "the largest weight" if k_max is None else f"k_max={k_max} rows"

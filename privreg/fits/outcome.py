@@ -75,9 +75,9 @@ def refuse_overflow(*thetas: Array) -> None:
 
 
 def of_clusters(each: Array, weights: Array, unknown: Array) -> list[Estimate]:
-    """Precision as groups of clusters differ, and what all share, `unknown`; none until two groups have reported.
+    """Precision by differences of groups of clusters, plus `unknown`, which all share; none before two have reported.
 
-    Shapes as of `clusters.between`, but for groups with nobody, whose weight is 0.
+    Shapes are those of `clusters.between`; groups without people have the weight 0.
     """
     heard = weights > 0.0
     if np.count_nonzero(heard) < 2:

@@ -148,7 +148,7 @@ def to_user(spec: ModelSpec, order: NDArray[np.intp]) -> Array:
 
 
 def _crossed(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[Crossed, ...]:
-    """Columns that cross levels and what is made of numbers, both of which stand in the model, too."""
+    """Products of levels and of columns made of numbers, both of which are columns of the model, too."""
     design, out = spec.design, list[Crossed]()
     sources = [set(design.sources[j]) for j in order]
     for j, own in enumerate(sources):
@@ -179,7 +179,7 @@ def _bases(spec: ModelSpec, order: NDArray[np.intp], held: Sequence[Cells], made
 
 
 def _ends(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[End, ...]:
-    """Both bounds of the numbers of which splines are made."""
+    """Both bounds of each number that has a spline."""
     design, units, terms, out = spec.design, spec.units, dict[tuple[str, str], list[int]](), list[End]()
     for k, j in enumerate(order.tolist()):
         if design.formula is not None and len(design.sources[j]) == 1 and design.names[j].startswith(SPLINES):
@@ -230,7 +230,7 @@ def _made(
 
 
 def order_of(spec: ModelSpec, *, factors: bool) -> tuple[NDArray[np.intp], tuple[Cells, ...]]:
-    """Order of columns inside: the constant, what is made of factors alone if `factors`, the others; and the second."""
+    """Order of columns inside: the constant, with `factors` those of factors alone, the others; and these groups."""
     probe = spec.design.probe
     constant = spec.units.constant_column(probe)
     groups: tuple[Cells, ...] = ()

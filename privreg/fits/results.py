@@ -98,7 +98,7 @@ def results(
 
 
 def _with_budgets(equation: Equation | None, spec: ModelSpec, settings: Settings) -> Equation | None:
-    """The equation of estimates, with what personal budgets are read from where reports count by them."""
+    """The estimating equation, with the column of personal budgets and the largest, if reports are weighted by them."""
     people = spec.people
     if equation is None or people.mu is None or people.mu_max is None or settings.tuning == "published":
         return equation
@@ -168,7 +168,7 @@ def _protects(spec: ModelSpec) -> str:
 
 
 def of_many_rows(spec: ModelSpec) -> str:
-    """Why intervals aren't known to hold where levels are taken out of many rows of a person; empty if they are."""
+    """Reason why intervals aren't known to hold if levels are taken out of many rows of a person; empty if they are."""
     people = spec.people
     if not people.centred or people.rows <= (most := HOLD[spec.trust]):
         return ""
@@ -217,7 +217,7 @@ def _declared(outcome: FitOutcome, spec: ModelSpec, settings: Settings) -> tuple
 def _notes(
     outcome: FitOutcome, spec: ModelSpec, settings: Settings, senders: Senders, *, seeded: bool
 ) -> tuple[Diagnostic, ...]:
-    """Whatever weakens or qualifies the results, in order."""
+    """Notes on the results, in order."""
     schema, design = spec.design.schema, spec.design
     carries = SETTINGS[_setting(spec)].carries[0]
     out = opening_notes(spec.budget, seeded=seeded, leaked=schema.leaked, missing=spec.people.missing, carries=carries)

@@ -125,7 +125,7 @@ def _clamping(plan: Plan, progress: Progress) -> str | None:
 def _rounds(
     held: Held, trail: Sequence[tuple[int, int, Array, Array]], outside: Callable[[Array], Array], errors: Array
 ) -> tuple[RoundHeld, ...]:
-    """Every round that has asked anybody: how many, and how far it moved the estimate."""
+    """Every round that has asked anybody: its records, and the move of the estimate in standard errors."""
     plan, progress, out = held.plan, held.progress, list[RoundHeld]()
     came = {s.state.number: float(s.weight.sum()) for s in progress.scored}
     states = [s.state for s in progress.scored]
@@ -225,7 +225,7 @@ def _senders(progress: Progress) -> int:
 def _trail(
     progress: Progress, found: Estimated, linear: Array, outside: Callable[[Array], Array], came: Sequence[int]
 ) -> list[tuple[int, int, Array, Array]]:
-    """After each main round but the last: people, those whose score entered, the estimate and its variances."""
+    """People, senders, estimate and its variances after each main round but the last."""
     out, senders = [], 0.0
     for one, (theta, variances) in zip(progress.main[:-1], found.earlier(linear), strict=True):
         senders += float(one.weight.sum())
@@ -269,7 +269,7 @@ def _estimates(
 
 
 def _between(found: Estimated, linear: Array, unknown: Array, *, clusters: bool) -> list[Estimate]:
-    """Precision as random groups differ; what all of them share, what isn't known of the curvature, is added."""
+    """Precision by differences of random groups, plus the error due to curvature, `unknown`, which all share."""
     each, weights = estimate.of_groups(found.main)
     if clusters:  # groups are of unequal size, or have nobody
         return of_clusters(each @ linear.T, weights, unknown)

@@ -67,7 +67,7 @@ def target_of(spec: ModelSpec, like: Any, *, seeded: bool = False) -> Target | N
 
 
 def _refuse_unprotected(spec: ModelSpec, earlier: Budget) -> None:
-    """Refuse what was learned without noise: the map is published with the new fit's results."""
+    """Refuse a target learned without noise: its map is published with the new fit's results."""
     if spec.budget.private and not earlier.private:
         raise OptionError(
             "like= is of a fit without privacy, whose map and threshold were learned of rows without noise, and this "

@@ -115,7 +115,7 @@ def refuse_of_persons(
 
 
 def _refuse_clusters(people: Participants, design: Design, private: str) -> None:
-    """Refuse clusters that aren't declared, that are too few, or of which a report tells nothing."""
+    """Refuse clusters that aren't declared, that are too few, or that an option of the reports excludes."""
     levels = design.schema.levels.get(str(people.cluster))
     if levels is None:
         raise SchemaError(

@@ -1,4 +1,4 @@
-"""Clusters of people, such as schools: who answers in which random group, and what differences of groups tell.
+"""Clusters of people, such as schools: their random groups, and precision by differences of these.
 
 All people of a cluster answer in one group, so that groups are independent whatever people of a cluster have in common.
 """

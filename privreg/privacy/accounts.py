@@ -116,7 +116,7 @@ _FORMS: Final = ("__arrow_c_stream__", "__array__", "__array_interface__", "__dl
 
 
 def of_columns(columns: Iterable[Any]) -> Accounts:
-    """Accounts of columns about the same people, one of which is enough to tell them by."""
+    """Accounts of columns about the same people, one of which is enough to identify them."""
     each = [accounts_of(column) for column in columns if _holds_rows(column)]
     found = _whole(accounts.now() for accounts in each)
     lost = any(accounts.lost for accounts in each) and not any(accounts.whole for accounts in each)

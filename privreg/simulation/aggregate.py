@@ -97,7 +97,7 @@ class AggregateRun(Keyed):
         self._empty()
 
     def _empty(self) -> None:
-        """Begin sums of the open batch, or of the batches of the main round of which each has a group of clusters."""
+        """Begin the sum of the open batch, or those of a main round by group of clusters."""
         role = self.progress.state.role
         groups = summed_groups(self.plan.clusters) if self.plan.clusters and role == "main" else 1
         self.raw.sum = np.zeros((groups, self.plan.width(role)), dtype=np.int64)
@@ -162,7 +162,7 @@ class AggregateRun(Keyed):
                 self._play(self._held // self.block * self.block)
 
     def _play(self, rows: int) -> None:
-        """Add the next so many records that wait to the open sum, by blocks of a fixed size, in any order."""
+        """Add the next `rows` records that wait to the open sum, by blocks of a fixed size, in any order."""
         if not rows:
             return
         waiting, state = joined(self.raw.waiting), self.progress.state
@@ -208,7 +208,7 @@ class AggregateRun(Keyed):
             self._known(Batch(int(counts[g]), noised(self.plan, self.progress.state, exact[g], drawn)))
 
     def _known(self, batch: Batch) -> None:
-        """Make the next state of a published sum."""
+        """Make the next state from a published sum."""
         self.chain = chain.closed(self.plan, self.chain, batch)
         self._begin()
 

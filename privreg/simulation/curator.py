@@ -76,7 +76,7 @@ def evenly(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
 
 
 def least(d: int, mu: float) -> int:
-    """Rows with which a fit of so many coefficients can begin."""
+    """Least number of rows for a fit of `d` coefficients."""
     return max(math.ceil(LEAST * math.sqrt((d + 1) ** 3) / mu), d + 1)
 
 
@@ -90,7 +90,7 @@ def refuse_few(rows: int, d: int, mu: float) -> None:
 
 
 class CuratorRun(AggregateRun):
-    """A fit in progress of rows that a curator has. Rounds begin when all rows are there, and as many as they are.
+    """A curator's fit in progress. Rounds begin once all rows are there, and are planned for their number.
 
     `planned` gives the plan for so many rows. `reread`, if rows can be had again, gives all of them, in the same
     order, and `kept` is called after each release.
@@ -135,7 +135,7 @@ class CuratorRun(AggregateRun):
             self.rows.clear()
 
     def drained(self) -> list[Block]:
-        """Rows that came since it was asked last; they are no longer held."""
+        """Rows that came since the last call; they are no longer held."""
         rows, self.rows, self.bytes = self.rows, [], 0
         return rows
 

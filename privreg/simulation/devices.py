@@ -43,14 +43,14 @@ def cut(rows: Block, a: int, b: int) -> Block:
 
 
 def joined(parts: Sequence[Block]) -> Block:
-    """Rows of several, one after the other."""
+    """Rows of several blocks, one after the other."""
     if len(parts) == 1:
         return parts[0]
     return Block._make(None if c[0] is None else np.concatenate(c) for c in zip(*parts, strict=True))
 
 
 def by_group(rows: Block, group: Ints, groups: int) -> Block:
-    """Rows in the order of their groups, each group as many: those that are made up for that have no weight."""
+    """Rows in the order of their groups, equally many of each: those added for that have weight 0."""
     order, held = np.argsort(group, kind="stable"), np.bincount(group, minlength=groups)
     most = max(int(held.max()), 1)
     place = np.arange(len(group)) - np.repeat(np.cumsum(held) - held, held)
@@ -93,7 +93,7 @@ class Devices(NamedTuple):
         return self.state.role in {"pilot", "main"} and not self.each
 
     def repeated(self, blocks: int) -> Devices:
-        """The devices of so many blocks, whose groups are these once for every block."""
+        """Devices of several blocks played as one, with these groups once for each block."""
         if blocks == 1:
             return self
         state = self.state
@@ -106,13 +106,13 @@ class Devices(NamedTuple):
 
     @property
     def unit(self) -> float:
-        """Public size of a product of two numbers that measure fit, by which their sums are rounded."""
+        """Public size of a product of two numbers in a report on measures of fit, by which their sums are rounded."""
         return 1.0 + self.plan.sd("measures") ** 2
 
     def sums(self, rows: Block, normals: Callable[[int], Array]) -> Array:
-        """Sums of reports by group, shape (groups, numbers); of `rows` each group has as many.
+        """Sums of reports by group, shape (groups, numbers); `rows` are equally many of each group.
 
-        `normals` gives so many standard normals that no other report has; it is asked where each report has its noise.
+        `normals` gives so many standard normals that no other report has; it is called if `each` report has noise.
         """
         plan, state = self.plan, self.state
         if self.public:
@@ -158,7 +158,7 @@ class Devices(NamedTuple):
         return averaged(play.reports(plan, state, self._response(rows.y, None), *given), rows.parts), centre
 
     def directions(self, rows: Block) -> Array:
-        """Unit rows of a round of moments, shape (n, size); zeros of records that have nothing to tell."""
+        """Unit rows of a round of moments, shape (n, size); zeros for unusable records."""
         return play.directions(self.state, self._moments(rows))
 
     def _by_record(self, rows: Block, normals: Callable[[int], Array]) -> Array:
@@ -178,7 +178,7 @@ class Devices(NamedTuple):
         return np.asarray(_weighted(out, rows.weight).reshape(groups, n // groups, size).sum(axis=1))
 
     def _measures(self, rows: Block, noise: Array) -> Array:
-        """Sums of what records tell of the fit, each randomised by itself, and of its outer products; shape (1, …)."""
+        """Sums of reports on measures of fit, each randomised by itself, and of their outer products; shape (1, …)."""
         plan = self.plan
         times = np.ones(len(rows.y)) if rows.weight is None else rows.weight
         before, centre = self.before_noise(rows)

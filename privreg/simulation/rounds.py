@@ -133,7 +133,7 @@ class RoundsRun(Keyed):
 
     @property
     def delays(self) -> tuple[int, ...]:
-        """Shape of the delays by which sums are kept apart: none, as all reports arrive at once."""
+        """Shape of the delays by which sums are separate: none, as all reports arrive at once."""
         return ()
 
     def _open(self) -> None:
@@ -144,11 +144,11 @@ class RoundsRun(Keyed):
 
     @property
     def part(self) -> int:
-        """Part of the round that is open."""
+        """Number of the open part of the round."""
         return min(self.at // self.length, self.parts - 1)
 
     def _sent(self, rows: Block) -> Block:
-        """Rows with what becomes of their reports: all arrive at once."""
+        """Rows with the fate of their reports: all arrive at once."""
         return rows
 
     def asks_clamping(self, rows: int) -> bool:
@@ -185,7 +185,7 @@ class RoundsRun(Keyed):
                 self._finish()
 
     def _taken(self) -> list[Block]:
-        """Rows that wait, by whole blocks and what is left; copied only where a block was in several batches."""
+        """Rows that wait, in whole blocks and a rest; copied only if a block was in several batches."""
         waiting, self.raw.waiting, self._held = self.raw.waiting, [], 0
         out: list[Block] = []
         parts: list[Block] = []
@@ -204,7 +204,7 @@ class RoundsRun(Keyed):
         return [*out, joined(parts)] if parts else out
 
     def _tasks(self, waiting: list[Block], blocks: int) -> list[Block]:
-        """The next so many whole blocks, or as many as wait, by what is played in one go; these wait no longer."""
+        """The next `blocks` whole blocks, or as many as wait, joined to be played together; these wait no longer."""
         each = self._together()
         out: list[Block] = []
         while waiting and blocks:
@@ -217,7 +217,7 @@ class RoundsRun(Keyed):
         return out
 
     def _together(self) -> int:
-        """Blocks that are played in one go."""
+        """Number of blocks that are played together."""
         wide = self.plan.d * (self.plan.persons.rows if self.plan.persons else 1)
         alone = not self._devices().by_group or self.plan.clusters
         return 1 if alone else max(min(TASK, play.NUMBERS // wide) // self.block, 1)
@@ -275,11 +275,11 @@ class RoundsRun(Keyed):
 
     @property
     def _grouped(self) -> Ints | None:
-        """Groups of clusters, in main rounds of people who have clusters; None where groups are of anybody."""
+        """Groups of clusters, in main rounds of people who have clusters; None if groups are by record."""
         return self.groups if self.plan.clusters and self.progress.state.role == "main" else None
 
     def _tail(self) -> None:
-        """Play what waits and is no whole block: each group as many, and the first groups one more."""
+        """Play the rows that wait and are no whole block: equally many of each group, and one more of the first."""
         (rows,) = self._taken()
         groups = self.open_weight.shape[-1]
         each = len(rows.y) // groups * groups if self._grouped is None else len(rows.y)
@@ -293,9 +293,9 @@ class RoundsRun(Keyed):
         self.at += len(rows.y)
 
     def close(self, part: int | None = None) -> None:
-        """Noise what is open, once, and keep it.
+        """Add noise to the open sum, once, and keep it.
 
-        In an order in which an interrupt anywhere loses reports, and never uses a sum, or noise, a second time.
+        The order is such that an interrupt may lose reports, but never uses a sum, or noise, a second time.
         """
         part = self.part if part is None else part
         if self._held:

@@ -206,7 +206,7 @@ class FieldRun(RoundsRun):
 
     @property
     def delays(self) -> tuple[int, ...]:
-        """Shape of the delays by which sums of main rounds are kept apart."""
+        """Shape of the delays by which sums of main rounds are separate."""
         main = self.progress.state.role == "main"
         return (self._late + 1,) if main and self._late else ()
 
@@ -221,7 +221,7 @@ class FieldRun(RoundsRun):
         return sum(self._heard.values())
 
     def _sent(self, rows: Block) -> Block:
-        """Rows with what becomes of their reports: a lost one has no weight."""
+        """Rows with the fate of their reports: a lost one has weight 0, others a delay."""
         lost, delay = self._fate(len(rows.y))
         weight = rows.weight
         if self._dropout:
@@ -254,7 +254,7 @@ class FieldRun(RoundsRun):
         return np.array(each)
 
     def _arriving(self, rows: Block, delay: int) -> Block:
-        """A block in which the records whose reports arrive otherwise have no weight."""
+        """A block in which records whose reports have another delay have weight 0."""
         weight = np.ones(len(rows.y)) if rows.weight is None else rows.weight
         return rows._replace(weight=np.where(rows.delay == delay, weight, 0.0))
 
@@ -272,7 +272,7 @@ class FieldRun(RoundsRun):
         return Reports(self.weight.sum(axis=0), self.total.sum(axis=0), self.begun)
 
     def _finish(self) -> None:
-        """End the round: the collector has what has arrived by now."""
+        """End the round: the collector takes the reports that have arrived."""
         self.close()
         number, reports = self.progress.state.number, self.reports
         following = self.plan.role(number + 1)

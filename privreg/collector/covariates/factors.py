@@ -56,7 +56,7 @@ class Certain(NamedTuple):
 
 
 def groups(sources: Sequence[Sequence[str]], levels: Mapping[str, Sequence[Any]], probe: Array) -> tuple[Cells, ...]:
-    """Columns by the factors they are made of, disjoint groups: factors that meet in a term are one, largest first.
+    """Disjoint groups of columns by the factors they are made of, largest first; factors of one term are one group.
 
     `sources` are what each column is made from, `levels` those declared, and `probe`, shape (m, p), rows in internal
     units that show every combination of levels that meet in a term.
@@ -108,9 +108,9 @@ def certain(some: Sequence[Cells], rows: Array) -> Certain:
 
 
 def keep(part: Array, noise2: Array) -> float:
-    """Share to keep of numbers with such noise variances, positive-part James–Stein: equation (7) of docs/estimator.md.
+    """Part to keep of noisy numbers, noise variances `noise2`, by James–Stein: equation (7) of docs/estimator.md.
 
-    As many degrees of freedom as the largest variance would need for their sum.
+    Degrees of freedom are the sum of the variances over the largest.
     """
     total = float(np.sum(noise2))
     free = total / float(np.max(noise2)) if total > 0.0 else 0.0
@@ -131,7 +131,7 @@ class Shares(NamedTuple):
 
 
 def unknown(some: Sequence[Cells]) -> Shares:
-    """Before anybody has reported: equal shares."""
+    """Equal shares, before anybody has reported."""
     even = [np.full(len(g.values), 1.0 / len(g.values)) for g in some]
     equal = np.concatenate([np.zeros(0), *even])
     return Shares(equal, np.zeros_like(equal), 0.0)
@@ -158,7 +158,7 @@ def unsure(shares: Array, variance: Array) -> bool:
 def update(
     some: Sequence[Cells], shares: Shares, space: Certain, entries: Array, people: float, sd: float, rows: Array
 ) -> Shares:
-    """Take in the mean of a round's reports, made at `rows`, shape (d, d): equation (9) of docs/estimator.md.
+    """Shares with the mean of a round's reports added, made at `rows`, (d, d): equation (9) of docs/estimator.md.
 
     E 1{cell}/‖z‖² is linear in the report's first column, E z_j z₀/‖z‖². That it is a share over a squared length is
     allowed for by stand-ins. Places of `some` are as in v, whose first coordinate is 1; `space` is where the mean can
@@ -213,12 +213,12 @@ def whiten(some: Sequence[Cells], shares: Sequence[Array], rows: Array) -> Array
 
 
 def tied(some: Sequence[Cells], shares: Sequence[Array], rows: Array) -> NDArray[np.bool_]:
-    """Columns, shape (d,), as far out as they may be: their levels go together with those of earlier factors."""
+    """True for columns at `_longest`, shape (d,): their levels nearly coincide with those of earlier factors."""
     return np.asarray(np.diag(rows) > (1.0 - RANK) * _longest(some, shares, len(rows)))
 
 
 def _longest(some: Sequence[Cells], shares: Sequence[Array], d: int) -> Array:
-    """Largest diagonal of a row map, shape (d,): a column's stretch relative to what its factor's levels take.
+    """Largest diagonal of a row map, shape (d,): `FARTHEST` times the stretch that its factor's levels need.
 
     Where most people have one level of a second factor with one of a first, directions lie in a plane, and no map makes
     them even: every round would stretch what is left of the column further, without end.

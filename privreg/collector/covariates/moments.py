@@ -94,13 +94,13 @@ def learn(
     nonresponse: bool = False,
     together: int = 1,
 ) -> Scatter:
-    """Take in one round of reports: equations (5), (6) and (8) of docs/estimator.md.
+    """Map with one round of reports added: equations (5), (6) and (8) of docs/estimator.md.
 
     `total`, shape (d (d + 1) / 2,), is their sum, made at `asked(scatter.rows, constant2)`, `constant2` being the
     square of the constant that was asked with; `people` are their weights, summed, and `sd` is the noise sd per
-    coordinate of a report. `factors` are columns made of factors alone, with places as in v. `nonresponse` says whether
-    it is known that some people have nothing to tell; else that is believed once it shows. `together` are the rows of
-    which a report is made at most: the trace is the part of a report that they fill.
+    coordinate of a report. `factors` are columns made of factors alone, with places as in v. `nonresponse` is True if
+    some records are known to be unusable; else that is assumed once it is significant. `together` is the largest number
+    of rows in a report: its trace is the part that a person's rows fill.
     """
     d = scatter.rows.shape[0]
     white = moment_diagonal(d, layout.constant, constant2)
@@ -147,10 +147,10 @@ def learn(
 
 
 def asked(rows: Array, constant2: float) -> Array:
-    """The map at which to ask for moments: the constant, which is 1, as large as its square is to be.
+    """Map at which moments are asked for: the constant is multiplied by the root of `constant2`.
 
-    Unit vectors u of rows far out are the same however far they are. Where most people lie in a plane, as those do to
-    whom a covariate or a product is 0, all who don't would have to be infinitely far out for E u uᵀ to be white: more
+    Unit vectors u of rows far out are the same however far they are. If most records are in a plane, as those for
+    which a covariate or a product is 0, all others would have to be infinitely far out for E u uᵀ to be white: more
     than a share k/d in a subspace of k dimensions is too many, and more than (k + ν − 1)/(d + ν − 1) beside a constant
     of square ν.
 
@@ -172,10 +172,10 @@ def overstretched(scatter: Scatter, columns: Sequence[int], widened: float = 1.0
 
 
 def drawn_in(scatter: Scatter, columns: Sequence[int], widened: float = 1.0) -> Scatter:
-    """Columns that were stretched too far, nearer, from where reports tell how wide they are.
+    """Bring columns that were stretched too far back to a width of `DRAWN_IN` sd, which reports can correct.
 
-    Where most records share a value, each round by directions alone stretches a column on. Reports of rows that are far
-    out hardly tell how far, so that it would take many to bring them back.
+    If most records share a value, each round by directions alone stretches a column further. Reports of rows far out
+    hardly depend on how far they are, so that it would take many to bring them back.
     """
     rows = np.array(scatter.rows)
     for j in columns:
@@ -189,7 +189,7 @@ def _span(scatter: Scatter, column: int) -> float:
 
 
 def _counted(scatter: Scatter, total: Array, people: float, sd: float, *, expected: bool, rows: int) -> Scatter:
-    """Take in who had something to tell: reports of u uᵀ have a trace of 1, those of noise alone one of 0."""
+    """Update the share of usable records: reports of u uᵀ have a trace of 1, those of noise alone one of 0."""
     d = scatter.rows.shape[0]
     trace = float(np.sum(total[np.arange(1, d + 1).cumsum() - 1]))
     counted = scatter._replace(
@@ -202,9 +202,9 @@ def _counted(scatter: Scatter, total: Array, people: float, sd: float, *, expect
 
 
 def directions(scatter: Scatter) -> Array:
-    """Mean squares of the coordinates of u = z/‖z‖ that rounds measured where the map is now, shape (d,).
+    """Mean squares of the coordinates of u = z/‖z‖ by the rounds' reports, at the present map, shape (d,).
 
-    The map is one with a constant.
+    The map has a constant.
     """
     d = len(scatter.rows)
     white = moment_diagonal(d, constant=True, constant2=scatter.constant2)
@@ -249,10 +249,10 @@ def _believed(
 ) -> Array:
     """Shrink the deviation group by group, positive-part James–Stein: equation (7) of docs/estimator.md.
 
-    Groups: scales about their common mean, locations, correlations, the response's row, and correlations with levels,
-    which `coded` columns are, apart: they are mostly about 0, and many. Of many locations or correlations that part is
-    shrunk by itself that goes on the way they came, of which each round leaves the rest: locations that are all left a
-    little on one side add up, to what made the intercept's interval far too short.
+    Groups: scales about their common mean, locations, correlations, the response's row, and correlations with levels
+    (`coded` columns), which are mostly about 0, and many. Of many locations or correlations the part in the direction
+    of their last move is shrunk by itself, as each round leaves a rest of it: locations that are all left a little on
+    one side add up, which made the intercept's interval far too short.
     """
     d = deviation.shape[0]
     first, last = int(layout.constant), d - int(layout.response)

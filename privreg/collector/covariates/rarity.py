@@ -49,7 +49,7 @@ def needed(plan: Plan, progress: Progress, people: int) -> float:
 
 
 def found(plan: Plan, progress: Progress, people: int, to_user: Array) -> Rare:
-    """Coefficients that are about few records, as far as reports tell, scales being known.
+    """Columns whose coefficients are about few records by the reports; none before scales are known.
 
     `people` have reported. `to_user`, shape (d, d), is the linear part of the map from internal to the user's
     coefficients, both in the order inside.
@@ -97,7 +97,7 @@ def found(plan: Plan, progress: Progress, people: int, to_user: Array) -> Rare:
 
 
 def _means(group: Cells, c: int, to_user: Array, *, constant: bool) -> tuple[Array, Array]:
-    """The user's coefficients by means of a group's cells, shape (d, c), and where the group's columns are 0, (c,)."""
+    """Map from means of a group's cells to the user's coefficients, (d, c), and to the mean at columns 0, (c,)."""
     if len(group.columns) == c:
         return to_user[:, group.columns] @ np.linalg.inv(group.values), np.zeros(c)
     inverse, at = np.linalg.inv(np.column_stack([np.ones(c), group.values])), np.concatenate([[0], group.columns])

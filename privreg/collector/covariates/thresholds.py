@@ -54,7 +54,7 @@ def begin(m: int) -> Search:
 
 
 def learn(search: Search, total: Array, weight: Array, sd: float) -> Search:
-    """Take in one round: sums of reports, shape (groups, m), each number 1 above the threshold, else 0, randomised.
+    """Search with one round added: sums of reports, (groups, m), of 1 above the threshold, else 0, randomised.
 
     `weight`, shape (groups,), are records, or their weights summed, and `sd` is the noise sd of a number.
     """
@@ -134,5 +134,5 @@ def centre_and_scale(search: Search) -> tuple[Array, Array]:
 
 
 def converged(search: Search) -> NDArray[np.bool_]:
-    """Columns whose search has come to an end: centre and logarithm of the scale are known to ±1 scale; shape (m,)."""
+    """True for columns whose search converged: posterior sds of centre and log scale below 1; shape (m,)."""
     return np.asarray((search.unsure < 1.0).all(axis=0))

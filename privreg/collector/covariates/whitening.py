@@ -82,12 +82,12 @@ def without_constant(rows: Array, d: int) -> Array:
 
 
 def bring_in(rows: Array, gaps: Sequence[float], constant: bool, constant2: float = 1.0) -> tuple[Array, Array]:
-    """Take back part of the stretch of rare values, which whitening would send far out.
+    """Undo part of the stretch of rare values, which whitening would send far out.
 
-    A step of the state moves the predictor of somebody far out by far more than c, where scores are flat. `gaps` are
-    how far apart the values of each column that takes two only are before the map; 0 for the others. `constant2` is the
-    square of the constant in the last reports on moments, see `moments.asked`. The map comes back, shape (d, d) or
-    larger, and the share of people with each rarer value, shape (d,), NaN for other columns.
+    A step of the state moves the predictor of a record far out by far more than c, where scores are flat. `gaps` are
+    distances between the two values of two-valued columns before the map; 0 for other columns. `constant2` is the
+    square of the constant in the last reports on moments, see `moments.asked`. Returns the map, shape (d, d) or larger,
+    and the share of people with each rarer value, shape (d,), NaN for other columns.
     """
     d = len(gaps)
     out, shares = np.array(rows), np.full(d, np.nan)
@@ -107,10 +107,10 @@ def wide(
     crossed: Sequence[Crossed] = (),
     widened: float = 1.0,
 ) -> list[tuple[int, float]]:
-    """Columns bounded at ±1 inside that range over far more than their learned sd, and over how many sd.
+    """Columns whose bounds, ±1 inside, are more than `WIDE` learned sd apart, each with that number of sd.
 
-    What crosses a factor with a number is 0 for other levels, which makes its learned sd small: the number itself and
-    the level's share tell whether it is to be relied on. Bounds are `widened` times as wide, in sd, as numbers' are.
+    A product of a factor and a number is 0 for other levels, which makes its learned sd small: it is judged by the
+    number itself and the level's share. Bounds are `widened` times as wide, in sd, as numbers' are.
     """
     spans = 2.0 * np.diag(rows)[: len(gaps)]
     left = {c.column for c in crossed}

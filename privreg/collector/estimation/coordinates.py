@@ -23,12 +23,12 @@ from privreg.protocol import codes
 from privreg.protocol.rounds import State
 
 AT_BOUND: Final = 0.5
-"""Learned sd from a bound up to which the mean of a number lies that is there for most records: of an exponential one
-it lies one from 0, of a number that 15% of the records have, else 0, a third. Offsets along it are as much shorter.
+"""Distance of a number's mean from a bound, in learned sd, below which most records are taken to be there: it is 1 for
+an exponential one, a third for a number that 15% of the records have, else 0. Offsets along it are multiplied by this.
 
-Of its curvature the few others tell, which lie farther out than the reference model can know: offsets moved their
-predictors by several c, where scores are flat. For a number that 5% of 200,000 records have, else 0, the sd of its
-coefficient was 2.2 times as large at μ = 1 and 1.4 times at μ = 3, and a sixth of the intervals didn't hold.
+Its curvature is that of the few other records, which are farther out than the reference model can know: offsets moved
+their predictors by several c, where scores are flat. For a number that 5% of 200,000 records have, else 0, its
+coefficient's sd was 2.2 times as large at μ = 1 and 1.4 times at μ = 3, and a sixth of the intervals didn't hold.
 
 Offsets are as much shorter, too, where scores of residuals have no weights: the estimand is that of no offsets, and
 these move it where errors are skewed. With exponential ones (200,000 records, μ = 5) constants of medians and Huber
@@ -104,7 +104,7 @@ def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, Stat
 
 
 def _rarer(plan: Plan, scatter: Scatter, rows: Array, near: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Shares of the rarer values, and which columns other factors' levels go together with."""
+    """Shares of the rarer values, shape (d,), and True for columns `tied` to other factors' levels, shape (d,)."""
     d, here = plan.d, slice(plan.extra, plan.extra + plan.d)
     tied = np.zeros(d, dtype=np.bool_)
     _, shares = whitening.bring_in(
@@ -166,7 +166,7 @@ def _numbers(plan: Plan, shares: Array) -> list[int]:
 
 
 def at_a_bound(plan: Plan, progress: Progress, state: State) -> list[int]:
-    """Numbers that most records have at or near one of their bounds, by what is learned of their mean and sd."""
+    """Columns of numbers that are at or near one of their bounds for most records, by their learned mean and sd."""
     if progress.points is None or progress.shares is None or plan.blocks > 1:
         return []
     mean, sd = _location(progress.points, state.rows[: plan.d, : plan.d])
@@ -201,10 +201,10 @@ def _location(points: Array, rows: Array) -> tuple[Array, Array]:
 
 
 def far_ends(plan: Plan, progress: Progress) -> list[End]:
-    """Bounds of numbers of which splines are made that lie more than `WIDE` learned sd from most records.
+    """Bounds of numbers with splines that are more than `WIDE` learned sd from most records.
 
-    That is the distance of the spline's row there from its mean in the metric of its columns' covariance: at most k/D²
-    of the records lie at a distance D or farther, k columns given, since the mean of its square is k (Markov).
+    The distance is that of the spline's row there from its mean in the metric of its columns' covariance: at most k/D²
+    of the records are at a distance D or farther, k columns given, since the mean of its square is k (Markov).
     """
     d, out = plan.d, list[End]()
     if plan.ends:

@@ -112,10 +112,10 @@ def scattered(plan: Plan, progress: Progress, carried: Carried, m: Array) -> Arr
 
 
 def _of_persons(plan: Plan, progress: Progress, carried: Carried) -> tuple[float, Array]:
-    """Degrees of freedom that the reference model counts of people with several rows, and the least covariance.
+    """Prior degrees of freedom and least covariance of a report of several rows: equation (43) of docs/estimator.md.
 
-    How alike rows of a person are isn't known: a report's own part is anything from that of independent rows on, as
-    likely; Equation (43) of docs/estimator.md.
+    The correlation of a person's rows isn't known: the part of a report without noise has any size from that of
+    independent rows to that of equal ones, all as likely.
     """
     last, model = progress.main[-1], reference_model(plan, progress)
     inverse = np.linalg.inv(carried.root)
@@ -128,7 +128,7 @@ def _of_persons(plan: Plan, progress: Progress, carried: Carried) -> tuple[float
 def _of_scale(
     plan: Plan, progress: Progress, model: Reference, at: Array, carried: Carried, found: Combined, m: Array
 ) -> Array:
-    """Part of the covariance that comes of not knowing the residual scale by which what offsets add is taken off."""
+    """Part of the covariance due to the estimated residual scale, on which the bias by offsets depends."""
     fitted = progress.fitted
     assert fitted is not None
     sd = math.sqrt(max(float(fitted.cov[-1, -1]), 0.0))
@@ -148,7 +148,7 @@ def _of_scale(
 
 
 def _possible(plan: Plan, state: State, theta: Array) -> Array:
-    """Keep the location of a response alone inside its public limits."""
+    """Clip the location of a response without covariates to its public limits."""
     if plan.size > 1 or not plan.layout.constant or plan.rules.varying:
         return theta
     return np.clip(theta, *limits(plan, state))
@@ -193,10 +193,10 @@ class Steps(NamedTuple):
 
 @one_thread()
 def steps(plan: Plan, progress: Progress, found: Estimated, came: Sequence[int]) -> Steps:
-    """One-step estimates by parts, of which windows of a stream are made.
+    """One-step estimates by parts of main rounds, for windows of a stream.
 
-    `came` are records by round, with those of the present one.
-    Curvature is learned within rounds alone: differences between them would tell of it only if nothing changed.
+    `came` are records by round, with those of the present one. Curvature is learned within rounds alone: differences
+    between rounds show it only if nothing changes over time.
     """
     carried = found.carried
     answered, main = carried.rounds[-carried.main :], progress.main
@@ -222,7 +222,7 @@ def steps(plan: Plan, progress: Progress, found: Estimated, came: Sequence[int])
 
 
 def measured(plan: Plan, progress: Progress, reports: Reports, unit: float) -> tuple[Measure, ...]:
-    """Measures of fit, as far as records have reported them in the round on measures; `unit` is the internal unit."""
+    """Measures of fit from the reports of their round so far; `unit` is the internal unit of the response."""
     m = plan.measured
     if progress.gauge is None or reports.people <= m:
         return ()

@@ -24,7 +24,7 @@ SMALL: Final = 1e-4  # Distance of two predictors below which a secant is a tang
 
 
 class Reference(NamedTuple):
-    """Points and a family; θ is in their coordinates."""
+    """The reference model: points that stand for records, and a family; θ is in their coordinates."""
 
     rules: ScoreRules
     points: Array  # Whitened covariates, equally likely; shape (m, d)
@@ -39,7 +39,7 @@ class Reference(NamedTuple):
 
     @property
     def square(self) -> float:
-        """Mean square of a report, relative to that of one row, if anything from `least` to 1 is as likely."""
+        """Mean square of a report, relative to that of one row: the middle of `least` and 1."""
         return 0.5 * (1.0 + self.least)
 
     @property
@@ -179,7 +179,7 @@ def spreads(model: Reference, rows: Array, theta: Array, c: float, s: float, *, 
 
 
 def _blocks_spreads(model: Reference, theta: Array, distance: Array, along: Array, *, unit: bool) -> Array:
-    """`spreads` of classes, whose covariates lie `apart` from their means, shape (m, k), `along` columns of the map."""
+    """`spreads` of several classes; `distance` of covariates from their means, (m, k), `along` columns of the map."""
     ends = []
     for sign in (-1.0, 1.0):
         for away, column in zip(distance.T, along.T, strict=True):
@@ -362,7 +362,7 @@ def _sides(rules: ScoreRules) -> tuple[float, float]:
 
 
 def _predicted(rules: ScoreRules, here: Array, there: Array, c: float) -> tuple[Array, Array]:
-    """Mean unit score and its derivative by `there` where the predictor alone has the distribution of the response."""
+    """Mean unit score and its derivative by `there`, if the predictor determines the distribution of the response."""
     if rules.shape.family == codes.ROBUST_POISSON:
         return counts.moments(c, rules.shape.a, here, there)[:2]
     ends = _ends(rules, here)

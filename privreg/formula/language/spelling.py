@@ -85,7 +85,7 @@ def bare(formula: str) -> str:
 
 
 def explained(formula: str) -> str | None:
-    """Why a formula, or a term, that can't be read can't, and what to write; None if no sign of it is known.
+    """Message on a formula, or a term, that can't be read, with what to write; None if no cause of it is known.
 
     Examples
     --------

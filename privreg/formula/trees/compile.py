@@ -70,7 +70,7 @@ class Trees(NamedTuple):
 
 
 class _BeyondError(Exception):
-    """Something that no tree of a device says; the text says what, without the term."""
+    """An operation that no tree of a device has; the text names it, without the term."""
 
 
 class FactorColumn(NamedTuple):

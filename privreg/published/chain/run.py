@@ -95,7 +95,7 @@ class AveragedSGD:
         return False
 
     def close(self) -> None:
-        """Give open sums their noise: there are none."""
+        """Add noise to open sums: there are none."""
 
     @property
     def identity(self) -> list[Any]:

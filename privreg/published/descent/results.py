@@ -95,7 +95,7 @@ def left_of_start(plan: Plan, curvature: Array) -> Array:
 
 
 def notes(released: Release, plan: Plan, loss: Loss, matrix: Array, names: Sequence[str]) -> list[Diagnostic]:
-    """Say which coefficients depend on directions along which the descent has not arrived, or may not have.
+    """Notes on coefficients that depend on directions along which the descent has not converged, or may not have.
 
     `matrix`, shape (p, p), leads from internal to the user's coefficients.
 

@@ -126,7 +126,7 @@ def report(run: AveragedSGD, spec: ModelSpec, settings: Settings, order: NDArray
 def _steps(
     run: AveragedSGD, chain: ChainSummary, estimates: tuple[Estimate, ...], outside: Callable[[Array], Array]
 ) -> Steps | None:
-    """Means of iterates between marks, by differences of sums, if a method tells their covariance.
+    """Means of iterates between marks, by differences of sums, if a method gives their covariance.
 
     The first sixteenth of the path, as far as the next mark, is left out: it comes from the start, where large steps
     take iterates beyond the thresholds of the score. With it a test of change finds the start.

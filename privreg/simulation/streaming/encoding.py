@@ -48,7 +48,7 @@ class Encoder:
         return len(self.order)
 
     def encode(self, batch: Any, *, clamped: bool = False) -> Rows:
-        """Rows of a batch; `clamped`: and what bounds clamp of them."""
+        """Rows of a batch; with `clamped`, also flags of clamped values."""
         spec, units = self._spec, self._spec.units
         rows = self._design.encode(batch, spec.people.missing)
         x = rows.exog

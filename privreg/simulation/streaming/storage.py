@@ -13,7 +13,7 @@ from privreg.formula.spec import ModelSpec
 
 
 def refuse_unstorable(spec: ModelSpec, settings: Settings, *, counts: bool) -> None:
-    """Refuse to store what would hold raw sums, who came (if it `counts` that), or code; raises `InferenceError`."""
+    """Refuse to store raw sums, code, or how often people came (if it `counts` that); raises `InferenceError`."""
     if any(m.central for m in settings.methods):
         raise InferenceError("a stream with plug_in_central holds raw sums and can't be saved; use plug_in.")
     if spec.people.id is not None and counts:

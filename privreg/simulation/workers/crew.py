@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Task(Generic[T]):
-    """Something to be done once, by whoever comes first."""
+    """A function to be called once, by the first thread that is free."""
 
     def __init__(self, work: Callable[[], T]) -> None:
         self._work: Callable[[], T] | None = work
@@ -31,7 +31,7 @@ class Task(Generic[T]):
         return self._work is None
 
     def begin(self) -> bool:
-        """Do it, unless somebody has begun; whether it was done here."""
+        """Do the task, unless another thread has begun; True if it was done here."""
         if not self._claim.acquire(blocking=False):
             return False
         work, self._work = self._work, None  # which may hold rows
@@ -47,7 +47,7 @@ class Task(Generic[T]):
         return True
 
     def drop(self) -> None:
-        """Let nobody begin."""
+        """Give the task up, unless a thread has begun."""
         if self._claim.acquire(blocking=False):
             self._work = None
             self._done.set()
@@ -82,7 +82,7 @@ class Crew:
             self._pool.shutdown()
 
     def submit(self, work: Callable[[], T]) -> Task[T]:
-        """A task, for anybody."""
+        """Make a task that any thread may do."""
         task = Task(work)
         if self._pool is not None:
             while self._open and self._open[0].begun:

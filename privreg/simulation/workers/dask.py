@@ -79,7 +79,7 @@ def _local(distributed: Any) -> Any:
 def spread(client: Any, done: Callable[[int], None]) -> Each:
     """Call functions on the workers of a client, see `tasks.Each`.
 
-    `done` is told how many people a task has had, when it ends.
+    `done` is called with the number of people of a task, when it ends.
     """
     as_completed = need("distributed", "dask", "a fit over several processes").as_completed
     run = uuid.uuid4().hex[:8]

@@ -68,7 +68,7 @@ class Part(NamedTuple):
         return Part(tuple(out))
 
     def before(self, rows: int) -> Part:
-        """The first so many rows."""
+        """The part's first `rows` rows."""
         out = []
         for span in self.spans:
             took = min(rows, span.rows)
@@ -95,7 +95,7 @@ class Work:
         return begin(self.spec, self.asked, self.start, None, self.rows)
 
     def batches(self, part: Part, rows: int) -> Iterator[Batch]:
-        """The first so many rows of a part; a row group whose rows are dealt is read once, for all its spans."""
+        """Batches of a part's first `rows` rows; a row group in random order is read once, for all its spans."""
         opened = functools.cache(self.spec.open)  # a file is looked into once
         groups: dict[tuple[object, ...], list[Span]] = {}
         for span in part.before(rows).spans:
